@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"io"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Journal is the store of record for the one session that is executed. *local.Writer
+// implements it.
+type Journal interface {
+	// Session is the state after the last Append; callers only read it.
+	Session() *session.Session
+
+	// Append commits drafts and whatever Stage holds in one transaction and applies them to
+	// Session. When it returns nil they are durable, each receipt with its checkpoint
+	// (FR-017). Completing an attempt twice with an equal payload changes nothing (FR-031),
+	// with another payload it returns ErrConflict. It returns ErrFenced when another process
+	// took the session over. Any other error is fatal: the outcome of the commit is unknown.
+	Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error)
+
+	// Fence reads the epoch again and returns ErrFenced when it is no longer ours. It is
+	// called just before each effect.
+	Fence(ctx context.Context) error
+
+	// Event reads one event of the session.
+	Event(ctx context.Context, seq uint64) (session.Event, error)
+
+	// Requests lists what others asked of this process, oldest first. Append removes the one
+	// that a draft answers.
+	Requests(ctx context.Context) ([]session.Request, error)
+}
+
+// Blobs keeps content that is too large or too secret for the journal. *local.Writer
+// implements it.
+type Blobs interface {
+	// Stage keeps exactly size bytes of r under their hash. Small content becomes durable
+	// with the next Append; large content is durable when Stage returns. Content that
+	// redaction would change is sealed.
+	Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
+
+	// Open reads content back, byte for byte. The caller closes it. It returns ErrKey when
+	// the key that sealed it is not at hand, ErrCorrupt when it is missing or damaged.
+	Open(ctx context.Context, hash string) (io.ReadCloser, error)
+}
+
+// Files is the confined way into the workspace. *workspace.Root implements it. Every method
+// returns ErrEscape for a path that leaves the workspace or is no regular file with one link.
+type Files interface {
+	Read(ctx context.Context, r session.Read) ([]session.FileState, error)
+
+	// Search gives matches as lines "path:line: text", cut at 64 KiB, and the files searched
+	// that matched.
+	Search(ctx context.Context, s session.Search) (matches string, cut bool, files []session.FileState, err error)
+
+	// Prepare works out what changes would do now, without doing it, and keeps open what it
+	// hashed until Apply or Discard. key names temporary files. It returns ErrFileStep when
+	// an edit does not match, a target is missing, and so on.
+	Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error)
+
+	// Pre reads the content of path that Prepare hashed, from the same handle.
+	Pre(path string) (io.Reader, error)
+
+	// Apply carries out what Prepare worked out. When it returns nil the files and their
+	// directories are durable. It returns ErrFileChanged, with nothing changed, when a path
+	// is no longer what was prepared.
+	Apply(ctx context.Context, key string) ([]session.FileState, error)
+	Discard(key string)
+
+	// Inspect says how far an earlier process got with ts; foreign lists the paths that are
+	// neither pre- nor post-image, as they are now.
+	Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error)
+
+	// Rollback puts the pre-images back for paths that equal their post-image, removes
+	// leftover temporary files, and makes that durable. Paths in overwrite are put back
+	// whatever they hold.
+	Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []string, pre func(hash string) (io.ReadCloser, error)) error
+
+	// Content opens a file as it is now, to keep it before it is overwritten.
+	Content(path string) (io.ReadCloser, int64, error)
+
+	// Stat gives the state of these paths now: hashed where the stat differs from what is given.
+	Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error)
+}
+
+// Commands runs commands under a supervisor that outlives this process.
+// *command.Runner implements it.
+type Commands interface {
+	// Look reads the record of key. It never starts anything.
+	Look(ctx context.Context, key string) (session.CommandRecord, error)
+
+	// Run makes sure that the command of req has been started exactly once and returns its
+	// record when it is over: finished, unknown, lingering or void. If ctx ends first, the
+	// command goes on with its supervisor and Run returns ctx's cause. It returns ErrFenced
+	// when the supervisor has seen a later epoch.
+	Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error)
+
+	// Wait returns the record of a key that was claimed before, once it is over.
+	Wait(ctx context.Context, key string) (session.CommandRecord, error)
+
+	// Terminate ends the command and all its descendants: INT, TERM, KILL. The record says
+	// cancelled.
+	Terminate(ctx context.Context, key string) error
+
+	// Output opens what the command wrote so far; raw. The caller closes both. It returns
+	// ErrCorrupt when a file is missing or torn.
+	Output(key string) (stdout, stderr io.ReadCloser, err error)
+
+	// Forget removes the output files of a key once its receipt is durable.
+	Forget(key string) error
+}

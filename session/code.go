@@ -1,0 +1,99 @@
+package session
+
+import "errors"
+
+// Code names a failure that somebody can act on. A Code is itself an error, so that callers
+// match it with errors.Is; the exit status is chosen from it alone.
+type Code string
+
+// Error implements error.
+func (c Code) Error() string { return string(c) }
+
+// The codes, in the groups of the exit table. Names of 011.c are kept as they are.
+const (
+	ErrNoResumable  Code = "ACODE-RESUME-001" // no resumable session found
+	ErrTerminal     Code = "ACODE-RESUME-002" // the session is completed, failed or cancelled
+	ErrLocked       Code = "ACODE-RESUME-003" // another process executes the session or workspace
+	ErrEnvironment  Code = "ACODE-RESUME-004" // the environment is not what the session left
+	ErrNoCheckpoint Code = "ACODE-RESUME-005" // no valid checkpoint, or a journal that is not trusted
+	ErrPlanning     Code = "ACODE-RESUME-006" // no continuation could be planned
+	ErrConflict     Code = "ACODE-RESUME-007" // one idempotency key, two payloads
+
+	ErrLockMode   Code = "LOCK-001" // the lock file has other permissions than 0600
+	ErrLockOwner  Code = "LOCK-002" // the lock file belongs to another user
+	ErrLockHolder Code = "LOCK-003" // a live holder is not acode
+
+	ErrTampered    Code = "CKPT-001" // an HMAC does not match, or the store is older than its heads
+	ErrFileChanged Code = "FILE-001" // a file is not what was hashed before
+
+	ErrOrder     Code = "ACODE-JOURNAL-001" // time order and seq order differ (FR-038)
+	ErrCorrupt   Code = "ACODE-JOURNAL-002" // the chain, a blob or the database is damaged
+	ErrNewer     Code = "ACODE-STORE-001"   // the store was written by a newer acode
+	ErrStoreMode Code = "ACODE-STORE-002"   // the store belongs to somebody else or is open to others
+	ErrStoreNet  Code = "ACODE-STORE-003"   // the store lies on a network file system
+	ErrStoreIO   Code = "ACODE-STORE-004"   // the store could not be read or written
+	ErrDiskFull  Code = "ACODE-STORE-005"   // no room left
+	ErrReadOnly  Code = "ACODE-STORE-006"   // the file system or the store is read-only
+	ErrKey       Code = "ACODE-KEY-001"     // the key that sealed or signed is not at hand
+	ErrFenced    Code = "ACODE-FENCE-001"   // another process took the session over
+
+	ErrPlan      Code = "ACODE-PLAN-001"      // the plan file is wrong
+	ErrConfig    Code = "ACODE-CONFIG-001"    // the configuration is wrong
+	ErrWorkspace Code = "ACODE-WORKSPACE-001" // the workspace is refused
+	ErrEscape    Code = "ACODE-WORKSPACE-002" // a path leaves the workspace or is no regular file
+	ErrFileStep  Code = "ACODE-STEP-001"      // a file step cannot be carried out as written
+	ErrCommand   Code = "ACODE-STEP-002"      // a command failed
+	ErrTimeout   Code = "ACODE-STEP-003"      // a step or session ran out of time
+	ErrUncertain Code = "ACODE-STEP-004"      // nobody can know whether an effect happened
+	ErrApproval  Code = "ACODE-APPROVAL-001"  // approval is needed and nobody can be asked
+	ErrDenied    Code = "ACODE-APPROVAL-002"  // approval was denied
+	ErrCancelled Code = "ACODE-SESSION-001"   // the session was cancelled from elsewhere
+	ErrUsage     Code = "ACODE-USAGE-001"     // the command line is wrong
+	ErrAmbiguous Code = "ACODE-USAGE-002"     // an id prefix fits several sessions
+	ErrUnknownID Code = "ACODE-USAGE-003"     // no session has this id
+	ErrInternal  Code = "ACODE-INTERNAL-001"  // acode broke a promise of its own
+)
+
+// Error is the one envelope of a failure that a person or a script can meet (FR-063, FR-064).
+type Error struct {
+	Code      Code   // what kind of failure; decides exit status and hint
+	Message   string // what happened and what was kept, one sentence
+	Place     string // file:line:column, path or seq; empty when there is none
+	Next      string // what to do next; empty leaves the hint to the code's own
+	Retryable bool   // the same call may succeed later
+	Cause     error  // nil when the message says all
+}
+
+// Error gives the message, its place and its cause, without code or hint.
+func (e *Error) Error() string {
+	s := e.Message
+	if e.Place != "" {
+		s = e.Place + ": " + s
+	}
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap makes errors.Is find the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is makes errors.Is(err, code) true for the envelope's own code.
+func (e *Error) Is(target error) bool {
+	c, ok := target.(Code)
+	return ok && c == e.Code
+}
+
+// CodeOf returns the code that err carries, the outermost first, or ErrInternal.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	var c Code
+	if errors.As(err, &c) {
+		return c
+	}
+	return ErrInternal
+}

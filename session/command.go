@@ -1,0 +1,114 @@
+package session
+
+import "time"
+
+// CommandRequest asks a supervisor to run a command under an idempotency key.
+type CommandRequest struct {
+	Key       string        `json:"key"`
+	Epoch     uint64        `json:"epoch"`
+	Argv      []string      `json:"argv"`
+	Workspace string        `json:"workspace"` // absolute; Dir is opened below it without leaving it
+	Dir       string        `json:"dir,omitempty"`
+	Env       []string      `json:"env"`                  // the whole environment, KEY=value, before ACODE_IDEMPOTENCY_KEY
+	Timeout   time.Duration `json:"timeout_ns,omitempty"` // 0 means none
+	Volatile  bool          `json:"volatile,omitempty"`   // no syncfs before the exit record
+}
+
+// CommandState is what the record of a command says.
+type CommandState string
+
+// The states of a command's record.
+const (
+	CommandUnclaimed  CommandState = "unclaimed"  // never started: no claim
+	CommandRunning    CommandState = "running"    // its supervisor lives, or its leader does
+	CommandFinished   CommandState = "finished"   // the exit record stands
+	CommandUnknown    CommandState = "unknown"    // claimed, over, and no exit record
+	CommandLingering  CommandState = "lingering"  // unknown, and descendants still run
+	CommandVoid       CommandState = "void"       // somebody decided against running it
+	CommandUnattended CommandState = "unattended" // running, but its supervisor is gone: the outcome will be unknown
+)
+
+// CommandRecord is the truth about one key, read from its claim file.
+type CommandRecord struct {
+	Key        string
+	State      CommandState
+	Epoch      uint64
+	StartedUS  int64
+	PID        int    // of the leader; 0 when it never started
+	Exit       int    // when finished: 0 to 255, -1 for a signal or a failed start
+	Signal     string // "SIGKILL"
+	TimedOut   bool   // its timeout ended it
+	Cancelled  bool   // a person ended it
+	StartError string // why it could not start
+	EndedUS    int64
+	Left       []string // descendants that outlived it: "pid command line"
+	Why        string   // of unknown: a sentence
+}
+
+// RequestKind is what somebody asks of the process that executes a session.
+type RequestKind string
+
+// The kinds of requests.
+const (
+	RequestCancel  RequestKind = "cancel"
+	RequestApprove RequestKind = "approve"
+	RequestDeny    RequestKind = "deny"
+)
+
+// Request is what cancel, approve and deny leave in the store for the holder of the lock.
+type Request struct {
+	ID      int64 // row; 0 before it is stored
+	Session ID
+	Kind    RequestKind
+	Step    StepID // of approve and deny
+	Digest  string // of what is answered
+	Reason  string
+	By      string
+}
+
+// Summary is one line of a list of sessions.
+type Summary struct {
+	ID        ID
+	Short     string
+	State     State
+	Reason    Reason
+	Task      string
+	Workspace string
+	Tasks     int
+	Steps     int
+	Done      int
+	Epoch     uint64
+	LastSeq   uint64
+	CreatedUS int64
+	UpdatedUS int64
+}
+
+// Progress is how far a file step got, judged from the files alone.
+type Progress string
+
+// What Inspect can find.
+const (
+	NotApplied Progress = "not_applied" // every path equals its pre-image, nothing is left over
+	Applied    Progress = "applied"     // every path equals its post-image
+	Partial    Progress = "partial"     // leftover temporary files, or some paths pre and some post
+	Foreign    Progress = "foreign"     // some path is neither
+)
+
+// Change kinds of ChangedFile.
+const (
+	FileModified = "modified"
+	FileDeleted  = "deleted"
+	FileCreated  = "created"
+)
+
+// ChangedFile is a difference between what the session knew and what lies there now.
+type ChangedFile struct {
+	Path    string `json:"path"`
+	Kind    string `json:"kind"` // modified, deleted, created
+	Old     string `json:"old,omitempty"`
+	New     string `json:"new,omitempty"`
+	Size    int64  `json:"size"`
+	MTimeNS int64  `json:"mtime_ns"`
+	Session string `json:"session,omitempty"` // what the session did with it: "read", "wrote", "plans to change"; empty: nothing
+	Asks    bool   `json:"asks"`              // significant (FR-045)
+}

@@ -1,0 +1,97 @@
+package session
+
+import "time"
+
+// Action is what a continuation does with a step.
+type Action string
+
+// The actions of a continuation.
+const (
+	ActionSkip     Action = "skip"     // completed before: never again (FR-020)
+	ActionExecute  Action = "execute"  // not started yet (FR-022)
+	ActionRetry    Action = "retry"    // a new attempt after a failure, or a read that was in progress
+	ActionProceed  Action = "proceed"  // in progress, nothing of it happened: do it, same attempt
+	ActionRollBack Action = "rollback" // in progress and half done: roll back, then do it again (FR-026)
+	ActionApplied  Action = "applied"  // in progress and done: record it (FR-025)
+	ActionAttach   Action = "attach"   // a command that still runs, or whose result stands recorded
+	ActionDecide   Action = "decide"   // the outcome is unknown: check, policy or a person
+	ActionBlocked  Action = "blocked"  // a task that it depends on failed
+)
+
+// Item is one step in a continuation.
+type Item struct {
+	ID      StepID
+	Task    int // position in the plan, from 1
+	Step    int // position in its task, from 1
+	Title   string
+	Label   string
+	Kind    Kind
+	Action  Action
+	Status  Status
+	Attempt int           // the attempt that Action carries out or ends; 0 for Skip and Blocked
+	Took    time.Duration // of Skip: how long that work took
+	Why     string        // one sentence for the log and the person
+}
+
+// Continuation is what is left of a session, in order of execution (FR-019 to FR-022). Items
+// holds each step of the plan exactly once.
+type Continuation struct {
+	Items      []Item
+	Skipped    int           // completed before
+	Remaining  int           // to do, in progress included; blocked ones are not
+	Blocked    int           // cannot be reached because of a failure
+	Saved      time.Duration // what the skipped work took
+	InProgress int           // index into Items of the step that was in progress, or -1
+	TasksDone  int
+	Tasks      int
+}
+
+// NoticeKind says what a Notice is about.
+type NoticeKind string
+
+// The kinds of notices, in about the order in which a session gives them.
+const (
+	NoticeSession   NoticeKind = "session"   // a session begins or goes on; Text is its task
+	NoticeCheck     NoticeKind = "check"     // a line of environment validation: ✓ or ⚠
+	NoticeChanged   NoticeKind = "changed"   // a changed file
+	NoticeHeader    NoticeKind = "header"    // the header block of a continuation
+	NoticeStarted   NoticeKind = "started"   // ● a step runs
+	NoticeHandling  NoticeKind = "handling"  // how a step that was in progress is handled
+	NoticeOutput    NoticeKind = "output"    // a line that a running command wrote
+	NoticeCompleted NoticeKind = "completed" // ✓ a receipt is durable
+	NoticeFailed    NoticeKind = "failed"    // ✗ likewise
+	NoticeUncertain NoticeKind = "uncertain" // ? likewise
+	NoticeAsking    NoticeKind = "asking"    // an approval is wanted
+	NoticeInfo      NoticeKind = "info"
+	NoticeWarning   NoticeKind = "warning"
+	NoticeResult    NoticeKind = "result" // the last one; agrees with the exit status
+)
+
+// Notice is something that the person or script at the other end learns. It is given only
+// after what it says is durable.
+type Notice struct {
+	Kind    NoticeKind
+	Session *Session      // of session, header and result
+	Next    *Continuation // of header
+	Item    *Item         // of a step
+	Text    string        // redacted
+	Detail  []string      // further lines
+	Took    time.Duration
+	Changed *ChangedFile
+	Level   Action // of handling
+	Result  *Result
+}
+
+// Result is how a process ended its work on a session.
+type Result struct {
+	Session ID
+	Short   string
+	State   State
+	Reason  Reason
+	Done    int
+	Left    int
+	Code    Code // empty when all is well
+	Message string
+	Next    string // the exact command that continues; empty when nothing is left
+	Signal  int    // number of the signal that ended it; 0 for none
+}

@@ -1,0 +1,294 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// EventType names a fact; past tense.
+type EventType string
+
+// The types of events. Each has a payload type of the same name with the suffix Data.
+const (
+	SessionCreated    EventType = "SessionCreated"
+	StateChanged      EventType = "StateChanged"
+	ExecutionAcquired EventType = "ExecutionAcquired" // epoch + 1; the fence of who executes
+	ChangesAccepted   EventType = "ChangesAccepted"   // a person or policy went on with changed files
+	StepStarted       EventType = "StepStarted"       // the intent of an attempt
+	StepCompleted     EventType = "StepCompleted"     // its receipt
+	StepFailedEvent   EventType = "StepFailed"        // its receipt, when it went wrong
+	StepUnknown       EventType = "StepUnknown"       // nobody can know whether it happened
+	ApprovalRequested EventType = "ApprovalRequested"
+	ApprovalGranted   EventType = "ApprovalGranted"
+	ApprovalDenied    EventType = "ApprovalDenied"
+	CheckpointCreated EventType = "CheckpointCreated" // an extra one; a receipt brings its own
+)
+
+// EventTypes lists every type, for schemas and exhaustive tests.
+var EventTypes = []EventType{
+	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, StepStarted, StepCompleted,
+	StepFailedEvent, StepUnknown, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
+}
+
+// Receipt reports whether events of this type end an attempt and carry a checkpoint (FR-014).
+func (t EventType) Receipt() bool { return t == StepCompleted || t == StepFailedEvent }
+
+// Hash is a SHA-256.
+type Hash [32]byte
+
+// String gives lower-case hex.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// Event is one immutable fact of a session. Payload is redacted JSON of at most
+// MaxPayloadBytes; larger content is a blob that it names.
+type Event struct {
+	ID      [16]byte // UUIDv7
+	Session ID
+	Seq     uint64 // contiguous from 1
+	TimeUS  int64  // hybrid clock, strictly increasing in a store
+	Type    EventType
+	Actor   string // who: "user", "acode", "policy"
+	Epoch   uint64 // of the executing process; of the last one for events that nobody executing wrote
+	Payload []byte
+	Hash    Hash // covers all of the above and the hash of the event before
+}
+
+// MaxPayloadBytes bounds a payload in the journal.
+const MaxPayloadBytes = 16 << 10
+
+// Time gives the event's time in UTC.
+func (e Event) Time() time.Time { return time.UnixMicro(e.TimeUS).UTC() }
+
+// Decode reads the payload into data, the payload type of e.Type.
+func (e Event) Decode(data any) error {
+	if err := json.Unmarshal(e.Payload, data); err != nil {
+		return &Error{Code: ErrCorrupt, Message: fmt.Sprintf("the payload of %s is unreadable", e.Type), Place: fmt.Sprintf("seq %d", e.Seq), Cause: err}
+	}
+	return nil
+}
+
+// chainDomain separates this hash from every other use of SHA-256; its number is the format's.
+const chainDomain = "acode-event-v1\x00"
+
+// ChainHash computes what e.Hash must be after an event whose hash was prev (I6). The layout
+// is written down in docs/format.md; the first event of a session follows the zero hash.
+func (e Event) ChainHash(prev Hash) Hash {
+	b := make([]byte, 0, 160+len(e.Payload))
+	b = append(b, chainDomain...)
+	b = append(b, prev[:]...)
+	b = append(b, e.ID[:]...)
+	b = appendText(b, string(e.Session))
+	b = binary.BigEndian.AppendUint64(b, e.Seq)
+	b = binary.BigEndian.AppendUint64(b, uint64(e.TimeUS))
+	b = binary.BigEndian.AppendUint64(b, e.Epoch)
+	b = appendText(b, string(e.Type))
+	b = appendText(b, e.Actor)
+	b = appendText(b, string(e.Payload))
+	return sha256.Sum256(b)
+}
+
+// appendText appends the length of s in 4 bytes, big-endian, then s.
+func appendText(b []byte, s string) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
+	return append(b, s...)
+}
+
+// Draft is an event before the journal has given it id, seq, time, epoch and hash.
+type Draft struct {
+	Type  EventType
+	Actor string // empty means "acode"
+	Data  any    // the payload type of Type
+}
+
+// SessionCreatedData opens a session.
+type SessionCreatedData struct {
+	V         int       `json:"v"`
+	Short     string    `json:"short_id"`
+	Task      string    `json:"task"`
+	Workspace string    `json:"workspace"` // absolute
+	Plan      BlobRef   `json:"plan"`      // JSON of a Plan
+	Tasks     int       `json:"tasks"`
+	Steps     int       `json:"steps"`
+	OnFailure OnFailure `json:"on_failure"`
+	Config    string    `json:"config,omitempty"` // digest of the configuration that started it
+	Program   string    `json:"program"`          // version of acode
+}
+
+// BlobRef names content that is kept outside the journal: its SHA-256 in hex and its length
+// before compression and sealing. The zero value names nothing.
+type BlobRef struct {
+	Hash   string `json:"hash,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	Sealed bool   `json:"sealed,omitempty"` // encrypted: never shown, logged or sent
+}
+
+// StateChangedData moves a session from one state to another.
+type StateChangedData struct {
+	From   State  `json:"from"`
+	To     State  `json:"to"`
+	Reason Reason `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// ExecutionAcquiredData begins an epoch; the number is the event's own Epoch.
+type ExecutionAcquiredData struct {
+	Device    string `json:"device"` // random id of the store
+	Host      string `json:"host"`
+	PID       int    `json:"pid"`
+	Workspace string `json:"workspace"`          // may have moved
+	Manifest  string `json:"manifest,omitempty"` // blob hash of the tracked files' manifest
+	Git       string `json:"git,omitempty"`      // JSON of the git state, opaque here
+	Config    string `json:"config,omitempty"`   // digest of the configuration now
+}
+
+// ChangesAcceptedData takes changed files as the new truth.
+type ChangesAcceptedData struct {
+	By    string      `json:"by"` // "person", "policy", "flag"
+	Files []FileState `json:"files"`
+}
+
+// StepStartedData is the intent of one attempt.
+type StepStartedData struct {
+	StepID
+	Kind    Kind         `json:"kind"`
+	Key     string       `json:"key"`
+	Attempt int          `json:"attempt"`
+	Digest  string       `json:"digest"`          // of what will be done, captures filled in
+	Files   []Transition `json:"files,omitempty"` // of a file step
+	By      string       `json:"by,omitempty"`    // who ordered a further attempt: "check", "policy", "person", "resume"
+}
+
+// StepCompletedData is the receipt of an attempt that worked.
+type StepCompletedData struct {
+	StepID
+	Key     string         `json:"key"`
+	Attempt int            `json:"attempt"`
+	By      string         `json:"by,omitempty"` // empty: it was carried out; "applied", "check", "policy", "person": found or declared done
+	Files   []FileState    `json:"files,omitempty"`
+	Matches *Output        `json:"matches,omitempty"` // of a search
+	Command *CommandResult `json:"command,omitempty"`
+	Capture *Capture       `json:"capture,omitempty"`
+}
+
+// StepFailedData is the receipt of an attempt that went wrong.
+type StepFailedData struct {
+	StepID
+	Key     string         `json:"key"`
+	Attempt int            `json:"attempt"`
+	By      string         `json:"by,omitempty"`
+	Code    Code           `json:"code"`
+	Message string         `json:"message"`
+	Files   []FileState    `json:"files,omitempty"`
+	Command *CommandResult `json:"command,omitempty"`
+}
+
+// StepUnknownData records that an attempt's outcome is unknown.
+type StepUnknownData struct {
+	StepID
+	Key     string `json:"key"`
+	Attempt int    `json:"attempt"`
+	Why     string `json:"why"`
+}
+
+// ApprovalRequestedData asks a person; Digest binds the answer to what is asked.
+type ApprovalRequestedData struct {
+	StepID
+	Question string `json:"question"`
+	Digest   string `json:"digest"`
+}
+
+// ApprovalGrantedData is a single-use yes.
+type ApprovalGrantedData struct {
+	StepID
+	Digest string `json:"digest"`
+	By     string `json:"by"`
+	For    uint64 `json:"for_epoch"` // the one epoch that may use it
+}
+
+// ApprovalDeniedData is a no.
+type ApprovalDeniedData struct {
+	StepID
+	Digest string `json:"digest"`
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// CheckpointCreatedData asks for a checkpoint that no receipt brings.
+type CheckpointCreatedData struct {
+	Why string `json:"why"`
+}
+
+// Image is what a path holds at one moment.
+type Image struct {
+	Kind string `json:"kind"`           // "absent", "file"
+	Hash string `json:"hash,omitempty"` // SHA-256 in hex
+	Size int64  `json:"size,omitempty"`
+	Mode uint32 `json:"mode,omitempty"` // permission bits
+}
+
+// Absent reports whether the path holds nothing.
+func (i Image) Absent() bool { return i.Kind == "absent" }
+
+// Transition is what a file step does to one path, whatever kind of change it came from.
+type Transition struct {
+	Path string `json:"path"`
+	Pre  Image  `json:"pre"`
+	Post Image  `json:"post"`
+	From string `json:"from,omitempty"` // Post is the file that lies at From now, by rename
+	Kept bool   `json:"kept,omitempty"` // the pre-image's content is kept as a blob of its hash
+}
+
+// FileState is a file as the session last knew it.
+type FileState struct {
+	Path    string `json:"path"`
+	Hash    string `json:"hash,omitempty"` // empty: the file is absent
+	Size    int64  `json:"size,omitempty"`
+	Mode    uint32 `json:"mode,omitempty"`
+	MTimeNS int64  `json:"mtime_ns,omitempty"`
+	CTimeNS int64  `json:"ctime_ns,omitempty"`
+	Inode   uint64 `json:"inode,omitempty"`
+	Racy    bool   `json:"racy,omitempty"`  // touched within the clock's granularity: hash, do not trust the stat
+	Wrote   bool   `json:"wrote,omitempty"` // the session wrote it; else it read it
+}
+
+// Output is text that a step produced, redacted. Blob holds it when it is too long for Text.
+type Output struct {
+	Text  string  `json:"text,omitempty"`
+	Blob  BlobRef `json:"blob,omitzero"`
+	Bytes int64   `json:"bytes"`         // as produced, before any cut
+	Cut   bool    `json:"cut,omitempty"` // the middle is missing
+}
+
+// CommandResult is how a command ended.
+type CommandResult struct {
+	Exit       int      `json:"exit"`             // 0 to 255; -1 when a signal ended it or it never started
+	Signal     string   `json:"signal,omitempty"` // "SIGKILL"
+	TimedOut   bool     `json:"timed_out,omitempty"`
+	Cancelled  bool     `json:"cancelled,omitempty"` // a person ended it
+	StartError string   `json:"start_error,omitempty"`
+	DurationUS int64    `json:"duration_us"`
+	Stdout     Output   `json:"stdout"`
+	Stderr     Output   `json:"stderr"`
+	Left       []string `json:"left,omitempty"` // descendants that were still running
+}
+
+// Capture is a value that later steps use.
+type Capture struct {
+	Name  string  `json:"name"`
+	Value string  `json:"value,omitempty"` // when redaction leaves it as it is
+	Blob  BlobRef `json:"blob,omitzero"`   // otherwise, sealed
+}
+
+// ParseUUID reads the 16 bytes of a UUID in canonical text form.
+func ParseUUID(s string) (u [16]byte, err error) {
+	raw, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
+	if err != nil || len(raw) != 16 || len(s) != 36 {
+		return u, fmt.Errorf("parse UUID %q", s)
+	}
+	return [16]byte(raw), nil
+}

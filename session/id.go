@@ -1,0 +1,61 @@
+package session
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ID is a UUIDv7 in its canonical text form.
+type ID string
+
+// StepID names a step within its session. Task and Step match namePattern, so that the
+// separators of a key can never occur in them.
+type StepID struct {
+	Task string `json:"task"`
+	Step string `json:"step"`
+}
+
+// String gives "task/step".
+func (s StepID) String() string { return s.Task + "/" + s.Step }
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// ValidName reports whether s may be the id of a task or a step.
+func ValidName(s string) bool { return namePattern.MatchString(s) && s != "." && s != ".." }
+
+// OpMain is the operation of a step that has only one.
+const OpMain = "main"
+
+// Key is an idempotency key: one attempt of one operation of one step of one session (FR-029).
+type Key struct {
+	Session   ID
+	Step      StepID
+	Operation string
+	Attempt   int // from 1; a crash does not start a new attempt
+}
+
+// String gives v1:<session>:<task>/<step>/<operation>:<attempt>.
+func (k Key) String() string {
+	return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, k.Step, k.Operation, k.Attempt)
+}
+
+// ParseKey reads what Key.String wrote, of any version that acode ever wrote.
+func ParseKey(s string) (Key, error) {
+	parts := strings.Split(s, ":")
+	if len(parts) != 4 || parts[0] != "v1" {
+		return Key{}, fmt.Errorf("parse idempotency key %q: not v1:<session>:<task>/<step>/<operation>:<attempt>", s)
+	}
+	path := strings.Split(parts[2], "/")
+	attempt, err := strconv.Atoi(parts[3])
+	if len(path) != 3 || err != nil || attempt < 1 || strconv.Itoa(attempt) != parts[3] {
+		return Key{}, fmt.Errorf("parse idempotency key %q: bad step or attempt", s)
+	}
+	for _, name := range path {
+		if !ValidName(name) {
+			return Key{}, fmt.Errorf("parse idempotency key %q: bad name %q", s, name)
+		}
+	}
+	return Key{Session: ID(parts[1]), Step: StepID{Task: path[0], Step: path[1]}, Operation: path[2], Attempt: attempt}, nil
+}

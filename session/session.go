@@ -1,0 +1,295 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Session is the state that a journal adds up to. Only Apply changes it (I1).
+type Session struct {
+	ID        ID
+	Short     string // about 6 characters, unique in the store
+	Task      string
+	Workspace string // absolute
+	Plan      BlobRef
+	Tasks     int // of the plan
+	StepTotal int // of the plan
+	OnFailure OnFailure
+	Config    string // configuration digest of the latest epoch
+
+	State  State
+	Left   State  // the state that Paused left; empty otherwise
+	Reason Reason // of State, when it has one
+	Detail string
+
+	Epoch     uint64 // 0 before the first acquisition
+	Device    string
+	Manifest  string // blob hash of the latest manifest of tracked files
+	Git       string
+	LastSeq   uint64
+	LastUS    int64
+	CreatedUS int64
+	Head      Hash // of the last event
+	Done      int  // completed steps
+
+	Steps map[StepID]*StepState
+	Files map[string]*FileState
+}
+
+// StepState is what is known of a step that has started or been asked about.
+type StepState struct {
+	StepID
+	Status    Status
+	Attempt   int
+	Key       string
+	StartSeq  uint64 // of its latest StepStarted; 0 when it never started
+	LastSeq   uint64 // of the event that last changed it
+	StartedUS int64
+	EndedUS   int64 // 0 while it is not over
+	Code      Code  // of a failure
+	Message   string
+	Capture   *Capture
+	Approval  *Approval
+}
+
+// Approval is the latest question of an approve step and what became of it.
+type Approval struct {
+	Digest string `json:"digest"`
+	Answer string `json:"answer,omitempty"` // "", "granted", "denied"
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	For    uint64 `json:"for_epoch,omitempty"`
+}
+
+// Delta names what an Apply changed besides the session's own fields.
+type Delta struct {
+	Steps []StepID
+	Files []string
+}
+
+// Status gives where a step stands; Pending when nothing is known of it.
+func (s *Session) Status(id StepID) Status {
+	if st := s.Steps[id]; st != nil {
+		return st.Status
+	}
+	return Pending
+}
+
+// Resumable reports whether the session may be resumed when nobody executes it (FR-003).
+func (s *Session) Resumable() bool { return s.State != "" && !s.State.Terminal() }
+
+// Apply adds the next event. It returns ErrOrder when e does not follow in seq and time,
+// ErrCorrupt when its payload or its hash is wrong, and ErrConflict when the rules forbid it;
+// the session is unusable after an error.
+func (s *Session) Apply(e Event) (Delta, error) {
+	if err := s.follows(e); err != nil {
+		return Delta{}, err
+	}
+	d, err := s.apply(e)
+	if err != nil {
+		return Delta{}, err
+	}
+	s.LastSeq, s.LastUS, s.Head = e.Seq, e.TimeUS, e.Hash
+	return d, nil
+}
+
+func (s *Session) follows(e Event) error {
+	place := fmt.Sprintf("seq %d", e.Seq)
+	switch {
+	case e.Seq != s.LastSeq+1:
+		return &Error{Code: ErrOrder, Message: fmt.Sprintf("event %d follows event %d", e.Seq, s.LastSeq), Place: place}
+	case e.TimeUS <= s.LastUS && e.Seq > 1:
+		return &Error{Code: ErrOrder, Message: "the event is not later than the one before it", Place: place}
+	case e.Hash != e.ChainHash(s.Head):
+		return &Error{Code: ErrCorrupt, Message: "the hash of the event does not match its content", Place: place}
+	case (e.Seq == 1) != (e.Type == SessionCreated):
+		return &Error{Code: ErrCorrupt, Message: fmt.Sprintf("%s in the wrong place", e.Type), Place: place}
+	case e.Seq > 1 && e.Session != s.ID:
+		return &Error{Code: ErrCorrupt, Message: "the event belongs to another session", Place: place}
+	}
+	return nil
+}
+
+func (s *Session) apply(e Event) (Delta, error) {
+	switch e.Type {
+	case SessionCreated:
+		return applyAs(e, s.created)
+	case StateChanged:
+		return applyAs(e, s.stateChanged)
+	case ExecutionAcquired:
+		return applyAs(e, s.acquired)
+	case ChangesAccepted:
+		return applyAs(e, func(_ Event, d ChangesAcceptedData) (Delta, error) {
+			return Delta{Files: s.setFiles(d.Files)}, nil
+		})
+	case StepStarted:
+		return applyAs(e, s.started)
+	case StepCompleted:
+		return applyAs(e, s.completed)
+	case StepFailedEvent:
+		return applyAs(e, s.failed)
+	case StepUnknown:
+		return applyAs(e, s.unknown)
+	case ApprovalRequested:
+		return applyAs(e, s.requested)
+	case ApprovalGranted:
+		return applyAs(e, s.granted)
+	case ApprovalDenied:
+		return applyAs(e, s.denied)
+	case CheckpointCreated:
+		return Delta{}, nil
+	}
+	return Delta{}, &Error{Code: ErrNewer, Message: fmt.Sprintf("this acode does not know events of type %q", e.Type), Place: fmt.Sprintf("seq %d", e.Seq)}
+}
+
+func applyAs[D any](e Event, f func(Event, D) (Delta, error)) (Delta, error) {
+	var d D
+	if err := e.Decode(&d); err != nil {
+		return Delta{}, err
+	}
+	return f(e, d)
+}
+
+func (s *Session) created(e Event, d SessionCreatedData) (Delta, error) {
+	*s = Session{
+		ID: e.Session, Short: d.Short, Task: d.Task, Workspace: d.Workspace, Plan: d.Plan,
+		Tasks: d.Tasks, StepTotal: d.Steps, OnFailure: d.OnFailure, Config: d.Config,
+		State: Created, CreatedUS: e.TimeUS,
+		Steps: map[StepID]*StepState{}, Files: map[string]*FileState{},
+	}
+	return Delta{}, nil
+}
+
+func (s *Session) stateChanged(e Event, d StateChangedData) (Delta, error) {
+	if d.From != s.State || !s.State.CanBecome(d.To) {
+		return Delta{}, conflict(e, "a session in state %s cannot go from %s to %s", s.State, d.From, d.To)
+	}
+	s.Left = ""
+	if d.To == Paused {
+		s.Left = s.State
+	}
+	s.State, s.Reason, s.Detail = d.To, d.Reason, d.Detail
+	return Delta{}, nil
+}
+
+func (s *Session) acquired(e Event, d ExecutionAcquiredData) (Delta, error) {
+	if e.Epoch != s.Epoch+1 || s.State.Terminal() {
+		return Delta{}, conflict(e, "epoch %d cannot follow epoch %d in state %s", e.Epoch, s.Epoch, s.State)
+	}
+	s.Epoch, s.Device, s.Workspace, s.Config = e.Epoch, d.Device, d.Workspace, d.Config
+	s.Manifest, s.Git = d.Manifest, d.Git
+	return Delta{}, nil
+}
+
+func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
+	st := s.step(d.StepID)
+	repeats := st.Status == InProgress && d.Attempt == st.Attempt
+	if st.Status == StepDone || repeats || d.Attempt <= st.Attempt {
+		return Delta{}, conflict(e, "attempt %d of %s cannot start: it is %s, attempt %d", d.Attempt, d.StepID, st.Status, st.Attempt)
+	}
+	*st = StepState{
+		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval,
+		StartSeq: e.Seq, LastSeq: e.Seq, StartedUS: e.TimeUS,
+	}
+	return Delta{Steps: []StepID{d.StepID}}, nil
+}
+
+// open finds the attempt that key started and that is not over.
+func (s *Session) open(e Event, id StepID, key string) (*StepState, error) {
+	st := s.Steps[id]
+	if st == nil || st.Key != key || (st.Status != InProgress && st.Status != StepUncertain) {
+		return nil, conflict(e, "%s ends an attempt of %s that is not open: %s", e.Type, id, key)
+	}
+	st.LastSeq = e.Seq
+	return st, nil
+}
+
+func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
+	st, err := s.open(e, d.StepID, d.Key)
+	if err != nil {
+		return Delta{}, err
+	}
+	st.Status, st.EndedUS, st.Capture = StepDone, e.TimeUS, d.Capture
+	st.Code, st.Message = "", ""
+	s.Done++
+	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files)}, nil
+}
+
+func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
+	st, err := s.open(e, d.StepID, d.Key)
+	if err != nil {
+		return Delta{}, err
+	}
+	st.Status, st.EndedUS, st.Code, st.Message = StepFailed, e.TimeUS, d.Code, d.Message
+	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files)}, nil
+}
+
+func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
+	st, err := s.open(e, d.StepID, d.Key)
+	if err != nil {
+		return Delta{}, err
+	}
+	st.Status, st.Message = StepUncertain, d.Why
+	return Delta{Steps: []StepID{d.StepID}}, nil
+}
+
+func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {
+	st := s.step(d.StepID)
+	st.Approval, st.LastSeq = &Approval{Digest: d.Digest}, e.Seq
+	return Delta{Steps: []StepID{d.StepID}}, nil
+}
+
+func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
+	st, err := s.asked(e, d.StepID, d.Digest)
+	if err != nil {
+		return Delta{}, err
+	}
+	st.Approval.Answer, st.Approval.By, st.Approval.For = "granted", d.By, d.For
+	return Delta{Steps: []StepID{d.StepID}}, nil
+}
+
+func (s *Session) denied(e Event, d ApprovalDeniedData) (Delta, error) {
+	st, err := s.asked(e, d.StepID, d.Digest)
+	if err != nil {
+		return Delta{}, err
+	}
+	st.Approval.Answer, st.Approval.By, st.Approval.Reason = "denied", d.By, d.Reason
+	return Delta{Steps: []StepID{d.StepID}}, nil
+}
+
+// asked finds the step whose open question has this digest: an answer never fits another
+// question (NFR-012).
+func (s *Session) asked(e Event, id StepID, digest string) (*StepState, error) {
+	st := s.Steps[id]
+	if st == nil || st.Approval == nil || st.Approval.Digest != digest || st.Status == StepDone {
+		return nil, conflict(e, "%s answers a question about %s that is not open", e.Type, id)
+	}
+	st.LastSeq = e.Seq
+	return st, nil
+}
+
+func (s *Session) step(id StepID) *StepState {
+	st := s.Steps[id]
+	if st == nil {
+		st = &StepState{StepID: id, Status: Pending}
+		s.Steps[id] = st
+	}
+	return st
+}
+
+// setFiles makes fs what the session knows of these paths. A path once written stays written.
+func (s *Session) setFiles(fs []FileState) []string {
+	paths := make([]string, 0, len(fs))
+	for _, f := range fs {
+		if old := s.Files[f.Path]; old != nil {
+			f.Wrote = f.Wrote || old.Wrote
+		}
+		s.Files[f.Path] = &f
+		paths = append(paths, f.Path)
+	}
+	return slices.Compact(paths)
+}
+
+func conflict(e Event, format string, args ...any) error {
+	return &Error{Code: ErrConflict, Message: fmt.Sprintf(format, args...), Place: fmt.Sprintf("seq %d", e.Seq)}
+}

@@ -1,0 +1,62 @@
+package session
+
+import "slices"
+
+// State is where a session stands.
+type State string
+
+// The states of a session (RULINGS of 011.c: terminal are completed, failed, cancelled).
+const (
+	Created          State = "created"
+	Planning         State = "planning"
+	AwaitingApproval State = "awaiting_approval"
+	Executing        State = "executing"
+	Paused           State = "paused"
+	Completed        State = "completed"
+	Failed           State = "failed"
+	Cancelled        State = "cancelled"
+)
+
+// next lists the states that may follow each state. One with no entry is terminal.
+var next = map[State][]State{
+	Created:          {Planning, Paused, Failed, Cancelled},
+	Planning:         {AwaitingApproval, Executing, Paused, Failed, Cancelled},
+	AwaitingApproval: {Executing, Planning, Paused, Failed, Cancelled},
+	Executing:        {AwaitingApproval, Paused, Completed, Failed, Cancelled},
+	Paused:           {Planning, AwaitingApproval, Executing, Failed, Cancelled},
+}
+
+// Terminal reports whether s can never change again (FR-004).
+func (s State) Terminal() bool { return len(next[s]) == 0 }
+
+// CanBecome reports whether the transition table allows s to be followed by to.
+func (s State) CanBecome(to State) bool { return slices.Contains(next[s], to) }
+
+// Reason says why a session is paused, failed or cancelled; empty where nothing needs saying.
+type Reason string
+
+// The reasons of a pause.
+const (
+	ReasonUser        Reason = "user"
+	ReasonSignal      Reason = "signal"
+	ReasonTimeout     Reason = "timeout"
+	ReasonTaskFailed  Reason = "task_failed"
+	ReasonApproval    Reason = "approval"
+	ReasonEnvironment Reason = "environment"
+	ReasonUncertain   Reason = "uncertain"
+	ReasonDiskFull    Reason = "disk_full"
+	ReasonFenced      Reason = "fenced"
+)
+
+// Status is where a step stands. A step that has no entry in a session is Pending.
+type Status string
+
+// The statuses of a step.
+const (
+	Pending       Status = "pending"
+	InProgress    Status = "in_progress"
+	StepDone      Status = "completed"
+	StepFailed    Status = "failed"
+	StepUncertain Status = "uncertain"
+	StepBlocked   Status = "blocked" // computed, never stored: a dependency failed
+)
