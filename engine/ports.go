@@ -27,9 +27,15 @@ type Journal interface {
 	// Event reads one event of the session.
 	Event(ctx context.Context, seq uint64) (session.Event, error)
 
-	// Requests lists what others asked of this process, oldest first. Append removes the one
-	// that a draft answers.
+	// Requests lists what others asked of this process, oldest first.
 	Requests(ctx context.Context) ([]session.Request, error)
+
+	// AppendAnswering is Append, and removes a request in the same transaction.
+	AppendAnswering(ctx context.Context, request int64, drafts ...session.Draft) ([]session.Event, error)
+
+	// Recover makes one last Append possible after ErrDiskFull: it gives back reserved room
+	// and reads again what the failed commit did.
+	Recover(ctx context.Context) error
 }
 
 // Blobs keeps content that is too large or too secret for the journal. *local.Writer
@@ -109,4 +115,22 @@ type Commands interface {
 
 	// Forget removes the output files of a key once its receipt is durable.
 	Forget(key string) error
+}
+
+// Person answers what no policy may decide. *terminal.Prompter implements it.
+type Person interface {
+	// Approve asks a question until somebody answers it or ctx ends. It returns ErrApproval
+	// when nobody can be asked.
+	Approve(ctx context.Context, item session.Item, question string) (Answer, error)
+
+	// Uncertain asks what became of a command whose outcome is unknown. It returns
+	// ErrUncertain when nobody can be asked.
+	Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error)
+}
+
+// Answer is what a person said to an approve step.
+type Answer struct {
+	Granted bool
+	By      string
+	Reason  string // of a denial
 }

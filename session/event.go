@@ -115,7 +115,7 @@ type SessionCreatedData struct {
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
 	OnFailure OnFailure `json:"on_failure"`
-	Config    string    `json:"config,omitempty"` // digest of the configuration that started it
+	Config    string    `json:"config,omitempty"` // JSON of the configuration that started it
 	Program   string    `json:"program"`          // version of acode
 }
 
@@ -133,6 +133,9 @@ type StateChangedData struct {
 	To     State  `json:"to"`
 	Reason Reason `json:"reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
+
+	Manifest string `json:"manifest,omitempty"` // of a pause: the tracked files as they were left
+	Git      string `json:"git,omitempty"`      // likewise
 }
 
 // ExecutionAcquiredData begins an epoch; the number is the event's own Epoch.
@@ -143,7 +146,7 @@ type ExecutionAcquiredData struct {
 	Workspace string `json:"workspace"`          // may have moved
 	Manifest  string `json:"manifest,omitempty"` // blob hash of the tracked files' manifest
 	Git       string `json:"git,omitempty"`      // JSON of the git state, opaque here
-	Config    string `json:"config,omitempty"`   // digest of the configuration now
+	Config    string `json:"config,omitempty"`   // JSON of the configuration now
 }
 
 // ChangesAcceptedData takes changed files as the new truth.

@@ -15,7 +15,7 @@ type Session struct {
 	Tasks     int // of the plan
 	StepTotal int // of the plan
 	OnFailure OnFailure
-	Config    string // configuration digest of the latest epoch
+	Config    string // JSON of the configuration of the latest epoch
 
 	State  State
 	Left   State  // the state that Paused left; empty otherwise
@@ -169,6 +169,9 @@ func (s *Session) stateChanged(e Event, d StateChangedData) (Delta, error) {
 		s.Left = s.State
 	}
 	s.State, s.Reason, s.Detail = d.To, d.Reason, d.Detail
+	if d.Manifest != "" {
+		s.Manifest, s.Git = d.Manifest, d.Git
+	}
 	return Delta{}, nil
 }
 

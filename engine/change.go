@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// maxQuickPre is the size of a pre-image up to which the receipt before may wait for it (E4).
+const maxQuickPre = 64 << 10
+
+// change executes a step that changes files.
+func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Step) error {
+	if it.Action == session.ActionApplied {
+		return e.applied(ctx, it)
+	}
+	changes, err := e.expand(ctx, it, step.Changes)
+	if err != nil {
+		return err
+	}
+	if e.inProgress(it) {
+		return e.redo(ctx, it, changes)
+	}
+	key := e.key(it, it.Attempt)
+	ts, err := e.Files.Prepare(ctx, key, changes)
+	if err != nil {
+		return e.unprepared(ctx, it, step, err)
+	}
+	defer e.Files.Discard(key)
+	if err := e.keep(ctx, ts); err != nil {
+		return err
+	}
+	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), Files: ts, By: retriedBy(it)}); err != nil {
+		return err
+	}
+	return e.apply(ctx, it, key)
+}
+
+// unprepared records an attempt that failed before anything could be done.
+func (e *Engine) unprepared(ctx context.Context, it *session.Item, step *session.Step, cause error) error {
+	f := fileFailure(cause)
+	if _, ok := f.(*failure); !ok {
+		return f
+	}
+	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: retriedBy(it)}); err != nil {
+		return err
+	}
+	return f
+}
+
+// keep saves the content that the step will make disappear, before its intent is committed.
+func (e *Engine) keep(ctx context.Context, ts []session.Transition) error {
+	for i, t := range ts {
+		if t.Pre.Absent() || t.Pre.Hash == t.Post.Hash || moves(ts, t.Path) {
+			continue
+		}
+		if t.Pre.Size > maxQuickPre {
+			if err := e.commit(ctx); err != nil {
+				return err
+			}
+		}
+		r, err := e.Files.Pre(t.Path)
+		if err != nil {
+			return err
+		}
+		if _, err := e.Blobs.Stage(ctx, r, t.Pre.Size); err != nil {
+			return err
+		}
+		ts[i].Kept = true
+	}
+	return nil
+}
+
+// moves reports whether the content at path goes on living somewhere else.
+func moves(ts []session.Transition, path string) bool {
+	return slices.ContainsFunc(ts, func(t session.Transition) bool { return t.From == path })
+}
+
+func (e *Engine) apply(ctx context.Context, it *session.Item, key string) error {
+	files, err := e.Files.Apply(context.WithoutCancel(ctx), key)
+	if err != nil {
+		return fileFailure(err)
+	}
+	e.done(it, session.StepCompletedData{Files: wrote(files)})
+	return nil
+}
+
+func wrote(files []session.FileState) []session.FileState {
+	for i := range files {
+		files[i].Wrote = true
+	}
+	return files
+}
+
+// intent reads what the attempt in progress meant to do.
+func (e *Engine) intent(ctx context.Context, it *session.Item) (session.StepStartedData, error) {
+	var d session.StepStartedData
+	ev, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].StartSeq)
+	if err != nil {
+		return d, err
+	}
+	return d, ev.Decode(&d)
+}
+
+// applied records that the files already are what the attempt wanted (FR-025).
+func (e *Engine) applied(ctx context.Context, it *session.Item) error {
+	d, err := e.intent(ctx, it)
+	if err != nil {
+		return err
+	}
+	progress, _, err := e.Files.Inspect(ctx, d.Key, d.Files)
+	if err != nil {
+		return err
+	}
+	if progress != session.Applied {
+		return changedMeanwhile(it)
+	}
+	known := make([]session.FileState, len(d.Files))
+	for i, t := range d.Files {
+		known[i] = session.FileState{Path: t.Path}
+	}
+	files, err := e.Files.Stat(ctx, known)
+	if err != nil {
+		return err
+	}
+	e.handling(it, session.ActionApplied)
+	e.done(it, session.StepCompletedData{Files: wrote(files), By: "applied"})
+	return nil
+}
+
+func changedMeanwhile(it *session.Item) error {
+	return &session.Error{Code: session.ErrFileChanged, Place: it.ID.String(),
+		Message: "the files of this step changed while acode looked at them; nothing was overwritten",
+		Next:    "look at the files, then resume again"}
+}
+
+// redo goes on with an attempt that a crash cut short: rolled back first where something of
+// it is there (FR-026), then done under the same key.
+func (e *Engine) redo(ctx context.Context, it *session.Item, changes []session.Change) error {
+	d, err := e.intent(ctx, it)
+	if err != nil {
+		return err
+	}
+	if err := e.again(ctx, it); err != nil {
+		return err
+	}
+	e.handling(it, it.Action)
+	if it.Action == session.ActionRollBack {
+		if err := e.rollBack(ctx, d); err != nil {
+			return err
+		}
+	}
+	ts, err := e.Files.Prepare(ctx, d.Key, changes)
+	if err != nil {
+		return fileFailure(err)
+	}
+	defer e.Files.Discard(d.Key)
+	if !sameTransitions(ts, d.Files) {
+		return changedMeanwhile(it)
+	}
+	return e.apply(ctx, it, d.Key)
+}
+
+// rollBack puts the pre-images of an attempt back. Content that is neither pre- nor
+// post-image was accepted and kept before it came here.
+func (e *Engine) rollBack(ctx context.Context, d session.StepStartedData) error {
+	_, foreign, err := e.Files.Inspect(ctx, d.Key, d.Files)
+	if err != nil {
+		return err
+	}
+	overwrite := make([]string, len(foreign))
+	for i, f := range foreign {
+		overwrite[i] = f.Path
+	}
+	return e.Files.Rollback(ctx, d.Key, d.Files, overwrite, func(hash string) (io.ReadCloser, error) {
+		return e.Blobs.Open(ctx, hash)
+	})
+}
+
+// sameTransitions compares what would be done now with the intent, whatever was kept.
+func sameTransitions(a, b []session.Transition) bool {
+	return slices.EqualFunc(a, b, func(x, y session.Transition) bool {
+		return x.Path == y.Path && x.Pre == y.Pre && x.Post == y.Post && x.From == y.From
+	})
+}
+
+// handling tells how a step that was in progress is gone on with.
+func (e *Engine) handling(it *session.Item, a session.Action) {
+	e.Notify(session.Notice{Kind: session.NoticeHandling, Item: it, Level: a, Text: it.Why})
+	e.Log.Info("step was in progress", "event", "in_progress", "step", it.ID.String(), "in_progress_action", string(a), "why", it.Why)
+}
+
+// expand fills the captures that it can see into the contents of changes.
+func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session.Change) ([]session.Change, error) {
+	var values map[string]string
+	out := slices.Clone(changes)
+	for i, c := range changes {
+		if !strings.Contains(c.Content, "${") && !strings.Contains(c.New, "${") {
+			continue
+		}
+		if values == nil {
+			var err error
+			if values, err = e.captures(ctx, it); err != nil {
+				return nil, err
+			}
+		}
+		out[i].Content = session.Expand(c.Content, values)
+		out[i].New = session.Expand(c.New, values)
+	}
+	return out, nil
+}
+
+// captures loads the values that it can see.
+func (e *Engine) captures(ctx context.Context, it *session.Item) (map[string]string, error) {
+	values := map[string]string{}
+	for name, by := range e.visible.At(it.Task-1, it.Step-1) {
+		st := e.Journal.Session().Steps[by]
+		if st == nil || st.Capture == nil {
+			continue
+		}
+		value, err := e.value(ctx, st.Capture)
+		if err != nil {
+			return nil, fmt.Errorf("read the value that %s captured: %w", by, err)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+func (e *Engine) value(ctx context.Context, c *session.Capture) (string, error) {
+	if c.Blob.Hash == "" {
+		return c.Value, nil
+	}
+	r, err := e.Blobs.Open(ctx, c.Blob.Hash)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	return string(b), err
+}

@@ -1,0 +1,335 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	maxCapture  = 64 << 10
+	maxReceipt  = 256 << 10 // of each output stream that a receipt keeps
+	requestPoll = 200 * time.Millisecond
+	againWindow = 600 * time.Millisecond // in which a second signal is waited for
+)
+
+// run executes a command step under its supervisor.
+func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) error {
+	if e.uncertain(it) {
+		if err := e.again(ctx, it); err != nil {
+			return err
+		}
+		return e.settle(ctx, it, step, session.CommandRecord{Key: e.key(it, it.Attempt), State: session.CommandUnknown, Why: e.Journal.Session().Steps[it.ID].Message})
+	}
+	if err := e.enter(ctx, it, step.Digest()); err != nil {
+		return err
+	}
+	if it.Action == session.ActionAttach {
+		e.handling(it, it.Action)
+	}
+	req, err := e.request(ctx, it, step.Run)
+	if err != nil {
+		return err
+	}
+	rec, err := e.await(ctx, it, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	if err != nil {
+		return commandFailure(err)
+	}
+	return e.outcome(ctx, it, step, rec)
+}
+
+func (e *Engine) uncertain(it *session.Item) bool {
+	return e.inProgress(it) && e.Journal.Session().Steps[it.ID].Status == session.StepUncertain
+}
+
+// commandFailure makes a failed step of a request that the supervisor refused.
+func commandFailure(err error) error {
+	switch session.CodeOf(err) {
+	case session.ErrEscape, session.ErrCommand:
+		return &failure{code: session.CodeOf(err), message: err.Error()}
+	}
+	return err
+}
+
+// request builds what the supervisor is asked to run.
+func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) (session.CommandRequest, error) {
+	values, err := e.captures(ctx, it)
+	if err != nil {
+		return session.CommandRequest{}, err
+	}
+	env := slices.Clone(e.Environ)
+	for _, vars := range []map[string]string{values, r.Env} {
+		names := make([]string, 0, len(vars))
+		for name := range vars {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			env = append(env, name+"="+vars[name])
+		}
+	}
+	s := e.Journal.Session()
+	return session.CommandRequest{
+		Key: e.key(it, it.Attempt), Epoch: s.Epoch, Argv: r.Command(), Workspace: s.Workspace, Dir: r.Dir,
+		Env: env, Timeout: r.Timeout, Volatile: r.Volatile,
+	}, nil
+}
+
+// await waits for a command. A signal leaves the command to its supervisor, a second one ends
+// it; a request to cancel the session ends it too.
+func (e *Engine) await(ctx context.Context, it *session.Item, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
+	watched, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.watch(watched, cancel)
+	}()
+	rec, err := wait(watched)
+	cancel(nil)
+	<-stopped
+	if err == nil || !errors.Is(err, context.Cause(watched)) && !errors.Is(err, context.Canceled) {
+		return rec, err
+	}
+	cause := context.Cause(watched)
+	var sig Interrupted
+	switch {
+	case errors.Is(cause, session.ErrCancelled):
+		return e.terminate(ctx, it)
+	case errors.As(cause, &sig):
+		return e.leave(ctx, it, sig)
+	}
+	return rec, cause
+}
+
+// watch ends a wait when somebody asks to cancel the session.
+func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(requestPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		requests, err := e.Journal.Requests(ctx)
+		if err != nil {
+			continue // the next Append meets the same store and says what is wrong with it
+		}
+		if slices.ContainsFunc(requests, func(r session.Request) bool { return r.Kind == session.RequestCancel }) {
+			cancel(session.ErrCancelled)
+			return
+		}
+	}
+}
+
+// leave pauses the session with its command running on, and gives a second signal a moment.
+func (e *Engine) leave(ctx context.Context, it *session.Item, sig Interrupted) (session.CommandRecord, error) {
+	s := e.Journal.Session()
+	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
+		Detail: []string{"end it later: acode session cancel --command " + s.Short}})
+	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal; the command of " + it.ID.String() + " runs on"}
+	bg := context.WithoutCancel(ctx)
+	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail}}); err != nil {
+		return session.CommandRecord{}, err
+	}
+	window := time.NewTimer(againWindow)
+	defer window.Stop()
+	select {
+	case <-window.C:
+		return session.CommandRecord{}, halt
+	case <-e.Again:
+		return e.terminate(bg, it)
+	}
+}
+
+// terminate ends the command and waits for its record.
+func (e *Engine) terminate(ctx context.Context, it *session.Item) (session.CommandRecord, error) {
+	key := e.key(it, it.Attempt)
+	bg := context.WithoutCancel(ctx)
+	if err := e.Commands.Terminate(bg, key); err != nil {
+		return session.CommandRecord{}, err
+	}
+	return e.Commands.Wait(bg, key)
+}
+
+// outcome turns the record of a command that is over into a receipt or a question.
+func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+	switch rec.State {
+	case session.CommandFinished:
+		return e.finished(ctx, it, step, rec, "")
+	case session.CommandUnknown, session.CommandLingering:
+		return e.unknown(ctx, it, step, rec)
+	case session.CommandVoid:
+		return e.nextAttempt(ctx, it, step, "policy")
+	}
+	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
+}
+
+// finished keeps the outputs and the files that the command changed, and queues the receipt.
+func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord, by string) error {
+	ctx = context.WithoutCancel(ctx)
+	result, err := e.result(ctx, rec)
+	if err != nil {
+		return err
+	}
+	files, err := e.changedFiles(ctx)
+	if err != nil {
+		return err
+	}
+	e.spent = append(e.spent, rec.Key)
+	if f := judge(step.Run, result); f != nil {
+		f.command, f.files = result, files
+		return f
+	}
+	receipt := session.StepCompletedData{Command: result, Files: files, By: by}
+	if step.Run.Capture != "" {
+		if receipt.Capture, err = e.capture(ctx, rec.Key, step.Run.Capture); err != nil {
+			return captureFailure(err, result, files)
+		}
+	}
+	e.done(it, receipt)
+	return nil
+}
+
+func captureFailure(err error, result *session.CommandResult, files []session.FileState) error {
+	if session.CodeOf(err) != session.ErrCommand {
+		return err
+	}
+	return &failure{code: session.ErrCommand, message: err.Error(), command: result, files: files}
+}
+
+// judge says what was wrong with a finished command, nil when nothing was.
+func judge(r *session.Run, c *session.CommandResult) *failure {
+	switch {
+	case c.StartError != "":
+		return &failure{code: session.ErrCommand, message: "the command could not be started: " + c.StartError}
+	case c.TimedOut:
+		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and was ended", r.Timeout)}
+	case c.Cancelled:
+		return &failure{code: session.ErrCommand, message: "the command was ended on request"}
+	case c.Signal != "":
+		return &failure{code: session.ErrCommand, message: "the command was killed by " + c.Signal}
+	case c.Exit != 0:
+		return &failure{code: session.ErrCommand, message: fmt.Sprintf("the command exited with status %d", c.Exit)}
+	}
+	return nil
+}
+
+func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (*session.CommandResult, error) {
+	c := &session.CommandResult{
+		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
+		StartError: rec.StartError, DurationUS: rec.EndedUS - rec.StartedUS, Left: rec.Left,
+	}
+	stdout, stderr, err := e.Commands.Output(rec.Key)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	defer stderr.Close()
+	for _, o := range []struct {
+		from io.Reader
+		to   *session.Output
+	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
+		text, size, cut, err := ends(o.from, maxReceipt)
+		if err != nil {
+			return nil, fmt.Errorf("read command output: %w", err)
+		}
+		out, err := e.output(ctx, text, size, cut)
+		if err != nil {
+			return nil, err
+		}
+		*o.to = *out
+	}
+	return c, nil
+}
+
+// ends reads r whole and keeps its first and last limit/2 bytes.
+func ends(r io.Reader, limit int) (text string, size int64, cut bool, err error) {
+	head, err := io.ReadAll(io.LimitReader(r, int64(limit/2)))
+	if err != nil || len(head) < limit/2 {
+		return string(head), int64(len(head)), false, err
+	}
+	var tail []byte
+	size = int64(len(head))
+	buf := make([]byte, 32<<10)
+	for err == nil {
+		var n int
+		n, err = r.Read(buf)
+		size += int64(n)
+		tail = append(tail, buf[:n]...)
+		if len(tail) > limit {
+			cut = true
+			tail = append(tail[:0], tail[len(tail)-limit/2:]...)
+		}
+	}
+	if err != io.EOF {
+		return "", size, cut, err
+	}
+	if cut || len(tail) > limit/2 {
+		cut = true
+		tail = tail[max(0, len(tail)-limit/2):]
+		return string(head) + "\n[acode: the middle was left out]\n" + string(tail), size, true, nil
+	}
+	return string(head) + string(tail), size, false, nil
+}
+
+// changedFiles lists the session's own files that a command changed: their new hashes go into
+// its receipt.
+func (e *Engine) changedFiles(ctx context.Context) ([]session.FileState, error) {
+	s := e.Journal.Session()
+	if len(s.Files) == 0 {
+		return nil, nil
+	}
+	known := make([]session.FileState, 0, len(s.Files))
+	for _, f := range s.Files {
+		known = append(known, *f)
+	}
+	now, err := e.Files.Stat(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	var changed []session.FileState
+	for i, f := range now {
+		if f.Hash != known[i].Hash || f.Mode != known[i].Mode {
+			changed = append(changed, f)
+		}
+	}
+	slices.SortFunc(changed, func(a, b session.FileState) int { return strings.Compare(a.Path, b.Path) })
+	return changed, nil
+}
+
+// capture takes the value of a capture from the command's raw standard output.
+func (e *Engine) capture(ctx context.Context, key, name string) (*session.Capture, error) {
+	stdout, stderr, err := e.Commands.Output(key)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	defer stderr.Close()
+	raw, err := io.ReadAll(io.LimitReader(stdout, 2*maxCapture))
+	if err != nil {
+		return nil, fmt.Errorf("read command output: %w", err)
+	}
+	value := strings.TrimSpace(string(raw))
+	switch {
+	case len(value) > maxCapture:
+		return nil, badCapture(name, "is longer than 64 KiB")
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return nil, badCapture(name, "is no text")
+	}
+	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
+	return &session.Capture{Name: name, Blob: ref}, err
+}
+
+func badCapture(name, what string) error {
+	return &session.Error{Code: session.ErrCommand, Message: fmt.Sprintf("the output to be captured as %s %s", name, what)}
+}

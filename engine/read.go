@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// read executes a read or search step. It has no effect, so one that was in progress is
+// simply done again under the same key (FR-024).
+func (e *Engine) read(ctx context.Context, it *session.Item, step *session.Step) error {
+	if err := e.enter(ctx, it, step.Digest()); err != nil {
+		return err
+	}
+	var receipt session.StepCompletedData
+	var err error
+	if step.Kind == session.KindRead {
+		receipt.Files, err = e.Files.Read(ctx, *step.Read)
+	} else {
+		var matches string
+		var cut bool
+		matches, cut, receipt.Files, err = e.Files.Search(ctx, *step.Search)
+		if err == nil {
+			receipt.Matches, err = e.output(ctx, matches, int64(len(matches)), cut)
+		}
+	}
+	if err != nil {
+		return fileFailure(err)
+	}
+	e.done(it, receipt)
+	return nil
+}
+
+// enter begins a new attempt, or goes on with the one that was in progress.
+func (e *Engine) enter(ctx context.Context, it *session.Item, digest string) error {
+	if e.inProgress(it) {
+		return e.again(ctx, it)
+	}
+	return e.begin(ctx, it, session.StepStartedData{Digest: digest, By: retriedBy(it)})
+}
+
+// inProgress reports whether the attempt of it has a durable intent and no receipt.
+func (e *Engine) inProgress(it *session.Item) bool {
+	st := e.Journal.Session().Steps[it.ID]
+	return st != nil && st.Attempt == it.Attempt && (st.Status == session.InProgress || st.Status == session.StepUncertain)
+}
+
+func retriedBy(it *session.Item) string {
+	if it.Attempt > 1 {
+		return "resume"
+	}
+	return ""
+}
+
+// inlineOutput is how much of an output stands in its receipt; more becomes a blob.
+const inlineOutput = 2 << 10
+
+// output keeps text, already cut if it had to be, as a receipt holds it.
+func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
+	text = e.Redact(strings.ToValidUTF8(text, "�"))
+	out := &session.Output{Bytes: size, Cut: cut}
+	if len(text) <= inlineOutput {
+		out.Text = text
+		return out, nil
+	}
+	ref, err := e.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
+	out.Blob = ref
+	return out, err
+}
+
+// fileFailure makes a step's failure of what a person can mend in the plan or the workspace;
+// anything else, like a broken store or the end of the context, stays what it is.
+func fileFailure(err error) error {
+	code := session.CodeOf(err)
+	switch code {
+	case session.ErrFileStep, session.ErrEscape, session.ErrReadOnly:
+		return &failure{code: code, message: err.Error()}
+	case session.ErrDiskFull:
+		return &failure{code: code, message: err.Error(), reason: session.ReasonDiskFull}
+	}
+	var known *session.Error
+	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &failure{code: session.ErrFileStep, message: err.Error()}
+}

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// unknown makes it durable that nobody can know whether a command happened, then settles it.
+func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+	bg := context.WithoutCancel(ctx)
+	if !e.uncertain(it) {
+		e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
+			StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why,
+		}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: rec.Left})
+		if err := e.commit(bg); err != nil {
+			return err
+		}
+	}
+	return e.settle(ctx, it, step, rec)
+}
+
+// settle decides what became of a command whose outcome is unknown: its check, then what a
+// person said beforehand, then its policy, then a person (E5).
+func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	by, verdict, err := e.check(ctx, it, step.Run)
+	if err != nil {
+		return err
+	}
+	if verdict == "" {
+		by, verdict = e.declared(step.Run)
+	}
+	if verdict == session.InterruptAsks {
+		by = "person"
+		if verdict, err = e.Person.Uncertain(ctx, *it, rec.Why); err != nil {
+			return e.undecided(it, rec, err)
+		}
+	}
+	e.Log.Info("uncertain step decided", "event", "uncertain_decided", "step", it.ID.String(), "decision", string(verdict), "by", by)
+	switch verdict {
+	case session.InterruptDone:
+		return e.declareDone(ctx, it, step, rec.Key, by)
+	case session.InterruptFails:
+		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed by " + by}
+	}
+	return e.nextAttempt(ctx, it, step, by)
+}
+
+// check runs the step's own check: exit 0 it happened, 1 it did not, else still unknown.
+func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (by string, verdict session.OnInterrupt, err error) {
+	if r.Check == "" {
+		return "", "", nil
+	}
+	if err := e.Journal.Fence(ctx); err != nil {
+		return "", "", err
+	}
+	req, err := e.request(ctx, it, &session.Run{Shell: r.Check, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true})
+	if err != nil {
+		return "", "", err
+	}
+	s := e.Journal.Session()
+	// A check may repeat, so each asking has a key of its own: every process, and every new
+	// unknown outcome, commits an event before it asks.
+	req.Key = session.Key{Session: s.ID, Step: it.ID, Operation: "check", Attempt: int(s.LastSeq)}.String()
+	rec, err := e.await(ctx, it, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	if err != nil {
+		return "", "", err
+	}
+	if err := e.Commands.Forget(req.Key); err != nil {
+		return "", "", err
+	}
+	switch {
+	case rec.State != session.CommandFinished || rec.Signal != "" || rec.TimedOut || rec.StartError != "":
+		return "", "", nil
+	case rec.Exit == 0:
+		return "check", session.InterruptDone, nil
+	case rec.Exit == 1:
+		return "check", session.InterruptReruns, nil
+	}
+	return "", "", nil
+}
+
+func (e *Engine) declared(r *session.Run) (by string, verdict session.OnInterrupt) {
+	if e.Policy.Uncertain != "" {
+		return "person", e.Policy.Uncertain
+	}
+	if r.OnInterrupt != "" {
+		return "policy", r.OnInterrupt
+	}
+	return "", session.InterruptAsks
+}
+
+// undecided stops with the exact command that continues, its answer not filled in.
+func (e *Engine) undecided(it *session.Item, rec session.CommandRecord, err error) error {
+	if !errors.Is(err, session.ErrUncertain) {
+		return err
+	}
+	s := e.Journal.Session()
+	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
+		detail: it.ID.String() + ": nobody can know whether the command happened: " + rec.Why,
+		next:   "acode resume " + s.Short + " --uncertain=<rerun|done|fail>"}
+}
+
+// declareDone records a step as done because its check, its policy or a person says so.
+func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string) error {
+	receipt := session.StepCompletedData{By: by}
+	var err error
+	if step.Run.Capture != "" {
+		if receipt.Capture, err = e.capture(ctx, key, step.Run.Capture); err != nil {
+			s := e.Journal.Session()
+			return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
+				detail: it.ID.String() + " cannot be declared done: the value of " + step.Run.Capture + " is lost: " + err.Error(),
+				next:   "acode resume " + s.Short + " --uncertain=<rerun|fail>"}
+		}
+	}
+	if receipt.Files, err = e.changedFiles(ctx); err != nil {
+		return err
+	}
+	e.done(it, receipt)
+	e.spent = append(e.spent, key)
+	return nil
+}
+
+// nextAttempt starts the command again under a new key: one that was claimed is never started
+// twice.
+func (e *Engine) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string) error {
+	it.Attempt++
+	it.Action = session.ActionRetry
+	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by}); err != nil {
+		return err
+	}
+	return e.run(ctx, it, step)
+}

@@ -1,0 +1,310 @@
+package resume
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// OnChanges says what to do when the environment changed significantly (FR-045).
+type OnChanges string
+
+// The policies. ChangesPrompt acts as ChangesAbort when nobody can be asked.
+const (
+	ChangesPrompt   OnChanges = "prompt"
+	ChangesContinue OnChanges = "continue"
+	ChangesAbort    OnChanges = "abort"
+)
+
+// Snapshot is the state of the workspace, opaque to this package.
+type Snapshot struct {
+	Manifest string // blob hash; staged, durable with the next commit
+	Git      string // JSON; empty outside a repository
+}
+
+// Environment is the workspace as validation sees it. cmd/acode wires it.
+type Environment interface {
+	// Changes compares the files that the session knows, the paths that it still plans to
+	// change, and the tracked files of manifest (a blob hash, empty for none) with what is
+	// there now. unchecked lists what the end of ctx left unchecked.
+	Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) (changed []session.ChangedFile, unchecked []string, err error)
+
+	// GitChanges says in words how git differs from a Snapshot's Git.
+	GitChanges(ctx context.Context, git string) ([]string, error)
+
+	// Suspicious lists lines, added while the session slept, that look like an attack.
+	Suspicious(ctx context.Context, changed []session.ChangedFile) []string
+
+	// Snapshot takes the state now and keeps its manifest.
+	Snapshot(ctx context.Context) (Snapshot, error)
+
+	// Keep saves content that is about to be accepted, before it may be overwritten, and
+	// gives its state.
+	Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error)
+}
+
+// Person answers what no policy may decide. *terminal.Prompter implements it.
+type Person interface {
+	// Changed asks whether to go on although files changed. It returns ErrEnvironment when
+	// nobody can be asked.
+	Changed(ctx context.Context, changed []session.ChangedFile) (bool, error)
+
+	// InProgress asks how to handle foreign content under a step. It returns "" when nobody
+	// can be asked.
+	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
+}
+
+// verdict is what validation found and decided.
+type verdict struct {
+	changed  []session.ChangedFile
+	accepted []session.FileState
+	by       string
+}
+
+// validate compares the environment with what the session left (FR-039 to FR-045).
+func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (verdict, error) {
+	r.Notify(session.Notice{Kind: session.NoticeCheck, Text: "Validating environment..."})
+	r.ok("Working directory exists") // its root was opened before
+	s := r.Journal.Session()
+	var changed []session.ChangedFile
+	if r.Options.Validate {
+		var err error
+		if changed, err = r.compare(ctx, s); err != nil {
+			return verdict{}, err
+		}
+		r.ok("Required files accessible")
+		r.git(ctx, s)
+	} else {
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "validate_environment is false: files and git are not compared"})
+	}
+	r.config(s)
+	return r.decide(ctx, r.own(s, changed, seen))
+}
+
+func (r *Resumer) ok(text string) {
+	r.Notify(session.Notice{Kind: session.NoticeCheck, Text: text})
+}
+
+// compare looks at the files within the time of validation; beyond it, it says what was not
+// checked.
+func (r *Resumer) compare(ctx context.Context, s *session.Session) ([]session.ChangedFile, error) {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if r.Options.Timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, r.Options.Timeout)
+	}
+	defer cancel()
+	files := make([]session.FileState, 0, len(s.Files))
+	for _, f := range s.Files {
+		files = append(files, *f)
+	}
+	slices.SortFunc(files, func(a, b session.FileState) int { return strings.Compare(a.Path, b.Path) })
+	changed, unchecked, err := r.Environment.Changes(limited, files, planned(r.Plan, s), s.Manifest)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	if limited.Err() != nil || len(unchecked) > 0 {
+		return nil, &session.Error{Code: session.ErrEnvironment, Retryable: true,
+			Message: fmt.Sprintf("validation did not end within %s; not checked: %s; the session is unchanged", r.Options.Timeout, some(unchecked)),
+			Next:    "raise resume.validation_timeout_seconds, or resume again"}
+	}
+	return changed, nil
+}
+
+// some names the first few of a list.
+func some(list []string) string {
+	if len(list) == 0 {
+		return "the rest"
+	}
+	if len(list) > 5 {
+		return strings.Join(list[:5], ", ") + fmt.Sprintf(" and %d more", len(list)-5)
+	}
+	return strings.Join(list, ", ")
+}
+
+// planned lists the paths that steps which are not completed name.
+func planned(p *session.Plan, s *session.Session) []string {
+	var paths []string
+	for i := range p.Tasks {
+		for _, step := range p.Tasks[i].Steps {
+			if s.Status(session.StepID{Task: p.Tasks[i].ID, Step: step.ID}) == session.StepDone {
+				continue
+			}
+			for _, c := range step.Changes {
+				paths = append(paths, c.Path, c.From, c.To)
+			}
+			if step.Read != nil {
+				paths = append(paths, step.Read.Path)
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.DeleteFunc(slices.Compact(paths), func(s string) bool { return s == "" })
+}
+
+// own marks what changed in the time of the session's own steps: such changes never ask,
+// unless they touch a file whose changes receipts record. Content that is neither pre- nor
+// post-image of a step in progress always asks.
+func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen) []session.ChangedFile {
+	expected := map[string]bool{}
+	foreign := map[string]session.FileState{}
+	for _, found := range seen {
+		for _, p := range found.Paths {
+			expected[p] = true
+		}
+		for _, f := range found.Foreign {
+			foreign[f.Path] = f
+		}
+	}
+	out := changed[:0]
+	for _, c := range changed {
+		switch {
+		case expected[c.Path]: // the step's own affair, or listed below
+			continue
+		case s.Files[c.Path] == nil && r.during(s, &c):
+			c.Asks, c.Session = false, "changed while its command ran"
+		}
+		out = append(out, c)
+	}
+	for _, f := range foreign {
+		out = append(out, foreignChange(f))
+	}
+	slices.SortFunc(out, func(a, b session.ChangedFile) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+func foreignChange(f session.FileState) session.ChangedFile {
+	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: "in progress", Asks: true}
+	if f.Hash == "" {
+		c.Kind = session.FileDeleted
+	}
+	return c
+}
+
+// during reports whether c happened while a command of the session ran.
+func (r *Resumer) during(s *session.Session, c *session.ChangedFile) bool {
+	for i := range r.Plan.Tasks {
+		for _, step := range r.Plan.Tasks[i].Steps {
+			st := s.Steps[session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}]
+			if step.Kind != session.KindRun || st == nil {
+				continue
+			}
+			// When a file vanished cannot be known: any command may have removed it.
+			if c.Kind == session.FileDeleted || c.MTimeNS >= st.StartedUS*1000 && (st.EndedUS == 0 || c.MTimeNS <= st.EndedUS*1000) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *Resumer) git(ctx context.Context, s *session.Session) {
+	if s.Git == "" {
+		return
+	}
+	lines, err := r.Environment.GitChanges(ctx, s.Git)
+	if err != nil {
+		lines = []string{"git could not be asked: " + err.Error()}
+	}
+	for _, l := range lines {
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: l})
+		r.Log.Info("environment changed", "event", "environment_change", "session_id", s.Short, "git", l)
+	}
+}
+
+// config warns of each key that changed since the session ran (ASM-018).
+func (r *Resumer) config(s *session.Session) {
+	r.ok("Configuration valid") // it was loaded before
+	var old map[string]string
+	if s.Config == "" || json.Unmarshal([]byte(s.Config), &old) != nil {
+		return
+	}
+	keys := make([]string, 0, len(r.Options.Config))
+	for k := range r.Options.Config {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		if was, now := old[k], r.Options.Config[k]; was != now {
+			r.Notify(session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf("configuration changed: %s was %q, is %q", k, was, now)})
+			r.Log.Info("environment changed", "event", "environment_change", "session_id", s.Short, "config", k)
+		}
+	}
+}
+
+func configText(keys map[string]string) string {
+	b, err := json.Marshal(keys)
+	if err != nil {
+		panic("resume: a map of strings must encode: " + err.Error())
+	}
+	return string(b)
+}
+
+// decide shows the changes and asks, or lets the policy answer, where they are significant.
+func (r *Resumer) decide(ctx context.Context, changed []session.ChangedFile) (verdict, error) {
+	v := verdict{changed: changed}
+	var asking []session.ChangedFile
+	for _, c := range changed {
+		r.Notify(session.Notice{Kind: session.NoticeChanged, Changed: &c})
+		r.Log.Info("environment changed", "event", "environment_change", "session_id", r.Journal.Session().Short, "path", c.Path, "kind", c.Kind, "asks", c.Asks, "session", c.Session)
+		if c.Asks {
+			asking = append(asking, c)
+		}
+	}
+	for _, line := range r.Environment.Suspicious(ctx, changed) {
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "suspicious: " + line})
+	}
+	if len(asking) == 0 {
+		r.ok("Environment ready. Resuming...")
+		return v, nil
+	}
+	if r.Options.DryRun {
+		return v, nil
+	}
+	goOn, err := r.permitted(ctx, asking)
+	if err != nil {
+		return v, err
+	}
+	if !goOn {
+		return v, aborted(asking, r.Journal.Session().Short)
+	}
+	v.by = r.Options.DecidedBy
+	if r.Options.OnChanges != ChangesContinue {
+		v.by = "person"
+	}
+	r.Notify(session.Notice{Kind: session.NoticeInfo, Text: "Continuing with changed files..."})
+	v.accepted, err = r.Environment.Keep(ctx, asking)
+	return v, err
+}
+
+func (r *Resumer) permitted(ctx context.Context, asking []session.ChangedFile) (bool, error) {
+	switch r.Options.OnChanges {
+	case ChangesContinue:
+		return true, nil
+	case ChangesAbort:
+		return false, nil
+	}
+	goOn, err := r.Person.Changed(ctx, asking)
+	if errors.Is(err, session.ErrEnvironment) {
+		return false, nil
+	}
+	return goOn, err
+}
+
+func aborted(asking []session.ChangedFile, short string) error {
+	paths := make([]string, len(asking))
+	for i, c := range asking {
+		paths[i] = c.Path + " (" + c.Kind + ")"
+	}
+	return &session.Error{Code: session.ErrEnvironment, Message: "files that the session works on changed: " + some(paths) + "; the session is unchanged",
+		Next: "look at them, then: acode resume " + short + " --on-changes=<continue|abort>"}
+}
+
+func upper(s session.State) string { return strings.ToUpper(string(s)) }

@@ -1,0 +1,168 @@
+package resume
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Seen is what was found out about a step that was in progress when the session stopped. The
+// zero value means that nothing needed to be found out.
+type Seen struct {
+	Progress session.Progress      // of a file step
+	Foreign  []session.FileState   // of a file step: content that is neither pre- nor post-image
+	Paths    []string              // of a file step: what its intent names
+	Record   session.CommandRecord // of a command
+}
+
+// Strategy is how foreign content under a step in progress is handled (FR-027).
+type Strategy string
+
+// The strategies. StrategyPrompt acts as StrategyRollBack when nobody can be asked.
+const (
+	StrategyRollBack Strategy = "rollback" // the default (FR-028)
+	StrategyRetry    Strategy = "retry"
+	StrategyPrompt   Strategy = "prompt"
+)
+
+// Choices steer a plan.
+type Choices struct {
+	InProgress  Strategy // empty means StrategyRollBack
+	RestartStep bool     // roll a file step that was in progress back even when it is done
+	Redact      func(string) string
+}
+
+// Plan computes what is left of p in session s. Equal arguments give equal continuations
+// (FR-036); each step of p is in it exactly once. It returns ErrPlanning when s and p do not
+// belong together.
+func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c Choices) (session.Continuation, error) {
+	order, cycle := p.Order()
+	if cycle != nil {
+		return session.Continuation{}, &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the tasks of the plan depend on each other: %v", cycle)}
+	}
+	if err := belongs(p, s); err != nil {
+		return session.Continuation{}, err
+	}
+	next := session.Continuation{InProgress: -1, Tasks: len(p.Tasks), Items: make([]session.Item, 0, p.Steps())}
+	for _, i := range order {
+		task := &p.Tasks[i]
+		done := 0
+		for j := range task.Steps {
+			it := item(task, i, j, s, seen, c)
+			if it.Action == session.ActionSkip {
+				next.Skipped++
+				next.Saved += it.Took
+				done++
+			} else {
+				next.Remaining++
+			}
+			if next.InProgress < 0 && (it.Status == session.InProgress || it.Status == session.StepUncertain) {
+				next.InProgress = len(next.Items)
+			}
+			next.Items = append(next.Items, it)
+		}
+		if done == len(task.Steps) {
+			next.TasksDone++
+		}
+	}
+	return next, nil
+}
+
+// belongs checks that everything that s knows of is a step of p.
+func belongs(p *session.Plan, s *session.Session) error {
+	known := make(map[session.StepID]bool, p.Steps())
+	for i := range p.Tasks {
+		for j := range p.Tasks[i].Steps {
+			known[session.StepID{Task: p.Tasks[i].ID, Step: p.Tasks[i].Steps[j].ID}] = true
+		}
+	}
+	for id := range s.Steps {
+		if !known[id] {
+			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the step %s, the plan does not", id),
+				Next: "acode verify " + s.Short}
+		}
+	}
+	return nil
+}
+
+func item(task *session.Task, i, j int, s *session.Session, seen map[session.StepID]Seen, c Choices) session.Item {
+	step := &task.Steps[j]
+	it := session.Item{
+		ID:   session.StepID{Task: task.ID, Step: step.ID},
+		Task: i + 1, Step: j + 1, Title: task.Title, Label: step.Label(), Kind: step.Kind, Status: session.Pending,
+	}
+	if it.Title == "" {
+		it.Title = task.ID
+	}
+	if c.Redact != nil {
+		it.Title, it.Label = c.Redact(it.Title), c.Redact(it.Label)
+	}
+	st := s.Steps[it.ID]
+	if st != nil {
+		it.Status = st.Status
+		it.Attempt = st.Attempt
+	}
+	switch it.Status {
+	case session.StepDone:
+		it.Action, it.Attempt, it.Why = session.ActionSkip, 0, "completed before"
+		it.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
+	case session.StepFailed:
+		it.Action, it.Why = session.ActionRetry, "failed before; a new attempt"
+		it.Attempt++
+	case session.StepUncertain:
+		it.Action, it.Why = session.ActionDecide, "its outcome is unknown: "+st.Message
+	case session.InProgress:
+		inProgress(&it, seen[it.ID], c)
+	default:
+		it.Action, it.Why = session.ActionExecute, "not started"
+		it.Attempt++
+	}
+	return it
+}
+
+// inProgress chooses what to do with a step whose intent is durable and whose receipt is not.
+func inProgress(it *session.Item, seen Seen, c Choices) {
+	switch it.Kind {
+	case session.KindRead, session.KindSearch:
+		it.Action, it.Why = session.ActionRetry, "reads are simply repeated"
+	case session.KindApprove:
+		it.Action, it.Why = session.ActionProceed, "the gate was open"
+	case session.KindRun:
+		it.Action, it.Why = command(seen.Record)
+	default:
+		fileStep(it, seen, c)
+	}
+}
+
+func command(rec session.CommandRecord) (session.Action, string) {
+	switch rec.State {
+	case session.CommandUnclaimed:
+		return session.ActionProceed, "the command was never started"
+	case session.CommandRunning, session.CommandUnattended:
+		return session.ActionAttach, "the command still runs"
+	case session.CommandFinished:
+		return session.ActionAttach, "the command has finished; its result stands recorded"
+	case session.CommandVoid:
+		return session.ActionRetry, "somebody decided against running the command"
+	}
+	return session.ActionDecide, rec.Why
+}
+
+func fileStep(it *session.Item, seen Seen, c Choices) {
+	switch {
+	case seen.Progress == session.Foreign && c.InProgress == StrategyRetry:
+		it.Action, it.Why = session.ActionRetry, "the files hold something else; done again on top of it"
+		it.Attempt++
+	case seen.Progress == session.Foreign:
+		it.Action, it.Why = session.ActionRollBack, "the files hold something else; rolled back, then done again"
+	case seen.Progress == session.Partial:
+		it.Action, it.Why = session.ActionRollBack, "partially written; rolled back, then done again"
+	case seen.Progress == session.Applied && c.RestartStep:
+		it.Action, it.Why = session.ActionRollBack, "already applied; rolled back as ordered, then done again"
+	case seen.Progress == session.Applied:
+		it.Action, it.Why = session.ActionApplied, "already applied"
+	default:
+		it.Action, it.Why = session.ActionProceed, "nothing of it was done"
+	}
+}

@@ -1,0 +1,234 @@
+// Package resume takes a session from where its last commit left it to the point where the
+// engine goes on: check what it is, look at its environment, find out how far the step in
+// progress got, plan what is left, say so, hand over. A fresh run is a resume with nothing
+// to skip. Until it hands over it changes nothing: failing anywhere leaves the session
+// exactly as it was (FR-061), and a dry run ends there.
+//
+// Invariants, cited by tests:
+//
+//	R1  Each step of the plan is in the continuation exactly once (FR-019 to FR-022).
+//	R2  The plan is logged and shown before anything is executed (FR-023).
+//	R3  Nothing durable changes before the hand-over.
+package resume
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Files finds out how far a file step got. *workspace.Root implements it.
+type Files interface {
+	Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error)
+}
+
+// Commands finds out what became of a command. *command.Runner implements it.
+type Commands interface {
+	Look(ctx context.Context, key string) (session.CommandRecord, error)
+}
+
+// Journal is the session that is resumed. *local.Writer implements it.
+type Journal interface {
+	Session() *session.Session
+	Event(ctx context.Context, seq uint64) (session.Event, error)
+}
+
+// Resumer holds what a resume needs. Every field is needed.
+type Resumer struct {
+	Journal     Journal
+	Plan        *session.Plan
+	Files       Files
+	Commands    Commands
+	Environment Environment
+	Person      Person
+	Options     Options
+	Notify      func(session.Notice)
+	Log         *slog.Logger
+	Now         func() time.Time
+}
+
+// Options are what the configuration and the command line say about this resume.
+type Options struct {
+	Choices
+	Validate   bool          // compare files and git
+	Timeout    time.Duration // of validation; 0 means none
+	OnChanges  OnChanges     // empty means ChangesPrompt
+	DecidedBy  string        // who chose OnChanges: "flag" or "policy"
+	Config     map[string]string
+	Device     string
+	Host       string
+	PID        int
+	Workspace  string // absolute; may differ from where the session was
+	DryRun     bool
+	Checkpoint string // of the log: which one was used
+	Order      session.ReplayOrder
+}
+
+// Ready is a session that may be executed: what is left, and the events that take it over,
+// to be committed with the first intent.
+type Ready struct {
+	Next    session.Continuation
+	Begin   []session.Draft
+	Changed []session.ChangedFile
+}
+
+// Resume prepares the session for execution. It returns ErrTerminal, ErrEnvironment,
+// ErrPlanning or what the adapters return; the session is then unchanged.
+func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
+	s := r.Journal.Session()
+	if err := Allowed(s); err != nil {
+		return Ready{}, err
+	}
+	r.Log.Info("resuming session", "event", "session_resume_started", "session_id", s.Short, "session", string(s.ID), "state", string(s.State),
+		"replay_first", fmt.Sprintf("%x", r.Options.Order.First), "replay_last", fmt.Sprintf("%x", r.Options.Order.Last),
+		"replay_count", r.Options.Order.Count, "replay_digest", r.Options.Order.Digest)
+	r.Notify(session.Notice{Kind: session.NoticeSession, Session: s, Text: s.Task})
+	seen, err := r.observe(ctx, s)
+	if err != nil {
+		return Ready{}, err
+	}
+	var env verdict
+	if s.Epoch > 0 { // the first run has nothing to compare with
+		if env, err = r.validate(ctx, seen); err != nil {
+			r.Log.Warn("environment validation failed", "event", "session_resume", "session_id", s.Short, "environment_valid", false, "code", string(session.CodeOf(err)))
+			return Ready{}, err
+		}
+	}
+	choices, err := r.choose(ctx, seen)
+	if err != nil {
+		return Ready{}, err
+	}
+	next, err := Plan(r.Plan, s, seen, choices)
+	if err != nil {
+		return Ready{}, err
+	}
+	r.log(s, next, env)
+	r.Notify(session.Notice{Kind: session.NoticeHeader, Session: s, Next: &next, Text: r.Options.Checkpoint})
+	ready := Ready{Next: next, Changed: env.changed}
+	if !r.Options.DryRun {
+		ready.Begin, err = r.begin(ctx, s, env)
+	}
+	return ready, err
+}
+
+// Allowed returns ErrTerminal for a session that can never go on (FR-003, FR-004).
+func Allowed(s *session.Session) error {
+	if s.Resumable() {
+		return nil
+	}
+	return &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("Cannot resume %s session %s; nothing was changed", upper(s.State), s.Short),
+		Next: "start a new session: acode run --plan FILE"}
+}
+
+// observe finds out how far the steps in progress got; it changes nothing.
+func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.StepID]Seen, error) {
+	seen := map[session.StepID]Seen{}
+	for id, st := range s.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		ev, err := r.Journal.Event(ctx, st.StartSeq)
+		if err != nil {
+			return nil, err
+		}
+		var d session.StepStartedData
+		if err := ev.Decode(&d); err != nil {
+			return nil, err
+		}
+		var found Seen
+		switch {
+		case d.Kind == session.KindRun:
+			found.Record, err = r.Commands.Look(ctx, d.Key)
+		case len(d.Files) > 0:
+			found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
+			for _, t := range d.Files {
+				found.Paths = append(found.Paths, t.Path)
+			}
+		default:
+			found.Progress = session.NotApplied
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look at %s, which was in progress: %w", id, err)
+		}
+		seen[id] = found
+	}
+	return seen, nil
+}
+
+// choose asks a person where the strategy says so and somebody is there.
+func (r *Resumer) choose(ctx context.Context, seen map[session.StepID]Seen) (Choices, error) {
+	c := r.Options.Choices
+	if c.InProgress != StrategyPrompt {
+		return c, nil
+	}
+	for id, found := range seen {
+		if found.Progress != session.Foreign {
+			continue
+		}
+		chosen, err := r.Person.InProgress(ctx, id, found.Foreign)
+		if err != nil {
+			return c, err
+		}
+		c.InProgress = chosen
+		if chosen == "" || chosen == StrategyPrompt {
+			c.InProgress = StrategyRollBack
+			r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "in_progress_strategy is prompt and nobody can be asked: rolling back"})
+		}
+	}
+	return c, nil
+}
+
+// log writes the continuation before anything of it is executed (FR-023, NFR-014, NFR-015).
+func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict) {
+	action := "none"
+	if next.InProgress >= 0 {
+		action = string(next.Items[next.InProgress].Action)
+	}
+	r.Log.Info("session resume", "event", "session_resume", "session_id", s.Short, "checkpoint_id", r.Options.Checkpoint,
+		"skipped_tasks", next.TasksDone, "skipped_steps", next.Skipped, "remaining_steps", next.Remaining,
+		"in_progress_action", action, "sync_status", "off", "environment_valid", true, "changed_files", len(env.changed))
+	for _, it := range next.Items {
+		if it.Status == session.Pending {
+			continue // said by their number; a plan may have 100,000 of them
+		}
+		r.Log.Debug("step decision", "event", "step_decision", "session_id", s.Short, "step", it.ID.String(),
+			"action", string(it.Action), "attempt", it.Attempt, "why", it.Why)
+	}
+}
+
+// begin drafts the events that take the session over.
+func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([]session.Draft, error) {
+	o := r.Options
+	shot, err := r.Environment.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	drafts := []session.Draft{{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{
+		Device: o.Device, Host: o.Host, PID: o.PID, Workspace: o.Workspace,
+		Manifest: shot.Manifest, Git: shot.Git, Config: configText(o.Config)}}}
+	if len(env.accepted) > 0 {
+		drafts = append(drafts, session.Draft{Type: session.ChangesAccepted, Actor: "user",
+			Data: session.ChangesAcceptedData{By: env.by, Files: env.accepted}})
+	}
+	if s.State != session.Executing {
+		drafts = append(drafts, path(s.State)...)
+	}
+	return drafts, nil
+}
+
+// path drafts the way from a resumable state to executing.
+func path(from session.State) []session.Draft {
+	var out []session.Draft
+	if from == session.Created {
+		out = append(out, change(from, session.Planning))
+		from = session.Planning
+	}
+	return append(out, change(from, session.Executing))
+}
+
+func change(from, to session.State) session.Draft {
+	return session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: from, To: to}}
+}
