@@ -67,10 +67,11 @@ func (e *Engine) keep(ctx context.Context, ts []session.Transition) error {
 		if err != nil {
 			return err
 		}
-		if _, err := e.Blobs.Stage(ctx, r, t.Pre.Size); err != nil {
+		ref, err := e.Blobs.Stage(ctx, r, t.Pre.Size)
+		if err != nil {
 			return err
 		}
-		ts[i].Kept = true
+		ts[i].Kept = ref.Hash
 	}
 	return nil
 }
@@ -176,8 +177,12 @@ func (e *Engine) rollBack(ctx context.Context, d session.StepStartedData) error 
 	for i, f := range foreign {
 		overwrite[i] = f.Path
 	}
+	kept := map[string]string{}
+	for _, t := range d.Files {
+		kept[t.Pre.Hash] = t.Kept
+	}
 	return e.Files.Rollback(ctx, d.Key, d.Files, overwrite, func(hash string) (io.ReadCloser, error) {
-		return e.Blobs.Open(ctx, hash)
+		return e.Blobs.Open(ctx, kept[hash])
 	})
 }
 

@@ -243,7 +243,7 @@ type Transition struct {
 	Pre  Image  `json:"pre"`
 	Post Image  `json:"post"`
 	From string `json:"from,omitempty"` // Post is the file that lies at From now, by rename
-	Kept bool   `json:"kept,omitempty"` // the pre-image's content is kept as a blob of its hash
+	Kept string `json:"kept,omitempty"` // name of the blob that keeps the pre-image's content
 }
 
 // FileState is a file as the session last knew it.
