@@ -1,0 +1,165 @@
+package session
+
+import (
+	"slices"
+	"strings"
+)
+
+// Expand replaces each ${NAME} in content by values[NAME] when values has NAME, and each $${
+// by a literal ${. Everything else stays as written, and what was put in is not looked at
+// again.
+func Expand(content string, values map[string]string) string {
+	if !strings.Contains(content, "${") {
+		return content
+	}
+	var b strings.Builder
+	walkReferences(content, func(text string) { b.WriteString(text) }, func(name, written string) {
+		if v, ok := values[name]; ok {
+			b.WriteString(v)
+		} else {
+			b.WriteString(written)
+		}
+	})
+	return b.String()
+}
+
+// References gives the names that content refers to as ${NAME}, in order, each once.
+func References(content string) []string {
+	var names []string
+	walkReferences(content, func(string) {}, func(name, _ string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	})
+	return names
+}
+
+// walkReferences cuts content into literal text, with $${ already turned into ${, and
+// references.
+func walkReferences(content string, literal func(string), reference func(name, written string)) {
+	for {
+		i := strings.Index(content, "${")
+		if i < 0 {
+			literal(content)
+			return
+		}
+		if i > 0 && content[i-1] == '$' {
+			literal(content[:i-1] + "${")
+			content = content[i+2:]
+			continue
+		}
+		literal(content[:i])
+		end := i + 2
+		for end < len(content) && nameByte(content[end], end > i+2) {
+			end++
+		}
+		if end == i+2 || end == len(content) || content[end] != '}' {
+			literal("${")
+			content = content[i+2:]
+			continue
+		}
+		reference(content[i+2:end], content[i:end+1])
+		content = content[end+1:]
+	}
+}
+
+// ValidVariable reports whether s may name a capture or an environment variable.
+func ValidVariable(s string) bool {
+	for i := range len(s) {
+		if !nameByte(s[i], i > 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func nameByte(c byte, digits bool) bool {
+	return c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || digits && '0' <= c && c <= '9'
+}
+
+// Visibility answers which captures a step can see. It keeps the last answer, so that asking
+// in the order of execution costs each step about one lookup; it is not safe for concurrent
+// use.
+type Visibility struct {
+	plan     *Plan
+	order    []int   // indexes of the tasks in order of execution
+	needs    [][]int // indexes of the tasks that each one depends on
+	captures [][]int // indexes of the capturing steps of each task
+	any      bool    // one step captures at all
+
+	task int // of the last answer; -1 before the first
+	next int // into captures[task]: the first one that the answer does not hold
+	last map[string]StepID
+}
+
+// NewVisibility prepares the answers for p, a checked plan that does not change any more.
+func NewVisibility(p *Plan) *Visibility {
+	v := &Visibility{plan: p, needs: make([][]int, len(p.Tasks)), captures: make([][]int, len(p.Tasks)), task: -1}
+	v.order, _ = p.Order()
+	index := make(map[string]int, len(p.Tasks))
+	for i := range p.Tasks {
+		index[p.Tasks[i].ID] = i
+	}
+	for i := range p.Tasks {
+		for _, d := range p.Tasks[i].DependsOn {
+			if j, ok := index[d]; ok {
+				v.needs[i] = append(v.needs[i], j)
+			}
+		}
+		for j := range p.Tasks[i].Steps {
+			if r := p.Tasks[i].Steps[j].Run; r != nil && r.Capture != "" {
+				v.captures[i] = append(v.captures[i], j)
+				v.any = true
+			}
+		}
+	}
+	return v
+}
+
+// At gives, for a step named by its indexes, each capture that it can see and the step that
+// makes it: one earlier in its task, or one of a task that its task depends on, directly or
+// not. When several steps capture one name, the latest in order of execution wins. The map is
+// for reading only and holds until the next call.
+func (v *Visibility) At(task, step int) map[string]StepID {
+	if !v.any {
+		return nil
+	}
+	held := v.captures[task]
+	if task != v.task || v.next > 0 && held[v.next-1] >= step {
+		v.task, v.next, v.last = task, 0, v.inherited(task)
+	}
+	for v.next < len(held) && held[v.next] < step {
+		v.add(task, held[v.next])
+		v.next++
+	}
+	return v.last
+}
+
+func (v *Visibility) add(task, step int) {
+	s := &v.plan.Tasks[task].Steps[step]
+	v.last[s.Run.Capture] = StepID{Task: v.plan.Tasks[task].ID, Step: s.ID}
+}
+
+// inherited collects the captures of all tasks that task depends on.
+func (v *Visibility) inherited(task int) map[string]StepID {
+	v.last = map[string]StepID{}
+	above := make([]bool, len(v.plan.Tasks))
+	todo := slices.Clone(v.needs[task])
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !above[i] {
+			above[i] = true
+			todo = append(todo, v.needs[i]...)
+		}
+	}
+	for _, i := range v.order {
+		if !above[i] {
+			continue
+		}
+		for _, s := range v.captures[i] {
+			v.add(i, s)
+		}
+	}
+	return v.last
+}
