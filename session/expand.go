@@ -85,6 +85,7 @@ type Visibility struct {
 	order    []int   // indexes of the tasks in order of execution
 	needs    [][]int // indexes of the tasks that each one depends on
 	captures [][]int // indexes of the capturing steps of each task
+	exports  [][]int // those of captures whose name none later in the task takes
 	any      bool    // one step captures at all
 
 	task int // of the last answer; -1 before the first
@@ -94,7 +95,7 @@ type Visibility struct {
 
 // NewVisibility prepares the answers for p, a checked plan that does not change any more.
 func NewVisibility(p *Plan) *Visibility {
-	v := &Visibility{plan: p, needs: make([][]int, len(p.Tasks)), captures: make([][]int, len(p.Tasks)), task: -1}
+	v := &Visibility{plan: p, needs: make([][]int, len(p.Tasks)), captures: make([][]int, len(p.Tasks)), exports: make([][]int, len(p.Tasks)), task: -1}
 	v.order, _ = p.Order()
 	index := make(map[string]int, len(p.Tasks))
 	for i := range p.Tasks {
@@ -112,8 +113,22 @@ func NewVisibility(p *Plan) *Visibility {
 				v.any = true
 			}
 		}
+		v.exports[i] = latest(&p.Tasks[i], v.captures[i])
 	}
 	return v
+}
+
+// latest keeps the last of the capturing steps of each name.
+func latest(t *Task, captures []int) []int {
+	var kept []int
+	taken := map[string]bool{}
+	for _, s := range slices.Backward(captures) {
+		if name := t.Steps[s].Run.Capture; !taken[name] {
+			taken[name] = true
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }
 
 // At gives, for a step named by its indexes, each capture that it can see and the step that
@@ -157,7 +172,7 @@ func (v *Visibility) inherited(task int) map[string]StepID {
 		if !above[i] {
 			continue
 		}
-		for _, s := range v.captures[i] {
+		for _, s := range v.exports[i] {
 			v.add(i, s)
 		}
 	}
