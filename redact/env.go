@@ -1,0 +1,129 @@
+package redact
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// FromEnvironment returns the secrets of an environment in the form of os.Environ: the values
+// of variables whose names say so, and the passwords in URLs and connection strings of any
+// variable. Names that say where a secret lies (…_FILE, …_SOCK) hold none.
+func FromEnvironment(environ []string) []string {
+	var out []string
+	for _, kv := range environ {
+		name, v, ok := strings.Cut(kv, "=")
+		if !ok || v == "" {
+			continue
+		}
+		if secretVariable(name) {
+			out = append(out, v)
+		}
+		out = append(out, urlPasswords(v)...)
+		out = append(out, keywordPasswords(v)...)
+	}
+	out = slices.DeleteFunc(out, func(v string) bool { return len(v) < MinSecretBytes })
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// secretVariable judges a name by its parts, so that XAUTHORITY or GIT_AUTHOR is none.
+func secretVariable(name string) bool {
+	name = strings.ToUpper(name)
+	switch name {
+	case "PWD", "OLDPWD", "ACODE_IDEMPOTENCY_KEY":
+		return false // directories, and a name that each command is meant to pass on
+	}
+	parts := strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' || c == '.' })
+	if len(parts) == 0 {
+		return false
+	}
+	switch parts[len(parts)-1] {
+	case "SOCK", "FILE", "PATH", "DIR", "HOME", "NAME", "TYPE", "MODE", "METHOD", "TTL", "URL", "HOST", "PORT":
+		return false
+	}
+	return slices.ContainsFunc(parts, secretPart)
+}
+
+func secretPart(part string) bool {
+	switch part = strings.TrimSuffix(part, "S"); part {
+	case "PAS", "AUTH", "DSN", "JWT", "PAT", "COOKIE", "AUTHORIZATION":
+		return true // PAS is PASS without its last letter
+	}
+	for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PWD", "CREDENTIAL"} {
+		if strings.HasSuffix(part, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// urlPasswords returns the passwords of the URLs in v, as written and decoded.
+func urlPasswords(v string) (out []string) {
+	b := []byte(v)
+	for i := strings.Index(v, "://"); i >= 0; {
+		if s, _ := matchURL(b, i, "://"); s.to > 0 {
+			out = append(out, v[s.from:s.to])
+			if plain, err := url.PathUnescape(v[s.from:s.to]); err == nil && plain != v[s.from:s.to] {
+				out = append(out, plain)
+			}
+		}
+		next := strings.Index(v[i+3:], "://")
+		if next < 0 {
+			break
+		}
+		i += 3 + next
+	}
+	return out
+}
+
+// keywordPasswords returns the values of password=… and its kin: a connection string in
+// keyword form, a query, a list with semicolons.
+func keywordPasswords(v string) (out []string) {
+	lower := lowerASCII(v)
+	for _, word := range []string{"password", "passwd", "pwd", "secret", "accountkey", "sharedaccesskey", "token"} {
+		for from := 0; ; {
+			at := strings.Index(lower[from:], word)
+			if at < 0 {
+				break
+			}
+			from += at + len(word)
+			if secret := keywordValue(v, from); secret != "" {
+				out = append(out, secret)
+			}
+		}
+	}
+	return out
+}
+
+// lowerASCII keeps the length, which strings.ToLower does not for every text.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// keywordValue reads = and a value at i, quoted or up to the next separator.
+func keywordValue(v string, i int) string {
+	i = skipBlank([]byte(v), i)
+	if i >= len(v) || v[i] != '=' {
+		return ""
+	}
+	rest := strings.TrimLeft(v[i+1:], " ")
+	if rest == "" {
+		return ""
+	}
+	if quote(rest[0]) {
+		if end := strings.IndexByte(rest[1:], rest[0]); end >= 0 {
+			return rest[1 : 1+end]
+		}
+	}
+	if end := strings.IndexAny(rest, " \t\r\n;&"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest
+}

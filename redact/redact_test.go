@@ -1,0 +1,409 @@
+package redact_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/acode-dev/acode/redact"
+)
+
+const planted = "S3cr3t/Value+with&signs=42"
+
+func TestExactValuesInEveryForm(t *testing.T) {
+	r := redact.New([]string{planted, "päss\"wörd\\x\n1"})
+	quoted, _ := json.Marshal("päss\"wörd\\x\n1")
+	twice, _ := json.Marshal(string(quoted))
+	forms := map[string]string{
+		"raw":        planted,
+		"query":      url.QueryEscape(planted),
+		"path":       url.PathEscape(planted),
+		"lower":      strings.NewReplacer("%2F", "%2f", "%2B", "%2b", "%3D", "%3d").Replace(url.QueryEscape(planted)),
+		"hex":        hex.EncodeToString([]byte(planted)),
+		"HEX":        strings.ToUpper(hex.EncodeToString([]byte(planted))),
+		"base64":     base64.StdEncoding.EncodeToString([]byte(planted)),
+		"base64_1":   base64.StdEncoding.EncodeToString([]byte("u" + planted + "x")),
+		"base64_2":   base64.StdEncoding.EncodeToString([]byte("uv" + planted + "xy")),
+		"base64_url": base64.URLEncoding.EncodeToString([]byte(planted)),
+		"json":       string(quoted),
+		"json_twice": string(twice),
+	}
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			got := r.String("before " + form + " after")
+			if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") || !strings.Contains(got, "***") {
+				t.Errorf("String: got %q", got)
+			}
+			if len(got) > len("before  after")+16 {
+				t.Errorf("String: got %q, want nearly all of the form masked", got)
+			}
+		})
+	}
+}
+
+func TestMask(t *testing.T) {
+	r := redact.New([]string{"exactly8", "exactly8-and-longer", "twelve-bytes", "short", "schlüßelwörterü", "bad\xff\xfebytes-here", " padded-secret\n"})
+	for _, tt := range []struct{ name, in, want string }{
+		{"no_tail_below_12", "x exactly8 y", "x *** y"},
+		{"tail_at_12", "twelve-bytes", "***ytes"},
+		{"longest_first", "exactly8-and-longer", "***"},
+		{"short_is_ignored", "a short one", "a short one"},
+		{"side_by_side", "twelve-bytestwelve-bytes", "***ytes***ytes"},
+		{"whole_characters", "schlüßelwörterü", "***erü"},
+		{"invalid_utf8", "\xffbad\xff\xfebytes-here\xff", "\xff***here\xff"},
+		{"invalid_utf8_as_json_shows_it", "bad\ufffd\ufffdbytes-here", "***here"},
+		{"trimmed", "[padded-secret]", "[***cret]"},
+		{"nothing", "nothing at all", "nothing at all"},
+		{"empty", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.String(tt.in); got != tt.want {
+				t.Errorf("String(%q): got %q, want %q", tt.in, got, tt.want)
+			}
+			if got := r.Changes([]byte(tt.in)); got != (tt.in != tt.want) {
+				t.Errorf("Changes(%q): got %v", tt.in, got)
+			}
+		})
+	}
+}
+
+func TestPrivateKeyLines(t *testing.T) {
+	line := strings.Repeat("Ab3+", 16)
+	key := "-----BEGIN PRIVATE KEY-----\n" + line + "\n-----END PRIVATE KEY-----\n"
+	r := redact.New([]string{key})
+	if got, want := r.String("> "+line+" <"), "> ***Ab3+ <"; got != want {
+		t.Errorf("String: got %q, want %q", got, want)
+	}
+	if got, want := r.String("-----BEGIN PRIVATE KEY-----"), "-----BEGIN PRIVATE KEY-----"; got != want {
+		t.Errorf("String: got %q, want %q", got, want)
+	}
+}
+
+// The parts are joined here so that no scanner of repositories takes them for real ones.
+func TestRules(t *testing.T) {
+	alnum := "Abcd1234Efgh5678Ijkl9012Mnop3456Qrst"
+	jwt := "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0" + "." + alnum
+	var r *redact.Redactor
+	for _, tt := range []struct{ name, in, want string }{
+		{"github", "t ghp_" + alnum + " u", "t ***Qrst u"},
+		{"github_oauth", "gho_" + alnum, "***Qrst"},
+		{"github_server", "ghs_" + alnum, "***Qrst"},
+		{"github_fine", "github_pat_" + alnum[:22] + "_" + alnum, "***Qrst"},
+		{"gitlab", "glpat-" + alnum[:20], "***Ijkl"},
+		{"anthropic", "sk-ant-" + "api03-" + alnum + "-x_y", "***-x_y"},
+		{"openai", "sk-proj-" + alnum, "***Qrst"},
+		{"openai_old", "sk-" + alnum, "***Qrst"},
+		{"slack", "xoxb-" + "123456789012-" + alnum, "***Qrst"},
+		{"aws", "AKIA" + "IOSFODNN7EXAMPLE.", "***MPLE."},
+		{"aws_temporary", "ASIA" + "IOSFODNN7EXAMPLE", "***MPLE"},
+		{"google", "AIza" + alnum[:35], "***6Qrs"},
+		{"jwt", "x " + jwt + " y", "x ***Qrst y"},
+		{"jwt_unsigned", jwt[:len(jwt)-len(alnum)], "***In0."},
+		{"npm", "npm_" + alnum, "***Qrst"},
+		{"pypi", "pypi-" + "AgEIcHlwaS5vcmc" + alnum, "***Qrst"},
+		{"hugging_face", "hf_" + alnum, "***Qrst"},
+		{"sendgrid", "SG." + alnum[:22] + "." + alnum, "***Qrst"},
+		{"stripe", "sk_live_" + alnum[:24] + " rk_live_" + alnum[:24], "***9012 ***9012"},
+		{"bearer", "Authorization: Bearer " + alnum, "Authorization: Bearer ***Qrst"},
+		{"bearer_lower", "authorization: bearer abc12345", "authorization: bearer ***"},
+		{"basic", "Basic " + base64.StdEncoding.EncodeToString([]byte("user:password")), "Basic ***"},
+		{"url", "postgres://u:hunter2@h/db", "postgres://u:***@h/db"},
+		{"url_long", "https://u:hunter2hunter2@h:80", "https://u:***ter2@h:80"},
+		{"url_no_user", "redis://:hunter2@h", "redis://:***@h"},
+		{"url_at_in_password", "amqp://u:p@ss@h/", "amqp://u:***@h/"},
+		{"after_escape", `{\"a\":\"x\nghp_` + alnum + `\"}`, `{\"a\":\"x\n***Qrst\"}`},
+		{"after_percent", "a%3Dghp_" + alnum, "a%3D***Qrst"},
+		{"after_colour", "\x1b[31;1mghp_" + alnum, "\x1b[31;1m***Qrst"},
+		{"context", "password=hunter2hunter2", "password=***ter2"},
+		{"context_name", "DB_PASSWORD = hunter2hunter2, next", "DB_PASSWORD = ***ter2, next"},
+		{"context_suffix", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=***DENG"},
+		{"context_quoted", `api-key: "one two three"`, `api-key: "***hree"`},
+		{"context_json", `"client_secret": "abcdefghi"`, `"client_secret": "***"`},
+		{"context_backslash_last", `"token": "abcdefghi\\" b`, `"token": "***" b`},
+		{"context_nested_json", `\"token\": \"abc\\\"defghijkl\"`, `\"token\": \"***ijkl\"`},
+		{"context_escaped_line", `token: abcdefghi\nnext`, `token: ***\nnext`},
+		{"context_ruby", `:passwd => 'hunter2hunter2'`, `:passwd => '***ter2'`},
+		{"context_query", "?token=abcdefgh&page=2", "?token=***&page=2"},
+		{"context_comma_inside", "password=abc,defghi", "password=***"},
+		{"context_unclosed", "credential: \"abcdefghij\nk", "credential: \"***\nk"},
+		{"key_block", "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdefghijklmnop\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"},
+		{"key_block_encrypted", "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIE\n-----END EC PRIVATE KEY-----", "***"},
+		{"key_block_cut_off", "-----BEGIN PRIVATE KEY-----\nMIIEabcdefghijklmnop", "***"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.String(tt.in); got != tt.want {
+				t.Errorf("String(%q): got %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLeftAlone(t *testing.T) {
+	sum := "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	raw, _ := hex.DecodeString(sum)
+	for _, text := range []string{
+		"0193a5c2-7d1e-7b3a-9c4d-5e6f708192a3", sum, "sha256:" + sum, base64.StdEncoding.EncodeToString(raw),
+		base64.RawURLEncoding.EncodeToString(raw), "7K2QX9", "v1:0193a5c2-7d1e-7b3a-9c4d-5e6f708192a3:build/compile/main:1",
+		"token: 0193a5c2-7d1e-7b3a-9c4d-5e6f708192a3", "secret=" + sum + ".", "credential: sha256-" + base64.StdEncoding.EncodeToString(raw),
+		"password: ${DB_PASSWORD}", "password=$DATABASE_PASSWORD", "token: ${{ secrets.GITHUB_TOKEN }}", "api_key: <your key here>",
+		"token=$(cat token)", "password: ********", "password: {{ vault_password }}", "tokens_used: 12345678", "secret_name: production-db",
+		"desk-Abcd1234Efgh5678Ijkl9012", "/sk-learn-pipeline-tutorial-of-2020", "npm_config_user_agent", "the bearer of this letter", "Basic authentication",
+		"https://example.com:8080/a@b", "http://u@h", "ghp_short", "AKIA" + "IOSFODNN7EXAMPLEX", "-----BEGIN CERTIFICATE-----\nMIIEabcdefghijklmnop\n",
+		"postgres://u:***@h", "eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx", "SG.a.b", "SG.Abcd1234Efgh5678Ijkl.short", "xAKIA" + "IOSFODNN7EXAMPLE", "Basic Zm9vYmFyYmF6",
+		"xeyJhbGciOiJIUzI1NiJ9.eyJhbGciOiJIUzI1NiJ9.x", "xSG.Abcd1234Efgh5678Ijkl.Abcd1234Efgh5678Ijkl", "token", "token :", "amghp_Abcd1234Efgh5678Ijkl9012",
+	} {
+		for name, r := range map[string]*redact.Redactor{"nil": nil, "exact": redact.New([]string{planted})} {
+			if got := r.String(text); got != text {
+				t.Errorf("String with %s redactor: got %q, want %q untouched", name, got, text)
+			}
+		}
+	}
+	if got := redact.New([]string{sum}).String(sum); got != "***0a08" {
+		t.Errorf("String of a hash that is an exact secret: got %q", got)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	r := redact.New([]string{"hunter2hunter2", `quo"te\d-secret`, "workspace"})
+	for _, tt := range []struct{ name, in, want string }{
+		{"value", `{"a": "x hunter2hunter2" , "n":1e5}`, `{"a": "x ***ter2" , "n":1e5}`},
+		{"escaped", `{"a":"\u0068unter2\u0068unter2"}`, `{"a":"***ter2"}`},
+		{"quotes", `["quo\"te\\d-secret"]`, `["***cret"]`},
+		{"key", `{"X-hunter2hunter2":1}`, `{"X-***ter2":1}`},
+		{"field_name_stays", `{"workspace":"workspace"}`, `{"workspace":"***"}`},
+		{"number_stays", `{"password":123456789012}`, `{"password":123456789012}`},
+		{"under_name", `{"dbPassword":"correct horse","b":"correct horse"}`, `{"dbPassword":"***orse","b":"correct horse"}`},
+		{"list_under_name", `{"tokens":["abcdefgh","short"],"b":"abcdefgh"}`, `{"tokens":["***","short"],"b":"abcdefgh"}`},
+		{"object_under_name", `{"secret":{"a":"abcdefgh"}}`, `{"secret":{"a":"abcdefgh"}}`},
+		{"short_exact_tail", `{"password":"the longer workspace"}`, `{"password":"***"}`},
+		{"id_under_name", `{"token":"0193a5c2-7d1e-7b3a-9c4d-5e6f708192a3"}`, `{"token":"0193a5c2-7d1e-7b3a-9c4d-5e6f708192a3"}`},
+		{"lines", "{\"a\":\"hunter2hunter2\"}\n{\"b\":1}\n", "{\"a\":\"***ter2\"}\n{\"b\":1}\n"},
+		{"not_json", `{"a": hunter2hunter2`, `{"a": ***ter2`},
+		{"unclosed", `{"a": "hunter2hunter2`, `{"a": "***ter2`},
+		{"other_bytes_stay", `{"a":"\u00e9\/","b":"hunter2hunter2\t\r\n\b\f\u0001\ud83d\ude00\ud83d"}`, "{\"a\":\"\\u00e9\\/\",\"b\":\"***ter2\\t\\r\\n\\u0008\\u000c\\u0001😀\ufffd\"}"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := []byte(tt.in)
+			if got := string(r.JSON(in)); got != tt.want {
+				t.Errorf("JSON(%s): got %s, want %s", tt.in, got, tt.want)
+			}
+			if string(in) != tt.in {
+				t.Errorf("JSON wrote to its argument: %s", in)
+			}
+		})
+	}
+	clean := []byte(`{"a":"nothing","hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}`)
+	if got := r.JSON(clean); &got[0] != &clean[0] {
+		t.Error("JSON: got a copy, want the document itself when nothing changes")
+	}
+	if n := testing.AllocsPerRun(20, func() { r.JSON(clean) }); n > 0 {
+		t.Errorf("JSON: got %v allocations when nothing changes, want 0", n)
+	}
+}
+
+func TestWriter(t *testing.T) {
+	r := redact.New([]string{`pa"ss\word-1`})
+	var out bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(r.Writer(&out), &slog.HandlerOptions{ReplaceAttr: dropTime}))
+	log.Info("said pa\"ss\\word-1", "token", "abcdefghijkl")
+	want := `{"level":"INFO","msg":"said ***rd-1","token":"***ijkl"}` + "\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("Writer (-want +got):\n%s", diff)
+	}
+	out.Reset()
+	line := `plain pa"ss\word-1`
+	if n, err := r.Writer(&out).Write([]byte(line)); n != len(line) || err != nil || out.String() != "plain ***rd-1" {
+		t.Errorf("Write: got %d, %v, %q", n, err, out.String())
+	}
+	if _, err := r.Writer(failing{io.ErrClosedPipe}).Write([]byte(line)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("Write to a closed pipe: got %v", err)
+	}
+	if _, err := r.Writer(failing{}).Write([]byte(line)); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("Write that is short: got %v", err)
+	}
+}
+
+func dropTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 1, f.err }
+
+func TestFromEnvironment(t *testing.T) {
+	got := redact.FromEnvironment([]string{
+		"GITHUB_TOKEN=token-value-1", "ANTHROPIC_API_KEY=key-value-2", "PGPASSWORD=password-3", "MY_SECRETS=secret-4", "DB_PASS=pass-five",
+		"MYSQL_PWD=pwd-value-6", "SMTP_CREDENTIALS=cred-7-value", "SENTRY_DSN=https://k@sentry", "HTTP_AUTH=auth-8-value", "API_KEY=short",
+		"DATABASE_URL=postgres://u:url%2Dpass-9@h/d redis://:other-10@h", "CONN=host=h password='quoted pass 11' user=u", "ADO=Server=s;Pwd=ado-pass-12;X=y",
+		"AZURE=AccountKey=abc/def+13==;End=1", "LIBPQ=host=h password = spaced-14", "İ=İ password=turkish-15", "ODD=password=", "ODD2=password", "ODD3=password='unclosed-16",
+		"PWD=/home/user/work", "OLDPWD=/home/user", "SSH_AUTH_SOCK=/tmp/ssh-agent.1", "GOOGLE_KEY_FILE=/home/key.json", "ACODE_IDEMPOTENCY_KEY=v1:a:b/c/main:1",
+		"XAUTHORITY=/root/.Xauthority", "GIT_AUTHOR_NAME=Somebody Else", "TOKENIZERS_PARALLELISM=disabled", "HOME=/home/user", "_=/usr/bin/env", "NOVALUE", "EMPTY_TOKEN=", "__=underscores",
+	})
+	want := []string{
+		"'unclosed-16", "abc/def+13==", "ado-pass-12", "auth-8-value", "cred-7-value", "https://k@sentry", "key-value-2", "other-10", "pass-five", "password-3",
+		"pwd-value-6", "quoted pass 11", "secret-4", "spaced-14", "token-value-1", "turkish-15", "url%2Dpass-9", "url-pass-9",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("FromEnvironment (-want +got):\n%s", diff)
+	}
+}
+
+// fragments are mixed by the properties so that rules, secrets and masks meet.
+func fragments(secrets []string) []string {
+	return append([]string{
+		"password=", `"token":`, `"`, "'", " ", "\n", "***", "://u:", "@h", "/", ":", "=", "sk-", "ghp_", "Abcd1234Efgh5678Ijkl9012", "Bearer ", "Basic dTpwYXNzd29yZA==",
+		"eyJhbGciOiJI.", "eyJ", "xyz", "\\", "\\\"", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", ",", "&", "é", "\xff", "AKIA", "IOSFODNN7EXAMPLE", "_", "-", "{", "}",
+	}, secrets...)
+}
+
+func drawCase(t *rapid.T) (*redact.Redactor, []string, string) {
+	secrets := rapid.SliceOfN(rapid.OneOf(
+		rapid.StringMatching(`[a-c*]{8,14}`), rapid.StringMatching(`[A-Za-z0-9"\\:/@= -]{8,20}`),
+		rapid.SampledFrom([]string{"***ssword", "password=ab", `to"ken\:aa`, "ab\xffcdefghi", "sk-sk-sk-"})), 0, 4).Draw(t, "secrets")
+	parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(fragments(secrets)), rapid.StringMatching(`[a-c*]{1,9}`)), 0, 14).Draw(t, "parts")
+	return redact.New(secrets), secrets, strings.Join(parts, "")
+}
+
+// D1, D2.
+func TestMaskedOnceAndForAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, secrets, text := drawCase(t)
+		once := r.String(text)
+		if twice := r.String(once); twice != once {
+			t.Fatalf("String(%q): got %q, then %q", text, once, twice)
+		}
+		for _, s := range secrets {
+			if strings.Contains(once, s) {
+				t.Fatalf("String(%q): got %q, which shows %q", text, once, s)
+			}
+		}
+		if r.Changes([]byte(text)) != (once != text) {
+			t.Fatalf("Changes(%q): got %v, but String gave %q", text, r.Changes([]byte(text)), once)
+		}
+	})
+}
+
+// D1, D2, D3.
+func TestJSONStaysValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, secrets, text := drawCase(t)
+		name := rapid.SampledFrom([]string{"text", "password", "X " + text}).Draw(t, "name")
+		raw, _ := json.Marshal(map[string]any{name: text, "n": 12345678, "list": []string{text, "a"}})
+		if rapid.Bool().Draw(t, "nested") {
+			raw, _ = json.Marshal(map[string]string{"doc": string(raw)})
+		}
+		checkJSON(t, r, secrets, raw)
+	})
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+func checkJSON(t fataler, r *redact.Redactor, secrets []string, raw []byte) {
+	once := r.JSON(raw)
+	if json.Valid(raw) && !json.Valid(once) {
+		t.Fatalf("JSON(%s): got %s, which is not valid", raw, once)
+	}
+	if twice := r.JSON(once); !bytes.Equal(once, twice) {
+		t.Fatalf("JSON(%s): got %s, then %s", raw, once, twice)
+	}
+	var doc any
+	if json.Unmarshal(once, &doc) == nil {
+		checkStrings(t, secrets, doc)
+	}
+}
+
+func checkStrings(t fataler, secrets []string, doc any) {
+	switch v := doc.(type) {
+	case string:
+		for _, s := range secrets {
+			if strings.Contains(v, s) {
+				t.Fatalf("JSON: got %q, which shows %q", v, s)
+			}
+		}
+	case []any:
+		for _, e := range v {
+			checkStrings(t, secrets, e)
+		}
+	case map[string]any:
+		for k, e := range v {
+			if strings.Trim(k, "abcdefghijklmnopqrstuvwxyz_") != "" || len(k) > 32 {
+				checkStrings(t, secrets, k)
+			}
+			checkStrings(t, secrets, e)
+		}
+	}
+}
+
+func FuzzJSON(f *testing.F) {
+	f.Add([]byte(`{"a":"fuzz-secret-1","password":"x y z 1 2"}`), "fuzz-secret-1")
+	f.Add([]byte(`["\u0066uzz\"secret",{"k":"\ud83d"}] `), `fuzz"secret`)
+	f.Add([]byte(`{"a":"unclosed`), "unclosed")
+	f.Add([]byte("\"a\xffbcdefghi\""), "a\xffbcdefghi")
+	f.Add([]byte(`{"a":"-----BEGIN PRIVATE KEY-----\nMIIEabcdefghijklmnop\n"}`), "")
+	f.Fuzz(func(t *testing.T, raw []byte, secret string) {
+		var secrets []string
+		if len(secret) >= redact.MinSecretBytes {
+			secrets = append(secrets, secret)
+		}
+		r := redact.New(secrets)
+		checkJSON(t, r, secrets, raw)
+		text := r.Bytes(raw)
+		if !bytes.Equal(text, r.Bytes(text)) {
+			t.Fatalf("Bytes(%q): got %q, which changes again", raw, text)
+		}
+		if secret != "" && len(secrets) > 0 && bytes.Contains(text, []byte(secret)) {
+			t.Fatalf("Bytes(%q): got %q, which shows %q", raw, text, secret)
+		}
+	})
+}
+
+// Hostile text must not cost the square of its length: each of these takes milliseconds, and
+// the test's own time limit is what a mistake runs into.
+func TestHostileTextIsLinear(t *testing.T) {
+	r := redact.New([]string{"aaaaaaaa", "abababab"})
+	for _, unit := range []string{
+		"-eyJ", "sk-ant-", "token=", "password='", "${token=", "$(token=", "://u:", "SG.", "a", "-----BEGIN PRIVATE KEY-----", "token:\"x token:'y", "Bearer ", "***",
+	} {
+		text := []byte(strings.Repeat(unit, 1<<18/len(unit)))
+		if got := r.Bytes(text); len(got) > 2*len(text) {
+			t.Errorf("Bytes of %q repeated: got %d bytes from %d", unit, len(got), len(text))
+		}
+	}
+}
+
+func BenchmarkClean(b *testing.B) {
+	text := []byte(strings.Repeat("2025-01-02T03:04:05Z INFO ok  github.com/acode-dev/acode/session 0.012s: the task passes its tests\n", 1<<20/100))
+	var secrets []string
+	for i := range 20 {
+		sum := base64.RawStdEncoding.EncodeToString(bytes.Repeat([]byte{byte(17 * i), byte(i), 99}, 8))
+		secrets = append(secrets, sum)
+	}
+	r := redact.New(secrets)
+	doc, _ := json.Marshal(map[string]string{"text": string(text)})
+	b.Run("bytes", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			r.Bytes(text)
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		b.SetBytes(int64(len(doc)))
+		for b.Loop() {
+			r.JSON(doc)
+		}
+	})
+}

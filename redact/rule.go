@@ -1,0 +1,337 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"sync"
+)
+
+// class is a set of bytes.
+type class [256]bool
+
+func classOf(chars string) (c class) {
+	for i := range len(chars) {
+		c[chars[i]] = true
+	}
+	return c
+}
+
+const (
+	digits  = "0123456789"
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// Sets of bytes that tokens are made of; none is ever changed.
+var (
+	digit   = classOf(digits)
+	alnum   = classOf(digits + letters)
+	word    = classOf(digits + letters + "_-")
+	wordDot = classOf(digits + letters + "_-.")
+	bearer  = classOf(digits + letters + "_-.~+/=")
+	base    = classOf(digits + letters + "+/=_-")
+	pemBody = classOf(digits + letters + "+/=\\ \t\r\n")
+)
+
+// run returns the end of the bytes of c that start at i.
+func (c *class) run(b []byte, i int) int {
+	for i < len(b) && c[b[i]] {
+		i++
+	}
+	return i
+}
+
+// rule finds one form of secret. match is called with the place of one of its words and
+// returns the span, whose end is 0 when there is none, and up to where looking again is in
+// vain; without that, hostile text would cost the square of its length.
+type rule struct {
+	words []string
+	fold  bool // the words match in upper and lower case
+	match func(b []byte, i int, word string) (s span, seen int)
+}
+
+// rules lists the forms and contexts that give a secret away. Minimal lengths lie a little
+// below those of real tokens, and above those of names that merely look alike.
+func rules() []rule {
+	contextWords := telling()
+	return []rule{
+		token(&alnum, 20, "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "hf_", "npm_"),
+		token(&word, 20, "github_pat_", "AIza"),
+		token(&word, 16, "glpat-", "sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-v1-"),
+		token(&alnum, 20, "sk-"),
+		token(&word, 32, "pypi-"),
+		token(&alnum, 16, "sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"),
+		token(&word, 10, "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxe-", "xapp-"),
+		{words: []string{"AKIA", "ASIA"}, match: matchAWS},
+		{words: []string{"SG."}, match: matchSendGrid},
+		{words: []string{"eyJ"}, match: matchJWT},
+		{words: []string{"-----BEGIN "}, match: matchPrivateKey},
+		{words: []string{"bearer "}, fold: true, match: matchBearer},
+		{words: []string{"basic "}, fold: true, match: matchBasic},
+		{words: []string{"://"}, match: matchURL},
+		{words: contextWords[:], fold: true, match: matchContext},
+	}
+}
+
+// ruleSet is rules arranged for one pass: each is entered by the first three bytes of a word.
+type ruleSet struct {
+	rules []rule
+	// step holds, by the last two bytes of a window of three, how far to move on (1 or 2),
+	// or 2 plus the index of the group of words to try.
+	step   []uint8
+	groups [][]entry
+}
+
+type entry struct {
+	first byte
+	word  string
+	rule  int
+}
+
+// theRules builds the set once; it is never changed.
+var theRules = sync.OnceValue(buildRules)
+
+func buildRules() *ruleSet {
+	set := &ruleSet{rules: rules(), step: bytes.Repeat([]byte{2}, 1<<16), groups: make([][]entry, 1)}
+	for i, r := range set.rules {
+		for _, w := range r.words {
+			for _, t := range trigrams(w[:3], r.fold) {
+				if p := pair(t[0], t[1]); set.step[p] == 2 {
+					set.step[p] = 1
+				}
+				set.enter(pair(t[1], t[2]), entry{first: t[0], word: w, rule: i})
+			}
+		}
+	}
+	return set
+}
+
+func (set *ruleSet) enter(p uint16, e entry) {
+	if set.step[p] <= 2 {
+		set.groups = append(set.groups, nil)
+		set.step[p] = uint8(1 + len(set.groups))
+	}
+	g := &set.groups[set.step[p]-2]
+	*g = append(*g, e)
+}
+
+// trigrams lists w in every mixture of cases when fold is set.
+func trigrams(w string, fold bool) []string {
+	out := []string{""}
+	for i := range len(w) {
+		lower, upper := strings.ToLower(w[i:i+1]), strings.ToUpper(w[i:i+1])
+		var next []string
+		for _, o := range out {
+			switch {
+			case !fold:
+				next = append(next, o+w[i:i+1])
+			case lower == upper:
+				next = append(next, o+lower)
+			default:
+				next = append(next, o+lower, o+upper)
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+func findByRule(b []byte, found []span) []span {
+	set := theRules()
+	var seen []int // by rule; made at the first word that is met
+	for i := 0; i+3 <= len(b); {
+		step := set.step[pair(b[i+1], b[i+2])]
+		if step <= 2 {
+			i += int(step)
+			continue
+		}
+		for _, e := range set.groups[step-2] {
+			if b[i] != e.first || !set.rules[e.rule].has(b[i:], e.word) {
+				continue
+			}
+			if seen == nil {
+				seen = make([]int, len(set.rules))
+			}
+			if i < seen[e.rule] {
+				continue
+			}
+			s, until := set.rules[e.rule].match(b, i, e.word)
+			seen[e.rule] = until
+			if s.to > s.from {
+				found = append(found, s)
+			}
+		}
+		i++
+	}
+	return found
+}
+
+func (r *rule) has(b []byte, word string) bool {
+	if len(b) < len(word) {
+		return false
+	}
+	if r.fold {
+		return strings.EqualFold(string(b[:len(word)]), word)
+	}
+	return string(b[:len(word)]) == word
+}
+
+// starts reports whether a token may start at i: at the start of a word, or after an escape
+// sequence whose last letter only seems to belong to it (\n, %3D, \u0022, a colour).
+func starts(b []byte, i int) bool {
+	if i == 0 || !alnum[b[i-1]] && b[i-1] != '_' {
+		return true
+	}
+	for _, esc := range []struct {
+		back int
+		text string
+	}{{2, `\`}, {3, "%"}, {4, `\x`}, {6, `\u`}} {
+		if i >= esc.back && bytes.HasPrefix(b[i-esc.back:], []byte(esc.text)) {
+			return true
+		}
+	}
+	return b[i-1] == 'm' && endsColour(b[:i-1])
+}
+
+// endsColour reports whether b ends in the parameters of a terminal's colour sequence.
+func endsColour(b []byte) bool {
+	for n := len(b) - 1; n >= 0 && len(b)-n < 20; n-- {
+		if b[n] == '[' {
+			return true
+		}
+		if !digit[b[n]] && b[n] != ';' {
+			return false
+		}
+	}
+	return false
+}
+
+// token makes the rule of a token that its first letters give away. At least atLeast bytes of
+// c must follow them, with a digit or a capital among them.
+func token(c *class, atLeast int, prefixes ...string) rule {
+	return rule{words: prefixes, match: func(b []byte, i int, prefix string) (span, int) {
+		if !starts(b, i) {
+			return span{}, i
+		}
+		body := i + len(prefix)
+		end := c.run(b, body)
+		if end-body < atLeast || !mixed(b[body:end]) {
+			return span{}, end
+		}
+		end = word.run(b, end)
+		return span{from: i, to: end, tail: true}, end
+	}}
+}
+
+// mixed tells a random token from words joined by hyphens.
+func mixed(b []byte) bool {
+	for _, c := range b {
+		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+func matchAWS(b []byte, i int, prefix string) (span, int) {
+	end := i + len(prefix) + 16
+	if end > len(b) || !starts(b, i) || end < len(b) && alnum[b[end]] {
+		return span{}, i
+	}
+	for _, c := range b[i:end] {
+		if !alnum[c] || c >= 'a' {
+			return span{}, i
+		}
+	}
+	return span{from: i, to: end, tail: true}, end
+}
+
+func matchSendGrid(b []byte, i int, prefix string) (span, int) {
+	if !starts(b, i) {
+		return span{}, i
+	}
+	id := i + len(prefix)
+	dot := word.run(b, id)
+	if dot-id < 16 || dot == len(b) || b[dot] != '.' {
+		return span{}, dot
+	}
+	end := word.run(b, dot+1)
+	if end-dot <= 16 {
+		return span{}, dot
+	}
+	return span{from: i, to: end, tail: true}, end
+}
+
+// matchJWT takes three parts joined by dots, of which the first two are JSON in base64; the
+// signature may be empty.
+func matchJWT(b []byte, i int, prefix string) (span, int) {
+	if !starts(b, i) {
+		return span{}, i
+	}
+	dot := word.run(b, i)
+	if dot-i < 8 || !bytes.HasPrefix(b[dot:], []byte("."+prefix)) {
+		return span{}, dot
+	}
+	second := word.run(b, dot+1)
+	if second-dot < 8 || second == len(b) || b[second] != '.' {
+		return span{}, dot
+	}
+	end := wordDot.run(b, second)
+	return span{from: i, to: end, tail: true}, end
+}
+
+// matchPrivateKey takes a block to its END line. One that was cut off goes as far as it can
+// still be key material.
+func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
+	const headBytes, lineEnd = 64, "-----"
+	head := b[i+len(prefix) : min(len(b), i+len(prefix)+headBytes)]
+	stop := bytes.Index(head, []byte(lineEnd))
+	if stop < 0 || !bytes.Contains(head[:stop], []byte("PRIVATE KEY")) {
+		return span{}, i
+	}
+	body := i + len(prefix) + stop + len(lineEnd)
+	end := pemBody.run(b, body)
+	closing := []byte("-----END " + string(head[:stop+len(lineEnd)]))
+	if at := bytes.Index(b[body:min(len(b), body+maxKeyBytes)], closing); at >= 0 {
+		end = max(end, body+at+len(closing))
+		if at < 2*MinSecretBytes {
+			return span{}, i
+		}
+	} else if end-body < 2*MinSecretBytes {
+		return span{}, i
+	}
+	return span{from: i, to: end}, end
+}
+
+// maxKeyBytes is more than the longest private key that is in use.
+const maxKeyBytes = 32 << 10
+
+// matchBearer takes the token of an Authorization header. In prose the word is followed by
+// another word, which is shorter and has no digit.
+func matchBearer(b []byte, i int, prefix string) (span, int) {
+	from := i + len(prefix)
+	end := bearer.run(b, from)
+	n := end - from
+	if n < MinSecretBytes || !starts(b, i) {
+		return span{}, i
+	}
+	if n < 16 && !bytes.ContainsAny(b[from:end], digits) {
+		return span{}, i
+	}
+	return span{from: from, to: end, tail: true}, end
+}
+
+// matchBasic takes what decodes to user:password.
+func matchBasic(b []byte, i int, prefix string) (span, int) {
+	from := i + len(prefix)
+	end := base.run(b, from)
+	if end-from < MinSecretBytes || !starts(b, i) {
+		return span{}, i
+	}
+	text := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(string(b[from:end]))
+	plain, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || !bytes.Contains(plain, []byte(":")) {
+		return span{}, i
+	}
+	return span{from: from, to: end}, end
+}
