@@ -55,7 +55,8 @@ type Event struct {
 	Actor   string // who: "user", "acode", "policy"
 	Epoch   uint64 // of the executing process; of the last one for events that nobody executing wrote
 	Payload []byte
-	Hash    Hash // covers all of the above and the hash of the event before
+	Hash    Hash   // covers all of the above and the hash of the event before
+	Full    []byte // the payload when Payload only names a blob; not chained
 }
 
 // MaxPayloadBytes bounds a payload in the journal.
@@ -66,7 +67,11 @@ func (e Event) Time() time.Time { return time.UnixMicro(e.TimeUS).UTC() }
 
 // Decode reads the payload into data, the payload type of e.Type.
 func (e Event) Decode(data any) error {
-	if err := json.Unmarshal(e.Payload, data); err != nil {
+	payload := e.Payload
+	if e.Full != nil {
+		payload = e.Full
+	}
+	if err := json.Unmarshal(payload, data); err != nil {
 		return &Error{Code: ErrCorrupt, Message: fmt.Sprintf("the payload of %s is unreadable", e.Type), Place: fmt.Sprintf("seq %d", e.Seq), Cause: err}
 	}
 	return nil
