@@ -1,0 +1,78 @@
+package terminal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+func comma(n int) string { return humanize.Comma(int64(n)) }
+
+// took writes how long work took: "40ms", "1.2s", "12s", "2m05s", "1h02m".
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "<1ms"
+	case d < 100*time.Millisecond:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < 9950*time.Millisecond:
+		return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + "s"
+	case d.Round(time.Second) < time.Minute:
+		return seconds(d.Round(time.Second)) + "s"
+	}
+	return elapsed(d)
+}
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+
+// elapsed writes a running time in whole seconds, so that a live line does not flicker.
+func elapsed(d time.Duration) string {
+	switch s := int64(max(d, 0) / time.Second); {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	default:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	}
+}
+
+// agoTable writes an age for a column: "10m ago". A time that lies ahead, as after a step of
+// the clock, is "now".
+func agoTable(now, then time.Time) string {
+	return agoUnits(now, then, "s", "m", "h", "d")
+}
+
+// agoShort writes an age for a line: "5 min ago".
+func agoShort(now, then time.Time) string {
+	return agoUnits(now, then, " sec", " min", " h", " d")
+}
+
+func agoUnits(now, then time.Time, s, m, h, d string) string {
+	age := now.Sub(then)
+	switch {
+	case age < time.Second:
+		return "now"
+	case age < time.Minute:
+		return fmt.Sprintf("%d%s ago", age/time.Second, s)
+	case age < time.Hour:
+		return fmt.Sprintf("%d%s ago", age/time.Minute, m)
+	case age < 48*time.Hour:
+		return fmt.Sprintf("%d%s ago", age/time.Hour, h)
+	}
+	return fmt.Sprintf("%d%s ago", age/(24*time.Hour), d)
+}
+
+// agoLong writes an age as a sentence says it: "10 minutes ago".
+func agoLong(now, then time.Time) string {
+	if !then.Before(now) {
+		return "now"
+	}
+	return humanize.RelTime(then, now, "ago", "from now")
+}
+
+// instant writes a time as stored: UTC, to the second.
+func instant(us int64) string { return time.UnixMicro(us).UTC().Format("2006-01-02 15:04:05Z") }

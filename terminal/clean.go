@@ -1,0 +1,120 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Clean makes s harmless and visible on one line: control characters, invalid bytes and
+// characters that reorder or hide text are written as escapes like \x1b (I1).
+func Clean(s string) string { return clean(s, "") }
+
+// CleanLines is Clean for text that may span lines: newlines and tabs stay, a carriage return
+// before a newline is dropped.
+func CleanLines(s string) string {
+	return clean(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
+}
+
+func clean(s, keep string) string {
+	if isClean(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case strings.ContainsRune(keep, r) || !unsafeRune(r):
+			b.WriteString(s[i : i+n])
+		default:
+			b.WriteString(escape(r))
+		}
+		i += n
+	}
+	return b.String()
+}
+
+func isClean(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, unsafeRune) < 0
+}
+
+// unsafeRune reports whether r could steer a terminal or deceive a reader. The two joiners
+// are spared: scripts and emoji need them.
+func unsafeRune(r rune) bool {
+	switch r {
+	case '\u200c', '\u200d':
+		return false
+	case '\u2028', '\u2029':
+		return true
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+}
+
+func escape(r rune) string {
+	switch {
+	case r == '\n':
+		return `\n`
+	case r == '\r':
+		return `\r`
+	case r == '\t':
+		return `\t`
+	case r < 0x100:
+		return fmt.Sprintf(`\x%02x`, r)
+	case r < 0x10000:
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return fmt.Sprintf(`\U%08x`, r)
+}
+
+// shorten cuts clean text to at most width columns, with ellipsis at the end when it is cut.
+func shorten(s string, width int, ellipsis string) string {
+	if columns(s) <= width {
+		return s
+	}
+	room := width - columns(ellipsis)
+	if room < 0 {
+		return ""
+	}
+	used := 0
+	for i, r := range s {
+		if used += runeColumns(r); used > room {
+			return s[:i] + ellipsis
+		}
+	}
+	return s
+}
+
+func columns(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+// runeColumns is an estimate that never claims fewer columns than usual terminals take for
+// East Asian and emoji characters: a live line that wraps could not be erased.
+func runeColumns(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me) || r == '\u200c' || r == '\u200d':
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2600 && r <= 0x27bf, r >= 0x2e80 && r <= 0xa4cf,
+		r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f,
+		r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f000:
+		return 2
+	}
+	return 1
+}
+
+// pad fills s with spaces to width columns.
+func pad(s string, width int) string {
+	if n := width - columns(s); n > 0 {
+		return s + strings.Repeat(" ", n)
+	}
+	return s
+}

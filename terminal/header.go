@@ -1,0 +1,200 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// check writes one line of the environment block. A line that starts with ⚠, or that has a
+// Level, did not pass.
+func (p *Printer) check(n session.Notice) {
+	p.beginChecks()
+	text, bad := n.Text, n.Level != ""
+	if rest, ok := strings.CutPrefix(text, "⚠ "); ok {
+		text, bad = rest, true
+	}
+	text = strings.TrimPrefix(text, "✓ ")
+	mark := paint(p.o.Color, green, p.m.done)
+	if bad {
+		mark = paint(p.o.Color, yellow, p.m.warn)
+	}
+	p.printf("  %s %s\n", mark, Clean(text))
+	if !p.o.Quiet {
+		p.details(p.o.Out, "    ", n.Detail)
+	}
+}
+
+func (p *Printer) beginChecks() {
+	if p.block == noBlock {
+		p.printf("Validating environment...\n")
+		p.block = checking
+	}
+}
+
+// changed lists one changed file (FR-045).
+func (p *Printer) changed(n session.Notice) {
+	if n.Changed == nil {
+		return
+	}
+	p.beginChecks()
+	if p.block != listing {
+		p.printf("  %s Changed files detected:\n", paint(p.o.Color, yellow, p.m.warn))
+		p.block, p.asks = listing, false
+	}
+	p.asks = p.asks || n.Changed.Asks
+	p.printf("    - %s\n", changedLine(*n.Changed, p.o.Now()))
+	if !p.o.Quiet {
+		p.details(p.o.Out, "        ", n.Detail)
+	}
+}
+
+// changedLine writes a changed file with what the session did with it.
+func changedLine(c session.ChangedFile, now time.Time) string {
+	s := Clean(c.Path) + " (" + Clean(c.Kind)
+	if c.MTimeNS != 0 && c.Kind != session.FileDeleted {
+		s += " " + agoShort(now, time.Unix(0, c.MTimeNS))
+	}
+	s += ")"
+	if c.Session != "" {
+		s += " - the session " + Clean(c.Session) + " it"
+	}
+	return s
+}
+
+// endList closes the list of changed files; what it means depends on all of them.
+func (p *Printer) endList() {
+	if p.block != listing {
+		return
+	}
+	p.block = listedChanges
+	if p.asks {
+		p.printf("\nThe session was working on these files. Changes may conflict.\n")
+	}
+}
+
+// endChecks closes the environment block with what follows from it.
+func (p *Printer) endChecks() {
+	switch {
+	case p.block == noBlock:
+		return
+	case p.block == listedChanges:
+		p.printf("\nContinuing with changed files...\n\n")
+	case p.o.Fresh:
+		p.printf("\nEnvironment ready. Running...\n\n")
+	default:
+		p.printf("\nEnvironment ready. Resuming...\n\n")
+	}
+	p.block = noBlock
+}
+
+// header writes what is resumed, its state, what is skipped and from where it goes on.
+func (p *Printer) header(n session.Notice) {
+	p.endChecks()
+	if p.sess == nil || n.Next == nil {
+		return
+	}
+	gs := groups(n.Next)
+	if p.o.Fresh {
+		p.printf("Running session %s: %s\n", Clean(p.short), Clean(p.sess.Task))
+	} else {
+		p.resumed(n.Next, gs)
+	}
+	for _, g := range gs {
+		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), skippedLine(g))
+	}
+	left := counts(n.Next.Skipped, n.Next.Remaining)
+	if n.Next.Blocked > 0 {
+		left += fmt.Sprintf(", %s blocked", comma(n.Next.Blocked))
+	}
+	p.printf("%s\nSync: %s\n", left, syncOff)
+	if !p.o.Quiet {
+		p.details(p.o.Out, "", n.Detail)
+	}
+}
+
+func (p *Printer) resumed(c *session.Continuation, gs []group) {
+	p.printf("Resuming session %s...\n", Clean(p.short))
+	at := ""
+	if it, ok := stoppedAt(c); ok {
+		at = " at " + place(it)
+	}
+	p.printf("  Loaded state: %s%s\n", upper(p.loaded), at)
+	for _, g := range gs {
+		p.printf("  Skipping: %s (complete)\n", g.what)
+	}
+	if it, ok := firstLeft(c); ok {
+		p.printf("  Starting from: %s\n", place(it))
+	} else {
+		p.printf("  Starting from: the end, no step is left\n")
+	}
+}
+
+func skippedLine(g group) string {
+	s := g.what
+	if g.title != "" {
+		s += ": " + Clean(g.title)
+	}
+	if g.took > 0 {
+		return s + " (skipped, " + took(g.took) + ")"
+	}
+	return s + " (skipped)"
+}
+
+// handling explains what becomes of a step that was in progress (FR-023 to FR-028).
+func (p *Printer) handling(n session.Notice) {
+	if n.Item == nil {
+		return
+	}
+	what := n.Item.Label
+	if what == "" {
+		what = place(*n.Item)
+	}
+	p.printf("Step: %s\n", Clean(what))
+	for _, line := range handlingLines(n) {
+		p.printf("%s\n", line)
+	}
+	if !p.o.Quiet {
+		p.details(p.o.Out, "  ", n.Detail)
+	}
+}
+
+func handlingLines(n session.Notice) []string {
+	const inProgress = "Status: Was in progress"
+	why := n.Text
+	if why == "" {
+		why = n.Item.Why
+	}
+	why = Clean(why)
+	reading := n.Item.Kind == session.KindRead || n.Item.Kind == session.KindSearch
+	switch n.Level {
+	case session.ActionRollBack:
+		return []string{"Status: Partially written", "Action: Rolling back to checkpoint", "Action: Re-executing step"}
+	case session.ActionApplied:
+		return []string{inProgress, "Checking: File matches expected state", "Action: Already applied, skipping"}
+	case session.ActionAttach:
+		return checked(inProgress, why, "Action: Attaching to the command")
+	case session.ActionDecide:
+		return checked("Status: Outcome unknown", why, "Action: Asking what became of it")
+	case session.ActionRetry, session.ActionProceed:
+		switch {
+		case n.Item.Kind == session.KindRead:
+			return []string{inProgress, "Action: Re-reading file"}
+		case reading:
+			return []string{inProgress, "Action: Searching again"}
+		case n.Level == session.ActionRetry:
+			return checked("Status: Was not completed", why, fmt.Sprintf("Action: Re-executing step, attempt %d", n.Item.Attempt))
+		}
+		return checked(inProgress, why, "Action: Re-executing step")
+	}
+	return checked("Status: "+Clean(string(n.Item.Status)), why, "Action: "+Clean(string(n.Level)))
+}
+
+func checked(status, why, action string) []string {
+	if why == "" {
+		return []string{status, action}
+	}
+	return []string{status, "Checking: " + why, action}
+}

@@ -1,0 +1,108 @@
+package terminal
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// History writes events as a table, oldest first, one line each.
+func History(w io.Writer, events []session.Event) error {
+	table := [][]string{{"SEQ", "TIME", "EPOCH", "ACTOR", "TYPE", "WHAT"}}
+	for _, e := range events {
+		table = append(table, []string{
+			strconv.FormatUint(e.Seq, 10), instant(e.TimeUS), strconv.FormatUint(e.Epoch, 10),
+			e.Actor, string(e.Type), gist(e),
+		})
+	}
+	return columnsTo(w, table, nil)
+}
+
+// gist gives what is worth knowing of a payload on one line. An unreadable one says so: this
+// table is what a person reads when something is wrong.
+func gist(e session.Event) string {
+	var d struct {
+		session.StepID
+		Attempt int            `json:"attempt"`
+		From    session.State  `json:"from"`
+		To      session.State  `json:"to"`
+		Reason  session.Reason `json:"reason"`
+		Code    session.Code   `json:"code"`
+		Message string         `json:"message"`
+		Why     string         `json:"why"`
+		Short   string         `json:"short_id"`
+		Host    string         `json:"host"`
+		PID     int            `json:"pid"`
+		By      string         `json:"by"`
+	}
+	switch e.Type {
+	case session.SessionCreated: // its "task" and "steps" are no step's
+		var c session.SessionCreatedData
+		if err := e.Decode(&c); err != nil {
+			return "unreadable payload"
+		}
+		return c.Short + ": " + c.Task
+	default:
+		if err := json.Unmarshal(e.Payload, &d); err != nil {
+			return "unreadable payload"
+		}
+	}
+	var words []string
+	add := func(format string, v any, ok bool) {
+		if ok {
+			words = append(words, fmt.Sprintf(format, v))
+		}
+	}
+	add("%s", d.StepID.String(), d.Step != "")
+	add("attempt %d", d.Attempt, d.Attempt > 1)
+	add("%s", string(d.From)+" → "+string(d.To), d.To != "")
+	add("(%s)", d.Reason, d.Reason != "")
+	add("%s", d.Code, d.Code != "")
+	add("%s", d.Message, d.Message != "")
+	add("%s", d.Why, d.Why != "")
+	add("pid %d", d.PID, d.PID != 0)
+	add("on %s", d.Host, d.Host != "")
+	add("by %s", d.By, d.By != "")
+	return strings.Join(words, " ")
+}
+
+// HistoryJSON writes events as JSON Lines, oldest first. A payload that is no JSON is given
+// as a string.
+func HistoryJSON(w io.Writer, events []session.Event) error {
+	for _, e := range events {
+		payload := json.RawMessage(e.Payload)
+		if !json.Valid(e.Payload) {
+			payload, _ = json.Marshal(string(e.Payload)) // a string always encodes
+		}
+		err := JSON(w, struct {
+			V         int               `json:"v"`
+			TS        string            `json:"ts"`
+			Type      string            `json:"type"`
+			SessionID session.ID        `json:"session_id"`
+			Seq       uint64            `json:"seq"`
+			ID        string            `json:"id"`
+			Event     session.EventType `json:"event"`
+			Actor     string            `json:"actor"`
+			Epoch     uint64            `json:"epoch"`
+			Payload   json.RawMessage   `json:"payload"`
+			Hash      string            `json:"hash"`
+		}{
+			V: jsonVersion, TS: stamp(e.Time()), Type: "event", SessionID: e.Session, Seq: e.Seq,
+			ID: uuid(e.ID), Event: e.Type, Actor: e.Actor, Epoch: e.Epoch, Payload: payload, Hash: e.Hash.String(),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func uuid(id [16]byte) string {
+	s := hex.EncodeToString(id[:])
+	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
+}

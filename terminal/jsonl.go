@@ -1,0 +1,220 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// jsonVersion is the version of every object that acode writes for scripts. Fields are only
+// ever added to a version.
+const jsonVersion = 1
+
+// jsonLines holds lines back until the line that names the session has been written.
+type jsonLines struct {
+	named bool
+	held  [][]byte
+}
+
+func (j *jsonLines) write(w io.Writer, line []byte, first bool) {
+	if !j.named && !first {
+		j.held = append(j.held, line)
+		return
+	}
+	j.named = true
+	_, _ = w.Write(line) // a reader that went away must not stop a session
+	j.flush(w)
+}
+
+func (j *jsonLines) flush(w io.Writer) {
+	for _, line := range j.held {
+		_, _ = w.Write(line) // as in write
+	}
+	j.held = nil
+}
+
+// line is the form of every JSON Line. Which fields are set depends on Type, which is the
+// kind of the notice.
+type line struct {
+	V         int                  `json:"v"`
+	TS        string               `json:"ts"`
+	Type      string               `json:"type"`
+	SessionID session.ID           `json:"session_id,omitempty"`
+	ShortID   string               `json:"short_id,omitempty"`
+	Task      string               `json:"task,omitempty"`
+	Workspace string               `json:"workspace,omitempty"`
+	State     session.State        `json:"state,omitempty"`
+	Reason    session.Reason       `json:"reason,omitempty"`
+	Step      *stepJSON            `json:"step,omitempty"`
+	Plan      *planJSON            `json:"plan,omitempty"`
+	Action    session.Action       `json:"action,omitempty"`
+	Text      string               `json:"text,omitempty"`
+	Detail    []string             `json:"detail,omitempty"`
+	TookUS    *int64               `json:"took_us,omitempty"`
+	Changed   *session.ChangedFile `json:"changed,omitempty"`
+	Sync      string               `json:"sync,omitempty"`
+	*resultJSON
+}
+
+type stepJSON struct {
+	TaskID   string         `json:"task_id"`
+	StepID   string         `json:"step_id"`
+	Task     int            `json:"task"`
+	Step     int            `json:"step"`
+	Title    string         `json:"title,omitempty"`
+	Label    string         `json:"label"`
+	Kind     session.Kind   `json:"kind"`
+	Action   session.Action `json:"action"`
+	Status   session.Status `json:"status"`
+	Attempt  int            `json:"attempt"`
+	Decision string         `json:"why,omitempty"`
+}
+
+type planJSON struct {
+	Skipped   int       `json:"skipped"`
+	Remaining int       `json:"remaining"`
+	Blocked   int       `json:"blocked"`
+	SavedUS   int64     `json:"saved_us"`
+	Tasks     int       `json:"tasks"`
+	TasksDone int       `json:"tasks_done"`
+	From      *stepJSON `json:"from,omitempty"`
+}
+
+// resultJSON holds what only the last line has; Exit agrees with the exit status.
+type resultJSON struct {
+	Done      int          `json:"done"`
+	Left      int          `json:"left"`
+	Code      session.Code `json:"code"`
+	Exit      int          `json:"exit"`
+	Message   string       `json:"message"`
+	Place     string       `json:"place,omitempty"`
+	Next      string       `json:"next"`
+	Retryable bool         `json:"retryable,omitempty"`
+	Signal    int          `json:"signal,omitempty"`
+}
+
+func newStepJSON(it session.Item) *stepJSON {
+	return &stepJSON{
+		TaskID: it.ID.Task, StepID: it.ID.Step, Task: it.Task, Step: it.Step, Title: it.Title,
+		Label: it.Label, Kind: it.Kind, Action: it.Action, Status: it.Status,
+		Attempt: it.Attempt, Decision: it.Why,
+	}
+}
+
+func newPlanJSON(c *session.Continuation) *planJSON {
+	pj := &planJSON{
+		Skipped: c.Skipped, Remaining: c.Remaining, Blocked: c.Blocked,
+		SavedUS: c.Saved.Microseconds(), Tasks: c.Tasks, TasksDone: c.TasksDone,
+	}
+	if it, ok := firstLeft(c); ok {
+		pj.From = newStepJSON(it)
+	}
+	return pj
+}
+
+func (p *Printer) newLine(kind session.NoticeKind) line {
+	l := line{V: jsonVersion, TS: stamp(p.o.Now()), Type: string(kind)}
+	if p.sess != nil {
+		l.SessionID = p.sess.ID
+	}
+	return l
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// writeJSON writes n as one line. Quiet leaves the first and the last one.
+func (p *Printer) writeJSON(n session.Notice) {
+	ends := n.Kind == session.NoticeSession || n.Kind == session.NoticeResult
+	if p.o.Quiet && !ends {
+		return
+	}
+	l := p.newLine(n.Kind)
+	l.Text, l.Detail, l.Changed, l.Action = n.Text, n.Detail, n.Changed, n.Level
+	if n.Item != nil {
+		l.Step = newStepJSON(*n.Item)
+	}
+	switch n.Kind {
+	case session.NoticeSession, session.NoticeHeader:
+		p.describe(&l, n)
+	case session.NoticeCompleted, session.NoticeFailed, session.NoticeUncertain:
+		us := n.Took.Microseconds()
+		l.TookUS = &us
+	case session.NoticeResult:
+		p.conclude(&l, n.Result)
+	}
+	p.json.write(p.o.Out, encode(l), n.Kind == session.NoticeSession)
+	if n.Kind == session.NoticeResult {
+		p.json.flush(p.o.Out)
+	}
+}
+
+func (p *Printer) describe(l *line, n session.Notice) {
+	if s := p.sess; s != nil {
+		l.ShortID, l.Task, l.Workspace, l.State = s.Short, s.Task, s.Workspace, p.loaded
+	}
+	if n.Kind == session.NoticeHeader {
+		l.Sync = syncOff
+		if n.Next != nil {
+			l.Plan = newPlanJSON(n.Next)
+		}
+	}
+}
+
+func (p *Printer) conclude(l *line, r *session.Result) {
+	if r == nil {
+		r = &session.Result{}
+	}
+	if r.Session != "" {
+		l.SessionID = r.Session
+	}
+	l.ShortID, l.State, l.Reason = r.Short, r.State, r.Reason
+	l.resultJSON = &resultJSON{
+		Done: r.Done, Left: r.Left, Code: r.Code, Exit: p.o.Exit(*r),
+		Message: r.Message, Next: r.Next, Signal: r.Signal,
+	}
+}
+
+// encode writes v as one line. JSON escapes the control characters below U+0020 itself; the
+// other unsafe ones occur only within strings and are escaped here (I1).
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("terminal: a line must encode: " + err.Error())
+	}
+	return escapeJSON(b.Bytes())
+}
+
+func escapeJSON(in []byte) []byte {
+	in = bytes.TrimSuffix(in, []byte("\n"))
+	out := make([]byte, 0, len(in)+1)
+	for i := 0; i < len(in); {
+		r, n := utf8.DecodeRune(in[i:])
+		switch {
+		case r >= 0x7f && r <= 0xffff && unsafeRune(r):
+			out = fmt.Appendf(out, `\u%04x`, r)
+		case r > 0xffff && unsafeRune(r):
+			r -= 0x10000
+			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
+		default:
+			out = append(out, in[i:i+n]...)
+		}
+		i += n
+	}
+	return append(out, '\n')
+}
+
+// JSON writes v as the one object of a command that is no stream. v should have the fields
+// "v" and what the command answers; List and others have functions of their own.
+func JSON(w io.Writer, v any) error {
+	if _, err := w.Write(encode(v)); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package terminal
+
+import (
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// defaultWidth is used where a terminal does not say how wide it is.
+const defaultWidth = 80
+
+// Options say where output goes and how it looks. Out, Err and Now must be set.
+type Options struct {
+	Out     io.Writer                // results and progress
+	Err     io.Writer                // warnings, questions, errors
+	JSON    bool                     // JSON Lines on Out, nothing else there
+	Quiet   bool                     // no progress: only the result, warnings and errors
+	Verbose int                      // 1 and more shows what commands write
+	Live    bool                     // Out is a terminal that can redraw a line
+	Color   bool                     // Out may be coloured
+	ASCII   bool                     // the locale cannot show symbols
+	Fresh   bool                     // a new session is run, rather than one resumed
+	Width   func() int               // columns of Out; nil means 80
+	Now     func() time.Time         // the clock
+	Exit    func(session.Result) int // exit status of a result; nil gives 0 or 1 by its Code
+}
+
+// Detect judges out and err, each by itself, and the environment: a live line only on a
+// terminal that is not dumb and not in CI, colour only without NO_COLOR, symbols unless the
+// locale is explicitly C or POSIX. The caller sets Now and what its flags say.
+func Detect(out, err *os.File, getenv func(string) string) Options {
+	fd := int(out.Fd())
+	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb"
+	return Options{
+		Out: out, Err: err,
+		Live:  isTerminal && !inCI(getenv),
+		Color: isTerminal && getenv("NO_COLOR") == "",
+		ASCII: asciiLocale(getenv),
+		Width: func() int {
+			if w, _, err := term.GetSize(fd); err == nil && w > 0 {
+				return w
+			}
+			return defaultWidth
+		},
+	}
+}
+
+func inCI(getenv func(string) string) bool {
+	v := getenv("CI")
+	return v != "" && v != "false" && v != "0"
+}
+
+// asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset one
+// says nothing about the terminal.
+func asciiLocale(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := getenv(name); v != "" {
+			return v == "C" || v == "POSIX"
+		}
+	}
+	return false
+}
+
+// marks are the symbols of one locale.
+type marks struct{ done, running, failed, unknown, warn, ellipsis string }
+
+func marksFor(ascii bool) marks {
+	if ascii {
+		return marks{done: "[x]", running: "*", failed: "!", unknown: "?", warn: "!", ellipsis: "..."}
+	}
+	return marks{done: "✓", running: "●", failed: "✗", unknown: "?", warn: "⚠", ellipsis: "…"}
+}
+
+// The colours of marks, as SGR parameters.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func paint(on bool, color, s string) string {
+	if !on {
+		return s
+	}
+	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return comma(n) + " " + noun + "s"
+}
+
+func upper(s session.State) string { return strings.ToUpper(Clean(string(s))) }

@@ -1,0 +1,290 @@
+package terminal_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// resume feeds the notices of the manual's example: header, one step, the end.
+func resume(s *screen) {
+	c := manual()
+	it := c.Items[5]
+	s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused), Text: "Add input validation"})
+	for _, text := range []string{"Working directory exists", "Required files accessible", "Configuration valid"} {
+		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: text})
+	}
+	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Executing), Next: c})
+	s.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
+	s.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: "compiling"})
+	s.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &it, Took: 1200 * time.Millisecond, Text: "done"})
+	next := c.Items[6]
+	s.Notice(session.Notice{Kind: session.NoticeStarted, Item: &next})
+	s.Notice(session.Notice{Kind: session.NoticeFailed, Item: &next, Took: 40 * time.Millisecond, Text: "exit status 1", Detail: []string{"last line"}})
+	s.Notice(session.Notice{Kind: session.NoticeUncertain, Item: &c.Items[7], Took: 2 * time.Minute, Text: "the machine went down"})
+	s.Notice(session.Notice{Kind: session.NoticeInfo, Text: "the command runs on", Detail: []string{"pid 7"}})
+	s.Notice(session.Notice{Kind: session.NoticeWarning, Text: "validation is switched off", Detail: []string{"by config"}})
+	s.Notice(session.Notice{Kind: session.NoticeResult, Session: aSession(session.Paused), Result: paused()})
+	s.Notice(session.Notice{Kind: session.NoticeInfo, Text: "after the end"})
+}
+
+func paused() *session.Result {
+	return &session.Result{
+		Session: sessionID, Short: "abc123", State: session.Paused, Reason: session.ReasonTaskFailed,
+		Done: 6, Left: 2, Code: session.ErrCommand, Message: "Task 2, Step 4 failed", Next: "acode resume abc123",
+	}
+}
+
+// FR-020, the manual's "Resume Specific", "What Gets Skipped" and "Environment Validation".
+func TestResume(t *testing.T) {
+	for name, change := range map[string]func(*terminal.Options){
+		"resume_plain":   nil,
+		"resume_quiet":   func(o *terminal.Options) { o.Quiet = true },
+		"resume_verbose": func(o *terminal.Options) { o.Verbose = 1 },
+		"resume_ascii":   func(o *terminal.Options) { o.ASCII = true },
+		"resume_color":   func(o *terminal.Options) { o.Color = true },
+		"resume_fresh":   func(o *terminal.Options) { o.Fresh = true },
+		"resume_json":    func(o *terminal.Options) { o.JSON, o.Live, o.Color = true, true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScreen(t, change)
+			resume(s)
+			golden(t, name, s.both())
+		})
+	}
+}
+
+// The header of a journal that ended while executing names where it stood; one with nothing
+// left says that.
+func TestHeaderEdges(t *testing.T) {
+	s := newScreen(t, nil)
+	c := manual()
+	c.Items, c.Skipped, c.Remaining, c.InProgress = c.Items[:5], 5, 0, -1
+	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Executing), Next: c, Detail: []string{"1 command still runs"}})
+	blocked := manual()
+	blocked.Items[0].Action, blocked.Items[1].Took, blocked.Items[2].Took = session.ActionBlocked, 0, 0
+	blocked.InProgress, blocked.Blocked = -1, 1
+	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning), Next: blocked})
+	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning)})
+	golden(t, "header_edges", s.both())
+}
+
+// A header stays short whatever the number of steps and tasks.
+func TestHeaderIsGrouped(t *testing.T) {
+	many := &session.Continuation{InProgress: -1}
+	for task := 1; task <= 5000; task++ {
+		for step := 1; step <= 2; step++ {
+			it := item(1, 1, "", "", session.ActionSkip, time.Millisecond)
+			it.Task, it.Step = task, step
+			many.Items = append(many.Items, it)
+			many.Skipped++
+		}
+	}
+	t.Run("tasks_in_a_row", func(t *testing.T) {
+		s := newScreen(t, nil)
+		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: many})
+		golden(t, "header_many", s.both())
+	})
+	t.Run("tasks_with_holes", func(t *testing.T) {
+		holes := &session.Continuation{InProgress: -1}
+		for i, it := range many.Items {
+			if i%4 == 0 {
+				it.Action = session.ActionExecute
+			}
+			holes.Items = append(holes.Items, it)
+		}
+		s := newScreen(t, nil)
+		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: holes})
+		if lines := strings.Count(s.out.String(), "\n"); lines > 50 {
+			t.Errorf("header of 5000 tasks with holes: got %d lines, want at most 50", lines)
+		}
+		if !strings.Contains(s.out.String(), "more steps (complete)") {
+			t.Errorf("header: got %s, want a line that counts the rest", s.out.String())
+		}
+	})
+}
+
+// The manual's "Changed Files": the prompt follows the list, and what was chosen is said.
+func TestChangedFiles(t *testing.T) {
+	change := func(path, kind, did string, age time.Duration, asks bool) session.Notice {
+		return session.Notice{Kind: session.NoticeChanged, Changed: &session.ChangedFile{
+			Path: path, Kind: kind, Session: did, MTimeNS: clock().Add(-age).UnixNano(), Asks: asks,
+		}}
+	}
+	t.Run("asking", func(t *testing.T) {
+		s := newScreen(t, nil)
+		s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
+		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Working directory exists"})
+		s.Notice(change("src/login.ts", session.FileModified, "", 5*time.Minute, true))
+		s.Notice(change("src/validators.ts", session.FileModified, "wrote", 3*time.Minute, true))
+		s.Notice(change("src/gone.ts", session.FileDeleted, "read", time.Minute, true))
+		s.Notice(session.Notice{Kind: session.NoticeChanged})
+		got, err := s.Choose(strings.NewReader("c\n"), []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
+		if err != nil || got != 'c' {
+			t.Errorf("Choose: got %q, %v, want 'c'", got, err)
+		}
+		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: manual()})
+		golden(t, "changed_asking", s.both())
+	})
+	t.Run("warning_only", func(t *testing.T) {
+		s := newScreen(t, nil)
+		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "⚠ HEAD moved", Detail: []string{"from 1 to 2"}})
+		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "not checked", Level: session.ActionDecide})
+		s.Notice(change("README.md", session.FileCreated, "", 30*time.Second, false))
+		s.Close()
+		golden(t, "changed_warning", s.both())
+	})
+}
+
+// The manual's "In-Progress Step Handling" (FR-023 to FR-028).
+func TestHandling(t *testing.T) {
+	s := newScreen(t, nil)
+	show := func(kind session.Kind, label string, a session.Action, why string) {
+		it := item(2, 3, "Validate", label, a, 0)
+		it.Kind, it.Why, it.Attempt, it.Status = kind, why, 2, session.InProgress
+		s.Notice(session.Notice{Kind: session.NoticeHandling, Item: &it, Level: a})
+	}
+	show(session.KindRead, "Read src/login.ts", session.ActionRetry, "")
+	show(session.KindSearch, "Search TODO in src", session.ActionProceed, "")
+	show(session.KindWrite, "Write src/validators.ts", session.ActionApplied, "")
+	show(session.KindWrite, "Write src/config.ts", session.ActionRollBack, "")
+	show(session.KindWrite, "Write src/other.ts", session.ActionProceed, "Nothing was written")
+	show(session.KindRun, "Run make", session.ActionAttach, "The command still runs")
+	show(session.KindRun, "Run make", session.ActionRetry, "The step failed before")
+	show(session.KindRun, "Run deploy", session.ActionDecide, "Its supervisor was killed")
+	show(session.KindRun, "", session.ActionBlocked, "")
+	s.Notice(session.Notice{Kind: session.NoticeHandling})
+	golden(t, "handling", s.both())
+}
+
+func TestAsking(t *testing.T) {
+	s := newScreen(t, nil)
+	it := item(3, 2, "Ship", "Deploy to production?", session.ActionExecute, 0)
+	s.Notice(session.Notice{Kind: session.NoticeAsking, Item: &it, Text: "Deploy to production?", Detail: []string{"then: Run deploy"}})
+	s.Notice(session.Notice{Kind: session.NoticeAsking, Item: &it, Text: "Changed since it was asked"})
+	s.Notice(session.Notice{Kind: session.NoticeAsking, Text: "Go on?"})
+	yes, err := s.Approve(strings.NewReader("y\n\nyes\n"), "Deploy to production?")
+	if !yes || err != nil {
+		t.Errorf("Approve: got %v, %v, want true", yes, err)
+	}
+	no, err := s.Ask(strings.NewReader("n\n"), "Resume this session?", true)
+	if no || err != nil {
+		t.Errorf("Ask: got %v, %v, want false", no, err)
+	}
+	golden(t, "asking", s.both())
+}
+
+// safe is a buffer that the ticker and the test may use at once.
+type safe struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safe) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safe) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.b.Reset()
+	return s.b.String()
+}
+
+// On a terminal one line is redrawn each second, cut to the width, and gone at the end.
+func TestLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out safe
+		p := terminal.New(terminal.Options{
+			Out: &out, Err: &out, Live: true, Now: time.Now, Width: func() int { return 50 },
+		})
+		it := manual().Items[5]
+		p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
+		want(t, "started", out.take(), "\r\x1b[K  ● Task 2, Step 3: Add email validator (0s)")
+		p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: "go build \x1b[2J" + strings.Repeat("x", 99)})
+		want(t, "output alone", out.take(), "")
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		want(t, "one second", out.take(), "\r\x1b[K  ● Task 2, Step 3: Add email validator (1s)")
+		p.Notice(session.Notice{Kind: session.NoticeWarning, Text: "slow"})
+		want(t, "warning", out.take(), "\r\x1b[Kwarning: slow\n\r\x1b[K  ● Task 2, Step 3: Add email validator (1s)")
+		p.Settle()
+		want(t, "settled", out.take(), "\r\x1b[K")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		want(t, "while somebody else writes", out.take(), "")
+		p.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &it, Took: 6500 * time.Millisecond})
+		want(t, "completed", out.take(), "  ✓ Task 2, Step 3: Add email validator (6.5s)\n")
+		p.Close()
+		p.Close()
+		want(t, "closed", out.take(), "")
+	})
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// The live line shows the last output when there is room, and never wraps.
+func TestLiveWidth(t *testing.T) {
+	for width := range 120 {
+		synctest.Test(t, func(t *testing.T) {
+			var out safe
+			p := terminal.New(terminal.Options{
+				Out: &out, Err: &out, Live: true, Verbose: 1, Now: time.Now, Width: func() int { return width },
+			})
+			defer p.Close()
+			it := item(2, 3, "", "Übersetze 日本語 🎉 alles", session.ActionExecute, 0)
+			p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
+			p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: strings.Repeat("日本", 99)})
+			lines := strings.Split(out.take(), "\r\x1b[K")
+			last := lines[len(lines)-1]
+			if got := wide(last); width > 12 && got >= width {
+				t.Errorf("width %d: the line %q takes %d columns", width, last, got)
+			}
+			if width > 100 && !strings.Contains(last, "日本日本") {
+				t.Errorf("width %d: the line %q lacks the last output", width, last)
+			}
+		})
+	}
+}
+
+// wide counts every non-ASCII character of these tests that takes two columns.
+func wide(s string) (n int) {
+	for _, r := range s {
+		n++
+		if r > 0x2e80 {
+			n++
+		}
+	}
+	return n
+}
+
+// A printer may be used from several goroutines.
+func TestConcurrentNotices(t *testing.T) {
+	s := newScreen(t, nil)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				s.Notice(session.Notice{Kind: session.NoticeInfo, Text: fmt.Sprint("line ", i)})
+			}
+		})
+	}
+	wg.Wait()
+	if got := strings.Count(s.out.String(), "line "); got != 400 {
+		t.Errorf("lines: got %d, want 400", got)
+	}
+}

@@ -1,0 +1,139 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// maxTries bounds how often a question is repeated after an answer that is none.
+const maxTries = 5
+
+// Ask asks a yes-or-no question and returns def for an empty answer. The end of in is an
+// error: nobody answered.
+func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
+	choices := "[y/N]"
+	if def {
+		choices = "[Y/n]"
+	}
+	return ask(in, err, Clean(question)+" "+choices+" ", func(answer string) (bool, bool) {
+		switch answer {
+		case "":
+			return def, true
+		case "y", "yes":
+			return true, true
+		case "n", "no":
+			return false, true
+		}
+		return false, false
+	})
+}
+
+// Approve asks for an approval: there is no default, and only the whole words count.
+func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
+	return ask(in, err, Clean(question)+" [yes/no] ", func(answer string) (yes, ok bool) {
+		return answer == "yes", answer == "yes" || answer == "no"
+	})
+}
+
+// Choose offers options whose letter stands in brackets, as "[C]ontinue anyway", and returns
+// the lower-case letter of the one chosen. The first word of an option is an answer too.
+func Choose(in io.Reader, err io.Writer, options []string, prompt string) (rune, error) {
+	var b strings.Builder
+	b.WriteString("\nOptions:\n")
+	words := map[string]rune{}
+	for _, o := range options {
+		fmt.Fprintf(&b, "  %s\n", Clean(o))
+		key := letter(o)
+		words[string(key)] = key
+		words[strings.ToLower(firstWord(o))] = key
+	}
+	_, _ = io.WriteString(err, b.String()+"\n") // an answer may still come
+	return ask(in, err, prompt, func(answer string) (rune, bool) {
+		key, ok := words[answer]
+		return key, ok && key != 0
+	})
+}
+
+// letter finds the letter in brackets; 0 when there is none.
+func letter(option string) rune {
+	_, rest, _ := strings.Cut(option, "[")
+	for _, r := range rest {
+		return unicode.ToLower(r)
+	}
+	return 0
+}
+
+func firstWord(option string) string {
+	word, _, _ := strings.Cut(strings.NewReplacer("[", "", "]", "").Replace(option), " ")
+	return word
+}
+
+// ask repeats prompt until judge accepts the answer, which is trimmed and in lower case.
+func ask[T any](in io.Reader, err io.Writer, prompt string, judge func(string) (T, bool)) (T, error) {
+	var none T
+	for range maxTries {
+		_, _ = io.WriteString(err, prompt) // an answer may still come
+		answer, rerr := readLine(in)
+		if rerr != nil {
+			_, _ = io.WriteString(err, "\n") // as above
+			return none, fmt.Errorf("read answer: %w", rerr)
+		}
+		if v, ok := judge(strings.ToLower(strings.TrimSpace(answer))); ok {
+			return v, nil
+		}
+	}
+	return none, &session.Error{
+		Code: session.ErrUsage, Message: "the question was not answered; nothing was changed",
+		Next: "answer with one of the choices that are shown",
+	}
+}
+
+// maxAnswer bounds an answer in bytes; what is beyond it on the line is dropped.
+const maxAnswer = 4096
+
+// readLine reads up to a newline and not one byte further: what follows answers the next
+// question. It returns io.ErrUnexpectedEOF when there was no line at all.
+func readLine(in io.Reader) (string, error) {
+	var answer []byte
+	var one [1]byte
+	for {
+		n, err := in.Read(one[:])
+		if n == 1 && one[0] == '\n' {
+			return string(answer), nil
+		}
+		if n == 1 && len(answer) < maxAnswer {
+			answer = append(answer, one[0])
+		}
+		switch {
+		case errors.Is(err, io.EOF) && len(answer) > 0:
+			return string(answer), nil
+		case errors.Is(err, io.EOF):
+			return "", io.ErrUnexpectedEOF
+		case err != nil:
+			return "", err
+		}
+	}
+}
+
+// Ask is the function Ask on the printer's terminal, below what was shown so far.
+func (p *Printer) Ask(in io.Reader, question string, def bool) (bool, error) {
+	p.Settle()
+	return Ask(in, p.o.Err, question, def)
+}
+
+// Choose is the function Choose on the printer's terminal.
+func (p *Printer) Choose(in io.Reader, options []string, prompt string) (rune, error) {
+	p.Settle()
+	return Choose(in, p.o.Err, options, prompt)
+}
+
+// Approve is the function Approve on the printer's terminal.
+func (p *Printer) Approve(in io.Reader, question string) (bool, error) {
+	p.Settle()
+	return Approve(in, p.o.Err, question)
+}
