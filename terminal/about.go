@@ -63,8 +63,13 @@ func ExitCodes(w io.Writer, codes []ExitCode) error {
 
 // ExitCodesJSON writes the same for scripts.
 func ExitCodesJSON(w io.Writer, codes []ExitCode) error {
-	return JSON(w, struct {
+	out := struct {
 		V     int        `json:"v"`
 		Codes []ExitCode `json:"exit_codes"`
-	}{jsonVersion, append([]ExitCode{}, codes...)})
+	}{jsonVersion, []ExitCode{}}
+	for _, c := range codes {
+		c.Codes = append([]session.Code{}, c.Codes...)
+		out.Codes = append(out.Codes, c)
+	}
+	return JSON(w, out)
 }
