@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// hint is the next step of an error that has no better one.
+const hint = "correct the plan file and run the command again; acode schema plan prints the format"
+
+// source is the file under examination.
+type source struct {
+	name string
+	text []byte // valid UTF-8 once Parse has begun to scan
+}
+
+// position counts lines and columns from 1; a column is a code point.
+type position struct{ line, column int }
+
+// fault makes the error for a place: the message, then the source line with a caret.
+func (s *source) fault(at position, message, next string) error {
+	if next == "" {
+		next = hint
+	}
+	return &session.Error{
+		Code:    session.ErrPlan,
+		Message: message + s.excerpt(at),
+		Place:   fmt.Sprintf("%s:%d:%d", s.name, at.line, at.column),
+		Next:    next,
+	}
+}
+
+// excerptWidth is how many code points stand before and after the caret at most.
+const excerptWidth = 60
+
+// excerpt shows the line of a place with a caret below it. What cannot be printed becomes a
+// replacement character, so that a plan cannot steer the terminal through its own error.
+func (s *source) excerpt(at position) string {
+	line := []rune(string(s.line(at.line)))
+	column := min(max(at.column-1, 0), len(line))
+	from, to := max(column-excerptWidth, 0), min(column+excerptWidth, len(line))
+	var shown, under strings.Builder
+	if from > 0 {
+		shown.WriteString("…")
+		under.WriteString(" ")
+	}
+	for i, r := range line[from:to] {
+		blank := ' '
+		if r == '\t' {
+			blank = '\t'
+		} else if !unicode.IsPrint(r) {
+			r = unicode.ReplacementChar
+		}
+		shown.WriteRune(r)
+		if from+i < column {
+			under.WriteRune(blank)
+		}
+	}
+	if to < len(line) {
+		shown.WriteString("…")
+	}
+	label := fmt.Sprintf("%4d", at.line)
+	return fmt.Sprintf("\n%s | %s\n%s | %s^", label, shown.String(), strings.Repeat(" ", len(label)), under.String())
+}
+
+// line gives line n without its end; empty when there is none.
+func (s *source) line(n int) []byte {
+	rest := s.text
+	for ; n > 1; n-- {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			return nil
+		}
+		rest = rest[i+1:]
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r"))
+}

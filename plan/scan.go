@@ -1,0 +1,234 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/scanner"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The bounds of what is handed to the parser, whose cost grows with the square of the depth
+// and of the keys in one block mapping, and whose nodes each carry a path of all keys above
+// them. A plan nests 8 deep; 100,000 ordinary steps are below 4,000,000 tokens.
+const (
+	maxDepth  = 32
+	maxTokens = 4_000_000
+	maxKeys   = 1000 // in one mapping
+	maxKey    = 256  // bytes in one key
+)
+
+// scan turns the source into tokens and refuses what a plan does not use, and bombs, while
+// the tokens are still cheap.
+func scan(src *source) (token.Tokens, error) {
+	var (
+		s      scanner.Scanner
+		tokens token.Tokens
+		g      = guard{src: src}
+	)
+	s.Init(string(src.text))
+	for {
+		batch, err := s.Scan()
+		if errors.Is(err, io.EOF) {
+			return tokens, g.end()
+		}
+		tokens.Add(batch...)
+		for _, t := range batch {
+			if err := g.see(t); err != nil {
+				return nil, err
+			}
+		}
+		if len(tokens) > maxTokens {
+			return nil, src.fault(place(tokens[len(tokens)-1]), fmt.Sprintf("the plan has more than %d parts", maxTokens), "split the plan into several sessions")
+		}
+	}
+}
+
+// level is one open mapping or sequence: a flow one until its bracket closes, a block one
+// until something begins further left.
+type level struct {
+	column int // of its first token; flow brackets have their own
+	flow   *token.Token
+	keys   int
+}
+
+// guard looks at the tokens in order and follows how deep they nest.
+type guard struct {
+	src     *source
+	levels  []level
+	flows   int // open flow brackets among levels
+	line    int // of the last token
+	last    *token.Token
+	content bool // something but a header was seen
+	ended   bool // "..." was seen
+}
+
+func (g *guard) see(t *token.Token) error {
+	if t.Type == token.CommentType {
+		return nil
+	}
+	if why, next := refused(t); why != "" {
+		return g.src.fault(place(t), why, next)
+	}
+	if err := g.document(t); err != nil {
+		return err
+	}
+	if err := g.nest(t); err != nil {
+		return err
+	}
+	if len(g.levels) > maxDepth {
+		return g.src.fault(place(t), fmt.Sprintf("nested more than %d deep", maxDepth), "")
+	}
+	g.last = t
+	return nil
+}
+
+// refused says why a token has no place in a plan; empty when it has.
+func refused(t *token.Token) (why, next string) {
+	switch t.Type {
+	case token.AnchorType:
+		return "anchors are not used in a plan", `write the value out; put quotes around text that begins with "&"`
+	case token.AliasType:
+		return "aliases are not used in a plan", `write the value out; put quotes around text that begins with "*"`
+	case token.MergeKeyType:
+		return "merge keys are not used in a plan", "write the keys out"
+	case token.TagType:
+		return "tags are not used in a plan", `put quotes around text that begins with "!"`
+	case token.DirectiveType:
+		return "directives are not used in a plan", `remove the line, or put quotes around text that begins with "%"`
+	case token.MappingKeyType:
+		return `keys written with "?" are not used in a plan`, "write the key as key: value"
+	case token.InvalidType:
+		return printable(t.Error), ""
+	}
+	return "", ""
+}
+
+// document refuses a second document.
+func (g *guard) document(t *token.Token) error {
+	switch t.Type {
+	case token.DocumentEndType:
+		g.ended = true
+		return nil
+	case token.DocumentHeaderType:
+		if !g.content {
+			g.content = true
+			return nil
+		}
+	default:
+		g.content = true
+		if !g.ended {
+			return nil
+		}
+	}
+	return g.src.fault(place(t), "a plan is one YAML document; a second one begins here", "put each plan into a file of its own")
+}
+
+func (g *guard) nest(t *token.Token) error {
+	at := place(t)
+	firstOfLine := at.line != g.line
+	g.line = at.line
+	switch t.Type {
+	case token.MappingStartType, token.SequenceStartType:
+		g.levels = append(g.levels, level{flow: t})
+		g.flows++
+		return nil
+	case token.MappingEndType, token.SequenceEndType:
+		return g.closeFlow(t)
+	case token.MappingValueType:
+		return g.key(t)
+	}
+	if g.flows == 0 && (firstOfLine || t.Type == token.SequenceEntryType || g.follows(token.SequenceEntryType)) {
+		g.block(at.column)
+	}
+	return nil
+}
+
+func (g *guard) follows(kind token.Type) bool { return g.last != nil && g.last.Type == kind }
+
+// block opens a level at column unless one is open there, and closes those further right.
+func (g *guard) block(column int) {
+	n := len(g.levels)
+	for n > 0 && g.levels[n-1].column > column {
+		n--
+	}
+	g.levels = g.levels[:n]
+	if n == 0 || g.levels[n-1].column < column {
+		g.levels = append(g.levels, level{column: column})
+	}
+}
+
+func (g *guard) closeFlow(t *token.Token) error {
+	n := len(g.levels)
+	if n == 0 || g.levels[n-1].flow == nil {
+		return g.src.fault(place(t), fmt.Sprintf("%q closes nothing", t.Value), "")
+	}
+	open := g.levels[n-1].flow
+	if (open.Type == token.MappingStartType) != (t.Type == token.MappingEndType) {
+		return g.src.fault(place(t), fmt.Sprintf("%q does not close the %q of line %d", t.Value, open.Value, open.Position.Line), "")
+	}
+	g.levels = g.levels[:n-1]
+	g.flows--
+	return nil
+}
+
+// key counts the key before the colon t.
+func (g *guard) key(t *token.Token) error {
+	if g.last != nil && len(g.last.Value) > maxKey {
+		return g.src.fault(place(g.last), fmt.Sprintf("a key is longer than %d bytes", maxKey), "")
+	}
+	if n := len(g.levels); n > 0 {
+		if g.levels[n-1].keys++; g.levels[n-1].keys > maxKeys {
+			return g.src.fault(place(t), fmt.Sprintf("more than %d keys in one mapping", maxKeys), "")
+		}
+	}
+	return nil
+}
+
+func (g *guard) end() error {
+	for _, l := range g.levels {
+		if l.flow != nil {
+			return g.src.fault(place(l.flow), fmt.Sprintf("this %q is never closed", l.flow.Value), "")
+		}
+	}
+	return nil
+}
+
+// tree builds the one document's tree; nil for a file without content.
+func tree(src *source, tokens token.Tokens) (body ast.Node, err error) {
+	// Duplicate keys are found by the decoder, which says where the first one stands.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	var syntax *yaml.SyntaxError
+	if errors.As(err, &syntax) {
+		return nil, src.fault(place(syntax.Token), printable(syntax.Message), "")
+	}
+	if err != nil {
+		return nil, src.fault(position{1, 1}, "the file is not YAML", "")
+	}
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			return doc.Body, nil
+		}
+	}
+	return nil, nil
+}
+
+// place gives the position of a token; the scanner counts the column of some from 0.
+func place(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{1, 1}
+	}
+	return position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
+}
+
+// printable spells out the control characters in a message that quotes the file.
+func printable(message string) string {
+	quoted := strconv.Quote(message)
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
+}
