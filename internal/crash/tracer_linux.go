@@ -1,0 +1,335 @@
+package crash
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrClosed means that the tracer has ended.
+var ErrClosed = errors.New("crash: tracer is closed")
+
+// Tracer starts programs and traces them, and what they start, until the last one has ended.
+// Its methods may be called from any goroutine; runs take turns.
+type Tracer struct {
+	running  sync.Mutex // held by Run
+	requests chan func(*state)
+	done     chan struct{} // closed when the thread of the tracer has ended
+}
+
+// NewTracer starts a tracer, which owns an operating system thread until Close.
+func NewTracer() *Tracer {
+	t := &Tracer{requests: make(chan func(*state)), done: make(chan struct{})}
+	go t.loop()
+	return t
+}
+
+// loop is the only place that traces: ptrace obeys one thread. It never unlocks that
+// thread, which ends with it. Only children of this thread are waited for, so that os/exec
+// keeps its own.
+func (t *Tracer) loop() {
+	runtime.LockOSThread()
+	defer close(t.done)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	defer signal.Stop(children)
+
+	s := newState()
+	for {
+		s.drain()
+		s.answer()
+		if s.closing && len(s.procs) == 0 {
+			return
+		}
+		select {
+		case <-children:
+		case f := <-t.requests:
+			f(s)
+		}
+	}
+}
+
+// ask has f carried out by the thread of the tracer and waits for it.
+func (t *Tracer) ask(f func(*state)) error {
+	ready := make(chan struct{})
+	select {
+	case t.requests <- func(s *state) { f(s); close(ready) }:
+		<-ready
+		return nil
+	case <-t.done:
+		return ErrClosed
+	}
+}
+
+// Run starts a program and returns when its first process has ended. What that process
+// leaves behind stays traced; Wait waits for it. Calls of survivors of earlier runs count
+// in this run from its start on. When ctx ends, every traced process is killed.
+func (t *Tracer) Run(ctx context.Context, spec Spec) (Result, error) {
+	t.running.Lock()
+	defer t.running.Unlock()
+	out, err := newOutput(spec)
+	if err != nil {
+		return Result{}, err
+	}
+	defer out.close()
+	r, gate, err := t.start(spec, out)
+	if err != nil {
+		return Result{}, err
+	}
+	defer gate.Close()
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+		_ = t.ask((*state).killAll) // closed: nothing is left to kill
+		<-r.ended
+		return Result{}, fmt.Errorf("run %s: %w", spec.Argv[0], ctx.Err())
+	}
+	if err := out.deliver(spec); err != nil {
+		return Result{}, err
+	}
+	return t.outcome(r, gate)
+}
+
+// outcome gives what is known of a run whose root has ended.
+func (t *Tracer) outcome(r *run, gate *os.File) (Result, error) {
+	var res Result
+	var began bool
+	var fault error
+	err := t.ask(func(*state) { res, began, fault = r.snapshot(), r.began, r.err })
+	switch {
+	case errors.Is(err, ErrClosed): // nobody else writes to the run any more
+		res, began, fault = r.snapshot(), r.began, r.err
+	case err != nil:
+		return res, err
+	}
+	if !began && fault == nil {
+		b := make([]byte, 1024)
+		n, _ := gate.Read(b) // nothing read means nothing said
+		fault = launchFault(b[:max(n, 0)])
+	}
+	return res, fault
+}
+
+// start makes the process of a run and lets the program begin under trace.
+func (t *Tracer) start(spec Spec, out output) (*run, *os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make gate: %w", err)
+	}
+	gate, theirs := os.NewFile(uintptr(pair[0]), "gate"), os.NewFile(uintptr(pair[1]), "gate")
+	defer theirs.Close()
+	var r *run
+	askErr := t.ask(func(s *state) { r, err = s.launch(spec, out, theirs) })
+	if err = errors.Join(askErr, err); err != nil {
+		_ = gate.Close()
+		return nil, nil, err
+	}
+	_ = theirs.Close() // so that a launcher that dies ends the read below
+	tid, err := launcherThread(gate)
+	if err == nil {
+		askErr = t.ask(func(s *state) { err = s.adoptRoot(r, tid) })
+		err = errors.Join(askErr, err)
+	}
+	if err != nil {
+		_ = gate.Close() // the launcher, if it lives, reads the end and gives up
+		<-r.ended
+		return nil, nil, err
+	}
+	_, _ = gate.Write([]byte{1}) // a launcher that has ended will be missed by its run
+	return r, gate, nil
+}
+
+// launcherThread reads which thread is going to execute the program.
+func launcherThread(gate *os.File) (int, error) {
+	b := make([]byte, 1024)
+	n, err := gate.Read(b)
+	if err == nil && n == 8 {
+		return int(binary.NativeEndian.Uint64(b)), nil
+	}
+	return 0, launchFault(b[:n])
+}
+
+// launchFault says why the launcher could not start the program, with the words it left.
+func launchFault(words []byte) error {
+	if len(words) == 0 {
+		return errors.New("launcher ended early: does the harness call LauncherMain first?")
+	}
+	return fmt.Errorf("launch: %s", words)
+}
+
+// Wait returns when no traced process is left, with the final result of the last run. When
+// ctx ends first it kills nobody.
+func (t *Tracer) Wait(ctx context.Context) (Result, error) {
+	idle := make(chan Result, 1)
+	if err := t.ask(func(s *state) { s.waiters = append(s.waiters, idle) }); err != nil {
+		return Result{}, err
+	}
+	select {
+	case res := <-idle:
+		return res, nil
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("wait for survivors: %w", ctx.Err())
+	}
+}
+
+// Survivors gives the roles of the processes that are traced now, by pid.
+func (t *Tracer) Survivors() (map[int]string, error) {
+	alive := map[int]string{}
+	err := t.ask(func(s *state) {
+		for pid, p := range s.procs {
+			if !p.killed {
+				alive[pid] = p.role
+			}
+		}
+	})
+	return alive, err
+}
+
+// Kill ends the traced processes of a role and says which ones those were.
+func (t *Tracer) Kill(role string) ([]int, error) {
+	var killed []int
+	err := t.ask(func(s *state) {
+		killed = s.kill(func(p *process) bool { return p.role == role })
+	})
+	return killed, err
+}
+
+// Close kills every process that is still traced and ends the tracer. It is safe to call
+// twice.
+func (t *Tracer) Close() error {
+	_ = t.ask(func(s *state) { // closed already: nothing to do
+		s.closing = true
+		s.killAll()
+	})
+	<-t.done
+	return nil
+}
+
+// output is where a run's program writes. Files in memory never block the program, never
+// break like a pipe, and hold all that was written when it dies.
+type output struct{ stdin, stdout, stderr *os.File }
+
+func newOutput(spec Spec) (output, error) {
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		return output{}, fmt.Errorf("open standard input: %w", err)
+	}
+	o := output{stdin: in}
+	for name, f := range map[string]**os.File{"stdout": &o.stdout, "stderr": &o.stderr} {
+		fd, err := unix.MemfdCreate("crash-"+name, unix.MFD_CLOEXEC)
+		if err != nil {
+			o.close()
+			return output{}, fmt.Errorf("make %s: %w", name, err)
+		}
+		*f = os.NewFile(uintptr(fd), name)
+	}
+	return o, nil
+}
+
+func (o output) close() {
+	for _, f := range []*os.File{o.stdin, o.stdout, o.stderr} {
+		if f != nil {
+			_ = f.Close() // in memory: nothing can be lost
+		}
+	}
+}
+
+// deliver hands over what the program wrote.
+func (o output) deliver(spec Spec) error {
+	for _, way := range []struct {
+		from *os.File
+		to   interface{ Write([]byte) (int, error) }
+	}{{o.stdout, spec.Stdout}, {o.stderr, spec.Stderr}} {
+		if way.to == nil {
+			continue
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", way.from.Fd()))
+		if err == nil {
+			_, err = way.to.Write(b)
+		}
+		if err != nil {
+			return fmt.Errorf("deliver %s: %w", way.from.Name(), err)
+		}
+	}
+	return nil
+}
+
+// run is the tracer's side of one Run.
+type run struct {
+	spec   Spec
+	roots  roots
+	number int
+	pid    int
+	began  bool // the program has been executed
+	result Result
+	err    error         // the first fault of the tracer itself
+	ended  chan struct{} // closed when the root has ended
+}
+
+func (r *run) snapshot() Result {
+	res := r.result
+	res.Calls = maps.Clone(res.Calls)
+	res.Killed = slices.Clone(res.Killed)
+	return res
+}
+
+// launch forks the launcher of a run. It must happen on the thread of the tracer, which is
+// then the parent that may wait for it.
+func (s *state) launch(spec Spec, out output, gate *os.File) (*run, error) {
+	if s.closing {
+		return nil, ErrClosed
+	}
+	if len(spec.Argv) == 0 {
+		return nil, errors.New("run: no program")
+	}
+	if spec.Role == nil {
+		spec.Role = DefaultRole
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find launcher: %w", err)
+	}
+	r := &run{spec: spec, roots: newRoots(spec.Roots), number: s.runs + 1, ended: make(chan struct{})}
+	r.result.Calls = map[string]int{}
+	argv := append([]string{strings.TrimSuffix(self, " (deleted)"), launchSwitch}, spec.Argv...)
+	env := spec.Env
+	if env == nil {
+		env = []string{}
+	}
+	pid, err := syscall.ForkExec(self, argv, &syscall.ProcAttr{Dir: spec.Dir, Env: env,
+		Files: []uintptr{out.stdin.Fd(), out.stdout.Fd(), out.stderr.Fd(), gate.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		return nil, fmt.Errorf("start launcher: %w", err)
+	}
+	r.pid, r.result.PID = pid, pid
+	s.runs, s.run = r.number, r
+	s.procs[pid] = &process{pid: pid, root: true, launching: true, run: r}
+	return r, nil
+}
+
+// adoptRoot begins to trace the thread that will execute the program.
+func (s *state) adoptRoot(r *run, tid int) error {
+	p := s.procs[r.pid]
+	if p == nil {
+		return nil // ended since
+	}
+	if err := seize(tid); err != nil {
+		p.killed = true
+		_ = unix.Kill(p.pid, unix.SIGKILL) // gone: as wanted
+		return err
+	}
+	s.threads[tid] = &thread{tid: tid, proc: p}
+	return nil
+}
