@@ -1,0 +1,362 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// smallBytes is the most that a blob in the database holds; larger ones are files.
+	smallBytes = 64 << 10
+
+	codecRaw    = "raw"
+	codecZstd   = "zstd"
+	codecSealed = "sealed" // compressed, then encrypted
+)
+
+// pendingBlob is a small blob that the next commit makes durable.
+type pendingBlob struct {
+	name  session.Hash
+	bytes int64
+	codec string
+	keyID string
+	data  []byte
+}
+
+// blobName is the name of content with this SHA-256. Sealed content goes by a keyed name,
+// because a short secret could be guessed from its hash.
+func (k *keys) blobName(sum session.Hash, sealed bool) session.Hash {
+	if !sealed {
+		return sum
+	}
+	return mac(k.name, sum[:])
+}
+
+func newEncoder(w io.Writer) (*zstd.Encoder, error) {
+	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(256<<10))
+}
+
+func newDecoder(r io.Reader) (*zstd.Decoder, error) {
+	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
+}
+
+// Stage keeps exactly size bytes of r. Up to 64 KiB become durable with the next Append, and
+// are sealed if redaction would change them; more is sealed in a file of its own, which is
+// durable when Stage returns.
+func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	if err := w.usable(ctx); err != nil {
+		return session.BlobRef{}, err
+	}
+	return w.stage(r, size)
+}
+
+func (w *Writer) stage(r io.Reader, size int64) (session.BlobRef, error) {
+	if size > smallBytes {
+		return w.st.stageLarge(r, size)
+	}
+	content, err := io.ReadAll(io.LimitReader(r, size+1))
+	if err != nil {
+		return session.BlobRef{}, fmt.Errorf("read content: %w", err)
+	}
+	if int64(len(content)) != size {
+		return session.BlobRef{}, wrongSize(size)
+	}
+	return w.stageSmall(content, w.st.secret(content))
+}
+
+// secret reports whether content must be sealed.
+func (s *Store) secret(content []byte) bool {
+	return s.opts.Redactor != nil && s.opts.Redactor.Changes(content)
+}
+
+func wrongSize(size int64) error {
+	return &session.Error{Code: session.ErrFileChanged, Message: fmt.Sprintf("content of %d bytes changed its size while it was read", size), Next: "resume when nothing else writes it"}
+}
+
+func (w *Writer) stageSmall(content []byte, sealed bool) (session.BlobRef, error) {
+	p, err := w.st.pack(content, sealed)
+	if err != nil {
+		return session.BlobRef{}, err
+	}
+	known := false
+	for _, q := range w.pending {
+		known = known || q.name == p.name
+	}
+	if !known {
+		w.pending = append(w.pending, p)
+	}
+	return session.BlobRef{Hash: p.name.String(), Bytes: p.bytes, Sealed: sealed}, nil
+}
+
+func (s *Store) pack(content []byte, sealed bool) (pendingBlob, error) {
+	p := pendingBlob{name: s.keys.blobName(sha256.Sum256(content), sealed), bytes: int64(len(content)), codec: codecRaw, data: content}
+	enc, err := newEncoder(nil)
+	if err != nil {
+		return p, fmt.Errorf("compress: %w", err)
+	}
+	defer enc.Close()
+	packed := enc.EncodeAll(content, nil)
+	if sealed {
+		var out bytes.Buffer
+		if err := sealTo(&out, s.keys, packed); err != nil {
+			return p, err
+		}
+		p.codec, p.keyID, p.data = codecSealed, s.keys.id, out.Bytes()
+	} else if len(packed) < len(content) {
+		p.codec, p.data = codecZstd, packed
+	}
+	return p, nil
+}
+
+func sealTo(w io.Writer, k *keys, plain []byte) error {
+	sw, err := newSealWriter(w, k)
+	if err != nil {
+		return err
+	}
+	if _, err := sw.Write(plain); err != nil {
+		return err
+	}
+	return sw.Close()
+}
+
+func (s *Store) blobPath(name session.Hash) string {
+	text := name.String()
+	return filepath.Join(s.opts.Home, "blobs", text[:2], text+".sealed")
+}
+
+// stageLarge writes the content through compression and seal into a file whose name is known
+// only afterwards.
+func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err error) {
+	f, err := os.CreateTemp(filepath.Join(s.opts.Home, "blobs"), "new-*")
+	if err != nil {
+		return ref, storeError("make blob", err)
+	}
+	defer func() {
+		_ = f.Close()           // closed already where it matters
+		_ = os.Remove(f.Name()) // gone already where it worked
+	}()
+	sum, n, err := s.sealStream(f, io.LimitReader(r, size+1))
+	if err != nil {
+		return ref, storeError("write blob", err)
+	}
+	if n != size {
+		return ref, wrongSize(size)
+	}
+	name := s.keys.blobName(sum, true)
+	path := s.blobPath(name)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := f.Sync(); err != nil {
+			return ref, storeError("sync blob", err)
+		}
+		if err := os.Rename(f.Name(), path); err != nil {
+			return ref, storeError("name blob", err)
+		}
+	}
+	// Also of a file that was there: whoever made it may have died before this.
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return ref, err
+	}
+	return session.BlobRef{Hash: name.String(), Bytes: size, Sealed: true}, nil
+}
+
+func (s *Store) sealStream(w io.Writer, r io.Reader) (sum session.Hash, n int64, err error) {
+	sw, err := newSealWriter(w, s.keys)
+	if err != nil {
+		return sum, 0, err
+	}
+	enc, err := newEncoder(sw)
+	if err != nil {
+		return sum, 0, err
+	}
+	h := sha256.New()
+	n, err = io.Copy(io.MultiWriter(h, enc), r)
+	if cerr := enc.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = sw.Close()
+	}
+	h.Sum(sum[:0])
+	return sum, n, err
+}
+
+// Open reads content back; see Store.OpenBlob. What Stage kept is found at once.
+func (w *Writer) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	want, err := parseHash(hash)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range w.pending {
+		if p.name == want || p.name == w.st.keys.blobName(want, true) {
+			return w.st.unpack(p, w.st.keys)
+		}
+	}
+	if w.st.wr == nil {
+		return w.st.OpenBlob(ctx, hash)
+	}
+	return w.st.openBlob(ctx, w.st.wr.conn, hash)
+}
+
+func parseHash(text string) (h session.Hash, err error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(h) {
+		return h, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("%q is not the name of a blob", text), Next: "acode verify"}
+	}
+	return session.Hash(b), nil
+}
+
+// openBlob looks for content under its own name, then under the keyed name of what is sealed.
+func (s *Store) openBlob(ctx context.Context, q querier, hash string) (io.ReadCloser, error) {
+	name, err := parseHash(hash)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.openNamed(ctx, q, name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	k, kerr := s.theKeys(ctx)
+	if kerr != nil {
+		return nil, kerr
+	}
+	r, err = s.openNamed(ctx, q, k.blobName(name, true))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, damagedBlob(name, errors.New("it is missing"))
+	}
+	return r, err
+}
+
+func damagedBlob(name session.Hash, cause error) error {
+	return &session.Error{Code: session.ErrCorrupt, Message: "a blob is missing or damaged", Place: "blob " + name.String(), Next: "acode verify", Cause: cause}
+}
+
+func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io.ReadCloser, error) {
+	p := pendingBlob{name: name}
+	var keyID sql.NullString
+	err := q.QueryRowContext(ctx, `SELECT bytes, codec, key_id, data FROM blobs WHERE hash = ?`, name[:]).Scan(&p.bytes, &p.codec, &keyID, &p.data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.openLarge(ctx, name)
+	}
+	if err != nil {
+		return nil, rowError("read blob", "", err)
+	}
+	p.keyID = keyID.String
+	if p.codec != codecSealed {
+		return s.unpack(p, nil)
+	}
+	k, err := s.theKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.unpack(p, k)
+}
+
+// unpack gives the content of a small blob, checked as a whole.
+func (s *Store) unpack(p pendingBlob, k *keys) (io.ReadCloser, error) {
+	r, err := decoder(bytes.NewReader(p.data), p.codec, k)
+	if err != nil {
+		return nil, asDamaged(p.name, err)
+	}
+	content, err := io.ReadAll(io.LimitReader(r, smallBytes+1))
+	_ = r.Close() // it only reads memory
+	if err != nil {
+		return nil, asDamaged(p.name, err)
+	}
+	sealed := p.codec == codecSealed
+	if int64(len(content)) != p.bytes || k.blobName(sha256.Sum256(content), sealed) != p.name || sealed != (p.keyID != "") || sealed && p.keyID != k.id {
+		return nil, damagedBlob(p.name, errors.New("its content does not match its name"))
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+func asDamaged(name session.Hash, err error) error {
+	if errors.Is(err, session.ErrKey) {
+		return err
+	}
+	return damagedBlob(name, err)
+}
+
+// decoder undoes a codec.
+func decoder(r io.Reader, codec string, k *keys) (io.ReadCloser, error) {
+	if codec == codecRaw {
+		return io.NopCloser(r), nil
+	}
+	if codec == codecSealed {
+		u, err := newUnsealer(r, k)
+		if err != nil {
+			return nil, err
+		}
+		r = u
+	}
+	d, err := newDecoder(r)
+	if err != nil {
+		return nil, err
+	}
+	return d.IOReadCloser(), nil
+}
+
+func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser, error) {
+	f, err := os.Open(s.blobPath(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, storeError("open blob", err)
+	}
+	k, err := s.theKeys(ctx)
+	if err == nil {
+		var r io.ReadCloser
+		if r, err = decoder(f, codecSealed, k); err == nil {
+			return &checkedReader{r: r, f: f, sum: sha256.New(), name: name, keys: k}, nil
+		}
+		err = asDamaged(name, err)
+	}
+	_ = f.Close() // it was only read
+	return nil, err
+}
+
+// checkedReader compares the content with its name when it comes to its end.
+type checkedReader struct {
+	r    io.ReadCloser
+	f    *os.File
+	sum  hash.Hash
+	name session.Hash
+	keys *keys
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.sum.Write(p[:n])
+	if err == io.EOF {
+		if c.keys.blobName(session.Hash(c.sum.Sum(nil)), true) != c.name {
+			return n, damagedBlob(c.name, errors.New("its content does not match its name"))
+		}
+		return n, io.EOF
+	}
+	if err != nil {
+		return n, damagedBlob(c.name, err)
+	}
+	return n, nil
+}
+
+func (c *checkedReader) Close() error {
+	return errors.Join(c.r.Close(), c.f.Close())
+}

@@ -1,0 +1,159 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+
+	"github.com/acode-dev/acode/session"
+	"modernc.org/sqlite"
+)
+
+// dsn names the database of home with pragmas that reach every connection.
+func dsn(home, mode string, pragmas ...string) string {
+	q := url.Values{}
+	q.Set("mode", mode)
+	for _, p := range append([]string{"busy_timeout(10000)", "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
+		q.Add("_pragma", p)
+	}
+	if mode == "rw" {
+		q.Set("_txlock", "immediate")
+	}
+	u := url.URL{Scheme: "file", Path: filepath.Join(home, databaseName), RawQuery: q.Encode()}
+	return u.String()
+}
+
+// lockOpenFiles makes SQLite's locks belong to the open file instead of the process, so that
+// no other open and close of the same file drops them. Systems without such locks go on with
+// the old kind.
+func lockOpenFiles() error {
+	_, err := sqlite.OFDLocking(true)
+	if err != nil && !errors.Is(err, sqlite.ErrOFDLockingUnavailable) {
+		return fmt.Errorf("set locking: %w", err)
+	}
+	return nil
+}
+
+// writeConn is the one connection that writes, with every statement of the hot path prepared.
+type writeConn struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func openWriteConn(ctx context.Context, home string) (*writeConn, error) {
+	db, err := sql.Open("sqlite", dsn(home, "rw", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)"))
+	if err != nil {
+		return nil, storeError("open store", err)
+	}
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		_ = db.Close() // the first error says more
+		return nil, storeError("open store", err)
+	}
+	w := &writeConn{db: db, conn: conn, stmts: map[string]*sql.Stmt{}}
+	if err := w.keepWAL(); err != nil {
+		_ = w.close() // the first error says more
+		return nil, storeError("keep log", err)
+	}
+	return w, nil
+}
+
+// keepWAL stops the last close from deleting the log, which costs the next process the growth
+// of a new one.
+func (w *writeConn) keepWAL() error {
+	return w.conn.Raw(func(c any) error {
+		fc, ok := c.(sqlite.FileControl)
+		if !ok {
+			return errors.New("the driver has no file control")
+		}
+		_, err := fc.FileControlPersistWAL("main", 1)
+		return err
+	})
+}
+
+// restart copies the log into the database, synced, before anything new is acknowledged:
+// pages that an earlier process failed to sync may look written and not be. Other processes
+// that read or write may keep it from finishing, which is tried again a few times and then let be.
+func (w *writeConn) restart(ctx context.Context) error {
+	for range 3 {
+		var busy, log, copied int
+		err := w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied)
+		if err == nil && busy == 0 {
+			return nil
+		}
+		if err != nil && !retryable(storeError("", err)) {
+			return storeError("sync log", err)
+		}
+	}
+	return nil
+}
+
+func retryable(err error) bool {
+	var e *session.Error
+	return errors.As(err, &e) && e.Retryable
+}
+
+func (w *writeConn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if st := w.stmts[query]; st != nil {
+		return st, nil
+	}
+	st, err := w.conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	w.stmts[query] = st
+	return st, nil
+}
+
+func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {
+	st, err := w.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	_, err = st.ExecContext(ctx, args...)
+	return err
+}
+
+func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
+	st, err := w.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	return st.QueryRowContext(ctx, args...).Scan(dst...)
+}
+
+// commitError is a failure of COMMIT: the commit may have happened all the same.
+type commitError struct{ err error }
+
+func (e *commitError) Error() string { return "commit: " + e.err.Error() }
+func (e *commitError) Unwrap() error { return e.err }
+
+// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx.
+func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
+	if err := w.exec(ctx, `BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := f(ctx); err != nil {
+		_ = w.exec(ctx, `ROLLBACK`) // SQLite may have rolled back by itself
+		return err
+	}
+	if err := w.exec(ctx, `COMMIT`); err != nil {
+		_ = w.exec(ctx, `ROLLBACK`) // as above
+		return &commitError{err}
+	}
+	return nil
+}
+
+func (w *writeConn) close() error {
+	var errs []error
+	for _, st := range w.stmts {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+}

@@ -1,0 +1,114 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/acode-dev/acode/session"
+	"modernc.org/sqlite"
+)
+
+// SQLite's primary result codes that mean something of their own here, and the one extended
+// code that a full disk hides behind: no room for the -shm file.
+const (
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteReadOnly   = 8
+	sqliteIOErr      = 10
+	sqliteCorrupt    = 11
+	sqliteFull       = 13
+	sqliteCantOpen   = 14
+	sqliteConstraint = 19
+	sqliteNotADB     = 26
+	sqliteShmSize    = 4874
+)
+
+// resultCode gives SQLite's extended result code in err, 0 when it has none.
+func resultCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// storeError maps a failure of SQLite or of a file of the store to what people can act on.
+// doing names what was attempted. An error that already has a code keeps it.
+func storeError(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *session.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	e := &session.Error{Cause: fmt.Errorf("%s: %w", doing, err)}
+	switch e.Code = codeOf(err); e.Code {
+	case session.ErrDiskFull:
+		e.Message = "there is no room left for the store; everything committed before is kept"
+		e.Next = "free some space, then resume"
+	case session.ErrReadOnly:
+		e.Message = "the store cannot be written; everything committed before is kept"
+		e.Next = "make the store's file system writable, then resume"
+	case session.ErrCorrupt:
+		e.Message = "the store is damaged; nothing was changed"
+		e.Next = "acode verify"
+	case session.ErrStoreIO:
+		e.Message = "the store could not be read or written; everything committed before is kept"
+		e.Next = "check the disk, then resume"
+		e.Retryable = resultCode(err)&0xff == sqliteBusy
+	default:
+		return e.Cause
+	}
+	return e
+}
+
+func codeOf(err error) session.Code {
+	rc := resultCode(err)
+	switch {
+	case rc == sqliteShmSize, rc&0xff == sqliteFull, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return session.ErrDiskFull
+	case rc&0xff == sqliteReadOnly, errors.Is(err, syscall.EROFS):
+		return session.ErrReadOnly
+	case rc&0xff == sqliteCorrupt, rc&0xff == sqliteNotADB:
+		return session.ErrCorrupt
+	case rc&0xff == sqliteIOErr, rc&0xff == sqliteCantOpen, rc&0xff == sqliteBusy, rc&0xff == sqliteLocked:
+		return session.ErrStoreIO
+	}
+	var perr *fs.PathError
+	if errors.As(err, &perr) {
+		return session.ErrStoreIO
+	}
+	return session.ErrInternal
+}
+
+// fatal reports whether nobody can trust this connection any more after err: a write or an
+// fsync failed somewhere. It is never retried, because the kernel may have forgotten the
+// pages that it could not write.
+func fatal(err error) bool {
+	switch session.CodeOf(err) {
+	case session.ErrDiskFull, session.ErrReadOnly, session.ErrCorrupt:
+		return true
+	case session.ErrStoreIO:
+		var e *session.Error
+		return !errors.As(err, &e) || !e.Retryable
+	}
+	return false
+}
+
+// corrupt is the refusal of a session whose journal or projections are not what was signed.
+func corrupt(code session.Code, id session.ID, trusted uint64, format string, args ...any) error {
+	return &session.Error{
+		Code: code, Message: fmt.Sprintf(format, args...) + "; nothing was changed",
+		Place: trustedPlace(trusted), Next: "acode verify " + string(id),
+	}
+}
+
+func trustedPlace(seq uint64) string {
+	if seq == 0 {
+		return "no event is trusted"
+	}
+	return fmt.Sprintf("trusted up to seq %d", seq)
+}

@@ -1,0 +1,70 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const databaseName = "acode.db"
+
+// checkHome refuses, before anything is touched, a home or database that is somebody else's,
+// open to others, or on a file system whose locks cannot be trusted.
+func checkHome(home string) error {
+	if !filepath.IsAbs(home) {
+		return &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the store's directory %q is not absolute", home), Next: "name an absolute directory"}
+	}
+	if err := checkNetwork(home); err != nil {
+		return err
+	}
+	for _, path := range []string{home, filepath.Join(home, databaseName), filepath.Join(home, databaseName+"-wal")} {
+		if err := checkOwner(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOwner refuses a path that is not this user's alone, or a symbolic link.
+func checkOwner(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	refuse := func(why string) error {
+		return &session.Error{Code: session.ErrStoreMode, Place: path, Message: why + "; nothing was changed", Next: "make it yours alone (directory 0700, files 0600) or name another store"}
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return refuse(fmt.Sprintf("the store belongs to user %d", st.Uid))
+	}
+	if mode := info.Mode(); mode.Type() != 0 && !mode.IsDir() {
+		return refuse("the store is a " + mode.Type().String() + " and no regular file or directory")
+	}
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		return refuse(fmt.Sprintf("the store is open to others (mode %04o)", perm))
+	}
+	return nil
+}
+
+// checkNetwork asks the nearest directory that exists.
+func checkNetwork(path string) error {
+	for {
+		name, remote, err := networkFS(path)
+		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
+			path = filepath.Dir(path)
+			continue
+		}
+		if err != nil {
+			return storeError("look at file system", &fs.PathError{Op: "statfs", Path: path, Err: err})
+		}
+		if remote {
+			return &session.Error{Code: session.ErrStoreNet, Place: path, Message: fmt.Sprintf("the store lies on a network file system (%s), whose locks and syncs cannot be trusted; nothing was changed", name), Next: "name a store on a local disk"}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,100 @@
+package local
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/acode-dev/acode/session"
+	"golang.org/x/sys/unix"
+)
+
+// A head is a copy of the newest commit outside the database, overwritten after each commit
+// and never synced: after a crash it may be older than the database, never newer.
+
+const (
+	headMagic = "ACHEAD1\x00"
+	headBytes = 8 + 16 + 8 + 8 + 4*32 + 8 + 32
+)
+
+func headPath(home string, id session.ID) string {
+	return filepath.Join(home, "heads", string(id))
+}
+
+func encodeHead(c session.Commit) ([]byte, error) {
+	id, err := session.ParseUUID(string(c.Session))
+	if err != nil {
+		return nil, err
+	}
+	b := append(make([]byte, 0, headBytes), headMagic...)
+	b = append(b, id[:]...)
+	b = numbers(b, c.LastSeq, c.Epoch)
+	for _, h := range []session.Hash{c.Head, c.Row, c.Steps, c.Files} {
+		b = append(b, h[:]...)
+	}
+	b = append(b, fmt.Sprintf("%-8.8s", c.KeyID)...)
+	return append(b, c.HMAC[:]...), nil
+}
+
+func decodeHead(b []byte) (c session.Commit, err error) {
+	if len(b) != headBytes || string(b[:8]) != headMagic {
+		return c, errors.New("not the record of a head")
+	}
+	c.Session = uuidText([16]byte(b[8:24]))
+	c.LastSeq, c.Epoch = binary.BigEndian.Uint64(b[24:]), binary.BigEndian.Uint64(b[32:])
+	b = b[40:]
+	for _, h := range []*session.Hash{&c.Head, &c.Row, &c.Steps, &c.Files} {
+		copy(h[:], b)
+		b = b[32:]
+	}
+	c.KeyID = string(b[:8])
+	if _, err := hex.DecodeString(c.KeyID); err != nil {
+		return c, errors.New("not the id of a key")
+	}
+	copy(c.HMAC[:], b[8:])
+	return c, nil
+}
+
+// readHead gives nil when there is no head, or one that a power cut left empty.
+func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
+	b, err := os.ReadFile(headPath(home, id))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && empty(b) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, storeError("read head", err)
+	}
+	c, err := decodeHead(b)
+	if err != nil || c.Session != id || !sameHash(k.sign(c.Signed()), c.HMAC) {
+		return nil, &session.Error{Code: session.ErrTampered, Message: "the head of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id)}
+	}
+	return &c, nil
+}
+
+func empty(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// writeHead overwrites the head. That it fails, say for want of room, costs only that this
+// end of the journal is not witnessed elsewhere, so the commit stands.
+func (w *Writer) writeHead(c session.Commit) {
+	if w.head == nil {
+		f, err := os.OpenFile(headPath(w.st.opts.Home, c.Session), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return
+		}
+		w.head = f
+	}
+	if b, err := encodeHead(c); err == nil {
+		_, _ = w.head.WriteAt(b, 0) // see above
+	}
+}

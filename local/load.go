@@ -1,0 +1,274 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// LoadReport says what Load checked.
+type LoadReport struct {
+	Order         session.ReplayOrder // of the events above the checkpoint, its own included
+	Checkpoint    uint64              // seq of the checkpoint that was used; 0 when there is none yet
+	TailEvents    int                 // events above it
+	BadCheckpoint string              // why the newest checkpoint was passed over; empty normally
+	Warnings      []string            // what is odd and harmless
+}
+
+// Load takes up a session again. It checks the signed commit, the newest checkpoint and the
+// chain above it, and every projection, in time that grows with the plan and not with the
+// history. It returns ErrTampered or ErrCorrupt with the last trusted seq, and
+// ErrNoCheckpoint when receipts have lost every valid checkpoint; nothing is changed. A store
+// opened for reading gives a Writer that cannot write.
+func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
+	k, err := s.theKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &Writer{st: s, sess: &session.Session{ID: id}}
+	err = w.snapshot(ctx, func(q querier) error {
+		l := &loader{ctx: ctx, q: q, k: k, id: id}
+		if err := l.run(s.opts.Home); err != nil {
+			return err
+		}
+		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// snapshot reads one consistent state, through the connection that writes where there is one.
+func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
+	if w.st.wr == nil {
+		return w.st.read(ctx, f)
+	}
+	if err := w.st.wr.exec(ctx, `BEGIN`); err != nil {
+		return storeError("begin reading", err)
+	}
+	defer func() { _ = w.st.wr.exec(context.WithoutCancel(ctx), `ROLLBACK`) }() // nothing was written
+	return f(w.st.wr.conn)
+}
+
+type loader struct {
+	ctx    context.Context
+	q      querier
+	k      *keys
+	id     session.ID
+	row    *sessionRecord
+	sums   *digests
+	report LoadReport
+}
+
+func (l *loader) run(home string) error {
+	// The head is read by the caller's snapshot or before it, never after: it must not be
+	// newer than what is compared with it.
+	head, err := readHead(home, l.k, l.id)
+	if err != nil {
+		return err
+	}
+	if l.row, err = readSession(l.ctx, l.q, l.id); err != nil {
+		return l.lost(head, err)
+	}
+	if err := l.checkCommit(); err != nil {
+		return err
+	}
+	if err := l.checkHead(head); err != nil {
+		return err
+	}
+	if err := l.checkChain(); err != nil {
+		return err
+	}
+	return l.checkProjections()
+}
+
+// lost says what it means when a session has a head and no row.
+func (l *loader) lost(head *session.Commit, err error) error {
+	if head != nil && errors.Is(err, session.ErrUnknownID) {
+		return lostEnd(l.id, 0, head.LastSeq)
+	}
+	return err
+}
+
+func lostEnd(id session.ID, have, had uint64) error {
+	return corrupt(session.ErrTampered, id, have, "the store lost its end: it holds %d events of the session and held %d", have, had)
+}
+
+func (l *loader) checkCommit() error {
+	c := l.row.commit
+	renamed := c
+	renamed.KeyID = l.k.id
+	if signed := sameHash(l.k.sign(renamed.Signed()), c.HMAC); c.KeyID != l.k.id && !signed {
+		return &session.Error{Code: session.ErrKey, Message: fmt.Sprintf("the session is signed with key %s, and the key of this store is %s; nothing was changed", c.KeyID, l.k.id), Next: "make that key available again, or run: acode verify " + string(l.id)}
+	}
+	if c.KeyID != l.k.id || !sameHash(l.k.sign(c.Signed()), c.HMAC) {
+		return corrupt(session.ErrTampered, l.id, 0, "the newest commit is not what was signed")
+	}
+	return nil
+}
+
+// checkHead compares the database with its witness outside. The witness may be older.
+func (l *loader) checkHead(head *session.Commit) error {
+	c := l.row.commit
+	switch {
+	case head == nil:
+		l.report.Warnings = append(l.report.Warnings, "the session has no head file: that the store lost its end could not be seen")
+		return nil
+	case head.LastSeq > c.LastSeq:
+		return lostEnd(l.id, c.LastSeq, head.LastSeq)
+	case head.LastSeq == c.LastSeq && *head != c:
+		return corrupt(session.ErrTampered, l.id, 0, "the newest commit and its head differ")
+	}
+	at, err := l.hashAt(head.LastSeq)
+	if err != nil {
+		return err
+	}
+	if at != head.Head {
+		return corrupt(session.ErrTampered, l.id, head.LastSeq-1, "the journal was continued from an older copy: event %d is not the one that was acknowledged", head.LastSeq)
+	}
+	return nil
+}
+
+// hashAt gives the hash of an event, zero for seq 0 and for an event that is missing.
+func (l *loader) hashAt(seq uint64) (session.Hash, error) {
+	if seq == 0 {
+		return session.Hash{}, nil
+	}
+	var h []byte
+	err := l.q.QueryRowContext(l.ctx, `SELECT hash FROM events WHERE pos = ?`, position(l.row.no, seq)).Scan(&h)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return session.Hash{}, rowError("read event", l.id, err)
+	}
+	return hash32(h), nil
+}
+
+// checkpoint finds the newest valid checkpoint; ok is false when there is none.
+func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
+	rows, err := l.q.QueryContext(l.ctx, checkpointQuery+`DESC`, position(l.row.no, 0), position(l.row.no, l.row.commit.LastSeq))
+	if err != nil {
+		return c, false, storeError("read checkpoints", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c, err := scanCheckpoint(rows, l.id)
+		if err != nil {
+			return c, false, rowError("read checkpoint", l.id, err)
+		}
+		c.Plan = l.row.sess.Plan.Hash
+		if c.KeyID == l.k.id && sameHash(l.k.sign(c.Signed()), c.HMAC) {
+			return c, true, nil
+		}
+		if l.report.BadCheckpoint == "" {
+			l.report.BadCheckpoint = fmt.Sprintf("the checkpoint at seq %d is not what was signed", c.Seq)
+		}
+	}
+	return c, false, storeError("read checkpoints", rows.Err())
+}
+
+// tailBatch bounds how many events are held at once.
+const tailBatch = 1000
+
+// checkChain follows the hashes from the newest valid checkpoint to the signed end.
+func (l *loader) checkChain() error {
+	c, ok, err := l.checkpoint()
+	if err != nil {
+		return err
+	}
+	from := uint64(1)
+	if ok {
+		from, l.report.Checkpoint = c.Seq, c.Seq
+		if c.Seq == l.row.commit.LastSeq && (c.Steps != l.row.commit.Steps || c.Files != l.row.commit.Files || c.State != l.row.sess.State) {
+			return corrupt(session.ErrTampered, l.id, c.Seq, "the newest checkpoint and the newest commit differ")
+		}
+	}
+	receipts, err := l.follow(from)
+	if err != nil {
+		return err
+	}
+	l.report.TailEvents = int(l.row.commit.LastSeq - l.report.Checkpoint)
+	if ok && receipts > 1 && l.report.BadCheckpoint == "" {
+		l.report.BadCheckpoint = "the newest checkpoint is missing"
+	}
+	if !ok && receipts > 0 {
+		return corrupt(session.ErrNoCheckpoint, l.id, l.row.commit.LastSeq, "no checkpoint of the session is valid")
+	}
+	return nil
+}
+
+// follow checks every event from seq from to the signed end and counts the receipts.
+func (l *loader) follow(from uint64) (receipts int, err error) {
+	prev, err := l.hashAt(from - 1)
+	if err != nil {
+		return 0, err
+	}
+	last, at := l.row.commit.LastSeq, from-1
+	lastUS := int64(0)
+	for at < last {
+		events, err := readEvents(l.ctx, l.q, l.row.no, l.id, at, int(min(tailBatch, last-at)))
+		if err != nil {
+			return 0, err
+		}
+		if len(events) == 0 {
+			return 0, corrupt(session.ErrCorrupt, l.id, at, "the journal ends at event %d of %d", at, last)
+		}
+		if err := l.order(events, at, lastUS); err != nil {
+			return 0, err
+		}
+		for _, e := range events {
+			if e.Hash != e.ChainHash(prev) {
+				return 0, corrupt(session.ErrCorrupt, l.id, e.Seq-1, "event %d is not what was chained", e.Seq)
+			}
+			if e.Type.Receipt() {
+				receipts++
+			}
+			prev, at, lastUS = e.Hash, e.Seq, e.TimeUS
+		}
+	}
+	if prev != l.row.commit.Head {
+		return 0, corrupt(session.ErrCorrupt, l.id, 0, "the end of the journal is not the one that was signed")
+	}
+	return receipts, nil
+}
+
+// order sorts a batch by time and id and compares that with seq (FR-038). The report keeps
+// the order of the last batch, which is all of the tail unless something was damaged.
+func (l *loader) order(events []session.Event, at uint64, lastUS int64) error {
+	for i, e := range events {
+		if e.Seq != at+1+uint64(i) {
+			return corrupt(session.ErrCorrupt, l.id, at+uint64(i), "event %d is missing", at+1+uint64(i))
+		}
+	}
+	order, err := session.Order(slices.Clone(events))
+	if err != nil || events[0].TimeUS <= lastUS {
+		return &session.Error{Code: session.ErrOrder, Message: "the events are in another order by time than by seq; nothing was changed", Place: trustedPlace(at), Next: "acode verify " + string(l.id), Cause: err}
+	}
+	l.report.Order = order
+	return nil
+}
+
+// checkProjections compares every row with the digests in the signed commit.
+func (l *loader) checkProjections() error {
+	if err := readProjections(l.ctx, l.q, l.row); err != nil {
+		return err
+	}
+	l.sums = newDigests(l.k, l.id)
+	l.sums.all(l.row.sess)
+	c := l.row.commit
+	for _, part := range []struct {
+		name       string
+		have, want session.Hash
+	}{{"session", l.sums.row(l.row.sess), c.Row}, {"steps", l.sums.steps, c.Steps}, {"files", l.sums.files, c.Files}} {
+		if !sameHash(part.have, part.want) {
+			return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of table %s are not what was signed", part.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/acode-dev/acode/migrations"
+	"github.com/pressly/goose/v3"
+	"golang.org/x/sys/unix"
+)
+
+// formatVersion is the version of docs/format.md that new stores follow.
+const formatVersion = 1
+
+// Open opens the store for writing and makes it where there is none: the directory 0700, its
+// files 0600. It returns ErrStoreMode, ErrStoreNet and ErrNewer before anything is touched,
+// and ErrKey when the key that the store first used is not at hand.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	if err := checkHome(opts.Home); err != nil {
+		return nil, err
+	}
+	if err := lockOpenFiles(); err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts}
+	ready, err := s.openExisting(ctx)
+	if err == nil && !ready {
+		err = s.makeStore(ctx)
+	}
+	if err == nil {
+		_, err = s.theKeys(ctx)
+	}
+	if err != nil {
+		_ = s.Close() // the first error says more
+		return nil, err
+	}
+	makeBallast(opts.Home)
+	return s, nil
+}
+
+// openExisting opens a store that is complete and of this version; ready is false when there
+// is none yet.
+func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
+	if info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 && !s.hasWAL() {
+		return false, nil
+	}
+	if s.wr, err = openWriteConn(ctx, s.opts.Home); err != nil {
+		return false, err
+	}
+	version, err := schemaVersion(ctx, s.wr.conn)
+	if err != nil || version != migrations.SQLiteVersion {
+		return false, err
+	}
+	if err := s.wr.restart(ctx); err != nil {
+		return false, err
+	}
+	s.row, err = readStoreRow(ctx, s.wr.conn)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, storeError("read store", err)
+}
+
+func (s *Store) hasWAL() bool {
+	info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName+"-wal"))
+	return err == nil && info.Size() > 0
+}
+
+// schemaVersion gives 0 for a new database and ErrNewer above what this program knows.
+func schemaVersion(ctx context.Context, q querier) (int, error) {
+	var v int
+	if err := q.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&v); err != nil {
+		return 0, storeError("read schema version", err)
+	}
+	if v > migrations.SQLiteVersion {
+		return v, newer(v)
+	}
+	return v, nil
+}
+
+// makeStore makes or completes a store; its row comes last, so that a store that has one is
+// complete. Only one process does this at a time.
+func (s *Store) makeStore(ctx context.Context) error {
+	if err := makeDirs(s.opts.Home); err != nil {
+		return err
+	}
+	unlock, err := lockFile(filepath.Join(s.opts.Home, "create.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := makeDatabase(s.opts.Home); err != nil {
+		return err
+	}
+	if s.wr != nil {
+		_ = s.wr.close() // it was opened before this process was alone
+	}
+	if s.wr, err = openWriteConn(ctx, s.opts.Home); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	if s.row, err = readStoreRow(ctx, s.wr.conn); !errors.Is(err, sql.ErrNoRows) {
+		return storeError("read store", err)
+	}
+	return s.firstRow(ctx)
+}
+
+// lockFile waits for the lock on path. The file stays: removing it would let two processes
+// hold two different files of one name.
+func lockFile(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, storeError("open lock", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		_ = f.Close() // the first error says more
+		return nil, storeError("lock store", &fs.PathError{Op: "flock", Path: path, Err: err})
+	}
+	return func() { _ = f.Close() }, nil // closing is what unlocks
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	version, err := schemaVersion(ctx, s.wr.conn)
+	if err != nil || version == migrations.SQLiteVersion {
+		return err
+	}
+	// goose takes connections itself, and there is only one.
+	if err := s.wr.close(); err != nil {
+		return storeError("migrate store", err)
+	}
+	s.wr = nil
+	db, err := sql.Open("sqlite", dsn(s.opts.Home, "rw", "journal_mode(WAL)", "synchronous(FULL)"))
+	if err != nil {
+		return storeError("migrate store", err)
+	}
+	err = runMigrations(ctx, db)
+	if cerr := db.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return storeError("migrate store", err)
+	}
+	s.wr, err = openWriteConn(ctx, s.opts.Home)
+	return err
+}
+
+func runMigrations(ctx context.Context, db *sql.DB) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// firstRow grows the log once, so that no later commit pays for it, then says what the store is.
+func (s *Store) firstRow(ctx context.Context) error {
+	if err := s.growLog(ctx); err != nil {
+		return storeError("grow log", err)
+	}
+	device := make([]byte, 16)
+	if _, err := rand.Read(device); err != nil {
+		return fmt.Errorf("make device id: %w", err)
+	}
+	row := storeRow{format: formatVersion, device: hex.EncodeToString(device), lastUS: s.opts.Now().UnixMicro()}
+	k, err := s.source().choose(ctx, row.device)
+	if err != nil {
+		return err
+	}
+	row.keySource, row.keyID = k.source, k.id
+	row.hmac = k.sign(row.signed())
+	err = s.wr.tx(ctx, func(ctx context.Context) error {
+		return s.wr.exec(ctx, `INSERT INTO store (one, format, device, key_source, key_id, last_us, hmac) VALUES (1, ?, ?, ?, ?, ?, ?)`,
+			row.format, row.device, row.keySource, row.keyID, row.lastUS, row.hmac[:])
+	})
+	if err != nil {
+		return storeError("make store", err)
+	}
+	s.row = row
+	return nil
+}
+
+// growFrames is how many pages SQLite lets a log have before it copies them back by itself.
+const growFrames = 1000
+
+// growLog rewrites one page until the log has the size that it will keep. Nothing is
+// acknowledged yet, so it need not sync before the end.
+func (s *Store) growLog(ctx context.Context) error {
+	for _, q := range []string{`PRAGMA wal_autocheckpoint = 0`, `PRAGMA synchronous = OFF`} {
+		if _, err := s.wr.conn.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	for range growFrames {
+		if err := s.wr.exec(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, migrations.SQLiteVersion)); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{`PRAGMA synchronous = FULL`, `PRAGMA wal_autocheckpoint = 1000`} {
+		if _, err := s.wr.conn.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	return s.wr.restart(ctx)
+}

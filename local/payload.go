@@ -1,0 +1,165 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// payloadPrefix begins a payload that only names the blob which holds the real one. No
+// payload type has a field of this name.
+const payloadPrefix = `{"payload_blob":`
+
+type payloadBlob struct {
+	Blob session.BlobRef `json:"payload_blob"`
+}
+
+// prepared is a draft on its way into the journal.
+type prepared struct {
+	draft   session.Draft
+	payload []byte
+	full    []byte         // set when payload only names a blob
+	stored  *session.Event // the draft repeats this event: nothing is to be done
+}
+
+// prepare encodes and redacts data, and moves it to a blob where the journal has no room for it.
+func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error) {
+	p := prepared{draft: d}
+	raw, err := json.Marshal(d.Data)
+	if err != nil {
+		return p, &session.Error{Code: session.ErrInternal, Message: "an event cannot be encoded: " + string(d.Type), Cause: err}
+	}
+	if w.st.opts.Redactor != nil {
+		raw = w.st.opts.Redactor.JSON(raw)
+	}
+	p.payload = raw
+	if len(raw) > session.MaxPayloadBytes {
+		ref, err := w.stagePayload(raw)
+		if err != nil {
+			return p, err
+		}
+		p.full = raw
+		if p.payload, err = json.Marshal(payloadBlob{ref}); err != nil {
+			return p, fmt.Errorf("encode payload: %w", err)
+		}
+	}
+	return p, w.repeats(ctx, &p)
+}
+
+func (w *Writer) stagePayload(raw []byte) (session.BlobRef, error) {
+	if len(raw) <= smallBytes {
+		return w.stageSmall(raw, false) // redacted already
+	}
+	return w.st.stageLarge(bytes.NewReader(raw), int64(len(raw)))
+}
+
+// repeats finds the receipt that this one repeats (FR-031).
+func (w *Writer) repeats(ctx context.Context, p *prepared) error {
+	if p.draft.Type != session.StepCompleted {
+		return nil
+	}
+	raw := p.payload
+	if p.full != nil {
+		raw = p.full
+	}
+	var d session.StepCompletedData
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return &session.Error{Code: session.ErrInternal, Message: "a receipt is not a receipt", Cause: err}
+	}
+	st := w.sess.Steps[d.StepID]
+	if st == nil || st.Status != session.StepDone || st.Key != d.Key {
+		return nil
+	}
+	e, err := w.receipt(ctx, st)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(e.Payload, p.payload) {
+		return &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("%s was completed with another result; the first one stands", d.Key), Place: fmt.Sprintf("seq %d", e.Seq), Next: "acode session show " + w.sess.Short}
+	}
+	p.stored = &e
+	return nil
+}
+
+// receipt finds the event that completed a step. It is the step's last one unless an approval
+// came later.
+func (w *Writer) receipt(ctx context.Context, st *session.StepState) (session.Event, error) {
+	for seq := st.LastSeq; seq >= st.StartSeq && seq > 0; seq-- {
+		e, err := w.event(ctx, seq)
+		if err != nil {
+			return e, err
+		}
+		if e.Type == session.StepCompleted && e.TimeUS == st.EndedUS {
+			return e, nil
+		}
+	}
+	return session.Event{}, corrupt(session.ErrCorrupt, w.sess.ID, w.sess.LastSeq, "the receipt of %s is missing", st.Key)
+}
+
+// expand fills Full of an event whose payload is a blob.
+func (s *Store) expand(ctx context.Context, q querier, e *session.Event) error {
+	if !bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) {
+		return nil
+	}
+	var p payloadBlob
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return &session.Error{Code: session.ErrCorrupt, Message: "the payload of an event is unreadable", Place: fmt.Sprintf("seq %d", e.Seq), Cause: err, Next: "acode verify"}
+	}
+	r, err := s.openBlob(ctx, q, p.Blob.Hash)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	e.Full, err = io.ReadAll(r)
+	return err
+}
+
+func (s *Store) expandAll(ctx context.Context, events []session.Event) error {
+	return s.read(ctx, func(q querier) error {
+		for i := range events {
+			if err := s.expand(ctx, q, &events[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func decodePlan(r io.Reader) (*session.Plan, error) {
+	p := &session.Plan{}
+	if err := json.NewDecoder(r).Decode(p); err != nil {
+		var known *session.Error
+		if asError(err, &known) {
+			return nil, known
+		}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the plan of the session is unreadable", Cause: err, Next: "acode verify"}
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil { // to its end, where it is checked
+		return nil, err
+	}
+	return p, nil
+}
+
+func asError(err error, dst **session.Error) bool { return errors.As(err, dst) }
+
+// redactRequest redacts what a person typed.
+func (s *Store) redactRequest(r session.Request) (session.Request, error) {
+	if s.opts.Redactor == nil {
+		return r, nil
+	}
+	b, err := json.Marshal([]string{r.Reason, r.By})
+	if err != nil {
+		return r, fmt.Errorf("encode request: %w", err)
+	}
+	var out []string
+	if err := json.Unmarshal(s.opts.Redactor.JSON(b), &out); err != nil || len(out) != 2 {
+		return r, &session.Error{Code: session.ErrInternal, Message: "redaction broke a request", Cause: err}
+	}
+	r.Reason, r.By = out[0], out[1]
+	return r, nil
+}

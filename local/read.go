@@ -1,0 +1,219 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acode-dev/acode/migrations"
+	"github.com/acode-dev/acode/session"
+)
+
+// OpenRead opens the store for reading only: it makes nothing, migrates nothing and changes
+// no byte of the database, and it answers on a full and on a read-only disk. It returns an
+// error that is fs.ErrNotExist when there is no store.
+func OpenRead(ctx context.Context, opts Options) (*Store, error) {
+	if _, err := os.Lstat(filepath.Join(opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) {
+		return nil, &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: opts.Home, Next: "start a session with: acode run", Cause: err}
+	}
+	if err := checkHome(opts.Home); err != nil {
+		return nil, err
+	}
+	if err := lockOpenFiles(); err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts}
+	err := s.read(ctx, func(q querier) error {
+		var err error
+		s.row, err = readStoreRow(ctx, q)
+		return storeError("read store", err)
+	})
+	if err != nil {
+		_ = s.Close() // the first error says more
+		return nil, err
+	}
+	return s, nil
+}
+
+// reader opens the pool for reading at its first use.
+func (s *Store) reader(ctx context.Context) (*sql.DB, error) {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	if s.rd != nil {
+		return s.rd, nil
+	}
+	db, err := s.openReader(ctx, dsn(s.opts.Home, "ro", "query_only(1)"))
+	if err == nil {
+		s.rd = db
+		return db, nil
+	}
+	if code := session.CodeOf(err); code == session.ErrNewer || code == session.ErrCorrupt {
+		return nil, err
+	}
+	// After a crash on a full or read-only disk there is no room for the -shm file. In
+	// exclusive mode SQLite keeps its index of the log in memory; without locks it can do so on
+	// a file that is open for reading only, so that not even its close can write. No writer can
+	// be at work then: it would have made the -shm file.
+	alone := dsn(s.opts.Home, "ro", "locking_mode(EXCLUSIVE)", "query_only(1)") + "&vfs=unix-none"
+	db, second := s.openReader(ctx, alone)
+	if second != nil {
+		return nil, err
+	}
+	s.rd = db
+	return db, nil
+}
+
+func (s *Store) openReader(ctx context.Context, name string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, storeError("open store", err)
+	}
+	db.SetMaxOpenConns(1)
+	err = func() error {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return storeError("open store", err)
+		}
+		defer conn.Close()
+		if err := (&writeConn{conn: conn}).keepWAL(); err != nil {
+			return storeError("keep log", err)
+		}
+		v, err := schemaVersion(ctx, conn)
+		if err == nil && v < migrations.SQLiteVersion {
+			err = &session.Error{Code: session.ErrStoreIO, Message: fmt.Sprintf("the store has format %d and must be brought up to date before it can be read", v), Next: "acode run or acode resume does so"}
+		}
+		return err
+	}()
+	if err != nil {
+		_ = db.Close() // the first error says more
+		return nil, err
+	}
+	return db, nil
+}
+
+// View gives the state of a session from its projections, without checking it.
+func (s *Store) View(ctx context.Context, id session.ID) (*session.Session, error) {
+	var sess *session.Session
+	err := s.read(ctx, func(q querier) error {
+		row, err := readSession(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		sess = row.sess
+		return readProjections(ctx, q, row)
+	})
+	return sess, err
+}
+
+// Plan reads the plan of a session.
+func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan, error) {
+	r, err := s.OpenBlob(ctx, sess.Plan.Hash)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return decodePlan(r)
+}
+
+// Summaries lists the sessions of a workspace, all of them when it is empty, newest first.
+func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
+	var out []session.Summary
+	err := s.read(ctx, func(q querier) error {
+		rows, err := q.QueryContext(ctx, `SELECT id, short, state, reason, task, workspace, tasks, step_total, done, epoch, last_seq, created_us, last_us
+			FROM sessions WHERE ? = '' OR workspace = ? ORDER BY no DESC`, workspace, workspace)
+		if err != nil {
+			return storeError("list sessions", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var m session.Summary
+			if err := rows.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS); err != nil {
+				return storeError("list sessions", err)
+			}
+			out = append(out, m)
+		}
+		return storeError("list sessions", rows.Err())
+	})
+	return out, err
+}
+
+// minPrefix is how much of an id must be given.
+const minPrefix = 4
+
+// Find gives the one session that ref names: a short id, a UUID, a prefix of at least four
+// characters of either, or @last for the newest. It returns ErrUnknownID, or ErrAmbiguous
+// with the candidates.
+func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
+	all, err := s.Summaries(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	if ref == "@last" && len(all) > 0 {
+		return all[0].ID, nil
+	}
+	want := strings.ToLower(ref)
+	var found []session.Summary
+	for _, m := range all {
+		if string(m.ID) == want || m.Short == want {
+			return m.ID, nil
+		}
+		if len(want) >= minPrefix && (strings.HasPrefix(string(m.ID), want) || strings.HasPrefix(m.Short, want)) {
+			found = append(found, m)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0].ID, nil
+	case len(found) > 1:
+		return "", ambiguous(ref, found)
+	}
+	return "", unknown(ref)
+}
+
+func unknown(ref string) error {
+	return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("no session has the id %q", ref), Next: "acode session list --all"}
+}
+
+func ambiguous(ref string, found []session.Summary) error {
+	names := make([]string, len(found))
+	for i, m := range found {
+		names[i] = fmt.Sprintf("%s (%s, %s)", m.Short, m.ID, m.Task)
+	}
+	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), strings.Join(names, ", ")), Next: "give more of the id"}
+}
+
+// Events reads up to limit events of a session above seq after, in order.
+func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit int) ([]session.Event, error) {
+	var out []session.Event
+	err := s.read(ctx, func(q querier) error {
+		row, err := readSession(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		out, err = readEvents(ctx, q, row.no, id, after, limit)
+		return err
+	})
+	if err == nil {
+		err = s.expandAll(ctx, out)
+	}
+	return out, err
+}
+
+// OpenBlob reads content back, byte for byte; the caller closes it. hash is what BlobRef
+// names, or the SHA-256 of the content. It returns ErrKey when the key that sealed it is not
+// at hand and ErrCorrupt, at the latest at the end, when it is missing or damaged.
+func (s *Store) OpenBlob(ctx context.Context, hash string) (io.ReadCloser, error) {
+	var r io.ReadCloser
+	err := s.read(ctx, func(q querier) error {
+		var err error
+		r, err = s.openBlob(ctx, q, hash)
+		return err
+	})
+	return r, err
+}

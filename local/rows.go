@@ -1,0 +1,190 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// position packs a session's number and a seq into the key of events and checkpoints.
+func position(no int64, seq uint64) int64 { return no<<40 | int64(seq) }
+
+const seqMask = 1<<40 - 1
+
+// sessionRecord is a row of sessions: the state without steps and files, and its signature.
+type sessionRecord struct {
+	no     int64
+	sess   *session.Session
+	commit session.Commit
+}
+
+func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord, error) {
+	r := &sessionRecord{sess: &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}}}
+	s, c := r.sess, &r.commit
+	var head, row, steps, files, hmac []byte
+	err := q.QueryRowContext(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
+		state, left_state, reason, detail, epoch, device, manifest, git, last_seq, last_us, created_us, done,
+		head, row_digest, steps, files, key_id, hmac FROM sessions WHERE id = ?`, string(id)).
+		Scan(&r.no, &s.ID, &s.Short, &s.Task, &s.Workspace, &s.Plan.Hash, &s.Plan.Bytes, &s.Plan.Sealed, &s.Tasks, &s.StepTotal, &s.OnFailure, &s.Config,
+			&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done,
+			&head, &row, &steps, &files, &c.KeyID, &hmac)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, unknown(string(id))
+	}
+	if err != nil {
+		return nil, rowError("read session", id, err)
+	}
+	copy(s.Head[:], head)
+	c.Session, c.LastSeq, c.Head, c.Epoch = s.ID, s.LastSeq, s.Head, s.Epoch
+	copy(c.Row[:], row)
+	copy(c.Steps[:], steps)
+	copy(c.Files[:], files)
+	copy(c.HMAC[:], hmac)
+	return r, nil
+}
+
+// rowError is a row that could not be read. One that SQLite gave and Go could not take holds
+// what no acode wrote.
+func rowError(doing string, id session.ID, err error) error {
+	mapped := storeError(doing, err)
+	var known *session.Error
+	if errors.As(mapped, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return mapped
+	}
+	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: "acode verify " + string(id), Cause: mapped}
+}
+
+func readProjections(ctx context.Context, q querier, r *sessionRecord) error {
+	if err := readSteps(ctx, q, r); err != nil {
+		return rowError("read steps", r.sess.ID, err)
+	}
+	if err := readFiles(ctx, q, r); err != nil {
+		return rowError("read files", r.sess.ID, err)
+	}
+	return nil
+}
+
+func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
+	rows, err := q.QueryContext(ctx, `SELECT task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
+		FROM steps WHERE session_no = ?`, r.no)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		st := &session.StepState{}
+		var key, code, message, capture, approval sql.NullString
+		err := rows.Scan(&st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
+		if err != nil {
+			return err
+		}
+		st.Key, st.Code, st.Message = key.String, session.Code(code.String), message.String
+		if !key.Valid {
+			st.Key = mainKey(r.sess.ID, st)
+		}
+		if err := decodeOptional(capture, &st.Capture); err != nil {
+			return err
+		}
+		if err := decodeOptional(approval, &st.Approval); err != nil {
+			return err
+		}
+		r.sess.Steps[st.StepID] = st
+	}
+	return rows.Err()
+}
+
+// mainKey is the key that nearly every step has, and which its row therefore leaves out.
+func mainKey(id session.ID, st *session.StepState) string {
+	return session.Key{Session: id, Step: st.StepID, Operation: session.OpMain, Attempt: st.Attempt}.String()
+}
+
+func decodeOptional[T any](text sql.NullString, dst **T) error {
+	if !text.Valid {
+		return nil
+	}
+	*dst = new(T)
+	if err := json.Unmarshal([]byte(text.String), *dst); err != nil {
+		return fmt.Errorf("decode column: %w", err)
+	}
+	return nil
+}
+
+func readFiles(ctx context.Context, q querier, r *sessionRecord) error {
+	rows, err := q.QueryContext(ctx, `SELECT path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files WHERE session_no = ?`, r.no)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		f := &session.FileState{}
+		var inode int64
+		if err := rows.Scan(&f.Path, &f.Hash, &f.Size, &f.Mode, &f.MTimeNS, &f.CTimeNS, &inode, &f.Racy, &f.Wrote); err != nil {
+			return err
+		}
+		f.Inode = uint64(inode)
+		r.sess.Files[f.Path] = f
+	}
+	return rows.Err()
+}
+
+const eventColumns = `pos, id, time_us, type, actor, epoch, payload, hash`
+
+func readEvents(ctx context.Context, q querier, no int64, id session.ID, after uint64, limit int) ([]session.Event, error) {
+	rows, err := q.QueryContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`,
+		position(no, after), position(no, seqMask), limit)
+	if err != nil {
+		return nil, storeError("read events", err)
+	}
+	defer rows.Close()
+	var out []session.Event
+	for rows.Next() {
+		e, err := scanEvent(rows, id)
+		if err != nil {
+			return out, rowError("read event", id, err)
+		}
+		out = append(out, e)
+	}
+	if err := rows.Err(); err != nil {
+		return out, storeError("read events", err)
+	}
+	return out, nil
+}
+
+type scanner interface{ Scan(dst ...any) error }
+
+func scanEvent(row scanner, id session.ID) (session.Event, error) {
+	e := session.Event{Session: id}
+	var pos int64
+	var eid, hash []byte
+	if err := row.Scan(&pos, &eid, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &hash); err != nil {
+		return e, err
+	}
+	e.Seq = uint64(pos) & seqMask
+	copy(e.ID[:], eid)
+	copy(e.Hash[:], hash)
+	return e, nil
+}
+
+func scanCheckpoint(row scanner, id session.ID) (session.Checkpoint, error) {
+	c := session.Checkpoint{Session: id}
+	var pos int64
+	var steps, files, hmac, head []byte
+	if err := row.Scan(&pos, &c.Cursor.Task, &c.Cursor.Step, &c.State, &steps, &files, &c.KeyID, &hmac, &c.Epoch, &head); err != nil {
+		return c, err
+	}
+	c.Seq = uint64(pos) & seqMask
+	copy(c.Steps[:], steps)
+	copy(c.Files[:], files)
+	copy(c.HMAC[:], hmac)
+	copy(c.Head[:], head)
+	return c, nil
+}
+
+// A checkpoint's epoch and head are its event's, and are stored there only. One whose event
+// is gone has neither and its HMAC cannot match.
+const checkpointQuery = `SELECT c.pos, c.task, c.step, c.state, c.steps, c.files, c.key_id, c.hmac, coalesce(e.epoch, 0), e.hash
+	FROM checkpoints c LEFT JOIN events e ON e.pos = c.pos WHERE c.pos > ? AND c.pos <= ? ORDER BY c.pos `

@@ -1,0 +1,185 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Redactor removes secrets. *redact.Redactor implements it.
+type Redactor interface {
+	// JSON redacts the string values of a JSON document.
+	JSON(raw []byte) []byte
+
+	// Changes reports whether redaction would change b.
+	Changes(b []byte) bool
+}
+
+// Options say which store is opened and how.
+type Options struct {
+	Home     string              // absolute directory of the store
+	Now      func() time.Time    // the wall clock
+	Redactor Redactor            // nil redacts nothing
+	Version  string              // of acode; goes into new sessions that name no program
+	Env      func(string) string // looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
+	Keyring  bool                // a new store may keep its key in the keyring of the operating system
+}
+
+// Store is an open store. It is safe for concurrent use; two processes may have it open at
+// once, each writing sessions of its own.
+type Store struct {
+	opts Options
+	row  storeRow
+	keys *keys // nil in a store opened for reading until something needs it
+	kmu  sync.Mutex
+	mu   sync.Mutex // guards everything below: there is one connection that writes
+	wr   *writeConn // nil when opened for reading
+	rmu  sync.Mutex
+	rd   *sql.DB // nil until the first read
+}
+
+// storeRow is the one row that describes the store itself.
+type storeRow struct {
+	format    int
+	device    string
+	keySource string
+	keyID     string
+	lastUS    int64
+	hmac      session.Hash
+}
+
+func (r storeRow) signed() []byte {
+	b := []byte("acode-store-v1\x00")
+	b = texts(b, r.device, r.keySource, r.keyID)
+	return numbers(b, uint64(r.format), uint64(r.lastUS))
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
+	var h []byte
+	err = q.QueryRowContext(ctx, `SELECT format, device, key_source, key_id, last_us, hmac FROM store WHERE one = 1`).
+		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &r.lastUS, &h)
+	copy(r.hmac[:], h)
+	return r, err
+}
+
+// Device gives the random id of the store, which was made with it.
+func (s *Store) Device() string { return s.row.device }
+
+// NewID makes the id of a session: a UUIDv7 of the present time.
+func (s *Store) NewID() (session.ID, error) {
+	u, err := newUUID(s.opts.Now().UnixMicro())
+	if err != nil {
+		return "", err
+	}
+	return uuidText(u), nil
+}
+
+// newUUID makes a UUIDv7 whose first 60 bits of value follow us, so that ids sort as their
+// times do.
+func newUUID(us int64) (u [16]byte, err error) {
+	if _, err := rand.Read(u[:]); err != nil {
+		return u, fmt.Errorf("make id: %w", err)
+	}
+	ms, sub := uint64(us)/1000, uint64(us)%1000
+	binary.BigEndian.PutUint64(u[:8], ms<<16|0x7000|sub*4096/1000)
+	u[8] = u[8]&0x3f | 0x80
+	return u, nil
+}
+
+func uuidText(u [16]byte) session.ID {
+	h := hex.EncodeToString(u[:])
+	return session.ID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
+}
+
+// Close closes every connection. Writers of this store are unusable afterwards.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	var errs []error
+	if s.rd != nil {
+		errs = append(errs, s.rd.Close())
+		s.rd = nil
+	}
+	if s.wr != nil {
+		errs = append(errs, s.wr.close())
+		s.wr = nil
+	}
+	return errors.Join(errs...)
+}
+
+// keyring gives the keys, and finds them first when the store was opened for reading.
+func (s *Store) theKeys(ctx context.Context) (*keys, error) {
+	s.kmu.Lock()
+	defer s.kmu.Unlock()
+	if s.keys != nil {
+		return s.keys, nil
+	}
+	k, err := s.findKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.keys = k
+	return k, nil
+}
+
+// findKeys takes the key from where the store says, and checks the store's own row with it.
+func (s *Store) findKeys(ctx context.Context) (*keys, error) {
+	src := s.source()
+	k, err := src.find(ctx, s.row.keySource, s.row.keyID, s.row.device)
+	if err != nil {
+		return nil, err
+	}
+	tampered := &session.Error{Code: session.ErrTampered, Message: "the row that describes the store is not what was signed; nothing was changed", Place: "table store", Next: "acode verify"}
+	if k.id == s.row.keyID {
+		if !sameHash(k.sign(s.row.signed()), s.row.hmac) {
+			return nil, tampered
+		}
+		return k, nil
+	}
+	renamed := s.row
+	renamed.keyID = k.id
+	if sameHash(k.sign(renamed.signed()), s.row.hmac) {
+		return nil, tampered // the key is right and its id in the row is not
+	}
+	return nil, keyMissing(s.row.keySource, s.row.keyID, src.place(s.row.keySource), fmt.Errorf("found key %s", k.id))
+}
+
+func (s *Store) source() keySource {
+	src := keySource{home: s.opts.Home, env: s.opts.Env}
+	if s.opts.Keyring {
+		src.keyring = osKeyring{}
+	}
+	if src.env == nil {
+		src.env = func(string) string { return "" }
+	}
+	return src
+}
+
+// read runs f on one consistent state of the database, without writing.
+func (s *Store) read(ctx context.Context, f func(q querier) error) error {
+	db, err := s.reader(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return storeError("begin reading", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	return f(tx)
+}

@@ -1,0 +1,183 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Writer is the journal of the one session that a process executes, and its blobs. Its
+// methods may be called from several goroutines; the Session that it gives changes with
+// every Append.
+type Writer struct {
+	st      *Store
+	no      int64
+	sess    *session.Session
+	sums    *digests
+	head    *os.File // nil until the first commit
+	pending []pendingBlob
+	report  LoadReport
+	broken  error // not nil: nothing may be written any more
+}
+
+// NewSession is what Create needs to know.
+type NewSession struct {
+	ID        session.ID
+	Task      string
+	Workspace string // absolute
+	Plan      *session.Plan
+	Config    string // digest of the configuration
+	Program   string // empty means Options.Version
+}
+
+// Create begins a session in state planning: its plan, SessionCreated and the first
+// StateChanged are one commit.
+func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == nil {
+		return nil, readOnly()
+	}
+	plan, err := json.Marshal(n.Plan)
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
+	}
+	w := &Writer{st: s, sess: &session.Session{ID: n.ID}, sums: newDigests(s.keys, n.ID)}
+	ref, err := w.stage(bytes.NewReader(plan), int64(len(plan)))
+	if err != nil {
+		return nil, err
+	}
+	short, err := s.newShort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n.Program == "" {
+		n.Program = s.opts.Version
+	}
+	created := session.SessionCreatedData{
+		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
+		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: n.Program,
+	}
+	_, err = w.append(ctx, 0, []session.Draft{
+		{Type: session.SessionCreated, Data: created},
+		{Type: session.StateChanged, Data: session.StateChangedData{From: session.Created, To: session.Planning}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func readOnly() error {
+	return &session.Error{Code: session.ErrReadOnly, Message: "the store was opened for reading only", Next: "open it for writing"}
+}
+
+// crockford is base32 without letters that are mistaken for digits.
+const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
+
+const shortLength = 6
+
+func (s *Store) newShort(ctx context.Context) (string, error) {
+	for {
+		b := make([]byte, shortLength)
+		if _, err := rand.Read(b); err != nil {
+			return "", fmt.Errorf("make short id: %w", err)
+		}
+		for i := range b {
+			b[i] = crockford[b[i]&31]
+		}
+		var taken int
+		if err := s.wr.queryRow(ctx, `SELECT count(*) FROM sessions WHERE short = ?`, []any{string(b)}, &taken); err != nil {
+			return "", storeError("make short id", err)
+		}
+		if taken == 0 {
+			return string(b), nil
+		}
+	}
+}
+
+// Session is the state after the last Append; callers only read it.
+func (w *Writer) Session() *session.Session { return w.sess }
+
+// Report says what Load checked; it is empty after Create.
+func (w *Writer) Report() LoadReport { return w.report }
+
+// Close gives up what the writer holds besides the store, which stays open.
+func (w *Writer) Close() error {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	w.broken = errors.New("the writer is closed")
+	if w.head == nil {
+		return nil
+	}
+	err := w.head.Close()
+	w.head = nil
+	return err
+}
+
+func (w *Writer) usable(ctx context.Context) error {
+	if w.broken != nil {
+		return w.broken
+	}
+	if w.st.wr == nil {
+		return readOnly()
+	}
+	return ctx.Err()
+}
+
+// Fence returns ErrFenced when another process took the session over.
+func (w *Writer) Fence(ctx context.Context) error {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	if err := w.usable(ctx); err != nil {
+		return err
+	}
+	var epoch uint64
+	if err := w.st.wr.queryRow(ctx, `SELECT epoch FROM sessions WHERE no = ?`, []any{w.no}, &epoch); err != nil {
+		return storeError("read epoch", err)
+	}
+	if epoch != w.sess.Epoch {
+		return fenced(epoch, w.sess.Epoch)
+	}
+	return nil
+}
+
+func fenced(theirs, ours uint64) error {
+	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: epoch %d, ours was %d; nothing was written", theirs, ours), Next: "acode status"}
+}
+
+// Event reads one event of the session.
+func (w *Writer) Event(ctx context.Context, seq uint64) (session.Event, error) {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	return w.event(ctx, seq)
+}
+
+func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err error) {
+	err = w.query(ctx, func(q querier) error {
+		row := q.QueryRowContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos = ?`, position(w.no, seq))
+		if e, err = scanEvent(row, w.sess.ID); err != nil {
+			if errors.Is(err, sql.ErrNoRows) {
+				return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: "acode session history"}
+			}
+			return rowError("read event", w.sess.ID, err)
+		}
+		return w.st.expand(ctx, q, &e)
+	})
+	return e, err
+}
+
+// query reads through the connection that writes, so that a resume opens no second one.
+func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
+	if w.st.wr == nil {
+		return w.st.read(ctx, f)
+	}
+	return f(w.st.wr.conn)
+}

@@ -1,0 +1,165 @@
+-- +goose Up
+PRAGMA user_version = 1;
+
+CREATE TABLE store (
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    format     INTEGER NOT NULL,
+    device     TEXT    NOT NULL,
+    key_source TEXT    NOT NULL CHECK (key_source IN ('env', 'keyring', 'file')),
+    key_id     TEXT    NOT NULL CHECK (length(key_id) = 8),
+    last_us    INTEGER NOT NULL,
+    hmac       BLOB    NOT NULL CHECK (length(hmac) = 32)
+) STRICT;
+
+CREATE TABLE sessions (
+    no          INTEGER PRIMARY KEY CHECK (no BETWEEN 1 AND 8388607),
+    id          TEXT    NOT NULL UNIQUE CHECK (length(id) = 36),
+    short       TEXT    NOT NULL UNIQUE CHECK (length(short) = 6),
+    task        TEXT    NOT NULL,
+    workspace   TEXT    NOT NULL,
+    plan        TEXT    NOT NULL,
+    plan_bytes  INTEGER NOT NULL,
+    plan_sealed INTEGER NOT NULL CHECK (plan_sealed IN (0, 1)),
+    tasks       INTEGER NOT NULL,
+    step_total  INTEGER NOT NULL,
+    on_failure  TEXT    NOT NULL,
+    config      TEXT    NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('created', 'planning', 'awaiting_approval',
+                'executing', 'paused', 'completed', 'failed', 'cancelled')),
+    left_state  TEXT    NOT NULL,
+    reason      TEXT    NOT NULL,
+    detail      TEXT    NOT NULL,
+    epoch       INTEGER NOT NULL CHECK (epoch >= 0),
+    device      TEXT    NOT NULL,
+    manifest    TEXT    NOT NULL,
+    git         TEXT    NOT NULL,
+    last_seq    INTEGER NOT NULL CHECK (last_seq >= 1),
+    last_us     INTEGER NOT NULL,
+    created_us  INTEGER NOT NULL,
+    done        INTEGER NOT NULL,
+    head        BLOB    NOT NULL CHECK (length(head) = 32),
+    row_digest  BLOB    NOT NULL CHECK (length(row_digest) = 32),
+    steps       BLOB    NOT NULL CHECK (length(steps) = 32),
+    files       BLOB    NOT NULL CHECK (length(files) = 32),
+    key_id      TEXT    NOT NULL,
+    hmac        BLOB    NOT NULL CHECK (length(hmac) = 32)
+) STRICT;
+
+-- pos is the session's number and the event's seq in one integer, so that a session lies
+-- together and no second index is written at each commit.
+CREATE TABLE events (
+    pos     INTEGER PRIMARY KEY CHECK (pos > 1099511627776),
+    id      BLOB    NOT NULL CHECK (length(id) = 16),
+    time_us INTEGER NOT NULL,
+    type    TEXT    NOT NULL,
+    actor   TEXT    NOT NULL,
+    epoch   INTEGER NOT NULL,
+    payload TEXT    NOT NULL CHECK (octet_length(payload) <= 16384),
+    hash    BLOB    NOT NULL CHECK (length(hash) = 32),
+    session INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
+    seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
+) STRICT;
+
+CREATE TABLE checkpoints (
+    pos    INTEGER PRIMARY KEY,
+    task   TEXT    NOT NULL,
+    step   TEXT    NOT NULL,
+    state  TEXT    NOT NULL,
+    steps  BLOB    NOT NULL CHECK (length(steps) IN (0, 32)),
+    files  BLOB    NOT NULL CHECK (length(files) IN (0, 32)),
+    key_id TEXT    NOT NULL,
+    hmac   BLOB    NOT NULL CHECK (length(hmac) = 32),
+    session INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
+    seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
+) STRICT;
+
+CREATE TABLE steps (
+    session_no INTEGER NOT NULL REFERENCES sessions (no),
+    task       TEXT    NOT NULL,
+    step       TEXT    NOT NULL,
+    status     TEXT    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    key        TEXT,
+    start_seq  INTEGER NOT NULL,
+    last_seq   INTEGER NOT NULL,
+    started_us INTEGER NOT NULL,
+    ended_us   INTEGER NOT NULL,
+    code       TEXT,
+    message    TEXT,
+    capture    TEXT,
+    approval   TEXT,
+    PRIMARY KEY (session_no, task, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE files (
+    session_no INTEGER NOT NULL REFERENCES sessions (no),
+    path       TEXT    NOT NULL,
+    hash       TEXT    NOT NULL,
+    size       INTEGER NOT NULL,
+    mode       INTEGER NOT NULL,
+    mtime_ns   INTEGER NOT NULL,
+    ctime_ns   INTEGER NOT NULL,
+    inode      INTEGER NOT NULL,
+    racy       INTEGER NOT NULL CHECK (racy IN (0, 1)),
+    wrote      INTEGER NOT NULL CHECK (wrote IN (0, 1)),
+    PRIMARY KEY (session_no, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE blobs (
+    hash   BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    bytes  INTEGER NOT NULL,
+    codec  TEXT    NOT NULL CHECK (codec IN ('raw', 'zstd', 'sealed')),
+    key_id TEXT,
+    data   BLOB    NOT NULL
+) STRICT;
+
+CREATE TABLE requests (
+    id         INTEGER PRIMARY KEY,
+    session_no INTEGER NOT NULL REFERENCES sessions (no),
+    kind       TEXT    NOT NULL,
+    task       TEXT    NOT NULL,
+    step       TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    reason     TEXT    NOT NULL,
+    by         TEXT    NOT NULL,
+    mac        BLOB    NOT NULL CHECK (length(mac) = 32)
+) STRICT;
+
+CREATE VIEW journal AS
+SELECT s.id AS session, e.seq AS seq, e.time_us AS time_us,
+       strftime('%Y-%m-%dT%H:%M:%fZ', e.time_us / 1000000.0, 'unixepoch') AS time,
+       lower(hex(e.id)) AS id, e.type AS type, e.actor AS actor, e.epoch AS epoch,
+       e.payload AS payload, lower(hex(e.hash)) AS hash
+FROM events e JOIN sessions s ON s.no = e.session;
+
+-- +goose StatementBegin
+CREATE TRIGGER events_insert BEFORE INSERT ON events
+WHEN EXISTS (SELECT 1 FROM events WHERE pos = NEW.pos)
+BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE TRIGGER events_update BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE TRIGGER events_delete BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE TRIGGER checkpoints_insert BEFORE INSERT ON checkpoints
+WHEN EXISTS (SELECT 1 FROM checkpoints WHERE pos = NEW.pos)
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE TRIGGER checkpoints_update BEFORE UPDATE ON checkpoints
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE TRIGGER checkpoints_delete BEFORE DELETE ON checkpoints
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+-- +goose StatementEnd
