@@ -1,0 +1,357 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Apply carries out what Prepare worked out under key and gives the files as they are then,
+// one a transition. When it returns nil, they and the directories that name them are durable
+// (W4). It returns ErrFileChanged, with nothing changed, when a path is no longer what was
+// hashed; any other failure is undone as well before it returns.
+//
+// In order: missing directories, temporary files with their content, mode and fsync, a last
+// look at every path, renames and unlinks, one fsync per distinct directory. So a write or
+// edit costs two fsyncs, a delete one, a move one per directory, a group one per written file
+// and one per directory; each new directory costs one more, of its parent.
+func (r *Root) Apply(ctx context.Context, key string) ([]session.FileState, error) {
+	r.mu.Lock()
+	p := r.prepared[key]
+	r.mu.Unlock()
+	if p == nil {
+		return nil, fmt.Errorf("apply %s: it was not prepared", key)
+	}
+	a := &applying{r: r, p: p, key: key, nodes: p.effective()}
+	if err := a.run(ctx); err != nil {
+		return nil, a.undo(ctx, err)
+	}
+	return a.states()
+}
+
+// applying is one Apply under way.
+type applying struct {
+	r     *Root
+	p     *prepared
+	key   string
+	nodes []*node
+	made  []string // directories, outermost first
+	done  []*node  // whose path has changed
+}
+
+func (a *applying) run(ctx context.Context) error {
+	for _, n := range a.nodes {
+		if err := a.parents(n); err != nil {
+			return failure(n.path, "making its directory", err)
+		}
+	}
+	for i, n := range a.nodes {
+		if err := a.stage(ctx, i, n); err != nil {
+			return failed(ctx, n.path, err)
+		}
+	}
+	for _, n := range a.nodes {
+		if err := a.r.unchanged(ctx, n); err != nil {
+			return err
+		}
+	}
+	for _, n := range a.nodes {
+		if err := a.commit(ctx, n); err != nil {
+			return failure(n.path, "changing it", err)
+		}
+	}
+	return a.sync()
+}
+
+// parents makes the directories that n lacks.
+func (a *applying) parents(n *node) (err error) {
+	if n.dir != nil || n.cur == nil {
+		return nil
+	}
+	dir := path.Dir(n.path)
+	if n.dir = a.p.folders[dir]; n.dir != nil {
+		return nil
+	}
+	made, err := a.r.makeFolders(dir)
+	a.made = append(a.made, made...)
+	if err != nil {
+		return err
+	}
+	n.dir, err = a.r.folder(dir)
+	if err == nil {
+		a.p.folders[dir] = n.dir
+	}
+	return err
+}
+
+// makeFolders makes dir and what is missing above it, each durable before it is used, and
+// names what it made.
+func (r *Root) makeFolders(dir string) (made []string, err error) {
+	at := "."
+	for _, part := range strings.Split(dir, "/") {
+		parent := at
+		at = path.Join(at, part)
+		if at == "." {
+			continue
+		}
+		if _, err := r.root.Stat(at); err == nil {
+			continue
+		}
+		if err := r.effect("mkdir " + at); err != nil {
+			return made, err
+		}
+		if err := r.root.Mkdir(at, 0o755); err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				continue
+			}
+			return made, err
+		}
+		made = append(made, at)
+		if err := r.syncFolder(parent); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+func (r *Root) syncFolder(name string) error {
+	d, err := r.folder(name)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	return r.sync(d)
+}
+
+func (r *Root) sync(d *folder) error {
+	if err := r.effect("fsync " + d.name); err != nil {
+		return err
+	}
+	return d.f.Sync()
+}
+
+// stage writes the temporary file of n, unless a rename or nothing at all gives it its content.
+func (a *applying) stage(ctx context.Context, i int, n *node) error {
+	if n.cur == nil || n.from() != nil || n.cur.origin == n {
+		return nil
+	}
+	var content io.Reader = bytes.NewReader(n.cur.data)
+	if n.cur.origin != nil {
+		content = n.cur.origin.reader()
+	}
+	n.temp = tempName(a.key, i)
+	var err error
+	n.out, err = a.r.writeTemp(ctx, n.dir, n.temp, content, n.cur.image.Mode)
+	return err
+}
+
+// writeTemp makes a durable temporary file and leaves it open.
+func (r *Root) writeTemp(ctx context.Context, d *folder, name string, content io.Reader, mode uint32) (*os.File, error) {
+	f, err := r.create(d, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.fill(ctx, f, content, mode); err != nil {
+		_ = f.Close() // it is removed, whatever it holds
+		return nil, err
+	}
+	return f, nil
+}
+
+func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uint32) error {
+	if err := r.effect("write " + f.Name()); err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, &section{ctx: ctx, r: content}); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) }); err != nil {
+		return err
+	}
+	if err := r.effect("fsync " + f.Name()); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// unchanged checks that n's path still is what was hashed (FILE-001): the same directory, the
+// same file, the same times. Times that could hide a change are not trusted: it is read again.
+func (r *Root) unchanged(ctx context.Context, n *node) error {
+	if n.dir == nil {
+		return nil
+	}
+	if !r.current(n.dir) {
+		return fileChanged(n.path, "its directory was replaced")
+	}
+	st, err := n.dir.lstat(path.Base(n.path))
+	switch {
+	case n.f == nil && errors.Is(err, fs.ErrNotExist):
+		return nil
+	case n.f == nil && err == nil:
+		return fileChanged(n.path, "the file appeared after it was looked at")
+	case errors.Is(err, fs.ErrNotExist):
+		return fileChanged(n.path, "the file disappeared after it was hashed")
+	case err != nil:
+		return failure(n.path, "looking at it", err)
+	case st != n.st:
+		return fileChanged(n.path, "the file was modified after it was hashed")
+	case !n.racy:
+		return nil
+	}
+	_, err = io.Copy(io.Discard, &section{ctx: ctx, r: n.reader()})
+	return failed(ctx, n.path, err)
+}
+
+// commit gives n's path its post-image. A path that a rename empties is done with its target.
+func (a *applying) commit(ctx context.Context, n *node) error {
+	base := path.Base(n.path)
+	from := n.from()
+	switch {
+	case n.cur == nil && (n.f == nil || a.p.moved(n)), n.cur != nil && n.cur.origin == n:
+		return nil
+	case n.cur == nil:
+		return a.step(ctx, "unlink", n, func() error { return unix.Unlinkat(n.dir.fd(), base, 0) })
+	case from != nil:
+		if err := a.r.still(from); err != nil {
+			return err
+		}
+		return a.step(ctx, "rename", n, func() error {
+			return unix.Renameat(from.dir.fd(), path.Base(from.path), n.dir.fd(), base)
+		})
+	}
+	err := a.step(ctx, "rename", n, func() error { return unix.Renameat(n.dir.fd(), n.temp, n.dir.fd(), base) })
+	if err == nil {
+		n.temp = ""
+	}
+	return err
+}
+
+// step looks at n once more and then changes its path.
+func (a *applying) step(_ context.Context, op string, n *node, change func() error) error {
+	if err := a.r.effect(op + " " + n.path); err != nil {
+		return err
+	}
+	if err := a.r.still(n); err != nil {
+		return err
+	}
+	if err := retry(change); err != nil {
+		return err
+	}
+	a.done = append(a.done, n)
+	return nil
+}
+
+// still is the cheap half of unchanged, for the instant before a change.
+func (r *Root) still(n *node) error {
+	st, err := n.dir.lstat(path.Base(n.path))
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !absent {
+		return failure(n.path, "looking at it", err)
+	}
+	if absent != (n.f == nil) || !absent && st != n.st {
+		return fileChanged(n.path, "the file changed at the last moment")
+	}
+	return nil
+}
+
+// sync makes the directories durable, those that received a file before those that lost one.
+func (a *applying) sync() error {
+	var dirs []*folder
+	add := func(d *folder) {
+		if !slices.ContainsFunc(dirs, func(o *folder) bool { return o.st.sameFile(d.st) }) {
+			dirs = append(dirs, d)
+		}
+	}
+	for _, n := range a.done {
+		if n.cur != nil {
+			add(n.dir)
+		}
+	}
+	for _, n := range a.done {
+		add(n.dir)
+		if from := n.from(); from != nil {
+			add(from.dir)
+		}
+	}
+	for _, d := range dirs {
+		if err := a.r.sync(d); err != nil {
+			return failure(d.name, "making the directory durable", err)
+		}
+	}
+	return nil
+}
+
+// undo puts everything back after cause and gives the error to return.
+func (a *applying) undo(ctx context.Context, cause error) error {
+	for _, n := range a.nodes {
+		if n.temp != "" {
+			_ = unix.Unlinkat(n.dir.fd(), n.temp, 0) // Inspect finds what stays behind
+		}
+	}
+	if len(a.done) > 0 {
+		if err := a.r.rollback(ctx, a.key, a.undoing(), nil, a.held); err != nil {
+			return fmt.Errorf("undo a half-applied group: %w", errors.Join(err, cause))
+		}
+	}
+	for _, dir := range slices.Backward(a.made) {
+		_ = a.r.root.Remove(dir) // somebody may have put something into it
+	}
+	return cause
+}
+
+// undoing lists the transitions that have happened, sources of renames included.
+func (a *applying) undoing() (ts []session.Transition) {
+	all := a.p.transitions()
+	for i, n := range a.nodes {
+		moved := slices.ContainsFunc(a.done, func(d *node) bool { return d.from() == n })
+		if moved || slices.Contains(a.done, n) {
+			ts = append(ts, all[i])
+		}
+	}
+	return ts
+}
+
+// held gives pre-images from the handles that Prepare left open.
+func (a *applying) held(hash string) (io.ReadCloser, error) {
+	for _, n := range a.nodes {
+		if n.f != nil && n.pre.Hash == hash {
+			return io.NopCloser(n.reader()), nil
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// states describes what Apply left, from the handles of what it put there.
+func (a *applying) states() ([]session.FileState, error) {
+	states := make([]session.FileState, 0, len(a.nodes))
+	for _, n := range a.nodes {
+		f := n.out
+		if n.cur != nil && f == nil {
+			f = n.cur.origin.f
+		}
+		if n.cur == nil {
+			states = append(states, session.FileState{Path: n.path, Wrote: true})
+			continue
+		}
+		now := a.r.now()
+		st, err := fstat(f)
+		if err != nil {
+			return nil, failure(n.path, "looking at it", err)
+		}
+		s := st.state(n.path, n.cur.image.Hash, now)
+		s.Wrote = true
+		states = append(states, s)
+	}
+	return states, nil
+}

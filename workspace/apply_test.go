@@ -1,0 +1,625 @@
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+func TestPrepareAndApplyEachKind(t *testing.T) {
+	binary := "\x00\xff\r\n\x80 old \r\n"
+	tests := map[string]struct {
+		before  map[string]string
+		changes []session.Change
+		ts      []session.Transition
+		after   map[string]file
+	}{
+		"write_new": {nil, []session.Change{write("a", "x")},
+			[]session.Transition{{Path: "a", Pre: absent(), Post: image("x", 0o644)}}, map[string]file{"a": {"x", 0o644}}},
+		"write_empty": {nil, []session.Change{write("a", "")},
+			[]session.Transition{{Path: "a", Pre: absent(), Post: image("", 0o644)}}, map[string]file{"a": {"", 0o644}}},
+		"write_with_directories": {nil, []session.Change{write("p/q/a", "x"), write("p/q/b", "y"), write("p/c", "z")},
+			[]session.Transition{{Path: "p/q/a", Pre: absent(), Post: image("x", 0o644)}, {Path: "p/q/b", Pre: absent(), Post: image("y", 0o644)}, {Path: "p/c", Pre: absent(), Post: image("z", 0o644)}},
+			map[string]file{"p/q/a": {"x", 0o644}, "p/q/b": {"y", 0o644}, "p/c": {"z", 0o644}}},
+		"write_mode": {map[string]string{"a": "1"}, []session.Change{{Op: session.KindWrite, Path: "./a", Content: "x", Mode: 0o777}},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: image("x", 0o777)}}, map[string]file{"a": {"x", 0o777}}},
+		"write_same": {map[string]string{"a": "1"}, []session.Change{write("a", "1")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: image("1", 0o644)}}, map[string]file{"a": {"1", 0o644}}},
+		"edit_keeps_bytes": {map[string]string{"a": binary}, []session.Change{edit("a", "old", "new")},
+			[]session.Transition{{Path: "a", Pre: image(binary, 0o644), Post: image("\x00\xff\r\n\x80 new \r\n", 0o644)}}, map[string]file{"a": {"\x00\xff\r\n\x80 new \r\n", 0o644}}},
+		"edit_all": {map[string]string{"a": "xyx"}, []session.Change{{Op: session.KindEdit, Path: "a", Old: "x", New: "zz", All: true}},
+			[]session.Transition{{Path: "a", Pre: image("xyx", 0o644), Post: image("zzyzz", 0o644)}}, map[string]file{"a": {"zzyzz", 0o644}}},
+		"delete": {map[string]string{"a": "1", "b": "2"}, []session.Change{remove("a")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}}, map[string]file{"b": {"2", 0o644}}},
+		"move": {map[string]string{"a": "1"}, []session.Change{move("a", "d/b")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "d/b", Pre: absent(), Post: image("1", 0o644), From: "a"}}, map[string]file{"d/b": {"1", 0o644}}},
+		"move_over": {map[string]string{"a": "1", "b": "2"}, []session.Change{move("a", "b")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "b", Pre: image("2", 0o644), Post: image("1", 0o644), From: "a"}}, map[string]file{"b": {"1", 0o644}}},
+		"write_edit_move": {nil, []session.Change{write("a", "one"), edit("a", "one", "two"), move("a", "b")},
+			[]session.Transition{{Path: "b", Pre: absent(), Post: image("two", 0o644)}}, map[string]file{"b": {"two", 0o644}}},
+		"swap": {map[string]string{"a": "1", "b": "2"}, []session.Change{move("a", "t"), move("b", "a"), move("t", "b")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: image("2", 0o644)}, {Path: "b", Pre: image("2", 0o644), Post: image("1", 0o644)}}, map[string]file{"a": {"2", 0o644}, "b": {"1", 0o644}}},
+		"there_and_back": {map[string]string{"a": "1"}, []session.Change{move("a", "b"), move("b", "a")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: image("1", 0o644)}}, map[string]file{"a": {"1", 0o644}}},
+		"move_then_edit": {map[string]string{"a": "1"}, []session.Change{move("a", "b"), edit("b", "1", "2")},
+			[]session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "b", Pre: absent(), Post: image("2", 0o644)}}, map[string]file{"b": {"2", 0o644}}},
+		"newline_in_name": {nil, []session.Change{write("a\nb", "x")},
+			[]session.Transition{{Path: "a\nb", Pre: absent(), Post: image("x", 0o644)}}, map[string]file{"a\nb": {"x", 0o644}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for p, c := range tt.before {
+				put(t, dir, p, c)
+			}
+			r := open(t, dir)
+			ts, err := r.Prepare(context.Background(), "key", tt.changes)
+			must(t, err)
+			if d := cmp.Diff(tt.ts, ts); d != "" {
+				t.Fatalf("Prepare: %s", d)
+			}
+			states, err := r.Apply(context.Background(), "key")
+			must(t, err)
+			if d := cmp.Diff(tt.after, tree(t, dir)); d != "" {
+				t.Fatalf("Apply: %s", d)
+			}
+			for i, s := range states {
+				if s.Path != ts[i].Path || s.Hash != ts[i].Post.Hash || s.Size != ts[i].Post.Size || s.Mode != ts[i].Post.Mode || !s.Wrote {
+					t.Errorf("Apply: state %d is %+v, want that of %+v", i, s, ts[i].Post)
+				}
+			}
+			progress, foreign, err := r.Inspect(context.Background(), "key", ts)
+			if progress != session.Applied || foreign != nil || err != nil {
+				t.Fatalf("Inspect: got %s, %v, %v, want applied", progress, foreign, err)
+			}
+			again, err := openAt(t, dir, later).Stat(context.Background(), states)
+			must(t, err)
+			for i := range again {
+				again[i].Racy = states[i].Racy
+			}
+			if d := cmp.Diff(states, again); d != "" {
+				t.Fatalf("Stat after Apply: %s", d)
+			}
+		})
+	}
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "x\ny x\nx")
+	put(t, dir, "aaa", "aaa")
+	put(t, dir, "d/f", "1")
+	put(t, dir, "big", "")
+	must(t, os.Truncate(filepath.Join(dir, "big"), 64<<20+1))
+	must(t, os.Symlink("d", filepath.Join(dir, "alias")))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "dangling")))
+	tests := map[string]struct {
+		changes []session.Change
+		code    session.Code
+		says    string
+	}{
+		"edit_missing":       {[]session.Change{edit("no", "x", "y")}, session.ErrFileStep, "no such file"},
+		"edit_no_match":      {[]session.Change{edit("a", "zz", "y")}, session.ErrFileStep, "does not occur"},
+		"edit_many":          {[]session.Change{edit("a", "x", "y")}, session.ErrFileStep, "3 times, on lines 1, 2, 3"},
+		"edit_overlapping":   {[]session.Change{edit("aaa", "aa", "y")}, session.ErrFileStep, "2 times"},
+		"edit_empty":         {[]session.Change{edit("a", "", "y")}, session.ErrFileStep, "empty"},
+		"edit_all_none":      {[]session.Change{{Op: session.KindEdit, Path: "a", Old: "zz", All: true}}, session.ErrFileStep, "does not occur"},
+		"edit_large":         {[]session.Change{edit("big", "x", "y")}, session.ErrFileStep, "64 MiB"},
+		"delete_missing":     {[]session.Change{remove("no")}, session.ErrFileStep, "no such file"},
+		"delete_in_missing":  {[]session.Change{remove("no/no")}, session.ErrFileStep, "no such file"},
+		"delete_twice":       {[]session.Change{remove("a"), remove("a")}, session.ErrFileStep, "no such file"},
+		"move_missing":       {[]session.Change{move("no", "b")}, session.ErrFileStep, "no such file"},
+		"move_to_itself":     {[]session.Change{move("a", "./a")}, session.ErrFileStep, "itself"},
+		"file_as_directory":  {[]session.Change{write("a/b", "x")}, session.ErrFileStep, "no directory"},
+		"both_file_and_dir":  {[]session.Change{write("n", "x"), write("n/b", "x")}, session.ErrFileStep, "used as a directory"},
+		"two_names":          {[]session.Change{write("d/f", "x"), write("alias/f", "y")}, session.ErrFileStep, "the same file"},
+		"two_names_of_new":   {[]session.Change{write("d/n", "x"), write("alias/n", "y")}, session.ErrFileStep, "the same file"},
+		"directory":          {[]session.Change{write("d", "x")}, session.ErrEscape, "directory"},
+		"root":               {[]session.Change{write(".", "x")}, session.ErrFileStep, "directory"},
+		"trailing_slash":     {[]session.Change{write("d/", "x")}, session.ErrFileStep, "directory"},
+		"unknown_kind":       {[]session.Change{{Op: session.KindRun, Path: "a"}}, session.ErrFileStep, "no change"},
+		"under_dangling":     {[]session.Change{write("dangling/x", "x")}, session.ErrEscape, "nowhere"},
+		"second_one_refused": {[]session.Change{write("new", "x"), remove("no")}, session.ErrFileStep, "no such file"},
+	}
+	before := tree(t, dir)
+	r := open(t, dir)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := r.Prepare(context.Background(), "key", tt.changes)
+			wantCode(t, "Prepare", err, tt.code)
+			if !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Prepare: got %q, want it to say %q", err, tt.says)
+			}
+			if _, err := r.Apply(context.Background(), "key"); err == nil {
+				t.Error("Apply after a refusal: got nil")
+			}
+		})
+	}
+	if d := cmp.Diff(before, tree(t, dir)); d != "" {
+		t.Errorf("something changed: %s", d)
+	}
+}
+
+// FILE-001, W2: whatever happens to a path between Prepare and Apply, nothing is overwritten.
+func TestApplyNoticesChanges(t *testing.T) {
+	tests := map[string]func(t *testing.T, dir string){
+		"content":     func(t *testing.T, dir string) { put(t, dir, "d/a", "2") },
+		"same_length": func(t *testing.T, dir string) { put(t, dir, "d/a", "X") },
+		"replaced": func(t *testing.T, dir string) {
+			put(t, dir, "n", "1")
+			must(t, os.Rename(filepath.Join(dir, "n"), filepath.Join(dir, "d/a")))
+		},
+		"mode":     func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Join(dir, "d/a"), 0o600)) },
+		"removed":  func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "d/a"))) },
+		"appeared": func(t *testing.T, dir string) { put(t, dir, "d/new", "theirs") },
+		"symlink": func(t *testing.T, dir string) {
+			must(t, os.Remove(filepath.Join(dir, "d/a")))
+			must(t, os.Symlink("../keep", filepath.Join(dir, "d/a")))
+		},
+		"directory": func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, "d"), filepath.Join(dir, "e")))
+			put(t, dir, "d/a", "1")
+		},
+	}
+	for name, disturb := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "d/a", "1")
+			put(t, dir, "keep", "k")
+			r := open(t, dir)
+			_, err := r.Prepare(context.Background(), "key", []session.Change{write("keep", "changed"), write("d/a", "mine"), write("d/new", "mine"), write("x/y", "z")})
+			must(t, err)
+			disturb(t, dir)
+			before := tree(t, dir)
+			_, err = r.Apply(context.Background(), "key")
+			wantCode(t, "Apply", err, session.ErrFileChanged)
+			if d := cmp.Diff(before, tree(t, dir)); d != "" {
+				t.Errorf("Apply changed something: %s", d)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
+				t.Error("Apply: a directory that it made is still there")
+			}
+		})
+	}
+}
+
+func TestPreGivesWhatWasHashed(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "before")
+	r := open(t, dir)
+	_, err := r.Prepare(context.Background(), "key", []session.Change{write("a", "after"), write("n", "x")})
+	must(t, err)
+	must(t, os.Remove(filepath.Join(dir, "a")))
+	for range 2 {
+		in, err := r.Pre("a")
+		must(t, err)
+		if b, err := io.ReadAll(in); string(b) != "before" || err != nil {
+			t.Fatalf("Pre: got %q, %v", b, err)
+		}
+	}
+	if _, err := r.Pre("n"); err == nil {
+		t.Error("Pre of an absent file: got nil")
+	}
+	r.Discard("key")
+	if _, err := r.Pre("a"); err == nil {
+		t.Error("Pre after Discard: got nil")
+	}
+
+	put(t, dir, "a", "before")
+	_, err = r.Prepare(context.Background(), "key", []session.Change{write("a", "after")})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("betray"), 0o644))
+	in, err := r.Pre("a")
+	must(t, err)
+	_, err = io.ReadAll(in)
+	wantCode(t, "Pre of a file changed in place", err, session.ErrFileChanged)
+}
+
+// The fsyncs that the budget allows: write, edit 2; delete 1; move one per directory; a group
+// one per written file and one per directory; a new directory 1.
+func TestApplyCountsOfFsync(t *testing.T) {
+	tests := map[string]struct {
+		changes []session.Change
+		want    int
+	}{
+		"write":          {[]session.Change{write("n", "x")}, 2},
+		"edit":           {[]session.Change{edit("a", "1", "2")}, 2},
+		"delete":         {[]session.Change{remove("a")}, 1},
+		"move_same":      {[]session.Change{move("a", "b")}, 1},
+		"move_other":     {[]session.Change{move("a", "d/b")}, 2},
+		"group":          {[]session.Change{write("n", "x"), write("m", "x"), remove("a"), write("d/x", "y")}, 5},
+		"new_directory":  {[]session.Change{write("p/q/n", "x")}, 4},
+		"alias_dir_once": {[]session.Change{write("d/x", "x"), write("alias/y", "x")}, 3},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "a", "1")
+			put(t, dir, "d/f", "1")
+			must(t, os.Symlink("d", filepath.Join(dir, "alias")))
+			r := open(t, dir)
+			var ops []string
+			r.SetHook(func(op string) error { ops = append(ops, op); return nil })
+			apply(t, r, tt.changes...)
+			got := 0
+			for _, op := range ops {
+				if strings.HasPrefix(op, "fsync") {
+					got++
+				}
+			}
+			if got != tt.want {
+				t.Errorf("Apply: %d fsyncs, want %d: %v", got, tt.want, ops)
+			}
+		})
+	}
+}
+
+// Trap 47: the order of the durable calls. A file is synced before its rename, a directory
+// after the last rename into it, a new directory before anything is put into it.
+func TestApplyOrderOfDurableCalls(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "1")
+	r := open(t, dir)
+	var ops []string
+	r.SetHook(func(op string) error { ops = append(ops, strings.ReplaceAll(op, dir+"/", "")); return nil })
+	apply(t, r, write("n/f", "x"), move("a", "n/g"))
+	want := []string{
+		"mkdir n", "fsync .", "create n/" + workspace.TempName("key", 0), "write n/" + workspace.TempName("key", 0),
+		"fsync n/" + workspace.TempName("key", 0), "rename n/f", "rename n/g", "fsync n", "fsync .",
+	}
+	if d := cmp.Diff(want, ops); d != "" {
+		t.Errorf("Apply: %s", d)
+	}
+}
+
+// Whatever effect fails, the group is undone before Apply returns, and the code fits.
+func TestApplyUndoesFailures(t *testing.T) {
+	changes := []session.Change{write("a", "2"), move("b", "n/b"), remove("c"), write("m/x", "y"), move("e", "f")}
+	for at := 0; ; at++ {
+		dir := t.TempDir()
+		for _, name := range []string{"a", "b", "c", "e", "f"} {
+			put(t, dir, name, "content of "+name)
+		}
+		before := tree(t, dir)
+		r := open(t, dir)
+		_, err := r.Prepare(context.Background(), "key", changes)
+		must(t, err)
+		n := 0
+		r.SetHook(func(string) error {
+			if n++; n == at+1 {
+				return unix.ENOSPC
+			}
+			return nil
+		})
+		_, err = r.Apply(context.Background(), "key")
+		if n <= at {
+			must(t, err)
+			if at < 15 {
+				t.Errorf("only %d effects were failed", at)
+			}
+			return
+		}
+		wantCode(t, "Apply", err, session.ErrDiskFull)
+		if d := cmp.Diff(before, tree(t, dir)); d != "" {
+			t.Fatalf("failing effect %d left: %s", at, d)
+		}
+	}
+}
+
+type crash struct{}
+
+// crashing runs f and ends it, as a kill would, before the n-th effect. It reports whether f
+// came to its end.
+func crashing(r *workspace.Root, n int, f func()) (finished bool) {
+	r.SetHook(func(string) error {
+		if n--; n < 0 {
+			panic(crash{})
+		}
+		return nil
+	})
+	defer func() {
+		r.SetHook(nil)
+		if p := recover(); p != nil && p != (crash{}) {
+			panic(p)
+		}
+	}()
+	f()
+	return true
+}
+
+// recovered goes on after a crash as the engine does, with a crash in each rollback as well,
+// and must end with the tree that an undisturbed run gives.
+func recovered(t testing.TB, dir string, changes []session.Change, ts []session.Transition, blobs kept, again int) {
+	ctx := context.Background()
+	for round := 0; ; round++ {
+		r := open(t, dir)
+		progress, foreign, err := r.Inspect(ctx, "key", ts)
+		must(t, err)
+		switch progress {
+		case session.Applied:
+			return
+		case session.Foreign:
+			t.Fatalf("Inspect after a crash: foreign %v", foreign)
+		case session.Partial:
+			done := crashing(r, again+round*3, func() { must(t, r.Rollback(ctx, "key", ts, nil, blobs.open)) })
+			if !done {
+				continue
+			}
+			if p, _, err := r.Inspect(ctx, "key", ts); p != session.NotApplied && p != session.Applied || err != nil {
+				t.Fatalf("Inspect after Rollback: got %s, %v", p, err)
+			}
+		}
+		now, err := r.Prepare(ctx, "key", changes)
+		must(t, err)
+		if d := cmp.Diff(ts, now); d != "" {
+			t.Fatalf("Prepare after a crash: %s", d)
+		}
+		_, err = r.Apply(ctx, "key")
+		must(t, err)
+		return
+	}
+}
+
+// W3: random groups of changes, ended before every effect, and again in each rollback.
+func TestCrashAnywhere(t *testing.T) {
+	seen := map[session.Progress]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		changes := randomChanges(rt)
+		again := rapid.IntRange(0, 6).Draw(rt, "again")
+		whole := t.TempDir()
+		seed(t, whole)
+		r := open(t, whole)
+		if _, err := r.Prepare(context.Background(), "key", changes); err != nil {
+			rt.Skip("not a legal group")
+		}
+		_, err := r.Apply(context.Background(), "key")
+		must(t, err)
+		want := tree(t, whole)
+
+		for at := 0; ; at++ {
+			dir := t.TempDir()
+			seed(t, dir)
+			r := open(t, dir)
+			ts, err := r.Prepare(context.Background(), "key", changes)
+			must(t, err)
+			blobs := kept{}
+			blobs.keep(t, r, ts)
+			finished := crashing(r, at, func() { _, err = r.Apply(context.Background(), "key") })
+			must(t, err)
+			progress, _, err := open(t, dir).Inspect(context.Background(), "key", ts)
+			must(t, err)
+			seen[progress]++
+			recovered(t, dir, changes, ts, blobs, again)
+			if d := cmp.Diff(want, tree(t, dir)); d != "" {
+				rt.Fatalf("%v, ended before effect %d: %s", changes, at, d)
+			}
+			if finished {
+				return
+			}
+		}
+	})
+	for _, p := range []session.Progress{session.NotApplied, session.Partial, session.Applied} {
+		if seen[p] == 0 {
+			t.Errorf("no crash left %s: %v", p, seen)
+		}
+	}
+}
+
+func seed(t testing.TB, dir string) {
+	for i, name := range []string{"a", "b", "d/a", "d/b"} {
+		put(t, dir, name, fmt.Sprintf("content of %s\n", name))
+		must(t, os.Chmod(filepath.Join(dir, name), []os.FileMode{0o644, 0o600, 0o755, 0o444}[i]))
+	}
+}
+
+func randomChanges(t *rapid.T) []session.Change {
+	paths := rapid.SampledFrom([]string{"a", "b", "c", "d/a", "d/b", "n/x", "n/m/y"})
+	one := rapid.Custom(func(t *rapid.T) session.Change {
+		switch p := paths.Draw(t, "path"); rapid.IntRange(0, 4).Draw(t, "op") {
+		case 0:
+			return session.Change{Op: session.KindWrite, Path: p, Content: rapid.SampledFrom([]string{"", "x", "content of a\n"}).Draw(t, "content"), Mode: rapid.SampledFrom([]uint32{0, 0o600, 0o644}).Draw(t, "mode")}
+		case 1:
+			return edit(p, "content", "text")
+		case 2:
+			return remove(p)
+		default:
+			return move(p, paths.Draw(t, "to"))
+		}
+	})
+	return rapid.SliceOfN(one, 1, 5).Draw(t, "changes")
+}
+
+func TestInspectFindsEachProgress(t *testing.T) {
+	ctx := context.Background()
+	ts := []session.Transition{
+		{Path: "a", Pre: image("1", 0o644), Post: image("2", 0o644)},
+		{Path: "n/b", Pre: absent(), Post: image("3", 0o644)},
+	}
+	tests := map[string]struct {
+		files   map[string]string
+		want    session.Progress
+		foreign []string
+	}{
+		"nothing_done":  {map[string]string{"a": "1"}, session.NotApplied, nil},
+		"all_done":      {map[string]string{"a": "2", "n/b": "3"}, session.Applied, nil},
+		"one_done":      {map[string]string{"a": "2"}, session.Partial, nil},
+		"leftover":      {map[string]string{"a": "1", workspace.TempName("key", 0): "2"}, session.Partial, nil},
+		"other_key":     {map[string]string{"a": "1", workspace.TempName("other", 0): "2"}, session.NotApplied, nil},
+		"changed":       {map[string]string{"a": "theirs"}, session.Foreign, []string{"a"}},
+		"gone":          {map[string]string{"n/b": "3"}, session.Foreign, []string{"a"}},
+		"both_changed":  {map[string]string{"a": "theirs", "n/b": "theirs"}, session.Foreign, []string{"a", "n/b"}},
+		"changed_midst": {map[string]string{"a": "2", "n/b": "theirs"}, session.Foreign, []string{"n/b"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for p, c := range tt.files {
+				put(t, dir, p, c)
+			}
+			got, foreign, err := open(t, dir).Inspect(ctx, "key", ts)
+			must(t, err)
+			var paths []string
+			for _, f := range foreign {
+				paths = append(paths, f.Path)
+				if f.Hash != "" && f.Hash != sum("theirs") {
+					t.Errorf("Inspect: %s has hash %s", f.Path, f.Hash)
+				}
+			}
+			if got != tt.want || !slices.Equal(paths, tt.foreign) {
+				t.Errorf("Inspect: got %s %v, want %s %v", got, paths, tt.want, tt.foreign)
+			}
+		})
+	}
+	t.Run("mode", func(t *testing.T) {
+		dir := t.TempDir()
+		put(t, dir, "a", "1")
+		must(t, os.Chmod(filepath.Join(dir, "a"), 0o600))
+		if got, _, err := open(t, dir).Inspect(ctx, "key", ts); got != session.Foreign || err != nil {
+			t.Errorf("Inspect of another mode: got %s, %v, want foreign", got, err)
+		}
+	})
+	t.Run("symlink", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.Symlink("x", filepath.Join(dir, "a")))
+		_, _, err := open(t, dir).Inspect(ctx, "key", ts)
+		wantCode(t, "Inspect", err, session.ErrEscape)
+	})
+}
+
+// A process that dies between its rename and the fsync of the directory leaves an applied
+// step that is not durable: Inspect makes it so before it is believed.
+func TestInspectMakesAppliedDurable(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "d/a", "2")
+	put(t, dir, "same", "1")
+	r := open(t, dir)
+	var ops []string
+	r.SetHook(func(op string) error { ops = append(ops, op); return nil })
+	_, _, err := r.Inspect(context.Background(), "key", []session.Transition{{Path: "d/a", Pre: absent(), Post: image("2", 0o644)}, {Path: "same", Pre: image("1", 0o644), Post: image("1", 0o644)}})
+	must(t, err)
+	slices.Sort(ops)
+	if !slices.Equal(ops, []string{"fsync .", "fsync d"}) {
+		t.Errorf("Inspect: did %v", ops)
+	}
+}
+
+func TestRollbackOfForeignContent(t *testing.T) {
+	ctx := context.Background()
+	ts := []session.Transition{{Path: "a", Pre: image("1", 0o640), Post: image("2", 0o644)}, {Path: "b", Pre: image("x", 0o644), Post: absent()}}
+	blobs := kept{sum("1"): []byte("1"), sum("x"): []byte("x")}
+	dir := t.TempDir()
+	put(t, dir, "a", "theirs")
+	r := open(t, dir)
+	wantCode(t, "Rollback", r.Rollback(ctx, "key", ts, nil, blobs.open), session.ErrFileChanged)
+	if d := cmp.Diff(map[string]file{"a": {"theirs", 0o644}}, tree(t, dir)); d != "" {
+		t.Fatalf("Rollback refused and changed: %s", d)
+	}
+	content, size, err := r.Content("a")
+	must(t, err)
+	b, _ := io.ReadAll(content)
+	must(t, content.Close())
+	if string(b) != "theirs" || size != 6 {
+		t.Errorf("Content: got %q, %d", b, size)
+	}
+	if err := r.Rollback(ctx, "key", ts, []string{"a"}, kept{}.open); !cmp.Equal(tree(t, dir), map[string]file{"a": {"theirs", 0o644}}) || err == nil {
+		t.Fatalf("Rollback without pre-images: got %v and %v", err, tree(t, dir))
+	}
+	wrong := kept{sum("1"): []byte("damaged"), sum("x"): []byte("x")}
+	wantCode(t, "Rollback to damaged content", r.Rollback(ctx, "key", ts, []string{"a"}, wrong.open), session.ErrFileChanged)
+	must(t, r.Rollback(ctx, "key", ts, []string{"a"}, blobs.open))
+	if d := cmp.Diff(map[string]file{"a": {"1", 0o640}, "b": {"x", 0o644}}, tree(t, dir)); d != "" {
+		t.Errorf("Rollback: %s", d)
+	}
+}
+
+// A rename of which a crash kept both halves: two names, one file or two.
+func TestRollbackOfHalfDoneMove(t *testing.T) {
+	ctx := context.Background()
+	for _, over := range []bool{false, true} {
+		for _, linked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("linked_%v_over_%v", linked, over), func(t *testing.T) {
+				ts := []session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "d/b", Pre: absent(), Post: image("1", 0o644), From: "a"}}
+				want := map[string]file{"a": {"1", 0o644}}
+				if over {
+					ts[1].Pre = image("old", 0o644)
+					want["d/b"] = file{"old", 0o644}
+				}
+				dir := t.TempDir()
+				put(t, dir, "a", "1")
+				put(t, dir, "d/b", "1")
+				if linked {
+					must(t, os.Remove(filepath.Join(dir, "d/b")))
+					must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "d/b")))
+				}
+				r := open(t, dir)
+				if got, _, err := r.Inspect(ctx, "key", ts); got != session.Partial || err != nil {
+					t.Fatalf("Inspect: got %s, %v, want partial", got, err)
+				}
+				must(t, r.Rollback(ctx, "key", ts, nil, kept{sum("old"): []byte("old")}.open))
+				if d := cmp.Diff(want, tree(t, dir)); d != "" {
+					t.Fatalf("Rollback: %s", d)
+				}
+				if got, _, err := r.Inspect(ctx, "key", ts); got != session.NotApplied || err != nil {
+					t.Errorf("Inspect after: got %s, %v", got, err)
+				}
+			})
+		}
+	}
+	t.Run("moved_and_edited", func(t *testing.T) {
+		dir := t.TempDir()
+		put(t, dir, "b", "edited since")
+		ts := []session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "b", Pre: absent(), Post: image("1", 0o644), From: "a"}}
+		err := open(t, dir).Rollback(ctx, "key", ts, []string{"b"}, kept{}.open)
+		wantCode(t, "Rollback", err, session.ErrFileChanged)
+		if d := cmp.Diff(map[string]file{"b": {"edited since", 0o644}}, tree(t, dir)); d != "" {
+			t.Errorf("Rollback: %s", d)
+		}
+	})
+	t.Run("a_third_name", func(t *testing.T) {
+		dir := t.TempDir()
+		put(t, dir, "b", "1")
+		must(t, os.Link(filepath.Join(dir, "b"), filepath.Join(dir, "third")))
+		ts := []session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "b", Pre: absent(), Post: image("1", 0o644), From: "a"}}
+		_, _, err := open(t, dir).Inspect(ctx, "key", ts)
+		wantCode(t, "Inspect", err, session.ErrEscape)
+	})
+}
+
+func TestRollbackMakesDirectoriesAgain(t *testing.T) {
+	dir := t.TempDir()
+	ts := []session.Transition{{Path: "p/q/a", Pre: image("1", 0o600), Post: absent()}, {Path: "p/q/b", Pre: image("1", 0o644), Post: absent()}}
+	must(t, open(t, dir).Rollback(context.Background(), "key", ts, nil, kept{sum("1"): []byte("1")}.open))
+	if d := cmp.Diff(map[string]file{"p/q/a": {"1", 0o600}, "p/q/b": {"1", 0o644}}, tree(t, dir)); d != "" {
+		t.Errorf("Rollback: %s", d)
+	}
+}
+
+// A file of 1 GB moves and goes without being loaded: the heap stays small.
+func TestLargeFilesAreNotLoaded(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "big", "start")
+	must(t, os.Truncate(filepath.Join(dir, "big"), 256<<20))
+	r := open(t, dir)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	apply(t, r, move("big", "d/big"))
+	apply(t, r, remove("d/big"))
+	runtime.ReadMemStats(&after)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	if allocated > 4<<20 {
+		t.Errorf("a move and a delete of 256 MiB allocated %d bytes", allocated)
+	}
+}

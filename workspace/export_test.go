@@ -1,0 +1,14 @@
+package workspace
+
+// SetHook makes f see every effect before it happens; an error fails the effect, a panic
+// stands for the end of the process.
+func (r *Root) SetHook(f func(op string) error) { r.hook = f }
+
+// TempName names the n-th temporary file of key.
+func TempName(key string, n int) string { return tempName(key, n) }
+
+// Matches reports whether a glob matches a path, and whether it could match below it.
+func Matches(glob, name string) (match, under bool) {
+	p, err := parsePattern(glob)
+	return err == nil && p.match(name), err == nil && p.under(name)
+}

@@ -1,0 +1,111 @@
+package workspace
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// maxFiles bounds what one read or search may name.
+const maxFiles = 10_000
+
+// pattern is a glob: segments as path.Match knows them, and ** for any number of directories.
+type pattern []string
+
+func parsePattern(glob string) (pattern, error) {
+	name, err := clean(glob)
+	if err != nil {
+		return nil, err
+	}
+	p := pattern(strings.Split(name, "/"))
+	for _, segment := range p {
+		if _, err := path.Match(segment, ""); err != nil {
+			return nil, stepError(glob, "the pattern is malformed")
+		}
+	}
+	return p, nil
+}
+
+// literal reports whether p names just one path.
+func (p pattern) literal() bool {
+	return !slices.ContainsFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
+}
+
+// base is the directory that everything p matches lies below.
+func (p pattern) base() string {
+	n := slices.IndexFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
+	if n <= 0 {
+		return "."
+	}
+	return path.Join(p[:n]...)
+}
+
+// match reports whether p matches name.
+func (p pattern) match(name string) bool { return p.walk(strings.Split(name, "/"), false) }
+
+// under reports whether something below the directory dir could match.
+func (p pattern) under(dir string) bool {
+	return dir == "." || p.walk(strings.Split(dir, "/"), true)
+}
+
+// walk matches segment by segment; prefix asks whether names is a proper start of a match.
+// Only the last ** needs to be returned to: what follows an earlier one has matched already.
+func (p pattern) walk(names []string, prefix bool) bool {
+	at, star, mark := 0, -1, 0
+	for i := 0; i < len(names); {
+		switch {
+		case at < len(p) && p[at] == "**":
+			star, mark = at, i
+			at++
+		case at < len(p) && segmentMatches(p[at], names[i]):
+			at++
+			i++
+		case star >= 0:
+			mark++
+			at, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	if prefix {
+		return at < len(p) || star >= 0
+	}
+	for at < len(p) && p[at] == "**" {
+		at++
+	}
+	return at == len(p)
+}
+
+func segmentMatches(segment, name string) bool {
+	ok, err := path.Match(segment, name)
+	return ok && err == nil
+}
+
+// files lists the regular files and symbolic links below dir that want accepts, sorted. It
+// neither follows links to directories nor enters .git. Directories that vanish meanwhile or
+// cannot be read are passed over.
+func (r *Root) files(ctx context.Context, dir string, enter, want func(string) bool) ([]string, error) {
+	var found []string
+	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && name == dir:
+			return err
+		case err != nil:
+			return nil
+		case d.IsDir() && name != dir && (d.Name() == ".git" || !enter(name)):
+			return fs.SkipDir
+		case d.IsDir() || d.Type()&^fs.ModeSymlink != 0 || !want(name):
+			return nil
+		}
+		if found = append(found, name); len(found) > maxFiles {
+			return stepError(dir, "more than 10,000 files match")
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return found, err
+}

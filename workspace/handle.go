@@ -1,0 +1,233 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// granularity is how far apart two writes must lie for the file system to give them
+// different times: a tick of the kernel's coarse clock is at most 10 ms.
+const granularity = 20 * time.Millisecond
+
+const permissionBits = 0o7777
+
+// stat is what is compared to know whether a path is still the same file.
+type stat struct {
+	dev, ino, links uint64
+	mode            uint32 // with the type bits
+	size            int64
+	mtime, ctime    int64 // nanoseconds
+}
+
+func fromUnix(st *unix.Stat_t) stat {
+	return stat{
+		dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mode: uint32(st.Mode), size: st.Size,
+		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
+	}
+}
+
+func (s stat) regular() bool   { return s.mode&unix.S_IFMT == unix.S_IFREG }
+func (s stat) directory() bool { return s.mode&unix.S_IFMT == unix.S_IFDIR }
+func (s stat) link() bool      { return s.mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stat) perm() uint32    { return s.mode & permissionBits }
+
+func (s stat) sameFile(o stat) bool { return s.dev == o.dev && s.ino == o.ino }
+
+// racy reports whether a change right after now could leave the same times behind.
+func (s stat) racy(now time.Time) bool {
+	edge := now.Add(-granularity).UnixNano()
+	return s.ctime > edge || s.mtime > edge && s.mtime < now.Add(granularity).UnixNano()
+}
+
+func (s stat) matches(f session.FileState) bool {
+	return s.size == f.Size && s.mtime == f.MTimeNS && s.ctime == f.CTimeNS && s.ino == f.Inode && s.perm() == f.Mode
+}
+
+// state describes a file whose content has this hash and whose stat was taken at now.
+func (s stat) state(name, hash string, now time.Time) session.FileState {
+	return session.FileState{Path: name, Hash: hash, Size: s.size, Mode: s.perm(),
+		MTimeNS: s.mtime, CTimeNS: s.ctime, Inode: s.ino, Racy: s.racy(now)}
+}
+
+// refusal says why s is not a file that acode touches; empty when it is. links is how many
+// names the file may have.
+func (s stat) refusal(links uint64) string {
+	switch {
+	case s.link():
+		return "the path is a symbolic link"
+	case s.directory():
+		return "the path is a directory"
+	case !s.regular():
+		return "the path is no regular file"
+	case s.links > links:
+		return "the file has further names (hard links)"
+	}
+	return ""
+}
+
+func retry(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func fstat(f *os.File) (stat, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) })
+	return fromUnix(&st), err
+}
+
+// folder is an open directory below the root. Files are named relative to it by one
+// component, so that no later rename or symbolic link can lead elsewhere (W1).
+type folder struct {
+	name string // slash-separated, "." for the root
+	f    *os.File
+	st   stat
+}
+
+func (r *Root) folder(name string) (*folder, error) {
+	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := fstat(f)
+	if err != nil {
+		_ = f.Close() // nothing was written through it
+		return nil, err
+	}
+	return &folder{name: name, f: f, st: st}, nil
+}
+
+func (d *folder) close() {
+	_ = d.f.Close() // read-only: closing cannot lose anything
+}
+
+func (d *folder) fd() int { return int(d.f.Fd()) }
+
+// lstat looks at base without following it.
+func (d *folder) lstat(base string) (stat, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(d.fd(), base, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	return fromUnix(&st), err
+}
+
+// current reports whether the folder's name still leads to it.
+func (r *Root) current(d *folder) bool {
+	if d.name == "." {
+		return true
+	}
+	now, err := r.folder(d.name)
+	if err != nil {
+		return false
+	}
+	defer now.close()
+	return now.st.sameFile(d.st)
+}
+
+// open opens base for reading if it is a regular file with at most this many links. A device
+// is not even opened, for opening one can have effects.
+func (d *folder) open(base string, links uint64) (*os.File, stat, error) {
+	name := path.Join(d.name, base)
+	st, err := d.lstat(base)
+	if err != nil {
+		return nil, stat{}, err
+	}
+	if why := st.refusal(links); why != "" {
+		return nil, st, escape(name, why)
+	}
+	fd := -1
+	err = retry(func() (err error) {
+		fd, err = unix.Openat(d.fd(), base, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, stat{}, err
+	}
+	return checked(os.NewFile(uintptr(fd), name), name, links)
+}
+
+// checked looks at what was really opened, and closes it when it is refused.
+func checked(f *os.File, name string, links uint64) (*os.File, stat, error) {
+	st, err := fstat(f)
+	if err == nil {
+		if why := st.refusal(links); why != "" {
+			err = escape(name, why)
+		}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written through it
+		return nil, st, err
+	}
+	return f, st, nil
+}
+
+// follow opens name for reading through symbolic links, as far as they stay below the root.
+func (r *Root) follow(name string) (*os.File, stat, error) {
+	info, err := r.root.Stat(name)
+	if err != nil {
+		return nil, stat{}, err
+	}
+	if info.IsDir() {
+		return nil, stat{}, escape(name, "the path is a directory")
+	}
+	if !info.Mode().IsRegular() {
+		return nil, stat{}, escape(name, "the path is no regular file")
+	}
+	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, stat{}, err
+	}
+	return checked(f, name, 1)
+}
+
+// hashTries is how often a file that changes while it is read is read again.
+const hashTries = 3
+
+// hash reads f from its start and gives its hash with the stat that belongs to it.
+func (r *Root) hash(ctx context.Context, f *os.File, name string) (session.FileState, stat, error) {
+	for range hashTries {
+		before, err := fstat(f)
+		if err != nil {
+			return session.FileState{}, before, err
+		}
+		now := r.now()
+		sum := sha256.New()
+		if _, err := io.Copy(sum, &section{ctx: ctx, r: io.NewSectionReader(f, 0, math.MaxInt64)}); err != nil {
+			return session.FileState{}, before, err
+		}
+		after, err := fstat(f)
+		if err != nil {
+			return session.FileState{}, before, err
+		}
+		if before.size == after.size && before.mtime == after.mtime && before.ctime == after.ctime {
+			return after.state(name, hex.EncodeToString(sum.Sum(nil)), now), after, nil
+		}
+	}
+	return session.FileState{}, stat{}, fileChanged(name, "the file changes while it is read")
+}
+
+// section is a reader that ends with its context.
+type section struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *section) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.r.Read(p)
+}

@@ -1,0 +1,439 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	maxEdit   = 64 << 20  // bytes of a file that an edit loads
+	maxResult = 256 << 20 // bytes that an edit may make of it
+	newMode   = 0o644     // of a file that is new and whose mode nobody gave
+)
+
+// prepared is what Prepare worked out for one key, with all that it opened.
+type prepared struct {
+	nodes   []*node // in the order of first mention
+	byPath  map[string]*node
+	folders map[string]*folder
+}
+
+// node is one path of a group of changes: what it held, and what it will hold.
+type node struct {
+	path string
+	dir  *folder  // nil while the directory does not exist
+	f    *os.File // what was hashed; nil when the path was absent
+	st   stat     // of f
+	racy bool
+	pre  session.Image
+	cur  *content // nil: absent
+	temp string   // name of the temporary file, while there is one
+	out  *os.File // the file that Apply put there
+}
+
+// content is what a path holds in the overlay: bytes, or the untouched file of some node, so
+// that large files are never loaded.
+type content struct {
+	data   []byte
+	origin *node // when not nil, the bytes are those of its file
+	image  session.Image
+}
+
+func (n *node) post() session.Image {
+	if n.cur == nil {
+		return session.Image{Kind: "absent"}
+	}
+	return n.cur.image
+}
+
+// from is the node whose file becomes n's by a rename: it disappears under its own name.
+// A file that is overwritten in the same group, as in a swap, is copied instead, so that no
+// path is ever something that is neither its pre- nor its post-image.
+func (n *node) from() *node {
+	if n.cur == nil || n.cur.origin == nil || n.cur.origin == n || n.cur.origin.cur != nil {
+		return nil
+	}
+	return n.cur.origin
+}
+
+// moved reports whether n's file goes on living under another name, by a rename.
+func (p *prepared) moved(n *node) bool {
+	for _, m := range p.nodes {
+		if m.from() == n {
+			return true
+		}
+	}
+	return false
+}
+
+// Prepare works out what changes would do now, one Transition a path in the order of first
+// mention, and keeps open what it hashed until Apply or Discard. Several changes may concern
+// one path: each is judged on what the ones before it leave, and only the sum is applied.
+//
+// A move of an untouched file becomes a rename (Transition.From), whatever its size; it
+// replaces what lies at its target. A write with mode 0 keeps the file's mode, or gives 0644.
+// It returns ErrFileStep when an edit does not match exactly once (or at all, with All), a
+// file to edit, delete or move is missing, or a path is also a directory of another;
+// ErrEscape for a target that is a symbolic link, irregular or has further links.
+func (r *Root) Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error) {
+	r.Discard(key)
+	p := &prepared{byPath: map[string]*node{}, folders: map[string]*folder{}}
+	if err := r.prepare(ctx, p, changes); err != nil {
+		p.close()
+		return nil, err
+	}
+	r.mu.Lock()
+	r.prepared[key] = p
+	r.mu.Unlock()
+	return p.transitions(), nil
+}
+
+func (r *Root) prepare(ctx context.Context, p *prepared, changes []session.Change) error {
+	for _, c := range changes {
+		if err := r.plan(ctx, p, c); err != nil {
+			return err
+		}
+	}
+	return p.unambiguous()
+}
+
+// plan adds one change to the overlay.
+func (r *Root) plan(ctx context.Context, p *prepared, c session.Change) error {
+	name := c.Path
+	if c.Op == session.KindMove {
+		name = c.From
+	}
+	n, err := r.node(ctx, p, name)
+	if err != nil {
+		return err
+	}
+	if n.cur == nil && c.Op != session.KindWrite {
+		return stepError(name, "no such file to "+string(c.Op))
+	}
+	switch c.Op {
+	case session.KindWrite:
+		n.cur = newContent([]byte(c.Content), n.mode(c.Mode))
+	case session.KindEdit:
+		return n.edit(ctx, c)
+	case session.KindDelete:
+		n.cur = nil
+	case session.KindMove:
+		to, err := r.node(ctx, p, c.To)
+		if err != nil {
+			return err
+		}
+		if to == n {
+			return stepError(name, "the file would be moved to itself")
+		}
+		n.cur, to.cur = nil, n.cur
+	default:
+		return stepError(name, fmt.Sprintf("%q is no change of files", c.Op))
+	}
+	return nil
+}
+
+func (n *node) mode(wanted uint32) uint32 {
+	switch {
+	case wanted != 0:
+		return wanted & permissionBits
+	case n.cur != nil:
+		return n.cur.image.Mode
+	}
+	return newMode
+}
+
+func newContent(data []byte, mode uint32) *content {
+	sum := sha256.Sum256(data)
+	return &content{data: data, image: session.Image{Kind: "file", Hash: hex.EncodeToString(sum[:]), Size: int64(len(data)), Mode: mode}}
+}
+
+// edit replaces text in what n holds by now.
+func (n *node) edit(ctx context.Context, c session.Change) error {
+	if c.Old == "" {
+		return stepError(c.Path, "the text to replace is empty")
+	}
+	data, err := n.load(ctx)
+	if err != nil {
+		return err
+	}
+	old := []byte(c.Old)
+	at := occurrences(data, old, c.All)
+	switch {
+	case len(at) == 0:
+		return stepError(c.Path, "the text to replace does not occur")
+	case len(at) > 1 && !c.All:
+		return stepError(c.Path, fmt.Sprintf("the text to replace occurs %d times, on lines %s, instead of once", len(at), lines(data, at)))
+	case int64(len(data))+int64(len(at))*int64(len(c.New)-len(c.Old)) > maxResult:
+		return stepError(c.Path, "the result of the edit would be above 256 MiB")
+	}
+	n.cur = newContent(bytes.ReplaceAll(data, old, []byte(c.New)), n.cur.image.Mode)
+	return nil
+}
+
+// load reads what n holds by now into memory, checked against its hash.
+func (n *node) load(ctx context.Context) ([]byte, error) {
+	if n.cur.origin == nil {
+		return n.cur.data, nil
+	}
+	if n.cur.image.Size > maxEdit {
+		return nil, stepError(n.path, "the file is above 64 MiB, which is too large to edit")
+	}
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, &section{ctx: ctx, r: n.cur.origin.reader()}); err != nil {
+		return nil, failed(ctx, n.path, err)
+	}
+	return b.Bytes(), nil
+}
+
+// occurrences gives the offsets of old in data. Unless all are to be replaced, overlapping
+// ones count too, since nobody can know which of them is meant.
+func occurrences(data, old []byte, all bool) (at []int) {
+	for from := 0; ; {
+		i := bytes.Index(data[from:], old)
+		if i < 0 {
+			return at
+		}
+		at = append(at, from+i)
+		if from += i + 1; all {
+			from += len(old) - 1
+		}
+	}
+}
+
+// lines lists the line numbers of the first few offsets.
+func lines(data []byte, at []int) string {
+	const shown = 5
+	var b strings.Builder
+	for i, offset := range at[:min(len(at), shown)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, 1+bytes.Count(data[:offset], []byte("\n")))
+	}
+	if len(at) > shown {
+		b.WriteString(", …")
+	}
+	return b.String()
+}
+
+// node finds the overlay's entry of name, or opens and hashes what lies there.
+func (r *Root) node(ctx context.Context, p *prepared, name string) (*node, error) {
+	c, err := cleanFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if n := p.byPath[c]; n != nil {
+		return n, nil
+	}
+	n := &node{path: c, pre: session.Image{Kind: "absent"}}
+	if n.dir, err = r.parent(p, c); err != nil {
+		return nil, failure(c, "opening its directory", err)
+	}
+	if n.dir != nil {
+		if err := r.openNode(ctx, n); err != nil {
+			n.close()
+			return nil, failed(ctx, c, err)
+		}
+	}
+	p.nodes = append(p.nodes, n)
+	p.byPath[c] = n
+	return n, nil
+}
+
+// parent opens the directory of name once; it is nil when it does not exist.
+func (r *Root) parent(p *prepared, name string) (*folder, error) {
+	dir := path.Dir(name)
+	if d, ok := p.folders[dir]; ok {
+		return d, nil
+	}
+	d, err := r.folder(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, r.creatable(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.folders[dir] = d
+	return d, nil
+}
+
+// creatable checks that the missing directory dir could be made: that no part of its path is
+// something else, like a symbolic link to nowhere.
+func (r *Root) creatable(dir string) error {
+	for ; dir != "."; dir = path.Dir(dir) {
+		info, err := r.root.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return escape(dir, "the directory is a symbolic link to nowhere")
+		}
+		return nil
+	}
+	return nil
+}
+
+// openNode opens and hashes what lies at n, if anything does.
+func (r *Root) openNode(ctx context.Context, n *node) error {
+	f, _, err := n.dir.open(path.Base(n.path), 1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.f = f
+	state, st, err := r.hash(ctx, f, n.path)
+	if err != nil {
+		return err
+	}
+	n.st, n.racy = st, state.Racy
+	n.pre = session.Image{Kind: "file", Hash: state.Hash, Size: state.Size, Mode: state.Mode}
+	n.cur = &content{origin: n, image: n.pre}
+	return nil
+}
+
+// unambiguous refuses groups in which a path is also a directory of another path, or two
+// paths are two names of one place.
+func (p *prepared) unambiguous() error {
+	places := map[string]*node{}
+	for _, n := range p.nodes {
+		for dir := path.Dir(n.path); dir != "."; dir = path.Dir(dir) {
+			if p.byPath[dir] != nil {
+				return stepError(n.path, dir+" is changed as a file and used as a directory")
+			}
+		}
+		if n.dir == nil {
+			continue
+		}
+		place := fmt.Sprintf("%d/%d/%s", n.dir.st.dev, n.dir.st.ino, path.Base(n.path))
+		if n.f != nil {
+			place = fmt.Sprintf("%d/%d", n.st.dev, n.st.ino)
+		}
+		if other := places[place]; other != nil {
+			return stepError(n.path, "the path names the same file as "+other.path)
+		}
+		places[place] = n
+	}
+	return nil
+}
+
+// transitions gives the sum of the changes. A path that was absent and is again says nothing.
+func (p *prepared) transitions() []session.Transition {
+	var ts []session.Transition
+	for _, n := range p.effective() {
+		t := session.Transition{Path: n.path, Pre: n.pre, Post: n.post()}
+		if from := n.from(); from != nil {
+			t.From = from.path
+		}
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+// effective lists the nodes that a transition stands for.
+func (p *prepared) effective() (nodes []*node) {
+	for _, n := range p.nodes {
+		if n.f != nil || n.cur != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Pre reads the content of path that Prepare hashed, from the same handle. The reader ends
+// with ErrFileChanged if the file no longer has that content.
+func (r *Root) Pre(name string) (io.Reader, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.prepared {
+		if n := p.byPath[path.Clean(name)]; n != nil && n.f != nil {
+			return n.reader(), nil
+		}
+	}
+	return nil, fmt.Errorf("read the pre-image of %q: it was not prepared, or was absent", name)
+}
+
+// reader reads what was hashed at n from its start, whatever else reads it.
+func (n *node) reader() io.Reader {
+	return &verified{r: io.NewSectionReader(n.f, 0, n.pre.Size+1), sum: sha256.New(), want: n.pre.Hash, name: n.path}
+}
+
+// Discard gives up what Prepare opened for key; unknown keys are ignored.
+func (r *Root) Discard(key string) {
+	r.mu.Lock()
+	p := r.prepared[key]
+	delete(r.prepared, key)
+	r.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+}
+
+func (p *prepared) close() {
+	for _, n := range p.nodes {
+		n.close()
+	}
+	for _, d := range p.folders {
+		d.close()
+	}
+}
+
+func (n *node) close() {
+	for _, f := range []*os.File{n.f, n.out} {
+		if f != nil {
+			_ = f.Close() // what was written has been synced before
+		}
+	}
+	n.f, n.out = nil, nil
+}
+
+// tempName is the n-th temporary file of key.
+func tempName(key string, n int) string {
+	return fmt.Sprintf("%s%d.tmp", tempPrefix(key), n)
+}
+
+func tempPrefix(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return ".acode-" + hex.EncodeToString(sum[:])[:16] + "-"
+}
+
+// create makes a temporary file in d. A leftover of the same name is replaced: nobody else
+// has a use for it.
+func (r *Root) create(d *folder, name string) (*os.File, error) {
+	for again := false; ; again = true {
+		if err := r.effect("create " + path.Join(d.name, name)); err != nil {
+			return nil, err
+		}
+		fd := -1
+		err := retry(func() (err error) {
+			fd, err = unix.Openat(d.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+			return err
+		})
+		if err == nil {
+			return os.NewFile(uintptr(fd), path.Join(d.name, name)), nil
+		}
+		if again || !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if err := unix.Unlinkat(d.fd(), name, 0); err != nil {
+			return nil, err
+		}
+	}
+}

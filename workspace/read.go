@@ -1,0 +1,151 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Read hashes the regular files that a glob matches, sorted by path; ** crosses directories
+// and .git is not entered. Files that a pattern meets and that are irregular, have further
+// links or lead outside are passed over; named literally they are ErrEscape. It returns
+// ErrFileStep for a literal path that is not there and for more than 10,000 matches.
+func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState, error) {
+	p, err := parsePattern(read.Path)
+	if err != nil {
+		return nil, err
+	}
+	if p.literal() {
+		f, err := r.look(ctx, path.Join(p...))
+		return []session.FileState{f}, failure(read.Path, "reading", err)
+	}
+	names, err := r.files(ctx, p.base(), p.under, p.match)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failed(ctx, read.Path, err)
+	}
+	states := make([]session.FileState, 0, len(names))
+	for _, name := range names {
+		f, err := r.look(ctx, name)
+		if passedOver(err) {
+			continue
+		}
+		if err != nil {
+			return nil, failed(ctx, name, err)
+		}
+		states = append(states, f)
+	}
+	return states, nil
+}
+
+// failed keeps the end of the context apart from failures of the file.
+func failed(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return failure(name, "reading", err)
+}
+
+// passedOver reports whether what a walk met simply does not count: it vanished meanwhile, is
+// no plain file, or leads outside.
+func passedOver(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(failure("", "", err), session.ErrEscape)
+}
+
+// look hashes one file.
+func (r *Root) look(ctx context.Context, name string) (session.FileState, error) {
+	f, _, err := r.follow(name)
+	if err != nil {
+		return session.FileState{}, err
+	}
+	defer f.Close()
+	state, _, err := r.hash(ctx, f, name)
+	return state, err
+}
+
+// Content opens a file as it is now, to keep it before it is overwritten. The size is that of
+// this moment. The caller closes it.
+func (r *Root) Content(name string) (io.ReadCloser, int64, error) {
+	c, err := cleanFile(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	d, err := r.folder(path.Dir(c))
+	if err != nil {
+		return nil, 0, failure(c, "reading", err)
+	}
+	defer d.close()
+	f, st, err := d.open(path.Base(c), 1)
+	if err != nil {
+		return nil, 0, failure(c, "reading", err)
+	}
+	return f, st.size, nil
+}
+
+// Stat gives the state of these paths now, in their order. A path whose stat equals what is
+// given, and was not racy, is taken as unchanged without reading it; any other is hashed.
+// Hash is empty when the path is absent, or is no longer a regular file with one link inside
+// the workspace, in which case the inode is set.
+func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error) {
+	out := make([]session.FileState, 0, len(known))
+	for _, k := range known {
+		f, err := r.stat(ctx, k)
+		if err != nil {
+			return nil, failed(ctx, k.Path, err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState, error) {
+	if err := ctx.Err(); err != nil {
+		return session.FileState{}, err
+	}
+	name, err := cleanFile(k.Path)
+	if err != nil {
+		return session.FileState{}, err
+	}
+	f, st, err := r.follow(name)
+	if err != nil {
+		gone, err := r.irregular(name, err)
+		gone.Path, gone.Wrote = k.Path, k.Wrote
+		return gone, err
+	}
+	defer f.Close()
+	if k.Hash != "" && !k.Racy && st.matches(k) {
+		return k, nil
+	}
+	state, _, err := r.hash(ctx, f, name)
+	state.Path, state.Wrote = k.Path, k.Wrote
+	return state, err
+}
+
+// irregular describes a path that could not be opened as a file; err says why.
+func (r *Root) irregular(name string, err error) (session.FileState, error) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		if _, lerr := r.root.Lstat(name); lerr != nil {
+			return session.FileState{}, nil
+		}
+	} else if !errors.Is(failure(name, "", err), session.ErrEscape) {
+		return session.FileState{}, err
+	}
+	d, err := r.folder(path.Dir(name))
+	if err != nil {
+		return session.FileState{}, nil
+	}
+	defer d.close()
+	st, err := d.lstat(path.Base(name))
+	if err != nil {
+		return session.FileState{}, nil
+	}
+	return st.state(name, "", r.now()), nil
+}

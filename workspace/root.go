@@ -1,0 +1,198 @@
+// Package workspace is the confined way into the directory that a session works in: file
+// steps, the manifest of tracked files, what changed while nobody looked, and git's state.
+//
+// Invariants, cited by tests:
+//
+//	W1  No byte outside the root is read or written through a path, whatever symbolic links,
+//	    "..", absolute names, hard links, FIFOs or devices lie there, and none of them blocks.
+//	W2  What was hashed is the handle that is used; a path that is something else by then is
+//	    left alone, and the answer is FILE-001 (Threat 5).
+//	W3  A group of changes is all or none: killed anywhere, Inspect tells how far it got,
+//	    Rollback puts back what was there, and doing it again ends where it should.
+//	W4  When Apply returns nil, the files and the directories that name them are durable.
+//	W5  Nothing that lies in the workspace is executed by looking at it.
+//
+// Parents are resolved through os.Root and kept open; every call on a file names it by its
+// last component relative to such a handle, which cannot lead anywhere else.
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Root is an open workspace. Its methods may be called from several goroutines, those that
+// concern one key from one at a time.
+type Root struct {
+	dir  string
+	root *os.Root
+	now  func() time.Time
+	hook func(op string) error // of tests: called before each effect
+
+	mu       sync.Mutex
+	prepared map[string]*prepared
+}
+
+// Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when dir is
+// not there or is no directory. The caller closes the Root.
+func Open(dir string, now func() time.Time) (*Root, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, missing(dir, err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, missing(abs, err)
+	}
+	return &Root{dir: abs, root: root, now: now, prepared: map[string]*prepared{}}, nil
+}
+
+func missing(dir string, cause error) error {
+	return &session.Error{Code: session.ErrEnvironment, Place: dir, Cause: reason(cause),
+		Message: "the workspace cannot be opened; nothing was changed",
+		Next:    "put the directory back, or name the place it moved to with -C"}
+}
+
+// Dir is the absolute path that the workspace was opened by.
+func (r *Root) Dir() string { return r.dir }
+
+// Close gives up the workspace and everything that is still prepared.
+func (r *Root) Close() error {
+	r.mu.Lock()
+	keys := make([]string, 0, len(r.prepared))
+	for key := range r.prepared {
+		keys = append(keys, key)
+	}
+	r.mu.Unlock()
+	for _, key := range keys {
+		r.Discard(key)
+	}
+	return r.root.Close()
+}
+
+// Refuse returns ErrWorkspace when dir is the root of the file system or home, by whatever
+// name, unless allowed names it.
+func Refuse(dir, home string, allowed []string) error {
+	same := func(other string) bool { return sameDirectory(dir, other) }
+	if !same("/") && (home == "" || !same(home)) || slices.ContainsFunc(allowed, same) {
+		return nil
+	}
+	return &session.Error{Code: session.ErrWorkspace, Place: dir,
+		Message: "the root of the file system and the home directory are refused as a workspace; nothing was changed",
+		Next:    "work in a directory of its own, or name this one with --allow-workspace"}
+}
+
+func sameDirectory(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	x, err := os.Stat(a)
+	if err != nil {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// effect announces an effect to the tests' hook, which may fail it or end the process.
+func (r *Root) effect(op string) error {
+	if r.hook == nil {
+		return nil
+	}
+	return r.hook(op)
+}
+
+// clean checks that name can only mean a file below the root and gives its shortest form.
+func clean(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", escape(name, "an empty path names no file")
+	case !utf8.ValidString(name):
+		return "", escape(strings.ToValidUTF8(name, "�"), "the path is not valid UTF-8")
+	case strings.ContainsRune(name, 0):
+		return "", escape(strings.ReplaceAll(name, "\x00", "�"), "the path contains a NUL byte")
+	case path.IsAbs(name):
+		return "", escape(name, "the path is absolute")
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		return "", escape(name, "the path contains \"..\"")
+	}
+	c := path.Clean(name)
+	if !fs.ValidPath(c) {
+		return "", escape(name, "the path is not relative to the workspace")
+	}
+	return c, nil
+}
+
+// cleanFile is clean for something that must be below the root, not the root itself.
+func cleanFile(name string) (string, error) {
+	c, err := clean(name)
+	if err == nil && (c == "." || strings.HasSuffix(name, "/")) {
+		return "", stepError(name, "the path names a directory")
+	}
+	return c, err
+}
+
+func escape(name, why string) error {
+	return &session.Error{Code: session.ErrEscape, Place: name,
+		Message: why + "; it was left alone",
+		Next:    "name a regular file with one link, below the workspace"}
+}
+
+func stepError(name, what string) error {
+	return &session.Error{Code: session.ErrFileStep, Place: name, Message: what + "; nothing was changed",
+		Next: "correct the plan or the workspace"}
+}
+
+func fileChanged(name, what string) error {
+	return &session.Error{Code: session.ErrFileChanged, Place: name, Message: what + "; nothing was overwritten",
+		Next: "look at the file, then resume", Retryable: true}
+}
+
+// failure gives an error of the operating system on name its code.
+func failure(name, doing string, err error) error {
+	var known *session.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	e := &session.Error{Code: session.ErrFileStep, Place: name, Message: doing + " failed", Cause: reason(err),
+		Next: "correct the plan or the workspace"}
+	var no unix.Errno
+	switch {
+	case !errors.As(err, &no):
+		return escape(name, "the path leads out of the workspace")
+	case no == unix.ENOSPC || no == unix.EDQUOT:
+		e.Code, e.Next, e.Retryable = session.ErrDiskFull, "make room, then resume", true
+	case no == unix.EROFS:
+		e.Code, e.Next = session.ErrReadOnly, "make the file system writable, then resume"
+	case no == unix.EIO:
+		e.Code, e.Next = session.ErrStoreIO, "check the disk, then resume"
+	case no == unix.ELOOP:
+		return escape(name, "the path is a symbolic link")
+	case no == unix.ENOENT:
+		e.Message, e.Cause = "no such file", nil
+	case no == unix.ENOTDIR:
+		e.Message, e.Cause = "a part of the path is no directory", nil
+	}
+	return e
+}
+
+// reason takes the path off an error of package os: messages have their own place.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	maxMatches   = 64 << 10 // bytes of all matches together
+	maxMatchLine = 400      // bytes of one line that are shown
+	sniff        = 8 << 10  // bytes in which a NUL makes a file binary
+)
+
+// Search looks for an RE2 pattern, line by line, in the files at or below a path, which may be
+// a glob. It gives lines "path:line: text" with text cut at 400 bytes, as valid UTF-8, at
+// most 64 KiB of them, and the files that matched up to there; binary files and .git are
+// passed over. It returns ErrFileStep for a bad pattern and a missing path.
+func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
+	re, err := regexp.Compile(s.Pattern)
+	if err != nil {
+		return "", false, nil, stepError(s.Path, "the search pattern is malformed: "+err.Error())
+	}
+	names, err := r.searched(ctx, s.Path)
+	if err != nil {
+		return "", false, nil, failed(ctx, s.Path, err)
+	}
+	m := matches{re: re}
+	var files []session.FileState
+	for _, name := range names {
+		state, hit, err := r.searchFile(ctx, name, &m)
+		if len(names) > 1 && passedOver(err) {
+			continue
+		}
+		if err != nil {
+			return "", false, nil, failed(ctx, name, err)
+		}
+		if hit {
+			files = append(files, state)
+		}
+		if m.cut {
+			break
+		}
+	}
+	return m.text.String(), m.cut, files, nil
+}
+
+// searched lists the files that a search path stands for.
+func (r *Root) searched(ctx context.Context, where string) ([]string, error) {
+	if where == "" {
+		where = "."
+	}
+	p, err := parsePattern(where)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.Join(p, "/")
+	every := func(string) bool { return true }
+	info, err := r.root.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return r.files(ctx, name, every, every)
+	case err == nil:
+		return []string{name}, nil
+	case p.literal():
+		return nil, err
+	}
+	names, err := r.files(ctx, p.base(), p.under, p.match)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// matches collects lines up to the limit.
+type matches struct {
+	re   *regexp.Regexp
+	text strings.Builder
+	cut  bool
+}
+
+func (m *matches) add(name string, line int, text []byte) {
+	if len(text) > maxMatchLine {
+		text = text[:maxMatchLine]
+	}
+	l := strings.ToValidUTF8(fmt.Sprintf("%s:%d: %s\n", name, line, text), "�")
+	if m.cut = m.cut || m.text.Len()+len(l) > maxMatches; !m.cut {
+		m.text.WriteString(l)
+	}
+}
+
+// searchFile searches and hashes one file in a single pass.
+func (r *Root) searchFile(ctx context.Context, name string, m *matches) (session.FileState, bool, error) {
+	f, before, err := r.follow(name)
+	if err != nil {
+		return session.FileState{}, false, err
+	}
+	defer f.Close()
+	now := r.now()
+	sum := sha256.New()
+	in := bufio.NewReaderSize(io.TeeReader(&section{ctx: ctx, r: f}, sum), sniff)
+	head, err := in.Peek(sniff)
+	if err != nil && err != io.EOF {
+		return session.FileState{}, false, err
+	}
+	if bytes.IndexByte(head, 0) >= 0 {
+		return session.FileState{}, false, nil
+	}
+	hit, err := m.scan(name, in)
+	if err != nil || !hit {
+		return session.FileState{}, false, err
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return session.FileState{}, false, err
+	}
+	after, err := fstat(f)
+	if err != nil {
+		return session.FileState{}, false, err
+	}
+	state := after.state(name, hex.EncodeToString(sum.Sum(nil)), now)
+	state.Racy = state.Racy || before.mtime != after.mtime || before.ctime != after.ctime
+	return state, true, nil
+}
+
+// scan matches line by line until the limit; of a line longer than 1 MiB only its start.
+func (m *matches) scan(name string, in *bufio.Reader) (hit bool, err error) {
+	const maxLine = 1 << 20
+	var line []byte
+	for n := 1; !m.cut; n++ {
+		line = line[:0]
+		for {
+			part, rerr := in.ReadSlice('\n')
+			line = append(line, part[:min(len(part), maxLine-len(line))]...)
+			if err = rerr; err != bufio.ErrBufferFull {
+				break
+			}
+		}
+		if err != nil && err != io.EOF {
+			return hit, err
+		}
+		if text := bytes.TrimRight(line, "\r\n"); (len(line) > 0 || err == nil) && m.re.Match(text) {
+			hit = true
+			m.add(name, n, text)
+		}
+		if err == io.EOF {
+			return hit, nil
+		}
+	}
+	return hit, nil
+}
