@@ -1,0 +1,34 @@
+# The two commands of a newcomer are `make demo` and `make test`; the rest is for developers.
+
+GO ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
+
+.PHONY: build demo test check cross torture bench cover clean docs
+
+build:
+	$(GO) build -trimpath -ldflags '-s -w' -o bin/acode ./cmd/acode
+
+# Runs an example plan, kills acode with -9 in the middle, resumes, and shows the ledger.
+demo: build
+	@./scripts/demo bin/acode
+
+# Everything with the race detector; installs git, gcc and sqlite3 where they are missing.
+test:
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3
+	$(GO) test -race -timeout 20m ./...
+
+check:
+	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo 'run: gofmt -w .'; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) test ./internal/arch
+
+cross:
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		echo "build $$target"; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/acode || exit 1; \
+	done
+
+clean:
+	rm -rf bin
