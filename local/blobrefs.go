@@ -1,0 +1,80 @@
+package local
+
+import (
+	"encoding/json"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// payloadRef gives the blob that holds the payload of e.
+func payloadRef(e session.Event) string {
+	var p payloadBlob
+	if json.Unmarshal(e.Payload, &p) != nil {
+		return ""
+	}
+	return p.Blob.Hash
+}
+
+// blobsOf lists the blobs that an event names.
+func blobsOf(e session.Event) []string {
+	var hashes []string
+	switch e.Type {
+	case session.SessionCreated:
+		var d session.SessionCreatedData
+		hashes = decoded(e, &d, func() []string { return []string{d.Plan.Hash} })
+	case session.StateChanged:
+		var d session.StateChangedData
+		hashes = decoded(e, &d, func() []string { return []string{d.Manifest} })
+	case session.ExecutionAcquired:
+		var d session.ExecutionAcquiredData
+		hashes = decoded(e, &d, func() []string { return []string{d.Manifest} })
+	case session.StepStarted:
+		var d session.StepStartedData
+		hashes = decoded(e, &d, func() []string { return preImages(d.Files) })
+	case session.StepCompleted:
+		var d session.StepCompletedData
+		hashes = decoded(e, &d, func() []string { return results(d) })
+	case session.StepFailedEvent:
+		var d session.StepFailedData
+		hashes = decoded(e, &d, func() []string { return outputs(d.Command) })
+	}
+	var out []string
+	for _, h := range hashes {
+		if h != "" {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func decoded(e session.Event, data any, list func() []string) []string {
+	if e.Decode(data) != nil {
+		return nil // Apply has said so
+	}
+	return list()
+}
+
+func preImages(ts []session.Transition) (hashes []string) {
+	for _, t := range ts {
+		hashes = append(hashes, t.Kept)
+	}
+	return hashes
+}
+
+func outputs(c *session.CommandResult) []string {
+	if c == nil {
+		return nil
+	}
+	return []string{c.Stdout.Blob.Hash, c.Stderr.Blob.Hash}
+}
+
+func results(d session.StepCompletedData) []string {
+	hashes := outputs(d.Command)
+	if d.Matches != nil {
+		hashes = append(hashes, d.Matches.Blob.Hash)
+	}
+	if d.Capture != nil {
+		hashes = append(hashes, d.Capture.Blob.Hash)
+	}
+	return hashes
+}

@@ -1,0 +1,456 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// VerifyReport is what Verify found.
+type VerifyReport struct {
+	Sessions    int
+	Events      int
+	Checkpoints int
+	Blobs       int
+	Problems    []Problem
+	Unnamed     []string // blobs that no event names; they are no problem
+}
+
+// Problem is one thing that is not as it was written.
+type Problem struct {
+	Session session.ID // empty: of the store
+	Code    session.Code
+	Place   string // row, seq or file
+	Message string
+	Trusted uint64 // last seq of the session that is trusted
+}
+
+// String gives one line.
+func (p Problem) String() string {
+	who := "store"
+	if p.Session != "" {
+		who = "session " + string(p.Session)
+	}
+	return fmt.Sprintf("%s: %s: %s (%s)", who, p.Place, p.Message, p.Code)
+}
+
+// Verify replays a session from its first event and compares everything with what it adds up
+// to: projections field by field, the whole chain, every HMAC, every blob that an event names,
+// and the integrity of the database. An empty id means every session. What it finds is in
+// the report; the error says that it could not look.
+func (s *Store) Verify(ctx context.Context, id session.ID) (VerifyReport, error) {
+	v := &verifier{ctx: ctx, s: s, named: map[session.Hash]bool{}}
+	k, err := s.theKeys(ctx)
+	switch {
+	case errors.Is(err, session.ErrTampered):
+		v.add("", err, "table store", 0)
+		k, err = s.source().find(ctx, s.row.keySource, s.row.keyID, s.row.device)
+	case errors.Is(err, session.ErrCorrupt):
+		v.add("", err, "table store", 0)
+		return v.report, nil
+	}
+	if err != nil {
+		return v.report, err
+	}
+	v.k = k
+	err = s.read(ctx, func(q querier) error {
+		v.q = q
+		return v.run(id)
+	})
+	if errors.Is(err, session.ErrCorrupt) {
+		v.add("", err, "database", 0)
+		err = nil
+	}
+	return v.report, err
+}
+
+type verifier struct {
+	ctx    context.Context
+	s      *Store
+	k      *keys
+	q      querier
+	report VerifyReport
+	named  map[session.Hash]bool
+}
+
+func (v *verifier) problem(p Problem) { v.report.Problems = append(v.report.Problems, p) }
+
+func (v *verifier) add(id session.ID, err error, place string, trusted uint64) {
+	var e *session.Error
+	if errors.As(err, &e) && e.Place != "" {
+		place = e.Place
+	}
+	v.problem(Problem{Session: id, Code: session.CodeOf(err), Place: place, Message: err.Error(), Trusted: trusted})
+}
+
+func (v *verifier) run(id session.ID) error {
+	if err := v.database(); err != nil {
+		return err
+	}
+	ids := []session.ID{id}
+	if id == "" {
+		var err error
+		if ids, err = v.sessions(); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		if err := v.session(id); err != nil {
+			if id == "" || !errors.Is(err, session.ErrCorrupt) {
+				return err
+			}
+			v.add(id, err, "session", 0)
+		}
+	}
+	if id == "" {
+		return v.strays(ids)
+	}
+	return nil
+}
+
+// database checks the file itself and the schema that it holds.
+func (v *verifier) database() error {
+	lines, err := v.strings(`PRAGMA integrity_check`)
+	if err != nil {
+		return err
+	}
+	for _, line := range lines {
+		if line != "ok" {
+			v.problem(Problem{Code: session.ErrCorrupt, Place: "database", Message: line})
+		}
+	}
+	foreign, err := v.strings(`SELECT "table" || ' row ' || coalesce(rowid, '') FROM pragma_foreign_key_check`)
+	if err != nil {
+		return err
+	}
+	for _, line := range foreign {
+		v.problem(Problem{Code: session.ErrCorrupt, Place: line, Message: "the row belongs to no session"})
+	}
+	const schema = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name`
+	have, err := v.strings(schema)
+	if err != nil {
+		return err
+	}
+	want, err := freshSchema(v.ctx, schema)
+	if err != nil {
+		return err
+	}
+	if strings.Join(have, "\n") != strings.Join(want, "\n") {
+		v.problem(Problem{Code: session.ErrCorrupt, Place: "schema", Message: "the schema is not the one that acode made"})
+	}
+	const version = `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`
+	if have, err = v.strings(version); err != nil {
+		return err
+	}
+	if want, err = freshSchema(v.ctx, version); err != nil {
+		return err
+	}
+	if strings.Join(have, "\n") != strings.Join(want, "\n") {
+		v.problem(Problem{Code: session.ErrCorrupt, Place: "table goose_db_version", Message: "the record of migrations is not the one that acode made"})
+	}
+	return nil
+}
+
+// freshSchema asks a new database in memory what query gives there.
+func freshSchema(ctx context.Context, query string) ([]string, error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, storeError("make schema", err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if err := runMigrations(ctx, db); err != nil {
+		return nil, storeError("make schema", err)
+	}
+	return queryStrings(ctx, db, query)
+}
+
+func (v *verifier) strings(query string) ([]string, error) {
+	return queryStrings(v.ctx, v.q, query)
+}
+
+func queryStrings(ctx context.Context, q querier, query string, args ...any) ([]string, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, storeError("verify", err)
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			return nil, rowError("verify", "", err)
+		}
+		out = append(out, s)
+	}
+	return out, storeError("verify", rows.Err())
+}
+
+// sessions lists every session that the database or a head knows.
+func (v *verifier) sessions() ([]session.ID, error) {
+	known, err := v.strings(`SELECT id FROM sessions ORDER BY no`)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var ids []session.ID
+	for _, id := range known {
+		seen[id] = true
+		ids = append(ids, session.ID(id))
+	}
+	heads, err := os.ReadDir(filepath.Join(v.s.opts.Home, "heads"))
+	if err != nil {
+		return nil, storeError("list heads", err)
+	}
+	for _, h := range heads {
+		if !seen[h.Name()] {
+			ids = append(ids, session.ID(h.Name()))
+		}
+	}
+	return ids, nil
+}
+
+func (v *verifier) session(id session.ID) error {
+	v.report.Sessions++
+	l := &loader{ctx: v.ctx, q: v.q, k: v.k, id: id}
+	head, err := readHead(v.s.opts.Home, v.k, id)
+	if err != nil {
+		v.add(id, err, "head", 0)
+	}
+	if l.row, err = readSession(v.ctx, v.q, id); err != nil {
+		if head != nil && errors.Is(err, session.ErrUnknownID) {
+			v.add(id, l.lost(head, err), "head", 0)
+			return nil
+		}
+		return err
+	}
+	for _, check := range []func() error{l.checkCommit, func() error { return l.checkHead(head) }} {
+		if err := check(); err != nil {
+			v.add(id, err, "commit", 0)
+		}
+	}
+	if err := readProjections(v.ctx, v.q, l.row); err != nil {
+		v.add(id, err, "projections", 0)
+	}
+	r := &replayer{v: v, row: l.row, sess: &session.Session{}, sums: newDigests(v.k, id)}
+	if err := r.run(); err != nil {
+		return err
+	}
+	v.blob(id, l.row.sess.Plan.Hash, "plan")
+	if _, err := readRequests(v.ctx, v.q, v.k, l.row.no, id); err != nil {
+		v.add(id, err, "requests", 0)
+	}
+	return nil
+}
+
+// replayer computes a session from its events and compares it with its rows.
+type replayer struct {
+	v       *verifier
+	row     *sessionRecord
+	sess    *session.Session
+	sums    *digests
+	blobbed map[string]bool
+}
+
+func (r *replayer) run() error {
+	checkpoints, err := r.checkpoints()
+	if err != nil {
+		return err
+	}
+	if !r.replay(checkpoints) {
+		return nil
+	}
+	for seq := range checkpoints {
+		r.add(session.ErrTampered, fmt.Sprintf("checkpoint at seq %d", seq), "it belongs to no event that carries one")
+	}
+	if r.sess.LastSeq != r.row.commit.LastSeq || r.sess.Head != r.row.commit.Head {
+		r.add(session.ErrTampered, fmt.Sprintf("seq %d", r.sess.LastSeq), fmt.Sprintf("the journal does not end at the signed event %d", r.row.commit.LastSeq))
+	}
+	r.compare()
+	return nil
+}
+
+func (r *replayer) add(code session.Code, place, message string) {
+	r.v.problem(Problem{Session: r.row.sess.ID, Code: code, Place: place, Message: message, Trusted: r.sess.LastSeq})
+}
+
+func (r *replayer) checkpoints() (map[uint64]session.Checkpoint, error) {
+	rows, err := r.v.q.QueryContext(r.v.ctx, checkpointQuery, position(r.row.no, 0), position(r.row.no, seqMask))
+	if err != nil {
+		return nil, storeError("read checkpoints", err)
+	}
+	defer rows.Close()
+	out := map[uint64]session.Checkpoint{}
+	for rows.Next() {
+		c, err := scanCheckpoint(rows, r.row.sess.ID)
+		if err != nil {
+			return nil, rowError("read checkpoint", r.row.sess.ID, err)
+		}
+		out[c.Seq] = c
+	}
+	return out, storeError("read checkpoints", rows.Err())
+}
+
+// replay reports false when an event does not follow: nothing after it can be computed.
+func (r *replayer) replay(checkpoints map[uint64]session.Checkpoint) bool {
+	for after := uint64(0); ; after = r.sess.LastSeq {
+		events, err := readEvents(r.v.ctx, r.v.q, r.row.no, r.row.sess.ID, after, tailBatch)
+		if err != nil {
+			r.v.add(r.row.sess.ID, err, fmt.Sprintf("seq %d", after+1), after)
+			return false
+		}
+		for i := range events {
+			if err := r.apply(&events[i], checkpoints); err != nil {
+				r.v.add(r.row.sess.ID, err, fmt.Sprintf("seq %d", events[i].Seq), r.sess.LastSeq)
+				return false
+			}
+		}
+		if len(events) < tailBatch {
+			return true
+		}
+	}
+}
+
+func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkpoint) error {
+	r.v.report.Events++
+	if err := r.v.s.expand(r.v.ctx, r.v.q, e); err != nil {
+		return err
+	}
+	if e.Full != nil {
+		r.blob(payloadRef(*e))
+	}
+	before := r.sess.LastSeq
+	delta, err := r.sess.Apply(*e)
+	if err != nil {
+		r.sess.LastSeq = before
+		return err
+	}
+	r.sums.apply(r.sess, delta)
+	for _, hash := range blobsOf(*e) {
+		r.blob(hash)
+	}
+	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
+		r.checkpoint(*e, delta, checkpoints)
+	}
+	return nil
+}
+
+// checkpoint compares the stored checkpoint of e with the one computed, and takes it out.
+func (r *replayer) checkpoint(e session.Event, d session.Delta, stored map[uint64]session.Checkpoint) {
+	r.v.report.Checkpoints++
+	place := fmt.Sprintf("checkpoint at seq %d", e.Seq)
+	got, ok := stored[e.Seq]
+	delete(stored, e.Seq)
+	if !ok {
+		r.add(session.ErrTampered, place, "it is missing")
+		return
+	}
+	got.Plan = r.row.sess.Plan.Hash
+	if want := checkpointOf(r.v.k, r.sess, r.sums, e, d); got != want {
+		r.add(session.ErrTampered, place, "it is not what the events add up to")
+	}
+}
+
+func (r *replayer) blob(hash string) {
+	if r.blobbed == nil {
+		r.blobbed = map[string]bool{}
+	}
+	if hash != "" && !r.blobbed[hash] {
+		r.blobbed[hash] = true
+		r.v.blob(r.row.sess.ID, hash, fmt.Sprintf("seq %d", r.sess.LastSeq))
+	}
+}
+
+// blob reads a blob to its end.
+func (v *verifier) blob(id session.ID, hash, place string) {
+	v.report.Blobs++
+	if name, err := parseHash(hash); err == nil {
+		v.named[name], v.named[v.k.blobName(name, true)] = true, true
+	}
+	b, err := v.s.openBlob(v.ctx, v.q, hash)
+	if err == nil {
+		_, err = io.Copy(io.Discard, b)
+		_ = b.Close() // it was only read
+	}
+	if err != nil {
+		v.add(id, err, place, 0)
+	}
+}
+
+// compare reports every field of the projections that differs from the replay.
+func (r *replayer) compare() {
+	want, have := reflect.ValueOf(*r.sess), reflect.ValueOf(*r.row.sess)
+	for i := range want.NumField() {
+		name := want.Type().Field(i).Name
+		if name != "Steps" && name != "Files" && !reflect.DeepEqual(want.Field(i).Interface(), have.Field(i).Interface()) {
+			r.add(session.ErrTampered, "table sessions", fmt.Sprintf("%s is %v, and the events add up to %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
+		}
+	}
+	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)
+	compareRows(r, "files", r.sess.Files, r.row.sess.Files)
+	c := r.row.commit
+	if c.Steps != r.sums.steps || c.Files != r.sums.files || c.Row != r.sums.row(r.sess) {
+		r.add(session.ErrTampered, "table sessions", "the signed digests are not those of the events")
+	}
+}
+
+func compareRows[K comparable, V any](r *replayer, table string, want, have map[K]*V) {
+	for k, v := range want {
+		if h := have[k]; h == nil {
+			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v is missing", k))
+		} else if !reflect.DeepEqual(v, h) {
+			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v differs from the events", k))
+		}
+	}
+	for k := range have {
+		if want[k] == nil {
+			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v comes from no event", k))
+		}
+	}
+}
+
+// strays finds rows that belong to no session, and blobs that nobody names, which are read
+// all the same.
+func (v *verifier) strays(ids []session.ID) error {
+	for _, table := range []string{"events", "checkpoints"} {
+		lost, err := v.strings(`SELECT pos FROM ` + table + ` WHERE session NOT IN (SELECT no FROM sessions)
+			OR seq > (SELECT last_seq FROM sessions WHERE no = session)`)
+		if err != nil {
+			return err
+		}
+		for _, pos := range lost {
+			v.problem(Problem{Code: session.ErrTampered, Place: "table " + table + " row " + pos, Message: "the row belongs to no session or lies after its end"})
+		}
+	}
+	names, err := v.strings(`SELECT lower(hex(hash)) FROM blobs`)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(v.s.opts.Home, "blobs", "??", "*.sealed"))
+	if err != nil {
+		return storeError("list blobs", err)
+	}
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".sealed"))
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		h, err := hex.DecodeString(name)
+		if err == nil && v.named[hash32(h)] {
+			continue
+		}
+		v.report.Unnamed = append(v.report.Unnamed, name)
+		v.blob("", name, "blob "+name)
+	}
+	return nil
+}
