@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/adrg/xdg"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const variablePrefix = "ACODE_"
+
+// environment makes a map of what os.Environ returns. An empty variable counts as not set.
+func environment(environ []string) map[string]string {
+	env := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		if name, v, ok := strings.Cut(kv, "="); ok && v != "" {
+			env[name] = v
+		}
+	}
+	return env
+}
+
+// environment takes the layer of variables: ACODE_ and the path of the key in capitals, with
+// ACODE_HOME for the store and NO_COLOR as everywhere.
+func (l *loader) environment(getenv func(string) string) error {
+	for _, k := range l.keys {
+		name := k.variable()
+		text := getenv(name)
+		if text == "" && k.path == "terminal.color" && getenv("NO_COLOR") != "" {
+			name, text = "NO_COLOR", "never"
+		}
+		if text == "" {
+			continue
+		}
+		v, err := k.parse(text, l.home)
+		if err != nil {
+			return &session.Error{Code: session.ErrConfig, Message: name + " " + err.Error(), Place: "environment " + name,
+				Next: "set it to " + k.wants() + ", or unset it"}
+		}
+		l.put(k, v, "environment "+name, layerEnvironment)
+	}
+	return nil
+}
+
+// unknownVariables warns about names that look like ours and mean nothing: a misspelt variable
+// would else be obeyed by nobody and noticed by nobody.
+func unknownVariables(env map[string]string, all []key) []string {
+	known := []string{"ACODE_CONFIG", "ACODE_CHECKPOINT_SECRET", "ACODE_IDEMPOTENCY_KEY"}
+	for _, k := range all {
+		known = append(known, k.variable())
+	}
+	var out []string
+	for name := range env {
+		if !strings.HasPrefix(name, variablePrefix) || strings.HasPrefix(name, "ACODE_TEST_") || slices.Contains(known, name) {
+			continue
+		}
+		line := fmt.Sprintf("environment %s: no such setting", name)
+		if near := nearest(name, known); near != "" {
+			line += "; did you mean " + near + "?"
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// UserFile returns the path of the user's file: $ACODE_CONFIG, else config.yml in acode's
+// folder of the XDG configuration directory.
+func UserFile(getenv func(string) string) string {
+	if name := getenv("ACODE_CONFIG"); name != "" {
+		return name
+	}
+	return filepath.Join(baseDir(getenv, "XDG_CONFIG_HOME", ".config", xdg.ConfigHome), "acode", "config.yml")
+}
+
+// Home returns where the store lies unless configuration says otherwise: $ACODE_HOME, else
+// acode's folder of the XDG state directory.
+func Home(getenv func(string) string) string {
+	if dir := getenv("ACODE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state"), xdg.StateHome), "acode")
+}
+
+// baseDir finds one of the XDG directories. A relative path in the variable is ignored, as the
+// specification demands. Systems with directories of their own keep them.
+func baseDir(getenv func(string) string, variable, below, fallback string) string {
+	if dir := getenv(variable); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
+		return filepath.Join(home, below)
+	}
+	return fallback
+}
+
+// nearest returns the name that s was probably meant to be, or "".
+func nearest(s string, names []string) string {
+	best, least := "", max(len(s)/3, 1)+1
+	for _, n := range names {
+		if d := distance(s, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete or replace between a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is the type of a key's value.
+type kind int
+
+const (
+	kindEnum     kind = iota + 1
+	kindBool          // true or false
+	kindCount         // a whole number between min and max
+	kindBytes         // a whole number, also with KB, MB, GB, KiB, MiB, GiB
+	kindDuration      // as Go writes it
+	kindPath          // absolute, ~/ for the user's directory
+	kindPaths         // a list of those
+)
+
+// key describes one setting; every layer, the schema and the documentation come from it.
+type key struct {
+	path      string
+	kind      kind
+	values    []string // of an enum
+	min, max  int64
+	def       string
+	env       string // when it is not ACODE_ and the path
+	flag      string // when it is not the path
+	project   bool   // a project's file may set it
+	execution bool   // part of the digest
+	doc       string
+	set       func(c *Config, v any)
+}
+
+// keys lists every setting. Only the resume keys are open to a project (F1).
+func keys() []key {
+	return []key{
+		{path: "resume.in_progress_strategy", kind: kindEnum, values: []string{"rollback", "retry", "prompt"}, def: "rollback",
+			flag: "--in-progress", project: true, execution: true, doc: "What to do with a step that was in progress.",
+			set: func(c *Config, v any) { c.Resume.InProgressStrategy = v.(string) }},
+		{path: "resume.validate_environment", kind: kindBool, def: "true", project: true, execution: true,
+			doc: "Look for changed files, git state and configuration before going on.",
+			set: func(c *Config, v any) { c.Resume.ValidateEnvironment = v.(bool) }},
+		{path: "resume.changed_files_action", kind: kindEnum, values: []string{"prompt", "continue", "abort"}, def: "prompt",
+			flag: "--on-changes", project: true, execution: true, doc: "What to do when files of the session have changed.",
+			set: func(c *Config, v any) { c.Resume.ChangedFilesAction = v.(string) }},
+		{path: "resume.validation_timeout_seconds", kind: kindCount, min: 1, max: 3600, def: "10", project: true, execution: true,
+			doc: "Seconds that looking for changes may take.",
+			set: func(c *Config, v any) { c.Resume.ValidationTimeout = time.Duration(v.(int64)) * time.Second }},
+		{path: "store.home", kind: kindPath, env: "ACODE_HOME", flag: "--home", doc: "Directory of the store; acode in the state directory when not set.",
+			set: func(c *Config, v any) { c.Store.Home = v.(string) }},
+		{path: "log.dir", kind: kindPath, doc: "Directory of the logs; log in the store's directory when not set.",
+			set: func(c *Config, v any) { c.Log.Dir = v.(string) }},
+		{path: "log.level", kind: kindEnum, values: []string{"debug", "info", "warn", "error"}, def: "info",
+			doc: "The least important level that is logged.", set: func(c *Config, v any) { c.Log.Level = v.(string) }},
+		{path: "log.max_bytes", kind: kindBytes, min: 64 << 10, max: 1 << 40, def: "10485760",
+			doc: "Size after which the next log file is begun.", set: func(c *Config, v any) { c.Log.MaxBytes = v.(int64) }},
+		{path: "log.keep", kind: kindCount, min: 0, max: 1000, def: "5",
+			doc: "Number of full log files that are kept.", set: func(c *Config, v any) { c.Log.Keep = int(v.(int64)) }},
+		{path: "lock.wait", kind: kindDuration, def: "0s", flag: "--wait",
+			doc: "How long to wait for a lock that somebody else holds.", set: func(c *Config, v any) { c.Lock.Wait = v.(time.Duration) }},
+		{path: "workspace.allow", kind: kindPaths, doc: "Directories that are accepted as workspaces though they would be refused.",
+			set: func(c *Config, v any) { c.Workspace.Allow = v.([]string) }},
+		{path: "workspace.share", kind: kindBool, def: "false", flag: "--share-workspace",
+			doc: "Let several sessions execute in one workspace.", set: func(c *Config, v any) { c.Workspace.Share = v.(bool) }},
+		{path: "command.max_output_bytes", kind: kindBytes, min: 4 << 10, max: 1 << 40, def: "10485760", execution: true,
+			doc: "Bytes kept of each output of a command.", set: func(c *Config, v any) { c.Command.MaxOutputBytes = v.(int64) }},
+		{path: "terminal.color", kind: kindEnum, values: []string{"auto", "always", "never"}, def: "auto", flag: "--color",
+			doc: "When output has colour.", set: func(c *Config, v any) { c.Terminal.Color = v.(string) }},
+		{path: "key.keyring", kind: kindBool, def: "true", doc: "Keep the store's key in the system's keyring when there is one.",
+			set: func(c *Config, v any) { c.Key.Keyring = v.(bool) }},
+		{path: "sandbox", kind: kindEnum, values: []string{"off"}, def: "off", execution: true,
+			doc: "Confinement of commands; off is the only value until there is an agent.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
+	}
+}
+
+func (k key) variable() string {
+	if k.env != "" {
+		return k.env
+	}
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(k.path, ".", "_"))
+}
+
+func (k key) flagName() string {
+	if k.flag != "" {
+		return k.flag
+	}
+	return "--" + k.path
+}
+
+// wants says in words what values k takes.
+func (k key) wants() string {
+	switch k.kind {
+	case kindEnum:
+		return "one of: " + strings.Join(k.values, ", ")
+	case kindBool:
+		return "true or false"
+	case kindCount:
+		return fmt.Sprintf("a whole number from %d to %d", k.min, k.max)
+	case kindBytes:
+		return fmt.Sprintf("a number of bytes from %d to %d, such as 10MiB", k.min, k.max)
+	case kindDuration:
+		return "a duration that is not negative, such as 60s"
+	case kindPath:
+		return "an absolute path"
+	}
+	return "a list of absolute paths"
+}
+
+// parsed is a value with its canonical text.
+type parsed struct {
+	text  string
+	value any
+}
+
+var errSandbox = errors.New("cannot be on: it is refused until the agent exists")
+
+// parse reads the text of a default, a variable or a flag. home replaces ~. Its errors are
+// said after the name of the key.
+func (k key) parse(text, home string) (parsed, error) {
+	wrong := fmt.Errorf("must be %s, not %q", k.wants(), text)
+	switch k.kind {
+	case kindEnum:
+		return k.parseEnum(text, wrong)
+	case kindBool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return parsed{}, wrong
+		}
+		return parsed{strconv.FormatBool(b), b}, nil
+	case kindCount, kindBytes:
+		n, ok := parseNumber(text, k.kind == kindBytes)
+		if !ok || n < k.min || n > k.max {
+			return parsed{}, wrong
+		}
+		return parsed{strconv.FormatInt(n, 10), n}, nil
+	case kindDuration:
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return parsed{}, wrong
+		}
+		return parsed{d.String(), d}, nil
+	case kindPath:
+		if text == "" && k.def == "" && k.path != "store.home" {
+			return parsed{"", ""}, nil
+		}
+		p, ok := absolute(text, home)
+		if !ok {
+			return parsed{}, wrong
+		}
+		return parsed{p, p}, nil
+	}
+	return k.parsePaths(filepath.SplitList(text), home)
+}
+
+func (k key) parseEnum(text string, wrong error) (parsed, error) {
+	for _, v := range k.values {
+		if v == text {
+			return parsed{v, v}, nil
+		}
+	}
+	if k.path == "sandbox" && text == "on" {
+		return parsed{}, errSandbox
+	}
+	return parsed{}, wrong
+}
+
+func (k key) parsePaths(list []string, home string) (parsed, error) {
+	paths := make([]string, 0, len(list))
+	for _, text := range list {
+		p, ok := absolute(text, home)
+		if !ok {
+			return parsed{}, fmt.Errorf("must be %s, not %q", k.wants(), text)
+		}
+		paths = append(paths, p)
+	}
+	return parsed{strings.Join(paths, string(filepath.ListSeparator)), paths}, nil
+}
+
+// absolute cleans a path, with ~ for the user's directory.
+func absolute(text, home string) (string, bool) {
+	if rest, ok := strings.CutPrefix(text, "~"); ok && (rest == "" || rest[0] == '/') && home != "" {
+		text = home + rest
+	}
+	if !filepath.IsAbs(text) || strings.ContainsAny(text, "\x00\n") {
+		return "", false
+	}
+	return filepath.Clean(text), true
+}
+
+// parseNumber reads a whole number, with a unit of size when withUnit is set.
+func parseNumber(text string, withUnit bool) (int64, bool) {
+	factor := int64(1)
+	if withUnit {
+		for _, u := range []struct {
+			name  string
+			bytes int64
+		}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}} {
+			if number, ok := strings.CutSuffix(text, u.name); ok {
+				text, factor = strings.TrimSuffix(number, " "), u.bytes
+				break
+			}
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/factor {
+		return 0, false
+	}
+	return n * factor, true
+}

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// projectFile lies in the workspace, which somebody else may have filled.
+const projectFile = ".agent/config.yml"
+
+// ReadProject reads the project's file of the workspace dir and returns it with its path; the
+// data is nil when there is none. It never leaves dir through a symbolic link, never waits for
+// a named pipe, and refuses what is no regular file or too large: session.ErrConfig.
+func ReadProject(dir string) (data []byte, path string, err error) {
+	path = filepath.Join(dir, filepath.FromSlash(projectFile))
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, path, nil
+	}
+	if err != nil {
+		return nil, path, readError(path, "the workspace cannot be opened", err)
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	f, err := root.OpenFile(filepath.FromSlash(projectFile), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, path, nil
+	}
+	if err != nil {
+		return nil, path, readError(path, "the project's configuration cannot be opened inside its workspace", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	data, err = readRegular(f, path)
+	return data, path, err
+}
+
+// ReadUser reads the user's file; the data is nil when there is none and nobody named it.
+func ReadUser(path string, named bool) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, readError(path, "the configuration cannot be read", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return readRegular(f, path)
+}
+
+// readRegular reads a file whose kind and size are judged on what was opened.
+func readRegular(f *os.File, path string) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, readError(path, "the configuration cannot be read", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, readError(path, "the configuration is not a regular file", nil)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return nil, readError(path, "the configuration cannot be read", err)
+	}
+	if len(data) > maxFileBytes {
+		return nil, readError(path, "the configuration is larger than 1 MiB", nil)
+	}
+	return data, nil
+}
+
+func readError(path, message string, cause error) error {
+	return &session.Error{Code: session.ErrConfig, Message: message, Place: path, Cause: cause,
+		Next: "make it a readable file in its place, or remove it"}
+}
