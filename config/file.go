@@ -168,6 +168,8 @@ func (s *source) entry(path string, p *ast.MappingValueNode) error {
 		return err
 	case isSection:
 		return s.mapping(p.Value, path+".")
+	case p.Value.Type() == ast.NullType:
+		return s.errorAt(p.Key.GetToken(), path+" has no value; it must be "+k.wants())
 	}
 	v, err := s.value(k, p.Value)
 	if err != nil {
