@@ -8,10 +8,25 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// What opens and closes the environment block. A notice that says one of these itself is
+// taken for it, so that nothing is said twice.
+const (
+	checksBegin     = "Validating environment..."
+	checksPassed    = "Environment ready."
+	changesAccepted = "Continuing with changed files..."
+)
+
 // check writes one line of the environment block. A line that starts with ⚠, or that has a
 // Level, did not pass.
 func (p *Printer) check(n session.Notice) {
+	if strings.HasPrefix(n.Text, checksPassed) {
+		p.endChecks()
+		return
+	}
 	p.beginChecks()
+	if n.Text == checksBegin {
+		return
+	}
 	text, bad := n.Text, n.Level != ""
 	if rest, ok := strings.CutPrefix(text, "⚠ "); ok {
 		text, bad = rest, true
@@ -29,7 +44,7 @@ func (p *Printer) check(n session.Notice) {
 
 func (p *Printer) beginChecks() {
 	if p.block == noBlock {
-		p.printf("Validating environment...\n")
+		p.printf("%s\n", checksBegin)
 		p.block = checking
 	}
 }
@@ -80,12 +95,12 @@ func (p *Printer) endChecks() {
 	switch {
 	case p.block == noBlock:
 		return
-	case p.block == listedChanges:
-		p.printf("\nContinuing with changed files...\n\n")
+	case p.block == listedChanges && p.asks:
+		p.printf("\n%s\n\n", changesAccepted)
 	case p.o.Fresh:
-		p.printf("\nEnvironment ready. Running...\n\n")
+		p.printf("\n%s Running...\n\n", checksPassed)
 	default:
-		p.printf("\nEnvironment ready. Resuming...\n\n")
+		p.printf("\n%s Resuming...\n\n", checksPassed)
 	}
 	p.block = noBlock
 }

@@ -258,6 +258,10 @@ func (p *Printer) warning(n session.Notice) {
 }
 
 func (p *Printer) info(n session.Notice) {
+	if n.Text == changesAccepted && p.block != noBlock {
+		p.endChecks()
+		return
+	}
 	if p.o.Quiet {
 		return
 	}

@@ -133,6 +133,22 @@ func TestChangedFiles(t *testing.T) {
 		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: manual()})
 		golden(t, "changed_asking", s.both())
 	})
+	t.Run("said_by_the_notices_themselves", func(t *testing.T) {
+		for _, asks := range []bool{true, false} {
+			s := newScreen(t, nil)
+			s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
+			s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Validating environment..."})
+			s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Working directory exists"})
+			s.Notice(change("src/login.ts", session.FileModified, "", 5*time.Minute, asks))
+			end := session.Notice{Kind: session.NoticeCheck, Text: "Environment ready. Resuming..."}
+			if asks {
+				end = session.Notice{Kind: session.NoticeInfo, Text: "Continuing with changed files..."}
+			}
+			s.Notice(end)
+			s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: manual()})
+			golden(t, fmt.Sprintf("changed_said_%v", asks), s.both())
+		}
+	})
 	t.Run("warning_only", func(t *testing.T) {
 		s := newScreen(t, nil)
 		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "⚠ HEAD moved", Detail: []string{"from 1 to 2"}})
