@@ -83,10 +83,16 @@ func (s *source) checkUTF8() error {
 		}
 		at += n
 	}
-	before := s.text[:at]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	return s.fault(position{line, column}, fmt.Sprintf("byte 0x%02x is not valid UTF-8", s.text[at]), "save the file as UTF-8")
+	return s.fault(s.position(at), fmt.Sprintf("byte 0x%02x is not valid UTF-8", s.text[at]), "save the file as UTF-8")
+}
+
+// position gives line and column of the byte at offset.
+func (s *source) position(offset int) position {
+	before := s.text[:offset]
+	return position{
+		line:   1 + bytes.Count(before, []byte("\n")),
+		column: 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]),
+	}
 }
 
 func unreadable(path string, err error) error {

@@ -16,13 +16,17 @@ import (
 
 // The bounds of what is handed to the parser, whose cost grows with the square of the depth
 // and of the keys in one block mapping, and whose nodes each carry a path of all keys above
-// them. A plan nests 8 deep; 100,000 ordinary steps are below 4,000,000 tokens.
+// them. A plan nests 8 deep; 100,000 ordinary steps have below 2,000,000 marks.
 const (
-	maxDepth  = 32
-	maxTokens = 4_000_000
-	maxKeys   = 1000 // in one mapping
-	maxKey    = 256  // bytes in one key
+	maxDepth = 32
+	maxMarks = 2_500_000 // characters that may begin or end a token
+	maxKeys  = 1000      // in one mapping
+	maxKey   = 256       // bytes in one key
 )
+
+// marks are the characters without which no second token begins. Counting them bounds the
+// number of tokens before the scanner, which keeps some 200 bytes for each, has seen any.
+const marks = ",:[]{}-#?&*!|>%\"'"
 
 // scan turns the source into tokens and refuses what a plan does not use, and bombs, while
 // the tokens are still cheap.
@@ -32,6 +36,9 @@ func scan(src *source) (token.Tokens, error) {
 		tokens token.Tokens
 		g      = guard{src: src}
 	)
+	if err := src.checkMarks(); err != nil {
+		return nil, err
+	}
 	s.Init(string(src.text))
 	for {
 		batch, err := s.Scan()
@@ -44,10 +51,21 @@ func scan(src *source) (token.Tokens, error) {
 				return nil, err
 			}
 		}
-		if len(tokens) > maxTokens {
-			return nil, src.fault(place(tokens[len(tokens)-1]), fmt.Sprintf("the plan has more than %d parts", maxTokens), "split the plan into several sessions")
+	}
+}
+
+func (s *source) checkMarks() error {
+	n := 0
+	for at, b := range s.text {
+		if strings.IndexByte(marks, b) < 0 {
+			continue
+		}
+		if n++; n > maxMarks {
+			return s.fault(s.position(at), fmt.Sprintf("the plan has more than %d parts", maxMarks),
+				"split the plan, or keep large contents in files of the workspace")
 		}
 	}
+	return nil
 }
 
 // level is one open mapping or sequence: a flow one until its bracket closes, a block one

@@ -1,0 +1,184 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/acode-dev/acode/plan"
+	"github.com/acode-dev/acode/session"
+)
+
+// Bombs are refused before the parser sees them: it takes seconds and gigabytes for each of
+// these, and some of them overflow its stack.
+func TestParseBombs(t *testing.T) {
+	const n = 1 << 17
+	laughs := "a0: &a0 [x, x]\n"
+	for i := range 30 {
+		laughs += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
+	}
+	var keys, indent strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
+	for i := range 2000 {
+		fmt.Fprintf(&indent, "%sa:\n", strings.Repeat(" ", i))
+	}
+	for name, c := range map[string]struct{ in, want string }{
+		"laughs":        {laughs, "anchors are not used in a plan"},
+		"brackets":      {strings.Repeat("[", n), "nested more than 32 deep"},
+		"closed":        {strings.Repeat("[", n) + strings.Repeat("]", n), "nested more than 32 deep"},
+		"closing":       {strings.Repeat("]", n), `"]" closes nothing`},
+		"braces":        {strings.Repeat("{a: ", n), "nested more than 32 deep"},
+		"entries":       {strings.Repeat("- ", n), "nested more than 32 deep"},
+		"entries_space": {strings.Repeat("-   ", n), "nested more than 32 deep"},
+		"questions":     {strings.Repeat("? ", n), `keys written with "?"`},
+		"indent":        {indent.String(), "nested more than 32 deep"},
+		"keys":          {keys.String(), "more than 1000 keys in one mapping"},
+		"flow_keys":     {"{" + strings.ReplaceAll(keys.String(), "\n", ", ") + "}", "more than 1000 keys in one mapping"},
+		"long_key":      {strings.Repeat("k", n) + ": [" + strings.Repeat("x,", n) + "]", "a key is longer than 256 bytes"},
+		"parts":         {"version: [" + strings.Repeat("x,", 2_500_001) + "]", "the plan has more than 2500000 parts"},
+		"documents":     {strings.Repeat("---\n", n), "a second one begins here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := plan.Parse("bomb.yml", []byte(c.in))
+			if !errors.Is(err, session.ErrPlan) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Parse: got %.200v, want %s", err, c.want)
+			}
+			if len(err.Error()) > 2000 {
+				t.Errorf("Parse: a message of %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// What is close to the bounds is no bomb.
+func TestParseWide(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: 1\ntask: t\ntasks:\n- steps:\n  - run: x\n    env:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "      K%d: v\n", i)
+	}
+	for i := range 3000 {
+		fmt.Fprintf(&b, "  - {run: x%d}\n", i)
+	}
+	for i := range 3000 {
+		fmt.Fprintf(&b, "-\n    depends_on: ['1']\n    steps: [run: x%d]\n", i)
+	}
+	p, err := plan.Parse("plan.yml", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Steps(); got != 6001 || len(p.Tasks[0].Steps[0].Run.Env) != 1000 {
+		t.Errorf("Parse: got %d steps, want 6001", got)
+	}
+}
+
+func hundredThousand() []byte {
+	var b strings.Builder
+	b.WriteString("version: 1\ntask: t\ntasks:\n")
+	for i := range 100 {
+		fmt.Fprintf(&b, "  - id: task%d\n    depends_on: [%s]\n    steps:\n", i, before(i))
+		for j := range 1000 {
+			fmt.Fprintf(&b, "      - {id: s%d, write: {path: f%d.txt, content: \"x\"}}\n", j, j)
+		}
+	}
+	return []byte(b.String())
+}
+
+func before(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return fmt.Sprintf("task%d", i-1)
+}
+
+func BenchmarkParse100000(b *testing.B) {
+	data := hundredThousand()
+	b.ReportMetric(float64(len(data))/1e6, "MB-file")
+	for b.Loop() {
+		p, err := plan.Parse("plan.yml", data)
+		if err != nil || p.Steps() != 100_000 {
+			b.Fatalf("Parse: %v", err)
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(b.Elapsed().Seconds())/float64(b.N), "s/plan")
+	b.ReportMetric(float64(m.Sys)/1e6, "MB-process")
+}
+
+// roundTrips holds for every plan that Parse lets through: it is stored as JSON, so JSON must
+// keep all of it, and its promises hold.
+func roundTrips(p *session.Plan) error {
+	stored, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	var back session.Plan
+	if err := json.Unmarshal(stored, &back); err != nil {
+		return err
+	}
+	if diff := cmp.Diff(p, &back); diff != "" {
+		return fmt.Errorf("JSON (-plan +back):\n%s", diff)
+	}
+	if order, cycle := p.Order(); len(order) != len(p.Tasks) {
+		return fmt.Errorf("Order: got a cycle %v", cycle)
+	}
+	for _, t := range p.Tasks {
+		for _, s := range t.Steps {
+			if !session.ValidName(t.ID) || !session.ValidName(s.ID) || s.Label() == "" {
+				return fmt.Errorf("got the step %s/%s labelled %q", t.ID, s.ID, s.Label())
+			}
+			for _, c := range s.Changes {
+				for path := range strings.SplitSeq(c.Path+"/"+c.From+"/"+c.To, "/") {
+					if path == ".." {
+						return fmt.Errorf("got the change %+v", c)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Any text that Parse is given ends in a plan that keeps its promises or in one error.
+func FuzzParse(f *testing.F) {
+	f.Add(hundredThousand()[:2000])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := plan.Parse("plan.yml", data)
+		if err != nil {
+			if p != nil || !errors.Is(err, session.ErrPlan) {
+				t.Fatalf("Parse: got %v and %v", p, err)
+			}
+			return
+		}
+		if err := roundTrips(p); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A plan written out as a file is read back as it was, whatever its texts hold.
+func TestParseWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawPlan(t)
+		file := written(want)
+		got, err := plan.Parse("plan.yml", file)
+		if err != nil {
+			t.Fatalf("Parse: %v\n%s", err, file)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("Parse (-want +got):\n%s\n%s", diff, file)
+		}
+		if err := roundTrips(got); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
