@@ -226,10 +226,13 @@ func complete(c *Call) error {
 	case KindOpen:
 		c.FD = int(c.Ret)
 		if _, st, ok := tracee(c.TID).file(c.FD); ok {
-			c.Inode = inodeOf(st)
+			c.made(st)
 		}
 	case KindMkdir, KindSymlink:
-		c.Inode, _ = named(c.Path)
+		var st unix.Stat_t
+		if unix.Lstat(c.Path, &st) == nil {
+			c.made(st)
+		}
 	case KindCopy:
 		data, err := tracee(c.TID).written(c.FD, c.Offset, c.Ret)
 		if err != nil {
@@ -240,4 +243,12 @@ func complete(c *Call) error {
 		c.Data = c.Data[:min(int64(len(c.Data)), c.Ret)]
 	}
 	return nil
+}
+
+// made takes over the number of a file, and of a new one the permissions that the umask left.
+func (c *Call) made(st unix.Stat_t) {
+	c.Inode = inodeOf(st)
+	if c.Created {
+		c.Mode = st.Mode & 0o7777
+	}
 }

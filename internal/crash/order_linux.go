@@ -1,0 +1,80 @@
+package crash
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Precedes checks that the nth call that matches then begins after at least n calls that
+// match first have ended. It is an error, too, when nothing matches then: a check that
+// found nothing to look at has shown nothing.
+func Precedes(calls []Call, first, then func(Call) bool) error {
+	return eachPreceded(calls, ends(calls, first), then)
+}
+
+// DurableBefore checks that the nth call that matches told begins after at least n calls
+// that match write have been made durable: each by a sync of its file that began after
+// the write had ended, and ended before the telling began. Like Precedes it does not accept
+// that nothing was told.
+func DurableBefore(calls []Call, write, told func(Call) bool) error {
+	var durable []uint64
+	for _, w := range calls {
+		if !w.OK() || !write(w) {
+			continue
+		}
+		if w.Kind == KindWrite && w.Flags&unix.O_DSYNC != 0 {
+			durable = append(durable, w.End)
+			continue
+		}
+		if end, ok := synced(calls, w); ok {
+			durable = append(durable, end)
+		}
+	}
+	return eachPreceded(calls, durable, told)
+}
+
+// synced gives the tick at which the first sync that covers a write had ended.
+func synced(calls []Call, w Call) (end uint64, ok bool) {
+	for _, s := range calls {
+		covers := s.Kind == KindSync && s.Inode == w.Inode || s.Kind == KindSyncAll
+		if s.OK() && covers && s.Begin > w.End && (!ok || s.End < end) {
+			end, ok = s.End, true
+		}
+	}
+	return end, ok
+}
+
+func ends(calls []Call, match func(Call) bool) []uint64 {
+	var at []uint64
+	for _, c := range calls {
+		if c.OK() && match(c) {
+			at = append(at, c.End)
+		}
+	}
+	return at
+}
+
+// eachPreceded checks the nth match against the number of ticks before it.
+func eachPreceded(calls []Call, ticks []uint64, match func(Call) bool) error {
+	n := 0
+	for _, c := range calls {
+		if c.Ending == Prevented || !match(c) {
+			continue
+		}
+		n++
+		before := 0
+		for _, end := range ticks {
+			if end < c.Begin {
+				before++
+			}
+		}
+		if before < n {
+			return fmt.Errorf("order: only %d of what must come first was done before number %d: %v", before, n, c)
+		}
+	}
+	if n == 0 {
+		return fmt.Errorf("order: none of %d calls is what was looked for", len(calls))
+	}
+	return nil
+}
