@@ -185,7 +185,7 @@ func TestErrors(t *testing.T) {
 		{"twice", sources("log:\n  keep: 1\n  keep: 2\n", ""), "/u/config.yml:3:3", "not valid YAML: mapping key \"keep\" already defined at [2:3]\n   3 |   keep: 2\n     |   ^"},
 		{"two_documents", sources("log: {}\n---\nlog: {}\n", ""), "/u/config.yml:3:4", "the file holds more than one document\n   3 | log: {}\n     |    ^"},
 		{"not_text", sources("a\x00b", ""), "/u/config.yml", "the file is not UTF-8 text"},
-		{"too_large", sources(strings.Repeat("# a\n", 1<<18+1), ""), "/u/config.yml", "the file is larger than 1048576 bytes"},
+		{"too_large", sources(strings.Repeat("# a\n", 1<<14+1), ""), "/u/config.yml", "the file is larger than 65536 bytes"},
 		{"too_deep", sources("a: "+strings.Repeat("[\n", 300), ""), "/u/config.yml", "the file has more than 256 brackets"},
 		{"too_wide", sources(strings.Repeat("- ", 3000), ""), "/u/config.yml", "the file has a line of more than 4096 bytes"},
 		{"steers_terminal", sources("", "\"a\x1b[2J\": 1"), "/w/.agent/config.yml:1:1", "unknown key a\ufffd[2J\n   1 | \"a\ufffd[2J\": 1\n     | ^"},
@@ -205,6 +205,24 @@ func TestErrors(t *testing.T) {
 				t.Errorf("Load (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Trap 57: the parser's cost grows faster than the file. Whatever passes the bounds must cost
+// little, or a workspace could keep acode busy; the test's time limit is the judge.
+func TestHostileFilesAreCheap(t *testing.T) {
+	var many strings.Builder
+	for i := 0; many.Len() < 64<<10-20; i++ {
+		fmt.Fprintf(&many, "k%d: 1\n", i)
+	}
+	var deep strings.Builder
+	for i := 0; deep.Len() < 60<<10; i++ {
+		deep.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	for _, text := range []string{many.String(), deep.String(), strings.Repeat("-\n", 32<<10), strings.Repeat("- ", 2<<10), strings.Repeat("[", 256)} {
+		if _, err := config.Load(sources("", text)); !errors.Is(err, session.ErrConfig) || strings.Contains(err.Error(), "larger") {
+			t.Errorf("Load of %.20q…: got %v, want an error from the parser", text, err)
+		}
 	}
 }
 
@@ -363,7 +381,7 @@ func TestReadProject(t *testing.T) {
 	must(os.Mkdir(file, 0o700))
 	expect("a folder", "", true)
 	must(os.Remove(file))
-	must(os.WriteFile(file, make([]byte, 1<<20+1), 0o600))
+	must(os.WriteFile(file, make([]byte, 64<<10+1), 0o600))
 	expect("a huge file", "", true)
 
 	if data, _, err := config.ReadProject(filepath.Join(dir, "absent")); data != nil || err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -66,7 +67,7 @@ func readRegular(f *os.File, path string) ([]byte, error) {
 		return nil, readError(path, "the configuration cannot be read", err)
 	}
 	if len(data) > maxFileBytes {
-		return nil, readError(path, "the configuration is larger than 1 MiB", nil)
+		return nil, readError(path, fmt.Sprintf("the configuration is larger than %d bytes", maxFileBytes), nil)
 	}
 	return data, nil
 }
