@@ -1,6 +1,6 @@
-// Package config puts the layers of configuration together and knows the origin of each value:
-// defaults, the user's file, the project's file, the environment, flags, each over the one
-// before.
+// Package config puts the layers of configuration together and knows the origin of each
+// value: defaults, the user's file, the project's file, the environment, flags, each over
+// the one before.
 //
 //	F1  A project's file is somebody else's: it can set the resume keys and nothing else,
 //	    and what it loosens there is a warning.
@@ -126,8 +126,8 @@ const (
 	layerFlag
 )
 
-// Load puts the layers together. Every error is a *session.Error with session.ErrConfig, save
-// for a wrong flag, which has session.ErrUsage.
+// Load puts the layers together. Every error is a *session.Error with session.ErrConfig,
+// save for a wrong flag, which has session.ErrUsage.
 func Load(src Sources) (*Loaded, error) {
 	env := environment(src.Environ)
 	get := src.Getenv
@@ -160,8 +160,8 @@ func Load(src Sources) (*Loaded, error) {
 	return out, nil
 }
 
-// Digest identifies the values that decide how a session is executed, in hex. Flags are not
-// part of it: they answer for one call.
+// Digest identifies the values that decide how a session is executed, in hex. Flags are
+// not part of it: they answer for one call.
 func (l *Loaded) Digest() string {
 	h := sha256.New()
 	for _, k := range keys() {
@@ -236,7 +236,8 @@ func (l *loader) flags(flags map[string]string) error {
 	return nil
 }
 
-// finish fills the configuration. The log's directory follows the store's unless it is set.
+// finish fills the configuration. The log's directory follows the store's unless it is
+// set.
 func (l *loader) finish(out *Loaded) {
 	if s := l.set["log.dir"]; s.text == "" {
 		dir := filepath.Join(l.set["store.home"].text, "log")

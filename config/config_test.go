@@ -208,7 +208,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Trap 57: the parser's cost grows faster than the file. Whatever passes the bounds must cost
+// The parser's cost grows faster than the file. Whatever passes the bounds must cost
 // little, or a workspace could keep acode busy; the test's time limit is the judge.
 func TestHostileFilesAreCheap(t *testing.T) {
 	var many strings.Builder
@@ -263,7 +263,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// F1, trap 48: nothing but the resume keys is open to a project, and what it loosens is said.
+// F1: nothing but the resume keys is open to a project, and what it loosens is said.
 func TestProjectIsNotTrusted(t *testing.T) {
 	for _, v := range load(t, sources("", "")).Values {
 		section, name, _ := strings.Cut(v.Key, ".")

@@ -14,7 +14,8 @@ import (
 
 const variablePrefix = "ACODE_"
 
-// environment makes a map of what os.Environ returns. An empty variable counts as not set.
+// environment makes a map of what os.Environ returns. An empty variable counts as not
+// set.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, kv := range environ {
@@ -25,8 +26,8 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
-// environment takes the layer of variables: ACODE_ and the path of the key in capitals, with
-// ACODE_HOME for the store and NO_COLOR as everywhere.
+// environment takes the layer of variables: ACODE_ and the path of the key in capitals,
+// with ACODE_HOME for the store and NO_COLOR as everywhere.
 func (l *loader) environment(getenv func(string) string) error {
 	for _, k := range l.keys {
 		name := k.variable()
@@ -47,8 +48,8 @@ func (l *loader) environment(getenv func(string) string) error {
 	return nil
 }
 
-// unknownVariables warns about names that look like ours and mean nothing: a misspelt variable
-// would else be obeyed by nobody and noticed by nobody.
+// unknownVariables warns about names that look like ours and mean nothing: a misspelt
+// variable would else be obeyed by nobody and noticed by nobody.
 func unknownVariables(env map[string]string, all []key) []string {
 	known := []string{"ACODE_CONFIG", "ACODE_CHECKPOINT_SECRET", "ACODE_IDEMPOTENCY_KEY"}
 	for _, k := range all {
@@ -78,8 +79,8 @@ func UserFile(getenv func(string) string) string {
 	return filepath.Join(baseDir(getenv, "XDG_CONFIG_HOME", ".config", xdg.ConfigHome), "acode", "config.yml")
 }
 
-// Home returns where the store lies unless configuration says otherwise: $ACODE_HOME, else
-// acode's folder of the XDG state directory.
+// Home returns where the store lies unless configuration says otherwise: $ACODE_HOME,
+// else acode's folder of the XDG state directory.
 func Home(getenv func(string) string) string {
 	if dir := getenv("ACODE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
@@ -87,8 +88,8 @@ func Home(getenv func(string) string) string {
 	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state"), xdg.StateHome), "acode")
 }
 
-// baseDir finds one of the XDG directories. A relative path in the variable is ignored, as the
-// specification demands. Systems with directories of their own keep them.
+// baseDir finds one of the XDG directories. A relative path in the variable is ignored,
+// as the specification demands. Systems with directories of their own keep them.
 func baseDir(getenv func(string) string, variable, below, fallback string) string {
 	if dir := getenv(variable); filepath.IsAbs(dir) {
 		return dir

@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// maxFileBytes is far more than a configuration needs. The YAML parser takes the square
-	// of some files' length: 50 seconds for 1 MiB, and at this size a fifth of a second.
+	// maxFileBytes is far more than a configuration needs. The YAML parser takes the
+	// square of some files' length: 50 seconds for 1 MiB, and at this size a fifth of a
+	// second.
 	maxFileBytes = 64 << 10
 
-	// The YAML parser recurses, and a stack that overflows cannot be recovered from. These
-	// bound how deep any text can nest.
+	// The YAML parser recurses, and a stack that overflows cannot be recovered from.
+	// These bound how deep any text can nest.
 	maxLineBytes = 4 << 10
 	maxBrackets  = 256
 )
@@ -219,7 +220,8 @@ func (s *source) siblings(path string) []string {
 	return names
 }
 
-// value reads what stands after a key; its type must fit, for text in quotes is no number.
+// value reads what stands after a key; its type must fit, for text in quotes is no
+// number.
 func (s *source) value(k key, n ast.Node) (parsed, error) {
 	if err := s.indirect(n); err != nil {
 		return parsed{}, err

@@ -121,8 +121,8 @@ type parsed struct {
 
 var errSandbox = errors.New("cannot be on: it is refused until the agent exists")
 
-// parse reads the text of a default, a variable or a flag. home replaces ~. Its errors are
-// said after the name of the key.
+// parse reads the text of a default, a variable or a flag. home replaces ~. Its errors
+// are said after the name of the key.
 func (k key) parse(text, home string) (parsed, error) {
 	wrong := fmt.Errorf("must be %s, not %q", k.wants(), text)
 	switch k.kind {

@@ -15,9 +15,10 @@ import (
 // projectFile lies in the workspace, which somebody else may have filled.
 const projectFile = ".agent/config.yml"
 
-// ReadProject reads the project's file of the workspace dir and returns it with its path; the
-// data is nil when there is none. It never leaves dir through a symbolic link, never waits for
-// a named pipe, and refuses what is no regular file or too large: session.ErrConfig.
+// ReadProject reads the project's file of the workspace dir and returns it with its path;
+// the data is nil when there is none. It never leaves dir through a symbolic link, never
+// waits for a named pipe, and refuses what is no regular file or too large:
+// session.ErrConfig.
 func ReadProject(dir string) (data []byte, path string, err error) {
 	path = filepath.Join(dir, filepath.FromSlash(projectFile))
 	root, err := os.OpenRoot(dir)

@@ -133,8 +133,8 @@ func value(b []byte, i int) (from, to int) {
 	return open, bareEnd(b, open)
 }
 
-// bareEnd returns the end of a value without quotes. A comma, semicolon or ampersand ends it
-// only when the next pair or nothing follows: passwords contain them too.
+// bareEnd returns the end of a value without quotes. A comma, semicolon or ampersand ends
+// it only when the next pair or nothing follows: passwords contain them too.
 func bareEnd(b []byte, i int) int {
 	for ; i < len(b); i++ {
 		c := b[i]
@@ -159,11 +159,12 @@ func pairFollows(b []byte, i int) bool {
 	return end > i && end < len(b) && (b[end] == '=' || b[end] == ':')
 }
 
-// notSecret reports whether v, though it stands where a secret would, is none: it names one
-// that comes from elsewhere, or it is an id or a hash.
+// notSecret reports whether v, though it stands where a secret would, is none: it names
+// one that comes from elsewhere, or it is an id or a hash.
 func notSecret(v []byte) bool { return placeholder(v) || identity(v) }
 
-// placeholder reports whether v is ${NAME}, $NAME, $(command), <text>, {{text}}, or masked.
+// placeholder reports whether v is ${NAME}, $NAME, $(command), <text>, {{text}}, or
+// masked.
 func placeholder(v []byte) bool {
 	s := string(v)
 	switch {

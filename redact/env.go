@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// FromEnvironment returns the secrets of an environment in the form of os.Environ: the values
-// of variables whose names say so, and the passwords in URLs and connection strings of any
-// variable. Names that say where a secret lies (…_FILE, …_SOCK) hold none.
+// FromEnvironment returns the secrets of an environment in the form of os.Environ: the
+// values of variables whose names say so, and the passwords in URLs and connection
+// strings of any variable. Names that say where a secret lies (…_FILE, …_SOCK) hold none.
 func FromEnvironment(environ []string) []string {
 	var out []string
 	for _, kv := range environ {

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// JSON masks secrets inside the strings of a JSON document, or of several in a row, however
-// they are escaped. The string under a key that names a secret is masked as a whole. Numbers,
-// structure and every string without a secret keep their bytes, as do keys of lower-case
-// words, which belong to a format and not to a person. It returns raw itself when nothing
-// changes; what is no JSON is treated as Bytes would.
+// JSON masks secrets inside the strings of a JSON document, or of several in a row,
+// however they are escaped. The string under a key that names a secret is masked as a
+// whole. Numbers, structure and every string without a secret keep their bytes, as do
+// keys of lower-case words, which belong to a format and not to a person. It returns raw
+// itself when nothing changes; what is no JSON is treated as Bytes would.
 func (r *Redactor) JSON(raw []byte) []byte {
 	out, changed := r.strings(raw)
 	if !changed && !r.Changes(raw) {
@@ -128,8 +128,8 @@ func isKey(raw []byte, end int) bool {
 	return false
 }
 
-// unescape decodes the inside of a literal. Unlike encoding/json it keeps bytes that are no
-// UTF-8, so that a secret with such bytes is still found.
+// unescape decodes the inside of a literal. Unlike encoding/json it keeps bytes that are
+// no UTF-8, so that a secret with such bytes is still found.
 func unescape(lit []byte) []byte {
 	if bytes.IndexByte(lit, '\\') < 0 {
 		return lit
@@ -163,8 +163,8 @@ func unescape(lit []byte) []byte {
 	return out
 }
 
-// unicodeEscape decodes \uXXXX, or two that are halves of one character, at the start of b
-// and says how many bytes it took.
+// unicodeEscape decodes \uXXXX, or two that are halves of one character, at the start of
+// b and says how many bytes it took.
 func unicodeEscape(b []byte) (rune, int) {
 	c, ok := hex4(b)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// needles finds many exact values in one pass (Wu and Manber): the last two bytes of a window
-// of MinSecretBytes say how far it can move on, mostly all of its length.
+// needles finds many exact values in one pass (Wu and Manber): the last two bytes of a
+// window of MinSecretBytes say how far it can move on, mostly all of its length.
 type needles struct {
 	shift   []uint8              // by pair of bytes
 	byTail  map[uint16][]*needle // those whose window ends in the pair

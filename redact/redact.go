@@ -1,9 +1,10 @@
 // Package redact is the one door that secrets do not pass: whatever is stored, logged or
 // shown goes through it first.
 //
-// Two things are masked: the exact value of every secret that the process can see, also in
-// its usual encodings, and text that says by its form or its context that it is a secret.
-// The latter rules are narrow, since a general pattern would destroy ids and hashes.
+// Two things are masked: the exact value of every secret that the process can see, also
+// in its usual encodings, and text that says by its form or its context that it is a
+// secret. The latter rules are narrow, since a general pattern would destroy ids and
+// hashes.
 //
 //	D1  No secret given to New survives in what String or Bytes return, nor in a string
 //	    that JSON returns, except in a key that reads like the name of a field.
@@ -32,8 +33,8 @@ const (
 	maxPasses = 32
 )
 
-// Redactor masks secrets. It is immutable and safe for concurrent use. A nil *Redactor knows
-// no exact values and applies the rules of form and context only.
+// Redactor masks secrets. It is immutable and safe for concurrent use. A nil *Redactor
+// knows no exact values and applies the rules of form and context only.
 type Redactor struct {
 	exact *needles // nil when there is no exact value to look for
 }
@@ -44,8 +45,8 @@ func New(secrets []string) *Redactor {
 	return &Redactor{exact: newNeedles(secrets)}
 }
 
-// String returns s with every secret masked: "***", and the last 4 characters of a secret of
-// 12 bytes or more.
+// String returns s with every secret masked: "***", and the last 4 characters of a secret
+// of 12 bytes or more.
 func (r *Redactor) String(s string) string {
 	b := []byte(s)
 	if !r.Changes(b) {
@@ -76,8 +77,9 @@ type span struct {
 	tail     bool // the last characters may be shown
 }
 
-// spans returns what to mask in b, in order and without overlap. Overlapping secrets become
-// one span, so that no part of a longer one is left when a shorter one lies inside it.
+// spans returns what to mask in b, in order and without overlap. Overlapping secrets
+// become one span, so that no part of a longer one is left when a shorter one lies inside
+// it.
 func (r *Redactor) spans(b []byte) []span {
 	var found []span
 	if r != nil && r.exact != nil {

@@ -371,8 +371,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// Hostile text must not cost the square of its length: each of these takes milliseconds, and
-// the test's own time limit is what a mistake runs into.
+// Hostile text must not cost the square of its length: each of these takes milliseconds,
+// and the test's own time limit is what a mistake runs into.
 func TestHostileTextIsLinear(t *testing.T) {
 	r := redact.New([]string{"aaaaaaaa", "abababab"})
 	for _, unit := range []string{

@@ -42,16 +42,16 @@ func (c *class) run(b []byte, i int) int {
 }
 
 // rule finds one form of secret. match is called with the place of one of its words and
-// returns the span, whose end is 0 when there is none, and up to where looking again is in
-// vain; without that, hostile text would cost the square of its length.
+// returns the span, whose end is 0 when there is none, and up to where looking again is
+// in vain; without that, hostile text would cost the square of its length.
 type rule struct {
 	words []string
 	fold  bool // the words match in upper and lower case
 	match func(b []byte, i int, word string) (s span, seen int)
 }
 
-// rules lists the forms and contexts that give a secret away. Minimal lengths lie a little
-// below those of real tokens, and above those of names that merely look alike.
+// rules lists the forms and contexts that give a secret away. Minimal lengths lie a
+// little below those of real tokens, and above those of names that merely look alike.
 func rules() []rule {
 	contextWords := telling()
 	return []rule{
@@ -73,11 +73,12 @@ func rules() []rule {
 	}
 }
 
-// ruleSet is rules arranged for one pass: each is entered by the first three bytes of a word.
+// ruleSet is rules arranged for one pass: each is entered by the first three bytes of a
+// word.
 type ruleSet struct {
 	rules []rule
-	// step holds, by the last two bytes of a window of three, how far to move on (1 or 2),
-	// or 2 plus the index of the group of words to try.
+	// step holds, by the last two bytes of a window of three, how far to move on (1 or
+	// 2), or 2 plus the index of the group of words to try.
 	step   []uint8
 	groups [][]entry
 }
@@ -176,8 +177,9 @@ func (r *rule) has(b []byte, word string) bool {
 	return string(b[:len(word)]) == word
 }
 
-// starts reports whether a token may start at i: at the start of a word, or after an escape
-// sequence whose last letter only seems to belong to it (\n, %3D, \u0022, a colour).
+// starts reports whether a token may start at i: at the start of a word, or after an
+// escape sequence whose last letter only seems to belong to it (\n, %3D, \u0022, a
+// colour).
 func starts(b []byte, i int) bool {
 	if i == 0 || !alnum[b[i-1]] && b[i-1] != '_' {
 		return true
@@ -206,8 +208,8 @@ func endsColour(b []byte) bool {
 	return false
 }
 
-// token makes the rule of a token that its first letters give away. At least atLeast bytes of
-// c must follow them, with a digit or a capital among them.
+// token makes the rule of a token that its first letters give away. At least atLeast
+// bytes of c must follow them, with a digit or a capital among them.
 func token(c *class, atLeast int, prefixes ...string) rule {
 	return rule{words: prefixes, match: func(b []byte, i int, prefix string) (span, int) {
 		if !starts(b, i) {
@@ -262,8 +264,8 @@ func matchSendGrid(b []byte, i int, prefix string) (span, int) {
 	return span{from: i, to: end, tail: true}, end
 }
 
-// matchJWT takes three parts joined by dots, of which the first two are JSON in base64; the
-// signature may be empty.
+// matchJWT takes three parts joined by dots, of which the first two are JSON in base64;
+// the signature may be empty.
 func matchJWT(b []byte, i int, prefix string) (span, int) {
 	if !starts(b, i) {
 		return span{}, i
@@ -280,8 +282,8 @@ func matchJWT(b []byte, i int, prefix string) (span, int) {
 	return span{from: i, to: end, tail: true}, end
 }
 
-// matchPrivateKey takes a block to its END line. One that was cut off goes as far as it can
-// still be key material.
+// matchPrivateKey takes a block to its END line. One that was cut off goes as far as it
+// can still be key material.
 func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
 	const headBytes, lineEnd = 64, "-----"
 	head := b[i+len(prefix) : min(len(b), i+len(prefix)+headBytes)]
@@ -306,8 +308,8 @@ func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
 // maxKeyBytes is more than the longest private key that is in use.
 const maxKeyBytes = 32 << 10
 
-// matchBearer takes the token of an Authorization header. In prose the word is followed by
-// another word, which is shorter and has no digit.
+// matchBearer takes the token of an Authorization header. In prose the word is followed
+// by another word, which is shorter and has no digit.
 func matchBearer(b []byte, i int, prefix string) (span, int) {
 	from := i + len(prefix)
 	end := bearer.run(b, from)

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// Writer returns a writer that masks the secrets of each Write before it passes it on in one
-// Write. A secret that is spread over two writes is not found: it suits log handlers, which
-// write one record at a time. It is as safe for concurrent use as w.
+// Writer returns a writer that masks the secrets of each Write before it passes it on in
+// one Write. A secret that is spread over two writes is not found: it suits log handlers,
+// which write one record at a time. It is as safe for concurrent use as w.
 func (r *Redactor) Writer(w io.Writer) io.Writer { return writer{r: r, w: w} }
 
 type writer struct {
@@ -15,7 +15,8 @@ type writer struct {
 	w io.Writer
 }
 
-// Write implements io.Writer. It reports len(p) on success, since p is what the caller wrote.
+// Write implements io.Writer. It reports len(p) on success, since p is what the caller
+// wrote.
 func (w writer) Write(p []byte) (int, error) {
 	masked := p
 	if bytes.HasPrefix(p, []byte("{")) {
