@@ -1,0 +1,180 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Cancel ends the command of key and all its descendants, whoever executes the session, and
+// returns when they have ended. A living supervisor is asked and records the end as
+// cancelled; where there is none, what belongs to the command is ended from here and the
+// outcome stays unknown. A command that is over is left as it is; a key that was never
+// claimed is ErrCommand.
+func Cancel(ctx context.Context, dir, key string) error {
+	return cancelCommand(ctx, dir, key, defaultGrace)
+}
+
+func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) error {
+	var conn *client
+	defer func() {
+		if conn != nil {
+			conn.close()
+		}
+	}()
+	tick := time.NewTicker(shortWait)
+	defer tick.Stop()
+	for {
+		rec, _, err := look(dir, key)
+		if err != nil {
+			return err
+		}
+		switch rec.State {
+		case session.CommandUnclaimed:
+			return &session.Error{Code: session.ErrCommand, Message: "no command with this key was ever started", Place: key}
+		case session.CommandFinished, session.CommandUnknown, session.CommandVoid:
+			return nil
+		case session.CommandRunning:
+			if conn, err = askToEnd(ctx, conn, dir, key); err != nil {
+				return err
+			}
+		default:
+			if err := endHolders(ctx, dir, key, grace); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// askToEnd asks the supervisor once, and again after a lost connection.
+func askToEnd(ctx context.Context, conn *client, dir, key string) (*client, error) {
+	if conn != nil && !conn.isLost() {
+		return conn, nil
+	}
+	conn, err := dial(dir)
+	if err != nil || conn == nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errFrozen)
+	defer cancel()
+	if err := conn.ask(ctx, message{Op: opTerminate, Key: key}); err != nil {
+		conn.close()
+		if errors.Is(err, errLost) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	return conn, nil
+}
+
+// endHolders ends what holds the claim of key when its supervisor is gone.
+func endHolders(ctx context.Context, dir, key string, grace time.Duration) error {
+	f, err := openClaim(claimPath(dir, key))
+	if err != nil {
+		return fmt.Errorf("open claim: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	e := ending{grace: grace, members: func() []process {
+		var roots []int
+		for _, p := range holders(f, key) {
+			roots = append(roots, p.pid)
+		}
+		own := func(p process) bool { return p.pid == os.Getpid() } // asked from within the command
+		return slices.DeleteFunc(descendants(processes(), roots), own)
+	}}
+	_, err = e.run(ctx)
+	return err
+}
+
+// ending is how a command is ended: every member gets INT, then TERM, then KILL until none
+// is left.
+type ending struct {
+	grace   time.Duration // after INT, and after TERM
+	members func() []process
+	beyond  map[int]bool // may not be signalled by us
+}
+
+// run returns when no member is left but those that may not be signalled, which it lists.
+func (e *ending) run(ctx context.Context) ([]process, error) {
+	e.beyond = map[int]bool{}
+	tick := time.NewTicker(shortWait)
+	defer tick.Stop()
+	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM} {
+		e.send(sig)
+		grace := time.NewTimer(e.grace)
+		gone, err := e.gone(ctx, tick.C, grace.C)
+		grace.Stop()
+		if gone || err != nil {
+			return e.left(), err
+		}
+	}
+	for {
+		if e.send(unix.SIGKILL) == 0 {
+			return e.left(), nil
+		}
+		select {
+		case <-ctx.Done():
+			return e.left(), context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// send signals every member and counts those that could be.
+func (e *ending) send(sig unix.Signal) int {
+	n := 0
+	for _, p := range e.members() {
+		if e.beyond[p.pid] {
+			continue
+		}
+		if err := p.signal(sig); errors.Is(err, unix.EPERM) {
+			e.beyond[p.pid] = true
+			continue
+		}
+		n++
+	}
+	return n
+}
+
+// gone waits until only those are left that may not be signalled, and reports whether that
+// came before limit.
+func (e *ending) gone(ctx context.Context, tick, limit <-chan time.Time) (bool, error) {
+	for {
+		if e.reachable() == 0 {
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-limit:
+			return false, nil
+		case <-tick:
+		}
+	}
+}
+
+func (e *ending) reachable() int {
+	n := 0
+	for _, p := range e.members() {
+		if !e.beyond[p.pid] {
+			n++
+		}
+	}
+	return n
+}
+
+func (e *ending) left() []process {
+	return slices.DeleteFunc(e.members(), func(p process) bool { return !e.beyond[p.pid] })
+}

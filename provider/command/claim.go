@@ -1,0 +1,352 @@
+package command
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// A claim is claimBytes long from its first instant, so that the blocks written later never
+// need room. The start block has a sector of its own; so has an ordinary exit block's beginning.
+const (
+	claimVersion = 1
+	claimBytes   = 4096
+	headerAt     = 0
+	startAt      = 1024
+	exitAt       = 1536
+	blockHead    = 4 + sha256.Size
+	claimSuffix  = ".claim"
+)
+
+const (
+	stateClaimed = "claimed"
+	stateVoid    = "void"
+)
+
+// identity names a process for good: a pid alone is reused within seconds.
+type identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot
+	Boot  string `json:"boot"`
+}
+
+type header struct {
+	V          int        `json:"v"`
+	State      string     `json:"state"`
+	Key        string     `json:"key"`
+	Epoch      uint64     `json:"epoch"`
+	Session    session.ID `json:"session"`
+	Request    string     `json:"request,omitempty"` // digest of what does not change across a resume
+	Supervisor identity   `json:"supervisor"`
+	AtUS       int64      `json:"at_us"`
+}
+
+type startBlock struct {
+	Leader    identity `json:"leader"`
+	StartedUS int64    `json:"started_us"`
+}
+
+// leftover is a descendant that outlived its leader. Its command line stays off the disk: it
+// may hold a secret.
+type leftover struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+	Name  string `json:"name"`
+}
+
+// exitBlock is how a command ended. With Unknown set it is no exit record: it says why there
+// can be none.
+type exitBlock struct {
+	Exit       int        `json:"exit"`
+	Signal     string     `json:"signal,omitempty"`
+	TimedOut   bool       `json:"timed_out,omitempty"`
+	Cancelled  bool       `json:"cancelled,omitempty"`
+	StartError string     `json:"start_error,omitempty"`
+	EndedUS    int64      `json:"ended_us"`
+	Out        int64      `json:"out"`
+	Err        int64      `json:"err"`
+	Left       []leftover `json:"left,omitempty"`
+	Unknown    string     `json:"unknown,omitempty"`
+}
+
+// claim is what a claim file holds. Start and Exit are nil where nothing was written;
+// StartErr and ExitErr say that something was, and is damaged.
+type claim struct {
+	Path     string
+	Header   header
+	Start    *startBlock
+	Exit     *exitBlock
+	StartErr error
+	ExitErr  error
+}
+
+// stem is the part of the file names that stands for key.
+func stem(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])[:40]
+}
+
+func claimPath(dir, key string) string { return filepath.Join(dir, stem(key)+claimSuffix) }
+
+// encodeBlock makes a block of size bytes: length, digest, JSON, zeros. The digest covers the
+// block's name and the key, so that no block can stand in another's place.
+func encodeBlock(name, key string, size int, v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s block: %w", name, err)
+	}
+	if blockHead+len(body) > size {
+		return nil, fmt.Errorf("encode %s block: %d bytes do not fit in %d", name, len(body), size-blockHead)
+	}
+	sum := blockSum(name, key, body)
+	b := make([]byte, size)
+	binary.BigEndian.PutUint32(b, uint32(len(body)))
+	copy(b[4:], sum[:])
+	copy(b[blockHead:], body)
+	return b, nil
+}
+
+func blockSum(name, key string, body []byte) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "acode-%s\x00%s\x00%s", name, key, body))
+}
+
+var errBlock = errors.New("block is damaged")
+
+// decodeBlock reads a block into v and reports whether one was written at all.
+func decodeBlock(name, key string, b []byte, v any) (bool, error) {
+	if len(bytes.TrimLeft(b, "\x00")) == 0 {
+		return false, nil
+	}
+	body, err := blockBody(b)
+	if err != nil {
+		return true, fmt.Errorf("%s: %w", name, err)
+	}
+	if sum := blockSum(name, key, body); !bytes.Equal(sum[:], b[4:blockHead]) {
+		return true, fmt.Errorf("%s: %w", name, errBlock)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return true, fmt.Errorf("%s: %w", name, errBlock)
+	}
+	return true, nil
+}
+
+func blockBody(b []byte) ([]byte, error) {
+	n := binary.BigEndian.Uint32(b)
+	if n > uint32(len(b)-blockHead) {
+		return nil, errBlock
+	}
+	return b[blockHead : blockHead+int(n)], nil
+}
+
+func corrupt(path string, cause error) error {
+	return &session.Error{Code: session.ErrCorrupt, Message: "the record of a command is damaged; nothing was changed", Place: path,
+		Next: "compare what the command was to do with what is there, and keep the file for whoever examines it", Cause: cause}
+}
+
+// openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that there is
+// none.
+func openClaim(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, corrupt(path, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != claimBytes {
+		_ = f.Close() // only read
+		return nil, corrupt(path, errors.New("it is no regular file of the size that claims have"))
+	}
+	return f, nil
+}
+
+// readClaim parses an open claim. A damaged header is ErrCorrupt at once, a claim of a newer
+// acode is ErrNewer.
+func readClaim(f *os.File) (claim, error) {
+	b := make([]byte, claimBytes)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return claim{}, corrupt(f.Name(), err)
+	}
+	c, err := parseClaim(b)
+	c.Path = f.Name()
+	switch {
+	case err != nil:
+		return c, corrupt(c.Path, err)
+	case stem(c.Header.Key)+claimSuffix != filepath.Base(c.Path):
+		return c, corrupt(c.Path, errors.New("it belongs to another key"))
+	case c.Header.V > claimVersion:
+		return c, &session.Error{Code: session.ErrNewer, Message: fmt.Sprintf("a command's record has format %d; this acode knows %d", c.Header.V, claimVersion),
+			Place: c.Path, Next: "use the newer acode"}
+	}
+	return c, nil
+}
+
+// parseClaim reads the blocks of a claim.
+func parseClaim(b []byte) (claim, error) {
+	var c claim
+	if len(b) != claimBytes {
+		return c, errBlock
+	}
+	ok, err := decodeBlock("header", "", b[headerAt:startAt], &c.Header)
+	if err != nil || !ok {
+		return c, errors.Join(errBlock, err)
+	}
+	var start startBlock
+	if ok, err := decodeBlock("start", c.Header.Key, b[startAt:exitAt], &start); err != nil {
+		c.StartErr = err
+	} else if ok {
+		c.Start = &start
+	}
+	var exit exitBlock
+	if ok, err := decodeBlock("exit", c.Header.Key, b[exitAt:], &exit); err != nil {
+		c.ExitErr = err
+	} else if ok {
+		c.Exit = &exit
+	}
+	return c, nil
+}
+
+// errClaimed says that somebody else claimed the key first.
+var errClaimed = errors.New("key is claimed")
+
+// claimFiles are the two open ends of a claim: the supervisor writes to one, and the lock is
+// on the other, which can only be read, so that a command that writes to it harms nothing.
+type claimFiles struct {
+	w    *os.File
+	lock *os.File
+}
+
+// close gives the lock up for everybody who inherited it.
+func (c claimFiles) close() {
+	_ = unix.Flock(int(c.lock.Fd()), unix.LOCK_UN) // closing it would leave the lock to descendants
+	_ = c.lock.Close()
+	_ = c.w.Close() // synced before, or its failure was handled there
+}
+
+// writeClaim makes the claim of h durable under its name, or returns errClaimed. The lock is
+// taken before the name exists: a claim is never seen unlocked before its command is over.
+// When the directory cannot be synced the files come back along with the error: the claim may
+// stand after a power cut, and may not.
+func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, error) {
+	block, err := encodeBlock("header", "", startAt, h)
+	if err != nil {
+		return claimFiles{}, &session.Error{Code: session.ErrCommand, Message: "the key of the command is too long to be claimed; nothing was started", Cause: err}
+	}
+	w, err := os.CreateTemp(dir, prefix+"*.tmp")
+	if err != nil {
+		return claimFiles{}, storeError("create the claim", err)
+	}
+	temp := w.Name()
+	defer func() { _ = os.Remove(temp) }() // a leftover is removed by the next supervisor
+	files := claimFiles{w: w}
+	if files.lock, err = fillClaim(w, append(block, make([]byte, claimBytes-len(block))...)); err != nil {
+		_ = w.Close() // nothing in it is kept
+		return claimFiles{}, storeError("write the claim", err)
+	}
+	hook("claim-written")
+	if err := os.Link(temp, claimPath(dir, h.Key)); err != nil {
+		files.close()
+		if errors.Is(err, fs.ErrExist) {
+			return claimFiles{}, errClaimed
+		}
+		return claimFiles{}, storeError("publish the claim", err)
+	}
+	hook("claim-linked")
+	if err := syncDir(dir); err != nil {
+		return files, storeError("sync the claim's directory", err)
+	}
+	return files, nil
+}
+
+func fillClaim(w *os.File, b []byte) (*os.File, error) {
+	if _, err := w.WriteAt(b, 0); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(w.Name(), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = lock.Close() // nothing is held
+		return nil, err
+	}
+	if err := w.Sync(); err != nil {
+		_ = lock.Close() // gives the lock up
+		return nil, err
+	}
+	return lock, nil
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }() // only synced
+	return d.Sync()
+}
+
+// storeError gives a failure of the claims' directory its code.
+func storeError(what string, err error) error {
+	e := &session.Error{Code: session.ErrStoreIO, Message: "could not " + what + "; the command was not started", Cause: err, Retryable: true,
+		Next: "see to the disk that holds acode's state, then resume"}
+	switch {
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG):
+		e.Code, e.Next = session.ErrDiskFull, "make room on the disk that holds acode's state, then resume"
+	case errors.Is(err, unix.EROFS):
+		e.Code = session.ErrReadOnly
+	}
+	return e
+}
+
+// writeExit writes the exit block and makes it durable. What cannot fit is left out from the
+// end of the leftovers, and long texts are cut: the outcome itself always fits.
+func writeExit(w *os.File, key string, e exitBlock) error {
+	const maxText = 400
+	e.StartError, e.Unknown = cutText(e.StartError, maxText), cutText(e.Unknown, maxText)
+	block, err := encodeBlock("exit", key, claimBytes-exitAt, e)
+	for err != nil && len(e.Left) > 0 {
+		e.Left = e.Left[:len(e.Left)-1]
+		block, err = encodeBlock("exit", key, claimBytes-exitAt, e)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := w.WriteAt(block, exitAt); err != nil {
+		return fmt.Errorf("write exit record: %w", err)
+	}
+	if err := datasync(w); err != nil {
+		return fmt.Errorf("sync exit record: %w", err)
+	}
+	return nil
+}
+
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return string(bytes.ToValidUTF8([]byte(s[:n]), nil)) + "…"
+}
+
+func writeStart(w *os.File, key string, b startBlock) error {
+	block, err := encodeBlock("start", key, exitAt-startAt, b)
+	if err != nil {
+		return err
+	}
+	if _, err := w.WriteAt(block, startAt); err != nil {
+		return fmt.Errorf("write start block: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// errLost says that the connection ended before the answer came: what was asked may have
+// been done. The claim knows.
+var errLost = errors.New("connection to the supervisor was lost")
+
+// client is one end of a connection to a supervisor.
+type client struct {
+	conn  *net.UnixConn
+	wmu   sync.Mutex
+	enc   *json.Encoder
+	mu    sync.Mutex
+	next  uint64
+	await map[uint64]chan message
+	waken chan struct{} // closed and replaced at each wake
+	lost  chan struct{}
+}
+
+func newClient(conn *net.UnixConn) *client {
+	c := &client{conn: conn, enc: json.NewEncoder(conn), await: map[uint64]chan message{}, waken: make(chan struct{}), lost: make(chan struct{})}
+	go c.read()
+	return c
+}
+
+// read hands answers out until the connection ends.
+func (c *client) read() {
+	dec := json.NewDecoder(bufio.NewReader(c.conn))
+	for {
+		var m message
+		if dec.Decode(&m) != nil {
+			break
+		}
+		c.mu.Lock()
+		if ch := c.await[m.ID]; m.ID != 0 && ch != nil {
+			ch <- m
+			delete(c.await, m.ID)
+		}
+		if m.Op == opDone {
+			close(c.waken)
+			c.waken = make(chan struct{})
+		}
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	close(c.lost)
+	close(c.waken)
+	c.mu.Unlock()
+	c.close()
+}
+
+func (c *client) wake() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waken
+}
+
+func (c *client) isLost() bool {
+	select {
+	case <-c.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *client) close() { _ = c.conn.Close() } // what was asked is the supervisor's now
+
+// ask sends m and waits for its answer. It returns errLost when the connection ended first.
+func (c *client) ask(ctx context.Context, m message) error {
+	ch := make(chan message, 1)
+	c.mu.Lock()
+	c.next++
+	m.ID = c.next
+	c.await[m.ID] = ch
+	c.mu.Unlock()
+	c.wmu.Lock()
+	err := c.enc.Encode(m)
+	c.wmu.Unlock()
+	if err != nil {
+		return errLost
+	}
+	select {
+	case answer := <-ch:
+		if answer.Op == opBusy {
+			return errLost
+		}
+		return answer.Failure.err()
+	case <-c.lost:
+		return c.lastWord(ch)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lastWord takes an answer that came just before the connection ended.
+func (c *client) lastWord(ch chan message) error {
+	select {
+	case answer := <-ch:
+		if answer.Op != opBusy {
+			return answer.Failure.err()
+		}
+	default:
+	}
+	return errLost
+}
+
+// dial connects to the supervisor of dir, or returns nil when none listens.
+func dial(dir string) (*client, error) {
+	path, done, err := socketPath(dir)
+	if err != nil {
+		return nil, nil // no directory, no supervisor
+	}
+	defer done()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, nil // none, or one that is just ending
+	}
+	if err := checkPeer(conn); err != nil {
+		_ = conn.Close() // nothing was said
+		return nil, &session.Error{Code: session.ErrLockOwner, Message: "the supervisor's socket is not ours", Place: dir, Cause: err}
+	}
+	return newClient(conn), nil
+}
+
+// attach connects to a supervisor that lives, if there is none yet.
+func (r *Runner) attach(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != nil && !r.conn.isLost() {
+		return nil
+	}
+	if err := r.Announce(ctx); err != nil {
+		return err
+	}
+	conn, err := dial(r.cfg.Dir)
+	if err != nil || conn == nil {
+		return err
+	}
+	return r.hello(ctx, conn)
+}
+
+// hello introduces this process to the supervisor and keeps the connection.
+func (r *Runner) hello(ctx context.Context, conn *client) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errFrozen)
+	defer cancel()
+	if err := conn.ask(ctx, message{Op: opHello, Session: r.cfg.Session, Epoch: r.cfg.Epoch}); err != nil {
+		conn.close()
+		return err
+	}
+	r.conn = conn
+	return nil
+}
+
+var errFrozen = &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; nothing was started",
+	Next: "see with: acode session unlock", Retryable: true}
+
+// connect returns a connection to the session's supervisor, and starts one where none lives.
+func (r *Runner) connect(ctx context.Context) (*client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != nil && !r.conn.isLost() {
+		return r.conn, nil
+	}
+	if err := r.Announce(ctx); err != nil {
+		return nil, err
+	}
+	r.cfg.hook("announced")
+	err := retry(ctx, patience, func() (bool, error) {
+		conn, err := dial(r.cfg.Dir)
+		if err == nil && conn == nil {
+			conn, err = r.spawn()
+		}
+		if err == nil {
+			err = r.hello(ctx, conn)
+		}
+		// One that is just ending, or just beginning, is met again a moment later.
+		return !errors.Is(err, errLost), err
+	})
+	return r.conn, err
+}
+
+// spawn starts a supervisor in a process session of its own, connected by a socket pair.
+func (r *Runner) spawn() (*client, error) {
+	near, far, err := socketPair()
+	if err != nil {
+		return nil, fmt.Errorf("make socket pair: %w", err)
+	}
+	defer func() { _ = far.Close() }() // the supervisor has its own
+	defer func() { _ = near.Close() }()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
+	}
+	defer func() { _ = null.Close() }()
+	p, err := os.StartProcess(r.cfg.Executable, append([]string{r.cfg.Executable}, r.cfg.Args...), &os.ProcAttr{
+		Dir: "/", Env: r.cfg.Env, Files: []*os.File{null, null, null, far}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrInternal, Message: "the supervisor of commands cannot be started; no command was", Place: r.cfg.Executable, Cause: err, Retryable: true}
+	}
+	r.cfg.hook("spawned")
+	go func() { _, _ = p.Wait() }() // it ends by itself; only its entry in the process table is left
+	conn, err := net.FileConn(near)
+	if err != nil {
+		return nil, fmt.Errorf("use socket pair: %w", err)
+	}
+	return newClient(conn.(*net.UnixConn)), nil
+}
+
+// socketPair makes two connected sockets that no other child inherits.
+func socketPair() (near, far *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far"), nil
+}

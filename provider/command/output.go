@@ -1,0 +1,179 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// DefaultMaxOutput is how many bytes of each stream are kept: half from its beginning, half
+// from its end.
+const DefaultMaxOutput = 8 << 20
+
+// punchAlign is the unit in which a file's middle can be given back.
+const punchAlign = 4096
+
+// outputs are the files that a command writes to. It holds them itself.
+type outputs struct {
+	out, err         *os.File
+	outPath, errPath string
+	max              int64
+}
+
+// openOutputs opens both files of key without truncating: should somebody else have claimed
+// the key, they are his.
+func openOutputs(dir, key string, maxBytes int64) (outputs, error) {
+	o := outputs{outPath: filepath.Join(dir, stem(key)+".out"), errPath: filepath.Join(dir, stem(key)+".err"), max: maxBytes}
+	var err error
+	if o.out, err = openOutput(o.outPath); err != nil {
+		return o, storeError("open the command's output file", err)
+	}
+	if o.err, err = openOutput(o.errPath); err != nil {
+		_ = o.out.Close() // nothing in it yet
+		return o, storeError("open the command's output file", err)
+	}
+	return o, nil
+}
+
+func openOutput(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := ours(f); err != nil {
+		_ = f.Close() // nothing in it is ours
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// ours refuses a file that somebody else could read or that has another name.
+func ours(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() || st.Nlink != 1 || int(st.Uid) != os.Geteuid() || info.Mode().Perm() != 0o600 {
+		return errors.New("it is no regular file of ours with mode 0600 and one name")
+	}
+	return nil
+}
+
+func (o outputs) close() {
+	_ = o.out.Close() // the command's own descriptors carry what it writes
+	_ = o.err.Close()
+}
+
+// cap gives back the middle of what is longer than max. A failure costs room, nothing else.
+func (o outputs) cap() {
+	for _, f := range []*os.File{o.out, o.err} {
+		var st unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &st) != nil || st.Blocks*512 <= o.max || st.Size <= o.max {
+			continue
+		}
+		half := max(o.max/2/punchAlign, 1) * punchAlign
+		if end := (st.Size - half) / punchAlign * punchAlign; end > half {
+			_ = punch(f, half, end)
+		}
+	}
+}
+
+// lengths gives the size of both files, provided that their names still lead to them.
+func (o outputs) lengths() (outLen, errLen int64, err error) {
+	if outLen, err = namedSize(o.out, o.outPath); err != nil {
+		return 0, 0, err
+	}
+	errLen, err = namedSize(o.err, o.errPath)
+	return outLen, errLen, err
+}
+
+func namedSize(f *os.File, path string) (int64, error) {
+	again, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = again.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	named, err := again.Stat()
+	if err != nil || !os.SameFile(info, named) {
+		return 0, fmt.Errorf("%s was replaced", path)
+	}
+	return info.Size(), nil
+}
+
+// openStream opens one output file for reading: what is there now, with a note where the
+// middle was cut out. Not more than limit bytes of the file are looked at, and fewer are
+// ErrCorrupt; a negative limit takes what there is.
+func openStream(path string, limit int64) (io.ReadCloser, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, tornOutput(path, "it is missing", err)
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() < limit {
+		_ = f.Close() // only read
+		return nil, tornOutput(path, "it is torn", err)
+	}
+	size := info.Size()
+	if limit >= 0 {
+		size = limit
+	}
+	return &stream{Reader: withoutHole(f, size), Closer: f}, nil
+}
+
+type stream struct {
+	io.Reader
+	io.Closer
+}
+
+func tornOutput(path, what string, cause error) error {
+	return &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: " + what, Place: path, Cause: cause,
+		Next: "decide by what the command was to do; its output cannot be had again"}
+}
+
+// withoutHole reads head, note, tail of a file whose middle was cut out, else all of it.
+func withoutHole(f *os.File, size int64) io.Reader {
+	whole := io.NewSectionReader(f, 0, size)
+	hole, err := unix.Seek(int(f.Fd()), 0, seekHole)
+	if err != nil || hole >= size {
+		return whole
+	}
+	data, err := unix.Seek(int(f.Fd()), hole, seekData)
+	if err != nil || data > size {
+		data = size
+	}
+	note := fmt.Sprintf("\n[acode: %d bytes cut out here]\n", data-hole)
+	return io.MultiReader(io.NewSectionReader(f, 0, hole), strings.NewReader(note), io.NewSectionReader(f, data, size-data))
+}
+
+// openOutputsOf opens both outputs of key for reading.
+func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
+	_, c, err := look(dir, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	outLen, errLen := int64(-1), int64(-1)
+	if c.Exit != nil && c.Exit.Unknown == "" {
+		outLen, errLen = c.Exit.Out, c.Exit.Err
+	}
+	if stdout, err = openStream(filepath.Join(dir, stem(key)+".out"), outLen); err != nil {
+		return nil, nil, err
+	}
+	if stderr, err = openStream(filepath.Join(dir, stem(key)+".err"), errLen); err != nil {
+		_ = stdout.Close() // only read
+		return nil, nil, err
+	}
+	return stdout, stderr, nil
+}

@@ -1,0 +1,211 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootID names this run of the machine.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// identify names the process that has pid now. A zombie has an identity too.
+func identify(pid int) (identity, error) {
+	p, err := readProcess(pid)
+	if err != nil {
+		return identity{}, err
+	}
+	return identity{PID: pid, Start: p.start, Boot: bootID()}, nil
+}
+
+// alive reports whether the process of id still runs. A zombie does not.
+func alive(id identity) bool {
+	p, err := readProcess(id.PID)
+	return err == nil && !p.dead && p.start == id.Start && id.Boot == bootID()
+}
+
+// process is a line of the process table.
+type process struct {
+	pid     int
+	parent  int
+	session int
+	start   uint64
+	dead    bool
+	name    string
+}
+
+// readProcess reads the state of pid. The main thread of a process may be a zombie while
+// others run; such a process is not dead.
+func readProcess(pid int) (process, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return process{}, err
+	}
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return process{}, fmt.Errorf("parse stat of %d", pid)
+	}
+	fields := strings.Fields(string(b[end+1:]))
+	if len(fields) < 20 {
+		return process{}, fmt.Errorf("parse stat of %d", pid)
+	}
+	p := process{pid: pid, name: string(b[open+1 : end])}
+	p.parent, _ = strconv.Atoi(fields[1]) // the kernel writes numbers
+	p.session, _ = strconv.Atoi(fields[3])
+	threads, _ := strconv.Atoi(fields[17])
+	p.start, _ = strconv.ParseUint(fields[19], 10, 64)
+	p.dead = (fields[0] == "Z" || fields[0] == "X") && threads <= 1
+	return p, nil
+}
+
+// processes lists the process table.
+func processes() []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var ps []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// describe gives pid and command line.
+func (p process) describe() string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // gone: its name is all that is left
+	line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
+	if line == "" {
+		line = p.name
+	}
+	return fmt.Sprintf("%d %s", p.pid, cutText(line, 200))
+}
+
+// describe gives pid and command line, or the name alone when the process is gone.
+func (l leftover) describe(boot string) string {
+	if alive(identity{PID: l.PID, Start: l.Start, Boot: boot}) {
+		return process{pid: l.PID, name: l.Name}.describe()
+	}
+	return fmt.Sprintf("%d %s", l.PID, l.Name)
+}
+
+// keyOf gives the idempotency key in the environment that pid was started with.
+func keyOf(pid int) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+	for _, v := range bytes.Split(b, []byte{0}) {
+		if key, ok := bytes.CutPrefix(v, []byte(keyVariable+"=")); ok {
+			return string(key)
+		}
+	}
+	return ""
+}
+
+// holders lists the processes that belong to the command of key: those that hold the lock on
+// its claim, and those that were started with its key. Somebody who only looks at the claim
+// holds it open too, but not its exclusive lock.
+func holders(claim *os.File, key string) []process {
+	info, err := claim.Stat()
+	if err != nil {
+		return nil
+	}
+	var found []process
+	for _, p := range processes() {
+		if p.dead || p.pid == os.Getpid() {
+			continue
+		}
+		if keyOf(p.pid) == key || holdsLock(p.pid, info) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func holdsLock(pid int, claim os.FileInfo) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		info, err := os.Stat(dir + "/" + e.Name())
+		if err != nil || !os.SameFile(info, claim) {
+			continue
+		}
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name())) // gone: holds nothing
+		if bytes.Contains(b, []byte("FLOCK")) && bytes.Contains(b, []byte("WRITE")) {
+			return true
+		}
+	}
+	return false
+}
+
+// descendants lists everything below roots in the process table ps, the dead left out. The
+// roots themselves belong to it.
+func descendants(ps []process, roots []int) []process {
+	children := make(map[int][]process, len(ps))
+	byPID := make(map[int]process, len(ps))
+	for _, p := range ps {
+		children[p.parent] = append(children[p.parent], p)
+		byPID[p.pid] = p
+	}
+	var found []process
+	seen := map[int]bool{}
+	for len(roots) > 0 {
+		pid := roots[0]
+		roots = roots[1:]
+		p, ok := byPID[pid]
+		if !ok || seen[pid] {
+			continue
+		}
+		seen[pid] = true
+		if !p.dead {
+			found = append(found, p)
+		}
+		for _, c := range children[pid] {
+			roots = append(roots, c.pid)
+		}
+	}
+	return found
+}
+
+// signal sends sig to exactly the process p. The pidfd is opened before the start time is
+// compared, so that a pid that is reused meanwhile is not met. A process that is gone is no
+// error.
+func (p process) signal(sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open pidfd of %d: %w", p.pid, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // holds nothing
+	now, err := readProcess(p.pid)
+	if err != nil || now.start != p.start {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal %d: %w", p.pid, err)
+	}
+	return nil
+}

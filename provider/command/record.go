@@ -1,0 +1,186 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// lockFree reports whether nobody holds the lock on f. It asks for a shared lock, so that two
+// who ask never see each other; holders hold an exclusive one.
+func lockFree(f *os.File) (bool, error) {
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	case err == nil:
+		return true, unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return false, nil
+	default:
+		return false, fmt.Errorf("probe lock: %w", err)
+	}
+}
+
+// look reads the record of key below dir and the claim that it was judged by.
+func look(dir, key string) (session.CommandRecord, claim, error) {
+	rec, c, err := lookAt(claimPath(dir, key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return session.CommandRecord{Key: key, State: session.CommandUnclaimed}, claim{}, nil
+	}
+	return rec, c, err
+}
+
+func lookAt(path string) (session.CommandRecord, claim, error) {
+	f, err := openClaim(path)
+	if err != nil {
+		return session.CommandRecord{}, claim{}, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	c, err := readClaim(f)
+	if err != nil {
+		return session.CommandRecord{}, c, err
+	}
+	if c.Header.State == stateVoid {
+		return c.record(session.CommandVoid), c, nil
+	}
+	free, err := lockFree(f)
+	if err != nil {
+		return session.CommandRecord{}, c, corrupt(path, err)
+	}
+	if !free {
+		rec, err := c.held(f)
+		return rec, c, err
+	}
+	// The supervisor writes the exit record before it unlocks: what stands now is final.
+	if c, err = readClaim(f); err != nil {
+		return session.CommandRecord{}, c, err
+	}
+	rec, err := c.over()
+	return rec, c, err
+}
+
+// over judges a claim that nobody holds any more.
+func (c claim) over() (session.CommandRecord, error) {
+	switch {
+	case c.ExitErr != nil:
+		return session.CommandRecord{}, corrupt(c.Path, c.ExitErr)
+	case c.StartErr != nil:
+		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
+	case c.Exit != nil:
+		return c.ended(), nil
+	}
+	rec := c.record(session.CommandUnknown)
+	rec.Why = c.whyUnknown()
+	return rec, nil
+}
+
+func (c claim) whyUnknown() string {
+	if c.Header.Supervisor.Boot != bootID() {
+		return "the machine restarted before the end of the command was recorded"
+	}
+	return "the supervisor was killed before the end of the command was recorded"
+}
+
+// held judges a claim that somebody holds: its supervisor, the command, or what the command
+// left behind. While its supervisor lives a command runs, even when the exit block stands
+// already: it is not known to be durable.
+func (c claim) held(f *os.File) (session.CommandRecord, error) {
+	if alive(c.Header.Supervisor) {
+		return c.record(session.CommandRunning), nil
+	}
+	// It may have written the record between our reading and its death.
+	if again, err := readClaim(f); err == nil {
+		c = again
+	}
+	switch {
+	case c.ExitErr != nil:
+		return session.CommandRecord{}, corrupt(c.Path, c.ExitErr)
+	case c.StartErr != nil:
+		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
+	case c.Exit != nil:
+		return c.ended(), nil
+	}
+	if c.Start != nil && alive(c.Start.Leader) {
+		return c.record(session.CommandUnattended), nil
+	}
+	holders := holders(f, c.Header.Key)
+	if c.Start == nil && c.leads(holders) {
+		return c.record(session.CommandUnattended), nil
+	}
+	rec := c.record(session.CommandLingering)
+	rec.Why = c.whyUnknown() + "; what it started still runs"
+	for _, p := range holders {
+		rec.Left = append(rec.Left, p.describe())
+	}
+	return rec, nil
+}
+
+// leads reports whether the leader is among holders, for a claim whose supervisor was killed
+// between fork and start block: the leader leads a process session, or is about to.
+func (c claim) leads(holders []process) bool {
+	return slices.ContainsFunc(holders, func(p process) bool {
+		return p.session == p.pid || p.session == c.Header.Supervisor.PID
+	})
+}
+
+func (c claim) record(state session.CommandState) session.CommandRecord {
+	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch}
+	if c.Start != nil {
+		rec.StartedUS, rec.PID = c.Start.StartedUS, c.Start.Leader.PID
+	}
+	return rec
+}
+
+func (c claim) ended() session.CommandRecord {
+	rec := c.record(session.CommandFinished)
+	e := c.Exit
+	if e.Unknown != "" {
+		rec.State, rec.Why, rec.EndedUS = session.CommandUnknown, e.Unknown, e.EndedUS
+		return rec
+	}
+	rec.Exit, rec.Signal, rec.TimedOut, rec.Cancelled = e.Exit, e.Signal, e.TimedOut, e.Cancelled
+	rec.StartError, rec.EndedUS = e.StartError, e.EndedUS
+	for _, l := range e.Left {
+		rec.Left = append(rec.Left, l.describe(c.Header.Supervisor.Boot))
+	}
+	return rec
+}
+
+// isOver reports whether nothing more will become known about a command in this state.
+func isOver(s session.CommandState) bool {
+	switch s {
+	case session.CommandFinished, session.CommandUnknown, session.CommandLingering, session.CommandVoid:
+		return true
+	}
+	return false
+}
+
+// Records reads all claims below dir, ordered by start. It changes nothing; a directory that
+// does not exist holds none. It returns ErrCorrupt for a claim that is damaged.
+func Records(dir string) ([]session.CommandRecord, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	var recs []session.CommandRecord
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != claimSuffix {
+			continue
+		}
+		rec, _, err := lookAt(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		recs = append(recs, rec)
+	}
+	slices.SortStableFunc(recs, func(a, b session.CommandRecord) int { return int(min(1, max(-1, a.StartedUS-b.StartedUS))) })
+	return recs, nil
+}

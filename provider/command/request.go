@@ -1,0 +1,144 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// keyVariable carries the idempotency key into the command.
+const keyVariable = "ACODE_IDEMPOTENCY_KEY"
+
+// digest covers what a request keeps across a resume. The environment, the epoch and the
+// place of the workspace may differ.
+func digest(req session.CommandRequest) string {
+	b, err := json.Marshal(struct {
+		Key, Dir string
+		Argv     []string
+	}{req.Key, req.Dir, req.Argv})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkRequest refuses what can never be started.
+func checkRequest(req session.CommandRequest) error {
+	refuse := func(why string) error {
+		return &session.Error{Code: session.ErrCommand, Message: "the command cannot be started: " + why, Place: req.Key}
+	}
+	switch {
+	case req.Key == "":
+		return refuse("it has no idempotency key")
+	case len(req.Argv) == 0 || req.Argv[0] == "":
+		return refuse("it names no program")
+	case !filepath.IsAbs(req.Workspace):
+		return refuse("its workspace is no absolute path")
+	}
+	for _, s := range slices.Concat(req.Argv, req.Env) {
+		if strings.ContainsRune(s, 0) {
+			return refuse("an argument or variable holds a zero byte")
+		}
+	}
+	return nil
+}
+
+// environment is what the command gets: no name of acode's (keys, store, sockets) but its
+// own idempotency key, and where it is.
+func environment(req session.CommandRequest) []string {
+	env := slices.DeleteFunc(slices.Clone(req.Env), func(v string) bool {
+		return strings.HasPrefix(v, "ACODE_") || strings.HasPrefix(v, "PWD=") || strings.HasPrefix(v, "OLDPWD=")
+	})
+	return append(env, "PWD="+filepath.Join(req.Workspace, req.Dir), keyVariable+"="+req.Key)
+}
+
+// place is where a command runs: handles, so that nothing that happens to a path moves it.
+type place struct {
+	workspace *os.File
+	dir       *os.File
+}
+
+func (p place) close() {
+	_ = p.workspace.Close() // both only read
+	_ = p.dir.Close()
+}
+
+// openPlace opens the directory of req through a root that it cannot leave.
+func openPlace(req session.CommandRequest) (place, error) {
+	root, err := os.OpenRoot(req.Workspace)
+	if err != nil {
+		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
+	}
+	defer func() { _ = root.Close() }() // only read
+	workspace, err := root.Open(".")
+	if err != nil {
+		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
+	}
+	dir, err := openDir(root, req.Dir)
+	if err != nil {
+		_ = workspace.Close() // only read
+		return place{}, err
+	}
+	return place{workspace, dir}, nil
+}
+
+func openDir(root *os.Root, dir string) (*os.File, error) {
+	if dir == "" {
+		dir = "."
+	}
+	sub, err := root.OpenRoot(dir)
+	if err != nil {
+		e := &session.Error{Code: session.ErrEscape, Message: "the command's directory leaves the workspace or is no directory; the command was not started", Place: dir, Cause: err}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+			e.Code, e.Message = session.ErrCommand, "the command's directory cannot be opened; the command was not started"
+		}
+		return nil, e
+	}
+	defer func() { _ = sub.Close() }() // only read
+	return sub.Open(".")
+}
+
+// program finds the file to execute: by the PATH that the command gets, never by this
+// process's own. A name with a slash is taken from the command's directory.
+func program(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	path := ""
+	for _, v := range env {
+		if p, ok := strings.CutPrefix(v, "PATH="); ok {
+			path = p
+		}
+	}
+	denied := false
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // a relative entry would find whatever the workspace holds
+		}
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if info.Mode().Perm()&0o111 != 0 {
+			return file, nil
+		}
+		denied = true
+	}
+	if denied {
+		return "", fmt.Errorf("%s: found in PATH, but not executable", name)
+	}
+	return "", fmt.Errorf("%s: not found in PATH", name)
+}

@@ -1,0 +1,268 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// commands is what the engine asks of a runner.
+type commands interface {
+	Look(ctx context.Context, key string) (session.CommandRecord, error)
+	Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error)
+	Wait(ctx context.Context, key string) (session.CommandRecord, error)
+	Terminate(ctx context.Context, key string) error
+	Output(key string) (stdout, stderr io.ReadCloser, err error)
+	Forget(key string) error
+}
+
+var _ commands = (*command.Runner)(nil)
+
+func (s *stage) output(key string) (string, string) {
+	s.t.Helper()
+	o, e, err := s.Output(key)
+	if err != nil {
+		s.t.Fatalf("Output(%s): %v", key, err)
+	}
+	defer o.Close()
+	defer e.Close()
+	ob, err1 := io.ReadAll(o)
+	eb, err2 := io.ReadAll(e)
+	if err := errors.Join(err1, err2); err != nil {
+		s.t.Fatal(err)
+	}
+	return string(ob), string(eb)
+}
+
+func TestRunFinishes(t *testing.T) {
+	s := newStage(t)
+	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
+		t.Fatalf("Look before: got %+v, %v", rec, err)
+	}
+	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
+		t.Fatalf("Look made %s", s.dir)
+	}
+	req := s.sh("k", `echo out; echo err >&2; exit 7`)
+	req.Volatile = false
+	rec := s.run(req)
+	if rec.State != session.CommandFinished || rec.Exit != 7 || rec.PID == 0 || rec.StartedUS == 0 || rec.EndedUS < rec.StartedUS || rec.Epoch != 1 {
+		t.Fatalf("Run: got %+v", rec)
+	}
+	if o, e := s.output("k"); o != "out\n" || e != "err\n" {
+		t.Fatalf("Output: got %q, %q", o, e)
+	}
+	again := s.run(req)
+	if again.EndedUS != rec.EndedUS {
+		t.Fatalf("Run twice: got %+v, want %+v", again, rec)
+	}
+	if err := s.Forget("k"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Output("k"); !errors.Is(err, session.ErrCorrupt) {
+		t.Fatalf("Output after Forget: got %v, want ErrCorrupt", err)
+	}
+	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandFinished {
+		t.Fatalf("Look after Forget: got %+v, %v", rec, err)
+	}
+}
+
+// C1, and one supervisor for all commands of a session.
+func TestOneSupervisorServesAll(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("a", "echo a >> ledger"))
+	pid := s.supervisorPID()
+	s.run(s.sh("b", "echo b >> ledger"))
+	if got := s.supervisorPID(); got != pid {
+		t.Fatalf("second supervisor %d after %d", got, pid)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.supervisorGone() // ends by itself
+	eventually(t, "the supervisor's process to end", func() bool { return !running(pid) })
+	s.run(s.sh("c", "echo c >> ledger"))
+	if s.ledger() != "a\nb\nc\n" {
+		t.Fatalf("ledger: %q", s.ledger())
+	}
+	recs, err := command.Records(s.dir)
+	if err != nil || len(recs) != 3 || recs[0].Key != "a" || recs[2].Key != "c" {
+		t.Fatalf("Records: got %+v, %v", recs, err)
+	}
+}
+
+func TestSignalExitAndExecFailure(t *testing.T) {
+	s := newStage(t)
+	rec := s.run(s.sh("sig", "kill -9 $$"))
+	if rec.State != session.CommandFinished || rec.Signal != "SIGKILL" || rec.Exit != -1 || rec.Cancelled || rec.TimedOut {
+		t.Errorf("signal: got %+v", rec)
+	}
+	for _, argv := range [][]string{{"no-such-program-here"}, {"/no/such/program"}, {"./plain"}} {
+		if err := os.WriteFile(filepath.Join(s.ws, "plain"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		req := s.sh("x"+argv[0], "")
+		req.Argv = argv
+		rec := s.run(req)
+		if rec.State != session.CommandFinished || rec.Exit != -1 || !strings.Contains(rec.StartError, argv[0]) || rec.PID != 0 {
+			t.Errorf("%s: got %+v", argv, rec)
+		}
+	}
+}
+
+func TestEnvironmentAndPlace(t *testing.T) {
+	s := newStage(t)
+	if err := os.MkdirAll(filepath.Join(s.ws, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	req := s.sh("k", `env; echo "cwd=$(pwd)"; cat; ls -l /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' ' ; echo $$`)
+	req.Dir = "sub"
+	req.Env = append(req.Env, "ACODE_HOME=/secret", "ACODE_CHECKPOINT_SECRET=x", "ACODE_IDEMPOTENCY_KEY=other", "MODE=release", "PWD=/wrong")
+	s.run(req)
+	out, _ := s.output("k")
+	for _, want := range []string{"MODE=release\n", "ACODE_IDEMPOTENCY_KEY=k\n", "PWD=" + s.ws + "/sub\n", "cwd=" + s.ws + "/sub\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Count(out, "ACODE_") != 1 || strings.Contains(out, "CMDTEST") || strings.Contains(out, "/wrong") {
+		t.Errorf("environment is not scrubbed:\n%s", out)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if n := len(lines); lines[n-1] != lines[n-2] {
+		t.Errorf("the command leads no process session of its own: %v", lines[n-2:])
+	}
+}
+
+// A directory cannot leave the workspace, and nothing is claimed for one that would.
+func TestDirIsConfined(t *testing.T) {
+	s := newStage(t)
+	if err := os.Symlink("/", filepath.Join(s.ws, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for dir, code := range map[string]session.Code{"..": session.ErrEscape, "/": session.ErrEscape, "link/tmp": session.ErrEscape, "none": session.ErrCommand} {
+		req := s.sh("k", "echo ran >> ledger")
+		req.Dir = dir
+		if rec, err := s.Run(s.ctx(), req); !errors.Is(err, code) {
+			t.Errorf("%s: got %+v, %v, want %s", dir, rec, err, code)
+		}
+	}
+	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed || s.ledger() != "" {
+		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
+	}
+	s.run(s.sh("k", "echo ran >> ledger")) // a refusal does not use the key up
+	if s.ledger() != "ran\n" {
+		t.Errorf("ledger: %q", s.ledger())
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := newStage(t)
+	bad := map[string]func(*session.CommandRequest){
+		"no_key":    func(r *session.CommandRequest) { r.Key = "" },
+		"no_argv":   func(r *session.CommandRequest) { r.Argv = nil },
+		"relative":  func(r *session.CommandRequest) { r.Workspace = "x" },
+		"zero_byte": func(r *session.CommandRequest) { r.Env = []string{"A=\x00"} },
+		"long_key":  func(r *session.CommandRequest) { r.Key = strings.Repeat("k", 2000) },
+	}
+	for name, spoil := range bad {
+		req := s.sh("k", "echo ran >> ledger")
+		spoil(&req)
+		if _, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCommand) {
+			t.Errorf("%s: got %v, want ErrCommand", name, err)
+		}
+	}
+	s.run(s.sh("k", "echo ran >> ledger"))
+	if _, err := s.Run(s.ctx(), s.sh("k", "echo other >> ledger")); !errors.Is(err, session.ErrConflict) {
+		t.Errorf("another command under one key: got %v, want ErrConflict", err)
+	}
+	if s.ledger() != "ran\n" {
+		t.Errorf("ledger: %q", s.ledger())
+	}
+}
+
+// Requests travel over the socket only: what they hold is in no file of ours.
+func TestRequestIsNeverOnDisk(t *testing.T) {
+	s := newStage(t)
+	const secret = "hunter2-planted-secret"
+	req := s.sh("k", "touch up; : "+secret+"; until test -e go; do sleep 0.01; done; sleep 60 "+"& exit 0")
+	req.Env = append(req.Env, "TOKEN="+secret)
+	grep := func() {
+		found := 0
+		err := filepath.WalkDir(filepath.Dir(s.dir), func(path string, d os.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			found++
+			b, err := os.ReadFile(path)
+			if bytes.Contains(b, []byte(secret)) {
+				t.Errorf("%s holds the secret", path)
+			}
+			return err
+		})
+		if err != nil || found < 4 {
+			t.Errorf("looked at %d files, %v", found, err)
+		}
+	}
+	done := s.begin(s.Runner, req, "up")
+	grep()
+	if err := os.WriteFile(filepath.Join(s.ws, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || len(r.rec.Left) != 1 {
+		t.Fatalf("got %+v", r)
+	}
+	grep()
+	killLeft(t, s)
+}
+
+// ctx ends: the command goes on, and a later call gets its result.
+func TestContextEndsCommandGoesOn(t *testing.T) {
+	s := newStage(t)
+	cause := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(s.ctx())
+	req := s.sh("k", "echo ran >> ledger; touch up; until test -e go; do sleep 0.01; done; echo done")
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Run(ctx, req)
+		done <- err
+	}()
+	eventually(t, "start", func() bool { return s.has("up") })
+	cancel(cause)
+	if err := <-done; !errors.Is(err, cause) {
+		t.Fatalf("Run: got %v, want the cause", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	later := s.runner(2)
+	if rec, err := later.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandRunning || rec.PID == 0 {
+		t.Fatalf("Look: got %+v, %v", rec, err)
+	}
+	wait := make(chan result, 1)
+	ctx2 := s.ctx()
+	go func() {
+		rec, err := later.Wait(ctx2, "k")
+		wait <- result{rec, err}
+	}()
+	if err := os.WriteFile(filepath.Join(s.ws, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-wait; r.err != nil || r.rec.State != session.CommandFinished || r.rec.Exit != 0 {
+		t.Fatalf("Wait: got %+v", r)
+	}
+	if out, _ := s.output("k"); out != "done\n" || s.ledger() != "ran\n" {
+		t.Fatalf("output %q, ledger %q", out, s.ledger())
+	}
+	if rec, err := later.Wait(s.ctx(), "never"); err != nil || rec.State != session.CommandUnclaimed {
+		t.Fatalf("Wait for a key never claimed: got %+v, %v", rec, err)
+	}
+	_ = later.Close()
+}

@@ -1,0 +1,227 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	defaultPoll  = 50 * time.Millisecond
+	defaultGrace = 5 * time.Second
+	maxStarts    = 20 // supervisors that may die under one request
+)
+
+// Config says whose commands a Runner runs and how its supervisor is started.
+type Config struct {
+	Dir        string     // holds this session's claims and outputs; made with mode 0700
+	Session    session.ID // whose commands these are
+	Epoch      uint64     // under which this process executes
+	Executable string     // absolute; started as the supervisor, it calls Supervise
+	Args       []string   // of Executable
+	Env        []string   // of the supervisor; nil means this process's own
+	Now        func() time.Time
+	Poll       time.Duration // how often a record is read while it is waited for; 0 means 50 ms
+	Grace      time.Duration // between INT, TERM and KILL where there is no supervisor; 0 means 5 s
+
+	hook func(point string) // called at each point where a kill matters; nil does nothing
+}
+
+// Runner is the executing process's side: it hands requests to the session's supervisor and
+// reads the records. It is safe for concurrent use and implements engine.Commands.
+type Runner struct {
+	cfg  Config
+	mu   sync.Mutex
+	conn *client // nil until the first Run, and after a loss
+}
+
+// NewRunner makes a Runner. It starts nothing and touches no file.
+func NewRunner(cfg Config) *Runner {
+	if cfg.Poll <= 0 {
+		cfg.Poll = defaultPoll
+	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = defaultGrace
+	}
+	if cfg.hook == nil {
+		cfg.hook = func(string) {}
+	}
+	return &Runner{cfg: cfg}
+}
+
+// Close closes the connection to the supervisor. Commands run on.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != nil {
+		r.conn.close()
+		r.conn = nil
+	}
+	return nil
+}
+
+// Announce makes known that the session is executed under this Runner's epoch: when it
+// returns, no command of an earlier epoch is started any more. It returns ErrFenced when a
+// later epoch was announced. Run, Wait and Void announce by themselves; to call it right
+// after the session was acquired closes the time until then.
+func (r *Runner) Announce(ctx context.Context) error {
+	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
+		return storeError("make the directory of the session's commands", err)
+	}
+	return announce(ctx, r.cfg.Dir, r.cfg.Epoch)
+}
+
+// Look reads the record of key. It starts nothing and changes nothing.
+func (r *Runner) Look(_ context.Context, key string) (session.CommandRecord, error) {
+	rec, _, err := look(r.cfg.Dir, key)
+	return rec, err
+}
+
+// Run makes sure that the command of req has been started exactly once, and returns its
+// record when it is over. If ctx ends first the command goes on and Run returns ctx's cause.
+// It returns ErrFenced when a later epoch was announced, ErrConflict when the key was
+// claimed for another command, and the supervisor's reason when it refused: then nothing was
+// claimed.
+func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
+	if err := checkRequest(req); err != nil {
+		return session.CommandRecord{}, err
+	}
+	for range maxStarts {
+		rec, c, err := look(r.cfg.Dir, req.Key)
+		if err != nil {
+			return rec, err
+		}
+		r.cfg.hook("looked")
+		if rec.State != session.CommandUnclaimed {
+			if want := digest(req); rec.State != session.CommandVoid && c.Header.Request != want {
+				return rec, &session.Error{Code: session.ErrConflict, Message: "the key was claimed for another command; nothing was started", Place: req.Key}
+			}
+			return r.wait(ctx, req.Key)
+		}
+		conn, err := r.connect(ctx)
+		if err != nil {
+			return session.CommandRecord{}, err
+		}
+		r.cfg.hook("connected")
+		if err := conn.ask(ctx, message{Op: opRun, Request: &req}); err != nil && !errors.Is(err, errLost) {
+			return session.CommandRecord{}, err
+		}
+	}
+	return session.CommandRecord{}, &session.Error{Code: session.ErrInternal, Retryable: true, Place: req.Key,
+		Message: fmt.Sprintf("%d supervisors ended before they could start the command; it was not started", maxStarts)}
+}
+
+// Wait returns the record of a key that was claimed before, once it is over. A key that was
+// never claimed is returned as such at once.
+func (r *Runner) Wait(ctx context.Context, key string) (session.CommandRecord, error) {
+	rec, err := r.Look(ctx, key)
+	if err != nil || isOver(rec.State) || rec.State == session.CommandUnclaimed {
+		return rec, err
+	}
+	if rec.State == session.CommandRunning {
+		// A connection brings the wake sooner and keeps the supervisor for what comes next;
+		// without one the record is read again and again all the same.
+		if err := r.attach(ctx); errors.Is(err, session.ErrFenced) {
+			return rec, err
+		}
+	}
+	return r.wait(ctx, key)
+}
+
+// wait follows the record until it is over, by wakes and by looking.
+func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, error) {
+	tick := time.NewTicker(r.cfg.Poll)
+	defer tick.Stop()
+	for {
+		wake := r.wake()
+		rec, err := r.Look(ctx, key)
+		if err != nil || isOver(rec.State) {
+			r.cfg.hook("over")
+			return rec, err
+		}
+		if rec.State == session.CommandUnclaimed {
+			return rec, corrupt(claimPath(r.cfg.Dir, key), errors.New("it was removed"))
+		}
+		r.cfg.hook("waiting")
+		select {
+		case <-ctx.Done():
+			return rec, context.Cause(ctx)
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// wake gives a channel that closes when the supervisor says that a command is over; nil when
+// nobody is connected.
+func (r *Runner) wake() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn == nil || r.conn.isLost() {
+		return nil
+	}
+	return r.conn.wake()
+}
+
+// Terminate ends the command of key and all its descendants and returns when they have
+// ended: INT, TERM, KILL. The record of a supervised command says cancelled.
+func (r *Runner) Terminate(ctx context.Context, key string) error {
+	return cancelCommand(ctx, r.cfg.Dir, key, r.cfg.Grace)
+}
+
+// Void decides against ever running key and returns the record that stands: void, or what
+// somebody else claimed before.
+func (r *Runner) Void(ctx context.Context, key string) (session.CommandRecord, error) {
+	if err := r.Announce(ctx); err != nil {
+		return session.CommandRecord{}, err
+	}
+	gate, err := lockEpoch(ctx, r.cfg.Dir, unix.LOCK_SH)
+	if err != nil {
+		return session.CommandRecord{}, err
+	}
+	defer gate.close()
+	if err := gate.admit(r.cfg.Epoch); err != nil {
+		return session.CommandRecord{}, err
+	}
+	self, err := identify(os.Getpid())
+	if err != nil {
+		return session.CommandRecord{}, fmt.Errorf("identify this process: %w", err)
+	}
+	files, err := writeClaim(r.cfg.Dir, "void-", header{V: claimVersion, State: stateVoid, Key: key, Epoch: r.cfg.Epoch,
+		Session: r.cfg.Session, Supervisor: self, AtUS: r.cfg.Now().UnixMicro()}, func(string) {})
+	if files.w != nil {
+		files.close()
+	}
+	if err != nil && !errors.Is(err, errClaimed) {
+		return session.CommandRecord{}, err
+	}
+	return r.Look(ctx, key)
+}
+
+// Output opens what the command wrote so far, raw; the caller closes both. Where the middle
+// was cut out, a line says so. It returns ErrCorrupt when a file is missing, or shorter than
+// at the command's end. What descendants wrote after that end is left out.
+func (r *Runner) Output(key string) (stdout, stderr io.ReadCloser, err error) {
+	return openOutputsOf(r.cfg.Dir, key)
+}
+
+// Forget removes the output files of key. The claim stays: a key is never started again.
+func (r *Runner) Forget(key string) error {
+	var errs []error
+	for _, suffix := range []string{".out", ".err"} {
+		if err := os.Remove(filepath.Join(r.cfg.Dir, stem(key)+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("forget output: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

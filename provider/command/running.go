@@ -1,0 +1,362 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const capEvery = 200 * time.Millisecond
+
+// running is a command from its claim to its exit record.
+type running struct {
+	req    session.CommandRequest
+	claim  claimFiles
+	outs   outputs
+	place  place
+	leader int
+	status chan unix.WaitStatus // the leader was reaped
+
+	mu    sync.Mutex // guards what follows
+	over  bool       // the leader's end was seen before anybody asked to end it
+	asked *ended     // somebody asked
+}
+
+// ended is how a command was ended before its time.
+type ended struct {
+	timedOut bool
+	done     chan struct{} // closed when no descendant is left
+	beyond   []process     // but these, which may not be signalled
+}
+
+// start claims and starts req. nil means that the key is claimed, by this request or by
+// somebody's before; an error, that nothing was claimed.
+func (s *supervisor) start(req session.CommandRequest) error {
+	if err := checkRequest(req); err != nil {
+		return err
+	}
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	s.cfg.hook("asked")
+	if _, err := os.Lstat(claimPath(s.cfg.Dir, req.Key)); err == nil {
+		return nil
+	}
+	gate, err := lockEpoch(context.Background(), s.cfg.Dir, unix.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	defer gate.close() // not before the command has started: who announces a later epoch waits for that
+	if err := gate.admit(req.Epoch); err != nil {
+		return err
+	}
+	lock, err := s.takeLock()
+	if err != nil {
+		return err
+	}
+	c, err := s.prepare(req)
+	if err != nil {
+		s.releaseLock()
+		if errors.Is(err, errClaimed) {
+			return nil
+		}
+		return err
+	}
+	s.begin(c, lock)
+	return nil
+}
+
+// takeLock takes the workspace's command lock, once for all commands that run here.
+func (s *supervisor) takeLock() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cfg.LockCommand == nil {
+		return nil, nil
+	}
+	if s.lockUses == 0 {
+		lock, err := s.cfg.LockCommand()
+		if err != nil {
+			return nil, err
+		}
+		s.lock = lock
+	}
+	s.lockUses++
+	return s.lock, nil
+}
+
+// releaseLock unlocks the command lock after the last command, for descendants that
+// inherited it too.
+func (s *supervisor) releaseLock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return
+	}
+	if s.lockUses--; s.lockUses == 0 {
+		_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) // closing it would leave the lock to descendants
+		_ = s.lock.Close()
+		s.lock = nil
+	}
+}
+
+// prepare opens all that a command needs and, as the last act, claims its key.
+func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
+	c := &running{req: req, status: make(chan unix.WaitStatus, 1)}
+	var err error
+	if c.place, err = openPlace(req); err != nil {
+		return nil, err
+	}
+	if c.outs, err = openOutputs(s.cfg.Dir, req.Key, s.cfg.MaxOutput); err != nil {
+		c.place.close()
+		return nil, err
+	}
+	c.claim, err = writeClaim(s.cfg.Dir, tempPrefix, header{
+		V: claimVersion, State: stateClaimed, Key: req.Key, Epoch: req.Epoch, Session: s.cfg.Session,
+		Request: digest(req), Supervisor: s.self, AtUS: s.cfg.Now().UnixMicro(),
+	}, s.cfg.hook)
+	if err != nil && c.claim.w != nil {
+		// The name stands, but not surely: the command is not started, and the record says so.
+		_ = writeExit(c.claim.w, req.Key, exitBlock{Exit: -1, StartError: err.Error(), EndedUS: s.cfg.Now().UnixMicro()})
+		c.claim.close()
+	}
+	if err != nil {
+		c.outs.close()
+		c.place.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin starts a claimed command and follows it.
+func (s *supervisor) begin(c *running, lock *os.File) {
+	s.cfg.hook("claimed")
+	startErr := s.fork(c, lock)
+	if startErr != nil {
+		go s.finish(c, exitBlock{Exit: -1, StartError: startErr.Error()})
+		return
+	}
+	s.cfg.hook("started")
+	go s.follow(c)
+}
+
+// fork is the last step to exec. The table of children is locked, so that a leader that ends
+// at once is not reaped before it is known.
+func (s *supervisor) fork(c *running, lock *os.File) error {
+	env := environment(c.req)
+	file, lookErr := program(c.req.Argv[0], env)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }() // the command has its own
+	files := []uintptr{null.Fd(), c.outs.out.Fd(), c.outs.err.Fd(), c.claim.lock.Fd()}
+	if lock != nil {
+		files = append(files, lock.Fd())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[c.req.Key], s.keys[c.req.Key] = c, true
+	if lookErr != nil {
+		return lookErr
+	}
+	s.cfg.hook("forking")
+	pid, err := syscall.ForkExec(file, c.req.Argv, &syscall.ProcAttr{
+		Dir: pathOf(c.place.dir, c.req.Workspace+"/"+c.req.Dir), Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.req.Argv[0], err)
+	}
+	c.leader = pid
+	s.leaders[pid] = c
+	s.cfg.hook("forked")
+	if id, err := identify(pid); err == nil {
+		// Without a start block the record is only less exact about a killed supervisor.
+		_ = writeStart(c.claim.w, c.req.Key, startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()})
+	}
+	return nil
+}
+
+// follow waits for the leader's end, in time or by force, and records it.
+func (s *supervisor) follow(c *running) {
+	var limit <-chan time.Time
+	if c.req.Timeout > 0 {
+		t := time.NewTimer(c.req.Timeout)
+		defer t.Stop()
+		limit = t.C
+	}
+	tick := time.NewTicker(capEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-limit:
+			limit = nil
+			s.end(c, true)
+		case <-tick.C:
+			c.outs.cap()
+		case ws := <-c.status:
+			s.finish(c, s.outcome(c, ws))
+			return
+		}
+	}
+}
+
+// terminate ends the command of key because a person wants it.
+func (s *supervisor) terminate(key string) {
+	s.mu.Lock()
+	c := s.running[key]
+	s.mu.Unlock()
+	if c != nil {
+		s.end(c, false)
+	}
+}
+
+// end begins to end c, once, unless its leader has ended by itself.
+func (s *supervisor) end(c *running, timedOut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || c.asked != nil {
+		return
+	}
+	c.asked = &ended{timedOut: timedOut, done: make(chan struct{})}
+	go func(a *ended) {
+		e := ending{grace: s.cfg.Grace, members: func() []process { return s.members(c) }}
+		a.beyond, _ = e.run(context.Background()) // ends when nobody is left, never by a context
+		close(a.done)
+	}(c.asked)
+}
+
+// outcome makes the exit block of a leader that was reaped. One that was ended is over when
+// all its descendants are; what outlives a leader that ended by itself is listed and left.
+func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
+	c.mu.Lock()
+	c.over = true
+	asked := c.asked
+	c.mu.Unlock()
+	e := exitBlock{Exit: ws.ExitStatus()}
+	if ws.Signaled() {
+		e.Exit, e.Signal = -1, unix.SignalName(ws.Signal())
+	}
+	var left []process
+	if asked == nil {
+		left = s.members(c)
+	} else {
+		<-asked.done
+		left = asked.beyond
+		e.TimedOut, e.Cancelled = asked.timedOut, !asked.timedOut
+	}
+	s.release(left)
+	for _, p := range left {
+		e.Left = append(e.Left, leftover{PID: p.pid, Start: p.start, Name: p.name})
+	}
+	return e
+}
+
+// release notes that ps belong to no command that runs: a later one's end is not theirs.
+func (s *supervisor) release(ps []process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range ps {
+		s.released[p.pid] = p.start
+	}
+}
+
+// members lists the processes that belong to c: its leader, all below it, and the orphans
+// that this process adopted, but for those that belong to another command.
+func (s *supervisor) members(c *running) []process {
+	ps := processes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var roots []int
+	if s.leaders[c.leader] == c {
+		roots = append(roots, c.leader)
+	}
+	for _, p := range ps {
+		if p.parent == s.self.PID && s.leaders[p.pid] == nil && !s.others(c, p) {
+			roots = append(roots, p.pid)
+		}
+	}
+	return descendants(ps, roots)
+}
+
+// others reports whether the adopted process p belongs to another command than c.
+func (s *supervisor) others(c *running, p process) bool {
+	if start, ok := s.released[p.pid]; ok && start == p.start {
+		return true
+	}
+	key := keyOf(p.pid)
+	return key != c.req.Key && s.keys[key]
+}
+
+// finish records the end of c and lets go of it, in this order: outputs, workspace, exit
+// record, locks, wake.
+func (s *supervisor) finish(c *running, e exitBlock) {
+	s.cfg.hook("ended")
+	e.EndedUS = s.cfg.Now().UnixMicro()
+	if s.settle(c, &e) {
+		s.record(c, e)
+	}
+	s.cfg.hook("recorded")
+	c.claim.close()
+	s.cfg.hook("unlocked")
+	c.outs.close()
+	c.place.close()
+	s.releaseLock()
+	s.mu.Lock()
+	delete(s.running, c.req.Key)
+	s.mu.Unlock()
+	s.tell(c.req.Key)
+	s.checkIdle()
+}
+
+// settle makes outputs and workspace durable, as far as was asked for. It returns false when
+// the outputs cannot be opened: then no exit record may be written.
+func (s *supervisor) settle(c *running, e *exitBlock) bool {
+	c.outs.cap()
+	var err error
+	if e.Out, e.Err, err = c.outs.lengths(); err != nil {
+		return false
+	}
+	covered := !c.req.Volatile && sameDevice(c.place.workspace, c.outs.out)
+	if !c.req.Volatile {
+		if err := syncFS(c.place.workspace); err != nil {
+			e.Unknown = "what the command wrote could not be made durable: " + err.Error()
+			return true
+		}
+		s.cfg.hook("synced")
+	}
+	if covered {
+		return true
+	}
+	for f, n := range map[*os.File]int64{c.outs.out: e.Out, c.outs.err: e.Err} {
+		if n == 0 {
+			continue
+		}
+		if err := datasync(f); err != nil {
+			e.Unknown = "the output of the command could not be made durable: " + err.Error()
+		}
+	}
+	return true
+}
+
+func sameDevice(a, b *os.File) bool {
+	var x, y unix.Stat_t
+	return unix.Fstat(int(a.Fd()), &x) == nil && unix.Fstat(int(b.Fd()), &y) == nil && x.Dev == y.Dev
+}
+
+// record writes e, or, when that cannot be made durable, that there is no knowing.
+func (s *supervisor) record(c *running, e exitBlock) {
+	err := writeExit(c.claim.w, c.req.Key, e)
+	if err == nil {
+		return
+	}
+	why := exitBlock{EndedUS: e.EndedUS, Unknown: "the end of the command could not be recorded: " + err.Error()}
+	// Nothing is left to try after this: without it the record reads as unknown all the same.
+	_ = writeExit(c.claim.w, c.req.Key, why)
+}

@@ -1,0 +1,360 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// SupervisorConfig says what the detached process of a session works with.
+type SupervisorConfig struct {
+	Dir     string     // of the session's claims, as in Config
+	Session session.ID // as in Config
+	Conn    *os.File   // the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
+
+	// LockCommand takes the workspace's command lock, by flock, before a command is claimed.
+	// The command inherits the file; the supervisor unlocks it after the exit record. nil
+	// takes none. Its error refuses the request.
+	LockCommand func() (*os.File, error)
+
+	Now       func() time.Time
+	MaxOutput int64         // bytes kept of each stream; 0 means DefaultMaxOutput
+	Grace     time.Duration // between INT, TERM and KILL; 0 means 5 s
+
+	hook func(point string) // called at each point where a kill matters; nil does nothing
+}
+
+// supervisor is the state of the detached process.
+type supervisor struct {
+	cfg  SupervisorConfig
+	self identity
+
+	starting sync.Mutex // one command is claimed and started at a time
+
+	mu       sync.Mutex
+	running  map[string]*running // by key
+	leaders  map[int]*running    // by pid, not reaped yet
+	released map[int]uint64      // pid and start time of what outlived an earlier command
+	keys     map[string]bool     // all that were started here
+	peers    map[*peer]bool
+	lock     *os.File // the workspace's command lock
+	lockUses int
+	ended    bool
+	idle     chan struct{} // closed when nobody is connected and nothing runs
+}
+
+// Supervise is the main loop of the detached process: it starts commands for whoever
+// connects, records how they end, and returns when nobody is connected and nothing runs, or
+// when ctx ends. Signals that ask a process to end are ignored, so that the exit of a
+// command can be recorded while the machine shuts down. It returns at once, without error,
+// when another supervisor serves the session.
+func Supervise(ctx context.Context, cfg SupervisorConfig) error {
+	s, err := newSupervisor(cfg)
+	if err != nil {
+		return err
+	}
+	conn, err := inherited(cfg.Conn)
+	if err != nil {
+		return err
+	}
+	lock, err := lockSupervisor(s.cfg.Dir, s.self)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return s.decline(conn)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // its content is information only
+	if err := adopt(); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	removeTemps(s.cfg.Dir)
+	ln, done, err := listen(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.loop(ctx, ln, conn)
+}
+
+func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
+	if cfg.MaxOutput <= 0 {
+		cfg.MaxOutput = DefaultMaxOutput
+	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = defaultGrace
+	}
+	if cfg.hook == nil {
+		cfg.hook = func(string) {}
+	}
+	self, err := identify(os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("identify the supervisor: %w", err)
+	}
+	return &supervisor{cfg: cfg, self: self, running: map[string]*running{}, leaders: map[int]*running{}, released: map[int]uint64{},
+		keys: map[string]bool{}, peers: map[*peer]bool{}, idle: make(chan struct{})}, nil
+}
+
+// inherited makes a connection of the socket that the process was started with.
+func inherited(f *os.File) (*net.UnixConn, error) {
+	if f == nil {
+		return nil, nil
+	}
+	conn, err := net.FileConn(f)
+	_ = f.Close() // the connection has its own descriptor
+	if err != nil {
+		return nil, fmt.Errorf("use inherited socket: %w", err)
+	}
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, fmt.Errorf("use inherited socket: it is a %s socket", conn.LocalAddr().Network())
+	}
+	return u, nil
+}
+
+// lockSupervisor takes the lock that says which supervisor serves the session, or returns
+// EWOULDBLOCK. That the file exists says that the directory's own name is durable.
+func lockSupervisor(dir string, self identity) (*os.File, error) {
+	path := filepath.Join(dir, "supervisor.lock")
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		for _, d := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
+			if err := syncDir(d); err != nil {
+				return nil, storeError("make the directory of commands durable", err)
+			}
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, storeError("open the supervisor's lock", err)
+	}
+	err = ours(f)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == nil {
+		err = samePath(f, path)
+	}
+	if err != nil {
+		_ = f.Close() // gives the lock up
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	b, _ := json.Marshal(self)           // numbers and a string
+	_, _ = f.WriteAt(append(b, '\n'), 0) // informs people only
+	return f, nil
+}
+
+// decline tells the client that started this process to connect to the other supervisor.
+func (s *supervisor) decline(conn *net.UnixConn) error {
+	if conn == nil {
+		return nil
+	}
+	defer func() { _ = conn.Close() }()
+	var m message
+	if json.NewDecoder(conn).Decode(&m) == nil {
+		_ = json.NewEncoder(conn).Encode(message{Op: opBusy, ID: m.ID}) // a lost connection says the same
+	}
+	return nil
+}
+
+// removeTemps removes what a killed supervisor left half made. Only one lives at a time.
+func removeTemps(dir string) {
+	entries, _ := os.ReadDir(dir) // what is not seen now is seen by the next one
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), tempPrefix) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+const tempPrefix = "new-"
+
+// listen opens the session's socket, in place of one that a killed supervisor left.
+func listen(dir string) (*net.UnixListener, func(), error) {
+	path, done, err := socketPath(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find a path for the socket: %w", err)
+	}
+	_ = os.Remove(path) // most often there is none
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("listen: %w", err)
+	}
+	ln.SetUnlinkOnClose(false)
+	return ln, func() {
+		_ = os.Remove(path) // the next supervisor would do it
+		_ = ln.Close()
+		done()
+	}, nil
+}
+
+// loop serves until nobody is connected and nothing runs.
+func (s *supervisor) loop(ctx context.Context, ln *net.UnixListener, conn *net.UnixConn) error {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	defer signal.Stop(children)
+	// Caught, not ignored: what is ignored would be ignored by the commands too.
+	deaf := make(chan os.Signal, 1)
+	signal.Notify(deaf, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer signal.Stop(deaf)
+	if conn != nil {
+		s.welcome(conn)
+	}
+	go s.accept(ln)
+	s.checkIdle()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.idle:
+			return nil
+		case <-deaf:
+		case <-children:
+			s.reap()
+		}
+	}
+}
+
+func (s *supervisor) accept(ln *net.UnixListener) {
+	for {
+		conn, err := ln.AcceptUnix()
+		if err != nil {
+			return // closed at the end
+		}
+		if checkPeer(conn) != nil {
+			_ = conn.Close() // it gets no word
+			continue
+		}
+		s.welcome(conn)
+	}
+}
+
+// checkIdle ends the supervisor when it has nothing to do any more.
+func (s *supervisor) checkIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended && len(s.peers) == 0 && len(s.running) == 0 {
+		s.ended = true
+		close(s.idle)
+	}
+}
+
+// reap collects every child that ended, adopted ones too.
+func (s *supervisor) reap() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		delete(s.released, pid)
+		if c := s.leaders[pid]; c != nil {
+			delete(s.leaders, pid)
+			c.status <- ws
+		}
+	}
+}
+
+// peer is a connected client.
+type peer struct {
+	conn *net.UnixConn
+	send chan message
+}
+
+// welcome serves conn, unless the supervisor has just ended.
+func (s *supervisor) welcome(conn *net.UnixConn) {
+	p := &peer{conn: conn, send: make(chan message, 64)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		_ = conn.Close() // the client starts another supervisor
+		return
+	}
+	s.peers[p] = true
+	go p.write()
+	go s.serve(p)
+}
+
+func (p *peer) write() {
+	enc := json.NewEncoder(p.conn)
+	for m := range p.send {
+		if enc.Encode(m) != nil {
+			_ = p.conn.Close() // ends the reading side too
+		}
+	}
+}
+
+// serve answers the requests of p until it hangs up.
+func (s *supervisor) serve(p *peer) {
+	dec := json.NewDecoder(bufio.NewReader(p.conn))
+	for {
+		var m message
+		if dec.Decode(&m) != nil {
+			break
+		}
+		answer := message{Op: m.Op, ID: m.ID, Failure: toFailure(s.handle(m))}
+		p.send <- answer
+	}
+	s.mu.Lock()
+	delete(s.peers, p)
+	close(p.send)
+	s.mu.Unlock()
+	_ = p.conn.Close() // it hung up first
+	s.checkIdle()
+}
+
+func (s *supervisor) handle(m message) error {
+	switch {
+	case m.Op == opHello && m.Session != s.cfg.Session:
+		return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("this supervisor serves session %s", s.cfg.Session)}
+	case m.Op == opHello:
+		return s.admit(m.Epoch)
+	case m.Op == opRun && m.Request != nil:
+		return s.start(*m.Request)
+	case m.Op == opTerminate:
+		s.terminate(m.Key)
+		return nil
+	}
+	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor does not know %q", m.Op)}
+}
+
+// admit refuses an epoch that is no longer the highest.
+func (s *supervisor) admit(epoch uint64) error {
+	gate, err := lockEpoch(context.Background(), s.cfg.Dir, unix.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	defer gate.close()
+	return gate.admit(epoch)
+}
+
+// tell wakes everybody: the command of key is over.
+func (s *supervisor) tell(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.peers {
+		select {
+		case p.send <- message{Op: opDone, Key: key}:
+		default: // one that does not listen looks by itself
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// The operations that travel over the socket, one JSON object each. hello, run and terminate
+// go to the supervisor and are answered by the same word; done comes unasked.
+const (
+	opHello     = "hello"
+	opRun       = "run"
+	opTerminate = "terminate"
+	opDone      = "done"
+	opBusy      = "busy" // another supervisor serves the session
+)
+
+type message struct {
+	Op      string                  `json:"op"`
+	ID      uint64                  `json:"id,omitempty"` // of a request and its answer
+	Session session.ID              `json:"session,omitempty"`
+	Epoch   uint64                  `json:"epoch,omitempty"`
+	Key     string                  `json:"key,omitempty"`
+	Request *session.CommandRequest `json:"request,omitempty"`
+	Failure *failure                `json:"failure,omitempty"`
+}
+
+// failure is a session.Error on its way through a socket.
+type failure struct {
+	Code      session.Code `json:"code"`
+	Message   string       `json:"message"`
+	Place     string       `json:"place,omitempty"`
+	Next      string       `json:"next,omitempty"`
+	Retryable bool         `json:"retryable,omitempty"`
+	Cause     string       `json:"cause,omitempty"`
+}
+
+func toFailure(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	var e *session.Error
+	if !errors.As(err, &e) {
+		return &failure{Code: session.CodeOf(err), Message: err.Error()}
+	}
+	f := &failure{Code: e.Code, Message: e.Message, Place: e.Place, Next: e.Next, Retryable: e.Retryable}
+	if e.Cause != nil {
+		f.Cause = e.Cause.Error()
+	}
+	return f
+}
+
+func (f *failure) err() error {
+	if f == nil {
+		return nil
+	}
+	e := &session.Error{Code: f.Code, Message: f.Message, Place: f.Place, Next: f.Next, Retryable: f.Retryable}
+	if f.Cause != "" {
+		e.Cause = errors.New(f.Cause)
+	}
+	return e
+}
