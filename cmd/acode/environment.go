@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// environment joins the workspace and the blob store into what validation needs.
+type environment struct {
+	root  *workspace.Root
+	blobs engine.Blobs
+}
+
+// maxShown bounds the content that is compared line by line for a person.
+const maxShown = 1 << 20
+
+// Changes implements resume.Environment.
+func (e environment) Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) ([]session.ChangedFile, []string, error) {
+	var old *workspace.Manifest
+	if manifest != "" {
+		data, err := e.blob(ctx, manifest)
+		if err != nil {
+			return nil, nil, err
+		}
+		if old, err = workspace.DecodeManifest(data); err != nil {
+			return nil, nil, err
+		}
+	}
+	return e.root.Changes(ctx, files, planned, old)
+}
+
+func (e environment) blob(ctx context.Context, hash string) ([]byte, error) {
+	r, err := e.blobs.Open(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// GitChanges implements resume.Environment.
+func (e environment) GitChanges(ctx context.Context, git string) ([]string, error) {
+	var old workspace.Git
+	if err := json.Unmarshal([]byte(git), &old); err != nil {
+		return nil, fmt.Errorf("read the recorded git state: %w", err)
+	}
+	now, err := workspace.GitState(ctx, e.root.Dir())
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	if now.Branch != old.Branch {
+		lines = append(lines, fmt.Sprintf("git branch was %s, is %s", old.Branch, now.Branch))
+	}
+	if now.Head != old.Head {
+		lines = append(lines, fmt.Sprintf("git HEAD was %.12s, is %.12s", old.Head, now.Head))
+	}
+	if now.Dirty != old.Dirty {
+		lines = append(lines, fmt.Sprintf("git working tree: uncommitted changes were %s, are %s", yesNo(old.Dirty), yesNo(now.Dirty)))
+	}
+	return lines, nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "there"
+	}
+	return "not there"
+}
+
+// Suspicious implements resume.Environment: only added lines are judged, so only files whose
+// old content is held.
+func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFile) []string {
+	var out []string
+	for _, c := range changed {
+		before, now, ok := e.both(ctx, c)
+		if !ok {
+			continue
+		}
+		for _, s := range workspace.Suspicious(before, now) {
+			out = append(out, fmt.Sprintf("%s:%d: %s", c.Path, s.Line, s.Text))
+		}
+	}
+	return out
+}
+
+// both gives the old and the new content of a changed file, when both are at hand.
+func (e environment) both(ctx context.Context, c session.ChangedFile) (before, now []byte, ok bool) {
+	if c.Old == "" || c.Kind == session.FileDeleted || c.Size > maxShown {
+		return nil, nil, false
+	}
+	before, err := e.blob(ctx, c.Old)
+	if err != nil {
+		return nil, nil, false
+	}
+	r, _, err := e.root.Content(c.Path)
+	if err != nil {
+		return nil, nil, false
+	}
+	defer r.Close()
+	now, err = io.ReadAll(io.LimitReader(r, maxShown))
+	return before, now, err == nil
+}
+
+// view shows a changed file to a person: a diff where the old content is held, else what is
+// known of it.
+func (e environment) view(c session.ChangedFile) []string {
+	before, now, ok := e.both(context.Background(), c)
+	if ok {
+		if diff := workspace.Diff(before, now, c.Path); diff != "" {
+			return lines(diff)
+		}
+	}
+	return []string{fmt.Sprintf("%s: %s, %d bytes, hash %.12s, was %.12s (the old content is not held)", c.Path, c.Kind, c.Size, c.New, c.Old)}
+}
+
+func lines(s string) []string {
+	var out []string
+	for _, l := range bytes.Split(bytes.TrimRight([]byte(s), "\n"), []byte("\n")) {
+		out = append(out, string(l))
+	}
+	return out
+}
+
+// Snapshot implements resume.Environment.
+func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
+	var shot resume.Snapshot
+	m, err := e.root.Scan(ctx, 0)
+	if err != nil {
+		return shot, err
+	}
+	data := m.Encode()
+	ref, err := e.blobs.Stage(ctx, bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return shot, err
+	}
+	shot.Manifest = ref.Hash
+	git, err := workspace.GitState(ctx, e.root.Dir())
+	if err != nil || git == (workspace.Git{}) {
+		return shot, err
+	}
+	text, err := json.Marshal(git)
+	shot.Git = string(text)
+	return shot, err
+}
+
+// Keep implements resume.Environment.
+func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
+	known := make([]session.FileState, len(changed))
+	for i, c := range changed {
+		known[i] = session.FileState{Path: c.Path}
+		if c.Kind == session.FileDeleted {
+			continue
+		}
+		if err := e.keep(ctx, c.Path); err != nil {
+			return nil, err
+		}
+	}
+	return e.root.Stat(ctx, known)
+}
+
+func (e environment) keep(ctx context.Context, path string) error {
+	r, size, err := e.root.Content(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = e.blobs.Stage(ctx, r, size)
+	return err
+}

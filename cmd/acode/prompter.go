@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os/user"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// prompter asks the person at the terminal, when there is one.
+type prompter struct {
+	printer *terminal.Printer
+	in      io.Reader
+	asks    bool
+	view    func(session.ChangedFile) []string
+	show    func(lines []string)
+}
+
+// asked runs a question that ctx may end: a read from a terminal cannot be interrupted, so
+// its goroutine ends with the process.
+func asked[T any](ctx context.Context, question func() (T, error)) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		v, err := question()
+		got <- answer{v, err}
+	}()
+	select {
+	case a := <-got:
+		return a.v, a.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// Approve implements engine.Person.
+func (p *prompter) Approve(ctx context.Context, _ session.Item, question string) (engine.Answer, error) {
+	if !p.asks {
+		return engine.Answer{}, session.ErrApproval
+	}
+	yes, err := asked(ctx, func() (bool, error) { return p.printer.Approve(p.in, question) })
+	if err != nil {
+		return engine.Answer{}, nobody(ctx, err, session.ErrApproval)
+	}
+	return engine.Answer{Granted: yes, By: whoAmI()}, nil
+}
+
+// Uncertain implements engine.Person.
+func (p *prompter) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
+	if !p.asks {
+		return "", session.ErrUncertain
+	}
+	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether this command happened: " + why})
+	r, err := asked(ctx, func() (rune, error) {
+		return p.printer.Choose(p.in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
+	})
+	if err != nil {
+		return "", nobody(ctx, err, session.ErrUncertain)
+	}
+	switch r {
+	case 'r':
+		return session.InterruptReruns, nil
+	case 'd':
+		return session.InterruptDone, nil
+	case 'f':
+		return session.InterruptFails, nil
+	}
+	return "", session.ErrUncertain
+}
+
+// Changed implements resume.Person.
+func (p *prompter) Changed(ctx context.Context, changed []session.ChangedFile) (bool, error) {
+	if !p.asks {
+		return false, session.ErrEnvironment
+	}
+	p.show([]string{"", "The session was working on these files. Changes may conflict."})
+	for {
+		r, err := asked(ctx, func() (rune, error) {
+			return p.printer.Choose(p.in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
+		})
+		if err != nil {
+			return false, nobody(ctx, err, session.ErrEnvironment)
+		}
+		switch r {
+		case 'c':
+			return true, nil
+		case 'a':
+			return false, nil
+		}
+		for _, c := range changed {
+			p.show(p.view(c))
+		}
+	}
+}
+
+// InProgress implements resume.Person.
+func (p *prompter) InProgress(ctx context.Context, id session.StepID, _ []session.FileState) (resume.Strategy, error) {
+	if !p.asks {
+		return "", nil
+	}
+	p.show([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
+	r, err := asked(ctx, func() (rune, error) {
+		return p.printer.Choose(p.in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
+	})
+	if err != nil {
+		return "", nobody(ctx, err, session.ErrEnvironment)
+	}
+	if r == 'o' {
+		return resume.StrategyRetry, nil
+	}
+	return resume.StrategyRollBack, nil
+}
+
+// nobody turns the end of input into what it means: there is nobody to ask.
+func nobody(ctx context.Context, err error, code session.Code) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return code
+	}
+	return err
+}
+
+func whoAmI() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "person"
+}

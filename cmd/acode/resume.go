@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// resumeFlags are the flags of resume as typed.
+type resumeFlags struct {
+	dryRun, restartStep, force, share bool
+	wait                              time.Duration
+	onChanges, inProgress, uncertain  string
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	var f resumeFlags
+	cmd := &cobra.Command{
+		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: cobra.MaximumNArgs(1),
+		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.resume(cmd.Context(), strings.Join(args, ""), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be done and change nothing")
+	fl.DurationVar(&f.wait, "wait", 0, "wait this long for a session or workspace that is executed")
+	fl.Lookup("wait").NoOptDefVal = "60s"
+	fl.StringVar(&f.onChanges, "on-changes", "", "changed files: `continue|abort`")
+	fl.StringVar(&f.inProgress, "in-progress", "", "a file step in progress whose files hold something else: `rollback|retry|prompt`")
+	fl.StringVar(&f.uncertain, "uncertain", "", "a command whose outcome nobody can know: `rerun|done|fail`")
+	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
+	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
+	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
+	return cmd
+}
+
+func (f resumeFlags) check() error {
+	for _, c := range []struct{ flag, value, allowed string }{
+		{"on-changes", f.onChanges, "continue|abort"},
+		{"in-progress", f.inProgress, "rollback|retry|prompt"},
+		{"uncertain", f.uncertain, "rerun|done|fail"},
+	} {
+		if c.value != "" && !strings.Contains("|"+c.allowed+"|", "|"+c.value+"|") {
+			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, c.value, c.allowed)}
+		}
+	}
+	return nil
+}
+
+func (f resumeFlags) choices() choices {
+	c := choices{
+		onChanges: resume.OnChanges(f.onChanges), inProgress: resume.Strategy(f.inProgress), uncertain: session.OnInterrupt(f.uncertain),
+		restartStep: f.restartStep, force: f.force, share: f.share, byFlag: f.onChanges != "" || f.force,
+	}
+	if f.force && c.onChanges == "" {
+		c.onChanges = resume.ChangesContinue
+	}
+	return c
+}
+
+func onChanges(s string) resume.OnChanges { return resume.OnChanges(s) }
+func strategy(s string) resume.Strategy   { return resume.Strategy(s) }
+
+func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
+	b, err := a.boot(nil)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return b.dryRun(ctx, ref, f.choices())
+	}
+	store, err := b.openWrite(ctx)
+	if err != nil {
+		return err
+	}
+	w := &work{base: b, store: store, choices: b.choose(f.choices())}
+	err = w.load(ctx, ref, f.wait)
+	if err == nil {
+		err = w.execute(ctx)
+	}
+	return errors.Join(err, w.close())
+}
+
+// load finds, locks and verifies the session.
+func (w *work) load(ctx context.Context, ref string, wait time.Duration) error {
+	id, err := w.pick(ctx, w.store, ref, true)
+	if err != nil {
+		return err
+	}
+	if w.locks, err = w.takeWithin(ctx, id, wait); err != nil {
+		return err
+	}
+	if w.writer, err = w.store.Load(ctx, id); err != nil {
+		return err
+	}
+	if err := resume.Allowed(w.writer.Session()); err != nil {
+		return err
+	}
+	w.plan, err = w.store.Plan(ctx, w.writer.Session())
+	return err
+}
+
+// takeWithin takes the locks, waiting for their holders as long as it may.
+func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]release, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		taken, err := w.take(id, commandLine(), w.choices.share)
+		if !errors.Is(err, session.ErrLocked) || wait == 0 {
+			return taken, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// pick gives the session that ref names, or the most recent resumable one of this workspace,
+// after asking whoever can be asked.
+func (b *base) pick(ctx context.Context, s *local.Store, ref string, confirm bool) (session.ID, error) {
+	if ref != "" {
+		return find(ctx, s, ref, true)
+	}
+	rows, err := b.rows(ctx, s, b.workspace)
+	if err != nil {
+		return "", err
+	}
+	var free, running []terminal.Row
+	for _, r := range rows {
+		switch {
+		case r.State.Terminal():
+		case r.Running:
+			running = append(running, r)
+		default:
+			free = append(free, r)
+		}
+	}
+	switch {
+	case len(free) > 0:
+		return b.confirm(ctx, s, free[0], confirm)
+	case len(running) > 0:
+		return "", b.held(running[0])
+	}
+	return "", b.noneHere(ctx, s)
+}
+
+// confirm shows the session that was found and asks, unless nobody can be asked.
+func (b *base) confirm(ctx context.Context, s *local.Store, r terminal.Row, ask bool) (session.ID, error) {
+	if b.json || b.quiet || !ask {
+		return r.ID, nil
+	}
+	at, err := b.position(ctx, s, r.ID)
+	if err != nil {
+		return "", err
+	}
+	if err := terminal.Found(b.io.out, []terminal.Row{r}, []terminal.Position{at}, b.now()); err != nil {
+		return "", err
+	}
+	if b.yes || !b.interactive() {
+		return r.ID, nil
+	}
+	yes, err := terminal.Ask(b.io.in, b.io.err, "Resume this session?", true)
+	if err == nil && !yes {
+		return "", quietExit(0)
+	}
+	return r.ID, err
+}
+
+func (b *base) held(r terminal.Row) error {
+	h, _, err := lock.Read(b.lockFile(r.ID))
+	if err != nil {
+		return err
+	}
+	return &session.Error{Code: session.ErrLocked, Retryable: true,
+		Message: fmt.Sprintf("Session is locked by another process: %s is executed by pid %d since %s: %s", r.Short, h.PID, h.Since.UTC().Format(time.RFC3339), h.Command),
+		Next:    "wait for it with: acode resume " + r.Short + " --wait"}
+}
+
+func (b *base) noneHere(ctx context.Context, s *local.Store) error {
+	all, err := b.rows(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	e := &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: "start one with: acode run --plan FILE"}
+	var elsewhere []string
+	for _, r := range all {
+		if !r.State.Terminal() && !r.Running {
+			elsewhere = append(elsewhere, r.Short+" in "+r.Workspace)
+		}
+	}
+	if len(elsewhere) > 0 {
+		e.Message = "no resumable session in this workspace; elsewhere: " + strings.Join(elsewhere, ", ")
+		e.Next = "acode resume ID -C DIR"
+	}
+	return e
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// globals are the flags that every command takes.
+type globals struct {
+	json, quiet, noColor, noInput, yes bool
+	verbose                            int
+	config, dir                        string
+	timeout                            time.Duration
+	allow                              []string
+}
+
+// app is one invocation of acode.
+type app struct {
+	globals
+	io     stdio
+	getenv func(string) string
+	now    func() time.Time
+}
+
+// quietExit ends the process with a status that has been explained already.
+type quietExit int
+
+// Error implements error.
+func (q quietExit) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
+
+// ExitStatus is what the process exits with.
+func (q quietExit) ExitStatus() int { return int(q) }
+
+// execute runs the command line and returns the exit status.
+func execute(ctx context.Context, args []string, io stdio) int {
+	a := &app{io: io, getenv: os.Getenv, now: time.Now}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	err := root.ExecuteContext(ctx)
+	var said quietExit
+	if err == nil || errors.As(err, &said) {
+		return int(said)
+	}
+	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
+		err = &session.Error{Code: session.ErrUsage, Message: err.Error()}
+	}
+	status, hint := exitOf(err)
+	a.fail(err, status, hint)
+	return status
+}
+
+// isUsage recognises what cobra and pflag complain about; they have no types for it.
+func isUsage(err error) bool {
+	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "flag needs an argument", "invalid argument", "accepts ", "requires at least", "if any flags in the group", "required flag"} {
+		if strings.Contains(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *app) fail(err error, status int, hint string) {
+	if a.json {
+		terminal.ErrorJSON(a.io.out, err, status, hint, a.now())
+		return
+	}
+	terminal.Error(a.io.err, err, hint)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "acode",
+		Short:         "Run long agent work that survives every crash",
+		Long:          "acode runs plans of tasks and steps so that no crash, kill or power cut loses work,\nrepeats a side effect, or hides what happened.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := root.PersistentFlags()
+	f.BoolVar(&a.json, "json", false, "print JSON Lines; the last one is the result")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only results, warnings and errors")
+	f.CountVarP(&a.verbose, "verbose", "v", "print more")
+	f.BoolVar(&a.noColor, "no-color", false, "never colour")
+	f.BoolVar(&a.noInput, "no-input", false, "never ask")
+	f.BoolVarP(&a.yes, "yes", "y", false, "answer yes to questions; never grants an approval")
+	f.StringVar(&a.config, "config", "", "user configuration `file`")
+	f.StringVarP(&a.dir, "dir", "C", "", "work in this `directory`")
+	f.DurationVar(&a.timeout, "timeout", 0, "pause the session after this time")
+	f.StringArrayVar(&a.allow, "allow-workspace", nil, "allow this `directory` although it is / or the home directory")
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.statusCommand(), a.sessionCommand(),
+		a.approveCommand(), a.denyCommand(), a.verifyCommand(), a.configCommand(), a.schemaCommand(),
+		a.exitCodesCommand(), a.versionCommand(), a.superviseCommand())
+	return root
+}
+
+// interactive reports whether somebody can be asked.
+func (a *app) interactive() bool {
+	return !a.noInput && !a.json && term.IsTerminal(int(a.io.in.Fd())) && term.IsTerminal(int(a.io.err.Fd()))
+}
+
+func (a *app) printer(fresh bool) *terminal.Printer {
+	o := terminal.Detect(a.io.out, a.io.err, a.getenv)
+	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = a.json, a.quiet, a.verbose, fresh, a.now
+	o.Color = o.Color && !a.noColor
+	o.Exit = exitOfResult
+	return terminal.New(o)
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		if a.json {
+			return terminal.JSON(a.io.out, map[string]any{"v": 1, "version": version})
+		}
+		_, err := fmt.Fprintln(a.io.out, "acode "+version)
+		return err
+	}}
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: cobra.MaximumNArgs(1),
+		Long: "Say where a session stands. Without ID, the one that is executed in this workspace, else\nthe most recent one here. Takes no lock, writes nothing, needs no network.",
+		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+			id, err := b.subject(ctx, s, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			v, err := b.statusView(ctx, s, id)
+			if err != nil {
+				return err
+			}
+			if b.json {
+				return terminal.StatusJSON(b.io.out, v)
+			}
+			return terminal.Status(b.io.out, v)
+		}),
+	}
+}
+
+// reading wraps a command that only looks.
+func (a *app) reading(f func(context.Context, *base, *local.Store, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		b, err := a.boot(nil)
+		if err != nil {
+			return err
+		}
+		s, err := b.openRead(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return f(cmd.Context(), b, s, args)
+	}
+}
+
+// subject is the session that a command without an id means.
+func (b *base) subject(ctx context.Context, s *local.Store, ref string) (session.ID, error) {
+	if ref != "" {
+		return find(ctx, s, ref, false)
+	}
+	rows, err := b.rows(ctx, s, b.workspace)
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", &session.Error{Code: session.ErrUnknownID, Message: "there is no session in this workspace", Next: "acode session list --all"}
+	}
+	for _, r := range rows {
+		if r.Running {
+			return r.ID, nil
+		}
+	}
+	return rows[0].ID, nil
+}
+
+// rows lists sessions with who executes them; workspace "" means all.
+func (b *base) rows(ctx context.Context, s *local.Store, workspace string) ([]terminal.Row, error) {
+	sums, err := s.Summaries(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]terminal.Row, len(sums))
+	for i, sum := range sums {
+		rows[i] = b.row(sum)
+	}
+	return rows, nil
+}
+
+func (b *base) row(sum session.Summary) terminal.Row {
+	r := terminal.Row{Summary: sum}
+	if sum.State.Terminal() {
+		return r
+	}
+	_, r.Running, _ = lock.Read(b.lockFile(sum.ID)) // an unreadable lock file is nobody's; resume says more
+	r.Interrupted = !r.Running && (sum.State == session.Executing || sum.State == session.Planning)
+	return r
+}
+
+func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (terminal.StatusView, error) {
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return terminal.StatusView{}, err
+	}
+	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail}
+	if v.At, err = b.position(ctx, s, id); err != nil {
+		return v, err
+	}
+	if v.Running {
+		if h, _, err := lock.Read(b.lockFile(id)); err == nil {
+			v.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
+		}
+	}
+	v.Notes = b.commandNotes(id)
+	if !sess.State.Terminal() && !v.Running {
+		v.Next = nextCommand(sess)
+	}
+	return v, nil
+}
+
+// commandNotes tells of commands that run without acode.
+func (b *base) commandNotes(id session.ID) []string {
+	records, err := command.Records(b.commandDir(id))
+	if err != nil {
+		return []string{"the records of commands cannot be read: " + err.Error()}
+	}
+	var notes []string
+	for _, r := range records {
+		if r.State == session.CommandRunning || r.State == session.CommandUnattended || r.State == session.CommandLingering {
+			notes = append(notes, fmt.Sprintf("a command is %s: %s (pid %d)", r.State, r.Key, r.PID))
+		}
+	}
+	return notes
+}
+
+func nextCommand(s *session.Session) string {
+	next := "acode resume " + s.Short
+	switch {
+	case s.State == session.AwaitingApproval:
+		return "acode approve " + s.Short + " && " + next
+	case s.Reason == session.ReasonUncertain:
+		return next + " --uncertain=<rerun|done|fail>"
+	}
+	return next
+}
+
+func summary(s *session.Session) session.Summary {
+	return session.Summary{
+		ID: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Task: s.Task, Workspace: s.Workspace, Tasks: s.Tasks,
+		Steps: s.StepTotal, Done: s.Done, Epoch: s.Epoch, LastSeq: s.LastSeq, CreatedUS: s.CreatedUS, UpdatedUS: s.LastUS,
+	}
+}
+
+// position is where the session stands in its plan: its first step that is not done.
+func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (terminal.Position, error) {
+	sess, p, next, err := b.outlook(ctx, s, id)
+	if err != nil {
+		return terminal.Position{}, err
+	}
+	_ = sess
+	for _, it := range next.Items {
+		if it.Action != session.ActionSkip {
+			return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}, nil
+		}
+	}
+	return terminal.Position{}, nil
+}
+
+// outlook plans what is left without looking at files or commands.
+func (b *base) outlook(ctx context.Context, s *local.Store, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return nil, nil, session.Continuation{}, err
+	}
+	p, err := s.Plan(ctx, sess)
+	if err != nil {
+		return nil, nil, session.Continuation{}, err
+	}
+	next, err := resume.Plan(p, sess, nil, resume.Choices{Redact: b.redactor.String})
+	return sess, p, next, err
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "verify [ID]", Short: "Replay from the first event and check every hash, HMAC and blob", Args: cobra.MaximumNArgs(1),
+		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+			id := session.ID("")
+			if len(args) == 1 {
+				var err error
+				if id, err = find(ctx, s, args[0], false); err != nil {
+					return err
+				}
+			}
+			return b.verify(ctx, s, id)
+		}),
+	}
+}
+
+func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error {
+	report, err := s.Verify(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := b.verifyClaims(ctx, s, id, &report); err != nil {
+		return err
+	}
+	if b.json {
+		err = terminal.JSON(b.io.out, newVerifyJSON(report))
+	} else {
+		for _, p := range report.Problems {
+			fmt.Fprintln(b.io.err, terminal.Clean(p.String()))
+		}
+		_, err = fmt.Fprintf(b.io.out, "%d sessions, %d events, %d checkpoints, %d blobs: %s\n",
+			report.Sessions, report.Events, report.Checkpoints, report.Blobs, verdictText(len(report.Problems)))
+	}
+	if err == nil && len(report.Problems) > 0 {
+		err = quietExit(rowOf(session.ErrCorrupt).Exit)
+	}
+	return err
+}
+
+// verifyClaims adds the records of commands, which lie beside the database.
+func (b *base) verifyClaims(ctx context.Context, s *local.Store, id session.ID, report *local.VerifyReport) error {
+	sums, err := s.Summaries(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, sum := range sums {
+		if id != "" && id != sum.ID {
+			continue
+		}
+		if _, err := command.Records(b.commandDir(sum.ID)); err != nil {
+			report.Problems = append(report.Problems, local.Problem{Session: sum.ID, Code: session.CodeOf(err), Place: b.commandDir(sum.ID), Message: err.Error()})
+		}
+	}
+	return nil
+}
+
+func verdictText(problems int) string {
+	switch problems {
+	case 0:
+		return "all good"
+	case 1:
+		return "1 problem"
+	}
+	return fmt.Sprintf("%d problems", problems)
+}
+
+func newVerifyJSON(r local.VerifyReport) map[string]any {
+	problems := []map[string]any{}
+	for _, p := range r.Problems {
+		problems = append(problems, map[string]any{"session_id": p.Session, "code": p.Code, "message": p.Message, "place": p.Place, "trusted_seq": p.Trusted})
+	}
+	return map[string]any{"v": 1, "sessions": r.Sessions, "events": r.Events, "checkpoints": r.Checkpoints, "blobs": r.Blobs, "problems": problems}
+}
+

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// superviseCommand is what acode starts, detached, to run a session's commands. It is not
+// for people.
+func (a *app) superviseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "supervise SESSION LOCKS DIR MAXOUTPUT", Hidden: true, Args: cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, locks, dir := session.ID(args[0]), args[1], args[2]
+			maxOutput, err := strconv.ParseInt(args[3], 10, 64)
+			if err != nil {
+				return &session.Error{Code: session.ErrUsage, Message: "the size of outputs is no number", Place: args[3]}
+			}
+			return command.Supervise(cmd.Context(), command.SupervisorConfig{
+				Dir: dir, Session: id, Conn: os.NewFile(3, "connection"), Now: a.now, MaxOutput: maxOutput,
+				LockCommand: func() (*os.File, error) { return lock.CommandLock(locks, id, "") },
+			})
+		},
+	}
+}

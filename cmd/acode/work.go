@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// work is one session in this process's hands, from its locks to its result.
+type work struct {
+	*base
+	store   *local.Store
+	writer  *local.Writer
+	plan    *session.Plan
+	locks   []release
+	fresh   bool
+	choices choices
+	printer *terminal.Printer
+}
+
+type release interface{ Release() error }
+
+// choices are what the flags of run and resume say.
+type choices struct {
+	onChanges   resume.OnChanges
+	inProgress  resume.Strategy
+	uncertain   session.OnInterrupt
+	restartStep bool
+	force       bool
+	share       bool
+	byFlag      bool // onChanges comes from a flag
+}
+
+// execute prepares the session and carries it out; the result has been printed.
+func (w *work) execute(ctx context.Context) error {
+	w.printer = w.app.printer(w.fresh)
+	defer w.printer.Close()
+	ctx, again, stop := w.signals(ctx)
+	defer stop()
+	root, err := workspace.Open(w.workspace, w.now)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	runner := w.runner()
+	defer runner.Close()
+	result, err := w.carryOut(ctx, again, root, runner)
+	if err != nil {
+		return w.failed(err)
+	}
+	w.printer.Notice(session.Notice{Kind: session.NoticeResult, Session: w.writer.Session(), Result: &result})
+	if status := exitOfResult(result); status != 0 {
+		return quietExit(status)
+	}
+	return nil
+}
+
+// failed prints an error as the last line and keeps its status.
+func (w *work) failed(err error) error {
+	status, hint := exitOf(err)
+	w.log.Error("stopped", "event", "error", "session_id", w.writer.Session().Short, "code", string(session.CodeOf(err)), "error", err.Error())
+	w.printer.Fail(err, status, hint)
+	return quietExit(status)
+}
+
+func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
+	env := environment{root: root, blobs: w.writer}
+	ask := &prompter{printer: w.printer, in: w.io.in, asks: w.interactive(), view: env.view, show: w.show}
+	ready, err := w.resumer(env, root, runner, ask).Resume(ctx)
+	if err != nil {
+		return session.Result{}, err
+	}
+	for _, warning := range w.cfg.Warnings {
+		w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: warning})
+	}
+	e := &engine.Engine{
+		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: ask, Plan: w.plan,
+		Policy:  engine.Policy{Uncertain: w.choices.uncertain, Force: w.choices.force},
+		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Log: w.log, Again: again,
+		Snapshot: func(ctx context.Context) (string, string, error) {
+			shot, err := env.Snapshot(ctx)
+			return shot.Manifest, shot.Git, err
+		},
+	}
+	return e.Execute(ctx, ready.Next, ready.Begin...)
+}
+
+func (w *work) show(lines []string) {
+	for _, l := range lines {
+		w.printer.Notice(session.Notice{Kind: session.NoticeInfo, Text: l})
+	}
+}
+
+func (w *work) resumer(env environment, root *workspace.Root, runner *command.Runner, ask resume.Person) *resume.Resumer {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // it only informs people
+	}
+	report := w.writer.Report()
+	c := w.cfg.Config.Resume
+	return &resume.Resumer{
+		Journal: w.writer, Plan: w.plan, Files: root, Commands: runner, Environment: env, Person: ask,
+		Notify: w.printer.Notice, Log: w.log, Now: w.now,
+		Options: resume.Options{
+			Choices:  resume.Choices{InProgress: w.choices.inProgress, RestartStep: w.choices.restartStep, Redact: w.redactor.String},
+			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: w.choices.onChanges, DecidedBy: w.decidedBy(),
+			Config: w.cfg.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.workspace,
+			Checkpoint: checkpointName(report), Order: report.Order,
+		},
+	}
+}
+
+func (w *work) decidedBy() string {
+	if w.choices.byFlag {
+		return "flag"
+	}
+	return "policy"
+}
+
+// signals ends the context at the first signal and closes again at the second.
+func (w *work) signals(parent context.Context) (ctx context.Context, again <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	if w.timeout > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeoutCause(ctx, w.timeout, session.ErrTimeout)
+		context.AfterFunc(parent, end)
+	}
+	second := make(chan struct{})
+	got := make(chan os.Signal, 4)
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	var once sync.Once
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case s := <-got:
+				if n == 0 {
+					cancel(engine.Interrupted{Signal: int(s.(syscall.Signal))})
+				} else {
+					once.Do(func() { close(second) })
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, second, func() {
+		signal.Stop(got)
+		close(done)
+		cancel(nil)
+	}
+}
+
+// take acquires the session's lock and the workspace's; what it took is released by close.
+func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error) {
+	self, err := lock.Self(cmdline, w.now())
+	if err != nil {
+		return nil, err
+	}
+	self.Session = id
+	sessionLock, err := lock.Acquire(w.lockFile(id), self)
+	if err != nil {
+		return nil, err
+	}
+	taken := []release{sessionLock}
+	if share {
+		return taken, nil
+	}
+	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), id, self)
+	if err != nil {
+		return nil, errors.Join(err, sessionLock.Release())
+	}
+	return append(taken, run), nil
+}
+
+// close gives everything back, the locks last.
+func (w *work) close() error {
+	var errs []error
+	if w.writer != nil {
+		errs = append(errs, w.writer.Close())
+	}
+	errs = append(errs, w.store.Close(), w.closeLog())
+	for _, l := range w.locks {
+		errs = append(errs, l.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// commandLine is what the lock file tells others about this process.
+func commandLine() string { return "acode " + strings.Join(os.Args[1:], " ") }
