@@ -159,13 +159,16 @@ func (b *batch) fence(ctx context.Context) error {
 	return nil
 }
 
+// defaultActor acts where a draft names nobody.
+const defaultActor = "acode"
+
 // add gives a draft its id, seq, time, epoch and hash, applies and stores it.
 func (b *batch) add(ctx context.Context, p prepared) error {
 	s := b.w.sess
 	b.lastUS = max(b.w.st.opts.Now().UnixMicro(), b.lastUS+1)
 	e := session.Event{Session: s.ID, Seq: s.LastSeq + 1, TimeUS: b.lastUS, Type: p.draft.Type, Actor: p.draft.Actor, Epoch: s.Epoch, Payload: p.payload, Full: p.full}
 	if e.Actor == "" {
-		e.Actor = "acode"
+		e.Actor = defaultActor
 	}
 	if e.Type == session.ExecutionAcquired {
 		e.Epoch++
@@ -183,13 +186,13 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 	b.w.sums.apply(s, delta)
 	b.note(e, delta)
 	err = b.c.exec(ctx, `INSERT INTO events (pos, id, time_us, type, actor, epoch, payload, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		position(b.no, e.Seq), e.ID[:], e.TimeUS, string(e.Type), e.Actor, int64(e.Epoch), string(e.Payload), e.Hash[:])
+		position(b.no, e.Seq), e.ID[:], e.TimeUS, string(e.Type), unless(e.Actor, defaultActor), int64(e.Epoch), string(e.Payload), e.Hash[:])
 	if err != nil {
 		return err
 	}
 	b.events = append(b.events, e)
 	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
-		return b.checkpoint(ctx, e, delta)
+		return b.checkpoint(ctx, p, e, delta)
 	}
 	return nil
 }
@@ -220,10 +223,24 @@ func checkpointOf(k *keys, s *session.Session, sums *digests, e session.Event, d
 	return c
 }
 
-func (b *batch) checkpoint(ctx context.Context, e session.Event, d session.Delta) error {
-	c := checkpointOf(b.w.st.keys, b.w.sess, b.w.sums, e, d)
+// wholeEvery is how many checkpoints may rely on one before them for their files, so that
+// reading one never searches far.
+const wholeEvery = 64
+
+func (b *batch) checkpoint(ctx context.Context, p prepared, e session.Event, d session.Delta) error {
+	w := b.w
+	c := checkpointOf(w.st.keys, w.sess, w.sums, e, d)
+	var task, step, files any
+	if p.full != nil || !e.Type.Receipt() {
+		task, step = c.Cursor.Task, c.Cursor.Step
+	}
+	if w.leaning == 0 || w.leaning >= wholeEvery || c.Files != w.leanOn {
+		files, w.leaning, w.leanOn = digestBytes(c.Files), 0, c.Files
+	}
+	w.leaning++
 	return b.c.exec(ctx, `INSERT INTO checkpoints (pos, task, step, state, steps, files, key_id, hmac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		position(b.no, c.Seq), c.Cursor.Task, c.Cursor.Step, string(c.State), digestBytes(c.Steps), digestBytes(c.Files), c.KeyID, c.HMAC[:])
+		position(b.no, c.Seq), task, step, unless(string(c.State), string(session.Executing)), digestBytes(c.Steps), files,
+		unless(c.KeyID, w.st.row.keyID), c.HMAC[:])
 }
 
 // digestBytes leaves the digest of no rows out.
@@ -309,8 +326,11 @@ func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {
 		b.no, f.Path, f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote)
 }
 
-func nullable(s string) any {
-	if s == "" {
+func nullable(s string) any { return unless(s, "") }
+
+// unless leaves out what is the rule.
+func unless(s, rule string) any {
+	if s == rule {
 		return nil
 	}
 	return s

@@ -16,11 +16,11 @@ import (
 func dsn(home, mode string, pragmas ...string) string {
 	q := url.Values{}
 	q.Set("mode", mode)
-	for _, p := range append([]string{"busy_timeout(10000)", "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
-		q.Add("_pragma", p)
-	}
 	if mode == "rw" {
 		q.Set("_txlock", "immediate")
+	}
+	for _, p := range append([]string{"busy_timeout(10000)", "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
+		q.Add("_pragma", p)
 	}
 	u := url.URL{Scheme: "file", Path: filepath.Join(home, databaseName), RawQuery: q.Encode()}
 	return u.String()

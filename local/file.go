@@ -79,22 +79,6 @@ func makeDirs(home string) error {
 	return nil
 }
 
-// makeDatabase makes an empty file that only its owner can read; SQLite gives its mode to the
-// files that it makes beside it.
-func makeDatabase(home string) error {
-	f, err := os.OpenFile(filepath.Join(home, databaseName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if os.IsExist(err) {
-		return nil
-	}
-	if err != nil {
-		return storeError("make database", err)
-	}
-	if err := f.Close(); err != nil {
-		return storeError("make database", err)
-	}
-	return syncDir(home)
-}
-
 func newer(have int) error {
 	return &session.Error{
 		Code: session.ErrNewer, Message: fmt.Sprintf("the store has format %d, which a newer acode wrote; nothing was changed", have),

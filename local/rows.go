@@ -131,7 +131,7 @@ func readFiles(ctx context.Context, q querier, r *sessionRecord) error {
 	return rows.Err()
 }
 
-const eventColumns = `pos, id, time_us, type, actor, epoch, payload, hash`
+const eventColumns = `pos, id, time_us, type, coalesce(actor, 'acode'), epoch, payload, hash`
 
 func readEvents(ctx context.Context, q querier, no int64, id session.ID, after uint64, limit int) ([]session.Event, error) {
 	rows, err := q.QueryContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`,
@@ -184,7 +184,12 @@ func scanCheckpoint(row scanner, id session.ID) (session.Checkpoint, error) {
 	return c, nil
 }
 
-// A checkpoint's epoch and head are its event's, and are stored there only. One whose event
-// is gone has neither and its HMAC cannot match.
-const checkpointQuery = `SELECT c.pos, c.task, c.step, c.state, c.steps, c.files, c.key_id, c.hmac, coalesce(e.epoch, 0), e.hash
+// A checkpoint's epoch and head are its event's, and are stored there only, like its cursor
+// when the payload is not in a blob. One whose event is gone has none and its HMAC cannot match.
+const checkpointQuery = `SELECT c.pos,
+	coalesce(c.task, CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.task' END, ''),
+	coalesce(c.step, CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.step' END, ''),
+	coalesce(c.state, 'executing'), c.steps,
+	coalesce(c.files, (SELECT p.files FROM checkpoints p WHERE p.pos < c.pos AND p.pos >> 40 = c.pos >> 40 AND p.files IS NOT NULL ORDER BY p.pos DESC LIMIT 1)),
+	coalesce(c.key_id, (SELECT key_id FROM store WHERE one = 1)), c.hmac, coalesce(e.epoch, 0), e.hash
 	FROM checkpoints c LEFT JOIN events e ON e.pos = c.pos WHERE c.pos > ? AND c.pos <= ? ORDER BY c.pos `

@@ -24,7 +24,9 @@ type Writer struct {
 	head    *os.File // nil until the first commit
 	pending []pendingBlob
 	report  LoadReport
-	broken  error // not nil: nothing may be written any more
+	leaning int          // checkpoints written since one with its own files; 0 demands one
+	leanOn  session.Hash // the files of that one
+	broken  error        // not nil: nothing may be written any more
 }
 
 // NewSession is what Create needs to know.

@@ -46,13 +46,13 @@ CREATE TABLE sessions (
 ) STRICT;
 
 -- pos is the session's number and the event's seq in one integer, so that a session lies
--- together and no second index is written at each commit.
+-- together and no second index is written at each commit. An actor that is NULL is acode.
 CREATE TABLE events (
     pos     INTEGER PRIMARY KEY CHECK (pos > 1099511627776),
     id      BLOB    NOT NULL CHECK (length(id) = 16),
     time_us INTEGER NOT NULL,
     type    TEXT    NOT NULL,
-    actor   TEXT    NOT NULL,
+    actor   TEXT,
     epoch   INTEGER NOT NULL,
     payload TEXT    NOT NULL CHECK (octet_length(payload) <= 16384),
     hash    BLOB    NOT NULL CHECK (length(hash) = 32),
@@ -60,14 +60,17 @@ CREATE TABLE events (
     seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
 ) STRICT;
 
+-- There is a row for every step, so it leaves out what is the rule: a task and step that are
+-- NULL are those of the event, a state that is NULL is executing, files that are NULL are
+-- those of the checkpoint before, a key_id that is NULL is the store's own.
 CREATE TABLE checkpoints (
     pos    INTEGER PRIMARY KEY,
-    task   TEXT    NOT NULL,
-    step   TEXT    NOT NULL,
-    state  TEXT    NOT NULL,
+    task   TEXT,
+    step   TEXT,
+    state  TEXT,
     steps  BLOB    NOT NULL CHECK (length(steps) IN (0, 32)),
-    files  BLOB    NOT NULL CHECK (length(files) IN (0, 32)),
-    key_id TEXT    NOT NULL,
+    files  BLOB    CHECK (length(files) IN (0, 32)),
+    key_id TEXT,
     hmac   BLOB    NOT NULL CHECK (length(hmac) = 32),
     session INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
     seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
@@ -128,7 +131,7 @@ CREATE TABLE requests (
 CREATE VIEW journal AS
 SELECT s.id AS session, e.seq AS seq, e.time_us AS time_us,
        strftime('%Y-%m-%dT%H:%M:%fZ', e.time_us / 1000000.0, 'unixepoch') AS time,
-       lower(hex(e.id)) AS id, e.type AS type, e.actor AS actor, e.epoch AS epoch,
+       lower(hex(e.id)) AS id, e.type AS type, coalesce(e.actor, 'acode') AS actor, e.epoch AS epoch,
        e.payload AS payload, lower(hex(e.hash)) AS hash
 FROM events e JOIN sessions s ON s.no = e.session;
 
