@@ -379,7 +379,7 @@ func TestCrashAnywhere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		changes := randomChanges(rt)
 		again := rapid.IntRange(0, 6).Draw(rt, "again")
-		whole := t.TempDir()
+		whole := quick(t)
 		seed(t, whole)
 		r := open(t, whole)
 		if _, err := r.Prepare(context.Background(), "key", changes); err != nil {
@@ -390,7 +390,7 @@ func TestCrashAnywhere(t *testing.T) {
 		want := tree(t, whole)
 
 		for at := 0; ; at++ {
-			dir := t.TempDir()
+			dir := quick(t)
 			seed(t, dir)
 			r := open(t, dir)
 			ts, err := r.Prepare(context.Background(), "key", changes)

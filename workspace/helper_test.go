@@ -166,3 +166,15 @@ func apply(t testing.TB, r *workspace.Root, changes ...session.Change) []session
 	must(t, err)
 	return states
 }
+
+// quick makes a directory on a file system without a disk, where there is one: properties
+// sync thousands of times.
+func quick(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "acode-workspace-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

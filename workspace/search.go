@@ -113,7 +113,7 @@ func (r *Root) searchFile(ctx context.Context, name string, m *matches) (session
 	if err != nil && err != io.EOF {
 		return session.FileState{}, false, err
 	}
-	if bytes.IndexByte(head, 0) >= 0 {
+	if isBinary(head) {
 		return session.FileState{}, false, nil
 	}
 	hit, err := m.scan(name, in)

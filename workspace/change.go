@@ -1,0 +1,151 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Changes lists, sorted by path, what differs from what the session knew (FR-039 to FR-045):
+// the files that it read or wrote, the paths that its remaining steps name (globs may be among
+// them), and the other tracked files of the manifest, which may be nil. A changed or vanished
+// file of the first two kinds asks; one of which only the mode differs, and every other file,
+// does not. When ctx ends by its deadline, unchecked lists what was not looked at, sorted, and
+// the error is nil; what cannot be read is unchecked as well.
+func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
+	own := make(map[string]bool, len(files))
+	for _, f := range files {
+		own[f.Path] = true
+		c, err := r.changedSince(ctx, f)
+		switch {
+		case err != nil:
+			unchecked = append(unchecked, f.Path)
+		case c != nil:
+			changed = append(changed, *c)
+		}
+	}
+	if manifest != nil {
+		others, rest, err := r.Compare(ctx, manifest)
+		if err != nil {
+			return nil, nil, err
+		}
+		plan := newNamed(plannedPaths)
+		unchecked = append(unchecked, slices.DeleteFunc(rest, func(p string) bool { return own[p] })...)
+		others = slices.DeleteFunc(others, func(c session.ChangedFile) bool { return own[c.Path] })
+		if ctx.Err() == nil {
+			others = append(others, r.untracked(manifest, plan, own, others)...)
+		} else {
+			unchecked = append(unchecked, plan.unknown(own, unchecked)...)
+		}
+		for i := range others {
+			if plan.has(others[i].Path) {
+				others[i].Session, others[i].Asks = "plans to change", true
+			}
+			others[i].Path = strings.ToValidUTF8(others[i].Path, "�")
+		}
+		changed = append(changed, others...)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, nil, context.Cause(ctx)
+	}
+	slices.SortFunc(changed, func(a, b session.ChangedFile) int { return cmp.Compare(a.Path, b.Path) })
+	slices.Sort(unchecked)
+	return changed, unchecked, nil
+}
+
+// changedSince compares one file that the session read or wrote.
+func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.ChangedFile, error) {
+	now, err := r.stat(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: f.Hash, New: now.Hash,
+		Size: now.Size, MTimeNS: now.MTimeNS, Session: "read", Asks: now.Hash != f.Hash}
+	if f.Wrote {
+		c.Session = "wrote"
+	}
+	switch {
+	case now.Hash == "" && now.Inode != 0:
+		c.Asks = true // something is there that is no plain file
+	case now.Hash == f.Hash && (now.Mode == f.Mode || f.Hash == ""):
+		return nil, nil
+	case now.Hash == "":
+		c.Kind = session.FileDeleted
+	case f.Hash == "":
+		c.Kind = session.FileCreated
+	}
+	return &c, nil
+}
+
+// named is the paths and globs that remaining steps name.
+type named struct {
+	literal map[string]bool
+	globs   []pattern
+}
+
+func newNamed(paths []string) named {
+	n := named{literal: map[string]bool{}}
+	for _, name := range paths {
+		p, err := parsePattern(name)
+		switch {
+		case err != nil:
+			n.literal[name] = true
+		case p.literal():
+			n.literal[path.Join(p...)] = true
+		default:
+			n.globs = append(n.globs, p)
+		}
+	}
+	return n
+}
+
+func (n named) has(name string) bool {
+	return n.literal[name] || slices.ContainsFunc(n.globs, func(p pattern) bool { return p.match(name) })
+}
+
+// unknown lists the literal paths that are in neither.
+func (n named) unknown(own map[string]bool, listed []string) (names []string) {
+	for name := range n.literal {
+		if !own[name] && !slices.Contains(listed, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// untracked looks at planned paths that the manifest does not have, like ignored files: one
+// that was touched after the scan counts as modified.
+func (r *Root) untracked(m *Manifest, plan named, own map[string]bool, known []session.ChangedFile) (changed []session.ChangedFile) {
+	if len(plan.literal) == 0 {
+		return nil
+	}
+	skip := map[string]bool{}
+	for _, e := range m.Entries {
+		if plan.literal[e.Path] {
+			skip[e.Path] = true
+		}
+	}
+	for _, c := range known {
+		skip[c.Path] = true
+	}
+	for name := range plan.literal {
+		if _, err := cleanFile(name); skip[name] || own[name] || err != nil {
+			continue
+		}
+		d, err := r.folder(path.Dir(name))
+		if err != nil {
+			continue
+		}
+		st, err := d.lstat(path.Base(name))
+		d.close()
+		if err == nil && !st.directory() && st.ctime >= m.AtNS {
+			changed = append(changed, session.ChangedFile{Path: name, Kind: session.FileModified, Size: st.size, MTimeNS: st.mtime})
+		}
+	}
+	return changed
+}

@@ -1,0 +1,158 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Git is what git says about a workspace. The zero value means that there is no git, or no
+// repository that it would look at.
+type Git struct {
+	Head   string `json:"head,omitempty"`   // commit; empty before the first one
+	Branch string `json:"branch,omitempty"` // empty when detached
+	Dirty  bool   `json:"dirty,omitempty"`  // something tracked differs, or is untracked
+	Digest string `json:"digest,omitempty"` // SHA-256 of the status: equal digests, equal state
+}
+
+// GitState asks git for HEAD, branch and dirty state of dir. Nothing that the repository
+// configures is executed (W5): not fsmonitor, hooks, clean and process filters, external diff,
+// textconv, remote helpers. Since filters stay off, a repository that uses them may show
+// touched files as dirty. It fails only when ctx ends.
+func GitState(ctx context.Context, dir string) (Git, error) {
+	filters, err := filterNames(ctx, dir)
+	if err != nil {
+		return Git{}, ctx.Err()
+	}
+	out, err := git(ctx, dir, nil, filters, "status", "--porcelain=v2", "--branch", "-z",
+		"--untracked-files=normal", "--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
+	if err != nil {
+		return Git{}, ctx.Err()
+	}
+	return parseStatus(out), nil
+}
+
+// parseStatus reads porcelain v2: header lines beginning with #, then one entry a difference.
+func parseStatus(out []byte) Git {
+	sum := sha256.Sum256(out)
+	g := Git{Digest: hex.EncodeToString(sum[:])}
+	for line := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		head, isHead := strings.CutPrefix(line, "# branch.oid ")
+		branch, isBranch := strings.CutPrefix(line, "# branch.head ")
+		switch {
+		case isHead && head != "(initial)":
+			g.Head = head
+		case isBranch && branch != "(detached)":
+			g.Branch = branch
+		case line != "" && !strings.HasPrefix(line, "# "):
+			g.Dirty = true
+		}
+	}
+	return g
+}
+
+// setting is one configuration value that overrides the repository's.
+type setting struct{ key, value string }
+
+// neutral switches off everything in a repository's configuration that git would execute
+// while it only looks.
+func neutral() []setting {
+	return []setting{
+		{"core.fsmonitor", "false"}, {"core.hooksPath", os.DevNull}, {"core.untrackedCache", "false"},
+		{"core.attributesFile", os.DevNull}, {"core.sshCommand", "false"}, {"core.gitProxy", ""},
+		{"core.pager", "cat"}, {"core.askPass", "false"}, {"core.alternateRefsCommand", "false"},
+		{"diff.external", ""}, {"credential.helper", ""}, {"protocol.allow", "never"},
+		{"status.submoduleSummary", "false"}, {"submodule.recurse", "false"}, {"log.showSignature", "false"},
+	}
+}
+
+// filterNames lists the settings that switch off each filter that any configuration defines:
+// status would run the clean filter of a file that looks modified, and in-tree attributes
+// choose the filter. Listing configuration executes nothing.
+func filterNames(ctx context.Context, dir string) ([]setting, error) {
+	out, err := git(ctx, dir, nil, nil, "config", "--list", "--name-only", "-z", "--includes")
+	if err != nil {
+		return nil, err
+	}
+	var off []setting
+	seen := map[string]bool{}
+	for key := range strings.SplitSeq(string(out), "\x00") {
+		last := strings.LastIndexByte(key, '.')
+		if !strings.HasPrefix(key, "filter.") || last < len("filter.") || seen[key[:last]] {
+			continue
+		}
+		seen[key[:last]] = true
+		for _, part := range []string{"clean", "smudge", "process"} {
+			off = append(off, setting{key[:last] + "." + part, ""})
+		}
+		off = append(off, setting{key[:last] + ".required", "false"})
+	}
+	return off, nil
+}
+
+// git runs one git command in dir with everything executable switched off and none of the
+// GIT_ variables of this process. Settings travel in the environment, where a name may hold
+// any character.
+func git(ctx context.Context, dir string, stdin []byte, more []setting, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "--no-replace-objects"}, args...)...)
+	cmd.Dir = dir
+	cmd.Stdin = bytes.NewReader(stdin)
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "GIT_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	settings := append(neutral(), more...)
+	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_SSH_COMMAND=false", "GIT_ASKPASS=false", "GIT_PAGER=cat",
+		"LC_ALL=C", fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings)))
+	for i, s := range settings {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s.value))
+	}
+	return cmd.Output()
+}
+
+// listed gives the files that git tracks below dir, and the untracked ones that it does not
+// ignore.
+func listed(ctx context.Context, dir string) ([]string, error) {
+	out, err := git(ctx, dir, nil, nil, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		if name != "" && !strings.HasSuffix(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// notIgnored drops the names that git ignores. When git cannot say, all stay.
+func notIgnored(ctx context.Context, dir string, all []found) []found {
+	var in bytes.Buffer
+	for _, f := range all {
+		in.WriteString(f.name)
+		in.WriteByte(0)
+	}
+	out, err := git(ctx, dir, in.Bytes(), nil, "check-ignore", "-z", "--stdin")
+	if err != nil {
+		return all // exit 1 says that nothing is ignored
+	}
+	ignored := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		ignored[name] = true
+	}
+	var kept []found
+	for _, f := range all {
+		if !ignored[f.name] {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}

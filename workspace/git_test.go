@@ -1,0 +1,166 @@
+package workspace_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/workspace"
+)
+
+// gitIn runs git as a person would, configuration and all.
+func gitIn(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestGitState(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	if g, err := workspace.GitState(ctx, dir); g != (workspace.Git{}) || err != nil {
+		t.Fatalf("GitState without a repository: got %+v, %v", g, err)
+	}
+	gitIn(t, dir, "init", "-q", "-b", "main")
+	g, err := workspace.GitState(ctx, dir)
+	must(t, err)
+	if g.Head != "" || g.Branch != "main" || g.Dirty || g.Digest == "" {
+		t.Fatalf("GitState of an empty repository: got %+v", g)
+	}
+	put(t, dir, "a", "1")
+	gitIn(t, dir, "add", "a")
+	gitIn(t, dir, "commit", "-q", "-m", "a")
+	clean, err := workspace.GitState(ctx, dir)
+	must(t, err)
+	if head := gitIn(t, dir, "rev-parse", "HEAD"); clean.Head != head || clean.Dirty || clean.Digest == g.Digest {
+		t.Fatalf("GitState: got %+v, want head %s and clean", clean, head)
+	}
+	put(t, dir, "a", "2 longer")
+	dirty, err := workspace.GitState(ctx, dir)
+	must(t, err)
+	if !dirty.Dirty || dirty.Digest == clean.Digest {
+		t.Errorf("GitState of a changed file: got %+v", dirty)
+	}
+	put(t, dir, "a", "1")
+	put(t, dir, "new", "x")
+	if g, err := workspace.GitState(ctx, dir); !g.Dirty || err != nil {
+		t.Errorf("GitState of a new file: got %+v, %v", g, err)
+	}
+	gitIn(t, dir, "checkout", "-q", "--detach")
+	if g, err := workspace.GitState(ctx, dir); g.Branch != "" || g.Head != clean.Head || err != nil {
+		t.Errorf("GitState detached: got %+v, %v", g, err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := workspace.GitState(ended, dir); err != context.Canceled {
+		t.Errorf("GitState with an ended context: got %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if g, err := workspace.GitState(ctx, dir); g != (workspace.Git{}) || err != nil {
+		t.Errorf("GitState without git: got %+v, %v", g, err)
+	}
+}
+
+// planted makes a repository in which everything that git can be told to execute leaves a
+// marker, and gives the directory of the markers.
+func planted(t *testing.T, dir string) (markers string) {
+	t.Helper()
+	markers = t.TempDir()
+	gitIn(t, dir, "init", "-q", "-b", "main")
+	put(t, dir, ".gitattributes", "* filter=evil diff=evil\n*.p filter=evil.process\n*.q filter=a=b\n")
+	put(t, dir, "a", "1")
+	put(t, dir, "b.p", "1")
+	put(t, dir, "c.q", "1")
+	gitIn(t, dir, "add", ".")
+	gitIn(t, dir, "commit", "-q", "-m", "x")
+	script := func(name string) string {
+		file := filepath.Join(markers, "bin-"+name)
+		must(t, os.WriteFile(file, []byte("#!/bin/sh\n: > "+filepath.Join(markers, "ran-"+name)+"\ncat\n"), 0o755))
+		return file
+	}
+	for key, name := range map[string]string{
+		"core.fsmonitor": "fsmonitor", "filter.evil.clean": "clean", "filter.evil.smudge": "smudge", "filter.evil.process.process": "process",
+		"diff.external": "external", "diff.evil.textconv": "textconv", "diff.evil.command": "diff", "core.sshCommand": "ssh",
+		"core.pager": "pager", "core.askPass": "askpass", "credential.helper": "credential", "core.alternateRefsCommand": "refs",
+	} {
+		gitIn(t, dir, "config", key, script(name))
+	}
+	hooks := filepath.Join(markers, "hooks")
+	must(t, os.MkdirAll(hooks, 0o755))
+	for _, hook := range []string{"post-index-change", "fsmonitor-watchman", "pre-auto-gc", "reference-transaction"} {
+		must(t, os.Rename(script("hook-"+hook), filepath.Join(hooks, hook)))
+	}
+	gitIn(t, dir, "config", "core.hooksPath", hooks)
+	included := filepath.Join(markers, "included")
+	must(t, os.WriteFile(included, []byte("[filter \"a=b\"]\n\tclean = "+script("included")+"\n\trequired = true\n"), 0o644))
+	gitIn(t, dir, "config", "include.path", included)
+	gitIn(t, dir, "config", "filter.evil.required", "true")
+	// Same size, another time: only the content can tell, so git has to run the filters.
+	for _, name := range []string{"a", "b.p", "c.q"} {
+		put(t, dir, name, "2")
+		must(t, os.Chtimes(filepath.Join(dir, name), time.Unix(1, 0), time.Unix(1, 0)))
+	}
+	return markers
+}
+
+func ran(t *testing.T, markers string) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(markers, "ran-*"))
+	must(t, err)
+	for _, f := range found {
+		names = append(names, strings.TrimPrefix(filepath.Base(f), "ran-"))
+		must(t, os.Remove(f))
+	}
+	return names
+}
+
+// W5, trap 48: looking at a repository executes nothing that it configures. The control is
+// git itself, called without these precautions, which does run what was planted (trap 59).
+func TestGitExecutesNothing(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	markers := planted(t, dir)
+	g, err := workspace.GitState(ctx, dir)
+	must(t, err)
+	if got := ran(t, markers); got != nil {
+		t.Fatalf("GitState ran %v", got)
+	}
+	if !g.Dirty || g.Head == "" {
+		t.Errorf("GitState: got %+v, want a head and dirty", g)
+	}
+	t.Setenv("GIT_DIR", filepath.Join(dir, ".git"))
+	t.Setenv("GIT_EXTERNAL_DIFF", filepath.Join(markers, "bin-external"))
+	r := open(t, dir)
+	m, err := r.Scan(ctx, 0)
+	must(t, err)
+	if !m.Git || len(m.Entries) != 4 {
+		t.Fatalf("Scan: git %v, %d entries, want 4", m.Git, len(m.Entries))
+	}
+	put(t, dir, "new", "x")
+	if _, _, err := r.Compare(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	if got := ran(t, markers); got != nil {
+		t.Fatalf("Scan or Compare ran %v", got)
+	}
+
+	cmd := exec.Command("git", "status", "--porcelain")
+	cmd.Dir = dir
+	_ = cmd.Run() // a filter that answers nonsense fails it
+	got := strings.Join(ran(t, markers), " ")
+	for _, want := range []string{"fsmonitor", "clean"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("positive control: plain git status ran only %q, not %s", got, want)
+		}
+	}
+}

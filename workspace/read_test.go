@@ -1,0 +1,231 @@
+package workspace_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+func TestOpenAndRefuse(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "file", "x")
+	for _, bad := range []string{filepath.Join(dir, "no"), filepath.Join(dir, "file")} {
+		_, err := workspace.Open(bad, wall)
+		wantCode(t, "Open", err, session.ErrEnvironment)
+	}
+	r := open(t, dir)
+	if r.Dir() != dir {
+		t.Errorf("Dir: got %s, want %s", r.Dir(), dir)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(dir, link))
+	wantCode(t, "Refuse the root", workspace.Refuse("/", dir, nil), session.ErrWorkspace)
+	wantCode(t, "Refuse the home", workspace.Refuse(dir+"/", dir, nil), session.ErrWorkspace)
+	wantCode(t, "Refuse the home by a link", workspace.Refuse(link, dir, []string{"/"}), session.ErrWorkspace)
+	for _, err := range []error{
+		workspace.Refuse(dir, dir, []string{"/x", link}), workspace.Refuse("/", dir, []string{"/"}),
+		workspace.Refuse(t.TempDir(), dir, nil), workspace.Refuse(dir, "", nil), workspace.Refuse("/nowhere/x", dir, nil),
+	} {
+		if err != nil {
+			t.Errorf("Refuse: got %v, want nil", err)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	tests := []struct {
+		glob, name   string
+		match, under bool
+	}{
+		{"src/**/*.go", "src/a.go", true, true},
+		{"src/**/*.go", "src/x/y/a.go", true, true},
+		{"src/**/*.go", "src", false, true},
+		{"src/**/*.go", "lib/a.go", false, false},
+		{"**", "a/b/c", true, true},
+		{"**/a", "a", true, true},
+		{"**/x/**/y", "p/x/q/x/r/y", true, true},
+		{"**/x/**/y", "p/q/y", false, true},
+		{"a/*", "a/b/c", false, false},
+		{"a/*/c", "a/b", false, true},
+		{"a/**", "a", true, true},
+		{"[ab]?", "bx", true, false},
+		{"./a//b", "a/b", true, false},
+	}
+	for _, tt := range tests {
+		match, under := workspace.Matches(tt.glob, tt.name)
+		if match != tt.match || under && !tt.under {
+			t.Errorf("%s on %s: got match %v under %v, want %v %v", tt.glob, tt.name, match, under, tt.match, tt.under)
+		}
+		if tt.under && !under {
+			t.Errorf("%s under %s: got false", tt.glob, tt.name)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"src/b.go", "src/a.go", "src/x/y/c.go", "src/x/n.txt", ".git/d.go", "src/.git/e.go", "other.go", ".hidden.go"} {
+		put(t, dir, name, "content of "+name)
+	}
+	outside := t.TempDir()
+	put(t, outside, "secret.go", "secret")
+	must(t, os.Symlink("a.go", filepath.Join(dir, "src/link.go")))
+	must(t, os.Symlink(filepath.Join(outside, "secret.go"), filepath.Join(dir, "src/out.go")))
+	must(t, os.Symlink("x", filepath.Join(dir, "src/dir.go")))
+	must(t, unix.Mkfifo(filepath.Join(dir, "src/fifo.go"), 0o600))
+	r := open(t, dir)
+	tests := map[string]struct {
+		glob string
+		want []string
+	}{
+		"stars":       {"src/**/*.go", []string{"src/a.go", "src/b.go", "src/link.go", "src/x/y/c.go"}},
+		"one_level":   {"*.go", []string{".hidden.go", "other.go"}},
+		"literal":     {"./src/a.go", []string{"src/a.go"}},
+		"in_git":      {".git/d.go", []string{".git/d.go"}},
+		"by_link":     {"src/dir.go/n.txt", []string{"src/dir.go/n.txt"}},
+		"nothing":     {"src/*.rs", nil},
+		"missing_dir": {"no/**", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			states, err := r.Read(context.Background(), session.Read{Path: tt.glob})
+			must(t, err)
+			var got []string
+			for _, s := range states {
+				got = append(got, s.Path)
+				if b, _ := os.ReadFile(filepath.Join(dir, s.Path)); s.Hash != sum(string(b)) || s.Size != int64(len(b)) || s.Inode == 0 {
+					t.Errorf("Read: %+v does not describe the file", s)
+				}
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("Read: %s", d)
+			}
+		})
+	}
+	for glob, code := range map[string]session.Code{
+		"no": session.ErrFileStep, "src": session.ErrEscape, "src/[": session.ErrFileStep, "../x": session.ErrEscape,
+		"src/out.go": session.ErrEscape, "src/fifo.go": session.ErrEscape, "": session.ErrEscape, "other.go/x": session.ErrFileStep,
+	} {
+		_, err := r.Read(context.Background(), session.Read{Path: glob})
+		wantCode(t, "Read "+glob, err, code)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := r.Read(ended, session.Read{Path: "**"}); err != context.Canceled {
+		t.Errorf("Read with an ended context: got %v", err)
+	}
+}
+
+func TestReadRefusesTooMany(t *testing.T) {
+	dir := quick(t)
+	for i := range 10_001 {
+		must(t, os.WriteFile(filepath.Join(dir, "f"+string(rune('a'+i%26))+strings.Repeat("x", i%150)+time.Duration(i).String()), nil, 0o600))
+	}
+	_, err := open(t, dir).Read(context.Background(), session.Read{Path: "*"})
+	wantCode(t, "Read", err, session.ErrFileStep)
+}
+
+func TestSearch(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "src/a", "one\ntwo TODO\r\nthree\nTODO last")
+	put(t, dir, "src/b/c", "TODO "+strings.Repeat("x", 500)+"\n")
+	put(t, dir, "src/bin", "TODO\x00")
+	put(t, dir, "src/bad", "\xff TODO\n")
+	put(t, dir, "src/.git/x", "TODO")
+	put(t, dir, "src/none", "nothing")
+	put(t, dir, "src/empty", "")
+	put(t, dir, "long", strings.Repeat("y", 3<<20)+" TODO\nTODO\n")
+	r := open(t, dir)
+	ctx := context.Background()
+	text, cut, files, err := r.Search(ctx, session.Search{Pattern: "TODO", Path: "src"})
+	must(t, err)
+	want := "src/a:2: two TODO\nsrc/a:4: TODO last\nsrc/b/c:1: TODO " + strings.Repeat("x", 395) + "\nsrc/bad:1: � TODO\n"
+	if text != want || cut {
+		t.Errorf("Search: got %q, cut %v", text, cut)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Path)
+		if b, _ := os.ReadFile(filepath.Join(dir, f.Path)); f.Hash != sum(string(b)) {
+			t.Errorf("Search: hash of %s is wrong", f.Path)
+		}
+	}
+	if d := cmp.Diff([]string{"src/a", "src/b/c", "src/bad"}, names); d != "" {
+		t.Errorf("Search: %s", d)
+	}
+	for where, want := range map[string]string{
+		"src/a": "src/a:2: two TODO\nsrc/a:4: TODO last\n", "src/*": "src/a:2: two TODO\nsrc/a:4: TODO last\nsrc/bad:1: � TODO\n",
+		"long": "long:2: TODO\n", "no/*": "", "src/none": "", "src/bin": "",
+	} {
+		if text, _, _, err := r.Search(ctx, session.Search{Pattern: "TODO", Path: where}); text != want || err != nil {
+			t.Errorf("Search in %s: got %q, %v, want %q", where, text, err, want)
+		}
+	}
+	put(t, dir, "many", strings.Repeat("TODO it\n", 20_000))
+	text, cut, files, err = r.Search(ctx, session.Search{Pattern: "TODO", Path: ""})
+	if must(t, err); !cut || len(text) > 64<<10 || len(text) < 60<<10 || len(files) == 0 {
+		t.Errorf("Search of too much: %d bytes, cut %v, %d files", len(text), cut, len(files))
+	}
+	for pattern, where := range map[string]string{"(": "src", "a": "no", "b": "../x"} {
+		_, _, _, err := r.Search(ctx, session.Search{Pattern: pattern, Path: where})
+		code := session.ErrFileStep
+		if where == "../x" {
+			code = session.ErrEscape
+		}
+		wantCode(t, "Search", err, code)
+	}
+}
+
+// Trap 27 stands behind it: times are compared as wall-clock times that files carry.
+func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "1")
+	ctx := context.Background()
+	fresh, err := open(t, dir).Read(ctx, session.Read{Path: "a"})
+	must(t, err)
+	if !fresh[0].Racy {
+		t.Fatal("Read of a file written this instant: not racy")
+	}
+	r := openAt(t, dir, later)
+	calm, err := r.Read(ctx, session.Read{Path: "a"})
+	must(t, err)
+	if calm[0].Racy {
+		t.Fatal("Read an hour later: racy")
+	}
+
+	lie := calm[0]
+	lie.Hash = sum("not read again")
+	got, err := r.Stat(ctx, []session.FileState{lie})
+	must(t, err)
+	if got[0].Hash != lie.Hash {
+		t.Error("Stat hashed a file whose stat is the same")
+	}
+	lie.Racy = true
+	if got, err = r.Stat(ctx, []session.FileState{lie}); got[0].Hash != sum("1") || err != nil {
+		t.Errorf("Stat believed a racy stat: %v", err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("2"), 0o644))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
+	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	got, err = r.Stat(ctx, []session.FileState{calm[0], {Path: "no", Wrote: true}, {Path: "a/b"}, {Path: "out"}, {Path: "fifo"}, {Path: "x/y"}})
+	must(t, err)
+	if got[0].Hash != sum("2") || got[1].Hash != "" || !got[1].Wrote || got[1].Inode != 0 || got[2].Hash != "" ||
+		got[3].Hash != "" || got[3].Inode == 0 || got[4].Hash != "" || got[4].Inode == 0 || got[5].Inode != 0 {
+		t.Errorf("Stat: got %+v", got)
+	}
+	_, err = r.Stat(ctx, []session.FileState{{Path: "../x"}})
+	wantCode(t, "Stat", err, session.ErrEscape)
+	_, _, err = r.Content("no/such")
+	wantCode(t, "Content", err, session.ErrFileStep)
+	_, _, err = r.Content("out")
+	wantCode(t, "Content of a link", err, session.ErrEscape)
+}
