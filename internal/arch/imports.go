@@ -1,0 +1,94 @@
+package arch
+
+import (
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Layout finds Go files at the root and folders that packages does not list.
+func Layout(t *Tree, packages map[string][]string) []Breach {
+	var out []Breach
+	seen := map[string]bool{}
+	for _, f := range t.Files {
+		if f.Dir == "." {
+			out = append(out, t.breach(f.AST.Package, "the root holds no Go file: move it to the package whose subject it is"))
+			continue
+		}
+		if _, ok := packages[f.Dir]; !ok && !seen[f.Dir] {
+			out = append(out, Breach{f.Dir, "is not in the table of packages: add it to arch.Packages with what it may import, or put its files elsewhere"})
+		}
+		seen[f.Dir] = true
+	}
+	return out
+}
+
+// Imports finds imports of ours and of third parties that the tables do not allow. Tests are
+// exempt.
+func Imports(t *Tree, packages, modules map[string][]string) []Breach {
+	var out []Breach
+	for _, f := range t.code() {
+		for _, spec := range f.AST.Imports {
+			if message := judge(f.Dir, importPath(spec), packages, modules); message != "" {
+				out = append(out, t.breach(spec.Pos(), "%s", message))
+			}
+		}
+	}
+	return out
+}
+
+func importPath(spec *ast.ImportSpec) string {
+	p, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic("arch: the parser let an import path through: " + spec.Path.Value)
+	}
+	return p
+}
+
+// judge says what is wrong with an import; empty when nothing is.
+func judge(dir, imported string, packages, modules map[string][]string) string {
+	if ours, ok := strings.CutPrefix(imported, Module+"/"); ok {
+		return judgeOurs(dir, ours, packages[dir])
+	}
+	first, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(first, ".") {
+		if imported == "text/template" || imported == "html/template" {
+			return imported + " keeps the linker from dropping unused methods: write the text by hand"
+		}
+		return ""
+	}
+	module := owner(imported, modules)
+	if module == "" {
+		return imported + " has no owner: add the module to arch.Modules and to docs/dependencies.md, or do without it"
+	}
+	if !slices.ContainsFunc(modules[module], func(folder string) bool { return below(dir, folder) }) {
+		return module + " belongs to " + strings.Join(modules[module], ", ") + ": " + dir + " may not import it"
+	}
+	return ""
+}
+
+func judgeOurs(dir, ours string, allowed []string) string {
+	switch {
+	case below(ours, "cmd"):
+		return "nothing imports " + ours
+	case slices.Contains(allowed, ours) || slices.Contains(allowed, "*") && !below(ours, "internal"):
+		return ""
+	case below(ours, "internal"):
+		return ours + " is scaffolding of tests: " + dir + " may not import it"
+	case len(allowed) == 0:
+		return dir + " is a leaf: it may not import " + ours
+	}
+	return dir + " may import " + strings.Join(allowed, ", ") + " of ours, not " + ours
+}
+
+// owner finds the longest key of modules that imported lies in.
+func owner(imported string, modules map[string][]string) string {
+	best := ""
+	for m := range modules {
+		if below(imported, m) && len(m) > len(best) {
+			best = m
+		}
+	}
+	return best
+}

@@ -1,0 +1,200 @@
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Clock finds uses of the wall clock outside cmd: others take a now func() time.Time or use
+// timers, so that tests decide what time it is. Tests are exempt.
+func Clock(t *Tree) []Breach {
+	banned := []string{"Now", "Since", "Until", "Sleep"}
+	var out []Breach
+	for _, f := range t.code() {
+		if below(f.Dir, "cmd") {
+			continue
+		}
+		eachUse(f, "time", func(use *ast.SelectorExpr) {
+			if slices.Contains(banned, use.Sel.Name) {
+				out = append(out, t.breach(use.Pos(), "time.%s is for cmd only: take a now func() time.Time, or use a timer", use.Sel.Name))
+			}
+		})
+	}
+	return out
+}
+
+// eachUse calls see for each use of the standard package name in f, whatever f calls it.
+func eachUse(f *File, imported string, see func(*ast.SelectorExpr)) {
+	local := ""
+	for _, spec := range f.AST.Imports {
+		if importPath(spec) == imported {
+			local = localName(spec)
+		}
+	}
+	if local == "" {
+		return
+	}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		if use, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := use.X.(*ast.Ident); ok && x.Name == local && x.Obj == nil {
+				see(use)
+			}
+		}
+		return true
+	})
+}
+
+// localName gives the name that a file uses for an import, as far as its path tells.
+func localName(spec *ast.ImportSpec) string {
+	if spec.Name != nil {
+		return spec.Name.Name
+	}
+	return path.Base(importPath(spec))
+}
+
+// Inits finds init functions: a package does nothing before it is called. Tests are exempt.
+func Inits(t *Tree) []Breach {
+	var out []Breach
+	for _, f := range t.code() {
+		for _, d := range f.AST.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				out = append(out, t.breach(fn.Pos(), "init runs before anybody asked for it: make it a function that main calls"))
+			}
+		}
+	}
+	return out
+}
+
+// Names finds variables that are named after a package of ours that their file imports: a
+// session is s or sess. Tests are exempt.
+func Names(t *Tree) []Breach {
+	var out []Breach
+	for _, f := range t.code() {
+		ours := map[string]bool{}
+		for _, spec := range f.AST.Imports {
+			if strings.HasPrefix(importPath(spec), Module+"/") {
+				ours[localName(spec)] = true
+			}
+		}
+		for _, id := range declared(f.AST) {
+			if ours[id.Name] {
+				out = append(out, t.breach(id.Pos(), "%s is named after the package that this file imports: shorten it", id.Name))
+			}
+		}
+	}
+	return out
+}
+
+// declared lists the names of variables that a file declares: by var, :=, range, as
+// parameters, results and receivers. Fields of structs and methods of interfaces are none.
+func declared(f *ast.File) []*ast.Ident {
+	var out []*ast.Ident
+	add := func(list ...ast.Expr) {
+		for _, e := range list {
+			if id, ok := e.(*ast.Ident); ok {
+				out = append(out, id)
+			}
+		}
+	}
+	fields := func(list *ast.FieldList) {
+		if list == nil {
+			return
+		}
+		for _, field := range list.List {
+			out = append(out, field.Names...)
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			out = append(out, n.Names...)
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				add(n.Lhs...)
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				add(n.Key, n.Value)
+			}
+		case *ast.FuncDecl:
+			fields(n.Recv)
+		case *ast.FuncType:
+			fields(n.Params)
+			fields(n.Results)
+		}
+		return true
+	})
+	return out
+}
+
+// Docs finds packages, and exported types, functions, methods, constants and variables,
+// without a doc comment. A comment on a group covers constants and variables in it. Tests are
+// exempt.
+func Docs(t *Tree) []Breach {
+	var out []Breach
+	pkgs := t.packages()
+	for _, dir := range sortedKeys(pkgs) {
+		if !slices.ContainsFunc(pkgs[dir], func(f *File) bool { return f.AST.Doc != nil }) {
+			out = append(out, Breach{dir, "the package has no doc comment: say its purpose, its promise and its boundary"})
+		}
+		for _, f := range pkgs[dir] {
+			out = append(out, t.docs(f.AST)...)
+		}
+	}
+	return out
+}
+
+func (t *Tree) docs(f *ast.File) []Breach {
+	var out []Breach
+	missing := func(id *ast.Ident) {
+		out = append(out, t.breach(id.Pos(), "%s is exported and has no doc comment", id.Name))
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && d.Doc == nil && receiverExported(d) {
+				missing(d.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if id := undocumented(d, spec); id != nil {
+					missing(id)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// receiverExported reports whether a method is seen from outside; every function is.
+func receiverExported(d *ast.FuncDecl) bool {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return true
+	}
+	id := root(d.Recv.List[0].Type)
+	return id == nil || id.IsExported()
+}
+
+// undocumented gives the first exported name of spec that nothing documents, or nil.
+func undocumented(d *ast.GenDecl, spec ast.Spec) *ast.Ident {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		alone := len(d.Specs) == 1 && d.Doc != nil
+		if s.Name.IsExported() && s.Doc == nil && !alone {
+			return s.Name
+		}
+	case *ast.ValueSpec:
+		if d.Doc != nil || s.Doc != nil || s.Comment != nil {
+			return nil
+		}
+		for _, id := range s.Names {
+			if id.IsExported() {
+				return id
+			}
+		}
+	}
+	return nil
+}

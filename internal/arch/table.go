@@ -1,0 +1,67 @@
+package arch
+
+// Packages says which packages of ours each package may import besides itself: "*" is every
+// one. A folder that is not listed is a breach: a new one needs a noun of the domain.
+func Packages() map[string][]string {
+	return map[string][]string{
+		"session": {}, // types and rules
+		"redact":  {}, // a second leaf
+
+		// Use cases declare small interfaces and know no adapter.
+		"engine": {"session", "redact"},
+		"resume": {"session", "redact"},
+
+		// Adapters satisfy those interfaces and know neither use cases nor one another.
+		"local":            {"session", "redact", "migrations"},
+		"lock":             {"session", "redact"},
+		"workspace":        {"session", "redact"},
+		"provider/command": {"session", "redact"},
+		"migrations":       {},
+
+		// What serves the command line.
+		"plan":     {"session", "redact"},
+		"config":   {"session", "redact"},
+		"terminal": {"session", "redact"},
+
+		"cmd/acode": {"*"}, // wires; nothing imports it
+
+		// Scaffolding of tests; the program never imports it.
+		"internal/arch":    {},
+		"internal/crash":   {"session"},
+		"internal/history": {"session"},
+	}
+}
+
+// Modules says which folders may import each third-party module, or its subfolder where that
+// is named; the longest name that fits counts. Tests are exempt.
+func Modules() map[string][]string {
+	return map[string][]string{
+		"modernc.org/sqlite":                 {"local"},
+		"github.com/pressly/goose/v3":        {"local", "migrations"},
+		"github.com/google/uuid":             {"local"},
+		"github.com/klauspost/compress/zstd": {"local"},
+		"github.com/zalando/go-keyring":      {"local"},
+		"github.com/gofrs/flock":             {"lock"},
+		"github.com/goccy/go-yaml":           {"plan", "config"},
+		"github.com/google/jsonschema-go":    {"plan", "config", "cmd/acode"},
+		"github.com/adrg/xdg":                {"config"},
+		"github.com/aymanbagabas/go-udiff":   {"workspace"},
+		"github.com/dustin/go-humanize":      {"terminal"},
+		"golang.org/x/term":                  {"terminal", "cmd"},
+		"github.com/spf13/cobra":             {"cmd/acode"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "internal", "cmd"},
+
+		// Libraries of tests, which scaffolding shares.
+		"pgregory.net/rapid":              {"internal"},
+		"github.com/google/go-cmp":        {"internal"},
+		"github.com/rogpeppe/go-internal": {"internal"},
+		"github.com/creack/pty":           {"internal"},
+		"go.uber.org/goleak":              {"internal"},
+	}
+}
+
+// TemplateUsers are the modules that may link text/template: neither executes a template here,
+// so that the linker still drops methods that nobody calls.
+func TemplateUsers() []string {
+	return []string{"html/template", "text/template", "github.com/spf13/cobra", "github.com/pressly/goose/v3"}
+}
