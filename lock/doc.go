@@ -1,0 +1,17 @@
+// Package lock lets one process execute a session, and one session execute in a workspace.
+//
+// The lock is flock(2): the kernel gives it back the instant its holder dies, and nothing
+// else ends it, however old it is. What a lock file says is information for people and for
+// readers that take no lock. The file is never removed and never truncated to nothing:
+// removing it would let two processes lock two files of one name.
+//
+// Invariants:
+//
+//   - I1: of any number of processes that see the same file at a path, one holds its lock.
+//   - I2: a lock file is a regular file of mode 0600 that belongs to the user; what was
+//     checked is the descriptor that is locked (LOCK-001, LOCK-002).
+//   - I3: a holder whose file was removed or replaced learns it from Check. It cannot be
+//     stopped from here; the epoch that the store checks in each write fences it.
+//   - I4: commands never inherit a session's lock; they do inherit the command lock of their
+//     workspace.
+package lock

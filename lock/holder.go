@@ -1,0 +1,162 @@
+package lock
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Holder says who holds a lock. PID, StartTime and BootID together name one process for ever:
+// a pid alone is used again.
+type Holder struct {
+	PID       int        `json:"pid"`
+	StartTime uint64     `json:"start_time"` // as the system counts it; only ever compared
+	BootID    string     `json:"boot_id"`
+	Host      string     `json:"host"`
+	Command   string     `json:"command"` // as typed, for people
+	Since     time.Time  `json:"since"`
+	Session   session.ID `json:"session,omitempty"`
+	Key       string     `json:"key,omitempty"` // of the command, in a command lock
+}
+
+// Self describes this process. The caller adds the session.
+func Self(command string, now time.Time) (Holder, error) {
+	pid := os.Getpid()
+	start, err := startTime(pid)
+	if err != nil {
+		return Holder{}, fmt.Errorf("read own start time: %w", err)
+	}
+	boot, err := bootID()
+	if err != nil {
+		return Holder{}, fmt.Errorf("read boot id: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return Holder{}, fmt.Errorf("read host name: %w", err)
+	}
+	return Holder{PID: pid, StartTime: start, BootID: boot, Host: host, Command: command, Since: now.UTC()}, nil
+}
+
+// Alive reports whether the process that h names still runs: its pid, start time and boot id
+// match. A frozen process is alive, one that ended and was not waited for is not.
+func (h Holder) Alive() bool {
+	if h.PID <= 0 {
+		return false
+	}
+	boot, err := bootID()
+	if err != nil || boot != h.BootID {
+		return false
+	}
+	start, err := startTime(h.PID)
+	return err == nil && start == h.StartTime
+}
+
+// String says who it is in one line.
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "a process that the lock file does not name"
+	}
+	s := fmt.Sprintf("process %d", h.PID)
+	if h.Command != "" {
+		s += fmt.Sprintf(" (%s)", h.Command)
+	}
+	if h.Host != "" {
+		s += " on " + h.Host
+	}
+	return s + " since " + h.Since.UTC().Format(time.DateTime) + " UTC"
+}
+
+// foreign gives the executable of a live holder that is no acode; empty when it is one or
+// cannot be looked at.
+func (h Holder) foreign() string {
+	exe, err := executable(h.PID)
+	if err != nil {
+		return ""
+	}
+	own, err := os.Executable()
+	base := strings.TrimSuffix(filepath.Base(exe), " (deleted)")
+	if err != nil || strings.Contains(base, "acode") || base == filepath.Base(own) || sameExecutable(h.PID) {
+		return ""
+	}
+	return exe
+}
+
+// HeldError is the cause of an ErrLocked: somebody else has the lock.
+type HeldError struct {
+	Path   string
+	Holder Holder // zero when the file does not say
+}
+
+// Error names the holder.
+func (e *HeldError) Error() string { return fmt.Sprintf("%s is held by %s", e.Path, e.Holder) }
+
+// contentBytes is the size of every lock file: each holder overwrites all of what the one
+// before wrote, in one write, so that a reader never meets half of each.
+const contentBytes = 1024
+
+// write puts h into the file. A command line that is too long is cut.
+func write(f *os.File, h Holder) error {
+	for {
+		b, err := json.Marshal(h)
+		if err != nil {
+			return fmt.Errorf("encode holder: %w", err)
+		}
+		if len(b) < contentBytes {
+			return overwrite(f, b)
+		}
+		if h.Command == "" {
+			h.Host, h.Key = "", ""
+		}
+		h.Command = strings.ToValidUTF8(h.Command[:len(h.Command)/2], "")
+	}
+}
+
+// erase makes the file name nobody.
+func erase(f *os.File) error { return overwrite(f, nil) }
+
+func overwrite(f *os.File, b []byte) error {
+	content := []byte(strings.Repeat(" ", contentBytes-1) + "\n")
+	copy(content, b)
+	if _, err := f.WriteAt(content, 0); err != nil {
+		return fmt.Errorf("write holder: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > contentBytes {
+		return f.Truncate(contentBytes)
+	}
+	return nil
+}
+
+// Read says what the lock file at path says, and whether the holder that it names is alive.
+// It takes no lock and writes nothing, so that it never disturbs a holder. A file that is
+// missing, empty or not of this form names nobody.
+func Read(path string) (h Holder, held bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Holder{}, false, nil
+	}
+	if err != nil {
+		return Holder{}, false, openError(path, err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return Holder{}, false, notRegular(path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, contentBytes))
+	if err != nil {
+		return Holder{}, false, fmt.Errorf("read lock file: %w", err)
+	}
+	if json.Unmarshal(b, &h) != nil {
+		return Holder{}, false, nil
+	}
+	return h, h.Alive(), nil
+}

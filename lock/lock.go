@@ -1,0 +1,231 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// openFlags neither follow a symbolic link nor wait for the other end of a pipe.
+const openFlags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+// attempts bounds how often a file that is replaced while it is locked is tried again.
+const attempts = 100
+
+// Lock is a lock that this process holds. Its descriptor is closed on exec, so no command
+// inherits it.
+type Lock struct {
+	path  string
+	flock *flock.Flock
+	file  *os.File // the same file, for what flock.Flock does not give away
+}
+
+// Acquire takes the lock at path once, without waiting, and writes h into the file, which it
+// makes when it is missing. It returns
+//
+//   - ErrLocked with a *HeldError as its cause when somebody else has it,
+//   - ErrLockHolder when that is a live process that is no acode,
+//   - ErrLockMode or ErrLockOwner when the file is not a regular one of mode 0600 or belongs
+//     to another user.
+//
+// The caller calls Release; the death of the process does the same.
+func Acquire(path string, h Holder) (*Lock, error) {
+	for range attempts {
+		l := &Lock{path: path, flock: flock.New(path, flock.SetFlag(openFlags), flock.SetPermissions(0o600))}
+		locked, err := l.flock.TryLock()
+		if err != nil {
+			return nil, openError(path, err)
+		}
+		if !locked {
+			return nil, held(path)
+		}
+		current, err := l.take(h)
+		if current && err == nil {
+			return l, nil
+		}
+		l.close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &session.Error{
+		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
+		Place: path, Next: "find out what replaces it", Retryable: true,
+	}
+}
+
+// take opens the locked file once more, by its path, checks it and signs it. current is false
+// when the path has come to name another file, which says nothing against this one.
+func (l *Lock) take(h Holder) (current bool, err error) {
+	l.file, err = os.OpenFile(l.path, openFlags&^os.O_CREATE, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, openError(l.path, err)
+	}
+	if err := check(l.path, l.file); err != nil {
+		return false, err
+	}
+	locked, err := l.flock.Stat()
+	if err != nil {
+		return false, ioError(l.path, err)
+	}
+	if opened, err := l.file.Stat(); err != nil || !os.SameFile(opened, locked) {
+		return false, nil
+	}
+	if err := write(l.file, h); err != nil {
+		return false, ioError(l.path, err)
+	}
+	return true, nil
+}
+
+func (l *Lock) close() {
+	if l.file != nil {
+		_ = l.file.Close() // every write to it was checked
+	}
+	_ = l.flock.Unlock() // its descriptor closes with it, and that unlocks in any case
+}
+
+// Wait is Acquire, repeated every so often until it succeeds, ctx ends or something else than
+// ErrLocked comes back. When ctx ends it returns what Acquire returned last.
+func Wait(ctx context.Context, path string, h Holder, every time.Duration) (*Lock, error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		l, err := Acquire(path, h)
+		if !errors.Is(err, session.ErrLocked) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// Release gives the lock up. The file stays and names nobody: removing it would let two
+// processes hold two different files of one name.
+func (l *Lock) Release() error {
+	if !l.flock.Locked() {
+		return nil
+	}
+	// The kernel's lock is what counts; a file that still names us is only a wrong report.
+	_ = erase(l.file)
+	_ = l.file.Close()
+	if err := l.flock.Unlock(); err != nil {
+		return ioError(l.path, err)
+	}
+	return nil
+}
+
+// Check returns ErrFenced when the lock was released or the path no longer names the file
+// that is locked: another process may hold the new one.
+func (l *Lock) Check() error {
+	if l.flock.Locked() && same(l.path, l.file) {
+		return nil
+	}
+	return &session.Error{
+		Code: session.ErrFenced, Message: "the lock file was removed or replaced, so another process may have taken over; nothing more is written",
+		Place: l.path, Next: "look at the session with: acode status",
+	}
+}
+
+// same reports whether path still names the file that f is, not following a symbolic link.
+func same(path string, f *os.File) bool {
+	there, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	here, err := f.Stat()
+	return err == nil && os.SameFile(here, there)
+}
+
+// check refuses a lock file that somebody else could have written or held.
+func check(path string, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return ioError(path, err)
+	}
+	return checkInfo(path, info)
+}
+
+func checkInfo(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return notRegular(path)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		return &session.Error{
+			Code: session.ErrLockOwner, Message: fmt.Sprintf("the lock file belongs to user %d, not to user %d; it was not used", owner, os.Geteuid()),
+			Place: path, Next: "find out who made it before anything is changed",
+		}
+	}
+	if mode := info.Mode() &^ fs.ModeType; mode != 0o600 {
+		return &session.Error{
+			Code: session.ErrLockMode, Message: fmt.Sprintf("the lock file has mode %04o instead of 0600, so others could have changed it; it was not used", mode.Perm()),
+			Place: path, Next: "find out who changed it, then give it mode 0600 again",
+		}
+	}
+	return nil
+}
+
+func notRegular(path string) error {
+	return &session.Error{
+		Code: session.ErrLockMode, Message: "the lock file is not a regular file; it was not used",
+		Place: path, Next: "find out who replaced it before anything is changed",
+	}
+}
+
+// held makes the error for a lock that somebody else has.
+func held(path string) error {
+	if info, err := os.Lstat(path); err == nil {
+		if err := checkInfo(path, info); err != nil {
+			return err
+		}
+	}
+	h, alive, err := Read(path)
+	if err != nil || !alive {
+		h = Holder{} // a process that took it just now, or a child of one that died
+	}
+	if exe := h.foreign(); alive && exe != "" {
+		return &session.Error{
+			Code: session.ErrLockHolder, Message: fmt.Sprintf("the lock is held by a process that is not acode: %s; nothing was changed", exe),
+			Place: path, Next: fmt.Sprintf("find out what process %d is", h.PID), Cause: &HeldError{path, h},
+		}
+	}
+	return &session.Error{
+		Code: session.ErrLocked, Message: "another process has the lock; nothing was changed",
+		Next: "wait for it with --wait, or look at it with: acode status", Retryable: true, Cause: &HeldError{path, h},
+	}
+}
+
+// openError says why a lock file could not be opened: its kind, owner and mode first.
+func openError(path string, err error) error {
+	if info, statErr := os.Lstat(path); statErr == nil {
+		if refused := checkInfo(path, info); refused != nil {
+			return refused
+		}
+	}
+	return ioError(path, err)
+}
+
+func ioError(path string, err error) error {
+	code, message := session.ErrStoreIO, "the lock file cannot be used; nothing was changed"
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		code, message = session.ErrDiskFull, "no room left for the lock file; nothing was changed"
+	case errors.Is(err, unix.EROFS):
+		code, message = session.ErrReadOnly, "the lock file lies on a read-only file system; nothing was changed"
+	}
+	return &session.Error{Code: code, Message: message, Place: path, Cause: err, Retryable: code == session.ErrDiskFull}
+}

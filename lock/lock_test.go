@@ -1,0 +1,599 @@
+package lock_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/session"
+)
+
+// roleVariable makes a process of this test another process of acode.
+const roleVariable = "LOCK_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	if err := play(role, os.Args[1:]); err != nil {
+		fmt.Println(lineOf(err))
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}
+}
+
+// lineOf is an error on one line, with its code.
+func lineOf(err error) string { return fmt.Sprintf("%s %v", session.CodeOf(err), err) }
+
+// play does what a helper process is for, says "holding" and waits for the end of its input.
+func play(role string, args []string) error {
+	h, err := lock.Self("acode "+role, time.Now())
+	if err != nil {
+		return err
+	}
+	h.Session = session.ID(role)
+	switch role {
+	case "holder":
+		l, err := lock.Acquire(args[0], h)
+		if err != nil {
+			return err
+		}
+		fmt.Println("holding")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return l.Check()
+	case "stranger": // becomes another program and keeps the lock
+		f, err := lock.AcquireFile(args[0])
+		if err != nil {
+			return err
+		}
+		b, err := json.Marshal(h)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(b); err != nil {
+			return err
+		}
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil {
+			return err
+		}
+		return unix.Exec("/bin/sh", []string{"sh", "-c", "echo holding; read _; :"}, []string{})
+	case "supervisor":
+		f, err := lock.CommandLock(args[0], h, "v1:key")
+		if err != nil {
+			return err
+		}
+		// The command outlives this process and holds the lock on.
+		cmd := exec.Command("/bin/sh", "-c", "echo holding; read _; :")
+		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = os.Stdin, os.Stdout, []*os.File{f}
+		return cmd.Start()
+	}
+	return fmt.Errorf("no role %q", role)
+}
+
+type process struct {
+	*exec.Cmd
+	in    io.WriteCloser
+	first string
+	out   *bufio.Reader
+}
+
+// start runs a helper process and waits for its first line.
+func start(t *testing.T, role string, args ...string) *process {
+	t.Helper()
+	p := launch(t, role, args...)
+	p.read()
+	return p
+}
+
+func launch(t *testing.T, role string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], args...)}
+	p.Env = append(os.Environ(), roleVariable+"="+role)
+	var err error
+	if p.in, err = p.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.in.Close()
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	})
+	return p
+}
+
+func (p *process) read() {
+	line, _ := p.out.ReadString('\n')
+	p.first = strings.TrimSpace(line)
+}
+
+// rest lets the process end and gives what else it said.
+func (p *process) rest() string {
+	_ = p.in.Close()
+	b, _ := io.ReadAll(p.out)
+	_ = p.Wait()
+	return string(b)
+}
+
+func self(t *testing.T) lock.Holder {
+	t.Helper()
+	h, err := lock.Self("acode test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Session = "mine"
+	return h
+}
+
+func acquire(t *testing.T, path string) *lock.Lock {
+	t.Helper()
+	l, err := lock.Acquire(path, self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func lockPath(t *testing.T) string { return filepath.Join(t.TempDir(), "session.lock") }
+
+func wantCode(t *testing.T, err error, code session.Code) {
+	t.Helper()
+	if !errors.Is(err, code) || session.CodeOf(err) != code {
+		t.Errorf("got %s %v, want %s", session.CodeOf(err), err, code)
+	}
+}
+
+// I1: of 50 processes that come at once, one gets the lock.
+func TestAcquireConcurrently(t *testing.T) {
+	path := lockPath(t)
+	var all []*process
+	for range 50 {
+		all = append(all, launch(t, "holder", path))
+	}
+	holding := 0
+	for _, p := range all {
+		p.read()
+		if p.first == "holding" {
+			holding++
+		} else if !strings.HasPrefix(p.first, string(session.ErrLocked)) {
+			t.Errorf("Acquire: got %q, want %s", p.first, session.ErrLocked)
+		}
+	}
+	if holding != 1 {
+		t.Errorf("Acquire: got %d holders, want 1", holding)
+	}
+}
+
+// Many threads of one process are no different.
+func TestAcquireWithinProcess(t *testing.T) {
+	path, h := lockPath(t), self(t)
+	var mu sync.Mutex
+	var won []*lock.Lock
+	var wait sync.WaitGroup
+	for range 50 {
+		wait.Go(func() {
+			if l, err := lock.Acquire(path, h); err == nil {
+				mu.Lock()
+				won = append(won, l)
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	if len(won) != 1 {
+		t.Errorf("Acquire: got %d holders, want 1", len(won))
+	}
+}
+
+// A held lock names its holder; a killed holder's lock is free at once.
+func TestAcquireAfterKill(t *testing.T) {
+	path := lockPath(t)
+	p := start(t, "holder", path)
+	_, err := lock.Acquire(path, self(t))
+	wantCode(t, err, session.ErrLocked)
+	var by *lock.HeldError
+	if !errors.As(err, &by) || by.Holder.PID != p.Process.Pid || by.Holder.Session != "holder" || !by.Holder.Alive() {
+		t.Fatalf("Acquire: got %+v, want process %d", by, p.Process.Pid)
+	}
+	if want := fmt.Sprintf("process %d (acode holder) on ", p.Process.Pid); !strings.Contains(err.Error(), want) {
+		t.Errorf("Acquire: got %q, want %q in it", err, want)
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait()
+	if by.Holder.Alive() {
+		t.Error("Alive: got true for a killed process")
+	}
+	l := acquire(t, path)
+	if h, held, err := lock.Read(path); err != nil || !held || h.PID != os.Getpid() {
+		t.Errorf("Read: got %v, %v, %v, want this process", h, held, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Trap: a released file stays, and nobody takes it for held.
+func TestRelease(t *testing.T) {
+	path := lockPath(t)
+	l := acquire(t, path)
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second does nothing
+		if err := l.Release(); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+	}
+	wantCode(t, l.Check(), session.ErrFenced)
+	after, err := os.Stat(path)
+	if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() {
+		t.Errorf("Stat: got %v, %v, want the same file", after, err)
+	}
+	if h, held, err := lock.Read(path); err != nil || held || h != (lock.Holder{}) {
+		t.Errorf("Read: got %v, %v, %v, want nobody", h, held, err)
+	}
+	if err := acquire(t, path).Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Trap: a removed or replaced lock file gives two holders; the old one learns it.
+func TestCheck(t *testing.T) {
+	for name, replace := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			other := path + ".new"
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, path))
+		},
+		"symlinked": func(path string) error {
+			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := lockPath(t)
+			l := acquire(t, path)
+			if err := l.Check(); err != nil {
+				t.Fatalf("Check: %v", err)
+			}
+			if err := replace(path); err != nil {
+				t.Fatal(err)
+			}
+			wantCode(t, l.Check(), session.ErrFenced)
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A frozen holder keeps its lock. When its file is replaced another takes over, and the first
+// learns it as soon as it runs again.
+func TestFrozenHolder(t *testing.T) {
+	path := lockPath(t)
+	p := start(t, "holder", path)
+	if err := unix.Kill(p.Process.Pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lock.Acquire(path, self(t))
+	wantCode(t, err, session.ErrLocked)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	l := acquire(t, path)
+	if err := unix.Kill(p.Process.Pid, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.rest(); !strings.HasPrefix(got, string(session.ErrFenced)) {
+		t.Errorf("Check of the old holder: got %q, want %s", got, session.ErrFenced)
+	}
+	if err := l.Check(); err != nil {
+		t.Errorf("Check of the new holder: %v", err)
+	}
+}
+
+// While files are exchanged all the time, two that hold at once never both pass Check.
+func TestAcquireDuringReplacement(t *testing.T) {
+	path, h := lockPath(t), self(t)
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				other := fmt.Sprint(path, n)
+				_ = os.WriteFile(other, nil, 0o600)
+				_ = os.Rename(other, path)
+			}
+		}
+	})
+	var last *lock.Lock
+	got := 0
+	for range 300 {
+		l, err := lock.Acquire(path, h)
+		if err != nil {
+			wantCode(t, err, session.ErrLocked)
+			continue
+		}
+		got++
+		if last != nil && last.Check() == nil {
+			t.Error("Check: got nil for both holders")
+		}
+		last = l
+	}
+	close(stop)
+	wait.Wait()
+	if got == 0 {
+		t.Error("Acquire: never succeeded")
+	}
+}
+
+// I2, LOCK-001, LOCK-002: a file that others could have made or changed is not used, and
+// nothing waits for a pipe.
+func TestAcquireRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(path string) error
+		want    session.Code
+	}{
+		"group_may_write":  {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o660)) }, session.ErrLockMode},
+		"others_may_read":  {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o604)) }, session.ErrLockMode},
+		"nobody_may_write": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o400)) }, session.ErrLockMode},
+		"sticky": {func(p string) error {
+			return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o600|os.ModeSticky))
+		}, session.ErrLockMode},
+		"pipe":      {func(p string) error { return unix.Mkfifo(p, 0o600) }, session.ErrLockMode},
+		"directory": {func(p string) error { return os.Mkdir(p, 0o700) }, session.ErrLockMode},
+		"symlink": {func(p string) error {
+			return errors.Join(os.WriteFile(p+".real", nil, 0o600), os.Symlink(p+".real", p))
+		}, session.ErrLockMode},
+		"dangling_symlink": {func(p string) error { return os.Symlink(p+".none", p) }, session.ErrLockMode},
+		"no_directory":     {func(p string) error { return os.Remove(filepath.Dir(p)) }, session.ErrStoreIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "locks", "session.lock")
+			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.prepare(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := lock.Acquire(path, self(t))
+			wantCode(t, err, c.want)
+			_, err = lock.AcquireFile(path)
+			wantCode(t, err, c.want)
+			if b, err := os.ReadFile(path + ".real"); err == nil && len(b) > 0 {
+				t.Errorf("Acquire: wrote %q behind the link", b)
+			}
+			if _, err := os.Stat(path + ".none"); err == nil {
+				t.Error("Acquire: made a file behind the link")
+			}
+		})
+	}
+}
+
+// LOCK-002. Only root can give a file away; everybody else borrows one of root's.
+func TestAcquireOtherOwner(t *testing.T) {
+	path := "/etc/hostname"
+	if os.Geteuid() == 0 {
+		path = lockPath(t)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 12345, -1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := lock.Acquire(path, self(t))
+	wantCode(t, err, session.ErrLockOwner)
+	_, err = lock.AcquireFile(path)
+	wantCode(t, err, session.ErrLockOwner)
+}
+
+// The mode is looked at before the holder, so that a held lock cannot hide it.
+func TestAcquireHeldWithWrongMode(t *testing.T) {
+	path := lockPath(t)
+	start(t, "holder", path)
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lock.Acquire(path, self(t))
+	wantCode(t, err, session.ErrLockMode)
+}
+
+// LOCK-003: a live holder that is no acode is reported with its path.
+func TestAcquireForeignHolder(t *testing.T) {
+	path := lockPath(t)
+	p := start(t, "stranger", path)
+	if p.first != "holding" {
+		t.Fatalf("stranger: %s", p.first)
+	}
+	_, err := lock.Acquire(path, self(t))
+	wantCode(t, err, session.ErrLockHolder)
+	shell, evalErr := filepath.EvalSymlinks("/bin/sh")
+	if evalErr != nil || !strings.Contains(err.Error(), shell) {
+		t.Errorf("Acquire: got %q, want %s in it", err, shell)
+	}
+}
+
+// Trap: a pid is used again. A file that names a live pid with another start time or boot
+// names nobody alive, and the lock is what counts.
+func TestPidReuse(t *testing.T) {
+	path := lockPath(t)
+	h := self(t)
+	if !h.Alive() {
+		t.Fatal("Alive: got false for this process")
+	}
+	for name, change := range map[string]func(*lock.Holder){
+		"start_time": func(h *lock.Holder) { h.StartTime++ },
+		"boot_id":    func(h *lock.Holder) { h.BootID = "another" },
+		"pid":        func(h *lock.Holder) { h.PID = 1 << 30 },
+		"no_pid":     func(h *lock.Holder) { h.PID = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := h
+			change(&h)
+			l, err := lock.Acquire(path, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, held, err := lock.Read(path); err != nil || held {
+				t.Errorf("Read: got %v, %v, want not held", held, err)
+			}
+			// Nobody that lives is named, but the lock is held all the same.
+			_, err = lock.Acquire(path, self(t))
+			wantCode(t, err, session.ErrLocked)
+			if !strings.Contains(err.Error(), "a process that the lock file does not name") {
+				t.Errorf("Acquire: got %q", err)
+			}
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWait(t *testing.T) {
+	path := lockPath(t)
+	p := start(t, "holder", path)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := lock.Wait(ended, path, self(t), time.Hour)
+	wantCode(t, err, session.ErrLocked)
+
+	done := make(chan error, 1)
+	go func() {
+		l, err := lock.Wait(t.Context(), path, self(t), time.Millisecond)
+		if err == nil {
+			err = l.Check()
+		}
+		done <- err
+	}()
+	p.rest()
+	if err := <-done; err != nil {
+		t.Errorf("Wait: %v", err)
+	}
+}
+
+// I4: a command does not inherit the lock of a session: it outlives the holder, and the lock
+// is free.
+func TestCommandsDoNotInherit(t *testing.T) {
+	path := lockPath(t)
+	l := acquire(t, path)
+	cmd := exec.Command("/bin/sh", "-c", "read _")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := acquire(t, path).Release(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err == nil {
+		t.Error("the command ended before its input did")
+	}
+}
+
+// Every holder overwrites all of the file; what is too long is cut.
+func TestContent(t *testing.T) {
+	path := lockPath(t)
+	long := self(t)
+	long.Command = "acode run --plan " + strings.Repeat("é\x00\"", 1000)
+	l, err := lock.Acquire(path, long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, held, err := lock.Read(path)
+	if err != nil || !held || !strings.HasPrefix(long.Command, got.Command) || len(got.Command) < 50 {
+		t.Errorf("Read: got %+v, %v, %v, want the beginning of the command", got, held, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	short := self(t)
+	l, err = lock.Acquire(path, short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release() //nolint:errcheck // the test is over
+	got, _, err = lock.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(short, got); diff != "" {
+		t.Errorf("Read (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != 1024 || info.Mode() != 0o600 {
+		t.Errorf("Stat: got %v, %v, want 1024 bytes of mode 0600", info, err)
+	}
+}
+
+// Whatever a lock file holds, reading it ends well, and taking it puts it right.
+func TestReadDamaged(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "spaces": strings.Repeat(" ", 1024), "noise": "\x00\xff{", "half": `{"pid":1,`, "other_types": `{"pid":"1"}`,
+		"list": "[]", "large": strings.Repeat("x", 100_000), "negative": `{"pid":-1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := lockPath(t)
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, held, err := lock.Read(path); err != nil || held {
+				t.Errorf("Read: got %v, %v, want not held", held, err)
+			}
+			l := acquire(t, path)
+			if info, err := os.Stat(path); err != nil || info.Size() != 1024 {
+				t.Errorf("Stat: got %v, %v, want 1024 bytes", info, err)
+			}
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestReadRefused(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, link, dir} {
+		_, _, err := lock.Read(path)
+		wantCode(t, err, session.ErrLockMode)
+	}
+	if h, held, err := lock.Read(filepath.Join(dir, "none")); err != nil || held || h.PID != 0 {
+		t.Errorf("Read: got %v, %v, %v, want nobody", h, held, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("Read: made the file")
+	}
+}

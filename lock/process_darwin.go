@@ -1,0 +1,39 @@
+package lock
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// errGone is returned for a process that has ended, waited for or not.
+var errGone = errors.New("the process has ended")
+
+// zombie is SZOMB of sys/proc.h.
+const zombie = 5
+
+// startTime gives the start of a process in microseconds of the wall clock.
+func startTime(pid int) (uint64, error) {
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return 0, err
+	}
+	if int(info.Proc.P_pid) != pid || info.Proc.P_stat == zombie {
+		return 0, errGone
+	}
+	at := info.Proc.P_starttime
+	return uint64(at.Sec)*1e6 + uint64(at.Usec), nil
+}
+
+func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
+
+// executable gives the name only, of at most 16 bytes: the path is not to be had without cgo.
+func executable(pid int) (string, error) {
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return "", err
+	}
+	return unix.ByteSliceToString(info.Proc.P_comm[:]), nil
+}
+
+func sameExecutable(int) bool { return false }

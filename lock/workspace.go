@@ -1,0 +1,168 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// The two lock files of a workspace.
+const (
+	runFile     = "run"     // held by the acode that executes there
+	commandFile = "command" // held by a supervisor, and by its command, while one runs
+)
+
+// AcquireRun takes the right to execute in the workspace whose lock files lie in dir, for the
+// session that h names. It makes dir when it is missing. Besides what Acquire returns, it
+// returns ErrLocked when a command of another session still runs in the workspace; the
+// *HeldError then has that session and the command's key.
+func AcquireRun(dir string, h Holder) (*Lock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, ioError(dir, err)
+	}
+	l, err := Acquire(filepath.Join(dir, runFile), h)
+	if err != nil {
+		return nil, err
+	}
+	// The file names our session by now. CommandLock looks there after it has taken the
+	// command lock, so of two that come at once at least one sees the other.
+	if err := commandFree(dir, h.Session); err != nil {
+		_ = l.Release() // the error says more
+		return nil, err
+	}
+	return l, nil
+}
+
+// commandFree returns ErrLocked while a command of another session than id runs.
+func commandFree(dir string, id session.ID) error {
+	path := filepath.Join(dir, commandFile)
+	f, err := AcquireFile(path)
+	if err == nil {
+		return unlock(f)
+	}
+	var by *HeldError
+	if !errors.As(err, &by) {
+		return err
+	}
+	h, _, err := Read(path)
+	if err != nil {
+		return err
+	}
+	switch h.Session {
+	case id:
+		return nil
+	case "": // taken this instant and not signed yet
+		return held(path)
+	}
+	return &session.Error{
+		Code: session.ErrLocked, Message: fmt.Sprintf("a command of session %s still runs in this workspace (%s); nothing was changed", h.Session, h.Key),
+		Next: "wait for it, or resume that session", Retryable: true, Cause: &HeldError{path, h},
+	}
+}
+
+// AcquireFile takes the plain flock(2) of the file at path without waiting and makes the file
+// when it is missing. A command can inherit the file; then the lock lasts until ReleaseFile
+// or until the last of them has ended. It returns what Acquire returns.
+func AcquireFile(path string) (*os.File, error) {
+	for range attempts {
+		f, err := os.OpenFile(path, openFlags, 0o600)
+		if err != nil {
+			return nil, openError(path, err)
+		}
+		if err = check(path, f); err == nil {
+			err = tryFlock(path, f)
+		}
+		if err == nil && same(path, f) {
+			return f, nil
+		}
+		_ = f.Close() // nothing was written
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, held(path)
+}
+
+func tryFlock(path string, f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return held(path)
+		case !errors.Is(err, unix.EINTR):
+			return ioError(path, err)
+		}
+	}
+}
+
+// patience is how long CommandLock puts up with a lock that no living process has signed:
+// somebody is only asking whether the lock is free.
+const (
+	patience = 20
+	pause    = 10 * time.Millisecond
+)
+
+// CommandLock takes the right to run a command in the workspace whose lock files lie in dir,
+// for the session that h names. The command inherits the file. It returns ErrLocked while
+// another command runs there, or when another session has begun to execute there.
+func CommandLock(dir string, h Holder, key string) (*os.File, error) {
+	path := filepath.Join(dir, commandFile)
+	h.Key = key
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		f, err := AcquireFile(path)
+		if err == nil {
+			return signCommand(dir, f, h)
+		}
+		var by *HeldError
+		if !errors.As(err, &by) || by.Holder.PID != 0 || n == patience {
+			return nil, err
+		}
+		<-tick.C
+	}
+}
+
+func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {
+	if err := write(f, h); err != nil {
+		_ = unlock(f) // the error of write says more
+		return nil, ioError(f.Name(), err)
+	}
+	path := filepath.Join(dir, runFile)
+	by, alive, err := Read(path)
+	if err == nil && alive && by.Session != h.Session {
+		err = &session.Error{
+			Code: session.ErrLocked, Message: fmt.Sprintf("session %s executes in this workspace; the command was not started", by.Session),
+			Next: "look at it with: acode status", Retryable: true, Cause: &HeldError{path, by},
+		}
+	}
+	if err != nil {
+		_ = ReleaseFile(f) // the error says more
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReleaseFile gives up the lock of f, also for every process that inherited it, makes the file
+// name nobody, and closes it.
+func ReleaseFile(f *os.File) error {
+	// As in Release: a file that still names us is only a wrong report.
+	_ = erase(f)
+	return unlock(f)
+}
+
+func unlock(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return ioError(f.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package lock_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/session"
+)
+
+func locksDir(t *testing.T) string { return filepath.Join(t.TempDir(), "workspace") }
+
+// One executing session a workspace.
+func TestAcquireRun(t *testing.T) {
+	dir := locksDir(t)
+	l, err := lock.AcquireRun(dir, self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lock.AcquireRun(dir, self(t))
+	wantCode(t, err, session.ErrLocked)
+	var by *lock.HeldError
+	if !errors.As(err, &by) || by.Holder.Session != "mine" {
+		t.Errorf("AcquireRun: got %v, want the holder's session", err)
+	}
+	if err := errors.Join(l.Check(), l.Release()); err != nil {
+		t.Error(err)
+	}
+	l, err = lock.AcquireRun(dir, self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A command outlives acode and its supervisor: until it has ended, its own session may go on
+// in the workspace and no other.
+func TestCommandOutlivesSupervisor(t *testing.T) {
+	dir := locksDir(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "supervisor", dir)
+	if p.first != "holding" {
+		t.Fatalf("supervisor: %s", p.first)
+	}
+	_ = p.Process.Signal(os.Kill)
+
+	other := self(t)
+	_, err := lock.AcquireRun(dir, other)
+	wantCode(t, err, session.ErrLocked)
+	if !strings.Contains(err.Error(), "a command of session supervisor still runs in this workspace (v1:key)") {
+		t.Errorf("AcquireRun: got %q", err)
+	}
+	_, err = lock.CommandLock(dir, other, "v1:other")
+	wantCode(t, err, session.ErrLocked)
+
+	own := self(t)
+	own.Session = "supervisor"
+	l, err := lock.AcquireRun(dir, own)
+	if err != nil {
+		t.Fatalf("AcquireRun of its own session: %v", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+
+	p.rest() // the command ends with its input
+	l, err = lock.AcquireRun(dir, other)
+	if err != nil {
+		t.Fatalf("AcquireRun after the command: %v", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The exit record is written while the lock is held; then it is free at once, even when a
+// descendant still has the descriptor.
+func TestReleaseFileFreesInherited(t *testing.T) {
+	dir := locksDir(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := lock.CommandLock(dir, self(t), "v1:key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := f.Name()
+	if h, held, err := lock.Read(path); err != nil || !held || h.Key != "v1:key" || h.Session != "mine" {
+		t.Errorf("Read: got %+v, %v, %v, want this command", h, held, err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Files: []*os.File{null, null, null, f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Kill()
+		_, _ = child.Wait()
+	})
+	if err := lock.ReleaseFile(f); err != nil {
+		t.Fatal(err)
+	}
+	if _, held, err := lock.Read(path); err != nil || held {
+		t.Errorf("Read: got %v, %v, want not held", held, err)
+	}
+	f, err = lock.CommandLock(dir, self(t), "v1:next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.ReleaseFile(f); err != nil {
+		t.Error(err)
+	}
+}
+
+// A supervisor that comes late, when another session executes already, starts nothing.
+func TestCommandLockLate(t *testing.T) {
+	dir := locksDir(t)
+	l, err := lock.AcquireRun(dir, self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release() //nolint:errcheck // the test is over
+	p := start(t, "supervisor", dir)
+	if !strings.HasPrefix(p.first, string(session.ErrLocked)) || !strings.Contains(p.first, "session mine executes in this workspace") {
+		t.Errorf("CommandLock: got %q, want %s", p.first, session.ErrLocked)
+	}
+	own, err := lock.CommandLock(dir, self(t), "v1:key")
+	if err != nil {
+		t.Fatalf("CommandLock of the executing session: %v", err)
+	}
+	if err := lock.ReleaseFile(own); err != nil {
+		t.Error(err)
+	}
+}
+
+// A lock that somebody only tries is no reason to refuse a command.
+func TestCommandLockWaitsForProbe(t *testing.T) {
+	dir := locksDir(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	probe, err := lock.AcquireFile(filepath.Join(dir, "command"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		f, err := lock.CommandLock(dir, self(t), "v1:key")
+		if err == nil {
+			err = lock.ReleaseFile(f)
+		}
+		got <- err
+	}()
+	if err := lock.ReleaseFile(probe); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("CommandLock: %v", err)
+	}
+}
+
+// Held by nobody that lives, for good: the patience ends.
+func TestCommandLockGivesUp(t *testing.T) {
+	dir := locksDir(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	probe, err := lock.AcquireFile(filepath.Join(dir, "command"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.ReleaseFile(probe) //nolint:errcheck // the test is over
+	_, err = lock.CommandLock(dir, self(t), "v1:key")
+	wantCode(t, err, session.ErrLocked)
+}
+
+func TestWorkspaceDirectoryRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lock.AcquireRun(filepath.Join(file, "workspace"), self(t))
+	wantCode(t, err, session.ErrStoreIO)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "command"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = lock.AcquireRun(dir, self(t))
+	wantCode(t, err, session.ErrLockMode)
+	if _, held, err := lock.Read(filepath.Join(dir, "run")); err != nil || held {
+		t.Errorf("Read: got %v, %v, want the run lock given back", held, err)
+	}
+}
