@@ -16,6 +16,7 @@ import (
 const (
 	maxCapture  = 64 << 10
 	maxReceipt  = 256 << 10 // of each output stream that a receipt keeps
+	shownLines  = 5         // of the standard error of a failed command
 	requestPoll = 200 * time.Millisecond
 	againWindow = 600 * time.Millisecond // in which a second signal is waited for
 )
@@ -177,7 +178,7 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 // finished keeps the outputs and the files that the command changed, and queues the receipt.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord, by string) error {
 	ctx = context.WithoutCancel(ctx)
-	result, err := e.result(ctx, rec)
+	result, last, err := e.result(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	}
 	e.spent = append(e.spent, rec.Key)
 	if f := judge(step.Run, result); f != nil {
-		f.command, f.files = result, files
+		f.command, f.files, f.last = result, files, last
 		return f
 	}
 	receipt := session.StepCompletedData{Command: result, Files: files, By: by}
@@ -224,14 +225,15 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	return nil
 }
 
-func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (*session.CommandResult, error) {
-	c := &session.CommandResult{
+// result keeps what the command wrote; last is the end of its standard error.
+func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, last []string, err error) {
+	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
 		StartError: rec.StartError, DurationUS: rec.EndedUS - rec.StartedUS, Left: rec.Left,
 	}
 	stdout, stderr, err := e.Commands.Output(rec.Key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer stdout.Close()
 	defer stderr.Close()
@@ -241,15 +243,26 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (*sessio
 	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
 		text, size, cut, err := ends(o.from, maxReceipt)
 		if err != nil {
-			return nil, fmt.Errorf("read command output: %w", err)
+			return nil, nil, fmt.Errorf("read command output: %w", err)
 		}
 		out, err := e.output(ctx, text, size, cut)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		*o.to = *out
+		last = e.lastLines(text)
 	}
-	return c, nil
+	return c, last, nil
+}
+
+// lastLines is the end of a text as a person is shown it.
+func (e *Engine) lastLines(text string) []string {
+	text = strings.TrimSpace(e.Redact(strings.ToValidUTF8(text, "�")))
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-shownLines):]
 }
 
 // ends reads r whole and keeps its first and last limit/2 bytes.

@@ -34,6 +34,10 @@ type Engine struct {
 	Redact   func(string) string // for what is shown; journal and log have doors of their own
 	Log      *slog.Logger
 
+	// Snapshot keeps the manifest of the workspace as it is left and gives its blob and the
+	// git state; nil keeps none.
+	Snapshot func(context.Context) (manifest, git string, err error)
+
 	// Again is closed when a second signal asks to end the running command too.
 	Again <-chan struct{}
 
@@ -201,6 +205,7 @@ type failure struct {
 	code    session.Code
 	message string
 	command *session.CommandResult
+	last    []string // of what the command wrote to its standard error
 	files   []session.FileState
 	reason  session.Reason // of the pause; empty means task_failed
 }
@@ -217,7 +222,7 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	st := e.Journal.Session().Steps[it.ID]
 	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
 		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Code: f.code, Message: f.message, Files: f.files, Command: f.command,
-	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.message), Took: e.since(st)})
+	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.message), Detail: f.last})
 	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 	if err := e.commit(context.WithoutCancel(ctx)); err != nil {
 		return err
@@ -281,8 +286,11 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	s := e.Journal.Session()
 	var last []session.Draft
 	if halt.to != "" && e.willBe(s) != halt.to {
-		last = append(last, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{
-			From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail}})
+		d := session.StateChangedData{From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail}
+		if halt.to == session.Paused && halt.reason != session.ReasonDiskFull {
+			d.Manifest, d.Git = e.snapshot(ctx)
+		}
+		last = append(last, session.Draft{Type: session.StateChanged, Data: d})
 	}
 	if err := e.commit(ctx, last...); err != nil {
 		return session.Result{}, err
@@ -296,6 +304,20 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	}
 	e.Log.Info("session stopped", "event", "session_stopped", "state", string(s.State), "reason", string(s.Reason), "code", string(halt.code), "done", r.Done, "left", r.Left)
 	return r, nil
+}
+
+// snapshot takes the workspace as it is left. Without one the next resume compares with the
+// start, which warns more and asks no less; so its failure must not keep a session from pausing.
+func (e *Engine) snapshot(ctx context.Context) (manifest, git string) {
+	if e.Snapshot == nil {
+		return "", ""
+	}
+	manifest, git, err := e.Snapshot(ctx)
+	if err != nil {
+		e.Log.Warn("no manifest at the pause", "event", "snapshot_failed", "error", err.Error())
+		return "", ""
+	}
+	return manifest, git
 }
 
 // willBe is the state of s once what is pending is committed.

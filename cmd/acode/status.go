@@ -251,4 +251,3 @@ func newVerifyJSON(r local.VerifyReport) map[string]any {
 	}
 	return map[string]any{"v": 1, "sessions": r.Sessions, "events": r.Events, "checkpoints": r.Checkpoints, "blobs": r.Blobs, "problems": problems}
 }
-
