@@ -230,8 +230,9 @@ func TestStepDigest(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, s := range steps {
-		if len(s.Digest()) != 64 || s.Digest() != s.Digest() {
-			t.Errorf("Digest: got %q, then another", s.Digest())
+		first, again := s.Digest(), s.Digest()
+		if len(first) != 64 || first != again {
+			t.Errorf("Digest: got %q, then %q", first, again)
 		}
 		seen[s.Digest()] = true
 	}

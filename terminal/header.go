@@ -13,6 +13,7 @@ import (
 const (
 	checksBegin     = "Validating environment..."
 	checksPassed    = "Environment ready."
+	changesConflict = "The session was working on these files. Changes may conflict."
 	changesAccepted = "Continuing with changed files..."
 )
 
@@ -86,7 +87,7 @@ func (p *Printer) endList() {
 	}
 	p.block = listedChanges
 	if p.asks {
-		p.printf("\nThe session was working on these files. Changes may conflict.\n")
+		p.printf("\n%s\n", changesConflict)
 	}
 }
 

@@ -142,6 +142,7 @@ func TestChangedFiles(t *testing.T) {
 			s.Notice(change("src/login.ts", session.FileModified, "", 5*time.Minute, asks))
 			end := session.Notice{Kind: session.NoticeCheck, Text: "Environment ready. Resuming..."}
 			if asks {
+				s.Notice(session.Notice{Kind: session.NoticeInfo, Text: "The session was working on these files. Changes may conflict."})
 				end = session.Notice{Kind: session.NoticeInfo, Text: "Continuing with changed files..."}
 			}
 			s.Notice(end)
