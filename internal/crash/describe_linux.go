@@ -27,8 +27,11 @@ func newRoots(dirs []string) roots {
 	return r
 }
 
-// hold reports whether path is one of the roots or lies below one.
+// hold reports whether path is one of the roots or lies below one, and is kept by a disk.
 func (r roots) hold(path string) bool {
+	if strings.HasSuffix(path, sharedMemorySuffix) {
+		return false
+	}
 	for _, d := range r {
 		if path == d || strings.HasPrefix(path, strings.TrimSuffix(d, "/")+"/") {
 			return true

@@ -44,6 +44,16 @@ func toy(name string, args []string) error {
 		return toyParent(args[0])
 	case "supervise":
 		return toySupervise(args[0])
+	case "legacy":
+		return toyLegacy(args[0])
+	case "talk":
+		return toyTalk(args[0])
+	case "signals":
+		return toySignals(args[0])
+	case "blocked":
+		return toyBlocked(args[0])
+	case "replace":
+		return toyReplace(args[0])
 	case "fail":
 		os.Exit(7)
 	case "hang":
@@ -190,7 +200,20 @@ func inRoot(dir string) error {
 	if err := r.Rename("deep/er/file", "deep/er/other"); err != nil {
 		return err
 	}
-	return r.Chmod("deep/er/other", 0o400)
+	if err := r.Chmod("deep/er/other", 0o400); err != nil {
+		return err
+	}
+	d, err := r.Open("deep")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	fd, err := unix.Openat2(int(d.Fd()), "../deep/./beneath",
+		&unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY | unix.O_CLOEXEC, Mode: 0o666})
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
 }
 
 // threads and writes are how many files toyThreads keeps open at once, and writes to each.
@@ -305,7 +328,9 @@ func (b *bench) spec(name string, args ...string) crash.Spec {
 		b.t.Fatal(err)
 	}
 	argv := append([]string{self, toySwitch, name, b.dir}, args...)
-	return crash.Spec{Argv: argv, Roots: []string{b.dir}, Dir: b.dir}
+	// A binary with the race detector waits for a second at its end, unless told otherwise.
+	env := []string{"GORACE=atexit_sleep_ms=0"}
+	return crash.Spec{Argv: argv, Env: env, Roots: []string{b.dir}, Dir: b.dir}
 }
 
 // run runs to the end of the root and of all survivors, and gives the records.

@@ -31,15 +31,35 @@ type Tracer struct {
 // NewTracer starts a tracer, which owns an operating system thread until Close.
 func NewTracer() *Tracer {
 	t := &Tracer{requests: make(chan func(*state)), done: make(chan struct{})}
-	go t.loop()
+	go t.settle(func() {})
 	return t
 }
 
-// loop is the only place that traces: ptrace obeys one thread. It never unlocks that
-// thread, which ends with it. Only children of this thread are waited for, so that os/exec
-// keeps its own.
-func (t *Tracer) loop() {
+// settle begins the loop on a thread that has no children. Only children of its own thread
+// are waited for, so that os/exec keeps its own; but some goroutine may have started one
+// from this very thread before. While another thread is looked for, this one is held.
+func (t *Tracer) settle(found func()) {
 	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() && !hasChildren() { // the main thread inherits orphans
+		found()
+		t.loop()
+		return
+	}
+	other := make(chan struct{})
+	go t.settle(func() { close(other); found() })
+	<-other
+	runtime.UnlockOSThread()
+}
+
+// hasChildren reports whether the calling thread has any, dead or alive, and takes none away.
+func hasChildren() bool {
+	const peek = unix.WEXITED | unix.WNOWAIT | unix.WNOHANG | unix.WALL | unix.WNOTHREAD
+	return unix.Waitid(unix.P_ALL, 0, nil, peek, nil) != unix.ECHILD
+}
+
+// loop is the only place that traces: ptrace obeys one thread. It never unlocks that
+// thread, which ends with it.
+func (t *Tracer) loop() {
 	defer close(t.done)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
