@@ -598,6 +598,71 @@ func TestRollbackOfHalfDoneMove(t *testing.T) {
 	})
 }
 
+// Whatever effect of a rollback fails, calling it again puts everything back; and where the
+// file system has no links, a copy does as well.
+func TestRollbackSurvivesFailures(t *testing.T) {
+	ctx := context.Background()
+	changes := []session.Change{move("b", "d/b"), move("a", "b2"), write("d/a", "new"), write("x/y", "1"), {Op: session.KindWrite, Path: "c", Content: "c", Mode: 0o600}}
+	for at := 0; ; at++ {
+		dir := quick(t)
+		seed(t, dir)
+		put(t, dir, "c", "c")
+		before := tree(t, dir)
+		r := open(t, dir)
+		ts, err := r.Prepare(ctx, "key", changes)
+		must(t, err)
+		blobs := kept{}
+		blobs.keep(t, r, ts)
+		_, err = r.Apply(ctx, "key")
+		must(t, err)
+		n, linked := 0, 0
+		r.SetHook(func(op string) error {
+			if strings.HasPrefix(op, "link") {
+				linked++
+				return unix.EPERM
+			}
+			if n++; n == at+1 {
+				return unix.EIO
+			}
+			return nil
+		})
+		err = r.Rollback(ctx, "key", ts, nil, blobs.open)
+		if linked == 0 && n > 8 {
+			t.Fatal("nothing was linked: the copy was not tried")
+		}
+		if n <= at {
+			must(t, err)
+			if d := cmp.Diff(before, tree(t, dir)); d != "" {
+				t.Errorf("Rollback: %s", d)
+			}
+			return
+		}
+		wantCode(t, "Rollback", err, session.ErrStoreIO)
+		r.SetHook(nil)
+		must(t, r.Rollback(ctx, "key", ts, nil, blobs.open))
+		if d := cmp.Diff(before, tree(t, dir)); d != "" {
+			t.Fatalf("Rollback after effect %d failed: %s", at, d)
+		}
+	}
+}
+
+// Trap 47: a file that was moved is durable under its old name before anything takes its new
+// one away.
+func TestRollbackOrderOfDurableCalls(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "d/b", "1")
+	put(t, dir, "n/x", "")
+	ts := []session.Transition{{Path: "n/a", Pre: image("1", 0o644), Post: absent()}, {Path: "d/b", Pre: image("old", 0o644), Post: image("1", 0o644), From: "n/a"}}
+	r := open(t, dir)
+	var ops []string
+	r.SetHook(func(op string) error { ops = append(ops, op); return nil })
+	must(t, r.Rollback(context.Background(), "key", ts, nil, kept{sum("old"): []byte("old")}.open))
+	back, kept, over := slices.Index(ops, "rename n/a"), slices.Index(ops, "fsync n"), slices.Index(ops, "rename d/b")
+	if back < 0 || kept < back || over < kept {
+		t.Errorf("Rollback: did %v", ops)
+	}
+}
+
 func TestRollbackMakesDirectoriesAgain(t *testing.T) {
 	dir := t.TempDir()
 	ts := []session.Transition{{Path: "p/q/a", Pre: image("1", 0o600), Post: absent()}, {Path: "p/q/b", Pre: image("1", 0o644), Post: absent()}}

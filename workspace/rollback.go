@@ -306,10 +306,10 @@ func (v *survey) remake(p *place) error {
 
 // link gives the moved file of p a second name; where the file system has no links, a copy.
 func (v *survey) link(ctx context.Context, p *place, name string) error {
-	if err := v.r.effect("link " + path.Join(p.dir.name, name)); err != nil {
-		return err
+	err := v.r.effect("link " + path.Join(p.dir.name, name))
+	if err == nil {
+		err = retry(func() error { return unix.Linkat(p.target.dir.fd(), p.target.base, p.dir.fd(), name, 0) })
 	}
-	err := retry(func() error { return unix.Linkat(p.target.dir.fd(), p.target.base, p.dir.fd(), name, 0) })
 	if err == nil {
 		return nil
 	}
@@ -343,8 +343,8 @@ func (v *survey) removeStaged() error {
 	return nil
 }
 
-// commit puts the pre-images back: files that were moved first, for their content is nowhere
-// else, and only then what came into their place.
+// commit puts the pre-images back: files that were moved first and durably, for their content
+// is nowhere else, and only then what came into their place.
 func (v *survey) commit() error {
 	for _, moved := range []bool{true, false} {
 		for _, p := range v.places {
@@ -354,6 +354,22 @@ func (v *survey) commit() error {
 			if err := v.restore(p); err != nil {
 				return failure(p.t.Path, "putting it back", err)
 			}
+		}
+		if err := v.settle(moved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle makes the names of moved files durable while their new names still stand.
+func (v *survey) settle(moved bool) error {
+	for _, p := range v.places {
+		if !moved || p.target == nil || p.target.isPre() || p.dir == nil {
+			continue
+		}
+		if err := v.r.sync(p.dir); err != nil {
+			return failure(p.dir.name, "making the directory durable", err)
 		}
 	}
 	return nil
