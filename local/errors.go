@@ -13,6 +13,7 @@ import (
 // SQLite's primary result codes that mean something of their own here, and the one extended
 // code that a full disk hides behind: no room for the -shm file.
 const (
+	sqliteError      = 1 // our statements are right, so the schema is not
 	sqliteBusy       = 5
 	sqliteLocked     = 6
 	sqliteReadOnly   = 8
@@ -20,7 +21,6 @@ const (
 	sqliteCorrupt    = 11
 	sqliteFull       = 13
 	sqliteCantOpen   = 14
-	sqliteConstraint = 19
 	sqliteNotADB     = 26
 	sqliteShmSize    = 4874
 )
@@ -72,7 +72,7 @@ func codeOf(err error) session.Code {
 		return session.ErrDiskFull
 	case rc&0xff == sqliteReadOnly, errors.Is(err, syscall.EROFS):
 		return session.ErrReadOnly
-	case rc&0xff == sqliteCorrupt, rc&0xff == sqliteNotADB:
+	case rc&0xff == sqliteCorrupt, rc == sqliteError, rc&0xff == sqliteNotADB:
 		return session.ErrCorrupt
 	case rc&0xff == sqliteIOErr, rc&0xff == sqliteCantOpen, rc&0xff == sqliteBusy, rc&0xff == sqliteLocked:
 		return session.ErrStoreIO

@@ -136,43 +136,37 @@ func (v *verifier) database() error {
 	for _, line := range foreign {
 		v.problem(Problem{Code: session.ErrCorrupt, Place: line, Message: "the row belongs to no session"})
 	}
-	const schema = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name`
-	have, err := v.strings(schema)
-	if err != nil {
-		return err
-	}
-	want, err := freshSchema(v.ctx, schema)
-	if err != nil {
-		return err
-	}
-	if strings.Join(have, "\n") != strings.Join(want, "\n") {
-		v.problem(Problem{Code: session.ErrCorrupt, Place: "schema", Message: "the schema is not the one that acode made"})
-	}
-	const version = `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`
-	if have, err = v.strings(version); err != nil {
-		return err
-	}
-	if want, err = freshSchema(v.ctx, version); err != nil {
-		return err
-	}
-	if strings.Join(have, "\n") != strings.Join(want, "\n") {
-		v.problem(Problem{Code: session.ErrCorrupt, Place: "table goose_db_version", Message: "the record of migrations is not the one that acode made"})
-	}
-	return nil
+	return v.schema()
 }
 
-// freshSchema asks a new database in memory what query gives there.
-func freshSchema(ctx context.Context, query string) ([]string, error) {
+// schema compares what acode made with what a new database in memory gets.
+func (v *verifier) schema() error {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
-		return nil, storeError("make schema", err)
+		return storeError("make schema", err)
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if err := runMigrations(ctx, db); err != nil {
-		return nil, storeError("make schema", err)
+	if err := runMigrations(v.ctx, db); err != nil {
+		return storeError("make schema", err)
 	}
-	return queryStrings(ctx, db, query)
+	for place, query := range map[string]string{
+		"schema":                 `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name`,
+		"table goose_db_version": `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
+	} {
+		have, err := v.strings(query)
+		if err != nil {
+			return err
+		}
+		want, err := queryStrings(v.ctx, db, query)
+		if err != nil {
+			return err
+		}
+		if strings.Join(have, "\n") != strings.Join(want, "\n") {
+			v.problem(Problem{Code: session.ErrCorrupt, Place: place, Message: "it is not what acode made"})
+		}
+	}
+	return nil
 }
 
 func (v *verifier) strings(query string) ([]string, error) {

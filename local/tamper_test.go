@@ -1,0 +1,253 @@
+package local_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+	"github.com/google/go-cmp/cmp"
+)
+
+// copyHome copies a closed store.
+func copyHome(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".", "acode.db", "acode.db-wal", "key"} {
+		mode := os.FileMode(0o600)
+		if name == "." {
+			mode = 0o700
+		}
+		if err := os.Chmod(filepath.Join(to, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// closedSample makes a store whose database holds everything and whose log is empty.
+func closedSample(t testing.TB) (local.Options, *session.Session) {
+	t.Helper()
+	o := options(t)
+	s := open(t, o)
+	w := sample(t, s)
+	want := w.Session()
+	if err := errors.Join(s.Checkpoint(t.Context()), w.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return o, want
+}
+
+// I6, L4: with any byte of the database, the key or a head flipped, a load refuses or gives
+// the same session, and verify names it or every row still reads the same.
+func TestFlippedBytesAreFoundOrHarmless(t *testing.T) {
+	o, want := closedSample(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	flipped := o
+	flipped.Home = filepath.Join(t.TempDir(), "copy")
+	db, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := dump(t, o)
+	copyHome(t, o.Home, flipped.Home)
+	refused, named := 0, 0
+	for range 150 {
+		at := r.IntN(len(db))
+		for db[at] == 0 && r.IntN(20) > 0 { // most of it is empty
+			at = r.IntN(len(db))
+		}
+		bad := append([]byte(nil), db...)
+		bad[at] ^= 1 << r.IntN(8)
+		if err := os.WriteFile(filepath.Join(flipped.Home, "acode.db"), bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := loadOnce(t, flipped, want.ID)
+		if err != nil {
+			refused++
+			if code := session.CodeOf(err); code == session.ErrInternal {
+				t.Errorf("byte %d: Load: refused without a code: %v", at, err)
+			}
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("byte %d: Load: another session (-want +got)\n%s", at, diff)
+		}
+		if problems(t, flipped) {
+			named++
+		} else if after := dump(t, flipped); after != before {
+			t.Errorf("byte %d: Verify: found nothing, and rows differ", at)
+		}
+	}
+	t.Logf("150 flips: %d loads refused, %d named by verify", refused, named)
+	if refused == 0 || named == 0 {
+		t.Errorf("no flip was ever found")
+	}
+}
+
+func loadOnce(t *testing.T, o local.Options, id session.ID) (*session.Session, error) {
+	t.Helper()
+	s, err := local.OpenRead(t.Context(), o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	w, err := s.Load(t.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	return w.Session(), w.Close()
+}
+
+func problems(t *testing.T, o local.Options) bool {
+	t.Helper()
+	s, err := local.OpenRead(t.Context(), o)
+	if err != nil {
+		return true
+	}
+	defer s.Close()
+	r, err := s.Verify(t.Context(), "")
+	return err != nil || len(r.Problems) > 0
+}
+
+func dump(t *testing.T, o local.Options) string {
+	t.Helper()
+	s := openRead(t, o)
+	defer s.Close()
+	text, err := s.Dump(t.Context())
+	if err != nil {
+		t.Fatalf("dump: %v", err)
+	}
+	return text
+}
+
+// Each way of changing rows without the key is refused, with the code that says what it is.
+func TestChangedRowsAreRefused(t *testing.T) {
+	o, want := closedSample(t)
+	for name, c := range map[string]struct {
+		sql  string
+		code session.Code
+	}{
+		"event_payload":   {`DROP TRIGGER events_update; UPDATE events SET payload = replace(payload, 'exit 1', 'exit 0')`, session.ErrCorrupt},
+		"event_dropped":   {`DROP TRIGGER events_delete; DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)`, session.ErrTampered},
+		"step_row":        {`UPDATE steps SET status = 'completed'`, session.ErrTampered},
+		"file_row":        {`UPDATE files SET hash = 'bb'`, session.ErrTampered},
+		"session_row":     {`UPDATE sessions SET state = 'paused'`, session.ErrTampered},
+		"commit_hmac":     {`UPDATE sessions SET hmac = zeroblob(32)`, session.ErrTampered},
+		"all_checkpoints": {`DROP TRIGGER checkpoints_delete; DELETE FROM checkpoints`, session.ErrNoCheckpoint},
+		"session_gone":    {`PRAGMA foreign_keys = 0; DELETE FROM sessions`, session.ErrTampered},
+		"store_row":       {`UPDATE store SET last_us = 1`, session.ErrTampered},
+		"store_key":       {`UPDATE store SET key_id = '00000000'`, session.ErrTampered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := o
+			bad.Home = filepath.Join(t.TempDir(), "copy")
+			copyHome(t, o.Home, bad.Home)
+			tamper(t, bad, c.sql)
+			if _, err := loadOnce(t, bad, want.ID); !errors.Is(err, c.code) {
+				t.Errorf("Load: got %v, want %v", err, c.code)
+			}
+			if !problems(t, bad) {
+				t.Error("Verify: found nothing")
+			}
+		})
+	}
+}
+
+// A bad newest checkpoint under a good chain is passed over, and said.
+func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
+	for name, sql := range map[string]string{
+		"changed": `DROP TRIGGER checkpoints_update; UPDATE checkpoints SET hmac = zeroblob(32) WHERE pos = (SELECT max(pos) FROM checkpoints)`,
+		"missing": `DROP TRIGGER checkpoints_delete; DELETE FROM checkpoints WHERE pos = (SELECT max(pos) FROM checkpoints)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, want := closedSample(t)
+			tamper(t, o, sql)
+			w := load(t, openRead(t, o), want.ID)
+			if r := w.Report(); r.BadCheckpoint == "" || r.Checkpoint != 6 {
+				t.Errorf("Report: got %+v", r)
+			}
+			if diff := cmp.Diff(want, w.Session()); diff != "" {
+				t.Errorf("Load: (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// CKPT-001: the database put back older while the heads stay, and continued from there.
+func TestOlderDatabaseIsNamed(t *testing.T) {
+	o, want := closedSample(t)
+	old, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, o)
+	w := load(t, s, want.ID)
+	appendAll(t, w, started(w, 1, 2))
+	if err := errors.Join(s.Checkpoint(t.Context()), w.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Home, "acode.db"), old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(o.Home, "acode.db-wal"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadOnce(t, o, want.ID); !errors.Is(err, session.ErrTampered) || !strings.Contains(err.Error(), "lost its end") {
+		t.Errorf("Load: got %v, want CKPT-001", err)
+	}
+	if !problems(t, o) {
+		t.Error("Verify: found nothing")
+	}
+}
+
+// A head that a power cut left empty or that is gone warns; a forged one refuses.
+func TestHeads(t *testing.T) {
+	o, want := closedSample(t)
+	path := filepath.Join(o.Home, "heads", string(want.ID))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hex.EncodeToString(good[:8]); got != hex.EncodeToString([]byte("ACHEAD1\x00")) {
+		t.Errorf("head: begins with %s", got)
+	}
+	for _, b := range [][]byte{{}, make([]byte, len(good))} {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if w := load(t, openRead(t, o), want.ID); len(w.Report().Warnings) != 1 {
+			t.Errorf("Load with %d empty bytes: warnings %v", len(b), w.Report().Warnings)
+		}
+	}
+	for at := range good {
+		bad := append([]byte(nil), good...)
+		bad[at] ^= 1
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadOnce(t, o, want.ID); !errors.Is(err, session.ErrTampered) {
+			t.Fatalf("head byte %d flipped: got %v", at, err)
+		}
+	}
+}
+
+func tamper(t *testing.T, o local.Options, script string) {
+	t.Helper()
+	s := open(t, o)
+	for _, q := range strings.Split(script, ";") {
+		if err := s.Exec(t.Context(), q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	if err := errors.Join(s.Checkpoint(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
