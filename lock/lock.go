@@ -222,7 +222,7 @@ func openError(path string, err error) error {
 func ioError(path string, err error) error {
 	code, message := session.ErrStoreIO, "the lock file cannot be used; nothing was changed"
 	switch {
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
 		code, message = session.ErrDiskFull, "no room left for the lock file; nothing was changed"
 	case errors.Is(err, unix.EROFS):
 		code, message = session.ErrReadOnly, "the lock file lies on a read-only file system; nothing was changed"

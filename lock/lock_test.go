@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -72,6 +73,17 @@ func play(role string, args []string) error {
 			return err
 		}
 		return unix.Exec("/bin/sh", []string{"sh", "-c", "echo holding; read _; :"}, []string{})
+	case "full", "full_workspace": // a limit on file sizes is a disk without room
+		signal.Ignore(unix.SIGXFSZ)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: 100}); err != nil {
+			return err
+		}
+		if role == "full" {
+			_, err = lock.Acquire(args[0], h)
+		} else {
+			_, err = lock.CommandLock(args[0], h, "v1:key")
+		}
+		return err
 	case "supervisor":
 		f, err := lock.CommandLock(args[0], h, "v1:key")
 		if err != nil {
@@ -595,5 +607,27 @@ func TestReadRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
 		t.Error("Read: made the file")
+	}
+}
+
+// Without room for the holder nothing is locked.
+func TestDiskFull(t *testing.T) {
+	path := lockPath(t)
+	for role, arg := range map[string]string{"full": path, "full_workspace": filepath.Dir(path)} {
+		p := start(t, role, arg)
+		if !strings.HasPrefix(p.first, string(session.ErrDiskFull)) {
+			t.Errorf("%s: got %q, want %s", role, p.first, session.ErrDiskFull)
+		}
+	}
+	// The processes still run: they gave back what they had locked.
+	if err := acquire(t, path).Release(); err != nil {
+		t.Error(err)
+	}
+	l, err := lock.AcquireRun(filepath.Dir(path), self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
 	}
 }
