@@ -134,6 +134,10 @@ func TestCommandLockLate(t *testing.T) {
 	if !strings.HasPrefix(p.first, string(session.ErrLocked)) || !strings.Contains(p.first, "session mine executes in this workspace") {
 		t.Errorf("CommandLock: got %q, want %s", p.first, session.ErrLocked)
 	}
+	other := self(t)
+	other.Session = "other"
+	_, err = lock.CommandLock(dir, other, "v1:key")
+	wantCode(t, err, session.ErrLocked)
 	own, err := lock.CommandLock(dir, self(t), "v1:key")
 	if err != nil {
 		t.Fatalf("CommandLock of the executing session: %v", err)
@@ -190,6 +194,10 @@ func TestWorkspaceDirectoryRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := lock.AcquireRun(filepath.Join(file, "workspace"), self(t))
+	wantCode(t, err, session.ErrStoreIO)
+	_, _, err = lock.Read(filepath.Join(file, "run"))
+	wantCode(t, err, session.ErrStoreIO)
+	_, err = lock.CommandLock(filepath.Join(t.TempDir(), "none"), self(t), "v1:key")
 	wantCode(t, err, session.ErrStoreIO)
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "command"), 0o700); err != nil {
