@@ -7,25 +7,25 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
 )
 
-// Apply carries out what Prepare worked out under key and gives the files as they are then,
-// one a transition. When it returns nil, they and the directories that name them are durable
-// (W4). It returns ErrFileChanged, with nothing changed, when a path is no longer what was
-// hashed; any other failure is undone as well before it returns.
+// Apply carries out what Prepare worked out under key and gives the files as they are
+// then, one a transition. When it returns nil, they and the directories that name them
+// are durable (W4). It returns ErrFileChanged, with nothing changed, when a path is no
+// longer what was hashed; any other failure is undone as well before it returns.
 //
-// In order: missing directories, temporary files with their content, mode and fsync, a last
-// look at every path, renames and unlinks, one fsync per distinct directory. So a write or
-// edit costs two fsyncs, a delete one, a move one per directory, a group one per written file
-// and one per directory; each new directory costs one more, of its parent.
+// In order: missing directories, temporary files with their content, mode and fsync, a
+// last look at every path, renames and unlinks, one fsync per distinct directory. So a
+// write or edit costs two fsyncs, a delete one, a move one per directory, a group one per
+// written file and one per directory; each new directory costs one more, of its parent. A
+// written file is a new one with the given content and mode: other owners and extended
+// attributes are not carried over.
 func (r *Root) Apply(ctx context.Context, key string) ([]session.FileState, error) {
 	r.mu.Lock()
 	p := r.prepared[key]
@@ -67,7 +67,7 @@ func (a *applying) run(ctx context.Context) error {
 		}
 	}
 	for _, n := range a.nodes {
-		if err := a.commit(ctx, n); err != nil {
+		if err := a.commit(n); err != nil {
 			return failure(n.path, "changing it", err)
 		}
 	}
@@ -95,45 +95,6 @@ func (a *applying) parents(n *node) (err error) {
 	return err
 }
 
-// makeFolders makes dir and what is missing above it, each durable before it is used, and
-// names what it made.
-func (r *Root) makeFolders(dir string) (made []string, err error) {
-	at := "."
-	for _, part := range strings.Split(dir, "/") {
-		parent := at
-		at = path.Join(at, part)
-		if at == "." {
-			continue
-		}
-		if _, err := r.root.Stat(at); err == nil {
-			continue
-		}
-		if err := r.effect("mkdir " + at); err != nil {
-			return made, err
-		}
-		if err := r.root.Mkdir(at, 0o755); err != nil {
-			if errors.Is(err, fs.ErrExist) {
-				continue
-			}
-			return made, err
-		}
-		made = append(made, at)
-		if err := r.syncFolder(parent); err != nil {
-			return made, err
-		}
-	}
-	return made, nil
-}
-
-func (r *Root) syncFolder(name string) error {
-	d, err := r.folder(name)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	return r.sync(d)
-}
-
 func (r *Root) sync(d *folder) error {
 	if err := r.effect("fsync " + d.name); err != nil {
 		return err
@@ -141,7 +102,8 @@ func (r *Root) sync(d *folder) error {
 	return d.f.Sync()
 }
 
-// stage writes the temporary file of n, unless a rename or nothing at all gives it its content.
+// stage writes the temporary file of n, unless a rename or nothing at all gives it its
+// content.
 func (a *applying) stage(ctx context.Context, i int, n *node) error {
 	if n.cur == nil || n.from() != nil || n.cur.origin == n {
 		return nil
@@ -156,37 +118,9 @@ func (a *applying) stage(ctx context.Context, i int, n *node) error {
 	return err
 }
 
-// writeTemp makes a durable temporary file and leaves it open.
-func (r *Root) writeTemp(ctx context.Context, d *folder, name string, content io.Reader, mode uint32) (*os.File, error) {
-	f, err := r.create(d, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.fill(ctx, f, content, mode); err != nil {
-		_ = f.Close() // it is removed, whatever it holds
-		return nil, err
-	}
-	return f, nil
-}
-
-func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uint32) error {
-	if err := r.effect("write " + f.Name()); err != nil {
-		return err
-	}
-	if _, err := io.Copy(f, &section{ctx: ctx, r: content}); err != nil {
-		return err
-	}
-	if err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) }); err != nil {
-		return err
-	}
-	if err := r.effect("fsync " + f.Name()); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-// unchanged checks that n's path still is what was hashed (FILE-001): the same directory, the
-// same file, the same times. Times that could hide a change are not trusted: it is read again.
+// unchanged checks that n's path still is what was hashed (FILE-001): the same directory,
+// the same file, the same times. Times that could hide a change are not trusted: it is
+// read again.
 func (r *Root) unchanged(ctx context.Context, n *node) error {
 	if n.dir == nil {
 		return nil
@@ -213,24 +147,25 @@ func (r *Root) unchanged(ctx context.Context, n *node) error {
 	return failed(ctx, n.path, err)
 }
 
-// commit gives n's path its post-image. A path that a rename empties is done with its target.
-func (a *applying) commit(ctx context.Context, n *node) error {
+// commit gives n's path its post-image. A path that a rename empties is done with its
+// target.
+func (a *applying) commit(n *node) error {
 	base := path.Base(n.path)
 	from := n.from()
 	switch {
 	case n.cur == nil && (n.f == nil || a.p.moved(n)), n.cur != nil && n.cur.origin == n:
 		return nil
 	case n.cur == nil:
-		return a.step(ctx, "unlink", n, func() error { return unix.Unlinkat(n.dir.fd(), base, 0) })
+		return a.step("unlink", n, func() error { return unix.Unlinkat(n.dir.fd(), base, 0) })
 	case from != nil:
 		if err := a.r.still(from); err != nil {
 			return err
 		}
-		return a.step(ctx, "rename", n, func() error {
+		return a.step("rename", n, func() error {
 			return unix.Renameat(from.dir.fd(), path.Base(from.path), n.dir.fd(), base)
 		})
 	}
-	err := a.step(ctx, "rename", n, func() error { return unix.Renameat(n.dir.fd(), n.temp, n.dir.fd(), base) })
+	err := a.step("rename", n, func() error { return unix.Renameat(n.dir.fd(), n.temp, n.dir.fd(), base) })
 	if err == nil {
 		n.temp = ""
 	}
@@ -238,7 +173,7 @@ func (a *applying) commit(ctx context.Context, n *node) error {
 }
 
 // step looks at n once more and then changes its path.
-func (a *applying) step(_ context.Context, op string, n *node, change func() error) error {
+func (a *applying) step(op string, n *node, change func() error) error {
 	if err := a.r.effect(op + " " + n.path); err != nil {
 		return err
 	}
@@ -265,7 +200,8 @@ func (r *Root) still(n *node) error {
 	return nil
 }
 
-// sync makes the directories durable, those that received a file before those that lost one.
+// sync makes the directories durable, those that received a file before those that lost
+// one.
 func (a *applying) sync() error {
 	var dirs []*folder
 	add := func(d *folder) {

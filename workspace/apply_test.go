@@ -153,7 +153,8 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// FILE-001, W2: whatever happens to a path between Prepare and Apply, nothing is overwritten.
+// FILE-001, W2: whatever happens to a path between Prepare and Apply, nothing is
+// overwritten.
 func TestApplyNoticesChanges(t *testing.T) {
 	tests := map[string]func(t *testing.T, dir string){
 		"content":     func(t *testing.T, dir string) { put(t, dir, "d/a", "2") },
@@ -228,8 +229,8 @@ func TestPreGivesWhatWasHashed(t *testing.T) {
 	wantCode(t, "Pre of a file changed in place", err, session.ErrFileChanged)
 }
 
-// The fsyncs that the budget allows: write, edit 2; delete 1; move one per directory; a group
-// one per written file and one per directory; a new directory 1.
+// The fsyncs that the budget allows: write, edit 2; delete 1; move one per directory; a
+// group one per written file and one per directory; a new directory 1.
 func TestApplyCountsOfFsync(t *testing.T) {
 	tests := map[string]struct {
 		changes []session.Change
@@ -267,7 +268,7 @@ func TestApplyCountsOfFsync(t *testing.T) {
 	}
 }
 
-// Trap 47: the order of the durable calls. A file is synced before its rename, a directory
+// The order of the durable calls. A file is synced before its rename, a directory
 // after the last rename into it, a new directory before anything is put into it.
 func TestApplyOrderOfDurableCalls(t *testing.T) {
 	dir := t.TempDir()
@@ -321,8 +322,8 @@ func TestApplyUndoesFailures(t *testing.T) {
 
 type crash struct{}
 
-// crashing runs f and ends it, as a kill would, before the n-th effect. It reports whether f
-// came to its end.
+// crashing runs f and ends it, as a kill would, before the n-th effect. It reports
+// whether f came to its end.
 func crashing(r *workspace.Root, n int, f func()) (finished bool) {
 	r.SetHook(func(string) error {
 		if n--; n < 0 {
@@ -340,8 +341,8 @@ func crashing(r *workspace.Root, n int, f func()) (finished bool) {
 	return true
 }
 
-// recovered goes on after a crash as the engine does, with a crash in each rollback as well,
-// and must end with the tree that an undisturbed run gives.
+// recovered goes on after a crash as the engine does, with a crash in each rollback as
+// well, and must end with the tree that an undisturbed run gives.
 func recovered(t testing.TB, dir string, changes []session.Change, ts []session.Transition, blobs kept, again int) {
 	ctx := context.Background()
 	for round := 0; ; round++ {
@@ -598,8 +599,8 @@ func TestRollbackOfHalfDoneMove(t *testing.T) {
 	})
 }
 
-// Whatever effect of a rollback fails, calling it again puts everything back; and where the
-// file system has no links, a copy does as well.
+// Whatever effect of a rollback fails, calling it again puts everything back; and where
+// the file system has no links, a copy does as well.
 func TestRollbackSurvivesFailures(t *testing.T) {
 	ctx := context.Background()
 	changes := []session.Change{move("b", "d/b"), move("a", "b2"), write("d/a", "new"), write("x/y", "1"), {Op: session.KindWrite, Path: "c", Content: "c", Mode: 0o600}}
@@ -646,7 +647,7 @@ func TestRollbackSurvivesFailures(t *testing.T) {
 	}
 }
 
-// Trap 47: a file that was moved is durable under its old name before anything takes its new
+// A file that was moved is durable under its old name before anything takes its new
 // one away.
 func TestRollbackOrderOfDurableCalls(t *testing.T) {
 	dir := t.TempDir()

@@ -11,12 +11,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Changes lists, sorted by path, what differs from what the session knew (FR-039 to FR-045):
-// the files that it read or wrote, the paths that its remaining steps name (globs may be among
-// them), and the other tracked files of the manifest, which may be nil. A changed or vanished
-// file of the first two kinds asks; one of which only the mode differs, and every other file,
-// does not. When ctx ends by its deadline, unchecked lists what was not looked at, sorted, and
-// the error is nil; what cannot be read is unchecked as well.
+// Changes lists, sorted by path, what differs from what the session knew (FR-039 to
+// FR-045): the files that it read or wrote, the paths that its remaining steps name
+// (globs may be among them), and the other tracked files of the manifest, which may be
+// nil. A changed or vanished file of the first two kinds asks; one of which only the mode
+// differs, and every other file, does not. When ctx ends by its deadline, unchecked lists
+// what was not looked at, sorted, and the error is nil; what cannot be read is unchecked
+// as well.
 func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
 	own := make(map[string]bool, len(files))
 	for _, f := range files {
@@ -118,8 +119,8 @@ func (n named) unknown(own map[string]bool, listed []string) (names []string) {
 	return names
 }
 
-// untracked looks at planned paths that the manifest does not have, like ignored files: one
-// that was touched after the scan counts as modified.
+// untracked looks at planned paths that the manifest does not have, like ignored files:
+// one that was touched after the scan counts as modified.
 func (r *Root) untracked(m *Manifest, plan named, own map[string]bool, known []session.ChangedFile) (changed []session.ChangedFile) {
 	if len(plan.literal) == 0 {
 		return nil

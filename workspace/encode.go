@@ -18,10 +18,10 @@ const (
 	flagGit // of the manifest
 )
 
-// Encode gives the manifest as bytes: the version, flags, the time, the number of directories
-// and of files, and for each of them the length of what its path shares with the one before,
-// the rest of the path, flags, size, mode, times, inode, and the hash when it has one.
-// Numbers are varints, signed ones zigzag.
+// Encode gives the manifest as bytes: the version, flags, the time, the number of
+// directories and of files, and for each of them the length of what its path shares with
+// the one before, the rest of the path, flags, size, mode, times, inode, and the hash
+// when it has one. Numbers are varints, signed ones zigzag.
 func (m *Manifest) Encode() []byte {
 	b := make([]byte, 0, 64+64*(len(m.Dirs)+len(m.Entries)))
 	flags := byte(0)

@@ -42,7 +42,8 @@ func corpus(t *testing.T) (dir, outside string) {
 	return dir, outside
 }
 
-// escapes lists names that must not be written; those that must not be read either are true.
+// escapes lists names that must not be written; those that must not be read either are
+// true.
 func escapes(outside string) map[string]bool {
 	return map[string]bool{
 		"abs_file": true, "abs_dir/secret": true, "abs_dir/new": true, "d/abs_dir/secret": true, "rel_dir/secret": true,
@@ -53,8 +54,8 @@ func escapes(outside string) map[string]bool {
 	}
 }
 
-// W1, trap 44: no name leads out, blocks, or changes a file that has another name; every
-// refusal says so. The control is that the plain names beside them work (trap 59).
+// W1: no name leads out, blocks, or changes a file that has another name; every
+// refusal says so. The control is that the plain names beside them work.
 func TestEscapeCorpus(t *testing.T) {
 	ctx := context.Background()
 	dir, outside := corpus(t)
@@ -172,8 +173,8 @@ func (a arena) landed(t *testing.T) (n int) {
 	return 1
 }
 
-// race calls step while another goroutine swaps directories and links, and judges after each
-// call whether a byte landed outside.
+// race calls step while another goroutine swaps directories and links, and judges after
+// each call whether a byte landed outside.
 func race(t *testing.T, a arena, rounds int, step func(i int) error) (landed, succeeded int) {
 	var stop atomic.Bool
 	var wait sync.WaitGroup
@@ -209,8 +210,8 @@ func naive(a arena, i int) error {
 	return os.WriteFile(name, []byte("written "+strconv.Itoa(i)), 0o644)
 }
 
-// W1, trap 44: 5,000 rename races (ACODE_TORTURE_RACES sets another number) put no byte
-// outside. The same judge catches the usual way of doing it (trap 59).
+// W1: 5,000 rename races (ACODE_TORTURE_RACES sets another number) put no byte
+// outside. The same judge catches the usual way of doing it.
 func TestRenameRaces(t *testing.T) {
 	rounds := 5_000
 	if s := os.Getenv("ACODE_TORTURE_RACES"); s != "" {

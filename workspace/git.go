@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Git is what git says about a workspace. The zero value means that there is no git, or no
-// repository that it would look at.
+// Git is what git says about a workspace. The zero value means that there is no git, or
+// no repository that it would look at.
 type Git struct {
 	Head   string `json:"head,omitempty"`   // commit; empty before the first one
 	Branch string `json:"branch,omitempty"` // empty when detached
@@ -21,9 +21,9 @@ type Git struct {
 }
 
 // GitState asks git for HEAD, branch and dirty state of dir. Nothing that the repository
-// configures is executed (W5): not fsmonitor, hooks, clean and process filters, external diff,
-// textconv, remote helpers. Since filters stay off, a repository that uses them may show
-// touched files as dirty. It fails only when ctx ends.
+// configures is executed (W5): not fsmonitor, hooks, clean and process filters, external
+// diff, textconv, remote helpers. Since filters stay off, a repository that uses them may
+// show touched files as dirty. It fails only when ctx ends.
 func GitState(ctx context.Context, dir string) (Git, error) {
 	filters, err := filterNames(ctx, dir)
 	if err != nil {
@@ -37,7 +37,8 @@ func GitState(ctx context.Context, dir string) (Git, error) {
 	return parseStatus(out), nil
 }
 
-// parseStatus reads porcelain v2: header lines beginning with #, then one entry a difference.
+// parseStatus reads porcelain v2: header lines beginning with #, then one entry a
+// difference.
 func parseStatus(out []byte) Git {
 	sum := sha256.Sum256(out)
 	g := Git{Digest: hex.EncodeToString(sum[:])}
@@ -71,9 +72,9 @@ func neutral() []setting {
 	}
 }
 
-// filterNames lists the settings that switch off each filter that any configuration defines:
-// status would run the clean filter of a file that looks modified, and in-tree attributes
-// choose the filter. Listing configuration executes nothing.
+// filterNames lists the settings that switch off each filter that any configuration
+// defines: status would run the clean filter of a file that looks modified, and in-tree
+// attributes choose the filter. Listing configuration executes nothing.
 func filterNames(ctx context.Context, dir string) ([]setting, error) {
 	out, err := git(ctx, dir, nil, nil, "config", "--list", "--name-only", "-z", "--includes")
 	if err != nil {
@@ -96,8 +97,8 @@ func filterNames(ctx context.Context, dir string) ([]setting, error) {
 }
 
 // git runs one git command in dir with everything executable switched off and none of the
-// GIT_ variables of this process. Settings travel in the environment, where a name may hold
-// any character.
+// GIT_ variables of this process. Settings travel in the environment, where a name may
+// hold any character.
 func git(ctx context.Context, dir string, stdin []byte, more []setting, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "--no-replace-objects"}, args...)...)
 	cmd.Dir = dir
@@ -117,8 +118,8 @@ func git(ctx context.Context, dir string, stdin []byte, more []setting, args ...
 	return cmd.Output()
 }
 
-// listed gives the files that git tracks below dir, and the untracked ones that it does not
-// ignore.
+// listed gives the files that git tracks below dir, and the untracked ones that it does
+// not ignore.
 func listed(ctx context.Context, dir string) ([]string, error) {
 	out, err := git(ctx, dir, nil, nil, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {

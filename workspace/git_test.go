@@ -124,8 +124,8 @@ func ran(t *testing.T, markers string) (names []string) {
 	return names
 }
 
-// W5, trap 48: looking at a repository executes nothing that it configures. The control is
-// git itself, called without these precautions, which does run what was planted (trap 59).
+// W5: looking at a repository executes nothing that it configures. The control is
+// git itself, called without these precautions, which does run what was planted.
 func TestGitExecutesNothing(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

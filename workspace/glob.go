@@ -11,7 +11,8 @@ import (
 // maxFiles bounds what one read or search may name.
 const maxFiles = 10_000
 
-// pattern is a glob: segments as path.Match knows them, and ** for any number of directories.
+// pattern is a glob: segments as path.Match knows them, and ** for any number of
+// directories.
 type pattern []string
 
 func parsePattern(glob string) (pattern, error) {
@@ -50,8 +51,9 @@ func (p pattern) under(dir string) bool {
 	return dir == "." || p.walk(strings.Split(dir, "/"), true)
 }
 
-// walk matches segment by segment; prefix asks whether names is a proper start of a match.
-// Only the last ** needs to be returned to: what follows an earlier one has matched already.
+// walk matches segment by segment; prefix asks whether names is a proper start of a
+// match. Only the last ** needs to be returned to: what follows an earlier one has
+// matched already.
 func (p pattern) walk(names []string, prefix bool) bool {
 	at, star, mark := 0, -1, 0
 	for i := 0; i < len(names); {
@@ -83,9 +85,9 @@ func segmentMatches(segment, name string) bool {
 	return ok && err == nil
 }
 
-// files lists the regular files and symbolic links below dir that want accepts, sorted. It
-// neither follows links to directories nor enters .git. Directories that vanish meanwhile or
-// cannot be read are passed over.
+// files lists the regular files and symbolic links below dir that want accepts, sorted.
+// It neither follows links to directories nor enters .git. Directories that vanish
+// meanwhile or cannot be read are passed over.
 func (r *Root) files(ctx context.Context, dir string, enter, want func(string) bool) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {

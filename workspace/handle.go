@@ -60,8 +60,8 @@ func (s stat) state(name, hash string, now time.Time) session.FileState {
 		MTimeNS: s.mtime, CTimeNS: s.ctime, Inode: s.ino, Racy: s.racy(now)}
 }
 
-// refusal says why s is not a file that acode touches; empty when it is. links is how many
-// names the file may have.
+// refusal says why s is not a file that acode touches; empty when it is. links is how
+// many names the file may have.
 func (s stat) refusal(links uint64) string {
 	switch {
 	case s.link():
@@ -137,8 +137,8 @@ func (r *Root) current(d *folder) bool {
 	return now.st.sameFile(d.st)
 }
 
-// open opens base for reading if it is a regular file with at most this many links. A device
-// is not even opened, for opening one can have effects.
+// open opens base for reading if it is a regular file with at most this many links. A
+// device is not even opened, for opening one can have effects.
 func (d *folder) open(base string, links uint64) (*os.File, stat, error) {
 	name := path.Join(d.name, base)
 	st, err := d.lstat(base)
@@ -174,7 +174,8 @@ func checked(f *os.File, name string, links uint64) (*os.File, stat, error) {
 	return f, st, nil
 }
 
-// follow opens name for reading through symbolic links, as far as they stay below the root.
+// follow opens name for reading through symbolic links, as far as they stay below the
+// root.
 func (r *Root) follow(name string) (*os.File, stat, error) {
 	info, err := r.root.Stat(name)
 	if err != nil {

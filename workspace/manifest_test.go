@@ -93,8 +93,8 @@ func cmpString(a, b string) int {
 	return 0
 }
 
-// Files touched within the clock's granularity are hashed, so that a change which leaves the
-// stat as it was is found, and a mere touch of them is not mistaken for a change.
+// Files touched within the clock's granularity are hashed, so that a change which leaves
+// the stat as it was is found, and a mere touch of them is not mistaken for a change.
 func TestManifestHashesRacyFiles(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

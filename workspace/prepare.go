@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,9 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -44,8 +40,8 @@ type node struct {
 	out  *os.File // the file that Apply put there
 }
 
-// content is what a path holds in the overlay: bytes, or the untouched file of some node, so
-// that large files are never loaded.
+// content is what a path holds in the overlay: bytes, or the untouched file of some node,
+// so that large files are never loaded.
 type content struct {
 	data   []byte
 	origin *node // when not nil, the bytes are those of its file
@@ -60,8 +56,8 @@ func (n *node) post() session.Image {
 }
 
 // from is the node whose file becomes n's by a rename: it disappears under its own name.
-// A file that is overwritten in the same group, as in a swap, is copied instead, so that no
-// path is ever something that is neither its pre- nor its post-image.
+// A file that is overwritten in the same group, as in a swap, is copied instead, so that
+// no path is ever something that is neither its pre- nor its post-image.
 func (n *node) from() *node {
 	if n.cur == nil || n.cur.origin == nil || n.cur.origin == n || n.cur.origin.cur != nil {
 		return nil
@@ -79,15 +75,17 @@ func (p *prepared) moved(n *node) bool {
 	return false
 }
 
-// Prepare works out what changes would do now, one Transition a path in the order of first
-// mention, and keeps open what it hashed until Apply or Discard. Several changes may concern
-// one path: each is judged on what the ones before it leave, and only the sum is applied.
+// Prepare works out what changes would do now, one Transition a path in the order of
+// first mention, and keeps open what it hashed until Apply or Discard. Several changes
+// may concern one path: each is judged on what the ones before it leave, and only the sum
+// is applied.
 //
 // A move of an untouched file becomes a rename (Transition.From), whatever its size; it
-// replaces what lies at its target. A write with mode 0 keeps the file's mode, or gives 0644.
-// It returns ErrFileStep when an edit does not match exactly once (or at all, with All), a
-// file to edit, delete or move is missing, or a path is also a directory of another;
-// ErrEscape for a target that is a symbolic link, irregular or has further links.
+// replaces what lies at its target. A write with mode 0 keeps the file's mode, or gives
+// 0644. It returns ErrFileStep when an edit does not match exactly once (or at all, with
+// All), a file to edit, delete or move is missing, or a path is also a directory of
+// another; ErrEscape for a target that is a symbolic link, irregular or has further
+// links.
 func (r *Root) Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error) {
 	r.Discard(key)
 	p := &prepared{byPath: map[string]*node{}, folders: map[string]*folder{}}
@@ -160,75 +158,6 @@ func newContent(data []byte, mode uint32) *content {
 	return &content{data: data, image: session.Image{Kind: "file", Hash: hex.EncodeToString(sum[:]), Size: int64(len(data)), Mode: mode}}
 }
 
-// edit replaces text in what n holds by now.
-func (n *node) edit(ctx context.Context, c session.Change) error {
-	if c.Old == "" {
-		return stepError(c.Path, "the text to replace is empty")
-	}
-	data, err := n.load(ctx)
-	if err != nil {
-		return err
-	}
-	old := []byte(c.Old)
-	at := occurrences(data, old, c.All)
-	switch {
-	case len(at) == 0:
-		return stepError(c.Path, "the text to replace does not occur")
-	case len(at) > 1 && !c.All:
-		return stepError(c.Path, fmt.Sprintf("the text to replace occurs %d times, on lines %s, instead of once", len(at), lines(data, at)))
-	case int64(len(data))+int64(len(at))*int64(len(c.New)-len(c.Old)) > maxResult:
-		return stepError(c.Path, "the result of the edit would be above 256 MiB")
-	}
-	n.cur = newContent(bytes.ReplaceAll(data, old, []byte(c.New)), n.cur.image.Mode)
-	return nil
-}
-
-// load reads what n holds by now into memory, checked against its hash.
-func (n *node) load(ctx context.Context) ([]byte, error) {
-	if n.cur.origin == nil {
-		return n.cur.data, nil
-	}
-	if n.cur.image.Size > maxEdit {
-		return nil, stepError(n.path, "the file is above 64 MiB, which is too large to edit")
-	}
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, &section{ctx: ctx, r: n.cur.origin.reader()}); err != nil {
-		return nil, failed(ctx, n.path, err)
-	}
-	return b.Bytes(), nil
-}
-
-// occurrences gives the offsets of old in data. Unless all are to be replaced, overlapping
-// ones count too, since nobody can know which of them is meant.
-func occurrences(data, old []byte, all bool) (at []int) {
-	for from := 0; ; {
-		i := bytes.Index(data[from:], old)
-		if i < 0 {
-			return at
-		}
-		at = append(at, from+i)
-		if from += i + 1; all {
-			from += len(old) - 1
-		}
-	}
-}
-
-// lines lists the line numbers of the first few offsets.
-func lines(data []byte, at []int) string {
-	const shown = 5
-	var b strings.Builder
-	for i, offset := range at[:min(len(at), shown)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprint(&b, 1+bytes.Count(data[:offset], []byte("\n")))
-	}
-	if len(at) > shown {
-		b.WriteString(", …")
-	}
-	return b.String()
-}
-
 // node finds the overlay's entry of name, or opens and hashes what lies there.
 func (r *Root) node(ctx context.Context, p *prepared, name string) (*node, error) {
 	c, err := cleanFile(name)
@@ -270,8 +199,8 @@ func (r *Root) parent(p *prepared, name string) (*folder, error) {
 	return d, nil
 }
 
-// creatable checks that the missing directory dir could be made: that no part of its path is
-// something else, like a symbolic link to nowhere.
+// creatable checks that the missing directory dir could be made: that no part of its path
+// is something else, like a symbolic link to nowhere.
 func (r *Root) creatable(dir string) error {
 	for ; dir != "."; dir = path.Dir(dir) {
 		info, err := r.root.Lstat(dir)
@@ -334,7 +263,8 @@ func (p *prepared) unambiguous() error {
 	return nil
 }
 
-// transitions gives the sum of the changes. A path that was absent and is again says nothing.
+// transitions gives the sum of the changes. A path that was absent and is again says
+// nothing.
 func (p *prepared) transitions() []session.Transition {
 	var ts []session.Transition
 	for _, n := range p.effective() {
@@ -357,8 +287,8 @@ func (p *prepared) effective() (nodes []*node) {
 	return nodes
 }
 
-// Pre reads the content of path that Prepare hashed, from the same handle. The reader ends
-// with ErrFileChanged if the file no longer has that content.
+// Pre reads the content of path that Prepare hashed, from the same handle. The reader
+// ends with ErrFileChanged if the file no longer has that content.
 func (r *Root) Pre(name string) (io.Reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -402,38 +332,4 @@ func (n *node) close() {
 		}
 	}
 	n.f, n.out = nil, nil
-}
-
-// tempName is the n-th temporary file of key.
-func tempName(key string, n int) string {
-	return fmt.Sprintf("%s%d.tmp", tempPrefix(key), n)
-}
-
-func tempPrefix(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return ".acode-" + hex.EncodeToString(sum[:])[:16] + "-"
-}
-
-// create makes a temporary file in d. A leftover of the same name is replaced: nobody else
-// has a use for it.
-func (r *Root) create(d *folder, name string) (*os.File, error) {
-	for again := false; ; again = true {
-		if err := r.effect("create " + path.Join(d.name, name)); err != nil {
-			return nil, err
-		}
-		fd := -1
-		err := retry(func() (err error) {
-			fd, err = unix.Openat(d.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-			return err
-		})
-		if err == nil {
-			return os.NewFile(uintptr(fd), path.Join(d.name, name)), nil
-		}
-		if again || !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if err := unix.Unlinkat(d.fd(), name, 0); err != nil {
-			return nil, err
-		}
-	}
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Read hashes the regular files that a glob matches, sorted by path; ** crosses directories
-// and .git is not entered. Files that a pattern meets and that are irregular, have further
-// links or lead outside are passed over; named literally they are ErrEscape. It returns
-// ErrFileStep for a literal path that is not there and for more than 10,000 matches.
+// Read hashes the regular files that a glob matches, sorted by path; ** crosses
+// directories and .git is not entered. Files that a pattern meets and that are irregular,
+// have further links or lead outside are passed over; named literally they are ErrEscape.
+// It returns ErrFileStep for a literal path that is not there and for more than 10,000
+// matches.
 func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState, error) {
 	p, err := parsePattern(read.Path)
 	if err != nil {
@@ -54,8 +55,8 @@ func failed(ctx context.Context, name string, err error) error {
 	return failure(name, "reading", err)
 }
 
-// passedOver reports whether what a walk met simply does not count: it vanished meanwhile, is
-// no plain file, or leads outside.
+// passedOver reports whether what a walk met simply does not count: it vanished
+// meanwhile, is no plain file, or leads outside.
 func passedOver(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(failure("", "", err), session.ErrEscape)
 }
@@ -71,8 +72,8 @@ func (r *Root) look(ctx context.Context, name string) (session.FileState, error)
 	return state, err
 }
 
-// Content opens a file as it is now, to keep it before it is overwritten. The size is that of
-// this moment. The caller closes it.
+// Content opens a file as it is now, to keep it before it is overwritten. The size is
+// that of this moment. The caller closes it.
 func (r *Root) Content(name string) (io.ReadCloser, int64, error) {
 	c, err := cleanFile(name)
 	if err != nil {
@@ -90,13 +91,19 @@ func (r *Root) Content(name string) (io.ReadCloser, int64, error) {
 	return f, st.size, nil
 }
 
-// Stat gives the state of these paths now, in their order. A path whose stat equals what is
-// given, and was not racy, is taken as unchanged without reading it; any other is hashed.
-// Hash is empty when the path is absent, or is no longer a regular file with one link inside
-// the workspace, in which case the inode is set.
+// Stat gives the state of these paths now, in their order. A path whose stat equals what
+// is given, and was not racy, is taken as unchanged without reading it; any other is
+// hashed. Hash is empty when the path is absent, or is no longer a regular file with one
+// link inside the workspace, in which case the inode is set.
 func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error) {
 	out := make([]session.FileState, 0, len(known))
+	var last glance
+	defer last.close()
 	for _, k := range known {
+		if r.unmoved(&last, k) {
+			out = append(out, k)
+			continue
+		}
 		f, err := r.stat(ctx, k)
 		if err != nil {
 			return nil, failed(ctx, k.Path, err)
@@ -104,6 +111,33 @@ func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.F
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// glance keeps the directory of the last path open: known files lie side by side.
+type glance struct{ d *folder }
+
+func (g *glance) close() {
+	if g.d != nil {
+		g.d.close()
+	}
+	g.d = nil
+}
+
+// unmoved reports whether one lstat is enough to know that k is as it was.
+func (r *Root) unmoved(g *glance, k session.FileState) bool {
+	name, err := cleanFile(k.Path)
+	if err != nil || k.Hash == "" || k.Racy {
+		return false
+	}
+	if dir := path.Dir(name); g.d == nil || g.d.name != dir {
+		g.close()
+		if g.d, err = r.folder(dir); err != nil {
+			g.d = nil
+			return false
+		}
+	}
+	st, err := g.d.lstat(path.Base(name))
+	return err == nil && st.refusal(1) == "" && st.matches(k)
 }
 
 func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState, error) {

@@ -185,7 +185,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Trap 27 stands behind it: times are compared as wall-clock times that files carry.
+// Times are compared as the wall-clock times that files carry.
 func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")

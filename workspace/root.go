@@ -1,19 +1,21 @@
 // Package workspace is the confined way into the directory that a session works in: file
-// steps, the manifest of tracked files, what changed while nobody looked, and git's state.
+// steps, the manifest of tracked files, what changed while nobody looked, and git's
+// state.
 //
 // Invariants, cited by tests:
 //
-//	W1  No byte outside the root is read or written through a path, whatever symbolic links,
-//	    "..", absolute names, hard links, FIFOs or devices lie there, and none of them blocks.
-//	W2  What was hashed is the handle that is used; a path that is something else by then is
-//	    left alone, and the answer is FILE-001 (Threat 5).
+//	W1  No byte outside the root is read or written through a path, whatever symbolic
+//	    links, "..", absolute names, hard links, FIFOs or devices lie there, and none of
+//	    them blocks.
+//	W2  What was hashed is the handle that is used; a path that is something else by
+//	    then is left alone, and the answer is FILE-001 (Threat 5).
 //	W3  A group of changes is all or none: killed anywhere, Inspect tells how far it got,
 //	    Rollback puts back what was there, and doing it again ends where it should.
 //	W4  When Apply returns nil, the files and the directories that name them are durable.
 //	W5  Nothing that lies in the workspace is executed by looking at it.
 //
-// Parents are resolved through os.Root and kept open; every call on a file names it by its
-// last component relative to such a handle, which cannot lead anywhere else.
+// Parents are resolved through os.Root and kept open; every call on a file names it by
+// its last component relative to such a handle, which cannot lead anywhere else.
 package workspace
 
 import (
@@ -33,8 +35,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Root is an open workspace. Its methods may be called from several goroutines, those that
-// concern one key from one at a time.
+// Root is an open workspace. Its methods may be called from several goroutines, those
+// that concern one key from one at a time.
 type Root struct {
 	dir  string
 	root *os.Root
@@ -45,8 +47,8 @@ type Root struct {
 	prepared map[string]*prepared
 }
 
-// Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when dir is
-// not there or is no directory. The caller closes the Root.
+// Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when
+// dir is not there or is no directory. The caller closes the Root.
 func Open(dir string, now func() time.Time) (*Root, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -82,8 +84,8 @@ func (r *Root) Close() error {
 	return r.root.Close()
 }
 
-// Refuse returns ErrWorkspace when dir is the root of the file system or home, by whatever
-// name, unless allowed names it.
+// Refuse returns ErrWorkspace when dir is the root of the file system or home, by
+// whatever name, unless allowed names it.
 func Refuse(dir, home string, allowed []string) error {
 	same := func(other string) bool { return sameDirectory(dir, other) }
 	if !same("/") && (home == "" || !same(home)) || slices.ContainsFunc(allowed, same) {

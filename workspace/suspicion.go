@@ -7,8 +7,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Suspicion is an added line that looks like an attack (Threat 3). It is a warning, never a
-// verdict.
+// Suspicion is an added line that looks like an attack (Threat 3). It is a warning, never
+// a verdict.
 type Suspicion struct {
 	Line    int    // in the new content, from 1
 	Pattern string // as in Threat 3
@@ -25,9 +25,9 @@ func suspicious() []string {
 	return []string{"eval(", "exec(", "subprocess.call(", "os.system(", "rm -rf", "curl http://", "wget http://"}
 }
 
-// Suspicious looks for the patterns of Threat 3 in the lines that changed adds to old, upper
-// and lower case alike. A line that old holds as often as changed does is not added, wherever
-// it stands.
+// Suspicious looks for the patterns of Threat 3 in the lines that changed adds to old,
+// upper and lower case alike. A line that old holds as often as changed does is not
+// added, wherever it stands.
 func Suspicious(old, changed []byte) []Suspicion {
 	had := map[string]int{}
 	for line := range bytes.SplitSeq(old, []byte("\n")) {

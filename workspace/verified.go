@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// verified passes bytes on and, at their end, holds them against the hash that they must have.
+// verified passes bytes on and, at their end, holds them against the hash that they must
+// have.
 type verified struct {
 	r    io.Reader
 	sum  hash.Hash

@@ -1,0 +1,207 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Compare lists what differs from old, sorted by path, with nothing said about what the
+// session did: files modified, deleted and, by looking into the directories that changed,
+// created. An entry without a hash counts as modified when its stat differs. When ctx
+// ends first, unchecked lists the files that were not looked at, and the error is nil.
+func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
+	c := comparison{r: r, old: old, dirs: make(map[string]bool, len(old.Dirs))}
+	for _, d := range old.Dirs {
+		c.dirs[d.Path] = true
+	}
+	groups := old.groups()
+	done := make([]atomic.Bool, len(groups))
+	index := make(map[*session.FileState]int, len(groups))
+	for i, g := range groups {
+		index[g.dir] = i
+	}
+	err = inParallel(ctx, 0, groups, func(g group) error {
+		if err := c.group(ctx, g); err != nil {
+			return err
+		}
+		done[index[g.dir]].Store(true)
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return nil, nil, err
+	}
+	for i, g := range groups {
+		for j := g.from; j < g.upto && !done[i].Load(); j++ {
+			unchecked = append(unchecked, old.Entries[j].Path)
+		}
+	}
+	unchecked = append(unchecked, c.created(ctx)...)
+	slices.SortFunc(c.changed, func(a, b session.ChangedFile) int { return cmp.Compare(a.Path, b.Path) })
+	slices.Sort(unchecked)
+	return c.changed, unchecked, nil
+}
+
+// comparison is one Compare under way.
+type comparison struct {
+	r    *Root
+	old  *Manifest
+	dirs map[string]bool
+
+	mu      sync.Mutex
+	changed []session.ChangedFile
+	fresh   []found
+}
+
+// found is a name that the manifest does not have.
+type found struct {
+	name string
+	dir  bool
+}
+
+// group compares one directory; what it found counts only when it was finished.
+func (c *comparison) group(ctx context.Context, g group) error {
+	d, err := c.r.folder(g.dir.Path)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && !passedOver(err) && !errors.Is(err, unix.ENOTDIR) {
+			return failure(g.dir.Path, "looking at the directory", err)
+		}
+		d = nil
+	} else {
+		defer d.close()
+	}
+	var changed []session.ChangedFile
+	for i := g.from; i < g.upto; i++ {
+		f, err := c.entry(ctx, d, &c.old.Entries[i])
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			changed = append(changed, *f)
+		}
+		if i%64 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	fresh := c.newNames(d, g)
+	if len(changed)+len(fresh) > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.changed = append(c.changed, changed...)
+		c.fresh = append(c.fresh, fresh...)
+	}
+	return nil
+}
+
+// entry compares one file; nil means that it is as it was.
+func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState) (*session.ChangedFile, error) {
+	gone := session.ChangedFile{Path: e.Path, Kind: session.FileDeleted, Old: e.Hash}
+	if d == nil {
+		return &gone, nil
+	}
+	_, base := split(e.Path)
+	st, err := d.lstat(base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &gone, nil
+	case err != nil:
+		return nil, failure(e.Path, "looking at it", err)
+	case st.matches(*e) && (!e.Racy || e.Hash == ""):
+		return nil, nil
+	}
+	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime}
+	if e.Hash == "" || !st.regular() {
+		return &now, nil
+	}
+	state, err := c.r.hashEntry(ctx, d, base, e.Path)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil && state.Hash == e.Hash && state.Mode == e.Mode {
+		return nil, nil
+	}
+	now.New = state.Hash
+	return &now, nil
+}
+
+// newNames lists what lies in a directory and not in the manifest, if anything came or
+// went there.
+func (c *comparison) newNames(d *folder, g group) (fresh []found) {
+	if d == nil || d.st.matches(*g.dir) && !g.dir.Racy {
+		return nil
+	}
+	entries, err := d.f.ReadDir(-1)
+	if err != nil {
+		return nil
+	}
+	known := c.old.Entries[g.from:g.upto]
+	for _, e := range entries {
+		name := path.Join(g.dir.Path, e.Name())
+		_, ok := slices.BinarySearchFunc(known, e.Name(), func(f session.FileState, base string) int {
+			_, b := split(f.Path)
+			return cmp.Compare(b, base)
+		})
+		if !ok && e.Name() != ".git" && !(e.IsDir() && c.dirs[name]) {
+			fresh = append(fresh, found{name, e.IsDir()})
+		}
+	}
+	return fresh
+}
+
+// created turns new names into created files, level by level, without what git ignores.
+// It gives the names that it had no time for.
+func (c *comparison) created(ctx context.Context) (unchecked []string) {
+	for level := c.fresh; len(level) > 0; {
+		if ctx.Err() != nil {
+			for _, f := range level {
+				unchecked = append(unchecked, f.name)
+			}
+			return unchecked
+		}
+		if c.old.Git {
+			level = notIgnored(ctx, c.r.dir, level)
+		}
+		var below []found
+		for _, f := range level {
+			if f.dir {
+				below = append(below, c.below(f.name)...)
+			} else {
+				c.add(f.name)
+			}
+		}
+		level = below
+	}
+	return nil
+}
+
+// below lists a new directory, unless it is a repository of its own.
+func (c *comparison) below(dir string) (names []found) {
+	entries, err := fs.ReadDir(c.r.root.FS(), dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Name() == ".git" {
+			return nil
+		}
+		names = append(names, found{path.Join(dir, e.Name()), e.IsDir()})
+	}
+	return names
+}
+
+func (c *comparison) add(name string) {
+	info, err := c.r.root.Lstat(name)
+	if err != nil {
+		return
+	}
+	c.changed = append(c.changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: info.Size(), MTimeNS: info.ModTime().UnixNano()})
+}

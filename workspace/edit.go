@@ -1,0 +1,80 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// edit replaces text in what n holds by now.
+func (n *node) edit(ctx context.Context, c session.Change) error {
+	if c.Old == "" {
+		return stepError(c.Path, "the text to replace is empty")
+	}
+	data, err := n.load(ctx)
+	if err != nil {
+		return err
+	}
+	old := []byte(c.Old)
+	at := occurrences(data, old, c.All)
+	switch {
+	case len(at) == 0:
+		return stepError(c.Path, "the text to replace does not occur")
+	case len(at) > 1 && !c.All:
+		return stepError(c.Path, fmt.Sprintf("the text to replace occurs %d times, on lines %s, instead of once", len(at), lines(data, at)))
+	case int64(len(data))+int64(len(at))*int64(len(c.New)-len(c.Old)) > maxResult:
+		return stepError(c.Path, "the result of the edit would be above 256 MiB")
+	}
+	n.cur = newContent(bytes.ReplaceAll(data, old, []byte(c.New)), n.cur.image.Mode)
+	return nil
+}
+
+// load reads what n holds by now into memory, checked against its hash.
+func (n *node) load(ctx context.Context) ([]byte, error) {
+	if n.cur.origin == nil {
+		return n.cur.data, nil
+	}
+	if n.cur.image.Size > maxEdit {
+		return nil, stepError(n.path, "the file is above 64 MiB, which is too large to edit")
+	}
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, &section{ctx: ctx, r: n.cur.origin.reader()}); err != nil {
+		return nil, failed(ctx, n.path, err)
+	}
+	return b.Bytes(), nil
+}
+
+// occurrences gives the offsets of old in data. Unless all are to be replaced,
+// overlapping ones count too, since nobody can know which of them is meant.
+func occurrences(data, old []byte, all bool) (at []int) {
+	for from := 0; ; {
+		i := bytes.Index(data[from:], old)
+		if i < 0 {
+			return at
+		}
+		at = append(at, from+i)
+		if from += i + 1; all {
+			from += len(old) - 1
+		}
+	}
+}
+
+// lines lists the line numbers of the first few offsets.
+func lines(data []byte, at []int) string {
+	const shown = 5
+	var b strings.Builder
+	for i, offset := range at[:min(len(at), shown)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, 1+bytes.Count(data[:offset], []byte("\n")))
+	}
+	if len(at) > shown {
+		b.WriteString(", …")
+	}
+	return b.String()
+}

@@ -1,0 +1,194 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Inspect says how far an earlier process got with ts under key; foreign lists the paths
+// that are neither pre- nor post-image, as they are now. A mode that differs counts as
+// different. Before it says Applied it makes the directories durable, since the process
+// that renamed may have died before it could (W4). It changes no byte.
+func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error) {
+	v, err := r.survey(ctx, key, ts)
+	defer v.close()
+	if err != nil {
+		return "", nil, err
+	}
+	var foreign []session.FileState
+	pre, post := true, true
+	for _, p := range v.places {
+		pre, post = pre && p.isPre(), post && p.isPost()
+		if p.foreign() {
+			foreign = append(foreign, p.state)
+		}
+	}
+	switch {
+	case len(foreign) > 0:
+		return session.Foreign, foreign, nil
+	case len(v.leftover) > 0 || !pre && !post:
+		return session.Partial, nil, nil
+	case post:
+		return session.Applied, nil, v.sync(true)
+	}
+	return session.NotApplied, nil, nil
+}
+
+// place is what lies at the path of one transition.
+type place struct {
+	t      session.Transition
+	dir    *folder // nil when the directory is missing
+	base   string
+	state  session.FileState // Hash is empty when the path is absent
+	st     stat
+	target *place // the place that this one's file was moved to; nil when it was not
+	temp   string // staged
+	same   bool   // only the mode differs
+	moves  bool   // gets its file back by a rename of target
+}
+
+func (p *place) is(i session.Image) bool {
+	if i.Absent() || p.state.Hash == "" {
+		return i.Absent() && p.state.Hash == ""
+	}
+	return i.Hash == p.state.Hash && i.Mode == p.state.Mode
+}
+
+func (p *place) isPre() bool { return p.is(p.t.Pre) }
+
+func (p *place) isPost() bool { return p.is(p.t.Post) }
+
+func (p *place) foreign() bool { return !p.isPre() && !p.isPost() }
+
+// survey is what Inspect and Rollback see.
+type survey struct {
+	r        *Root
+	key      string
+	places   []*place
+	folders  map[string]*folder
+	leftover []leftover
+}
+
+type leftover struct {
+	dir  *folder
+	name string
+}
+
+func (v *survey) close() {
+	for _, d := range v.folders {
+		if d != nil {
+			d.close()
+		}
+	}
+}
+
+// survey looks at every path of ts and for temporary files of key beside them.
+func (r *Root) survey(ctx context.Context, key string, ts []session.Transition) (*survey, error) {
+	v := &survey{r: r, key: key, folders: map[string]*folder{}}
+	for _, t := range ts {
+		c, err := cleanFile(t.Path)
+		if err != nil {
+			return v, err
+		}
+		p := &place{t: t, base: path.Base(c)}
+		if p.dir, err = v.folder(path.Dir(c)); err != nil {
+			return v, failure(c, "opening its directory", err)
+		}
+		v.places = append(v.places, p)
+	}
+	v.pair()
+	names := v.names()
+	for _, p := range v.places {
+		if err := v.look(ctx, p, names); err != nil {
+			return v, failed(ctx, p.t.Path, err)
+		}
+	}
+	return v, nil
+}
+
+// folder opens a directory once and finds the leftovers in it.
+func (v *survey) folder(name string) (*folder, error) {
+	if d, ok := v.folders[name]; ok {
+		return d, nil
+	}
+	d, err := v.r.folder(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		v.folders[name] = nil
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.folders[name] = d
+	names, err := d.f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, tempPrefix(v.key)) && strings.HasSuffix(n, ".tmp") {
+			v.leftover = append(v.leftover, leftover{d, n})
+		}
+	}
+	return d, nil
+}
+
+// pair finds for each file that was moved where it went.
+func (v *survey) pair() {
+	for _, p := range v.places {
+		for _, q := range v.places {
+			if p.t.From != "" && q.t.Path == p.t.From {
+				q.target = p
+			}
+		}
+	}
+}
+
+// names counts, file by file, the names that a rename or a rollback cut short can have
+// left: both ends of a move and temporary files. A file with more is somebody else's too.
+func (v *survey) names() map[[2]uint64]uint64 {
+	seen := map[[2]uint64]uint64{}
+	count := func(d *folder, base string) {
+		if d == nil {
+			return
+		}
+		if st, err := d.lstat(base); err == nil {
+			seen[[2]uint64{st.dev, st.ino}]++
+		}
+	}
+	for _, p := range v.places {
+		if p.target != nil || p.t.From != "" {
+			count(p.dir, p.base)
+		}
+	}
+	for _, l := range v.leftover {
+		count(l.dir, l.name)
+	}
+	return seen
+}
+
+// look hashes what lies at p.
+func (v *survey) look(ctx context.Context, p *place, names map[[2]uint64]uint64) error {
+	p.state = session.FileState{Path: p.t.Path}
+	if p.dir == nil {
+		return nil
+	}
+	st, err := p.dir.lstat(p.base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, _, err := p.dir.open(p.base, max(1, names[[2]uint64{st.dev, st.ino}]))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p.state, p.st, err = v.r.hash(ctx, f, p.t.Path)
+	return err
+}
