@@ -23,7 +23,14 @@ func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Ste
 		return err
 	}
 	if e.inProgress(it) {
-		return e.redo(ctx, it, changes)
+		d, err := e.intent(ctx, it)
+		if err != nil {
+			return err
+		}
+		if len(d.Files) > 0 {
+			return e.redo(ctx, it, d, changes)
+		}
+		it.Attempt++ // that one could not even be prepared, so its key stands for nothing
 	}
 	key := e.key(it, it.Attempt)
 	ts, err := e.Files.Prepare(ctx, key, changes)
@@ -141,17 +148,13 @@ func changedMeanwhile(it *session.Item) error {
 
 // redo goes on with an attempt that a crash cut short: rolled back first where something of
 // it is there (FR-026), then done under the same key.
-func (e *Engine) redo(ctx context.Context, it *session.Item, changes []session.Change) error {
-	d, err := e.intent(ctx, it)
-	if err != nil {
-		return err
-	}
+func (e *Engine) redo(ctx context.Context, it *session.Item, d session.StepStartedData, changes []session.Change) error {
 	if err := e.again(ctx, it); err != nil {
 		return err
 	}
 	e.handling(it, it.Action)
 	if it.Action == session.ActionRollBack {
-		if err := e.rollBack(ctx, d); err != nil {
+		if err := e.rollBack(ctx, it, d); err != nil {
 			return err
 		}
 	}
@@ -163,18 +166,24 @@ func (e *Engine) redo(ctx context.Context, it *session.Item, changes []session.C
 	if !sameTransitions(ts, d.Files) {
 		return changedMeanwhile(it)
 	}
+	if err := e.Journal.Fence(ctx); err != nil {
+		return err
+	}
 	return e.apply(ctx, it, d.Key)
 }
 
-// rollBack puts the pre-images of an attempt back. Content that is neither pre- nor
-// post-image was accepted and kept before it came here.
-func (e *Engine) rollBack(ctx context.Context, d session.StepStartedData) error {
+// rollBack puts the pre-images of an attempt back. It overwrites content that is neither pre-
+// nor post-image only if that was accepted, and so kept, before it came here.
+func (e *Engine) rollBack(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	_, foreign, err := e.Files.Inspect(ctx, d.Key, d.Files)
 	if err != nil {
 		return err
 	}
 	overwrite := make([]string, len(foreign))
 	for i, f := range foreign {
+		if known := e.Journal.Session().Files[f.Path]; known == nil || known.Hash != f.Hash {
+			return changedMeanwhile(it)
+		}
 		overwrite[i] = f.Path
 	}
 	kept := map[string]string{}
@@ -223,17 +232,30 @@ func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session
 func (e *Engine) captures(ctx context.Context, it *session.Item) (map[string]string, error) {
 	values := map[string]string{}
 	for name, by := range e.visible.At(it.Task-1, it.Step-1) {
-		st := e.Journal.Session().Steps[by]
-		if st == nil || st.Capture == nil {
+		c := e.captured(by)
+		if c == nil {
 			continue
 		}
-		value, err := e.value(ctx, st.Capture)
+		value, err := e.value(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("read the value that %s captured: %w", by, err)
 		}
 		values[name] = value
 	}
 	return values, nil
+}
+
+// captured finds the capture of a step whose receipt is durable or goes with the next commit.
+func (e *Engine) captured(by session.StepID) *session.Capture {
+	for _, d := range e.pending {
+		if c, ok := d.Data.(session.StepCompletedData); ok && c.StepID == by {
+			return c.Capture
+		}
+	}
+	if st := e.Journal.Session().Steps[by]; st != nil {
+		return st.Capture
+	}
+	return nil
 }
 
 func (e *Engine) value(ctx context.Context, c *session.Capture) (string, error) {

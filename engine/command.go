@@ -35,11 +35,16 @@ func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) 
 	if it.Action == session.ActionAttach {
 		e.handling(it, it.Action)
 	}
+	return e.launch(ctx, it, step)
+}
+
+// launch hands a command whose intent is durable to its supervisor and takes what comes back.
+func (e *Engine) launch(ctx context.Context, it *session.Item, step *session.Step) error {
 	req, err := e.request(ctx, it, step.Run)
 	if err != nil {
 		return err
 	}
-	rec, err := e.await(ctx, it, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	rec, err := e.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
 	if err != nil {
 		return commandFailure(err)
 	}
@@ -85,7 +90,7 @@ func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) 
 
 // await waits for a command. A signal leaves the command to its supervisor, a second one ends
 // it; a request to cancel the session ends it too.
-func (e *Engine) await(ctx context.Context, it *session.Item, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
+func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan struct{})
@@ -103,9 +108,9 @@ func (e *Engine) await(ctx context.Context, it *session.Item, wait func(context.
 	var sig Interrupted
 	switch {
 	case errors.Is(cause, session.ErrCancelled):
-		return e.terminate(ctx, it)
+		return e.terminate(ctx, key)
 	case errors.As(cause, &sig):
-		return e.leave(ctx, it, sig)
+		return e.leave(ctx, it, key, sig)
 	}
 	return rec, cause
 }
@@ -132,7 +137,7 @@ func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 }
 
 // leave pauses the session with its command running on, and gives a second signal a moment.
-func (e *Engine) leave(ctx context.Context, it *session.Item, sig Interrupted) (session.CommandRecord, error) {
+func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
 	s := e.Journal.Session()
 	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
 		Detail: []string{"end it later: acode session cancel --command " + s.Short}})
@@ -148,13 +153,12 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, sig Interrupted) (
 	case <-window.C:
 		return session.CommandRecord{}, halt
 	case <-e.Again:
-		return e.terminate(bg, it)
+		return e.terminate(bg, key)
 	}
 }
 
 // terminate ends the command and waits for its record.
-func (e *Engine) terminate(ctx context.Context, it *session.Item) (session.CommandRecord, error) {
-	key := e.key(it, it.Attempt)
+func (e *Engine) terminate(ctx context.Context, key string) (session.CommandRecord, error) {
 	bg := context.WithoutCancel(ctx)
 	if err := e.Commands.Terminate(bg, key); err != nil {
 		return session.CommandRecord{}, err
@@ -334,7 +338,7 @@ func (e *Engine) capture(ctx context.Context, key, name string) (*session.Captur
 	}
 	value := strings.TrimSpace(string(raw))
 	switch {
-	case len(value) > maxCapture:
+	case len(value) > maxCapture || len(raw) == 2*maxCapture:
 		return nil, badCapture(name, "is longer than 64 KiB")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return nil, badCapture(name, "is no text")

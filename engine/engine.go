@@ -103,7 +103,14 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 			return session.Result{}, err
 		}
 	}
-	return e.finish(context.WithoutCancel(ctx), halt)
+	ctx = context.WithoutCancel(ctx)
+	result, err := e.finish(ctx, halt)
+	if errors.Is(err, session.ErrDiskFull) && halt.reason != session.ReasonDiskFull {
+		if halt, err = e.full(ctx, err); err == nil {
+			result, err = e.finish(ctx, halt)
+		}
+	}
+	return result, err
 }
 
 // walk does the items in order.
@@ -148,7 +155,7 @@ func (e *Engine) boundary(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	requests, err := e.Journal.Requests(ctx)
+	requests, err := e.Journal.Requests(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
@@ -177,7 +184,7 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 		return &stop{code: session.ErrCancelled, detail: "cancelled from elsewhere"}
 	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
 	case r.Kind == session.RequestApprove:
-		d = []session.Draft{grant(r.Step, r.Digest, r.By, s.Epoch)}
+		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
 	case r.Kind == session.RequestDeny:
 		d = []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
 			StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
@@ -227,6 +234,11 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	if err := e.commit(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
+	if f.command != nil && f.command.Cancelled { // what asked for it also says where the session goes
+		if err := e.boundary(ctx); err != nil {
+			return err
+		}
+	}
 	halt := &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: f.code, detail: it.ID.String() + ": " + f.message}
 	if f.reason != "" {
 		halt.reason = f.reason
@@ -245,8 +257,8 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 // ending is the stop of a session that has nothing left to do now.
 func (e *Engine) ending() *stop {
 	s := e.Journal.Session()
-	for _, st := range s.Steps {
-		if st.Status == session.StepFailed {
+	for i := range e.next.Items {
+		if st := s.Steps[e.next.Items[i].ID]; st != nil && st.Status == session.StepFailed {
 			return &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: session.ErrCommand,
 				detail: st.String() + ": " + st.Message}
 		}
@@ -256,6 +268,9 @@ func (e *Engine) ending() *stop {
 
 // halted turns what ended the walk into a stop, or returns it when the store failed.
 func (e *Engine) halted(ctx context.Context, err error) (*stop, error) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx) // an adapter need not know why it was interrupted
+	}
 	var sig Interrupted
 	switch {
 	case errors.As(err, &sig):
@@ -277,7 +292,7 @@ func (e *Engine) full(ctx context.Context, cause error) (*stop, error) {
 	if err := e.Journal.Recover(ctx); err != nil {
 		return nil, errors.Join(cause, err)
 	}
-	e.pending, e.onCommit = nil, nil
+	e.pending, e.onCommit, e.spent = nil, nil, nil
 	return &stop{to: session.Paused, reason: session.ReasonDiskFull, code: session.ErrDiskFull, detail: cause.Error()}, nil
 }
 
@@ -337,8 +352,10 @@ func (e *Engine) queue(d session.Draft, n session.Notice) {
 	e.onCommit = append(e.onCommit, n)
 }
 
-// commit makes everything pending and drafts durable in one transaction.
+// commit makes everything pending and drafts durable in one transaction, which a signal
+// does not cut short: its outcome would be unknown.
 func (e *Engine) commit(ctx context.Context, drafts ...session.Draft) error {
+	ctx = context.WithoutCancel(ctx)
 	all := append(e.pending, drafts...)
 	if len(all) == 0 {
 		return nil

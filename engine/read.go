@@ -11,8 +11,12 @@ import (
 // read executes a read or search step. It has no effect, so one that was in progress is
 // simply done again under the same key (FR-024).
 func (e *Engine) read(ctx context.Context, it *session.Item, step *session.Step) error {
+	again := e.inProgress(it)
 	if err := e.enter(ctx, it, step.Digest()); err != nil {
 		return err
+	}
+	if again {
+		e.handling(it, it.Action)
 	}
 	var receipt session.StepCompletedData
 	var err error

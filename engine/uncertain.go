@@ -46,8 +46,10 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		return e.declareDone(ctx, it, step, rec.Key, by)
 	case session.InterruptFails:
 		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed by " + by}
+	case session.InterruptReruns:
+		return e.nextAttempt(ctx, it, step, by)
 	}
-	return e.nextAttempt(ctx, it, step, by)
+	return e.undecided(it, rec, session.ErrUncertain)
 }
 
 // check runs the step's own check: exit 0 it happened, 1 it did not, else still unknown.
@@ -66,12 +68,17 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	// A check may repeat, so each asking has a key of its own: every process, and every new
 	// unknown outcome, commits an event before it asks.
 	req.Key = session.Key{Session: s.ID, Step: it.ID, Operation: "check", Attempt: int(s.LastSeq)}.String()
-	rec, err := e.await(ctx, it, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	rec, err := e.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
 	if err != nil {
 		return "", "", err
 	}
 	if err := e.Commands.Forget(req.Key); err != nil {
 		return "", "", err
+	}
+	if rec.Cancelled {
+		if err := e.boundary(ctx); err != nil {
+			return "", "", err
+		}
 	}
 	switch {
 	case rec.State != session.CommandFinished || rec.Signal != "" || rec.TimedOut || rec.StartError != "":
@@ -133,5 +140,5 @@ func (e *Engine) nextAttempt(ctx context.Context, it *session.Item, step *sessio
 	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by}); err != nil {
 		return err
 	}
-	return e.run(ctx, it, step)
+	return e.launch(ctx, it, step)
 }

@@ -1,0 +1,363 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/session"
+)
+
+func everyKind() *session.Plan {
+	return plan(
+		task("prepare",
+			read("look", "in.txt"),
+			session.Step{ID: "find", Kind: session.KindSearch, Search: &session.Search{Pattern: "TODO", Path: "."}},
+			write("note", "notes.txt", "hello\n"),
+			session.Step{ID: "fix", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "notes.txt", Old: "hello", New: "goodbye"}}},
+			session.Step{ID: "both", Kind: session.KindChanges, Changes: []session.Change{
+				{Op: session.KindWrite, Path: "a", Content: "x"}, {Op: session.KindDelete, Path: "b"}, {Op: session.KindMove, From: "c", To: "d"}}},
+		),
+		after(task("build", command("make", "ledger made"), gate("gate"), command("ship", "ledger shipped")), "prepare"),
+	)
+}
+
+func everyWorld(t tester) *world {
+	w := newWorld(t, everyKind())
+	w.files = map[string]string{"in.txt": "TODO it\n", "b": "old b", "c": "old c"}
+	return w
+}
+
+// FR-014, FR-017, FR-029, FR-059, E1 to E4: each step of every kind goes intent, effect,
+// receipt, and a receipt shares its commit with the next intent.
+func TestExecuteEveryKind(t *testing.T) {
+	w := everyWorld(t)
+	p := w.process()
+	p.person = yes()
+	res := p.must()
+	wantResult(t, res, session.Completed, "", "")
+	if res.Done != 8 || res.Left != 0 || res.Next != "" || res.Short != "abc123" {
+		t.Errorf("Execute: got %+v, want 8 done, 0 left, nothing next", res)
+	}
+	want := map[string]string{"in.txt": "TODO it\n", "notes.txt": "goodbye\n", "a": "x", "d": "old c"}
+	if d := cmp.Diff(want, w.files); d != "" {
+		t.Errorf("files (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]string{"made", "shipped"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+	w.inOrder(
+		"commit acquired + planning + executing + started prepare/look/main:1", "notice started prepare/look",
+		"commit completed prepare/look/main:1 + started prepare/find/main:1", "notice completed prepare/look",
+		"commit completed prepare/find/main:1 + started prepare/note/main:1", "fence", "effect prepare/note/main:1",
+		"stage 6 bytes", // the pre-image is small: the receipt before waits for it
+		"commit completed prepare/note/main:1 + started prepare/fix/main:1", "effect prepare/fix/main:1",
+		"stage 5 bytes", "commit completed prepare/fix/main:1 + started prepare/both/main:1",
+		"commit completed prepare/both/main:1 + started build/make/main:1", "fence", "effect build/make/main:1",
+		"commit completed build/make/main:1 + asked build/gate + awaiting_approval approval", "forget build/make/main:1", "notice asking build/gate",
+		"commit granted build/gate + executing + started build/gate/main:1 + completed build/gate/main:1 + started build/ship/main:1",
+		"notice completed build/gate", "effect build/ship/main:1",
+		"commit completed build/ship/main:1 + completed", "notice completed build/ship",
+	)
+	if n := w.count("stage"); n != 2 {
+		t.Errorf("Stage: %d pre-images kept, want 2: a moved file keeps its content", n)
+	}
+	started := payload[session.StepStartedData](w, session.StepStarted)
+	if started.Key != "v1:"+string(sessionID)+":build/ship/main:1" {
+		t.Errorf("key: got %s", started.Key)
+	}
+	if st := w.sess.Files["a"]; st == nil || !st.Wrote {
+		t.Errorf("files: %v is not known as written", st)
+	}
+	if !strings.Contains(p.log.String(), `"event":"session_stopped"`) {
+		t.Errorf("log: the end is not in %s", p.log.String())
+	}
+}
+
+// FR-030 to FR-033, NFR-005 to NFR-010: killed at any call to a port, supervisor alive, a
+// session ends as an undisturbed one, each effect once.
+func TestCrashAtEveryCall(t *testing.T) {
+	undisturbed := everyWorld(t)
+	p := undisturbed.process()
+	p.person = yes()
+	p.must()
+	for k := 1; k <= undisturbed.calls; k++ {
+		w := everyWorld(t)
+		w.crashAt = k
+		p := w.process()
+		p.person = yes()
+		if _, crashed, err := p.run(); !crashed || err != nil {
+			t.Fatalf("call %d: crashed %v, %v", k, crashed, err)
+		}
+		if w.sess.State == session.Completed {
+			continue // the last commit took place
+		}
+		p = w.process()
+		p.person = yes()
+		wantResult(t, p.must(), session.Completed, "", "")
+		if d := cmp.Diff(undisturbed.files, w.files); d != "" {
+			t.Errorf("call %d: files (-undisturbed +crashed):\n%s", k, d)
+		}
+		if d := cmp.Diff(undisturbed.ledger, w.ledger); d != "" {
+			t.Errorf("call %d: ledger (-undisturbed +crashed):\n%s", k, d)
+		}
+		if n := w.count("commit unknown"); n != 0 {
+			t.Errorf("call %d: uncertain although the supervisor lives", k)
+		}
+	}
+}
+
+// E4: a receipt does not wait for a large pre-image.
+func TestReceiptDoesNotWaitForALargePreImage(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"), write("big", "big", "small now"))))
+	w.files["big"] = strings.Repeat("x", 64<<10+1)
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("commit completed t/a/main:1", "notice completed t/a", "stage 65537 bytes", "commit started t/big/main:1", "effect t/big/main:1")
+}
+
+// E1, E3, FR-055: a process that was fenced out has no further effect and shows no receipt.
+func TestFencedBeforeAnEffect(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		step session.Step
+	}{{"file", write("b", "b", "new")}, {"command", command("b", "ledger b")}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", c.step)))
+			w.fails["fence"] = session.ErrFenced
+			_, _, err := w.process().run()
+			if !errors.Is(err, session.ErrFenced) {
+				t.Fatalf("Execute: got %v, want ErrFenced", err)
+			}
+			w.lawful()
+			if w.count("effect") != 0 || len(w.files) != 0 || len(w.ledger) != 0 {
+				t.Errorf("a fenced process had an effect:\n%s", strings.Join(w.trace, "\n"))
+			}
+		})
+	}
+}
+
+// E2: a receipt that could not be committed is not shown, and nothing follows.
+func TestReceiptThatIsNotDurableIsNotShown(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
+	p := w.process()
+	w.during = func(w *world, _ string) { w.fails["append"] = errStore }
+	if _, _, err := p.run(); !errors.Is(err, errStore) {
+		t.Fatalf("Execute: got %v, want the store's error", err)
+	}
+	if w.count("notice completed") != 0 || w.count("forget") != 0 || w.count("effect") != 1 {
+		t.Errorf("after a failed commit:\n%s", strings.Join(w.trace, "\n"))
+	}
+	w.during = nil
+	w.replay()
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"a", "b"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+}
+
+// A failed step decides by on_failure; FR-065: resume runs it again as a new attempt.
+func TestOnFailure(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy session.OnFailure
+		force  bool
+		state  session.State
+		reason session.Reason
+		ledger []string
+	}{
+		{"pause", session.FailurePauses, false, session.Paused, session.ReasonTaskFailed, nil},
+		{"fail", session.FailureFails, false, session.Failed, session.ReasonTaskFailed, nil},
+		{"continue", session.FailureContinues, false, session.Paused, session.ReasonTaskFailed, []string{"free"}},
+		{"continue_forced", session.FailureContinues, true, session.Paused, session.ReasonTaskFailed, []string{"needs", "deeper", "free"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, &session.Plan{Version: 1, Task: "x", OnFailure: c.policy, Tasks: []session.Task{
+				task("bad", command("boom", "exit 3"), command("next", "ledger next")),
+				after(task("needs", command("n", "ledger needs")), "bad"),
+				after(task("deeper", command("d", "ledger deeper")), "needs"),
+				task("free", command("f", "ledger free")),
+			}})
+			p := w.process()
+			p.policy.Force = c.force
+			res := p.must()
+			wantResult(t, res, c.state, c.reason, session.ErrCommand)
+			if d := cmp.Diff(c.ledger, w.ledger); d != "" {
+				t.Errorf("ledger (-want +got):\n%s", d)
+			}
+			if !strings.Contains(res.Message, "bad/boom") || !strings.Contains(res.Message, "status 3") {
+				t.Errorf("message: got %q", res.Message)
+			}
+			if c.state != session.Paused {
+				return
+			}
+			w.plan.Tasks[0].Steps[0].Run.Shell = "ledger mended"
+			wantResult(t, w.process().must(), session.Completed, "", "")
+			w.inOrder("commit failed bad/boom/main:1", "effect bad/boom/main:2")
+		})
+	}
+}
+
+// FR-043: after on_failure continue, the first failure in order of execution is the one told,
+// each time.
+func TestEndingNamesTheFirstFailure(t *testing.T) {
+	for range 20 {
+		w := newWorld(t, &session.Plan{Version: 1, Task: "x", OnFailure: session.FailureContinues, Tasks: []session.Task{
+			task("a", command("s", "slow")), task("b", command("s", "exit 1")), task("c", command("s", "exit 2"))}})
+		res := w.process().must()
+		if !strings.HasPrefix(res.Message, "a/s: ") {
+			t.Fatalf("message: got %q, want the first failed step", res.Message)
+		}
+	}
+}
+
+// A step fails for each of these, with its own code and message in the receipt.
+func TestFailedSteps(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		step       session.Step
+		code       session.Code
+	}{
+		{"exit", "exited with status 3", command("s", "exit 3"), session.ErrCommand},
+		{"signal", "killed by SIGKILL", command("s", "killed"), session.ErrCommand},
+		{"timeout", "ran out of its time", command("s", "slow"), session.ErrTimeout},
+		{"start", "could not be started: no such file", command("s", "unstartable"), session.ErrCommand},
+		{"refused", "dir leaves", command("s", "refuse"), session.ErrEscape},
+		{"capture_long", "longer than 64 KiB", command("s", "repeat 65537 x", capturing("V")), session.ErrCommand},
+		{"capture_endless", "longer than 64 KiB", command("s", "spaces", capturing("V")), session.ErrCommand},
+		{"capture_binary", "is no text", command("s", `raw "a\x00b"`, capturing("V")), session.ErrCommand},
+		{"capture_utf8", "is no text", command("s", `raw "\xff"`, capturing("V")), session.ErrCommand},
+		{"read", "no file nowhere", read("s", "nowhere"), session.ErrFileStep},
+		{"edit", "no single match", session.Step{ID: "s", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "a"}}}, session.ErrFileStep},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", c.step)))
+			p := w.process()
+			res := p.must()
+			wantResult(t, res, session.Paused, session.ReasonTaskFailed, c.code)
+			d := payload[session.StepFailedData](w, session.StepFailedEvent)
+			if d.Code != c.code || !strings.Contains(d.Message, c.want) || d.Attempt != 1 {
+				t.Errorf("receipt: got %+v, want code %s and %q", d, c.code, c.want)
+			}
+			if res.Next != "acode resume abc123" {
+				t.Errorf("next: got %q", res.Next)
+			}
+			if !strings.Contains(p.log.String(), `"event":"step_failed"`) { // FR-062
+				t.Errorf("log: the failure is not in %s", p.log.String())
+			}
+			w.inOrder("commit failed t/s/main:1", "notice failed t/s")
+		})
+	}
+}
+
+// Captures reach the environment of later commands and the contents of later files; the
+// step's own environment wins.
+func TestCaptures(t *testing.T) {
+	w := newWorld(t, plan(
+		task("a", command("v", "echo 1.2.3", capturing("VERSION")), command("again", "env VERSION")),
+		after(task("b",
+			write("f", "f", "v${VERSION} $${VERSION} ${OTHER}"),
+			session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "v1", New: "w${VERSION}-"}}},
+			command("own", "env VERSION", func(r *session.Run) { r.Env = map[string]string{"VERSION": "mine", "A": "1"} }),
+			command("base", "env BASE"),
+		), "a"),
+		task("c", command("blind", "env VERSION")),
+	))
+	p := w.process()
+	p.environ = []string{"BASE=base", "VERSION=outer"}
+	wantResult(t, p.must(), session.Completed, "", "")
+	if got, want := w.files["f"], "w1.2.3-.2.3 ${VERSION} ${OTHER}"; got != want {
+		t.Errorf("content: got %q, want %q", got, want)
+	}
+	if d := cmp.Diff([]string{"1.2.3", "mine", "base", "outer"}, w.ledger); d != "" {
+		t.Errorf("environment (-want +got):\n%s", d)
+	}
+}
+
+// A step that follows a capture at once sees it, though its receipt is not durable yet.
+func TestCaptureOfAPendingReceipt(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("v", "echo x", capturing("V")), write("use", "f", "${V}"))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if w.files["f"] != "x" {
+		t.Errorf("content: got %q, want the captured value", w.files["f"])
+	}
+	w.inOrder("commit completed t/v/main:1 + started t/use/main:1")
+}
+
+// A capture that redaction leaves alone may stand in the journal itself.
+func TestCaptureByValue(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("v", "echo x", capturing("V")), command("use", "env V"))))
+	p := w.process()
+	w.refuses["open"] = session.ErrKey // no blob is needed
+	p.between = func() {
+		w.sess.Steps[id("t", "v")] = &session.StepState{StepID: id("t", "v"), Status: session.StepDone, Attempt: 1, Capture: &session.Capture{Name: "V", Value: "plain"}}
+		p.next.Items[0].Action = session.ActionSkip
+	}
+	wantResult(t, p.must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"plain"}, w.ledger); d != "" {
+		t.Errorf("environment (-want +got):\n%s", d)
+	}
+}
+
+// A capture whose blob is damaged stops the session as the store's failure.
+func TestCaptureLost(t *testing.T) {
+	for _, use := range []session.Step{command("use", "env V"), write("use", "f", "${V}")} {
+		w := newWorld(t, plan(task("t", command("v", "echo x", capturing("V")), use)))
+		w.refuses["open"] = session.ErrKey
+		_, _, err := w.process().run()
+		if !errors.Is(err, session.ErrKey) || !strings.Contains(err.Error(), "t/v") {
+			t.Errorf("Execute %s: got %v, want ErrKey and who captured it\n%s", use.Kind, err, strings.Join(w.trace, "\n"))
+		}
+	}
+}
+
+// NFR-013: what is shown and kept of outputs is redacted; long outputs keep their ends.
+func TestOutputs(t *testing.T) {
+	w := newWorld(t, plan(task("t",
+		command("secret", "echo hunter2"), command("long", "repeat 300000 y"), command("mid", "repeat 5000 z"), command("edge", "repeat 131072 w"), command("two", "repeat 262144 v"))))
+	p := w.process()
+	wantResult(t, p.must(), session.Completed, "", "")
+	type kept struct {
+		text, blob string
+		bytes      int64
+		cut        bool
+	}
+	var got []kept
+	for _, e := range w.events {
+		if e.Type == session.StepCompleted {
+			var d session.StepCompletedData
+			if err := e.Decode(&d); err != nil {
+				t.Fatal(err)
+			}
+			o := d.Command.Stdout
+			got = append(got, kept{o.Text, w.blobs[o.Blob.Hash], o.Bytes, o.Cut})
+		}
+	}
+	half := strings.Repeat("y", 128<<10)
+	want := []kept{
+		{"[redacted]\n", "", 8, false},
+		{"", half + "\n[acode: the middle was left out]\n" + half, 300000, true},
+		{"", strings.Repeat("z", 5000), 5000, false},
+		{"", strings.Repeat("w", 131072), 131072, false},
+		{"", strings.Repeat("v", 262144), 262144, false},
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(kept{})); d != "" {
+		t.Errorf("outputs (-want +got):\n%s", d)
+	}
+}
+
+// What a command did to the session's own files goes into its receipt (FR-045).
+func TestCommandChangesFilesOfTheSession(t *testing.T) {
+	w := newWorld(t, plan(task("t", write("w", "f", "one"), write("v", "e", "one"), command("c", "write f two"), command("d", "write g three"))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if got := w.sess.Files["f"]; got.Hash != hash("two") || !got.Wrote {
+		t.Errorf("f: got %+v, want the hash after the command, still written by the session", got)
+	}
+	if w.sess.Files["g"] != nil {
+		t.Errorf("g: a file that no file step touched is tracked")
+	}
+}
+
+func yes() person { return person{approve: answer(engine.Answer{Granted: true, By: "anna"})} }

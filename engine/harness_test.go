@@ -1,0 +1,257 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quiet is an environment in which nothing changed.
+type quiet struct{ changed []session.ChangedFile }
+
+func (q quiet) Changes(context.Context, []session.FileState, []string, string) ([]session.ChangedFile, []string, error) {
+	return q.changed, nil, nil
+}
+func (quiet) GitChanges(context.Context, string) ([]string, error)         { return nil, nil }
+func (quiet) Suspicious(context.Context, []session.ChangedFile) []string   { return nil }
+func (quiet) Snapshot(context.Context) (resume.Snapshot, error)            { return resume.Snapshot{}, nil }
+func (quiet) Changed(context.Context, []session.ChangedFile) (bool, error) { return true, nil }
+func (quiet) InProgress(context.Context, session.StepID, []session.FileState) (resume.Strategy, error) {
+	return "", nil
+}
+
+// Keep accepts what is there as it is.
+func (quiet) Keep(_ context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
+	var out []session.FileState
+	for _, c := range changed {
+		out = append(out, session.FileState{Path: c.Path, Hash: c.New, Size: c.Size})
+	}
+	return out, nil
+}
+
+// process is one acode over a world.
+type process struct {
+	w       *world
+	ctx     context.Context
+	person  person
+	policy  engine.Policy
+	choices resume.Choices
+	environ []string
+	again   chan struct{}
+	log     bytes.Buffer
+	snap    func(context.Context) (string, string, error)
+	next    *session.Continuation
+	between func() // after the continuation is planned, before it is executed
+}
+
+func (w *world) process() *process { return &process{w: w, ctx: context.Background()} }
+
+// run resumes the session and executes it to its end, or to the crash.
+func (p *process) run() (res session.Result, crashed bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(crash); !ok {
+				panic(r)
+			}
+			crashed, p.w.crashAt = true, 0
+			p.w.replay()
+		}
+	}()
+	ws := newWorkspace(p.w)
+	r := &resume.Resumer{
+		Journal: p.w, Plan: p.w.plan, Files: ws, Commands: supervisor{p.w}, Environment: quiet{}, Person: quiet{},
+		Options: resume.Options{Choices: p.choices, Workspace: "/ws", OnChanges: resume.ChangesContinue, DecidedBy: "flag"},
+		Notify:  func(session.Notice) {}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(0, 0) },
+	}
+	ready, err := r.Resume(p.ctx)
+	if err != nil {
+		return res, false, err
+	}
+	p.next = &ready.Next
+	if p.between != nil {
+		p.between()
+	}
+	e := &engine.Engine{
+		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
+		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Snapshot: p.snap,
+		Notify: func(n session.Notice) {
+			line := "notice " + string(n.Kind)
+			if n.Item != nil {
+				line += " " + n.Item.ID.String()
+			}
+			if n.Level != "" {
+				line += " " + string(n.Level)
+			}
+			p.w.note("%s", line)
+		},
+	}
+	res, err = e.Execute(p.ctx, ready.Next, ready.Begin...)
+	return res, false, err
+}
+
+func redact(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }
+
+// replay forgets everything that is not in the journal, as the end of a process does.
+func (w *world) replay() {
+	s, _, err := session.Replay(slices.Clone(w.events))
+	if err != nil {
+		w.t.Fatalf("Replay: %v", err)
+	}
+	w.sess = s
+}
+
+// must runs and wants a result.
+func (p *process) must() session.Result {
+	p.w.t.Helper()
+	res, crashed, err := p.run()
+	if err != nil || crashed {
+		p.w.t.Fatalf("Execute: %v, crashed %v\n%s", err, crashed, strings.Join(p.w.trace, "\n"))
+	}
+	p.w.lawful()
+	return res
+}
+
+// lawful checks the invariants E1, E2 and E3 over all that happened so far.
+func (w *world) lawful() {
+	w.t.Helper()
+	durable := map[string]bool{}
+	last := ""
+	for i, line := range w.trace {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "commit":
+			for _, d := range strings.Split(strings.TrimPrefix(line, "commit "), " + ") {
+				durable[d] = true
+			}
+			last = line
+		case "fence", "rollback":
+			last = line
+		case "effect":
+			if !strings.Contains(words[1], "/check:") && !durable["started "+words[1]] {
+				w.t.Errorf("E1: line %d, %q before its intent is durable", i, line)
+			}
+			if last != "fence" {
+				w.t.Errorf("E3: line %d, %q follows %q and not a look at the fence", i, line, last)
+			}
+			last = line
+		case "notice":
+			if verb := map[string]string{"completed": "completed", "failed": "failed", "uncertain": "unknown", "asking": "asked"}[words[1]]; verb != "" {
+				if !slices.ContainsFunc(w.trace[:i], func(l string) bool {
+					return strings.HasPrefix(l, "commit") && strings.Contains(l, verb+" "+words[2])
+				}) {
+					w.t.Errorf("E2: line %d, %q before it is durable", i, line)
+				}
+			}
+		case "forget":
+			if !strings.Contains(words[1], "/check:") && !durable["completed "+words[1]] && !durable["failed "+words[1]] {
+				w.t.Errorf("E2: line %d, %q before the receipt is durable", i, line)
+			}
+		}
+	}
+}
+
+// inOrder checks that the trace holds these lines in this order, others between them.
+func (w *world) inOrder(lines ...string) {
+	w.t.Helper()
+	at := 0
+	for _, want := range lines {
+		i := slices.Index(w.trace[at:], want)
+		if i < 0 {
+			w.t.Fatalf("trace: %q is missing after line %d of\n%s", want, at, strings.Join(w.trace, "\n"))
+		}
+		at += i + 1
+	}
+}
+
+func (w *world) count(prefix string) int {
+	n := 0
+	for _, l := range w.trace {
+		if strings.HasPrefix(l, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// Plans, written short.
+
+func plan(tasks ...session.Task) *session.Plan {
+	return &session.Plan{Version: 1, Task: "test", OnFailure: session.FailurePauses, Tasks: tasks}
+}
+
+func task(id string, steps ...session.Step) session.Task { return session.Task{ID: id, Steps: steps} }
+
+func after(t session.Task, deps ...string) session.Task {
+	t.DependsOn = deps
+	return t
+}
+
+func write(id, path, content string) session.Step {
+	return session.Step{ID: id, Kind: session.KindWrite, Changes: []session.Change{{Op: session.KindWrite, Path: path, Content: content}}}
+}
+
+func command(id, shell string, with ...func(*session.Run)) session.Step {
+	r := &session.Run{Shell: shell}
+	for _, f := range with {
+		f(r)
+	}
+	return session.Step{ID: id, Kind: session.KindRun, Run: r}
+}
+
+func capturing(name string) func(*session.Run) { return func(r *session.Run) { r.Capture = name } }
+func checking(shell string) func(*session.Run) { return func(r *session.Run) { r.Check = shell } }
+func onInterrupt(o session.OnInterrupt) func(*session.Run) {
+	return func(r *session.Run) { r.OnInterrupt = o }
+}
+
+func gate(id string) session.Step {
+	return session.Step{ID: id, Kind: session.KindApprove, Approve: "Go on?"}
+}
+
+func read(id, path string) session.Step {
+	return session.Step{ID: id, Kind: session.KindRead, Read: &session.Read{Path: path}}
+}
+
+func id(task, step string) session.StepID { return session.StepID{Task: task, Step: step} }
+
+// payload decodes the last event of a type.
+func payload[D any](w *world, kind session.EventType) D {
+	w.t.Helper()
+	var d D
+	for _, e := range slices.Backward(w.events) {
+		if e.Type == kind {
+			if err := e.Decode(&d); err != nil {
+				w.t.Fatalf("decode %s: %v", kind, err)
+			}
+			return d
+		}
+	}
+	w.t.Fatalf("no %s in the journal", kind)
+	return d
+}
+
+func wantResult(t tester, got session.Result, state session.State, reason session.Reason, code session.Code) {
+	t.Helper()
+	if got.State != state || got.Reason != reason || got.Code != code {
+		t.Fatalf("Execute: got %s, %q, %q (%s), want %s, %q, %q", got.State, got.Reason, got.Code, got.Message, state, reason, code)
+	}
+}
+
+var errStore = errors.New("input/output error")
+
+func answer(a engine.Answer) func(context.Context, string) (engine.Answer, error) {
+	return func(context.Context, string) (engine.Answer, error) { return a, nil }
+}

@@ -1,0 +1,262 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const sessionID session.ID = "01890000-0000-7000-8000-000000000001"
+
+// crash is the panic with which a world stops a process in the middle of a port call.
+type crash struct{}
+
+// tester is what *testing.T and *rapid.T have in common here.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// world is everything that outlives a process: journal, workspace, supervisor. Its trace
+// holds all that happened, in order.
+type world struct {
+	t    tester
+	plan *session.Plan
+
+	mu       sync.Mutex
+	trace    []string
+	events   []session.Event
+	sess     *session.Session
+	clockUS  int64
+	requests []session.Request
+	fences   int              // processes that took the session over unseen
+	fails    map[string]error // by call: returned once
+	refuses  map[string]error // by call: returned each time
+	calls    int
+	crashAt  int // the call that does not return; 0 for none
+	killsToo bool
+	happened bool // of a command that dies with its supervisor: its effect took place
+
+	files  map[string]string
+	temp   map[string]bool
+	blobs  map[string]string
+	ledger []string
+	recs   map[string]session.CommandRecord
+	envs   map[string][]string
+	out    map[string]string
+	ends   map[string]chan struct{}
+	during func(w *world, shell string) // while a command runs
+}
+
+func newWorld(t tester, p *session.Plan) *world {
+	w := &world{
+		t: t, plan: p, fails: map[string]error{}, refuses: map[string]error{}, files: map[string]string{}, temp: map[string]bool{},
+		blobs: map[string]string{}, recs: map[string]session.CommandRecord{}, envs: map[string][]string{},
+		out: map[string]string{}, ends: map[string]chan struct{}{}, sess: &session.Session{},
+	}
+	w.add(session.Draft{Type: session.SessionCreated, Data: session.SessionCreatedData{
+		V: 1, Short: "abc123", Task: p.Task, Workspace: "/ws", Tasks: len(p.Tasks), Steps: p.Steps(), OnFailure: p.OnFailure}})
+	return w
+}
+
+// call counts a call to a port and does not return from the one that is to crash.
+func (w *world) call(name string) error {
+	w.calls++
+	if w.calls == w.crashAt {
+		panic(crash{})
+	}
+	if err := w.fails[name]; err != nil {
+		delete(w.fails, name)
+		return err
+	}
+	return w.refuses[name]
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, fmt.Sprintf(format, args...))
+}
+
+// add builds the event of d as a store would and applies it.
+func (w *world) add(d session.Draft) session.Event {
+	w.t.Helper()
+	payload, err := json.Marshal(d.Data)
+	if err != nil {
+		w.t.Fatalf("encode %s: %v", d.Type, err)
+	}
+	w.clockUS += 1000
+	e := session.Event{Session: sessionID, Seq: uint64(len(w.events) + 1), TimeUS: w.clockUS, Type: d.Type, Actor: d.Actor, Epoch: w.sess.Epoch, Payload: payload}
+	e.ID[14], e.ID[15] = byte(e.Seq>>8), byte(e.Seq)
+	if e.Actor == "" {
+		e.Actor = "acode"
+	}
+	if d.Type == session.ExecutionAcquired {
+		e.Epoch++
+	}
+	e.Hash = e.ChainHash(w.sess.Head)
+	if _, err := w.sess.Apply(e); err != nil {
+		w.t.Fatalf("Append breaks the rules of a session: %s %s: %v\n%s", d.Type, payload, err, strings.Join(w.trace, "\n"))
+	}
+	w.events = append(w.events, e)
+	return e
+}
+
+// Session implements engine.Journal.
+func (w *world) Session() *session.Session { return w.sess }
+
+// Append implements engine.Journal.
+func (w *world) Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err := w.call("append"); err != nil {
+		return nil, err
+	}
+	if w.fences > 0 {
+		return nil, session.ErrFenced
+	}
+	words := make([]string, len(drafts))
+	out := make([]session.Event, len(drafts))
+	for i, d := range drafts {
+		out[i], words[i] = w.add(d), word(d)
+	}
+	w.note("commit %s", strings.Join(words, " + "))
+	w.calls++
+	if w.calls == w.crashAt {
+		panic(crash{}) // after the commit, before anybody hears of it
+	}
+	return out, nil
+}
+
+// word is how a draft stands in the trace.
+func word(d session.Draft) string {
+	switch x := d.Data.(type) {
+	case session.StepStartedData:
+		return "started " + short(x.Key)
+	case session.StepCompletedData:
+		return "completed " + short(x.Key)
+	case session.StepFailedData:
+		return "failed " + short(x.Key)
+	case session.StepUnknownData:
+		return "unknown " + short(x.Key)
+	case session.StateChangedData:
+		return strings.TrimSuffix(string(x.To)+" "+string(x.Reason), " ")
+	case session.ExecutionAcquiredData:
+		return "acquired"
+	case session.ApprovalRequestedData:
+		return "asked " + x.StepID.String()
+	case session.ApprovalGrantedData:
+		return "granted " + x.StepID.String()
+	case session.ApprovalDeniedData:
+		return "denied " + x.StepID.String()
+	}
+	return string(d.Type)
+}
+
+// short is a key without version and session.
+func short(key string) string {
+	if parts := strings.Split(key, ":"); len(parts) == 4 {
+		return parts[2] + ":" + parts[3]
+	}
+	return key
+}
+
+// Fence implements engine.Journal.
+func (w *world) Fence(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := w.call("fence"); err != nil {
+		return err
+	}
+	w.note("fence")
+	if w.fences > 0 {
+		return session.ErrFenced
+	}
+	return nil
+}
+
+// Event implements engine.Journal.
+func (w *world) Event(_ context.Context, seq uint64) (session.Event, error) {
+	if err := w.call("event"); err != nil {
+		return session.Event{}, err
+	}
+	if seq == 0 || seq > uint64(len(w.events)) {
+		return session.Event{}, session.ErrUnknownID
+	}
+	return w.events[seq-1], nil
+}
+
+// Requests implements engine.Journal. It may be called while a command runs, so it is no
+// point to crash at.
+func (w *world) Requests(context.Context) ([]session.Request, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.refuses["requests"]; err != nil {
+		return nil, err
+	}
+	return slices.Clone(w.requests), nil
+}
+
+func (w *world) ask(r session.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.ID = int64(len(w.requests) + 1)
+	w.requests = append(w.requests, r)
+}
+
+// AppendAnswering implements engine.Journal.
+func (w *world) AppendAnswering(ctx context.Context, id int64, drafts ...session.Draft) ([]session.Event, error) {
+	if err := w.call("answer"); err != nil {
+		return nil, err
+	}
+	out, err := w.Append(ctx, drafts...)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests = slices.DeleteFunc(w.requests, func(r session.Request) bool { return r.ID == id })
+	return out, nil
+}
+
+// Recover implements engine.Journal.
+func (w *world) Recover(context.Context) error {
+	w.note("recover")
+	return w.call("recover")
+}
+
+// Stage implements engine.Blobs.
+func (w *world) Stage(_ context.Context, r io.Reader, size int64) (session.BlobRef, error) {
+	if err := w.call("stage"); err != nil {
+		return session.BlobRef{}, err
+	}
+	b, err := io.ReadAll(r)
+	if err != nil || int64(len(b)) != size {
+		w.t.Errorf("Stage: %d bytes of %d, %v", len(b), size, err)
+	}
+	w.note("stage %d bytes", size)
+	h := hash(string(b))
+	w.blobs[h] = string(b)
+	return session.BlobRef{Hash: h, Bytes: size}, nil
+}
+
+// Open implements engine.Blobs.
+func (w *world) Open(_ context.Context, h string) (io.ReadCloser, error) {
+	if err := w.call("open"); err != nil {
+		return nil, err
+	}
+	b, ok := w.blobs[h]
+	if !ok {
+		return nil, session.ErrCorrupt // missing
+	}
+	return io.NopCloser(strings.NewReader(b)), nil
+}
