@@ -123,6 +123,12 @@ func TestImagesFindPlantedBugs(t *testing.T) {
 			if err := v.fault(); (err == nil) != (bug == "") {
 				t.Errorf("fault: got %v", err)
 			}
+			write := func(c crash.Call) bool { return c.Kind == crash.KindWrite }
+			told := func(c crash.Call) bool { return c.Kind == crash.KindAck && c.FD == 1 }
+			err := crash.DurableBefore(calls, write, told) // says nothing of names
+			if (err == nil) != (bug == "" || bug == "no-dir-sync") {
+				t.Errorf("DurableBefore: got %v", err)
+			}
 		})
 	}
 	t.Run("positive_control", func(t *testing.T) {
