@@ -32,17 +32,11 @@ type Holder struct {
 // Self describes this process. The caller adds the session.
 func Self(command string, now time.Time) (Holder, error) {
 	pid := os.Getpid()
-	start, err := startTime(pid)
-	if err != nil {
-		return Holder{}, fmt.Errorf("read own start time: %w", err)
-	}
-	boot, err := bootID()
-	if err != nil {
-		return Holder{}, fmt.Errorf("read boot id: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return Holder{}, fmt.Errorf("read host name: %w", err)
+	start, startErr := startTime(pid)
+	boot, bootErr := bootID()
+	host, hostErr := os.Hostname()
+	if err := errors.Join(startErr, bootErr, hostErr); err != nil {
+		return Holder{}, fmt.Errorf("describe own process: %w", err)
 	}
 	return Holder{PID: pid, StartTime: start, BootID: boot, Host: host, Command: command, Since: now.UTC()}, nil
 }
