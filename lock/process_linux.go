@@ -40,10 +40,7 @@ func executable(pid int) (string, error) { return os.Readlink(fmt.Sprintf("/proc
 // sameExecutable reports whether a process runs the very file that this one runs, under
 // whatever name.
 func sameExecutable(pid int) bool {
-	own, err := os.Stat("/proc/self/exe")
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
-	return err == nil && os.SameFile(own, other)
+	own, ownErr := os.Stat("/proc/self/exe")
+	other, otherErr := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	return ownErr == nil && otherErr == nil && os.SameFile(own, other)
 }
