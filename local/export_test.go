@@ -2,8 +2,12 @@ package local
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/acode-dev/acode/session"
 )
 
 // Checkpoint copies the log into the database.
@@ -47,4 +51,43 @@ func (s *Store) Dump(ctx context.Context) (string, error) {
 		return nil
 	})
 	return out.String(), err
+}
+
+// Fixture computes the worked example of docs/format.md.
+func Fixture() (map[string]string, error) {
+	k, err := newKeys(sourceFile, []byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		return nil, err
+	}
+	id := session.ID("01890a5d-ac96-774b-bcce-b302099a8057")
+	e := session.Event{Session: id, Seq: 1, TimeUS: 1893553445000000, Type: session.SessionCreated, Actor: "acode", Payload: []byte(`{"v":1}`)}
+	for i := range e.ID {
+		e.ID[i] = byte(i)
+	}
+	e.Hash = e.ChainHash(session.Hash{})
+	st := &session.StepState{StepID: session.StepID{Task: "t", Step: "s"}, Status: session.StepDone, Attempt: 1, StartSeq: 2, LastSeq: 3, StartedUS: 4, EndedUS: 5}
+	st.Key = mainKey(id, st)
+	d := newDigests(k, id)
+	d.setStep(st)
+	one := d.steps
+	st2 := *st
+	st2.Step = "s2"
+	st2.Key = mainKey(id, &st2)
+	d.setStep(&st2)
+	f := newDigests(k, id)
+	f.setFile(&session.FileState{Path: "a", Hash: "aa", Size: 3, Mode: 0o644, Wrote: true})
+	cp := session.Checkpoint{Session: id, Seq: 1, Cursor: st.StepID, State: session.Executing, Epoch: 1, Steps: d.steps, Files: f.files, Plan: "p", Head: e.Hash, KeyID: k.id}
+	cp.HMAC = k.sign(cp.Signed())
+	c := session.Commit{Session: id, LastSeq: 1, Head: e.Hash, Epoch: 1, Row: d.row(&session.Session{ID: id, Short: "abc123"}), Steps: d.steps, Files: f.files, KeyID: k.id}
+	c.HMAC = k.sign(c.Signed())
+	head, err := encodeHead(c)
+	if err != nil {
+		return nil, err
+	}
+	sum := session.Hash(sha256.Sum256([]byte("secret")))
+	return map[string]string{
+		"key id": k.id, "event hash": e.Hash.String(), "step row": one.String(), "two step rows": d.steps.String(), "file row": f.files.String(),
+		"session row": c.Row.String(), "checkpoint hmac": cp.HMAC.String(), "commit hmac": c.HMAC.String(), "head": hex.EncodeToString(head),
+		"sealed name": k.blobName(sum, true).String(),
+	}, nil
 }

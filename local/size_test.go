@@ -49,11 +49,13 @@ func TestBytesPerStepStayFlat(t *testing.T) {
 	done := 1
 	last, lastDone := base, 0
 	for _, n := range []int{100, 1000, 10000} {
-		for ; done < n; done++ {
-			intent, receipt := padded(w, done)
-			if _, err := w.Append(t.Context(), intent, receipt); err != nil {
-				t.Fatalf("Append: %v", err)
+		for done < n { // a batch takes as many bytes as its events one by one
+			var ds []session.Draft
+			for ; len(ds) < 40 && done < n; done++ {
+				intent, receipt := padded(w, done)
+				ds = append(ds, intent, receipt)
 			}
+			appendAll(t, w, ds...)
 		}
 		now := size()
 		per := (now - last) / int64(n-lastDone)

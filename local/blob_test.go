@@ -1,0 +1,220 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+)
+
+type opener interface {
+	Open(ctx context.Context, hash string) (io.ReadCloser, error)
+}
+
+func content(t testing.TB, w opener, hash string) ([]byte, error) {
+	t.Helper()
+	r, err := w.Open(t.Context(), hash)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func noise(n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(7, uint64(n)))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func TestStagedContentComesBack(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	for name, c := range map[string]struct {
+		data   []byte
+		sealed bool
+	}{
+		"empty":        {nil, false},
+		"text":         {bytes.Repeat([]byte("hello\r\n"), 100), false},
+		"noise":        {noise(1000), false},
+		"secret":       {[]byte("password=" + secretWord), true},
+		"largest":      {noise(64 << 10), false},
+		"file":         {noise(64<<10 + 1), true},
+		"chunk_edge":   {bytes.Repeat([]byte{0}, 64<<10*3), true},
+		"several":      {noise(300_000), true},
+		"compressible": {bytes.Repeat([]byte("abc"), 200_000), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref, err := w.Stage(t.Context(), bytes.NewReader(c.data), int64(len(c.data)))
+			if err != nil {
+				t.Fatalf("Stage: %v", err)
+			}
+			sum := sha256.Sum256(c.data)
+			plain := hex.EncodeToString(sum[:])
+			if ref.Sealed != c.sealed || ref.Bytes != int64(len(c.data)) || (ref.Hash == plain) == c.sealed {
+				t.Errorf("Stage: got %+v, want sealed %v", ref, c.sealed)
+			}
+			again, err := w.Stage(t.Context(), bytes.NewReader(c.data), int64(len(c.data)))
+			if err != nil || again != ref {
+				t.Errorf("Stage again: got %+v, %v", again, err)
+			}
+			for _, hash := range []string{ref.Hash, plain} {
+				if got, err := content(t, w, hash); err != nil || !bytes.Equal(got, c.data) {
+					t.Errorf("Open before Append: %d bytes, %v", len(got), err)
+				}
+			}
+			appendAll(t, w)
+			for _, hash := range []string{ref.Hash, plain} {
+				if got, err := content(t, w, hash); err != nil || !bytes.Equal(got, c.data) {
+					t.Errorf("Open after Append: %d bytes, %v", len(got), err)
+				}
+			}
+		})
+	}
+	if r := verify(t, openRead(t, o)); len(r.Problems) != 0 || len(r.Unnamed) != 9 {
+		t.Errorf("Verify: problems %v, %d unnamed", r.Problems, len(r.Unnamed))
+	}
+}
+
+// No byte of a secret lies in the store, wherever it came in (trap 7 for requests).
+func TestSecretsDoNotReachTheDisk(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 2)
+	id := w.Session().ID
+	if _, err := w.Stage(t.Context(), strings.NewReader(secretWord), int64(len(secretWord))); err != nil {
+		t.Fatal(err)
+	}
+	big := strings.Repeat(secretWord+" ", 10_000)
+	if _, err := w.Stage(t.Context(), strings.NewReader(big), int64(len(big))); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, w, started(w, 0, 1))
+	fail := failed(w, 0, 1)
+	data := fail.Data.(session.StepFailedData)
+	data.Message = "exit 1: " + secretWord
+	fail.Data = data
+	appendAll(t, w, fail)
+	if err := s.Ask(t.Context(), session.Request{Session: id, Kind: session.RequestDeny, Step: stepID(1), Reason: secretWord, By: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(o.Home, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(b, []byte(secretWord)) {
+			t.Errorf("%s: holds the secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamagedBlobsAreNamed(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	data := noise(200_000)
+	ref, err := w.Stage(t.Context(), bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(o.Home, "blobs", ref.Hash[:2], ref.Hash+".sealed")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := 64<<10 + 16
+	for name, bad := range map[string][]byte{
+		"header": flip(good, 3), "key_id": flip(good, 9), "salt": flip(good, 20), "body": flip(good, 100_000), "end": flip(good, len(good)-1),
+		"short": good[:len(good)-5], "chunk_dropped": good[:32+chunk], "only_header": good[:32], "empty": {},
+		"longer": append(append([]byte(nil), good...), 1),
+	} {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := content(t, w, ref.Hash); !errors.Is(err, session.ErrCorrupt) && !errors.Is(err, session.ErrKey) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if r := verify(t, openRead(t, o)); len(r.Problems) == 0 {
+			t.Errorf("%s: Verify found nothing", name)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := content(t, w, ref.Hash); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("removed: got %v", err)
+	}
+	if _, err := content(t, w, "zz"); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("no hash: got %v", err)
+	}
+	if _, err := w.Stage(t.Context(), strings.NewReader("abc"), 2); !errors.Is(err, session.ErrFileChanged) {
+		t.Errorf("Stage of a grown file: got %v", err)
+	}
+	if _, err := w.Stage(t.Context(), bytes.NewReader(data), 1<<20); !errors.Is(err, session.ErrFileChanged) {
+		t.Errorf("Stage of a shrunk file: got %v", err)
+	}
+}
+
+func flip(b []byte, at int) []byte {
+	c := append([]byte(nil), b...)
+	c[at] ^= 1
+	return c
+}
+
+// A payload above the journal's bound goes to a blob, and everybody still sees all of it.
+func TestLargePayloadsLiveInBlobs(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	for i, n := range []int{200, 2000} {
+		var files []session.FileState
+		for j := range n {
+			files = append(files, session.FileState{Path: strings.Repeat("p", 90) + string(rune('a'+j%26)) + stepName(j), Hash: "h", Size: int64(j)})
+		}
+		e := appendAll(t, w, started(w, i, 1), completed(w, i, 1, files...))[1]
+		if len(e.Payload) > 200 || len(e.Full) < session.MaxPayloadBytes {
+			t.Errorf("Append: payload of %d and %d bytes", len(e.Payload), len(e.Full))
+		}
+		got, err := w.Event(t.Context(), e.Seq)
+		if err != nil || !bytes.Equal(got.Full, e.Full) {
+			t.Errorf("Event: %d bytes of %d, %v", len(got.Full), len(e.Full), err)
+		}
+		if again := appendAll(t, w, completed(w, i, 1, files...))[0]; again.Hash != e.Hash {
+			t.Errorf("Append again: event %d, want %d", again.Seq, e.Seq)
+		}
+	}
+	id := w.Session().ID
+	if err := errors.Join(w.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, openRead(t, o), id).Session(); len(got.Files) != 2000 {
+		t.Errorf("Load: %d files, want 2000", len(got.Files))
+	}
+	if r := verify(t, openRead(t, o)); len(r.Problems) != 0 || len(r.Unnamed) != 0 {
+		t.Errorf("Verify: %v, unnamed %v", r.Problems, r.Unnamed)
+	}
+}
+
+var _ opener = (*local.Writer)(nil)
