@@ -100,17 +100,40 @@ func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.F
 	var last glance
 	defer last.close()
 	for _, k := range known {
-		if r.unmoved(&last, k) {
-			out = append(out, k)
+		if r.unmoved(&last, r.settled(k)) {
+			out = append(out, r.settled(k))
 			continue
 		}
 		f, err := r.stat(ctx, k)
 		if err != nil {
 			return nil, failed(ctx, k.Path, err)
 		}
+		r.settle(f)
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// settle remembers a file that was hashed when its times could hide nothing any more, so
+// that one which the session knows by a racy stat is not hashed again and again.
+func (r *Root) settle(f session.FileState) {
+	if f.Hash == "" || f.Racy {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calm[f.Path] = f
+}
+
+// settled gives what was remembered of the very content that k knows, else k.
+func (r *Root) settled(k session.FileState) session.FileState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.calm[k.Path]; ok && k.Racy && c.Hash == k.Hash && c.Mode == k.Mode {
+		c.Wrote = k.Wrote
+		return c
+	}
+	return k
 }
 
 // glance keeps the directory of the last path open: known files lie side by side.

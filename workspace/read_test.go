@@ -213,7 +213,15 @@ func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	if got, err = r.Stat(ctx, []session.FileState{lie}); got[0].Hash != sum("1") || err != nil {
 		t.Errorf("Stat believed a racy stat: %v", err)
 	}
+	racy := got[0]
+	racy.Racy = true
+	if got, err = r.Stat(ctx, []session.FileState{racy}); got[0].Racy || got[0].Hash != sum("1") || err != nil {
+		t.Errorf("Stat of a file that has settled: got %+v, %v", got[0], err)
+	}
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("2"), 0o644))
+	if got, err = r.Stat(ctx, []session.FileState{racy}); got[0].Hash != sum("2") || err != nil {
+		t.Errorf("Stat of a settled file that changed: got %+v, %v", got[0], err)
+	}
 	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
 	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	got, err = r.Stat(ctx, []session.FileState{calm[0], {Path: "no", Wrote: true}, {Path: "a/b"}, {Path: "out"}, {Path: "fifo"}, {Path: "x/y"}})

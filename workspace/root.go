@@ -45,6 +45,7 @@ type Root struct {
 
 	mu       sync.Mutex
 	prepared map[string]*prepared
+	calm     map[string]session.FileState // by path: hashed when nothing was racy
 }
 
 // Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when
@@ -58,7 +59,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 	if err != nil {
 		return nil, missing(abs, err)
 	}
-	return &Root{dir: abs, root: root, now: now, prepared: map[string]*prepared{}}, nil
+	return &Root{dir: abs, root: root, now: now, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
 }
 
 func missing(dir string, cause error) error {
