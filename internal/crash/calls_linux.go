@@ -124,8 +124,8 @@ func twoPaths(dir int, path uint64, dir2 int, path2 uint64, flags uint64) argume
 	return arguments{fd: -1, dir: dir, path: path, dir2: dir2, path2: path2, flags: int(flags)}
 }
 
-// callTable gives the calls that are traced, by number: those that every architecture has,
-// and the older ones that only some have.
+// callTable gives the calls that are traced, by number: those that every architecture
+// has, and the older ones that only some have.
 func callTable() map[uint64]shape {
 	t := legacyCalls()
 	for _, add := range []func(map[uint64]shape){addFileCalls, addNameCalls, addOtherCalls} {

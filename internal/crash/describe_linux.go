@@ -248,7 +248,8 @@ func complete(c *Call) error {
 	return nil
 }
 
-// made takes over the number of a file, and of a new one the permissions that the umask left.
+// made takes over the number of a file, and of a new one the permissions that the umask
+// left.
 func (c *Call) made(st unix.Stat_t) {
 	c.Inode = inodeOf(st)
 	if c.Created {

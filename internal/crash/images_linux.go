@@ -71,12 +71,13 @@ func Replay(initial Tree, calls []Call) (Tree, error) {
 }
 
 // Images gives the states that a power cut may leave, for a cut at the beginning, after
-// each call that changes files, and after each that tells something (KindAck, KindSend). The calls
-// are in order of End and come from runs that nothing disturbed; the initial tree is
-// durable. For each cut there is the image with nothing that was not synced, those with its
-// first changes in order, with each change alone, without each one, with each write torn or as
-// zeros, and some seeded ones. Changes of one directory appear in order, but for the
-// images without one. Equal choices at one cut come once. The first error ends it.
+// each call that changes files, and after each that tells something (KindAck, KindSend).
+// The calls are in order of End and come from runs that nothing disturbed; the initial
+// tree is durable. For each cut there is the image with nothing that was not synced,
+// those with its first changes in order, with each change alone, without each one, with
+// each write torn or as zeros, and some seeded ones. Changes of one directory appear in
+// order, but for the images without one. Equal choices at one cut come once. The first
+// error ends it.
 func Images(initial Tree, calls []Call, o Options) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
 		m, err := newModel(initial)

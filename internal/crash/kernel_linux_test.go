@@ -129,7 +129,8 @@ func TestTracersKeepApart(t *testing.T) {
 	wg.Wait()
 }
 
-// A thread that a tracer gets may have started processes before: they are not the tracer's.
+// A thread that a tracer gets may have started processes before: they are not the
+// tracer's.
 func TestTracerTakesNoChildren(t *testing.T) {
 	type child struct {
 		cmd   *exec.Cmd

@@ -16,9 +16,9 @@ const launchSwitch = "crash-launcher"
 const gateFD = 3
 
 // LauncherMain turns the calling process into the launcher of a traced program when its
-// arguments say so, and returns at once otherwise. A binary that uses Tracer calls it first
-// thing in main or TestMain, because the tracer executes that same binary to install the
-// system call filter in the new process.
+// arguments say so, and returns at once otherwise. A binary that uses Tracer calls it
+// first thing in main or TestMain, because the tracer executes that same binary to
+// install the system call filter in the new process.
 func LauncherMain() {
 	if len(os.Args) < 3 || os.Args[1] != launchSwitch {
 		return
@@ -30,11 +30,11 @@ func LauncherMain() {
 	os.Exit(127)
 }
 
-// launch tells the tracer which thread will execute the program, waits until that thread is
-// traced, filters its calls and becomes the program. It returns only an error.
+// launch tells the tracer which thread will execute the program, waits until that thread
+// is traced, filters its calls and becomes the program. It returns only an error.
 //
-// The filter is put on this one thread: the others end with the exec, and would meet ENOSYS
-// until then, because nobody traces them.
+// The filter is put on this one thread: the others end with the exec, and would meet
+// ENOSYS until then, because nobody traces them.
 func launch(gate *os.File, argv []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {

@@ -102,8 +102,9 @@ func judge(t *testing.T, before crash.Tree, calls []crash.Call) verdict {
 	return v
 }
 
-// Traps of kind file systems: no pulled plug shows a missing fsync of a directory, no kill a
-// result told before it is kept. The images show both; and a program that does nothing fails.
+// Traps of kind file systems: no pulled plug shows a missing fsync of a directory, no
+// kill a result told before it is kept. The images show both; and a program that does
+// nothing fails.
 func TestImagesFindPlantedBugs(t *testing.T) {
 	tests := map[string]struct{ missing, wrong bool }{
 		"":             {},
@@ -177,8 +178,8 @@ func TestImageMaterializes(t *testing.T) {
 	}
 }
 
-// script makes records as the tracer would, for a tree with the directories a and b and the
-// file a/f ("old"), and moves them on the clock of one thread.
+// script makes records as the tracer would, for a tree with the directories a and b and
+// the file a/f ("old"), and moves them on the clock of one thread.
 type script struct {
 	calls []crash.Call
 	tick  uint64

@@ -15,8 +15,8 @@ func Precedes(calls []Call, first, then func(Call) bool) error {
 
 // DurableBefore checks that the nth call that matches told begins after at least n calls
 // that match write have been made durable: each by a sync of its file that began after
-// the write had ended, and ended before the telling began. Like Precedes it does not accept
-// that nothing was told. It says nothing of the file's name; images do.
+// the write had ended, and ended before the telling began. Like Precedes it does not
+// accept that nothing was told. It says nothing of the file's name; images do.
 func DurableBefore(calls []Call, write, told func(Call) bool) error {
 	var durable []uint64
 	for _, w := range calls {

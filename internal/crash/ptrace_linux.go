@@ -13,7 +13,8 @@ const traceOptions = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACECLONE |
 	unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC |
 	unix.PTRACE_O_TRACESYSGOOD
 
-// syscallStop is the signal of a stop at the exit of a call, as PTRACE_O_TRACESYSGOOD marks it.
+// syscallStop is the signal of a stop at the exit of a call, as PTRACE_O_TRACESYSGOOD
+// marks it.
 const syscallStop = unix.SIGTRAP | 0x80
 
 func ptrace(request, tid int, addr, data uintptr) error {
@@ -56,8 +57,8 @@ func readSyscall(tid int) (syscallInfo, error) {
 	return info, nil
 }
 
-// restarts reports whether a result means that the kernel will make the call again after a
-// signal (ERESTARTSYS and its relatives, which programs never see).
+// restarts reports whether a result means that the kernel will make the call again after
+// a signal (ERESTARTSYS and its relatives, which programs never see).
 func restarts(ret int64) bool {
 	switch ret {
 	case -512, -513, -514, -516:

@@ -38,8 +38,8 @@ func installFilter() error {
 	return nil
 }
 
-// filter gives the BPF program: trace the calls of the table, allow all others. Calls of a
-// foreign architecture are allowed, since their numbers mean something else.
+// filter gives the BPF program: trace the calls of the table, allow all others. Calls of
+// a foreign architecture are allowed, since their numbers mean something else.
 func filter() []unix.SockFilter {
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	jump := func(op uint16, k uint32, yes, no uint8) unix.SockFilter {

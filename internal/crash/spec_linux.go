@@ -20,7 +20,8 @@ const (
 // Victim says who is killed.
 type Victim string
 
-// The victims. A program that is about to be started belongs to the process that starts it.
+// The victims. A program that is about to be started belongs to the process that starts
+// it.
 const (
 	VictimSelf       Victim = "self"       // the process that makes the call; also the zero value
 	VictimGroup      Victim = "group"      // every process in the process group of the run's root
@@ -52,8 +53,9 @@ type Process struct {
 	Parent string // role of the process that forked it; empty when that one is unknown
 }
 
-// DefaultRole tells acode, its supervisor, the commands of the supervisor and other helpers
-// apart. A process that has not started a program of its own keeps its parent's role.
+// DefaultRole tells acode, its supervisor, the commands of the supervisor and other
+// helpers apart. A process that has not started a program of its own keeps its parent's
+// role.
 func DefaultRole(p Process) string {
 	switch {
 	case p.Root:

@@ -20,7 +20,8 @@ type state struct {
 	waiters []chan Result
 }
 
-// process is a traced process; a forked one has its parent's role until it executes a program.
+// process is a traced process; a forked one has its parent's role until it executes a
+// program.
 type process struct {
 	pid       int
 	owner     *process // while no program of its own runs: the process that forked it
@@ -48,8 +49,8 @@ func newState() *state {
 	return &state{procs: map[int]*process{}, threads: map[int]*thread{}, table: callTable()}
 }
 
-// actor is the process whose program runs in p: p itself, or before its first exec the one
-// that forked it.
+// actor is the process whose program runs in p: p itself, or before its first exec the
+// one that forked it.
 func (p *process) actor() *process {
 	for p.owner != nil {
 		p = p.owner
@@ -333,8 +334,8 @@ func (s *state) leave(t *thread) {
 	t.resume(0)
 }
 
-// strike kills the victims of the run's point, which t has reached. A process that is about
-// to start a program dies with the one on whose behalf it does.
+// strike kills the victims of the run's point, which t has reached. A process that is
+// about to start a program dies with the one on whose behalf it does.
 func (s *state) strike(t *thread) {
 	victim := s.run.victim(t)
 	s.run.result.Killed = s.kill(func(p *process) bool {

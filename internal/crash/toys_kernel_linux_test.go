@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toyTalk sends over unix sockets in each way, and over the network, which does not count.
+// toyTalk sends over unix sockets in each way, and over the network, which does not
+// count.
 func toyTalk(dir string) error {
 	addr := &net.UnixAddr{Net: "unixgram", Name: filepath.Join(dir, "d")}
 	l, err := net.ListenUnixgram("unixgram", addr)
@@ -50,7 +51,8 @@ func toyTalk(dir string) error {
 	return err
 }
 
-// toySignals has a child stop and go on, and a call that signals interrupt again and again.
+// toySignals has a child stop and go on, and a call that signals interrupt again and
+// again.
 func toySignals(dir string) error {
 	child := exec.Command("/bin/sh", "-c", "kill -STOP $$; exit 5")
 	if err := child.Start(); err != nil {

@@ -67,8 +67,8 @@ const saves = 3
 
 func content(i int) string { return strings.Repeat(fmt.Sprintf("record-%d.", i), 900) }
 
-// toySave keeps records by the book, but for the bugs that it is told to have, and says of
-// each one that it is kept.
+// toySave keeps records by the book, but for the bugs that it is told to have, and says
+// of each one that it is kept.
 func toySave(dir, bugs string) error {
 	has := func(bug string) bool { return strings.Contains(bugs, bug) }
 	for i := 1; i <= saves; i++ {
@@ -216,7 +216,8 @@ func inRoot(dir string) error {
 	return unix.Close(fd)
 }
 
-// threads and writes are how many files toyThreads keeps open at once, and writes to each.
+// threads and writes are how many files toyThreads keeps open at once, and writes to
+// each.
 const threads, writes = 8, 25
 
 // toyThreads writes from many threads at once.

@@ -41,7 +41,8 @@ func (t tracee) word(addr uint64) uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// text reads a string that ends with NUL, page by page, since the next page may not exist.
+// text reads a string that ends with NUL, page by page, since the next page may not
+// exist.
 func (t tracee) text(addr uint64) string {
 	const page = 4096
 	var s []byte

@@ -5,14 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +16,8 @@ import (
 // ErrClosed means that the tracer has ended.
 var ErrClosed = errors.New("crash: tracer is closed")
 
-// Tracer starts programs and traces them, and what they start, until the last one has ended.
-// Its methods may be called from any goroutine; runs take turns.
+// Tracer starts programs and traces them, and what they start, until the last one has
+// ended. Its methods may be called from any goroutine; runs take turns.
 type Tracer struct {
 	running  sync.Mutex // held by Run
 	requests chan func(*state)
@@ -35,9 +31,10 @@ func NewTracer() *Tracer {
 	return t
 }
 
-// settle begins the loop on a thread that has no children. Only children of its own thread
-// are waited for, so that os/exec keeps its own; but some goroutine may have started one
-// from this very thread before. While another thread is looked for, this one is held.
+// settle begins the loop on a thread that has no children. Only children of its own
+// thread are waited for, so that os/exec keeps its own; but some goroutine may have
+// started one from this very thread before. While another thread is looked for, this one
+// is held.
 func (t *Tracer) settle(found func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() && !hasChildren() { // the main thread inherits orphans
@@ -51,7 +48,8 @@ func (t *Tracer) settle(found func()) {
 	runtime.UnlockOSThread()
 }
 
-// hasChildren reports whether the calling thread has any, dead or alive, and takes none away.
+// hasChildren reports whether the calling thread has any, dead or alive, and takes none
+// away.
 func hasChildren() bool {
 	const peek = unix.WEXITED | unix.WNOWAIT | unix.WNOHANG | unix.WALL | unix.WNOTHREAD
 	return unix.Waitid(unix.P_ALL, 0, nil, peek, nil) != unix.ECHILD
@@ -188,8 +186,8 @@ func launchFault(words []byte) error {
 	return fmt.Errorf("launch: %s", words)
 }
 
-// Wait returns when no traced process is left, with the final result of the last run. When
-// ctx ends first it kills nobody.
+// Wait returns when no traced process is left, with the final result of the last run.
+// When ctx ends first it kills nobody.
 func (t *Tracer) Wait(ctx context.Context) (Result, error) {
 	idle := make(chan Result, 1)
 	if err := t.ask(func(s *state) { s.waiters = append(s.waiters, idle) }); err != nil {
@@ -233,123 +231,5 @@ func (t *Tracer) Close() error {
 		s.killAll()
 	})
 	<-t.done
-	return nil
-}
-
-// output is where a run's program writes. Files in memory never block the program, never
-// break like a pipe, and hold all that was written when it dies.
-type output struct{ stdin, stdout, stderr *os.File }
-
-func newOutput(spec Spec) (output, error) {
-	in, err := os.Open(os.DevNull)
-	if err != nil {
-		return output{}, fmt.Errorf("open standard input: %w", err)
-	}
-	o := output{stdin: in}
-	for name, f := range map[string]**os.File{"stdout": &o.stdout, "stderr": &o.stderr} {
-		fd, err := unix.MemfdCreate("crash-"+name, unix.MFD_CLOEXEC)
-		if err != nil {
-			o.close()
-			return output{}, fmt.Errorf("make %s: %w", name, err)
-		}
-		*f = os.NewFile(uintptr(fd), name)
-	}
-	return o, nil
-}
-
-func (o output) close() {
-	for _, f := range []*os.File{o.stdin, o.stdout, o.stderr} {
-		if f != nil {
-			_ = f.Close() // in memory: nothing can be lost
-		}
-	}
-}
-
-// deliver hands over what the program wrote.
-func (o output) deliver(spec Spec) error {
-	for _, way := range []struct {
-		from *os.File
-		to   interface{ Write([]byte) (int, error) }
-	}{{o.stdout, spec.Stdout}, {o.stderr, spec.Stderr}} {
-		if way.to == nil {
-			continue
-		}
-		b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", way.from.Fd()))
-		if err == nil {
-			_, err = way.to.Write(b)
-		}
-		if err != nil {
-			return fmt.Errorf("deliver %s: %w", way.from.Name(), err)
-		}
-	}
-	return nil
-}
-
-// run is the tracer's side of one Run.
-type run struct {
-	spec   Spec
-	roots  roots
-	number int
-	pid    int
-	began  bool // the program has been executed
-	result Result
-	err    error         // the first fault of the tracer itself
-	ended  chan struct{} // closed when the root has ended
-}
-
-func (r *run) snapshot() Result {
-	res := r.result
-	res.Calls = maps.Clone(res.Calls)
-	res.Killed = slices.Clone(res.Killed)
-	return res
-}
-
-// launch forks the launcher of a run. It must happen on the thread of the tracer, which is
-// then the parent that may wait for it.
-func (s *state) launch(spec Spec, out output, gate *os.File) (*run, error) {
-	if s.closing {
-		return nil, ErrClosed
-	}
-	if len(spec.Argv) == 0 {
-		return nil, errors.New("run: no program")
-	}
-	if spec.Role == nil {
-		spec.Role = DefaultRole
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find launcher: %w", err)
-	}
-	r := &run{spec: spec, roots: newRoots(spec.Roots), number: s.runs + 1, ended: make(chan struct{})}
-	r.result.Calls = map[string]int{}
-	argv := append([]string{strings.TrimSuffix(self, " (deleted)"), launchSwitch}, spec.Argv...)
-	env := spec.Env
-	if env == nil {
-		env = []string{}
-	}
-	pid, err := syscall.ForkExec(self, argv, &syscall.ProcAttr{Dir: spec.Dir, Env: env,
-		Files: []uintptr{out.stdin.Fd(), out.stdout.Fd(), out.stderr.Fd(), gate.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true}})
-	if err != nil {
-		return nil, fmt.Errorf("start launcher: %w", err)
-	}
-	r.pid, r.result.PID = pid, pid
-	s.runs, s.run = r.number, r
-	s.procs[pid] = &process{pid: pid, root: true, launching: true, run: r}
-	return r, nil
-}
-
-// adoptRoot begins to trace the thread that will execute the program.
-func (s *state) adoptRoot(r *run, tid int) error {
-	p := s.procs[r.pid]
-	if p == nil {
-		return nil // ended since
-	}
-	if err := seize(tid); err != nil {
-		p.killed = true
-		_ = unix.Kill(p.pid, unix.SIGKILL) // gone: as wanted
-		return err
-	}
-	s.threads[tid] = &thread{tid: tid, proc: p}
 	return nil
 }

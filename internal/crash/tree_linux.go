@@ -14,8 +14,8 @@ import (
 )
 
 // sharedMemorySuffix marks SQLite's index of its log. It is memory, written through a
-// mapping that no call shows, and rebuilt at the first open after a crash, so that trees and
-// images leave it out.
+// mapping that no call shows, and rebuilt at the first open after a crash, so that trees
+// and images leave it out.
 const sharedMemorySuffix = "-shm"
 
 // File is a file, directory or symbolic link of a Tree.
@@ -77,7 +77,8 @@ func readFile(name string, d fs.DirEntry) (f File, ok bool, err error) {
 	return f, err == nil, err
 }
 
-// Materialize writes the tree into dir, which need not exist. Owners and times are not kept.
+// Materialize writes the tree into dir, which need not exist. Owners and times are not
+// kept.
 func (t Tree) Materialize(dir string) error {
 	names := slices.Sorted(maps.Keys(t.Files)) // a directory before what it holds
 	first := map[Inode]string{}

@@ -1,0 +1,57 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// output is where a run's program writes. Files in memory never block the program, never
+// break like a pipe, and hold all that was written when it dies.
+type output struct{ stdin, stdout, stderr *os.File }
+
+func newOutput(spec Spec) (output, error) {
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		return output{}, fmt.Errorf("open standard input: %w", err)
+	}
+	o := output{stdin: in}
+	for name, f := range map[string]**os.File{"stdout": &o.stdout, "stderr": &o.stderr} {
+		fd, err := unix.MemfdCreate("crash-"+name, unix.MFD_CLOEXEC)
+		if err != nil {
+			o.close()
+			return output{}, fmt.Errorf("make %s: %w", name, err)
+		}
+		*f = os.NewFile(uintptr(fd), name)
+	}
+	return o, nil
+}
+
+func (o output) close() {
+	for _, f := range []*os.File{o.stdin, o.stdout, o.stderr} {
+		if f != nil {
+			_ = f.Close() // in memory: nothing can be lost
+		}
+	}
+}
+
+// deliver hands over what the program wrote.
+func (o output) deliver(spec Spec) error {
+	for _, way := range []struct {
+		from *os.File
+		to   interface{ Write([]byte) (int, error) }
+	}{{o.stdout, spec.Stdout}, {o.stderr, spec.Stderr}} {
+		if way.to == nil {
+			continue
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", way.from.Fd()))
+		if err == nil {
+			_, err = way.to.Write(b)
+		}
+		if err != nil {
+			return fmt.Errorf("deliver %s: %w", way.from.Name(), err)
+		}
+	}
+	return nil
+}
