@@ -1,5 +1,12 @@
 package command
 
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+)
+
 // SetHook makes hook be called at each named point of a supervisor.
 func (c *SupervisorConfig) SetHook(hook func(string)) { c.hook = hook }
 
@@ -11,3 +18,60 @@ func ClaimPath(dir, key string) string { return claimPath(dir, key) }
 
 // Stem is the part of file names that stands for key.
 func Stem(key string) string { return stem(key) }
+
+// WriteFullExit writes an exit record with more leftovers, and longer texts, than can fit.
+func WriteFullExit(path, key string, left int) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	e := exitBlock{Exit: 6, EndedUS: 1, StartError: strings.Repeat("é", 1000)}
+	for i := range left {
+		e.Left = append(e.Left, leftover{PID: 1 << 22, Start: uint64(i), Name: "a-name-of-15-by"})
+	}
+	return errors.Join(writeExit(f, key, e), f.Close())
+}
+
+// WriteUnknownExit writes that the outcome could not be made durable.
+func WriteUnknownExit(path, key, why string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeExit(f, key, exitBlock{EndedUS: 1, Unknown: why}), f.Close())
+}
+
+// WriteOldBoot makes a claim that a supervisor of an earlier run of the machine left.
+func WriteOldBoot(dir, key string, version int) error {
+	files, err := writeClaim(dir, "test-", header{V: version, State: stateClaimed, Key: key, Supervisor: identity{PID: 1, Boot: "earlier"}}, func(string) {})
+	if err == nil {
+		files.close()
+	}
+	return err
+}
+
+// StoreError gives a failure of the claims' directory its code.
+func StoreError(err error) error { return storeError("do it", err) }
+
+// Send dials the supervisor of dir and asks op of it.
+func Send(ctx context.Context, dir, op string) error {
+	c, err := dial(dir)
+	if err != nil || c == nil {
+		return errors.Join(errLost, err)
+	}
+	defer c.close()
+	return c.ask(ctx, message{Op: op})
+}
+
+// Spawned starts a supervisor whatever lives already and asks op of it.
+func (r *Runner) Spawned(ctx context.Context, op string) error {
+	c, err := r.spawn()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return c.ask(ctx, message{Op: op})
+}
+
+// ErrLost is what a client says whose connection ended before the answer.
+var ErrLost = errLost

@@ -1,13 +1,26 @@
 package command_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
 )
+
+var errPatience = errors.New("the test has waited long enough")
+
+func timeoutCause(s *stage) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(s.ctx(), 300*time.Millisecond, errPatience)
+}
 
 // killLeft ends the processes that records list as left.
 func killLeft(t *testing.T, s *stage) {
@@ -24,4 +37,137 @@ func killLeft(t *testing.T, s *stage) {
 			}
 		}
 	}
+}
+
+// stubborn starts an orphan in a process session of its own, which wants neither INT nor
+// TERM, holds no descriptor of ours and has an empty environment.
+const stubborn = `(setsid env -i /bin/sh -c 'exec 3>&- 4>&- >/dev/null 2>&1; trap "" INT TERM; echo $$ > orphan.t; /bin/mv orphan.t orphan; while :; do /bin/sleep 1; done' &); until test -e orphan; do sleep 0.01; done; `
+
+func TestTimeoutEndsEveryDescendant(t *testing.T) { each(t, timeoutEndsEveryDescendant) }
+
+func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
+	req := s.sh("k", stubborn+"echo ready; while :; do sleep 1; done")
+	req.Timeout = 300 * time.Millisecond
+	rec := s.run(req)
+	if rec.State != session.CommandFinished || !rec.TimedOut || rec.Cancelled || rec.Signal == "" || len(rec.Left) != 0 {
+		t.Errorf("got %+v", rec)
+	}
+	if pid := s.pidIn("orphan"); running(pid) {
+		t.Errorf("orphan %d runs on", pid)
+	}
+	if out, _ := s.output("k"); out != "ready\n" {
+		t.Errorf("output %q", out)
+	}
+}
+
+func TestTerminate(t *testing.T) { each(t, terminate) }
+
+func terminate(t *testing.T, s *stage) {
+	done := s.begin(s.Runner, s.sh("k", stubborn+`trap "echo bye; exit 3" INT; touch up; while :; do sleep 0.05; done`), "up")
+	if err := command.Cancel(s.ctx(), s.dir, "k"); err != nil {
+		t.Fatal(err)
+	}
+	r := <-done
+	if r.err != nil || r.rec.State != session.CommandFinished || !r.rec.Cancelled || r.rec.TimedOut || r.rec.Exit != 3 {
+		t.Errorf("got %+v", r)
+	}
+	if pid := s.pidIn("orphan"); running(pid) {
+		t.Errorf("orphan %d runs on", pid)
+	}
+	if out, _ := s.output("k"); out != "bye\n" {
+		t.Errorf("output %q: INT did not come first", out)
+	}
+	if err := s.Terminate(s.ctx(), "k"); err != nil {
+		t.Errorf("Terminate of a command that is over: %v", err)
+	}
+}
+
+// What outlives a normal exit is listed, not waited for, and not ended with a later command.
+func TestBackgroundChildIsListed(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "command")
+	each(t, func(t *testing.T, s *stage) { backgroundChildIsListed(t, s, lock) }, "CMDTEST_LOCK="+lock)
+}
+
+func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
+	rec := s.run(s.sh("a", "sleep 301 & until grep -q sleep /proc/$!/comm; do sleep 0.01; done; echo $! > bg; exit 0"))
+	bg := s.pidIn("bg")
+	t.Cleanup(func() { _ = syscall.Kill(bg, syscall.SIGKILL) })
+	if want := fmt.Sprintf("%d sleep 301", bg); rec.State != session.CommandFinished || len(rec.Left) != 1 || rec.Left[0] != want {
+		t.Errorf("got %+v, want left %q", rec, want)
+	}
+	f, err := takeLock(lock)
+	if err != nil {
+		t.Fatalf("the background child keeps the command lock: %v", err)
+	}
+	_ = f.Close()
+	req := s.sh("b", "sleep 302")
+	req.Timeout = 100 * time.Millisecond
+	if rec := s.run(req); !rec.TimedOut {
+		t.Errorf("b: got %+v", rec)
+	}
+	if !running(bg) {
+		t.Error("the end of one command ended what another left")
+	}
+	_ = syscall.Kill(bg, syscall.SIGKILL)
+	eventually(t, "the name alone", func() bool {
+		rec, err := s.Look(s.ctx(), "a")
+		return err == nil && len(rec.Left) == 1 && rec.Left[0] == fmt.Sprintf("%d sleep", bg)
+	})
+}
+
+// The command lock: taken before the claim, held by the command itself, given up after it.
+func TestCommandLock(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "command")
+	s := newStage(t, "CMDTEST_LOCK="+lock)
+	held, err := takeLock(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrLocked) {
+		t.Errorf("lock held elsewhere: got %v, want ErrLocked", err)
+	}
+	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
+		t.Errorf("Look: got %+v, %v", rec, err)
+	}
+	_ = held.Close()
+	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.supervisorGone()
+	if _, err := takeLock(lock); !errors.Is(err, session.ErrLocked) {
+		t.Errorf("a command whose supervisor is gone gave the lock up: %v", err)
+	}
+	s.touch("go")
+	<-done
+	f, err := takeLock(lock)
+	if err != nil {
+		t.Fatalf("after the command: %v", err)
+	}
+	_ = f.Close()
+	if s.ledger() != "" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}
+
+// Signals that ask processes to end, as at a shutdown, do not cost the exit record.
+func TestSupervisorIgnoresTerm(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", "trap 'exit 9' TERM; touch up; while :; do sleep 0.01; done"), "up")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if err := syscall.Kill(s.supervisorPID(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec, err := s.Look(s.ctx(), "k")
+	if err != nil || rec.State != session.CommandRunning {
+		t.Fatalf("Look: got %+v, %v", rec, err)
+	}
+	if err := syscall.Kill(rec.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || r.rec.State != session.CommandFinished || r.rec.Exit != 9 {
+		t.Errorf("got %+v", r)
+	}
+	_ = os.Remove(filepath.Join(s.ws, "up"))
 }

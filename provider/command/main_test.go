@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,48 +46,52 @@ func deadly(spec string, sig syscall.Signal) func(string) {
 			return
 		}
 		if n--; n == 0 {
+			thawed := make(chan os.Signal, 1)
+			signal.Notify(thawed, syscall.SIGCONT)
 			_ = syscall.Kill(os.Getpid(), sig)
-			if sig == syscall.SIGKILL {
-				select {} // the signal may land a moment later
-			}
+			<-thawed // the signal may land a moment later
 		}
 	}
 }
 
+// supervisorConfig reads a supervisor's configuration from an environment.
+func supervisorConfig(get func(string) string) command.SupervisorConfig {
+	maxOut, _ := strconv.ParseInt(get("CMDTEST_MAX"), 10, 64)
+	cfg := command.SupervisorConfig{Dir: get("CMDTEST_DIR"), Session: testSession, Now: time.Now, Grace: grace, MaxOutput: maxOut}
+	if path := get("CMDTEST_LOCK"); path != "" {
+		cfg.LockCommand = func() (*os.File, error) { return takeLock(path) }
+	}
+	return cfg
+}
+
+func takeLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, &session.Error{Code: session.ErrLocked, Message: "workspace is busy", Next: "wait", Cause: err}
+	}
+	return f, nil
+}
+
 func superviseMain() int {
-	maxOut, _ := strconv.ParseInt(os.Getenv("CMDTEST_MAX"), 10, 64)
-	cfg := command.SupervisorConfig{Dir: os.Getenv("CMDTEST_DIR"), Session: testSession, Conn: os.NewFile(3, "conn"),
-		Now: time.Now, Grace: grace, MaxOutput: maxOut}
-	if path := os.Getenv("CMDTEST_LOCK"); path != "" {
-		cfg.LockCommand = func() (*os.File, error) {
-			f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-			if err != nil {
-				return nil, err
-			}
-			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-				return nil, &session.Error{Code: session.ErrLocked, Message: "workspace is busy", Next: "wait"}
-			}
-			return f, nil
-		}
-	}
-	sig := syscall.SIGKILL
-	if os.Getenv("CMDTEST_STOP") != "" {
-		sig = syscall.SIGSTOP
-	}
+	cfg := supervisorConfig(os.Getenv)
+	cfg.Conn = os.NewFile(3, "conn")
 	spec := os.Getenv("CMDTEST_KILL")
 	if once := os.Getenv("CMDTEST_ONCE"); once != "" && spec != "" {
-		// Only the first supervisor that this file meets dies.
+		// Only the first supervisor that meets this file dies.
 		if _, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			spec = ""
 		}
 	}
-	cfg.SetHook(deadly(spec, sig))
+	cfg.SetHook(deadly(spec, syscall.SIGKILL))
 	if n, err := strconv.ParseUint(os.Getenv("CMDTEST_FSIZE"), 10, 64); err == nil {
-		lim := syscall.Rlimit{Cur: n, Max: n}
-		_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &lim)
+		signal.Ignore(syscall.SIGXFSZ)
+		_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})
 	}
 	if err := command.Supervise(context.Background(), cfg); err != nil {
-		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
@@ -102,8 +107,12 @@ func clientMain() int {
 	if json.Unmarshal(b, &reqs) != nil {
 		return 3
 	}
-	cfg := config(os.Getenv("CMDTEST_DIR"), 1)
+	cfg := config(os.Getenv("CMDTEST_DIR"), 1, "CMDTEST_KILL="+os.Getenv("CMDTEST_SUPERVISOR_KILL"),
+		"CMDTEST_ONCE="+os.Getenv("CMDTEST_ONCE"))
 	cfg.SetHook(deadly(os.Getenv("CMDTEST_CLIENT_KILL"), syscall.SIGKILL))
+	if spec := os.Getenv("CMDTEST_CLIENT_STOP"); spec != "" {
+		cfg.SetHook(deadly(spec, syscall.SIGSTOP))
+	}
 	r := command.NewRunner(cfg)
 	for _, req := range reqs {
 		rec, err := r.Run(context.Background(), req)
@@ -118,7 +127,7 @@ func config(dir string, epoch uint64, env ...string) command.Config {
 		panic(err)
 	}
 	return command.Config{Dir: dir, Session: testSession, Epoch: epoch, Executable: exe, Now: time.Now, Poll: 10 * time.Millisecond, Grace: grace,
-		Env: append([]string{"CMDTEST_ROLE=supervisor", "CMDTEST_DIR=" + dir, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}, env...)}
+		Env: append([]string{"CMDTEST_ROLE=supervisor", "CMDTEST_DIR=" + dir, "GORACE=atexit_sleep_ms=0"}, env...)}
 }
 
 // stage is a workspace, a directory of claims and a runner.
@@ -131,32 +140,69 @@ type stage struct {
 
 func newStage(t *testing.T, env ...string) *stage {
 	t.Helper()
-	tmp := t.TempDir()
+	return newStageIn(t, t.TempDir(), env...)
+}
+
+func newStageIn(t *testing.T, tmp string, env ...string) *stage {
+	t.Helper()
 	s := &stage{t: t, ws: filepath.Join(tmp, "ws"), dir: filepath.Join(tmp, "commands", "session")}
-	if err := os.Mkdir(s.ws, 0o700); err != nil {
+	if err := os.MkdirAll(s.ws, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.supervisorGone)
 	s.Runner = s.runner(1, env...)
-	t.Cleanup(s.quiet)
 	return s
+}
+
+// each runs a test under a supervisor of its own process, and under one inside the test.
+func each(t *testing.T, test func(t *testing.T, s *stage), env ...string) {
+	t.Run("detached", func(t *testing.T) { test(t, newStage(t, env...)) })
+	t.Run("inside", func(t *testing.T) {
+		s := newStage(t, env...)
+		s.inside(env...)
+		test(t, s)
+	})
+}
+
+// inside serves the stage from this process, until the test ends.
+func (s *stage) inside(env ...string) {
+	s.t.Helper()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := supervisorConfig(func(name string) string {
+		for _, v := range append(env, "CMDTEST_DIR="+s.dir) {
+			if val, ok := strings.CutPrefix(v, name+"="); ok {
+				return val
+			}
+		}
+		return ""
+	})
+	cfg.Conn = os.NewFile(uintptr(fds[0]), "conn")
+	s.childless()
+	done := make(chan error, 1)
+	go func() { done <- command.Supervise(context.Background(), cfg) }()
+	s.t.Cleanup(func() {
+		_ = unix.Close(fds[1])
+		_ = s.Close()
+		if err := <-done; err != nil {
+			s.t.Errorf("Supervise: %v", err)
+		}
+	})
+	eventually(s.t, "the supervisor's socket", func() bool {
+		_, err := os.Lstat(filepath.Join(s.dir, "s"))
+		return err == nil
+	})
 }
 
 func (s *stage) runner(epoch uint64, env ...string) *command.Runner {
 	r := command.NewRunner(config(s.dir, epoch, env...))
 	s.t.Cleanup(func() { _ = r.Close() })
 	return r
-}
-
-// quiet ends whatever a test left, by the records alone, and waits for the supervisor.
-func (s *stage) quiet() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_ = s.Close()
-	recs, _ := command.Records(s.dir)
-	for _, rec := range recs {
-		_ = command.Cancel(ctx, s.dir, rec.Key)
-	}
-	s.supervisorGone()
 }
 
 // supervisorGone waits until no supervisor holds the session's lock.
@@ -243,6 +289,13 @@ func (s *stage) ledger() string {
 	return string(b)
 }
 
+func (s *stage) touch(name string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.ws, name), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *stage) pidIn(name string) int {
 	s.t.Helper()
 	pid := 0
@@ -268,6 +321,21 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// childless waits until this process, which adopts orphans once it was a supervisor, has no
+// children: they would be taken for a command's.
+func (s *stage) childless() {
+	s.t.Helper()
+	eventually(s.t, "earlier tests' children to end", func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+		for _, pid := range strings.Fields(string(b)) {
+			if n, _ := strconv.Atoi(pid); running(n) {
+				return false
+			}
+		}
+		return err == nil
+	})
 }
 
 // running reports whether pid is a process that is no zombie.

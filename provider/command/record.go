@@ -74,9 +74,13 @@ func (c claim) over() (session.CommandRecord, error) {
 	case c.Exit != nil:
 		return c.ended(), nil
 	}
+	return c.unknown(), nil
+}
+
+func (c claim) unknown() session.CommandRecord {
 	rec := c.record(session.CommandUnknown)
 	rec.Why = c.whyUnknown()
-	return rec, nil
+	return rec
 }
 
 func (c claim) whyUnknown() string {
@@ -108,13 +112,17 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	if c.Start != nil && alive(c.Start.Leader) {
 		return c.record(session.CommandUnattended), nil
 	}
-	holders := holders(f, c.Header.Key)
-	if c.Start == nil && c.leads(holders) {
+	left := holders(f, c.Header.Key)
+	if c.Start == nil && c.leads(left) {
 		return c.record(session.CommandUnattended), nil
+	}
+	// The leader may have been the last to hold the lock, and have ended since.
+	if free, err := lockFree(f); err != nil || free {
+		return c.unknown(), err
 	}
 	rec := c.record(session.CommandLingering)
 	rec.Why = c.whyUnknown() + "; what it started still runs"
-	for _, p := range holders {
+	for _, p := range left {
 		rec.Left = append(rec.Left, p.describe())
 	}
 	return rec, nil

@@ -42,13 +42,11 @@ func (s *stage) output(key string) (string, string) {
 	return string(ob), string(eb)
 }
 
-func TestRunFinishes(t *testing.T) {
-	s := newStage(t)
+func TestRunFinishes(t *testing.T) { each(t, runFinishes) }
+
+func runFinishes(t *testing.T, s *stage) {
 	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
 		t.Fatalf("Look before: got %+v, %v", rec, err)
-	}
-	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
-		t.Fatalf("Look made %s", s.dir)
 	}
 	req := s.sh("k", `echo out; echo err >&2; exit 7`)
 	req.Volatile = false
@@ -98,8 +96,9 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	}
 }
 
-func TestSignalExitAndExecFailure(t *testing.T) {
-	s := newStage(t)
+func TestSignalExitAndExecFailure(t *testing.T) { each(t, signalExitAndExecFailure) }
+
+func signalExitAndExecFailure(t *testing.T, s *stage) {
 	rec := s.run(s.sh("sig", "kill -9 $$"))
 	if rec.State != session.CommandFinished || rec.Signal != "SIGKILL" || rec.Exit != -1 || rec.Cancelled || rec.TimedOut {
 		t.Errorf("signal: got %+v", rec)
@@ -117,8 +116,9 @@ func TestSignalExitAndExecFailure(t *testing.T) {
 	}
 }
 
-func TestEnvironmentAndPlace(t *testing.T) {
-	s := newStage(t)
+func TestEnvironmentAndPlace(t *testing.T) { each(t, environmentAndPlace) }
+
+func environmentAndPlace(t *testing.T, s *stage) {
 	if err := os.MkdirAll(filepath.Join(s.ws, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +142,9 @@ func TestEnvironmentAndPlace(t *testing.T) {
 }
 
 // A directory cannot leave the workspace, and nothing is claimed for one that would.
-func TestDirIsConfined(t *testing.T) {
-	s := newStage(t)
+func TestDirIsConfined(t *testing.T) { each(t, dirIsConfined) }
+
+func dirIsConfined(t *testing.T, s *stage) {
 	if err := os.Symlink("/", filepath.Join(s.ws, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -163,8 +164,9 @@ func TestDirIsConfined(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	s := newStage(t)
+func TestRefusals(t *testing.T) { each(t, refusals) }
+
+func refusals(t *testing.T, s *stage) {
 	bad := map[string]func(*session.CommandRequest){
 		"no_key":    func(r *session.CommandRequest) { r.Key = "" },
 		"no_argv":   func(r *session.CommandRequest) { r.Argv = nil },
@@ -189,8 +191,9 @@ func TestRefusals(t *testing.T) {
 }
 
 // Requests travel over the socket only: what they hold is in no file of ours.
-func TestRequestIsNeverOnDisk(t *testing.T) {
-	s := newStage(t)
+func TestRequestIsNeverOnDisk(t *testing.T) { each(t, requestIsNeverOnDisk) }
+
+func requestIsNeverOnDisk(t *testing.T, s *stage) {
 	const secret = "hunter2-planted-secret"
 	req := s.sh("k", "touch up; : "+secret+"; until test -e go; do sleep 0.01; done; sleep 60 "+"& exit 0")
 	req.Env = append(req.Env, "TOKEN="+secret)
@@ -213,9 +216,7 @@ func TestRequestIsNeverOnDisk(t *testing.T) {
 	}
 	done := s.begin(s.Runner, req, "up")
 	grep()
-	if err := os.WriteFile(filepath.Join(s.ws, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.touch("go")
 	if r := <-done; r.err != nil || len(r.rec.Left) != 1 {
 		t.Fatalf("got %+v", r)
 	}
@@ -224,8 +225,9 @@ func TestRequestIsNeverOnDisk(t *testing.T) {
 }
 
 // ctx ends: the command goes on, and a later call gets its result.
-func TestContextEndsCommandGoesOn(t *testing.T) {
-	s := newStage(t)
+func TestContextEndsCommandGoesOn(t *testing.T) { each(t, contextEndsCommandGoesOn) }
+
+func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 	cause := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(s.ctx())
 	req := s.sh("k", "echo ran >> ledger; touch up; until test -e go; do sleep 0.01; done; echo done")
@@ -252,9 +254,7 @@ func TestContextEndsCommandGoesOn(t *testing.T) {
 		rec, err := later.Wait(ctx2, "k")
 		wait <- result{rec, err}
 	}()
-	if err := os.WriteFile(filepath.Join(s.ws, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.touch("go")
 	if r := <-wait; r.err != nil || r.rec.State != session.CommandFinished || r.rec.Exit != 0 {
 		t.Fatalf("Wait: got %+v", r)
 	}

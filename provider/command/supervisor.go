@@ -83,6 +83,7 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
 	removeTemps(s.cfg.Dir)
+	s.disown()
 	ln, done, err := listen(s.cfg.Dir)
 	if err != nil {
 		return err
@@ -107,6 +108,18 @@ func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
 	}
 	return &supervisor{cfg: cfg, self: self, running: map[string]*running{}, leaders: map[int]*running{}, released: map[int]uint64{},
 		keys: map[string]bool{}, peers: map[*peer]bool{}, idle: make(chan struct{})}, nil
+}
+
+// disown notes the children that this process had before it became a supervisor: they belong
+// to no command.
+func (s *supervisor) disown() {
+	var ps []process
+	for _, p := range processes() {
+		if p.parent == s.self.PID {
+			ps = append(ps, p)
+		}
+	}
+	s.release(ps)
 }
 
 // inherited makes a connection of the socket that the process was started with.

@@ -1,0 +1,244 @@
+package command_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// Each byte of a claim flipped: the record is refused, with its file named, or is the same.
+func TestEveryByteOfAClaimFlipped(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("done", "exit 4"))
+	if _, err := s.Void(s.ctx(), "void"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"done", "void"} {
+		want, err := s.Look(s.ctx(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := command.ClaimPath(s.dir, key)
+		whole, err := os.ReadFile(path)
+		if err != nil || len(whole) != 4096 {
+			t.Fatalf("claim of %d bytes, %v", len(whole), err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		refused := 0
+		for i, b := range whole {
+			if _, err := f.WriteAt([]byte{b ^ 1<<(i%8)}, int64(i)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Look(s.ctx(), key)
+			var e *session.Error
+			switch {
+			case errors.Is(err, session.ErrCorrupt) && errors.As(err, &e) && e.Place == path:
+				refused++
+			case err != nil || !cmp.Equal(got, want):
+				t.Fatalf("%s, byte %d: got %+v, %v", key, i, got, err)
+			}
+			if _, err := f.WriteAt([]byte{b}, int64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if refused < 200 {
+			t.Errorf("%s: only %d flips were seen", key, refused)
+		}
+	}
+}
+
+func TestClaimReplaced(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "echo ran >> ledger"))
+	s.run(s.sh("other", "true"))
+	path := command.ClaimPath(s.dir, "k")
+	whole, err := os.ReadFile(command.ClaimPath(s.dir, "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func() error{
+		"truncated": func() error { return os.WriteFile(path, whole[:4000], 0o600) },
+		"empty":     func() error { return os.WriteFile(path, nil, 0o600) },
+		"zeros":     func() error { return os.WriteFile(path, make([]byte, 4096), 0o600) },
+		"of_other":  func() error { return os.WriteFile(path, whole, 0o600) },
+		"directory": func() error { return os.Mkdir(path, 0o700) },
+		"fifo":      func() error { return syscall.Mkfifo(path, 0o600) },
+		"symlink":   func() error { return os.Symlink(command.ClaimPath(s.dir, "other"), path) },
+	} {
+		if err := errors.Join(os.Remove(path), damage()); err != nil {
+			t.Fatal(err)
+		}
+		if rec, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: got %+v, %v, want ErrCorrupt", name, rec, err)
+		}
+		if _, err := command.Records(s.dir); !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: Records: got %v, want ErrCorrupt", name, err)
+		}
+	}
+	if s.ledger() != wrote {
+		t.Errorf("ledger %q", s.ledger())
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "epoch"), []byte("7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Announce(s.ctx()); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("damaged epoch: got %v, want ErrCorrupt", err)
+	}
+}
+
+// A claim that goes away while its command is waited for is damage, not a wait without end.
+func TestClaimRemoved(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	if err := os.Remove(command.ClaimPath(s.dir, "k")); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; !errors.Is(r.err, session.ErrCorrupt) {
+		t.Errorf("got %+v, want ErrCorrupt", r)
+	}
+	s.touch("go")
+}
+
+func TestOutputIsCapped(t *testing.T) { each(t, outputIsCapped, "CMDTEST_MAX=65536") }
+
+func outputIsCapped(t *testing.T, s *stage) {
+	rec := s.run(s.sh("k", `i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; printf small >&2`))
+	if rec.Exit != 0 {
+		t.Fatalf("got %+v", rec)
+	}
+	out, errs := s.output("k")
+	if errs != "small" {
+		t.Errorf("stderr: %q", errs)
+	}
+	if !strings.HasPrefix(out, "line 0\nline 1\n") || !strings.HasSuffix(out, "\nline 29999\n") || strings.ContainsRune(out, 0) {
+		t.Errorf("head %q, tail %q", out[:20], out[len(out)-20:])
+	}
+	var cut int
+	note := out[strings.Index(out, "\n[acode: "):]
+	if _, err := fmt.Sscanf(note, "\n[acode: %d bytes cut out here]\n", &cut); err != nil {
+		t.Fatalf("no note in the output: %v", err)
+	}
+	info, err := os.Stat(filepath.Join(s.dir, command.Stem("k")+".out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noteLen := len(fmt.Sprintf("\n[acode: %d bytes cut out here]\n", cut))
+	if int64(len(out)-noteLen+cut) != info.Size() || len(out) > 65536+2*4096+noteLen {
+		t.Errorf("read %d, cut %d, size %d", len(out), cut, info.Size())
+	}
+	if blocks := info.Sys().(*syscall.Stat_t).Blocks * 512; blocks > 65536+3*4096 {
+		t.Errorf("%d bytes on disk", blocks)
+	}
+}
+
+func TestOutputTornOrMissing(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "echo hello; echo oops >&2"))
+	out, errs := filepath.Join(s.dir, command.Stem("k")+".out"), filepath.Join(s.dir, command.Stem("k")+".err")
+	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	longer, err := os.OpenFile(out, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(longer, "written after the end")
+	if err := errors.Join(err, longer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if o, e := s.output("k"); o != "hello\n" || e != "oops\n" {
+		t.Errorf("got %q, %q", o, e)
+	}
+	for name, damage := range map[string]func() error{
+		"torn":    func() error { return os.Truncate(out, 3) },
+		"symlink": func() error { return errors.Join(os.Remove(out), os.Symlink(errs, out)) },
+		"fifo":    func() error { return errors.Join(os.Remove(out), syscall.Mkfifo(out, 0o600)) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Output("k"); !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
+		}
+		if err := errors.Join(os.Remove(out), os.WriteFile(out, []byte("hello\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(errs); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Output("k"); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("missing: got %v, want ErrCorrupt", err)
+	}
+}
+
+// C4: outputs that cannot be opened at the end leave no exit record.
+func TestOutputReplacedWhileRunning(t *testing.T) { each(t, outputReplacedWhileRunning) }
+
+func outputReplacedWhileRunning(t *testing.T, s *stage) {
+	for i, replace := range []bool{false, true} {
+		key := fmt.Sprint("k", i)
+		up, proceed := "up"+key, "go"+key
+		done := s.begin(s.Runner, s.sh(key, "touch "+up+"; until test -e "+proceed+"; do sleep 0.01; done"), up)
+		out := filepath.Join(s.dir, command.Stem(key)+".out")
+		if err := os.Remove(out); err != nil {
+			t.Fatal(err)
+		}
+		if replace {
+			if err := os.WriteFile(out, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.touch(proceed)
+		if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
+			t.Errorf("replaced %v: got %+v", replace, r)
+		}
+	}
+}
+
+// An output file that is not ours refuses the request before anything is claimed.
+func TestOutputRefused(t *testing.T) { each(t, outputRefused) }
+
+func outputRefused(t *testing.T, s *stage) {
+	if err := s.Announce(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	s.touch("target")
+	for name, plant := range map[string]func(path string) error{
+		"symlink":  func(p string) error { return os.Symlink(filepath.Join(s.ws, "target"), p) },
+		"hardlink": func(p string) error { return os.Link(filepath.Join(s.ws, "target"), p) },
+		"fifo":     func(p string) error { return syscall.Mkfifo(p, 0o600) },
+		"open":     func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o644)) },
+	} {
+		for _, suffix := range []string{".out", ".err"} {
+			path := filepath.Join(s.dir, command.Stem("k")+suffix)
+			if err := plant(path); err != nil {
+				t.Fatal(err)
+			}
+			if rec, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrStoreIO) {
+				t.Errorf("%s%s: got %+v, %v, want ErrStoreIO", name, suffix, rec, err)
+			}
+			if err := s.Forget("k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.run(s.sh("k", "echo ran >> ledger"))
+	if s.ledger() != wrote {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}

@@ -1,0 +1,287 @@
+package command_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+const wrote = "ran\n"
+
+// C1, C4: a supervisor killed at each point; the oracle is the ledger alone. The points at
+// which the command runs and is recorded are the control of those where nothing happens.
+func TestSupervisorKilledAtEachPoint(t *testing.T) {
+	for point, want := range map[string]struct {
+		state  session.CommandState
+		ledger string
+	}{
+		"asked":         {session.CommandFinished, wrote}, // nothing was claimed: the next one starts it
+		"claim-written": {session.CommandFinished, wrote},
+		"claim-linked":  {session.CommandUnknown, ""},
+		"claimed":       {session.CommandUnknown, ""},
+		"forking":       {session.CommandUnknown, ""},
+		"forked":        {session.CommandUnknown, wrote}, // followed to its end
+		"started":       {session.CommandUnknown, wrote},
+		"ended":         {session.CommandUnknown, wrote},
+		"synced":        {session.CommandUnknown, wrote},
+		"recorded":      {session.CommandFinished, wrote},
+		"unlocked":      {session.CommandFinished, wrote},
+	} {
+		t.Run(point, func(t *testing.T) {
+			tmp := t.TempDir()
+			s := newStageIn(t, tmp, "CMDTEST_KILL="+point, "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
+			req := s.sh("k", "printf 'ran\\n' >> ledger")
+			req.Volatile = false
+			rec := s.run(req)
+			if rec.State != want.state || s.ledger() != want.ledger {
+				t.Fatalf("got %+v, ledger %q, want %s, %q", rec, s.ledger(), want.state, want.ledger)
+			}
+			if rec.State == session.CommandUnknown && !strings.Contains(rec.Why, "supervisor was killed") {
+				t.Errorf("Why: got %q", rec.Why)
+			}
+			if again := s.run(req); again.State != want.state || s.ledger() != want.ledger {
+				t.Errorf("again: got %+v, ledger %q", again, s.ledger())
+			}
+			if rec := s.run(s.sh("next", "echo next >> ledger")); rec.State != session.CommandFinished || s.ledger() != want.ledger+"next\n" {
+				t.Errorf("next key: got %+v, ledger %q", rec, s.ledger())
+			}
+			entries, err := os.ReadDir(s.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if strings.HasSuffix(e.Name(), ".tmp") {
+					t.Errorf("left over: %s", e.Name())
+				}
+			}
+		})
+	}
+}
+
+// client runs reqs in a process of its own and returns once that has ended, by env or by itself.
+func (s *stage) client(reqs []session.CommandRequest, env ...string) *exec.Cmd {
+	s.t.Helper()
+	b, err := json.Marshal(reqs)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	file := filepath.Join(s.t.TempDir(), "reqs")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), "CMDTEST_ROLE=client", "GORACE=atexit_sleep_ms=0", "CMDTEST_DIR="+s.dir, "CMDTEST_REQS="+file), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	return cmd
+}
+
+func (s *stage) three() []session.CommandRequest {
+	var reqs []session.CommandRequest
+	for i := range 3 {
+		reqs = append(reqs, s.sh(fmt.Sprintf("k%d", i), fmt.Sprintf("sleep 0.02; echo %d >> ledger", i)))
+	}
+	return reqs
+}
+
+// C1: acode, or its process group, killed at counted points: each effect once, none unknown.
+func TestClientKilledAtEachPoint(t *testing.T) {
+	points := []string{"announced:1", "spawned:1", "looked:4", "never"}
+	for n := 1; n <= 3; n++ {
+		for _, p := range []string{"looked", "connected", "waiting", "over"} {
+			points = append(points, fmt.Sprintf("%s:%d", p, n))
+		}
+	}
+	killed := 0
+	for _, point := range points {
+		s := newStage(t)
+		cmd := s.client(s.three(), "CMDTEST_CLIENT_KILL="+point)
+		if err := cmd.Wait(); err != nil {
+			killed++
+		}
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its process group: the supervisor is not in it
+		later := s.runner(2)
+		for _, req := range s.three() {
+			req.Epoch = 2
+			if rec, err := later.Run(s.ctx(), req); err != nil || rec.State != session.CommandFinished || rec.Exit != 0 {
+				t.Errorf("%s: %s: got %+v, %v", point, req.Key, rec, err)
+			}
+		}
+		if s.ledger() != "0\n1\n2\n" {
+			t.Errorf("%s: ledger %q", point, s.ledger())
+		}
+	}
+	if killed < len(points)-3 {
+		t.Errorf("%d of %d clients were killed", killed, len(points))
+	}
+}
+
+// C1: both killed: each effect at most once, none told that did not happen, at most one unknown.
+func TestBothKilled(t *testing.T) {
+	unknown := 0
+	for _, sup := range []string{"asked:1", "claimed:1", "forked:1", "ended:1", "recorded:1", "claimed:2", "ended:2"} {
+		for _, client := range []string{"waiting:1", "looked:3"} {
+			s := newStage(t)
+			cmd := s.client(s.three(), "CMDTEST_CLIENT_KILL="+client, "CMDTEST_SUPERVISOR_KILL="+sup,
+				"CMDTEST_ONCE="+filepath.Join(t.TempDir(), "once"))
+			_ = cmd.Wait()
+			later := s.runner(2)
+			here := 0
+			for i, req := range s.three() {
+				req.Epoch = 2
+				rec, err := later.Run(s.ctx(), req)
+				lines := strings.Count(s.ledger(), fmt.Sprintf("%d\n", i))
+				switch {
+				case err != nil:
+					t.Errorf("%s, %s: %v", sup, client, err)
+				case rec.State == session.CommandFinished && lines != 1, lines > 1:
+					t.Errorf("%s, %s: %+v, but %d lines", sup, client, rec, lines)
+				case rec.State == session.CommandUnknown:
+					here++
+				}
+			}
+			if here > 1 {
+				t.Errorf("%s, %s: %d unknown", sup, client, here)
+			}
+			unknown += here
+		}
+	}
+	if unknown == 0 {
+		t.Error("no kill hit a command: the series shows nothing")
+	}
+}
+
+// C2, C5 and trap 53: the supervisor dies under a living acode. The command goes on with its
+// output, is followed to its end, and then nobody can know.
+func TestSupervisorDiesUnderClient(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", "echo a; touch up; until test -e go; do sleep 0.01; done; echo b; echo ran >> ledger"), "up")
+	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "unattended", func() bool {
+		rec, err := s.Look(s.ctx(), "k")
+		return err == nil && rec.State == session.CommandUnattended && rec.PID > 0
+	})
+	select {
+	case r := <-done:
+		t.Fatalf("Run came back while the command runs: %+v", r)
+	default:
+	}
+	s.touch("go")
+	r := <-done
+	if r.err != nil || r.rec.State != session.CommandUnknown || r.rec.Why == "" {
+		t.Fatalf("got %+v", r)
+	}
+	if out, _ := s.output("k"); out != "a\nb\n" || s.ledger() != wrote {
+		t.Fatalf("output %q, ledger %q", out, s.ledger())
+	}
+}
+
+// The leader is gone and its supervisor too: what it left is listed, and can be ended.
+func TestLingering(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", "setsid sleep 300 & touch up; until test -e go; do sleep 0.01; done"), "up")
+	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.touch("go")
+	r := <-done
+	if r.err != nil || r.rec.State != session.CommandLingering || len(r.rec.Left) != 1 || !strings.Contains(r.rec.Left[0], "sleep 300") {
+		t.Fatalf("got %+v", r)
+	}
+	if err := s.Terminate(s.ctx(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnknown {
+		t.Fatalf("after Terminate: got %+v, %v", rec, err)
+	}
+}
+
+// Ended from elsewhere, with no supervisor: every process of the command, other sessions too.
+func TestCancelUnattended(t *testing.T) {
+	s := newStage(t)
+	script := `trap "" INT TERM; (setsid sh -c 'trap "" INT TERM; echo $$ > orphan.t; mv orphan.t orphan; while :; do sleep 1; done' &) ; echo $$ > leader.t; mv leader.t leader; while :; do sleep 1; done`
+	done := s.begin(s.Runner, s.sh("k", script), "leader")
+	orphan, leader := s.pidIn("orphan"), s.pidIn("leader")
+	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "unattended", func() bool {
+		rec, err := s.Look(s.ctx(), "k")
+		return err == nil && rec.State == session.CommandUnattended
+	})
+	if err := s.Terminate(s.ctx(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
+		t.Errorf("got %+v", r)
+	}
+	if running(orphan) || running(leader) {
+		t.Errorf("orphan runs: %v, leader runs: %v", running(orphan), running(leader))
+	}
+}
+
+// Trap 43: a removed lock file gives two supervisors; the claims still start each key once.
+func TestLockFileRemoved(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("a", "echo a >> ledger; touch up; until test -e go; do sleep 0.01; done"), "up")
+	first := s.supervisorPID()
+	for _, name := range []string{"supervisor.lock", "s"} {
+		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := s.runner(2)
+	other := s.begin(second, func() session.CommandRequest {
+		req := s.sh("b", "echo b >> ledger; touch up2")
+		req.Epoch = 2
+		return req
+	}(), "up2")
+	if r := <-other; r.err != nil || r.rec.State != session.CommandFinished {
+		t.Errorf("b: got %+v", r)
+	}
+	if s.supervisorPID() == first {
+		t.Error("the test did not make a second supervisor")
+	}
+	if rec, err := second.Look(s.ctx(), "a"); err != nil || rec.State != session.CommandRunning {
+		t.Errorf("a: got %+v, %v", rec, err)
+	}
+	s.touch("go")
+	if r := <-done; r.err != nil || r.rec.State != session.CommandFinished {
+		t.Errorf("a: got %+v", r)
+	}
+	if s.ledger() != "a\nb\n" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}
+
+// A supervisor's lock that is not ours to trust is refused.
+func TestLockFileSymlinked(t *testing.T) {
+	s := newStage(t)
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(s.ws, "target")
+	s.touch("target")
+	if err := os.Symlink(target, filepath.Join(s.dir, "supervisor.lock")); err != nil {
+		t.Fatal(err)
+	}
+	cfg := supervisorConfig(func(name string) string { return map[string]string{"CMDTEST_DIR": s.dir}[name] })
+	if err := command.Supervise(s.ctx(), cfg); !errors.Is(err, session.ErrStoreIO) {
+		t.Errorf("Supervise: got %v, want ErrStoreIO", err)
+	}
+}

@@ -1,0 +1,192 @@
+package command_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// C1: many runners race for the same keys, and to start the supervisor: one start each.
+func TestRunnersRace(t *testing.T) {
+	s := newStage(t)
+	var wg sync.WaitGroup
+	ctx := s.ctx()
+	for i := range 8 {
+		r := s.runner(1)
+		wg.Go(func() {
+			for k := range 4 {
+				rec, err := r.Run(ctx, s.sh(fmt.Sprintf("k%d", k), fmt.Sprintf("echo %d >> ledger", k)))
+				if err != nil || rec.State != session.CommandFinished {
+					t.Errorf("runner %d: got %+v, %v", i, rec, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for k := range 4 {
+		if n := strings.Count(s.ledger(), fmt.Sprintf("%d\n", k)); n != 1 {
+			t.Errorf("key %d was started %d times", k, n)
+		}
+	}
+}
+
+// C1: processes race, as two resumes of a forked store would.
+func TestProcessesRace(t *testing.T) {
+	s := newStage(t)
+	a, b := s.client(s.three()), s.client(s.three())
+	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if s.ledger() != "0\n1\n2\n" {
+		t.Fatalf("ledger %q", s.ledger())
+	}
+}
+
+// C3: what an earlier epoch asks for is refused, connected or not.
+func TestEarlierEpochIsFenced(t *testing.T) { each(t, earlierEpochIsFenced) }
+
+func earlierEpochIsFenced(t *testing.T, s *stage) {
+	s.run(s.sh("a", "echo a >> ledger"))
+	later := s.runner(2)
+	if err := later.Announce(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("connected: got %v, want ErrFenced", err)
+	}
+	_ = s.Close()
+	if _, err := s.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("new connection: got %v, want ErrFenced", err)
+	}
+	if _, err := s.Void(s.ctx(), "b"); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("Void: got %v, want ErrFenced", err)
+	}
+	req := s.sh("b", "echo b2 >> ledger")
+	req.Epoch = 2
+	if rec, err := later.Run(s.ctx(), req); err != nil || rec.State != session.CommandFinished || rec.Epoch != 2 {
+		t.Errorf("later epoch: got %+v, %v", rec, err)
+	}
+	if s.ledger() != "a\nb2\n" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}
+
+// C3: a holder that was frozen just before it asked, and thawed after another took over.
+func TestThawedHolderIsFenced(t *testing.T) {
+	s := newStage(t)
+	cmd := s.client(s.three()[:1], "CMDTEST_CLIENT_STOP=connected:1")
+	stopped := func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		return err == nil && strings.Contains(string(b), ") T ")
+	}
+	eventually(t, "the client to freeze", stopped)
+	later := s.runner(2)
+	if err := later.Announce(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if out := fmt.Sprint(cmd.Stdout); !strings.Contains(out, "took the session over") {
+		t.Errorf("client said %q", out)
+	}
+	if s.ledger() != "" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}
+
+// A frozen supervisor keeps its lock: no second one starts, and the caller's context ends.
+func TestFrozenSupervisor(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("a", "echo a >> ledger"))
+	pid := s.supervisorPID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	ctx, cancel := timeoutCause(s)
+	defer cancel()
+	if _, err := s.runner(1).Run(ctx, s.sh("b", "echo b >> ledger")); !errors.Is(err, errPatience) {
+		t.Errorf("Run: got %v, want the context's cause", err)
+	}
+	if s.supervisorPID() != pid || s.ledger() != "a\n" {
+		t.Errorf("supervisor %d after %d, ledger %q", s.supervisorPID(), pid, s.ledger())
+	}
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+	if rec, err := s.runner(1).Run(s.ctx(), s.sh("c", "echo c >> ledger")); err != nil || rec.State != session.CommandFinished {
+		t.Errorf("after the thaw: got %+v, %v", rec, err)
+	}
+}
+
+// Trap 53: a socket address holds 107 bytes, and homes are longer.
+func TestLongDirectory(t *testing.T) {
+	tmp := filepath.Join(t.TempDir(), strings.Repeat("d", 200), strings.Repeat("e", 200))
+	s := newStageIn(t, tmp)
+	s.run(s.sh("a", "echo a >> ledger"))
+	if rec, err := s.runner(1).Run(s.ctx(), s.sh("b", "echo b >> ledger")); err != nil || rec.State != session.CommandFinished {
+		t.Errorf("got %+v, %v", rec, err)
+	}
+	if s.ledger() != "a\nb\n" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}
+
+func TestVoid(t *testing.T) {
+	s := newStage(t)
+	for range 2 {
+		if rec, err := s.Void(s.ctx(), "v"); err != nil || rec.State != session.CommandVoid || rec.Key != "v" {
+			t.Fatalf("Void: got %+v, %v", rec, err)
+		}
+	}
+	if rec := s.run(s.sh("v", "echo v >> ledger")); rec.State != session.CommandVoid {
+		t.Errorf("Run of a void key: got %+v", rec)
+	}
+	s.run(s.sh("k", "echo k >> ledger"))
+	if rec, err := s.Void(s.ctx(), "k"); err != nil || rec.State != session.CommandFinished {
+		t.Errorf("Void of a claimed key: got %+v, %v", rec, err)
+	}
+	if s.ledger() != "k\n" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+	if err := command.Cancel(s.ctx(), s.dir, "v"); err != nil {
+		t.Errorf("Cancel of a void key: %v", err)
+	}
+	if err := command.Cancel(s.ctx(), s.dir, "none"); !errors.Is(err, session.ErrCommand) {
+		t.Errorf("Cancel of an unclaimed key: got %v, want ErrCommand", err)
+	}
+}
+
+// A supervisor serves one session only.
+func TestForeignSession(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("a", "echo a >> ledger"))
+	cfg := config(s.dir, 1)
+	cfg.Session = "01890000-0000-7000-8000-000000000002"
+	r := command.NewRunner(cfg)
+	t.Cleanup(func() { _ = r.Close() })
+	if _, err := r.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrInternal) {
+		t.Errorf("got %v, want ErrInternal", err)
+	}
+}
+
+func TestSupervisorCannotStart(t *testing.T) {
+	s := newStage(t)
+	cfg := config(s.dir, 1)
+	cfg.Executable = filepath.Join(s.ws, "none")
+	r := command.NewRunner(cfg)
+	if _, err := r.Run(s.ctx(), s.sh("a", "echo a >> ledger")); !errors.Is(err, session.ErrInternal) {
+		t.Errorf("got %v, want ErrInternal", err)
+	}
+	if rec, err := r.Look(s.ctx(), "a"); err != nil || rec.State != session.CommandUnclaimed {
+		t.Errorf("Look: got %+v, %v", rec, err)
+	}
+}
