@@ -286,6 +286,44 @@ func TestApplyOrderOfDurableCalls(t *testing.T) {
 	}
 }
 
+// Of a move across directories, the new name is durable before the old one is gone.
+func TestApplySyncsReceiversFirst(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "1")
+	put(t, dir, "b", "1")
+	put(t, dir, "d/f", "1")
+	r := open(t, dir)
+	var ops []string
+	r.SetHook(func(op string) error { ops = append(ops, op); return nil })
+	apply(t, r, remove("b"), move("a", "d/a"))
+	if d := cmp.Diff([]string{"unlink b", "rename d/a", "fsync d", "fsync ."}, ops); d != "" {
+		t.Errorf("Apply: %s", d)
+	}
+}
+
+// W2: a write through a mapping that is dirty already changes content and no time. A file
+// hashed so soon after its last change is read again before it is replaced.
+func TestApplyDoesNotTrustRacyTimes(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "1")
+	f, err := os.OpenFile(filepath.Join(dir, "a"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	page, err := unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	defer func() { _ = unix.Munmap(page) }()
+	page[0] = '2'
+	r := open(t, dir)
+	_, err = r.Prepare(context.Background(), "key", []session.Change{write("a", "mine")})
+	must(t, err)
+	page[0] = '3'
+	_, err = r.Apply(context.Background(), "key")
+	wantCode(t, "Apply", err, session.ErrFileChanged)
+	if d := cmp.Diff(map[string]file{"a": {"3", 0o644}}, tree(t, dir)); d != "" {
+		t.Errorf("Apply: %s", d)
+	}
+}
+
 // Whatever effect fails, the group is undone before Apply returns, and the code fits.
 func TestApplyUndoesFailures(t *testing.T) {
 	changes := []session.Change{write("a", "2"), move("b", "n/b"), remove("c"), write("m/x", "y"), move("e", "f")}

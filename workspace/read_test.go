@@ -195,6 +195,10 @@ func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	if !fresh[0].Racy {
 		t.Fatal("Read of a file written this instant: not racy")
 	}
+	must(t, os.Chtimes(filepath.Join(dir, "a"), time.Unix(1, 0), time.Unix(1, 0)))
+	if fresh, err = open(t, dir).Read(ctx, session.Read{Path: "a"}); !fresh[0].Racy || err != nil {
+		t.Errorf("Read of a file whose time was set back this instant: not racy, %v", err)
+	}
 	r := openAt(t, dir, later)
 	calm, err := r.Read(ctx, session.Read{Path: "a"})
 	must(t, err)
