@@ -45,7 +45,7 @@ type writeConn struct {
 }
 
 func openWriteConn(ctx context.Context, home string) (*writeConn, error) {
-	db, err := sql.Open("sqlite", dsn(home, "rw", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)"))
+	db, err := sql.Open("sqlite", dsn(home, "rw", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames)))
 	if err != nil {
 		return nil, storeError("open store", err)
 	}

@@ -189,8 +189,8 @@ func (s *Store) firstRow(ctx context.Context) error {
 	return nil
 }
 
-// growFrames is how many pages SQLite lets a log have before it copies them back by itself.
-const growFrames = 1000
+// growFrames is how many pages, 4 MiB, a log may have before SQLite copies them back by itself.
+const growFrames = 500
 
 // growLog rewrites one page until the log has the size that it will keep. Nothing is
 // acknowledged yet, so it need not sync before the end.
@@ -205,7 +205,7 @@ func (s *Store) growLog(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, q := range []string{`PRAGMA synchronous = FULL`, `PRAGMA wal_autocheckpoint = 1000`} {
+	for _, q := range []string{`PRAGMA synchronous = FULL`, fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, growFrames)} {
 		if _, err := s.wr.conn.ExecContext(ctx, q); err != nil {
 			return err
 		}

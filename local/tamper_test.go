@@ -61,7 +61,7 @@ func TestFlippedBytesAreFoundOrHarmless(t *testing.T) {
 	before := dump(t, o)
 	copyHome(t, o.Home, flipped.Home)
 	refused, named := 0, 0
-	for range 150 {
+	for range 80 {
 		at := r.IntN(len(db))
 		for db[at] == 0 && r.IntN(20) > 0 { // most of it is empty
 			at = r.IntN(len(db))
@@ -86,7 +86,7 @@ func TestFlippedBytesAreFoundOrHarmless(t *testing.T) {
 			t.Errorf("byte %d: Verify: found nothing, and rows differ", at)
 		}
 	}
-	t.Logf("150 flips: %d loads refused, %d named by verify", refused, named)
+	t.Logf("80 flips: %d loads refused, %d named by verify", refused, named)
 	if refused == 0 || named == 0 {
 		t.Errorf("no flip was ever found")
 	}
