@@ -91,3 +91,9 @@ func Fixture() (map[string]string, error) {
 		"sealed name": k.blobName(sum, true).String(),
 	}, nil
 }
+
+// StoreError and Fatal are how failures of the disk are judged.
+func StoreError(doing string, err error) error { return storeError(doing, err) }
+
+// Fatal is described above.
+func Fatal(err error) bool { return fatal(err) }

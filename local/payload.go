@@ -134,7 +134,7 @@ func decodePlan(r io.Reader) (*session.Plan, error) {
 	p := &session.Plan{}
 	if err := json.NewDecoder(r).Decode(p); err != nil {
 		var known *session.Error
-		if asError(err, &known) {
+		if errors.As(err, &known) {
 			return nil, known
 		}
 		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the plan of the session is unreadable", Cause: err, Next: "acode verify"}
@@ -144,8 +144,6 @@ func decodePlan(r io.Reader) (*session.Plan, error) {
 	}
 	return p, nil
 }
-
-func asError(err error, dst **session.Error) bool { return errors.As(err, dst) }
 
 // redactRequest redacts what a person typed.
 func (s *Store) redactRequest(r session.Request) (session.Request, error) {
