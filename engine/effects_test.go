@@ -142,10 +142,13 @@ func (f *workspace) Apply(_ context.Context, key string) ([]session.FileState, e
 		}
 	}
 	f.w.note("effect %s", short(key))
+	before := maps.Clone(f.w.files)
 	f.w.temp[key] = true
 	var out []session.FileState
 	for _, t := range p.ts {
 		if err := f.w.call("apply one"); err != nil {
+			f.w.files = before // all or none
+			delete(f.w.temp, key)
 			return nil, err
 		}
 		if t.From != "" {
@@ -161,7 +164,8 @@ func (f *workspace) Apply(_ context.Context, key string) ([]session.FileState, e
 		out = append(out, f.state(t.Path))
 	}
 	delete(f.w.temp, key)
-	return out, f.w.call("applied")
+	f.w.reached("applied")
+	return out, nil
 }
 
 func (f *workspace) Discard(key string) { delete(f.prepared, key) }
@@ -224,7 +228,8 @@ func (f *workspace) Rollback(_ context.Context, key string, ts []session.Transit
 		}
 	}
 	delete(f.w.temp, key)
-	return f.w.call("rolled back")
+	f.w.reached("rolled back")
+	return nil
 }
 
 func (f *workspace) Content(string) (io.ReadCloser, int64, error) { return nil, 0, session.ErrEscape }
@@ -242,7 +247,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
 // A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, void, linger,
-// unknown, hang, refuse, unstartable, slow, killed.
+// torn X, unknown, hang, refuse, unstartable, slow, killed.
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
@@ -257,14 +262,16 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 		return session.CommandRecord{}, err
 	}
 	if rec, ok := c.w.recs[req.Key]; ok {
+		if rec.State == session.CommandRunning {
+			return c.hang(ctx, rec)
+		}
 		return rec, nil
 	}
 	c.w.note("effect %s", short(req.Key))
-	c.w.envs[req.Key] = req.Env
+	c.w.lastKey = req.Key
 	words := strings.Fields(req.Argv[len(req.Argv)-1])
 	rec := session.CommandRecord{Key: req.Key, State: session.CommandFinished, Epoch: req.Epoch, StartedUS: 10, EndedUS: 30}
-	c.w.calls++
-	if dies := c.w.calls == c.w.crashAt; dies {
+	if c.w.dies("claimed") {
 		if c.w.killsToo {
 			if c.w.happened {
 				c.do(req, words, &rec)
@@ -293,6 +300,7 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 // do is the command itself.
 func (c supervisor) do(req session.CommandRequest, words []string, rec *session.CommandRecord) {
 	rest := strings.Join(words[1:], " ")
+	c.w.doneKeys[req.Key] = true
 	switch words[0] {
 	case "ledger":
 		c.w.ledger = append(c.w.ledger, rest)
@@ -320,8 +328,18 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, _ = strconv.Atoi(rest)
 	case "write":
 		c.w.files[words[1]] = strings.Join(words[2:], " ")
+	case "torn": // the first attempt dies with its supervisor
+		if strings.HasSuffix(req.Key, ":1") {
+			rec.State, rec.Why = session.CommandUnknown, "its supervisor was killed"
+		}
+		if rec.State == session.CommandFinished || c.w.happened {
+			c.w.ledger = append(c.w.ledger, rest)
+			c.w.out[req.Key] = rest + "\n"
+		}
 	case "void":
-		rec.State = session.CommandVoid
+		if strings.HasSuffix(req.Key, ":1") {
+			rec.State = session.CommandVoid
+		}
 	case "linger":
 		rec.State, rec.Why, rec.Left = session.CommandLingering, "descendants are left", []string{"77 sleep"}
 	case "unknown":
@@ -355,8 +373,20 @@ func (c supervisor) hang(ctx context.Context, rec session.CommandRecord) (sessio
 	case <-ctx.Done():
 		return rec, context.Cause(ctx)
 	case <-c.end(rec.Key):
+		if rec := c.w.recs[rec.Key]; rec.State == session.CommandFinished {
+			return rec, nil
+		}
 		return c.Wait(ctx, rec.Key)
 	}
+}
+
+// finish ends a command that hangs, from elsewhere.
+func (c supervisor) finish(key string) {
+	end := c.end(key)
+	rec := c.w.recs[key]
+	rec.State = session.CommandFinished
+	c.w.recs[key] = rec
+	close(end)
 }
 
 func (c supervisor) Wait(_ context.Context, key string) (session.CommandRecord, error) {

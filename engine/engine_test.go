@@ -316,7 +316,7 @@ func TestCaptureLost(t *testing.T) {
 // NFR-013: what is shown and kept of outputs is redacted; long outputs keep their ends.
 func TestOutputs(t *testing.T) {
 	w := newWorld(t, plan(task("t",
-		command("secret", "echo hunter2"), command("long", "repeat 300000 y"), command("mid", "repeat 5000 z"), command("edge", "repeat 131072 w"), command("two", "repeat 262144 v"))))
+		command("secret", "echo hunter2"), command("long", "repeat 300000 y"), command("longer", "repeat 900000 y"), command("mid", "repeat 5000 z"), command("edge", "repeat 131072 w"), command("two", "repeat 262144 v"))))
 	p := w.process()
 	wantResult(t, p.must(), session.Completed, "", "")
 	type kept struct {
@@ -339,6 +339,7 @@ func TestOutputs(t *testing.T) {
 	want := []kept{
 		{"[redacted]\n", "", 8, false},
 		{"", half + "\n[acode: the middle was left out]\n" + half, 300000, true},
+		{"", half + "\n[acode: the middle was left out]\n" + half, 900000, true},
 		{"", strings.Repeat("z", 5000), 5000, false},
 		{"", strings.Repeat("w", 131072), 131072, false},
 		{"", strings.Repeat("v", 262144), 262144, false},

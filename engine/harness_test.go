@@ -66,7 +66,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 			if _, ok := r.(crash); !ok {
 				panic(r)
 			}
-			crashed, p.w.crashAt = true, 0
+			crashed, p.w.crashAt, p.w.crashIn = true, 0, ""
 			p.w.replay()
 		}
 	}()

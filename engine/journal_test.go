@@ -39,26 +39,33 @@ type world struct {
 	fences   int              // processes that took the session over unseen
 	fails    map[string]error // by call: returned once
 	refuses  map[string]error // by call: returned each time
+	nth      map[string]int   // by call: after so many it returns fault, once
+	fault    error
+	doneKeys map[string]bool // commands whose effect took place
+	lastKey  string          // of the command that ran last
 	calls    int
-	crashAt  int // the call that does not return; 0 for none
+	crashAt  int    // the call that does not return; 0 for none
+	crashIn  string // likewise by name, the crashNth one
+	crashNth int
 	killsToo bool
 	happened bool // of a command that dies with its supervisor: its effect took place
 
-	files  map[string]string
-	temp   map[string]bool
-	blobs  map[string]string
-	ledger []string
-	recs   map[string]session.CommandRecord
-	envs   map[string][]string
-	out    map[string]string
-	ends   map[string]chan struct{}
-	during func(w *world, shell string) // while a command runs
+	files   map[string]string
+	temp    map[string]bool
+	blobs   map[string]string
+	ledger  []string
+	recs    map[string]session.CommandRecord
+	envs    map[string][]string
+	out     map[string]string
+	ends    map[string]chan struct{}
+	onFence func()
+	during  func(w *world, shell string) // while a command runs
 }
 
 func newWorld(t tester, p *session.Plan) *world {
 	w := &world{
 		t: t, plan: p, fails: map[string]error{}, refuses: map[string]error{}, files: map[string]string{}, temp: map[string]bool{},
-		blobs: map[string]string{}, recs: map[string]session.CommandRecord{}, envs: map[string][]string{},
+		blobs: map[string]string{}, recs: map[string]session.CommandRecord{}, doneKeys: map[string]bool{},
 		out: map[string]string{}, ends: map[string]chan struct{}{}, sess: &session.Session{},
 	}
 	w.add(session.Draft{Type: session.SessionCreated, Data: session.SessionCreatedData{
@@ -68,15 +75,32 @@ func newWorld(t tester, p *session.Plan) *world {
 
 // call counts a call to a port and does not return from the one that is to crash.
 func (w *world) call(name string) error {
-	w.calls++
-	if w.calls == w.crashAt {
-		panic(crash{})
+	w.reached(name)
+	if w.nth[name] > 0 {
+		if w.nth[name]--; w.nth[name] == 0 {
+			return w.fault
+		}
 	}
 	if err := w.fails[name]; err != nil {
 		delete(w.fails, name)
 		return err
 	}
 	return w.refuses[name]
+}
+
+// reached is a point to crash at: a call, or a place inside one.
+func (w *world) reached(name string) {
+	if w.dies(name) {
+		panic(crash{})
+	}
+}
+
+func (w *world) dies(name string) bool {
+	w.calls++
+	if name == w.crashIn {
+		w.crashNth--
+	}
+	return w.calls == w.crashAt || name == w.crashIn && w.crashNth == 0
 }
 
 func (w *world) note(format string, args ...any) {
@@ -129,10 +153,7 @@ func (w *world) Append(ctx context.Context, drafts ...session.Draft) ([]session.
 		out[i], words[i] = w.add(d), word(d)
 	}
 	w.note("commit %s", strings.Join(words, " + "))
-	w.calls++
-	if w.calls == w.crashAt {
-		panic(crash{}) // after the commit, before anybody hears of it
-	}
+	w.reached("committed") // after the commit, before anybody hears of it
 	return out, nil
 }
 
@@ -178,6 +199,9 @@ func (w *world) Fence(ctx context.Context) error {
 		return err
 	}
 	w.note("fence")
+	if w.onFence != nil {
+		w.onFence()
+	}
 	if w.fences > 0 {
 		return session.ErrFenced
 	}

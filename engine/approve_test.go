@@ -1,0 +1,236 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+func gated(t tester) *world {
+	return newWorld(t, plan(task("t", command("a", "ledger a"), gate("g"), command("b", "ledger b"))))
+}
+
+func (w *world) ledgered(want ...string) {
+	w.t.Helper()
+	if d := cmp.Diff(want, w.ledger); d != "" {
+		w.t.Errorf("ledger (-want +got):\n%s", d)
+	}
+}
+
+// digest of what gated asks at its gate.
+func (w *world) digest() string {
+	next, err := resume.Plan(w.plan, w.sess, nil, resume.Choices{})
+	if err != nil {
+		w.t.Fatalf("Plan: %v", err)
+	}
+	return engine.ApprovalDigest(w.plan, next, id("t", "g"))
+}
+
+// NFR-012: with nobody to ask, a gate stops the session where it waits; a resume alone never
+// passes it.
+func TestApproveNobodyThere(t *testing.T) {
+	w := gated(t)
+	for range 3 {
+		res := w.process().must()
+		wantResult(t, res, session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
+		if res.Next != "acode approve abc123 && acode resume abc123" {
+			t.Errorf("next: got %q", res.Next)
+		}
+	}
+	w.ledgered("a")
+}
+
+// FR-013: an approval given while nobody executes is used by the next resume without asking,
+// and by no other one.
+func TestApprovedWhileNobodyExecutes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		digest string
+		ahead  uint64
+		passes bool
+	}{
+		{"next_epoch", "", 1, true},
+		{"epoch_gone_by", "", 0, false},
+		{"later_epoch", "", 2, false},
+		{"another_question", "0000", 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := gated(t)
+			w.process().must()
+			digest := w.digest()
+			if c.digest != "" {
+				// The journal takes the answer; the plan that it belonged to is not this one.
+				w.add(session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: id("t", "g"), Question: "?", Digest: c.digest}})
+				digest = c.digest
+			}
+			w.add(session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: id("t", "g"), Digest: digest, By: "anna", For: w.sess.Epoch + c.ahead}})
+			res := w.process().must()
+			if c.passes {
+				wantResult(t, res, session.Completed, "", "")
+				w.ledgered("a", "b")
+				return
+			}
+			wantResult(t, res, session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
+			w.ledgered("a")
+		})
+	}
+}
+
+// NFR-012: an approval that a resume did not come to use is gone.
+func TestApprovalIsSingleUse(t *testing.T) {
+	w := gated(t)
+	w.process().must()
+	w.add(session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: id("t", "g"), Digest: w.digest(), By: "anna", For: w.sess.Epoch + 1}})
+	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // and then it crashed
+	wantResult(t, w.process().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
+	w.ledgered("a")
+}
+
+// A no is recorded with its reason and pauses; the next resume asks anew.
+func TestDenied(t *testing.T) {
+	for reason, want := range map[string]string{"not today": "t/g was denied: not today", "": "t/g was denied"} {
+		w := gated(t)
+		p := w.process()
+		p.person.approve = answer(engine.Answer{By: "bob", Reason: reason})
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonApproval, session.ErrDenied)
+		if d := payload[session.ApprovalDeniedData](w, session.ApprovalDenied); d.By != "bob" || d.Reason != reason || res.Message != want {
+			t.Errorf("denied: got %+v, message %q", d, res.Message)
+		}
+		p = w.process()
+		p.person = yes()
+		wantResult(t, p.must(), session.Completed, "", "")
+		w.ledgered("a", "b")
+	}
+}
+
+// blocks is a person who does not answer before ctx ends.
+func blocks(ctx context.Context, _ string) (engine.Answer, error) {
+	<-ctx.Done()
+	return engine.Answer{}, context.Cause(ctx)
+}
+
+// An answer from elsewhere ends the question here.
+func TestAnsweredFromElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kind   session.RequestKind
+		state  session.State
+		reason session.Reason
+		code   session.Code
+		ledger []string
+	}{
+		{"approve", session.RequestApprove, session.Completed, "", "", []string{"a", "b"}},
+		{"deny", session.RequestDeny, session.Paused, session.ReasonApproval, session.ErrDenied, []string{"a"}},
+		{"cancel", session.RequestCancel, session.Cancelled, session.ReasonUser, session.ErrCancelled, []string{"a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := gated(t)
+				p := w.process()
+				p.person.approve = blocks
+				time.AfterFunc(time.Minute, func() {
+					w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: "of another question"})
+					w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "nowhere"), Digest: "x"})
+				})
+				time.AfterFunc(2*time.Minute, func() {
+					w.ask(session.Request{Kind: c.kind, Step: id("t", "g"), Digest: payload[session.ApprovalRequestedData](w, session.ApprovalRequested).Digest, By: "carl", Reason: "why"})
+				})
+				res := p.must()
+				wantResult(t, res, c.state, c.reason, c.code)
+				w.ledgered(c.ledger...)
+				if len(w.requests) != 0 {
+					t.Errorf("requests: %v are left", w.requests)
+				}
+				if n := w.count("commit granted") + w.count("commit denied"); c.kind != session.RequestCancel && n != 1 {
+					t.Errorf("the answer is recorded %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// A yes that was left for a holder who died belongs to the next one.
+func TestApprovalLeftForADeadHolder(t *testing.T) {
+	w := gated(t)
+	w.process().must()
+	w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), By: "anna"})
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.ledgered("a", "b")
+}
+
+// session cancel before anything started.
+func TestCancelAtABoundary(t *testing.T) {
+	w := gated(t)
+	w.ask(session.Request{Kind: session.RequestCancel})
+	wantResult(t, w.process().must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
+	w.ledgered()
+	w.inOrder("commit acquired + planning + executing", "commit cancelled user")
+}
+
+// The store's errors while an answer or a question is recorded.
+func TestApproveStoreErrors(t *testing.T) {
+	w := gated(t)
+	w.ask(session.Request{Kind: session.RequestCancel})
+	w.fails["answer"] = errStore
+	if _, _, err := w.process().run(); !errors.Is(err, errStore) {
+		t.Errorf("cancel: got %v", err)
+	}
+	w = gated(t)
+	w.ask(session.Request{Kind: session.RequestCancel})
+	w.fails["append"] = errStore
+	if _, _, err := w.process().run(); !errors.Is(err, errStore) || w.sess.LastSeq != 1 {
+		t.Errorf("cancel: got %v at seq %d", err, w.sess.LastSeq)
+	}
+	w = gated(t)
+	w.during = func(*world, string) { w.fails["append"] = errStore }
+	p := w.process()
+	p.person.approve = func(context.Context, string) (engine.Answer, error) {
+		t.Error("asked although the question is not durable")
+		return engine.Answer{}, nil
+	}
+	if _, _, err := p.run(); !errors.Is(err, errStore) {
+		t.Errorf("ask: got %v", err)
+	}
+	w.lawful()
+	w = gated(t)
+	p = w.process()
+	p.person.approve = func(context.Context, string) (engine.Answer, error) { return engine.Answer{}, errStore }
+	if _, _, err := p.run(); !errors.Is(err, errStore) {
+		t.Errorf("question: got %v", err)
+	}
+}
+
+// The digest binds an approval to its question and to each step that follows, in order.
+func TestApprovalDigest(t *testing.T) {
+	base := gated(t).digest()
+	same := gated(t)
+	same.plan.Tasks[0].Steps[0].Run.Shell = "ledger before the gate"
+	if same.digest() != base {
+		t.Errorf("ApprovalDigest: a step before the gate changes it")
+	}
+	for name, change := range map[string]func(*session.Task){
+		"question": func(t *session.Task) { t.Steps[1].Approve = "Delete everything?" },
+		"follower": func(t *session.Task) { t.Steps[2].Run.Shell = "rm" },
+		"one_more": func(t *session.Task) { t.Steps = append(t.Steps, command("c", "ledger c")) },
+		"renamed":  func(t *session.Task) { t.Steps[2].ID = "z" },
+	} {
+		w := gated(t)
+		change(&w.plan.Tasks[0])
+		if w.digest() == base {
+			t.Errorf("ApprovalDigest: %s does not change it", name)
+		}
+	}
+	if len(base) != 64 || strings.ToLower(base) != base {
+		t.Errorf("ApprovalDigest: got %q", base)
+	}
+}

@@ -1,0 +1,235 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// group is a step of several changes, and the world it starts in.
+func group(t tester) *world {
+	w := newWorld(t, plan(task("t", session.Step{ID: "g", Kind: session.KindChanges, Changes: []session.Change{
+		{Op: session.KindWrite, Path: "a", Content: "new a"}, {Op: session.KindEdit, Path: "b", Old: "old", New: "new"}, {Op: session.KindWrite, Path: "c", Content: "new c"}}})))
+	w.files = map[string]string{"a": "old a", "b": "old b"}
+	return w
+}
+
+// torn crashes the group after its first file and gives the world as it is left.
+func torn(t tester) *world {
+	w := group(t)
+	w.crashIn, w.crashNth = "apply one", 2
+	_, crashed, err := w.process().run()
+	if !crashed || err != nil || w.files["a"] != "new a" || w.files["b"] != "old b" {
+		t.Fatalf("crash: got %v, %v, files %v after\n%s", crashed, err, w.files, strings.Join(w.trace, "\n"))
+	}
+	return w
+}
+
+var applied = map[string]string{"a": "new a", "b": "new b", "c": "new c"}
+
+func (w *world) holds(want map[string]string) {
+	w.t.Helper()
+	if d := cmp.Diff(want, w.files); d != "" {
+		w.t.Errorf("files (-want +got):\n%s", d)
+	}
+}
+
+// FR-026, FR-028: what is partially written is rolled back first, then done again under the
+// same key.
+func TestPartiallyWritten(t *testing.T) {
+	w := torn(t)
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.holds(applied)
+	w.inOrder("commit acquired", "notice handling t/g rollback", "rollback t/g/main:1 overwriting []", "fence", "effect t/g/main:1", "commit completed t/g/main:1 + completed")
+}
+
+// FR-027, FR-045: foreign content that was accepted is overwritten by a roll-back, or worked
+// on top of as a new attempt.
+func TestForeignContentAccepted(t *testing.T) {
+	w := torn(t)
+	w.files["b"] = "somebody else's"
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.holds(applied)
+	w.inOrder("rollback t/g/main:1 overwriting [b]")
+
+	w = torn(t)
+	w.files["b"] = "somebody else's old"
+	p := w.process()
+	p.choices.InProgress = resume.StrategyRetry
+	wantResult(t, p.must(), session.Completed, "", "")
+	w.holds(map[string]string{"a": "new a", "b": "somebody else's new", "c": "new c"})
+	w.inOrder("effect t/g/main:2")
+	if w.count("rollback") != 0 {
+		t.Errorf("retry rolled back")
+	}
+}
+
+// What nobody accepted is never overwritten: a file that changed after validation pauses.
+func TestForeignContentNotAccepted(t *testing.T) {
+	for _, first := range []string{"", "accepted"} {
+		w := torn(t)
+		if first != "" {
+			w.files["b"] = first
+		}
+		p := w.process()
+		p.between = func() { w.files["b"] = "just now" }
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
+		if w.files["b"] != "just now" || w.count("rollback") != 0 {
+			t.Errorf("Execute: overwrote what nobody accepted: %v", w.files)
+		}
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		w.holds(applied)
+	}
+}
+
+// A file that changes between its intent and its effect is left alone.
+func TestChangedBeforeApply(t *testing.T) {
+	w := group(t)
+	w.onFence = func() { w.files["b"] = "just now" }
+	wantResult(t, w.process().must(), session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
+	w.holds(map[string]string{"a": "old a", "b": "just now"})
+}
+
+// done crashes right after the group was applied.
+func done(t tester) *world {
+	w := group(t)
+	w.crashIn, w.crashNth = "applied", 1
+	if _, crashed, err := w.process().run(); !crashed || err != nil {
+		t.Fatalf("crash: got %v, %v", crashed, err)
+	}
+	w.holds(applied)
+	return w
+}
+
+// FR-025: what is already applied is recorded, not done again.
+func TestAlreadyApplied(t *testing.T) {
+	w := done(t)
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.holds(applied)
+	w.inOrder("notice handling t/g applied", "commit acquired + completed t/g/main:1 + completed", "notice completed t/g")
+	if d := payload[session.StepCompletedData](w, session.StepCompleted); d.By != "applied" || len(d.Files) != 3 || w.count("effect") != 1 {
+		t.Errorf("receipt: got %+v after %d effects", d, w.count("effect"))
+	}
+}
+
+// --restart-step rolls back what is already applied and does it again.
+func TestRestartStep(t *testing.T) {
+	w := done(t)
+	p := w.process()
+	p.choices.RestartStep = true
+	wantResult(t, p.must(), session.Completed, "", "")
+	w.holds(applied)
+	w.inOrder("rollback t/g/main:1 overwriting []", "effect t/g/main:1")
+}
+
+// What was applied when the plan was made may be gone when it is carried out.
+func TestAppliedNoLonger(t *testing.T) {
+	w := done(t)
+	p := w.process()
+	p.between = func() { w.files["a"] = "just now" }
+	wantResult(t, p.must(), session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
+	if w.files["a"] != "just now" {
+		t.Errorf("files: got %v", w.files)
+	}
+}
+
+// A step whose attempt in progress would now do something else pauses.
+func TestRedoThatDiffers(t *testing.T) {
+	w := group(t)
+	w.crashIn, w.crashNth = "fence", 1
+	if _, crashed, _ := w.process().run(); !crashed || w.count("commit") != 1 {
+		t.Fatalf("no crash after the intent:\n%s", strings.Join(w.trace, "\n"))
+	}
+	p := w.process()
+	p.between = func() { w.files["b"] = "an old thing" }
+	wantResult(t, p.must(), session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
+	w.files["b"] = "old b"
+	p = w.process()
+	p.between = func() { w.files["b"] = "nothing to match" }
+	wantResult(t, p.must(), session.Paused, session.ReasonTaskFailed, session.ErrFileStep)
+}
+
+// An attempt that could not even be prepared, and crashed before it could say so, is followed
+// by the next one.
+func TestUnpreparedAndCrashed(t *testing.T) {
+	w := newWorld(t, plan(task("t", session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "x", New: "y"}}})))
+	w.crashIn, w.crashNth = "fence", 1
+	if _, crashed, _ := w.process().run(); !crashed || w.sess.Status(id("t", "e")) != session.InProgress {
+		t.Fatalf("no crash between intent and receipt:\n%s", strings.Join(w.trace, "\n"))
+	}
+	w.files["f"] = "x"
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.holds(map[string]string{"f": "y"})
+	w.inOrder("commit acquired + started t/e/main:2", "effect t/e/main:2")
+}
+
+// FR-024: a read that was in progress is repeated under its key, and that is said.
+func TestReadInProgress(t *testing.T) {
+	w := newWorld(t, plan(task("t", read("r", "f"))))
+	w.files["f"] = "x"
+	w.crashIn, w.crashNth = "read", 1
+	if _, crashed, _ := w.process().run(); !crashed {
+		t.Fatal("no crash")
+	}
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("notice started t/r", "notice handling t/r retry", "commit completed t/r/main:1 + completed")
+}
+
+// A full disk pauses the session with the room kept for that; nothing acknowledged is lost
+// and nothing is repeated.
+func TestDiskFull(t *testing.T) {
+	full := &session.Error{Code: session.ErrDiskFull, Message: "no room left"}
+	fresh := func() *world {
+		w := newWorld(t, plan(task("t", command("a", "ledger a", capturing("V")), write("f", "f", "new"), command("b", "ledger b"))))
+		w.files["f"] = "old"
+		return w
+	}
+	ends := func(w *world) {
+		t.Helper()
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		w.ledgered("a", "b")
+		w.holds(map[string]string{"f": "new"})
+	}
+	for _, port := range []string{"append", "stage", "apply"} {
+		for n := 1; ; n++ {
+			w := fresh()
+			w.nth = map[string]int{port: n}
+			w.fault = full
+			res, _, err := w.process().run()
+			if err != nil {
+				t.Fatalf("%s %d: %v", port, n, err)
+			}
+			w.lawful()
+			if res.State == session.Completed {
+				break
+			}
+			if res.Code != session.ErrDiskFull {
+				t.Fatalf("%s %d: got %+v, want ErrDiskFull", port, n, res)
+			}
+			if res.State == session.Paused && res.Reason != session.ReasonDiskFull {
+				t.Fatalf("%s %d: got %+v, want the reason disk_full", port, n, res)
+			}
+			w.nth = nil
+			ends(w)
+		}
+	}
+	w := fresh()
+	w.fails["append"], w.fails["recover"] = full, errStore
+	if _, _, err := w.process().run(); !errors.Is(err, errStore) || !errors.Is(err, session.ErrDiskFull) {
+		t.Errorf("Execute: got %v, want both errors", err)
+	}
+	ends(w)
+	w = fresh()
+	w.refuses["append"] = full
+	if _, _, err := w.process().run(); !errors.Is(err, session.ErrDiskFull) {
+		t.Errorf("Execute on a disk that stays full: got %v", err)
+	}
+	delete(w.refuses, "append")
+	ends(w)
+}

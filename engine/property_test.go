@@ -1,0 +1,153 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// drawPlan gives a legal plan of every kind of step. Each command writes a line of its own.
+func drawPlan(t *rapid.T) *session.Plan {
+	p := plan()
+	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
+		tk := session.Task{ID: fmt.Sprintf("t%d", i)}
+		for d := range i {
+			if rapid.Bool().Draw(t, "depends") {
+				tk.DependsOn = append(tk.DependsOn, fmt.Sprintf("t%d", d))
+			}
+		}
+		a, b := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)
+		tk.Steps = append(tk.Steps, write("s0", a, "start"))
+		for j := 1; j <= rapid.IntRange(0, 5).Draw(t, "steps"); j++ {
+			name, line := fmt.Sprintf("s%d", j), fmt.Sprintf("%d-%d", i, j)
+			var s session.Step
+			switch rapid.IntRange(0, 8).Draw(t, "kind") {
+			case 0:
+				s = write(name, a, line)
+			case 1:
+				s = write(name, b, line+" ${V}")
+			case 2:
+				s = session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindWrite, Path: b, Content: line}, {Op: session.KindMove, From: a, To: a + line}}}
+				a += line
+			case 3:
+				s = session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindDelete, Path: a}, {Op: session.KindWrite, Path: "c" + line, Content: line}, {Op: session.KindWrite, Path: a, Content: line}}}
+			case 4:
+				s = command("", "ledger "+line)
+			case 5:
+				s = command("", "echo "+line, capturing("V"))
+			case 6:
+				s = command("", "env V")
+			case 7:
+				s = gate("")
+			default:
+				s = read("", a)
+			}
+			s.ID = name
+			tk.Steps = append(tk.Steps, s)
+		}
+		p.Tasks = append(p.Tasks, tk)
+	}
+	return p
+}
+
+// NFR-005 to NFR-010, FR-032, FR-053, FR-054, E1 to E5: a session that is killed at any calls,
+// again and again, ends as an undisturbed one: same files, each effect once. Nothing is
+// uncertain while the supervisor lives; when it is killed too, the truth is asked for.
+func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
+	crashes, uncertain := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlan(t)
+		calm := newWorld(t, p)
+		proc := calm.process()
+		proc.person, proc.environ = yes(), []string{"V=none"}
+		wantResult(t, proc.must(), session.Completed, "", "")
+
+		w := newWorld(t, p)
+		w.killsToo = rapid.Bool().Draw(t, "kills the supervisor")
+		truth := session.InterruptReruns
+		for round := 0; w.sess.State != session.Completed; round++ {
+			w.calls, w.crashAt = 0, 0
+			if round < 12 {
+				w.crashAt = rapid.IntRange(1, calm.calls).Draw(t, "crash at")
+				w.happened = rapid.Bool().Draw(t, "happened")
+			}
+			proc := w.process()
+			proc.person, proc.environ = yes(), []string{"V=none"}
+			proc.policy.Uncertain = truth
+			_, crashed, err := proc.run()
+			w.lawful()
+			if err != nil || round > 20 {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			if crashed {
+				crashes++
+			}
+			truth = w.truth()
+		}
+		uncertain += w.count("commit unknown")
+		if !w.killsToo && w.count("commit unknown") > 0 {
+			t.Errorf("uncertain although the supervisor lives")
+		}
+		if d := cmp.Diff(calm.files, w.files); d != "" {
+			t.Errorf("files (-undisturbed +killed):\n%s", d)
+		}
+		if d := cmp.Diff(calm.ledger, w.ledger); d != "" {
+			t.Errorf("ledger (-undisturbed +killed):\n%s", d)
+		}
+		if calm.sess.Done != w.sess.Done || len(calm.sess.Files) != len(w.sess.Files) {
+			t.Errorf("state: %d done, %d files, undisturbed %d and %d", w.sess.Done, len(w.sess.Files), calm.sess.Done, len(calm.sess.Files))
+		}
+	})
+	if crashes == 0 || uncertain == 0 {
+		t.Errorf("the property crashed %d times and was uncertain %d times: it shows nothing", crashes, uncertain)
+	}
+}
+
+// truth is what a person who looks finds out about the command that is uncertain now.
+func (w *world) truth() session.OnInterrupt {
+	if w.doneKeys[w.lastKey] {
+		return session.InterruptDone
+	}
+	return session.InterruptReruns
+}
+
+// E5, FR-061: an error of any port at any call leaves a session that the next resume
+// completes, each effect once.
+func TestFaultAtEveryCall(t *testing.T) {
+	calm := everyWorld(t)
+	p := calm.process()
+	p.person = yes()
+	p.must()
+	for _, port := range []string{"append", "fence", "event", "stage", "open", "read", "search", "prepare", "pre", "apply", "apply one", "stat", "run", "output", "forget"} {
+		for n := 1; ; n++ {
+			w := everyWorld(t)
+			w.nth, w.fault = map[string]int{port: n}, errStore
+			p := w.process()
+			p.person = yes()
+			res, _, err := p.run()
+			w.lawful()
+			if w.nth[port] > 0 {
+				break // fewer than n calls
+			}
+			if err != nil && !errors.Is(err, errStore) || err == nil && (res.State != session.Paused && res.State != session.Completed) {
+				t.Fatalf("%s %d: got %+v, %v", port, n, res, err)
+			}
+			w.replay()
+			if w.sess.State != session.Completed {
+				p = w.process()
+				p.person = yes()
+				if res, _, err := p.run(); err != nil || res.State != session.Completed {
+					t.Fatalf("%s %d: the resume got %+v, %v", port, n, res, err)
+				}
+				w.lawful()
+			}
+			w.ledgered("made", "shipped")
+			w.holds(calm.files)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/session"
+)
+
+// interruptible gives a process whose context a signal can end.
+func (w *world) interruptible() (*process, func(signal int)) {
+	p := w.process()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p.ctx, p.again = ctx, make(chan struct{})
+	return p, func(signal int) { cancel(engine.Interrupted{Signal: signal}) }
+}
+
+// A signal at a boundary pauses before the next step.
+func TestSignalBetweenSteps(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
+	p, signal := w.interruptible()
+	w.during = func(*world, string) { signal(15) }
+	res := p.must()
+	wantResult(t, res, session.Paused, session.ReasonSignal, "")
+	if res.Signal != 15 || res.Done != 1 || res.Next != "acode resume abc123" {
+		t.Errorf("Execute: got %+v", res)
+	}
+	w.inOrder("effect t/a/main:1", "commit completed t/a/main:1 + paused signal")
+	w.during = nil
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"a", "b"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+}
+
+// A signal during a command leaves it to its supervisor; the next resume attaches to it.
+func TestSignalDuringACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"))))
+		p, signal := w.interruptible()
+		time.AfterFunc(3*time.Second, func() { signal(2) })
+		start := time.Now()
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonSignal, "")
+		if res.Signal != 2 || !strings.Contains(res.Message, "t/a runs on") {
+			t.Errorf("Execute: got %+v", res)
+		}
+		if took := time.Since(start) - 3*time.Second; took > time.Second {
+			t.Errorf("the pause took %s after the signal, want at most a second", took)
+		}
+		w.inOrder("notice info t/a", "commit paused signal")
+		p = w.process()
+		time.AfterFunc(time.Second, func() { supervisor{w}.finish(w.sess.Steps[id("t", "a")].Key) })
+		wantResult(t, p.must(), session.Completed, "", "")
+		w.inOrder("notice handling t/a attach", "commit completed t/a/main:1 + completed")
+		if w.count("effect") != 1 {
+			t.Errorf("the command was started %d times", w.count("effect"))
+		}
+	})
+}
+
+// A second signal ends the command, and that is recorded; the session stays paused by the
+// signal, whatever on_failure says.
+func TestSecondSignal(t *testing.T) {
+	for _, policy := range []session.OnFailure{session.FailurePauses, session.FailureFails, session.FailureContinues} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
+			w.plan.OnFailure = policy
+			p, signal := w.interruptible()
+			time.AfterFunc(time.Second, func() { signal(2) })
+			time.AfterFunc(time.Second+100*time.Millisecond, func() { close(p.again) })
+			res := p.must()
+			wantResult(t, res, session.Paused, session.ReasonSignal, "")
+			if res.Signal != 2 || len(w.ledger) != 0 {
+				t.Errorf("on_failure %s: got %+v, ledger %v", policy, res, w.ledger)
+			}
+			w.inOrder("commit paused signal", "terminate t/a/main:1", "commit failed t/a/main:1")
+		})
+	}
+}
+
+// session cancel ends the running command and the session with it.
+func TestCancelDuringACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
+		w.plan.OnFailure = session.FailureContinues
+		time.AfterFunc(time.Second, func() { w.ask(session.Request{Kind: session.RequestCancel, Reason: "changed my mind"}) })
+		res := w.process().must()
+		wantResult(t, res, session.Cancelled, session.ReasonUser, session.ErrCancelled)
+		if res.Next != "" || w.sess.Detail != "changed my mind" || len(w.ledger) != 0 || len(w.requests) != 0 {
+			t.Errorf("Execute: got %+v, detail %q, ledger %v, requests %v", res, w.sess.Detail, w.ledger, w.requests)
+		}
+		w.inOrder("terminate t/a/main:1", "commit failed t/a/main:1", "commit cancelled user")
+	})
+}
+
+// session cancel --command ends only the command: then the step has failed.
+func TestCommandEndedFromElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"))))
+		time.AfterFunc(time.Second, func() { _ = supervisor{w}.Terminate(context.Background(), w.sess.Steps[id("t", "a")].Key) })
+		wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
+	})
+}
+
+// A signal or a cancel while a check runs concerns the check; nothing is started after it.
+func TestInterruptedCheck(t *testing.T) {
+	check := func() *world {
+		return newWorld(t, plan(task("t", command("a", "torn X", checking("hang"), onInterrupt(session.InterruptReruns)))))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := check()
+		p, signal := w.interruptible()
+		time.AfterFunc(time.Second, func() { signal(2) })
+		time.AfterFunc(time.Second+100*time.Millisecond, func() { close(p.again) })
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonSignal, "")
+		if w.count("terminate t/a/check:") != 1 || w.count("effect t/a/main:2") != 0 || res.Signal != 2 {
+			t.Errorf("second signal: got %+v\n%s", res, strings.Join(w.trace, "\n"))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := check()
+		time.AfterFunc(time.Second, func() { w.ask(session.Request{Kind: session.RequestCancel}) })
+		wantResult(t, w.process().must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
+		if w.count("terminate t/a/check:") != 1 || w.count("effect t/a/main:2") != 0 {
+			t.Errorf("cancel:\n%s", strings.Join(w.trace, "\n"))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the check alone is ended: it could not tell
+		w := check()
+		w.during = func(w *world, shell string) {
+			if shell == "hang" {
+				time.AfterFunc(time.Second, func() {
+					var check string
+					for key := range w.recs {
+						if strings.Contains(key, "/check:") {
+							check = key
+						}
+					}
+					_ = supervisor{w}.Terminate(context.Background(), check)
+				})
+			}
+		}
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		w.inOrder("effect t/a/main:2")
+	})
+}
+
+// A session that runs out of time pauses; the command it waits for runs on.
+func TestSessionTimeout(t *testing.T) {
+	for name, cause := range map[string]error{"with_cause": session.ErrTimeout, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, plan(task("t", command("a", "hang"))))
+				p := w.process()
+				ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Second, cause)
+				defer cancel()
+				p.ctx = ctx
+				wantResult(t, p.must(), session.Paused, session.ReasonTimeout, session.ErrTimeout)
+				if w.count("terminate") != 0 {
+					t.Errorf("a time-out of the session ended its command")
+				}
+			})
+		})
+	}
+}
+
+// The end of a context that no signal caused is somebody's wish.
+func TestCancelledContext(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"))))
+	p := w.process()
+	ctx, cancel := context.WithCancel(context.Background())
+	p.ctx, p.between = ctx, cancel
+	wantResult(t, p.must(), session.Paused, session.ReasonUser, "")
+	if len(w.ledger) != 0 {
+		t.Errorf("ledger: got %v, want nothing", w.ledger)
+	}
+}
+
+// An adapter that only says that its context ended does not hide the signal.
+func TestSignalInsideAPort(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		step session.Step
+	}{{"read", read("a", "in")}, {"uncertain", command("a", "torn X")}, {"approve", gate("a")}, {"settle", command("a", "torn X", onInterrupt(session.InterruptReruns))}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", c.step)))
+			w.files["in"] = "x"
+			p, signal := w.interruptible()
+			p.person.uncertain = func(ctx context.Context, _ string) (session.OnInterrupt, error) {
+				signal(1)
+				return "", ctx.Err()
+			}
+			p.person.approve = func(ctx context.Context, _ string) (engine.Answer, error) {
+				signal(1)
+				return engine.Answer{}, ctx.Err()
+			}
+			switch c.name {
+			case "read":
+				w.onFence = func() { signal(1) }
+			case "settle":
+				w.during = func(*world, string) { signal(1) }
+			}
+			res := p.must()
+			wantResult(t, res, session.Paused, session.ReasonSignal, "")
+			if res.Signal != 1 {
+				t.Errorf("signal: got %d, want 1", res.Signal)
+			}
+		})
+	}
+}
+
+// What goes wrong while a command is left or ended is told, and the session stays resumable.
+func TestLeavingGoesWrong(t *testing.T) {
+	for _, port := range []string{"append", "terminate", "wait"} {
+		t.Run(port, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, plan(task("t", command("a", "hang"))))
+				p, signal := w.interruptible()
+				time.AfterFunc(time.Second, func() {
+					w.fails[port] = errStore
+					close(p.again)
+					signal(2)
+				})
+				if _, _, err := p.run(); !errors.Is(err, errStore) {
+					t.Errorf("Execute with a failing %s: got %v", port, err)
+				}
+				w.lawful()
+			})
+		})
+	}
+}
+
+// A store that cannot list requests stops a session at its next boundary, not its command.
+func TestRequestsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
+		time.AfterFunc(time.Second, func() { w.mu.Lock(); w.refuses["requests"] = errStore; w.mu.Unlock() })
+		time.AfterFunc(2*time.Second, func() { supervisor{w}.finish(w.sess.Steps[id("t", "a")].Key) })
+		if _, _, err := w.process().run(); !errors.Is(err, errStore) {
+			t.Errorf("Execute: got %v, want the store's error", err)
+		}
+		if w.count("terminate") != 0 || len(w.ledger) != 0 {
+			t.Errorf("after the store failed:\n%s", strings.Join(w.trace, "\n"))
+		}
+	})
+}
+
+// A pause keeps the workspace as it is left, but does not depend on that.
+func TestSnapshotAtAPause(t *testing.T) {
+	for _, fails := range []error{nil, errStore} {
+		w := newWorld(t, plan(task("t", command("a", "exit 1"))))
+		p := w.process()
+		p.snap = func(context.Context) (string, string, error) { return "manifest", "{}", fails }
+		wantResult(t, p.must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
+		if got := w.sess.Manifest; (got == "manifest") != (fails == nil) {
+			t.Errorf("manifest: got %q when the snapshot returned %v", got, fails)
+		}
+		if strings.Contains(p.log.String(), "snapshot_failed") != (fails != nil) {
+			t.Errorf("log: got %s", p.log.String())
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/session"
+)
+
+func says(o session.OnInterrupt) func(context.Context, string) (session.OnInterrupt, error) {
+	return func(context.Context, string) (session.OnInterrupt, error) { return o, nil }
+}
+
+// E5: what became of a command whose supervisor was killed is told by its check, then by
+// --uncertain, then by its policy, then by a person; nobody guesses.
+func TestUncertain(t *testing.T) {
+	const rerun, done, fail, ask = session.InterruptReruns, session.InterruptDone, session.InterruptFails, session.InterruptAsks
+	type run = func(*session.Run)
+	for _, c := range []struct {
+		name     string
+		with     []run
+		flag     session.OnInterrupt
+		person   session.OnInterrupt
+		happened bool
+		code     session.Code // empty: completed
+		by       string       // of the receipt, or of the next attempt
+		ledger   []string
+	}{
+		{"check_it_happened", []run{checking("has X")}, "", "", true, "", "check", []string{"X"}},
+		{"check_it_did_not", []run{checking("has X")}, "", "", false, "", "check", []string{"X"}},
+		{"check_wins_over_flag", []run{checking("has X"), onInterrupt(fail)}, fail, fail, true, "", "check", []string{"X"}},
+		{"check_cannot_tell_done", []run{checking("exit 2"), onInterrupt(done)}, "", "", true, "", "policy", []string{"X"}},
+		{"check_killed_rerun", []run{checking("killed"), onInterrupt(rerun)}, "", "", false, "", "policy", []string{"X"}},
+		{"check_slow_ask", []run{checking("slow"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
+		{"check_unstartable_fail", []run{checking("unstartable"), onInterrupt(fail)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
+		{"check_unknown", []run{checking("unknown")}, done, "", true, "", "person", []string{"X"}},
+		{"policy_rerun", []run{onInterrupt(rerun)}, "", fail, true, "", "policy", []string{"X", "X"}},
+		{"policy_done", []run{onInterrupt(done)}, "", fail, true, "", "policy", []string{"X"}},
+		{"flag_rerun", []run{onInterrupt(fail)}, rerun, fail, false, "", "person", []string{"X"}},
+		{"flag_done", nil, done, fail, true, "", "person", []string{"X"}},
+		{"flag_fail", nil, fail, done, true, session.ErrUncertain, "", []string{"X"}},
+		{"flag_ask", []run{onInterrupt(fail)}, ask, done, true, "", "person", []string{"X"}},
+		{"person_rerun", nil, "", rerun, false, "", "person", []string{"X"}},
+		{"person_done", nil, "", done, true, "", "person", []string{"X"}},
+		{"person_fail", nil, "", fail, true, session.ErrUncertain, "", []string{"X"}},
+		{"person_says_nothing", nil, "", "maybe", true, session.ErrUncertain, "", []string{"X"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("s", "torn X", c.with...))))
+			w.happened = c.happened
+			p := w.process()
+			p.policy.Uncertain = c.flag
+			if c.person != "" {
+				p.person.uncertain = says(c.person)
+			}
+			res := p.must()
+			if d := cmp.Diff(c.ledger, w.ledger); d != "" {
+				t.Errorf("ledger (-want +got):\n%s", d)
+			}
+			if c.code != "" {
+				if res.State != session.Paused || res.Code != c.code {
+					t.Fatalf("Execute: got %s, %s, want paused, %s", res.State, res.Code, c.code)
+				}
+				return
+			}
+			wantResult(t, res, session.Completed, "", "")
+			receipt := payload[session.StepCompletedData](w, session.StepCompleted)
+			by := receipt.By
+			if receipt.Attempt > 1 {
+				by = payload[session.StepStartedData](w, session.StepStarted).By
+				if n := w.count("notice started t/s"); n != 2 {
+					t.Errorf("notices: the step is shown as started %d times for 2 attempts", n)
+				}
+			}
+			if by != c.by {
+				t.Errorf("decided by: got %q, want %q", by, c.by)
+			}
+			w.inOrder("commit unknown t/s/main:1", "notice uncertain t/s")
+			if !strings.Contains(p.log.String(), `"event":"uncertain_decided"`) {
+				t.Errorf("log: the decision is not in %s", p.log.String())
+			}
+		})
+	}
+}
+
+// E5, FR-064: with nobody to ask the session pauses and names the command that continues,
+// its answer not filled in; the answer is then taken, and only once.
+func TestUncertainNobodyThere(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "torn X"), command("n", "ledger N"))))
+	w.happened = true
+	res := w.process().must()
+	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	if res.Next != "acode resume abc123 --uncertain=<rerun|done|fail>" || !strings.Contains(res.Message, "its supervisor was killed") {
+		t.Errorf("Execute: got %+v", res)
+	}
+	again := w.process().must()
+	wantResult(t, again, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	p := w.process()
+	p.policy.Uncertain = session.InterruptDone
+	wantResult(t, p.must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"X", "N"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+	if n := w.count("commit unknown"); n != 1 {
+		t.Errorf("StepUnknown: recorded %d times", n)
+	}
+}
+
+// E5: a check is asked under a new key by each process, since a claimed key never runs again.
+func TestCheckIsAskedAgain(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "torn X", checking("has Y")))))
+	w.plan.Tasks[0].Steps[0].Run.Check = "exit 2"
+	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	checks := map[string]bool{}
+	for _, l := range w.trace {
+		if strings.HasPrefix(l, "effect t/s/check:") {
+			checks[l] = true
+		}
+	}
+	if len(checks) != 2 {
+		t.Errorf("checks: got %v, want two of different keys", checks)
+	}
+}
+
+// E5: done is refused for a step whose captured value is lost, taken when it is there.
+func TestUncertainDoneWithCapture(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), onInterrupt(session.InterruptDone)), command("u", "env V"))))
+	w.happened = true
+	w.refuses["output"] = session.ErrCorrupt
+	res := w.process().must()
+	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	if res.Next != "acode resume abc123 --uncertain=<rerun|fail>" || !strings.Contains(res.Message, "V is lost") {
+		t.Errorf("Execute: got %+v", res)
+	}
+	delete(w.refuses, "output")
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"X", "X"}, w.ledger); d != "" { // the second one is what env V said
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+	w.inOrder("commit completed t/s/main:1 + started t/u/main:1", "forget t/s/main:1")
+}
+
+// Descendants that outlive a command leave its outcome unknown; a key that somebody decided
+// against is never started, the next attempt is; a record that cannot be is a bug of ours.
+func TestOtherRecords(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "linger"))))
+	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	w = newWorld(t, plan(task("t", command("s", "void"))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("effect t/s/main:1", "commit started t/s/main:2", "fence", "effect t/s/main:2", "commit completed t/s/main:2 + completed")
+	w = newWorld(t, plan(task("t", command("s", "running"))))
+	if _, _, err := w.process().run(); !errors.Is(err, session.ErrInternal) {
+		t.Errorf("Execute: got %v, want ErrInternal", err)
+	}
+}
+
+// A failing question or check ends the process as its own error says.
+func TestUncertainErrors(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "torn X"))))
+	p := w.process()
+	p.person.uncertain = func(context.Context, string) (session.OnInterrupt, error) { return "", errStore }
+	if _, _, err := p.run(); !errors.Is(err, errStore) {
+		t.Errorf("Execute: got %v, want the error of the question", err)
+	}
+	for _, port := range []string{"fence", "run", "forget"} {
+		w := newWorld(t, plan(task("t", command("s", "torn X", checking("has X")))))
+		w.during = func(w *world, shell string) {
+			if port == "forget" || shell != "torn X" {
+				w.fails["forget"] = errStore
+			} else {
+				w.fails[port] = errStore
+			}
+		}
+		if _, _, err := w.process().run(); !errors.Is(err, errStore) {
+			t.Errorf("Execute with a failing %s: got %v", port, err)
+		}
+	}
+	w = newWorld(t, plan(task("t", command("s", "torn X", checking("env V"))), task("u", command("v", "echo x"))))
+	w.fails["stat"] = errStore
+	p = w.process()
+	p.policy = engine.Policy{Uncertain: session.InterruptDone}
+	w.sess.Files["f"] = &session.FileState{Path: "f"}
+	if _, _, err := p.run(); !errors.Is(err, errStore) {
+		t.Errorf("Execute with a failing stat: got %v", err)
+	}
+}
