@@ -62,7 +62,7 @@ func (e *Engine) unprepared(ctx context.Context, it *session.Item, step *session
 // keep saves the content that the step will make disappear, before its intent is committed.
 func (e *Engine) keep(ctx context.Context, ts []session.Transition) error {
 	for i, t := range ts {
-		if t.Pre.Absent() || t.Pre.Hash == t.Post.Hash || moves(ts, t.Path) {
+		if t.Pre.Absent() || moves(ts, t.Path) {
 			continue
 		}
 		if t.Pre.Size > maxQuickPre {

@@ -106,6 +106,10 @@ func (s *Session) follows(e Event) error {
 		return &Error{Code: ErrCorrupt, Message: fmt.Sprintf("%s in the wrong place", e.Type), Place: place}
 	case e.Seq > 1 && e.Session != s.ID:
 		return &Error{Code: ErrCorrupt, Message: "the event belongs to another session", Place: place}
+	case e.Type != ExecutionAcquired && e.Epoch != s.Epoch:
+		return conflict(e, "%s of epoch %d in epoch %d", e.Type, e.Epoch, s.Epoch)
+	case e.Seq > 1 && s.State.Terminal():
+		return conflict(e, "%s after the session was %s", e.Type, s.State)
 	}
 	return nil
 }
@@ -186,9 +190,11 @@ func (s *Session) acquired(e Event, d ExecutionAcquiredData) (Delta, error) {
 
 func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 	st := s.step(d.StepID)
-	repeats := st.Status == InProgress && d.Attempt == st.Attempt
-	if st.Status == StepDone || repeats || d.Attempt <= st.Attempt {
+	if st.Status == StepDone || d.Attempt != st.Attempt+1 {
 		return Delta{}, conflict(e, "attempt %d of %s cannot start: it is %s, attempt %d", d.Attempt, d.StepID, st.Status, st.Attempt)
+	}
+	if want := (Key{Session: s.ID, Step: d.StepID, Operation: OpMain, Attempt: d.Attempt}).String(); d.Key != want {
+		return Delta{}, conflict(e, "the key of attempt %d of %s is %s, want %s", d.Attempt, d.StepID, d.Key, want)
 	}
 	*st = StepState{
 		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval,
@@ -198,9 +204,9 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 }
 
 // open finds the attempt that key started and that is not over.
-func (s *Session) open(e Event, id StepID, key string) (*StepState, error) {
+func (s *Session) open(e Event, id StepID, key string, attempt int) (*StepState, error) {
 	st := s.Steps[id]
-	if st == nil || st.Key != key || (st.Status != InProgress && st.Status != StepUncertain) {
+	if st == nil || st.Key != key || st.Attempt != attempt || (st.Status != InProgress && st.Status != StepUncertain) {
 		return nil, conflict(e, "%s ends an attempt of %s that is not open: %s", e.Type, id, key)
 	}
 	st.LastSeq = e.Seq
@@ -208,7 +214,7 @@ func (s *Session) open(e Event, id StepID, key string) (*StepState, error) {
 }
 
 func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
-	st, err := s.open(e, d.StepID, d.Key)
+	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -219,7 +225,7 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 }
 
 func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
-	st, err := s.open(e, d.StepID, d.Key)
+	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -228,7 +234,7 @@ func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
 }
 
 func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
-	st, err := s.open(e, d.StepID, d.Key)
+	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -238,6 +244,9 @@ func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
 
 func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {
 	st := s.step(d.StepID)
+	if st.Status == StepDone {
+		return Delta{}, conflict(e, "%s asks about %s, which is done", e.Type, d.StepID)
+	}
 	st.Approval, st.LastSeq = &Approval{Digest: d.Digest}, e.Seq
 	return Delta{Steps: []StepID{d.StepID}}, nil
 }
@@ -246,6 +255,9 @@ func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
 	st, err := s.asked(e, d.StepID, d.Digest)
 	if err != nil {
 		return Delta{}, err
+	}
+	if st.Approval.Answer != "" { // a no can follow a yes; a yes needs a question that is open
+		return Delta{}, conflict(e, "the question about %s is answered already: %s", d.StepID, st.Approval.Answer)
 	}
 	st.Approval.Answer, st.Approval.By, st.Approval.For = "granted", d.By, d.For
 	return Delta{Steps: []StepID{d.StepID}}, nil
@@ -290,6 +302,7 @@ func (s *Session) setFiles(fs []FileState) []string {
 		s.Files[f.Path] = &f
 		paths = append(paths, f.Path)
 	}
+	slices.Sort(paths)
 	return slices.Compact(paths)
 }
 

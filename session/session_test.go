@@ -134,7 +134,7 @@ func TestPauseKeepsItsManifest(t *testing.T) {
 // Each refusal has its code; none is silent.
 func TestApplyRefuses(t *testing.T) {
 	id := session.StepID{Task: "t", Step: "s"}
-	started := session.StepStartedData{StepID: id, Kind: session.KindRun, Key: "k1", Attempt: 1}
+	started := session.StepStartedData{StepID: id, Kind: session.KindRun, Key: key(id, 1), Attempt: 1}
 	for name, c := range map[string]struct {
 		before func(*testing.T, *session.Session)
 		kind   session.EventType
@@ -153,12 +153,19 @@ func TestApplyRefuses(t *testing.T) {
 		"epoch_skipped":     {kind: session.ExecutionAcquired, change: func(e *session.Event) { e.Epoch = 2 }, code: session.ErrConflict},
 		"epoch_not_raised":  {kind: session.ExecutionAcquired, code: session.ErrConflict},
 		"acquired_at_end":   {before: ended, kind: session.ExecutionAcquired, change: func(e *session.Event) { e.Epoch = 1 }, code: session.ErrConflict},
-		"receipt_unstarted": {kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: "k1"}, code: session.ErrConflict},
-		"failure_unstarted": {kind: session.StepFailedEvent, data: session.StepFailedData{StepID: id, Key: "k1"}, code: session.ErrConflict},
-		"unknown_unstarted": {kind: session.StepUnknown, data: session.StepUnknownData{StepID: id, Key: "k1"}, code: session.ErrConflict},
-		"other_key":         {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: "k2"}, code: session.ErrConflict},
+		"receipt_unstarted": {kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
+		"failure_unstarted": {kind: session.StepFailedEvent, data: session.StepFailedData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
+		"unknown_unstarted": {kind: session.StepUnknown, data: session.StepUnknownData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
+		"other_key":         {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 2)}, code: session.ErrConflict},
 		"started_twice":     {before: with(session.StepStarted, started), kind: session.StepStarted, data: started, code: session.ErrConflict},
 		"attempt_zero":      {kind: session.StepStarted, data: session.StepStartedData{StepID: id}, code: session.ErrConflict},
+		"wrong_epoch":       {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Epoch = 9 }, code: session.ErrConflict},
+		"after_the_end":     {before: ended, kind: session.CheckpointCreated, code: session.ErrConflict},
+		"foreign_key":       {kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(session.StepID{Task: "x", Step: "y"}, 1), Attempt: 1}, code: session.ErrConflict},
+		"attempt_skipped":   {kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(id, 2), Attempt: 2}, code: session.ErrConflict},
+		"receipt_attempt":   {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 2}, code: session.ErrConflict},
+		"asked_when_done":   {before: done(id), kind: session.ApprovalRequested, data: session.ApprovalRequestedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
+		"granted_twice":     {before: answered(id), kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d", For: 3}, code: session.ErrConflict},
 		"grant_unasked":     {kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
 		"deny_other_digest": {before: with(session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Digest: "d"}), kind: session.ApprovalDenied, data: session.ApprovalDeniedData{StepID: id, Digest: "e"}, code: session.ErrConflict},
 	} {
@@ -182,6 +189,25 @@ func TestApplyRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func done(id session.StepID) func(*testing.T, *session.Session) {
+	return func(t *testing.T, s *session.Session) {
+		apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 1), Attempt: 1})
+		apply(t, s, session.StepCompleted, session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 1})
+	}
+}
+
+func answered(id session.StepID) func(*testing.T, *session.Session) {
+	return func(t *testing.T, s *session.Session) {
+		apply(t, s, session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Digest: "d"})
+		apply(t, s, session.ApprovalGranted, session.ApprovalGrantedData{StepID: id, Digest: "d", For: 2})
+	}
+}
+
+// key is the idempotency key of an attempt in the session that these tests make.
+func key(id session.StepID, attempt int) string {
+	return session.Key{Session: sid, Step: id, Operation: session.OpMain, Attempt: attempt}.String()
 }
 
 func ended(t *testing.T, s *session.Session) { move(t, s, session.Cancelled) }
@@ -210,18 +236,18 @@ func TestStepLife(t *testing.T) {
 	if got := s.Status(id); got != session.Pending {
 		t.Errorf("Status before: got %s, want pending", got)
 	}
-	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: "k1", Attempt: 1})
-	apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: "k1", Attempt: 1, Code: session.ErrCommand, Message: "exit 1", Files: []session.FileState{{Path: "a", Wrote: true, Hash: "1"}}})
+	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 1), Attempt: 1})
+	apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: key(id, 1), Attempt: 1, Code: session.ErrCommand, Message: "exit 1", Files: []session.FileState{{Path: "a", Wrote: true, Hash: "1"}}})
 	if st := s.Steps[id]; st.Status != session.StepFailed || st.Code != session.ErrCommand || st.Message != "exit 1" || st.EndedUS != s.LastUS {
 		t.Errorf("failed: got %+v", st)
 	}
-	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: "k2", Attempt: 2})
-	apply(t, s, session.StepUnknown, session.StepUnknownData{StepID: id, Key: "k2", Why: "power"})
+	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 2), Attempt: 2})
+	apply(t, s, session.StepUnknown, session.StepUnknownData{StepID: id, Key: key(id, 2), Attempt: 2, Why: "power"})
 	if st := s.Steps[id]; st.Status != session.StepUncertain || st.Message != "power" || st.EndedUS != 0 {
 		t.Errorf("uncertain: got %+v", st)
 	}
 	d := apply(t, s, session.StepCompleted, session.StepCompletedData{
-		StepID: id, Key: "k2", Capture: &session.Capture{Name: "V", Value: "1"},
+		StepID: id, Key: key(id, 2), Attempt: 2, Capture: &session.Capture{Name: "V", Value: "1"},
 		Files: []session.FileState{{Path: "a", Hash: "2"}, {Path: "b", Hash: "3"}},
 	})
 	if diff := cmp.Diff(session.Delta{Steps: []session.StepID{id}, Files: []string{"a", "b"}}, d); diff != "" {
@@ -253,7 +279,7 @@ func TestApprovals(t *testing.T) {
 	if a := *s.Steps[id].Approval; a != (session.Approval{Digest: "d2", Answer: "granted", By: "me", For: 7}) {
 		t.Errorf("granted: got %+v", a)
 	}
-	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: "k", Attempt: 1})
+	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 1), Attempt: 1})
 	if s.Steps[id].Approval == nil {
 		t.Errorf("started: the approval is gone, want it kept")
 	}

@@ -5,7 +5,7 @@ import "slices"
 // State is where a session stands.
 type State string
 
-// The states of a session (RULINGS of 011.c: terminal are completed, failed, cancelled).
+// The states of a session; completed, failed and cancelled are terminal.
 const (
 	Created          State = "created"
 	Planning         State = "planning"

@@ -171,7 +171,7 @@ func (b *base) commandDir(id session.ID) string {
 }
 
 // workspaceLocks is the directory of the two lock files of one workspace.
-func workspaceLocks(home, workspace string) string {
-	sum := sha256.Sum256([]byte(workspace))
+func workspaceLocks(home, dir string) string {
+	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(home, "locks", "workspace-"+hex.EncodeToString(sum[:8]))
 }

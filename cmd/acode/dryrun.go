@@ -93,9 +93,13 @@ func checkpointName(r local.LoadReport) string {
 // runner reaches the session's commands; it starts nothing by itself.
 func (w *work) runner() *command.Runner {
 	s := w.writer.Session()
+	locks := workspaceLocks(w.home(), w.workspace)
+	if w.choices.share {
+		locks = ""
+	}
 	return command.NewRunner(command.Config{
 		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Now: w.now,
-		Executable: executable(), Args: []string{"supervise", string(s.ID), workspaceLocks(w.home(), w.workspace), w.commandDir(s.ID), strconv.FormatInt(w.cfg.Config.Command.MaxOutputBytes, 10)},
+		Executable: executable(), Args: []string{"supervise", string(s.ID), locks, w.commandDir(s.ID), strconv.FormatInt(w.cfg.Config.Command.MaxOutputBytes, 10)},
 	})
 }
 

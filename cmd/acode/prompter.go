@@ -82,7 +82,6 @@ func (p *prompter) Changed(ctx context.Context, changed []session.ChangedFile) (
 	if !p.asks {
 		return false, session.ErrEnvironment
 	}
-	p.show([]string{"", "The session was working on these files. Changes may conflict."})
 	for {
 		r, err := asked(ctx, func() (rune, error) {
 			return p.printer.Choose(p.in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")

@@ -72,9 +72,9 @@ func (b *base) subject(ctx context.Context, s *local.Store, ref string) (session
 	return rows[0].ID, nil
 }
 
-// rows lists sessions with who executes them; workspace "" means all.
-func (b *base) rows(ctx context.Context, s *local.Store, workspace string) ([]terminal.Row, error) {
-	sums, err := s.Summaries(ctx, workspace)
+// rows lists the sessions of one workspace, "" means all, with who executes them.
+func (b *base) rows(ctx context.Context, s *local.Store, where string) ([]terminal.Row, error) {
+	sums, err := s.Summaries(ctx, where)
 	if err != nil {
 		return nil, err
 	}

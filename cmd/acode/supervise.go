@@ -24,8 +24,23 @@ func (a *app) superviseCommand() *cobra.Command {
 			}
 			return command.Supervise(cmd.Context(), command.SupervisorConfig{
 				Dir: dir, Session: id, Conn: os.NewFile(3, "connection"), Now: a.now, MaxOutput: maxOutput,
-				LockCommand: func() (*os.File, error) { return lock.CommandLock(locks, id, "") },
+				LockCommand: a.commandLock(id, locks),
 			})
 		},
+	}
+}
+
+// commandLock takes the workspace's command lock; nil, no lock, in a shared workspace.
+func (a *app) commandLock(id session.ID, dir string) func() (*os.File, error) {
+	if dir == "" {
+		return nil
+	}
+	return func() (*os.File, error) {
+		h, err := lock.Self("acode supervise", a.now())
+		if err != nil {
+			return nil, err
+		}
+		h.Session = id
+		return lock.CommandLock(dir, h, "")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -171,6 +172,9 @@ func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error
 		return nil, err
 	}
 	self.Session = id
+	if err := os.MkdirAll(filepath.Dir(w.lockFile(id)), 0o700); err != nil {
+		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: w.home(), Cause: err}
+	}
 	sessionLock, err := lock.Acquire(w.lockFile(id), self)
 	if err != nil {
 		return nil, err
@@ -179,7 +183,7 @@ func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error
 	if share {
 		return taken, nil
 	}
-	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), id, self)
+	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), self)
 	if err != nil {
 		return nil, errors.Join(err, sessionLock.Release())
 	}

@@ -29,6 +29,12 @@ func Packages() map[string][]string {
 		"internal/arch":    {},
 		"internal/crash":   {"session"},
 		"internal/history": {"session"},
+
+		// Campaigns of tests with a program of their own.
+		"internal/torture":  {"session", "internal/crash"},
+		"internal/campaign": {},
+		"internal/bench":    {"session", "local", "resume", "workspace", "provider/command", "internal/crash", "redact", "plan"},
+		"internal/reqs":     {},
 	}
 }
 
