@@ -93,6 +93,8 @@ func (c *client) ask(ctx context.Context, m message) error {
 	err := c.enc.Encode(m)
 	c.wmu.Unlock()
 	if err != nil {
+		c.close()
+		<-c.lost // whoever asks next must see it
 		return errLost
 	}
 	select {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command_test
 
 import (
@@ -188,6 +190,34 @@ func TestSupervisorDiesUnderClient(t *testing.T) {
 	}
 	if out, _ := s.output("k"); out != "a\nb\n" || s.ledger() != wrote {
 		t.Fatalf("output %q, ledger %q", out, s.ledger())
+	}
+}
+
+// C2: a supervisor killed between fork and start block left no name of the leader. It is
+// found by what it holds, and followed to its end all the same.
+func TestKilledBeforeStartBlock(t *testing.T) {
+	tmp := t.TempDir()
+	s := newStageIn(t, tmp, "CMDTEST_KILL=forked", "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
+	done := make(chan result, 1)
+	ctx := s.ctx()
+	go func() {
+		rec, err := s.Run(ctx, s.sh("k", "touch up; until test -e go; do sleep 0.01; done; echo ran >> ledger; sleep 304 &"))
+		done <- result{rec, err}
+	}()
+	eventually(t, "unattended", func() bool {
+		rec, err := s.Look(ctx, "k")
+		return s.has("up") && err == nil && rec.State == session.CommandUnattended && rec.PID == 0
+	})
+	s.touch("go")
+	r := <-done
+	if r.err != nil || r.rec.State != session.CommandLingering || len(r.rec.Left) != 1 || s.ledger() != wrote {
+		t.Errorf("got %+v, ledger %q", r, s.ledger())
+	}
+	if err := s.Terminate(ctx, "k"); err != nil {
+		t.Error(err)
+	}
+	if rec, err := s.Wait(ctx, "k"); err != nil || rec.State != session.CommandUnknown {
+		t.Errorf("after Cancel: got %+v, %v", rec, err)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command_test
 
 import (
@@ -258,7 +260,8 @@ func (s *stage) ctx() context.Context {
 	return ctx
 }
 
-// begin runs req in the background and returns once script has made the file started.
+// begin runs req in the background and returns once its script has made the file started,
+// and its start block stands.
 func (s *stage) begin(r *command.Runner, req session.CommandRequest, started string) <-chan result {
 	s.t.Helper()
 	done := make(chan result, 1)
@@ -267,7 +270,10 @@ func (s *stage) begin(r *command.Runner, req session.CommandRequest, started str
 		rec, err := r.Run(ctx, req)
 		done <- result{rec, err}
 	}()
-	eventually(s.t, started, func() bool { return s.has(started) })
+	eventually(s.t, started, func() bool {
+		rec, err := s.Look(ctx, req.Key)
+		return s.has(started) && (err != nil || rec.PID > 0)
+	})
 	return done
 }
 

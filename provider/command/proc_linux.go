@@ -11,6 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// groupsOnly says whether a command can only be followed by its process group, which
+// outlives its leader. Here every process is followed, and a leader's pid may be reused once
+// it was reaped.
+const groupsOnly = false
+
 // bootID names this run of the machine.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -42,6 +47,7 @@ type process struct {
 	session int
 	start   uint64
 	dead    bool
+	holds   bool // the lock on a claim; only holders sets it
 	name    string
 }
 
@@ -133,7 +139,7 @@ func holders(claim *os.File, key string) []process {
 		if p.dead || p.pid == os.Getpid() {
 			continue
 		}
-		if keyOf(p.pid) == key || holdsLock(p.pid, info) {
+		if p.holds = holdsLock(p.pid, info); p.holds || keyOf(p.pid) == key {
 			found = append(found, p)
 		}
 	}

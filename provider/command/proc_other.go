@@ -10,6 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// groupsOnly says whether a command can only be followed by its process group, which
+// outlives its leader.
+const groupsOnly = true
+
 // bootID names this run of the machine by when it began.
 func bootID() string {
 	t, err := unix.SysctlTimeval("kern.boottime")
@@ -37,6 +41,7 @@ type process struct {
 	session int
 	start   uint64
 	dead    bool
+	holds   bool
 	name    string
 }
 
@@ -58,7 +63,11 @@ func holders(f *os.File, _ string) []process {
 	if err != nil || c.Start == nil {
 		return nil
 	}
-	return descendants(nil, []int{c.Start.Leader.PID})
+	found := descendants(nil, []int{c.Start.Leader.PID})
+	for i := range found {
+		found[i].holds = true
+	}
+	return found
 }
 
 // descendants gives the process groups of roots that still have a member.

@@ -1,6 +1,9 @@
+//go:build linux
+
 package command_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
@@ -118,12 +123,69 @@ func TestFrozenSupervisor(t *testing.T) {
 	if _, err := s.runner(1).Run(ctx, s.sh("b", "echo b >> ledger")); !errors.Is(err, errPatience) {
 		t.Errorf("Run: got %v, want the context's cause", err)
 	}
+	if err := s.Announce(s.ctx()); err != nil {
+		t.Error(err)
+	}
 	if s.supervisorPID() != pid || s.ledger() != "a\n" {
 		t.Errorf("supervisor %d after %d, ledger %q", s.supervisorPID(), pid, s.ledger())
 	}
 	_ = syscall.Kill(pid, syscall.SIGCONT)
 	if rec, err := s.runner(1).Run(s.ctx(), s.sh("c", "echo c >> ledger")); err != nil || rec.State != session.CommandFinished {
 		t.Errorf("after the thaw: got %+v, %v", rec, err)
+	}
+}
+
+// Nobody waits for ever: whatever is frozen or held, the caller's context ends the wait.
+func TestContextEndsEveryWait(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	pid := s.supervisorPID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	for name, call := range map[string]func(context.Context) error{
+		"run": func(ctx context.Context) error {
+			_, err := s.runner(1).Run(ctx, s.sh("next", "true"))
+			return err
+		},
+		"wait": func(ctx context.Context) error {
+			_, err := s.runner(1).Wait(ctx, "k")
+			return err
+		},
+	} {
+		ctx, cancel := timeoutCause(s)
+		if err := call(ctx); !errors.Is(err, errPatience) {
+			t.Errorf("%s: got %v, want the context's cause", name, err)
+		}
+		cancel()
+	}
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+	held, err := os.OpenFile(filepath.Join(s.dir, "epoch"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := timeoutCause(s)
+	defer cancel()
+	if err := s.Announce(ctx); !errors.Is(err, errPatience) {
+		t.Errorf("Announce: got %v, want the context's cause", err)
+	}
+	_ = unix.Flock(int(held.Fd()), unix.LOCK_UN)
+	later := s.runner(2)
+	if err := later.Announce(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.runner(1).Wait(s.ctx(), "k"); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("Wait under an earlier epoch: got %v, want ErrFenced", err)
+	}
+	s.touch("go")
+	<-done
+	if rec, err := later.Wait(s.ctx(), "k"); err != nil || rec.State != session.CommandFinished {
+		t.Errorf("Wait: got %+v, %v", rec, err)
 	}
 }
 

@@ -113,6 +113,9 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 		return c.record(session.CommandUnattended), nil
 	}
 	left := holders(f, c.Header.Key)
+	for again := 0; again < 3 && len(left) == 0; again++ {
+		left = holders(f, c.Header.Key) // a process that forks and ends can slip through one reading
+	}
 	if c.Start == nil && c.leads(left) {
 		return c.record(session.CommandUnattended), nil
 	}
@@ -132,7 +135,7 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 // between fork and start block: the leader leads a process session, or is about to.
 func (c claim) leads(holders []process) bool {
 	return slices.ContainsFunc(holders, func(p process) bool {
-		return p.session == p.pid || p.session == c.Header.Supervisor.PID
+		return p.holds && (p.session == p.pid || p.session == c.Header.Supervisor.PID)
 	})
 }
 

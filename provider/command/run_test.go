@@ -1,3 +1,5 @@
+//go:build linux
+
 package command_test
 
 import (
@@ -236,7 +238,10 @@ func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 		_, err := s.Run(ctx, req)
 		done <- err
 	}()
-	eventually(t, "start", func() bool { return s.has("up") })
+	eventually(t, "start", func() bool {
+		rec, err := s.Look(s.ctx(), "k")
+		return s.has("up") && err == nil && rec.PID > 0
+	})
 	cancel(cause)
 	if err := <-done; !errors.Is(err, cause) {
 		t.Fatalf("Run: got %v, want the cause", err)

@@ -274,7 +274,7 @@ func (s *supervisor) members(c *running) []process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var roots []int
-	if s.leaders[c.leader] == c {
+	if s.leaders[c.leader] == c || groupsOnly {
 		roots = append(roots, c.leader)
 	}
 	for _, p := range ps {
