@@ -52,12 +52,23 @@ func small(t *testing.T, dir string) bool {
 // Where nothing may be mounted, a limit on file sizes stands in: at the claim's size its exit
 // record must fit, below it nothing may be claimed.
 func TestExitRecordFitsOnFullDisk(t *testing.T) {
-	tmp := t.TempDir()
-	if !small(t, filepath.Join(tmp, "commands")) {
-		limitedSize(t)
-		return
+	for _, name := range []string{"detached", "inside"} {
+		t.Run(name, func(t *testing.T) {
+			tmp := t.TempDir()
+			if !small(t, filepath.Join(tmp, "commands")) {
+				limitedSize(t)
+				return
+			}
+			s := newStageIn(t, tmp)
+			if name == "inside" {
+				s.inside()
+			}
+			exitRecordFits(t, s, tmp)
+		})
 	}
-	s := newStageIn(t, tmp)
+}
+
+func exitRecordFits(t *testing.T, s *stage, tmp string) {
 	req := s.sh("k", "touch up; until test -e go; do sleep 0.01; done; setsid sleep 303 & exit 5")
 	done := s.begin(s.Runner, req, "up")
 	f := filler{filepath.Join(tmp, "commands", "fill")}
@@ -69,6 +80,9 @@ func TestExitRecordFitsOnFullDisk(t *testing.T) {
 	killLeft(t, s)
 	if rec, err := s.Run(s.ctx(), s.sh("next", "echo ran >> ledger")); !errors.Is(err, session.ErrDiskFull) {
 		t.Errorf("claim on a full disk: got %+v, %v, want ErrDiskFull", rec, err)
+	}
+	if rec, err := s.Void(s.ctx(), "next"); !errors.Is(err, session.ErrDiskFull) {
+		t.Errorf("void on a full disk: got %+v, %v, want ErrDiskFull", rec, err)
 	}
 	if err := os.Remove(f.path); err != nil {
 		t.Fatal(err)

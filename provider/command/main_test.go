@@ -186,6 +186,10 @@ func (s *stage) inside(env ...string) {
 	})
 	cfg.Conn = os.NewFile(uintptr(fds[0]), "conn")
 	s.childless()
+	left := filepath.Join(s.dir, "new-1.tmp") // of a supervisor that was killed
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
 	done := make(chan error, 1)
 	go func() { done <- command.Supervise(context.Background(), cfg) }()
 	s.t.Cleanup(func() {
@@ -199,6 +203,9 @@ func (s *stage) inside(env ...string) {
 		_, err := os.Lstat(filepath.Join(s.dir, "s"))
 		return err == nil
 	})
+	if _, err := os.Lstat(left); !os.IsNotExist(err) {
+		s.t.Errorf("a leftover of a killed supervisor stays: %v", err)
+	}
 }
 
 func (s *stage) runner(epoch uint64, env ...string) *command.Runner {
