@@ -54,7 +54,7 @@ CREATE TABLE events (
     type    TEXT    NOT NULL,
     actor   TEXT,
     epoch   INTEGER NOT NULL,
-    payload TEXT    NOT NULL CHECK (octet_length(payload) <= 16384),
+    payload TEXT    NOT NULL CHECK (length(CAST(payload AS BLOB)) <= 16384),
     hash    BLOB    NOT NULL CHECK (length(hash) = 32),
     session INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
     seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
