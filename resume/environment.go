@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,6 +65,7 @@ type verdict struct {
 	changed  []session.ChangedFile
 	accepted []session.FileState
 	by       string
+	open     bool // something asks and nothing was decided: a dry run
 }
 
 // validate compares the environment with what the session left (FR-039 to FR-045).
@@ -226,12 +228,9 @@ func (r *Resumer) config(s *session.Session) {
 	if s.Config == "" || json.Unmarshal([]byte(s.Config), &old) != nil {
 		return
 	}
-	keys := make([]string, 0, len(r.Options.Config))
-	for k := range r.Options.Config {
-		keys = append(keys, k)
-	}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(old)), maps.Keys(r.Options.Config))
 	slices.Sort(keys)
-	for _, k := range keys {
+	for _, k := range slices.Compact(keys) {
 		if was, now := old[k], r.Options.Config[k]; was != now {
 			r.Notify(session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf("configuration changed: %s was %q, is %q", k, was, now)})
 			r.Log.Info("environment changed", "event", "environment_change", "session_id", s.Short, "config", k)
@@ -266,6 +265,7 @@ func (r *Resumer) decide(ctx context.Context, changed []session.ChangedFile) (ve
 		return v, nil
 	}
 	if r.Options.DryRun {
+		v.open = true
 		return v, nil
 	}
 	goOn, err := r.permitted(ctx, asking)

@@ -79,12 +79,12 @@ type Ready struct {
 // ErrPlanning or what the adapters return; the session is then unchanged.
 func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 	s := r.Journal.Session()
-	if err := Allowed(s); err != nil {
-		return Ready{}, err
-	}
 	r.Log.Info("resuming session", "event", "session_resume_started", "session_id", s.Short, "session", string(s.ID), "state", string(s.State),
 		"replay_first", fmt.Sprintf("%x", r.Options.Order.First), "replay_last", fmt.Sprintf("%x", r.Options.Order.Last),
 		"replay_count", r.Options.Order.Count, "replay_digest", r.Options.Order.Digest)
+	if err := Allowed(s); err != nil {
+		return Ready{}, err
+	}
 	r.Notify(session.Notice{Kind: session.NoticeSession, Session: s, Text: s.Task})
 	seen, err := r.observe(ctx, s)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 // choose asks a person where the strategy says so and somebody is there.
 func (r *Resumer) choose(ctx context.Context, seen map[session.StepID]Seen) (Choices, error) {
 	c := r.Options.Choices
-	if c.InProgress != StrategyPrompt {
+	if c.InProgress != StrategyPrompt || r.Options.DryRun {
 		return c, nil
 	}
 	for id, found := range seen {
@@ -189,7 +189,7 @@ func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict
 	}
 	r.Log.Info("session resume", "event", "session_resume", "session_id", s.Short, "checkpoint_id", r.Options.Checkpoint,
 		"skipped_tasks", next.TasksDone, "skipped_steps", next.Skipped, "remaining_steps", next.Remaining,
-		"in_progress_action", action, "sync_status", "off", "environment_valid", true, "changed_files", len(env.changed))
+		"in_progress_action", action, "sync_status", "off", "environment_valid", !env.open, "changed_files", len(env.changed))
 	for _, it := range next.Items {
 		if it.Status == session.Pending {
 			continue // said by their number; a plan may have 100,000 of them
