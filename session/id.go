@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -10,7 +9,7 @@ import (
 // ID is a UUIDv7 in its canonical text form.
 type ID string
 
-// StepID names a step within its session. Task and Step match namePattern, so that the
+// StepID names a step within its session. Task and Step satisfy ValidName, so that the
 // separators of a key can never occur in them.
 type StepID struct {
 	Task string `json:"task"`
@@ -20,10 +19,21 @@ type StepID struct {
 // String gives "task/step".
 func (s StepID) String() string { return s.Task + "/" + s.Step }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-// ValidName reports whether s may be the id of a task or a step.
-func ValidName(s string) bool { return namePattern.MatchString(s) && s != "." && s != ".." }
+// ValidName reports whether s may be the id of a task or a step: 1 to 64 of A-Z, a-z, 0-9,
+// dot, underscore and hyphen, but not "." or "..".
+func ValidName(s string) bool {
+	if s == "" || len(s) > 64 || s == "." || s == ".." {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // OpMain is the operation of a step that has only one.
 const OpMain = "main"
