@@ -30,5 +30,10 @@ cross:
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/acode || exit 1; \
 	done
 
+# Kills acode at its durable calls, resumes it, and judges where it ends. Takes a while.
+torture:
+	@./scripts/need sqlite3
+	$(GO) run ./internal/torture
+
 clean:
 	rm -rf bin

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// moduleDir gives the directory of the sources.
+func moduleDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// build makes acode at a path, with the files of an overlay in place of the sources' own.
+func build(ctx context.Context, at string, overlay []byte) error {
+	dir, err := moduleDir(ctx)
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-o", at}
+	if overlay != nil {
+		name := at + ".overlay.json"
+		if err := os.WriteFile(name, overlay, 0o600); err != nil {
+			return fmt.Errorf("write overlay: %w", err)
+		}
+		args = append(args, "-overlay", name)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/acode")...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build acode: %w: %s", err, out)
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+// Command torture kills acode at counted system calls, resumes it, and judges where it ends.
+//
+// It runs a plan of 20 steps with every kind of step, kills acode, its process group, its
+// supervisor or both before, inside and after durable calls, kills up to three of the resumes
+// too, and then lets it finish. A judge that never asks acode counts the lines of a ledger
+// that commands append to, compares the workspace with a tree computed from the plan, and
+// reads copies of the store with sqlite3. What no kill can show is looked for in images that
+// a power cut may leave and in the order of calls.
+//
+// Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
+// copies of the sources, must each be found: a judge that has found nothing has shown
+// nothing before.
+package main

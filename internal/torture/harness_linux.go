@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// harness runs trials of one acode.
+type harness struct {
+	acode   string // path of the program
+	scratch string // below it everything happens
+	seed    uint64
+	workers int
+	log     io.Writer // progress and breaches
+
+	mu    sync.Mutex // held while writing to log
+	shown int
+}
+
+// breachesShown is how many breaches are described; the others are only counted.
+const breachesShown = 12
+
+// trial runs one session below a directory of its own, which stays when something was wrong.
+func (h *harness) trial(ctx context.Context, name string, kills []kill, record func(crash.Call)) (*trial, error) {
+	all := tasks()
+	t := &trial{strict: true, kills: kills, record: record,
+		place: place{acode: h.acode, root: filepath.Join(h.scratch, name), steps: flatten(all)}}
+	if err := errors.Join(os.RemoveAll(t.root), t.prepare(planFile(all))); err != nil {
+		return nil, err
+	}
+	if err := t.run(ctx); err != nil {
+		return nil, err
+	}
+	if whole := t.uncut(); whole != nil {
+		return h.trial(ctx, name, whole, record)
+	}
+	if !t.bad() {
+		return t, os.RemoveAll(t.root)
+	}
+	return t, nil
+}
+
+// uncut gives other kills when one has cut a write that nothing can cut: from run to run the
+// numbers of calls shift a little. nil means that there was none.
+func (t *trial) uncut() []kill {
+	for i, k := range t.kills {
+		for _, res := range t.ended {
+			if k.point.When == crash.Inside && res.Struck && res.At.Kind == crash.KindWrite && res.At.N == k.point.N && !cuttable(res.At) {
+				kills := slices.Clone(t.kills)
+				kills[i].point.When = crash.After
+				return kills
+			}
+		}
+	}
+	return nil
+}
+
+// row is a line of the table.
+type row struct {
+	name                                           string
+	points, kills, lost, repeated, uncertain, over int
+	wrong, stuck                                   int
+}
+
+func (r *row) add(o outcome) {
+	r.points++
+	r.kills += o.killed
+	r.lost += len(o.lost)
+	r.repeated += len(o.repeated)
+	r.uncertain += o.uncertain
+	r.over += max(0, o.uncertain-o.onSuper)
+	r.wrong += len(o.wrong)
+	if o.stuck != "" {
+		r.stuck++
+	}
+}
+
+// breaches counts what must be 0.
+func (r row) breaches() int { return r.lost + r.repeated + r.wrong + r.stuck + r.over }
+
+// run carries out a series at the given points.
+func (h *harness) run(ctx context.Context, sr series, points []kill) (row, error) {
+	r := row{name: sr.name}
+	var errs []error
+	var mu sync.Mutex
+	next := make(chan int)
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range h.workers {
+		group.Go(func() {
+			for i := range next {
+				kills := sr.schedule(points[i], rand.New(rand.NewPCG(h.seed, uint64(i))))
+				t, err := h.trial(ctx, fmt.Sprintf("%s-%d", sr.victim, i), kills, nil)
+				mu.Lock()
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", kills[0], err))
+					cancel()
+				} else {
+					r.add(t.outcome)
+					h.progress(sr, r, len(points), kills, t)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range points {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	return r, errors.Join(errs...)
+}
+
+// progress says how far a series is, now and then, and what was wrong.
+func (h *harness) progress(sr series, r row, points int, kills []kill, t *trial) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.bad() {
+		if h.shown++; h.shown <= breachesShown {
+			fmt.Fprintf(h.log, "BREACH %s\n  %s\n  %s\n  kept: %s\n", sr.name, t.outcome, describe(kills), t.root)
+		}
+	}
+	if r.points%200 == 0 {
+		fmt.Fprintf(h.log, "%s: %d of %d points, %d breaches\n", sr.name, r.points, points, r.breaches())
+	}
+}
+
+// control checks that a series fails for a program that does nothing.
+func (h *harness) control(ctx context.Context, sr series, points []kill) error {
+	idle := &harness{acode: "/bin/true", scratch: filepath.Join(h.scratch, "control"), seed: h.seed, workers: 1, log: io.Discard}
+	r, err := idle.run(ctx, sr, points[:1])
+	if err == nil && r.breaches() == 0 {
+		err = fmt.Errorf("%s: /bin/true passes", sr.name)
+	}
+	return errors.Join(err, os.RemoveAll(idle.scratch))
+}
+
+// sample takes n of the points; 0 takes all.
+func sample(points []kill, n int, rng *rand.Rand) []kill {
+	if n <= 0 || n >= len(points) {
+		return points
+	}
+	rng.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	return points[:n]
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// judge looks at the end of a trial, without a word from acode.
+func (t *trial) judge(ctx context.Context) error {
+	lines, err := t.signatures()
+	if err != nil {
+		return err
+	}
+	for _, s := range t.steps {
+		switch n := lines[s.name()]; {
+		case s.signs && n == 0:
+			t.lost = append(t.lost, s.name())
+		case n > 1 && (t.strict || !t.answers[s.name()]):
+			t.repeated = append(t.repeated, fmt.Sprintf("%s (%d times)", s.name(), n))
+		}
+	}
+	if n := lines[""]; n > 0 {
+		t.breach("%d lines of the ledger belong to no step", n)
+	}
+	all := states(t.steps)
+	if err := t.compareTree(all[len(all)-1]); err != nil {
+		return err
+	}
+	return t.judgeStore(ctx)
+}
+
+// signatures counts the lines that each step has in the ledger. What fits no step counts for
+// the empty name.
+func (p place) signatures() (map[string]int, error) {
+	b, err := os.ReadFile(p.ledger())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	return count(p.steps, string(b)), nil
+}
+
+func count(steps []step, ledger string) map[string]int {
+	lines := map[string]int{}
+	for line := range strings.Lines(ledger) {
+		line = strings.TrimSuffix(line, "\n")
+		i := slices.IndexFunc(steps, func(s step) bool { return s.signs && s.line().MatchString(line) })
+		if i < 0 {
+			lines[""]++
+			continue
+		}
+		lines[steps[i].name()]++
+	}
+	return lines
+}
+
+// compareTree compares the workspace with what it must be, byte by byte and mode by mode.
+// A leftover temporary file is one file too many.
+func (t *trial) compareTree(want tree) error {
+	seen := map[string]bool{}
+	folders := append(before().folders(), want.folders()...)
+	err := filepath.WalkDir(t.workspace(), func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(t.workspace(), at)
+		if err != nil || name == "." {
+			return err
+		}
+		if d.IsDir() {
+			if !slices.Contains(folders, name) {
+				t.breach("the directory %s is there", name)
+			}
+			return nil
+		}
+		seen[name] = true
+		return t.compareFile(at, name, want)
+	})
+	for name := range want {
+		if err == nil && !seen[name] {
+			t.lost = append(t.lost, "file "+name)
+		}
+	}
+	slices.Sort(t.lost)
+	if err != nil {
+		return fmt.Errorf("walk workspace: %w", err)
+	}
+	return nil
+}
+
+func (t *trial) compareFile(at, name string, want tree) error {
+	f, ok := want[name]
+	if !ok {
+		t.breach("the file %s is there", name)
+		return nil
+	}
+	info, err := os.Lstat(at)
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(at)
+	switch {
+	case err != nil:
+		return err
+	case info.Mode() != f.mode:
+		t.breach("%s has the mode %v, not %v", name, info.Mode(), f.mode)
+	case string(b) != f.data:
+		t.breach("%s holds other bytes (%d of them) than it must", name, len(b))
+	}
+	return nil
+}
+
+// judgeStore reads a copy of the store.
+func (t *trial) judgeStore(ctx context.Context) error {
+	s, err := readStore(ctx, t.database())
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.short == "":
+		t.breach("the store has no session")
+	case s.integrity != "ok":
+		t.breach("integrity of the store: %s", s.integrity)
+	case s.state != "completed":
+		t.breach("the session is %s", s.state)
+	case s.completed != len(t.steps):
+		t.breach("%d steps are completed in the store", s.completed)
+	case s.sessions != 1:
+		t.breach("the store has %d sessions", s.sessions)
+	}
+	for name, n := range s.receipts {
+		if n > 1 {
+			t.repeated = append(t.repeated, fmt.Sprintf("receipt of %s (%d times)", name, n))
+		}
+	}
+	return nil
+}
+
+// store is what sqlite3 reads from a copy of the database.
+type store struct {
+	integrity    string
+	sessions     int
+	short, state string // of the only session; empty when there is none
+	completed    int    // steps
+	receipts     map[string]int
+	done         map[string]bool // steps with a receipt
+	uncertain    map[string]bool
+}
+
+const storeQuery = `PRAGMA integrity_check;
+SELECT 'session', short, state FROM sessions;
+SELECT 'step', task || '/' || step, status FROM steps;
+SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'), '' FROM events WHERE type = 'StepCompleted';`
+
+// readStore copies the database with its log and asks sqlite3 about the copy. A database that
+// is not there yet, or has no tables, is a store without sessions.
+func readStore(ctx context.Context, database string) (store, error) {
+	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}}
+	if _, err := os.Stat(database); errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	dir, err := os.MkdirTemp("", "torture-copy-")
+	if err != nil {
+		return s, fmt.Errorf("copy store: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	copied := filepath.Join(dir, "acode.db")
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(database + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(copied+suffix, b, 0o600)
+		}
+		if err != nil {
+			return s, fmt.Errorf("copy store: %w", err)
+		}
+	}
+	out, err := exec.CommandContext(ctx, "sqlite3", "-batch", "-separator", "\t", copied, storeQuery).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "no such table") {
+		return s, fmt.Errorf("read copy of the store: %s: %w", out, err)
+	}
+	s.parse(string(out))
+	return s, nil
+}
+
+func (s *store) parse(out string) {
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) < 3 {
+			if s.integrity == "" {
+				s.integrity = f[0]
+			}
+			continue
+		}
+		switch f[0] {
+		case "session":
+			s.sessions++
+			s.short, s.state = f[1], f[2]
+		case "step":
+			if f[2] == "completed" {
+				s.completed++
+			}
+			s.uncertain[f[1]] = f[2] == "uncertain"
+		case "receipt":
+			s.receipts[f[1]]++
+			s.done[f[1]] = true
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+func main() {
+	crash.LauncherMain()
+	if err := torture(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	acode, scratch string
+	n, workers     int
+	seed           uint64
+	all            bool
+}
+
+func torture(ctx context.Context) (err error) {
+	var o options
+	flag.StringVar(&o.acode, "acode", "", "`program` to kill; empty builds ./cmd/acode")
+	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
+	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all")
+	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
+	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
+	flag.BoolVar(&o.all, "all", false, "let series share no points")
+	flag.Parse()
+	remove, err := o.place()
+	if err != nil {
+		return err
+	}
+	if err := o.build(ctx); err != nil {
+		return err
+	}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, log: os.Stdout}
+	err = h.kills(ctx, o)
+	if err == nil {
+		remove()
+	}
+	return err
+}
+
+// place finds the scratch directory. Memory is fast, and a kill leaves the same there.
+func (o *options) place() (remove func(), err error) {
+	if o.scratch != "" {
+		return func() {}, os.MkdirAll(o.scratch, 0o755)
+	}
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		o.scratch, err = os.MkdirTemp("/dev/shm", "torture-")
+		if err == nil {
+			return func() { _ = os.RemoveAll(o.scratch) }, nil
+		}
+	}
+	o.scratch, err = os.MkdirTemp("", "torture-")
+	return func() { _ = os.RemoveAll(o.scratch) }, err
+}
+
+func (o *options) build(ctx context.Context) error {
+	if o.acode != "" {
+		return nil
+	}
+	o.acode = filepath.Join(o.scratch, "acode")
+	return build(ctx, o.acode, nil)
+}
+
+// kills runs the four series and prints their table.
+func (h *harness) kills(ctx context.Context, o options) error {
+	s, err := h.look(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(h.log, "undisturbed: %d calls of acode, %d of the supervisor, %d of commands in %d processes\n",
+		s.total(crash.RoleAcode), s.total(crash.RoleSupervisor), s.total(crash.RoleCommand), len(s))
+	rng := rand.New(rand.NewPCG(o.seed, 0))
+	var rows []row
+	for i, sr := range allSeries() {
+		points := sample(s.points(sr, i%2, o.all, rng), o.n, rng)
+		if err := h.control(ctx, sr, points); err != nil {
+			return err
+		}
+		r, err := h.run(ctx, sr, points)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	return h.table(rows)
+}
+
+// table prints the rows and fails when something was wrong.
+func (h *harness) table(rows []row) error {
+	w := tabwriter.NewWriter(h.log, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "killed\tpoints\tkills\tlost\trepeated\tuncertain\tunexplained\twrong\tstuck\t/bin/true")
+	var all row
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\tfails\n", r.name, r.points, r.kills, r.lost, r.repeated, r.uncertain, r.over, r.wrong, r.stuck)
+		all.points += r.points
+		all.wrong += r.breaches()
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if all.wrong > 0 {
+		return errors.New("breaches were found")
+	}
+	fmt.Fprintf(h.log, "%d points, 0 breaches\n", all.points)
+	return nil
+}

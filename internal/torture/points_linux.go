@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// moreKills is how many of the processes after the first kill are killed too.
+const moreKills = 3
+
+// series is a kind of kill.
+type series struct {
+	name   string
+	victim crash.Victim
+	roles  []string // whose calls are counted
+}
+
+// allSeries gives the rows of the table.
+func allSeries() []series {
+	supervised := []string{crash.RoleSupervisor, crash.RoleCommand}
+	return []series{
+		{"acode alone", crash.VictimSelf, []string{crash.RoleAcode}},
+		{"acode's process group", crash.VictimGroup, []string{crash.RoleAcode}},
+		{"the supervisor alone", crash.VictimSupervisor, supervised},
+		{"acode and supervisor", crash.VictimBoth, supervised},
+	}
+}
+
+// survey is what an undisturbed session does: its calls by process and role.
+type survey []map[string][]crash.Call
+
+// look runs the plan undisturbed. It is an error when even that goes wrong.
+func (h *harness) look(ctx context.Context) (survey, error) {
+	var calls []crash.Call
+	t, err := h.trial(ctx, "survey", nil, func(c crash.Call) { calls = append(calls, c) })
+	if err != nil {
+		return nil, fmt.Errorf("undisturbed run: %w", err)
+	}
+	if t.bad() || t.killed > 0 {
+		return nil, fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
+	}
+	s := make(survey, len(t.ended))
+	for i := range s {
+		s[i] = map[string][]crash.Call{}
+	}
+	for _, c := range calls {
+		if c.N > 0 {
+			by := s[c.Run-1]
+			by[c.Role] = append(by[c.Role], c)
+		}
+	}
+	for _, by := range s {
+		for _, list := range by {
+			slices.SortFunc(list, func(a, b crash.Call) int { return a.N - b.N })
+		}
+	}
+	return s, nil
+}
+
+// total counts the calls of a role.
+func (s survey) total(role string) int {
+	n := 0
+	for _, by := range s {
+		n += len(by[role])
+	}
+	return n
+}
+
+// sectorBytes is the unit of a disk. No kernel and no disk cuts a write within one.
+const sectorBytes = 512
+
+// cuttable says whether a kill can leave half of a call.
+func cuttable(c crash.Call) bool {
+	return c.Kind == crash.KindWrite && c.Length > 1 && c.Offset/sectorBytes != (c.Offset+c.Length-1)/sectorBytes
+}
+
+// points gives every place at which a series kills first: before and after each call, and
+// inside each write that can be cut. Of a long row of equal calls, such as the filling of a new log, only the
+// ends and some between are taken. Two series that look at the same calls share the points
+// between them, unless all is true.
+func (s survey) points(sr series, share int, all bool, rng *rand.Rand) []kill {
+	var kills []kill
+	for process, by := range s {
+		for _, role := range sr.roles {
+			for _, c := range thin(by[role], rng) {
+				for i, when := range []crash.When{crash.Before, crash.After, crash.Inside} {
+					if when == crash.Inside && !cuttable(c) || !all && (c.N+i)%2 != share {
+						continue
+					}
+					kills = append(kills, kill{process, crash.Point{Role: role, N: c.N, When: when, Victim: sr.victim}})
+				}
+			}
+		}
+	}
+	return kills
+}
+
+// rowKept is how many of a row of alike calls are kept at most.
+const rowKept = 6
+
+func thin(calls []crash.Call, rng *rand.Rand) []crash.Call {
+	var kept []crash.Call
+	for len(calls) > 0 {
+		n := 1
+		for n < len(calls) && alike(calls[n], calls[0]) {
+			n++
+		}
+		row := calls[:n]
+		calls = calls[n:]
+		if n <= rowKept {
+			kept = append(kept, row...)
+			continue
+		}
+		chosen := map[int]bool{0: true, n - 1: true}
+		for len(chosen) < rowKept {
+			chosen[rng.IntN(n)] = true
+		}
+		for i, c := range row {
+			if chosen[i] {
+				kept = append(kept, c)
+			}
+		}
+	}
+	return kept
+}
+
+// alike says whether two calls do the same to the same file, or to neighbours.
+func alike(a, b crash.Call) bool {
+	return a.Name == b.Name && path.Dir(a.Path) == path.Dir(b.Path) && (a.Path == b.Path || a.Kind == crash.KindMkdir)
+}
+
+// schedule adds kills of later processes to a first one.
+func (sr series) schedule(first kill, rng *rand.Rand) []kill {
+	const resumeCalls = 160 // about as many as a resume makes
+	kills := []kill{first}
+	for i := range moreKills {
+		roles := []string{crash.RoleAcode}
+		if sr.victim != crash.VictimSelf {
+			roles = append(roles, crash.RoleSupervisor, crash.RoleCommand)
+		}
+		role := roles[rng.IntN(len(roles))]
+		most := resumeCalls
+		switch role {
+		case crash.RoleSupervisor:
+			most = resumeCalls / 2
+		case crash.RoleCommand:
+			most = 4
+		}
+		when := []crash.When{crash.Before, crash.After}[rng.IntN(2)]
+		kills = append(kills, kill{first.process + 1 + i, crash.Point{Role: role, N: 1 + rng.IntN(most), When: when, Victim: sr.victim}})
+	}
+	return kills
+}
+
+func describe(kills []kill) string {
+	var words []string
+	for _, k := range kills {
+		words = append(words, k.String())
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// The tests are in the package itself: one that is called main cannot be imported.
+
+func TestMain(m *testing.M) {
+	crash.LauncherMain()
+	os.Exit(m.Run())
+}
+
+// testHarness builds acode and makes room in memory where that can be.
+func testHarness(t *testing.T) *harness {
+	t.Helper()
+	var o options
+	remove, err := o.place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(remove)
+	if err := o.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, log: t.Output()}
+}
+
+// sampledPoints is how many points each of the four series gets in a test.
+const sampledPoints = 15
+
+// FR-013, FR-025, FR-030, NFR-008: killed anywhere, it resumes and ends where an undisturbed
+// run ends, each effect once; uncertain only when the supervisor was killed too.
+func TestKilledAnywhereEndsTheSame(t *testing.T) {
+	h := testHarness(t)
+	if err := h.kills(t.Context(), options{n: sampledPoints, seed: h.seed}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPlanHasEveryKindOfStep(t *testing.T) {
+	all := tasks()
+	steps := flatten(all)
+	if len(steps) != 20 {
+		t.Errorf("plan: got %d steps, want 20", len(steps))
+	}
+	ids := map[string]int{}
+	for _, s := range steps {
+		ids[s.id]++
+	}
+	if ids["sign-the-big-ledger"] != 2 {
+		t.Error("plan: no step id is in two tasks")
+	}
+	large := 0
+	for _, f := range states(steps)[len(steps)] {
+		if len(f.data) >= 48<<10 {
+			large++
+		}
+	}
+	if large == 0 {
+		t.Error("plan: no file of 48 KiB")
+	}
+}
+
+// A judge that passes nothing but the right end is what the other tests rest on.
+func TestJudgeFindsWhatIsWrong(t *testing.T) {
+	right := func(t *testing.T) *trial {
+		steps := flatten(tasks())
+		tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), steps: steps}}
+		if err := tr.prepare(""); err != nil {
+			t.Fatal(err)
+		}
+		must(t, os.RemoveAll(tr.workspace()))
+		for name, f := range states(steps)[len(steps)] {
+			at := filepath.Join(tr.workspace(), name)
+			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+			must(t, os.WriteFile(at, []byte(f.data), f.mode))
+			must(t, os.Chmod(at, f.mode))
+		}
+		ledger := ""
+		for _, s := range steps {
+			if s.signs {
+				ledger += "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + s.name() + "/main:1" + s.extra + "\n"
+			}
+		}
+		must(t, os.WriteFile(tr.ledger(), []byte(ledger), 0o644))
+		return tr
+	}
+	file := func(name string) func(*testing.T, *trial) {
+		return func(t *testing.T, tr *trial) {
+			must(t, os.WriteFile(filepath.Join(tr.workspace(), name), []byte("other"), 0o644))
+		}
+	}
+	tests := map[string]struct {
+		spoil                 func(*testing.T, *trial)
+		lost, repeated, wrong int
+	}{
+		// Without a store one thing is always wrong.
+		"nothing":        {func(*testing.T, *trial) {}, 0, 0, 1},
+		"other_bytes":    {file("bystander.bin"), 0, 0, 2},
+		"leftover":       {file("notes/.acode-1-0.tmp"), 0, 0, 2},
+		"file_is_gone":   {func(t *testing.T, tr *trial) { must(t, os.Remove(filepath.Join(tr.workspace(), "group/empty"))) }, 1, 0, 1},
+		"other_mode":     {func(t *testing.T, tr *trial) { must(t, os.Chmod(filepath.Join(tr.workspace(), "group/empty"), 0o644)) }, 0, 0, 2},
+		"other_folder":   {func(t *testing.T, tr *trial) { must(t, os.Mkdir(filepath.Join(tr.workspace(), "strange"), 0o755)) }, 0, 0, 2},
+		"ledger_is_gone": {func(t *testing.T, tr *trial) { must(t, os.Remove(tr.ledger())) }, 7, 0, 1},
+		"ledger_twice": {func(t *testing.T, tr *trial) {
+			b, err := os.ReadFile(tr.ledger())
+			must(t, err)
+			must(t, os.WriteFile(tr.ledger(), append(b, b...), 0o644))
+		}, 0, 7, 1},
+		"ledger_of_others": {func(t *testing.T, tr *trial) { must(t, os.WriteFile(tr.ledger(), []byte("who?\n"), 0o644)) }, 7, 0, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tr := right(t)
+			tt.spoil(t, tr)
+			must(t, tr.judge(context.Background()))
+			if len(tr.lost) != tt.lost || len(tr.repeated) != tt.repeated || len(tr.wrong) != tt.wrong {
+				t.Errorf("judge: got %s, want %d lost, %d repeated, %d wrong", tr.outcome, tt.lost, tt.repeated, tt.wrong)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Points reach every call from both sides, and long rows only at some.
+func TestPointsCoverTheCalls(t *testing.T) {
+	calls := make([]crash.Call, 1003)
+	for i := range calls {
+		calls[i] = crash.Call{N: i + 1, Name: "pwrite64", Kind: crash.KindWrite, Path: "/log", Length: 8192}
+	}
+	calls[0] = crash.Call{N: 1, Name: "openat", Kind: crash.KindOpen, Path: "/log"}
+	calls[1002] = crash.Call{N: 1003, Name: "fsync", Kind: crash.KindSync, Path: "/log"}
+	s := survey{{crash.RoleAcode: calls}}
+	rng := rand.New(rand.NewPCG(1, 1))
+	sr := allSeries()[0]
+	if got, want := len(s.points(sr, 0, true, rng)), 2+2+3*rowKept; got != want {
+		t.Errorf("points: got %d, want %d", got, want)
+	}
+	n := 0
+	for share := range 2 {
+		n += len(s.points(sr, share, false, rand.New(rand.NewPCG(1, 1))))
+	}
+	if want := 2 + 2 + 3*rowKept; n != want {
+		t.Errorf("shared points: got %d, want %d", n, want)
+	}
+}

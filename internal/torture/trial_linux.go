@@ -1,0 +1,356 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// maxProcesses is how often acode is started in one trial before it counts as stuck: the
+// run, three killed resumes, the one after the approval, and an answer for each kill.
+const maxProcesses = 16
+
+// processLimit is how long one process may take.
+const processLimit = 60 * time.Second
+
+// Exit statuses that the harness answers.
+const (
+	exitKilled      = -1
+	exitDone        = 0
+	exitApproval    = 10
+	exitNoneToCarry = 14
+	exitUncertain   = 20
+)
+
+// kill is where one process of a trial is killed. Process 0 is the run, process 1 the first
+// resume, and so on.
+type kill struct {
+	process int
+	point   crash.Point
+}
+
+// String names the kill in reports.
+func (k kill) String() string {
+	return fmt.Sprintf("process %d, %s call %d, %s, killing %s", k.process, k.point.Role, k.point.N, k.point.When, k.point.Victim)
+}
+
+// place is where a trial happens: everything below one directory.
+type place struct {
+	acode string // path of the program
+	root  string
+	steps []step
+}
+
+func (p place) workspace() string { return filepath.Join(p.root, "workspace") }
+func (p place) home() string      { return filepath.Join(p.root, "home") }
+func (p place) ledger() string    { return filepath.Join(p.root, "ledger", "ledger") }
+func (p place) plan() string      { return filepath.Join(p.root, "plan.yml") }
+func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
+
+func (p place) environ() []string {
+	user := filepath.Join(p.root, "user")
+	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + user, "XDG_CONFIG_HOME=" + user, "TMPDIR=" + user,
+		"ACODE_HOME=" + p.home(), ledgerVariable + "=" + p.ledger()}
+}
+
+// prepare makes the beginning of a trial.
+func (p place) prepare(plan string) error {
+	for _, dir := range []string{p.workspace(), filepath.Dir(p.ledger()), filepath.Join(p.root, "user")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("prepare trial: %w", err)
+		}
+	}
+	for name, f := range before() {
+		at := filepath.Join(p.workspace(), name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(f.data), f.mode), os.Chmod(at, f.mode))
+		if err != nil {
+			return fmt.Errorf("prepare workspace: %w", err)
+		}
+	}
+	return errors.Join(os.WriteFile(p.ledger(), nil, 0o644), os.WriteFile(p.plan(), []byte(plan), 0o644))
+}
+
+// trial is one session from its run to its end.
+type trial struct {
+	place
+	kills   []kill
+	record  func(crash.Call)
+	traced  bool // approvals too are traced, for a complete recording
+	strict  bool // no power was cut: what was printed before an uncertain outcome must be there
+	tracer  *crash.Tracer
+	printed strings.Builder // all that acode printed
+	answers map[string]bool // captures declared done
+	ended   []crash.Result  // of each process
+	outcome
+}
+
+// outcome is what a trial showed.
+type outcome struct {
+	killed    int // kills that struck
+	onSuper   int // of these, those that had a supervisor among their victims
+	uncertain int // outcomes that nobody could know
+	lost      []string
+	repeated  []string
+	wrong     []string // any other breach
+	stuck     string
+}
+
+// bad reports whether anything was wrong.
+func (o outcome) bad() bool {
+	return len(o.lost)+len(o.repeated)+len(o.wrong) > 0 || o.stuck != "" || o.uncertain > o.onSuper
+}
+
+// String says what was wrong.
+func (o outcome) String() string {
+	var parts []string
+	for what, list := range map[string][]string{"lost": o.lost, "repeated": o.repeated, "wrong": o.wrong} {
+		if len(list) > 0 {
+			parts = append(parts, what+": "+strings.Join(list, "; "))
+		}
+	}
+	slices.Sort(parts)
+	if o.stuck != "" {
+		parts = append(parts, "stuck: "+o.stuck)
+	}
+	if o.uncertain > o.onSuper {
+		parts = append(parts, fmt.Sprintf("uncertain %d times with %d kills of a supervisor", o.uncertain, o.onSuper))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (t *trial) breach(format string, args ...any) {
+	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
+}
+
+// run carries the trial out from the plan to the end of the session.
+func (t *trial) run(ctx context.Context) error {
+	return t.carry(ctx, []string{"run", "--plan", t.plan()})
+}
+
+// carry starts acode with args and then whatever a person would type, until nothing is left.
+func (t *trial) carry(ctx context.Context, args []string) error {
+	t.tracer = crash.NewTracer()
+	defer t.tracer.Close()
+	t.answers = map[string]bool{}
+	for n := range maxProcesses {
+		res, stderr, err := t.process(ctx, n, args)
+		if err != nil {
+			return err
+		}
+		over, err := t.over(ctx, res)
+		if err != nil {
+			return err
+		}
+		if over {
+			return t.finish(ctx)
+		}
+		if args, err = t.next(ctx, res, stderr); err != nil || t.stuck != "" {
+			return err
+		}
+	}
+	t.stuck = fmt.Sprintf("not at its end after %d processes", maxProcesses)
+	return nil
+}
+
+// over says whether the session has come to its end. Nothing is left to resume, too, when
+// the kill came between the last commit and the exit.
+func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
+	if res.ExitCode != exitNoneToCarry {
+		return res.ExitCode == exitDone, nil
+	}
+	s, err := readStore(ctx, t.database())
+	return s.state == "completed", err
+}
+
+// process runs acode once and looks at what it left.
+func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result, string, error) {
+	var out, stderr bytes.Buffer
+	spec := crash.Spec{Argv: append([]string{t.acode}, args...), Env: t.environ(), Dir: t.workspace(),
+		Roots: []string{t.root}, Stdout: &out, Stderr: &stderr, At: t.at(n, args), Record: t.record}
+	limited, cancel := context.WithTimeout(ctx, processLimit)
+	defer cancel()
+	res, err := t.tracer.Run(limited, spec)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		t.stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(args, " "), processLimit)
+		return crash.Result{ExitCode: 1}, "", nil
+	}
+	if err != nil {
+		return res, "", fmt.Errorf("trace acode %s: %w", args[0], err)
+	}
+	t.ended = append(t.ended, res)
+	t.printed.Write(out.Bytes())
+	if res.Struck {
+		t.killed++
+		if v := spec.At.Victim; v == crash.VictimSupervisor || v == crash.VictimBoth {
+			t.onSuper++
+		}
+	}
+	return res, stderr.String(), t.compareJournal(ctx)
+}
+
+// at gives the point of the nth process. One that brings an answer beforehand is left in
+// peace: a second outcome that nobody knows would get the same answer.
+func (t *trial) at(n int, args []string) crash.Point {
+	i := slices.IndexFunc(t.kills, func(k kill) bool { return k.process == n })
+	if i < 0 {
+		return crash.Point{}
+	}
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain") }) {
+		for j := range t.kills[i:] {
+			t.kills[i+j].process++
+		}
+		return crash.Point{}
+	}
+	return t.kills[i].point
+}
+
+// compareJournal checks that each step that acode said was done is done in the store as it is
+// at this moment.
+func (t *trial) compareJournal(ctx context.Context) error {
+	s, err := readStore(ctx, t.database())
+	if err != nil {
+		return err
+	}
+	for name := range told(t.printed.String()) {
+		if !s.done[name] {
+			t.breach("told of %s, but the journal has no receipt", name)
+		}
+	}
+	return nil
+}
+
+// doneLine is what acode prints when a step is done. The name is the step's own.
+var doneLine = regexp.MustCompile(`(?m)^\s*✓ Task \d+, Step \d+: (\S+) \(`)
+
+// told gives the steps that a text says are done.
+func told(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range doneLine.FindAllStringSubmatch(text, -1) {
+		names[m[1]] = true
+	}
+	return names
+}
+
+// next gives the arguments with which a person would go on.
+func (t *trial) next(ctx context.Context, res crash.Result, stderr string) ([]string, error) {
+	switch res.ExitCode {
+	case exitKilled:
+		return []string{"resume"}, nil
+	case exitNoneToCarry:
+		return t.afresh(ctx, stderr)
+	case exitApproval:
+		short, err := t.short(ctx)
+		if err == nil {
+			err = t.aside(ctx, "approve", short)
+		}
+		return []string{"resume", short}, err
+	case exitUncertain:
+		return t.answer(ctx, stderr)
+	}
+	t.stuck = fmt.Sprintf("exit %d: %s", res.ExitCode, strings.TrimSpace(stderr))
+	return nil, nil
+}
+
+// afresh starts again when the kill came before there was a session.
+func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
+	s, err := readStore(ctx, t.database())
+	if err != nil {
+		return nil, err
+	}
+	if s.short != "" {
+		t.stuck = "exit 14 although there is a session: " + stderr
+	}
+	return []string{"run", "--plan", t.plan()}, nil
+}
+
+// answer gives the truth about a command whose outcome acode cannot know.
+func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
+	s, err := readStore(ctx, t.database())
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(t.steps, func(st step) bool { return s.uncertain[st.name()] })
+	if i < 0 {
+		t.stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
+		return nil, nil
+	}
+	st := t.steps[i]
+	lines, err := t.signatures()
+	if err != nil {
+		return nil, err
+	}
+	verdict := "rerun"
+	switch happened := lines[st.name()] > 0; {
+	case happened && t.answers[st.name()] && st.captures && !t.strict: // its output went with the power
+	case happened && t.answers[st.name()]:
+		t.stuck = "told that " + st.name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
+	case happened:
+		verdict = "done"
+		t.answers[st.name()] = true
+		t.uncertain++
+	default:
+		t.uncertain++
+	}
+	return []string{"resume", s.short, "--uncertain=" + verdict}, nil
+}
+
+// short gives the id that a person would type.
+func (t *trial) short(ctx context.Context) (string, error) {
+	if t.traced { // the recording shall hold nothing but what acode did on its way
+		s, err := readStore(ctx, t.database())
+		return s.short, err
+	}
+	cmd := exec.CommandContext(ctx, t.acode, "session", "list", "--json")
+	cmd.Dir, cmd.Env = t.workspace(), t.environ()
+	out, err := cmd.Output()
+	m := regexp.MustCompile(`"short_id":"([^"]+)"`).FindSubmatch(out)
+	if err != nil || m == nil {
+		return "", fmt.Errorf("list sessions: %s: %w", out, errors.Join(err, errors.New("no id")))
+	}
+	return string(m[1]), nil
+}
+
+// aside runs acode for a person who answers; nobody kills that.
+func (t *trial) aside(ctx context.Context, args ...string) error {
+	var text bytes.Buffer
+	var err error
+	if t.traced {
+		var res crash.Result
+		res, err = t.tracer.Run(ctx, crash.Spec{Argv: append([]string{t.acode}, args...), Env: t.environ(), Dir: t.workspace(),
+			Roots: []string{t.root}, Stdout: &text, Stderr: &text, Record: t.record})
+		if err == nil && res.ExitCode != 0 {
+			err = errors.New("exit status " + strconv.Itoa(res.ExitCode))
+		}
+	} else {
+		cmd := exec.CommandContext(ctx, t.acode, args...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = t.workspace(), t.environ(), &text, &text
+		err = cmd.Run()
+	}
+	if err != nil {
+		t.stuck = fmt.Sprintf("acode %s: %v: %s", strings.Join(args, " "), err, text.String())
+	}
+	return nil
+}
+
+// finish waits for what acode left behind and judges the end.
+func (t *trial) finish(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, processLimit)
+	defer cancel()
+	if _, err := t.tracer.Wait(limited); err != nil {
+		alive, _ := t.tracer.Survivors() // closed: none
+		t.breach("processes that do not end: %v", slices.Collect(maps.Values(alive)))
+	}
+	return t.judge(ctx)
+}
