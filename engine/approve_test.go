@@ -143,12 +143,14 @@ func TestAnsweredFromElsewhere(t *testing.T) {
 					w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "nowhere"), Digest: "x"})
 				})
 				time.AfterFunc(2*time.Minute, func() {
-					w.ask(session.Request{Kind: c.kind, Step: id("t", "g"), Digest: payload[session.ApprovalRequestedData](w, session.ApprovalRequested).Digest, By: "carl", Reason: "why"})
+					for range 2 { // saying it again changes nothing
+						w.ask(session.Request{Kind: c.kind, Step: id("t", "g"), Digest: payload[session.ApprovalRequestedData](w, session.ApprovalRequested).Digest, By: "carl", Reason: "why"})
+					}
 				})
 				res := p.must()
 				wantResult(t, res, c.state, c.reason, c.code)
 				w.ledgered(c.ledger...)
-				if len(w.requests) != 0 {
+				if len(w.requests) != 0 && c.kind != session.RequestCancel {
 					t.Errorf("requests: %v are left", w.requests)
 				}
 				if n := w.count("commit granted") + w.count("commit denied"); c.kind != session.RequestCancel && n != 1 {

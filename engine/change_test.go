@@ -215,6 +215,9 @@ func TestDiskFull(t *testing.T) {
 			if res.State == session.Paused && res.Reason != session.ReasonDiskFull {
 				t.Fatalf("%s %d: got %+v, want the reason disk_full", port, n, res)
 			}
+			if port == "apply" {
+				w.inOrder("commit failed t/f/main:1") // nothing was changed, and that is known
+			}
 			w.nth = nil
 			ends(w)
 		}

@@ -183,9 +183,9 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 		}
 		return &stop{code: session.ErrCancelled, detail: "cancelled from elsewhere"}
 	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
-	case r.Kind == session.RequestApprove:
+	case r.Kind == session.RequestApprove && st.Approval.Answer == "":
 		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
-	case r.Kind == session.RequestDeny:
+	case r.Kind == session.RequestDeny && st.Approval.Answer != "denied":
 		d = []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
 			StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
 	}

@@ -36,6 +36,7 @@ type world struct {
 	sess     *session.Session
 	clockUS  int64
 	requests []session.Request
+	lastID   int64
 	fences   int              // processes that took the session over unseen
 	fails    map[string]error // by call: returned once
 	refuses  map[string]error // by call: returned each time
@@ -233,7 +234,8 @@ func (w *world) Requests(context.Context) ([]session.Request, error) {
 func (w *world) ask(r session.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.ID = int64(len(w.requests) + 1)
+	w.lastID++
+	r.ID = w.lastID
 	w.requests = append(w.requests, r)
 }
 

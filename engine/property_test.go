@@ -71,9 +71,11 @@ func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 		w.killsToo = rapid.Bool().Draw(t, "kills the supervisor")
 		truth := session.InterruptReruns
 		for round := 0; w.sess.State != session.Completed; round++ {
-			w.calls, w.crashAt = 0, 0
+			w.calls, w.crashAt, w.crashIn = 0, 0, ""
 			if round < 12 {
 				w.crashAt = rapid.IntRange(1, calm.calls).Draw(t, "crash at")
+				w.crashIn = rapid.SampledFrom([]string{"", "claimed", "committed", "apply one", "applied"}).Draw(t, "or in")
+				w.crashNth = rapid.IntRange(1, 3).Draw(t, "the nth")
 				w.happened = rapid.Bool().Draw(t, "happened")
 			}
 			proc := w.process()
@@ -103,6 +105,7 @@ func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 			t.Errorf("state: %d done, %d files, undisturbed %d and %d", w.sess.Done, len(w.sess.Files), calm.sess.Done, len(calm.sess.Files))
 		}
 	})
+	t.Logf("%d crashes, %d uncertain outcomes", crashes, uncertain)
 	if crashes == 0 || uncertain == 0 {
 		t.Errorf("the property crashed %d times and was uncertain %d times: it shows nothing", crashes, uncertain)
 	}
