@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Cancel ends the command of key and all its descendants, whoever executes the session, and
-// returns when they have ended. A living supervisor is asked and records the end as
+// Cancel ends the command of key and all its descendants, whoever executes the session,
+// and returns when they have ended. A living supervisor is asked and records the end as
 // cancelled; where there is none, what belongs to the command is ended from here and the
 // outcome stays unknown. A command that is over is left as it is; a key that was never
 // claimed is ErrCommand.
@@ -98,8 +98,8 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) error
 	return err
 }
 
-// ending is how a command is ended: every member gets INT, then TERM, then KILL until none
-// is left.
+// ending is how a command is ended: every member gets INT, then TERM, then KILL until
+// none is left.
 type ending struct {
 	grace   time.Duration // after INT, and after TERM
 	members func() []process
@@ -148,8 +148,8 @@ func (e *ending) send(sig unix.Signal) int {
 	return n
 }
 
-// gone waits until only those are left that may not be signalled, and reports whether that
-// came before limit.
+// gone waits until only those are left that may not be signalled, and reports whether
+// that came before limit.
 func (e *ending) gone(ctx context.Context, tick, limit <-chan time.Time) (bool, error) {
 	for {
 		if e.reachable() == 0 {

@@ -17,8 +17,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A claim is claimBytes long from its first instant, so that the blocks written later never
-// need room. The start block has a sector of its own; so has an ordinary exit block's beginning.
+// A claim is claimBytes long from its first instant, so that the blocks written later
+// never need room. The start block has a sector of its own; so has an ordinary exit
+// block's beginning.
 const (
 	claimVersion = 1
 	claimBytes   = 4096
@@ -57,16 +58,16 @@ type startBlock struct {
 	StartedUS int64    `json:"started_us"`
 }
 
-// leftover is a descendant that outlived its leader. Its command line stays off the disk: it
-// may hold a secret.
+// leftover is a descendant that outlived its leader. Its command line stays off the disk:
+// it may hold a secret.
 type leftover struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
 	Name  string `json:"name"`
 }
 
-// exitBlock is how a command ended. With Unknown set it is no exit record: it says why there
-// can be none.
+// exitBlock is how a command ended. With Unknown set it is no exit record: it says why
+// there can be none.
 type exitBlock struct {
 	Exit       int        `json:"exit"`
 	Signal     string     `json:"signal,omitempty"`
@@ -99,8 +100,8 @@ func stem(key string) string {
 
 func claimPath(dir, key string) string { return filepath.Join(dir, stem(key)+claimSuffix) }
 
-// encodeBlock makes a block of size bytes: length, digest, JSON, zeros. The digest covers the
-// block's name and the key, so that no block can stand in another's place.
+// encodeBlock makes a block of size bytes: length, digest, JSON, zeros. The digest covers
+// the block's name and the key, so that no block can stand in another's place.
 func encodeBlock(name, key string, size int, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -154,8 +155,8 @@ func corrupt(path string, cause error) error {
 		Next: "compare what the command was to do with what is there, and keep the file for whoever examines it", Cause: cause}
 }
 
-// openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that there is
-// none.
+// openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that
+// there is none.
 func openClaim(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,8 +172,8 @@ func openClaim(path string) (*os.File, error) {
 	return f, nil
 }
 
-// readClaim parses an open claim. A damaged header is ErrCorrupt at once, a claim of a newer
-// acode is ErrNewer.
+// readClaim parses an open claim. A damaged header is ErrCorrupt at once, a claim of a
+// newer acode is ErrNewer.
 func readClaim(f *os.File) (claim, error) {
 	b := make([]byte, claimBytes)
 	if _, err := f.ReadAt(b, 0); err != nil {
@@ -220,8 +221,9 @@ func parseClaim(b []byte) (claim, error) {
 // errClaimed says that somebody else claimed the key first.
 var errClaimed = errors.New("key is claimed")
 
-// claimFiles are the two open ends of a claim: the supervisor writes to one, and the lock is
-// on the other, which can only be read, so that a command that writes to it harms nothing.
+// claimFiles are the two open ends of a claim: the supervisor writes to one, and the lock
+// is on the other, which can only be read, so that a command that writes to it harms
+// nothing.
 type claimFiles struct {
 	w    *os.File
 	lock *os.File
@@ -234,10 +236,10 @@ func (c claimFiles) close() {
 	_ = c.w.Close() // synced before, or its failure was handled there
 }
 
-// writeClaim makes the claim of h durable under its name, or returns errClaimed. The lock is
-// taken before the name exists: a claim is never seen unlocked before its command is over.
-// When the directory cannot be synced the files come back along with the error: the claim may
-// stand after a power cut, and may not.
+// writeClaim makes the claim of h durable under its name, or returns errClaimed. The lock
+// is taken before the name exists: a claim is never seen unlocked before its command is
+// over. When the directory cannot be synced the files come back along with the error: the
+// claim may stand after a power cut, and may not.
 func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, error) {
 	block, err := encodeBlock("header", "", startAt, h)
 	if err != nil {
@@ -311,8 +313,8 @@ func storeError(what string, err error) error {
 	return e
 }
 
-// writeExit writes the exit block and makes it durable. What cannot fit is left out from the
-// end of the leftovers, and long texts are cut: the outcome itself always fits.
+// writeExit writes the exit block and makes it durable. What cannot fit is left out from
+// the end of the leftovers, and long texts are cut: the outcome itself always fits.
 func writeExit(w *os.File, key string, e exitBlock) error {
 	const maxText = 400
 	e.StartError, e.Unknown = cutText(e.StartError, maxText), cutText(e.Unknown, maxText)

@@ -81,7 +81,8 @@ func (c *client) isLost() bool {
 
 func (c *client) close() { _ = c.conn.Close() } // what was asked is the supervisor's now
 
-// ask sends m and waits for its answer. It returns errLost when the connection ended first.
+// ask sends m and waits for its answer. It returns errLost when the connection ended
+// first.
 func (c *client) ask(ctx context.Context, m message) error {
 	ch := make(chan message, 1)
 	c.mu.Lock()
@@ -172,7 +173,8 @@ func (r *Runner) hello(ctx context.Context, conn *client) error {
 var errFrozen = &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; nothing was started",
 	Next: "see with: acode session unlock", Retryable: true}
 
-// connect returns a connection to the session's supervisor, and starts one where none lives.
+// connect returns a connection to the session's supervisor, and starts one where none
+// lives.
 func (r *Runner) connect(ctx context.Context) (*client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

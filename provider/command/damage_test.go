@@ -18,7 +18,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Each byte of a claim flipped: the record is refused, with its file named, or is the same.
+// Each byte of a claim flipped: the record is refused, with its file named, or is the
+// same.
 func TestEveryByteOfAClaimFlipped(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh("done", "exit 4"))
@@ -102,7 +103,8 @@ func TestClaimReplaced(t *testing.T) {
 	}
 }
 
-// A claim that goes away while its command is waited for is damage, not a wait without end.
+// A claim that goes away while its command is waited for is damage, not a wait without
+// end.
 func TestClaimRemoved(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")

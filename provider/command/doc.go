@@ -1,23 +1,24 @@
-// Package command runs the commands of a session under a detached supervisor that outlives
-// acode, and keeps the truth about each in its claim, a file exclusive by idempotency key.
+// Package command runs the commands of a session under a detached supervisor that
+// outlives acode, and keeps the truth about each in its claim, a file exclusive by
+// idempotency key.
 //
-// The claim is made durable as the last act before exec, so a key that was claimed is never
-// started again; the exit record stands in room that the claim reserved. Requests travel
-// over a socket only and are never on disk; what the socket answers is a wake, and the
-// record is read from the claim.
+// The claim is made durable as the last act before exec, so a key that was claimed is
+// never started again; the exit record stands in room that the claim reserved. Requests
+// travel over a socket only and are never on disk; what the socket answers is a wake, and
+// the record is read from the claim.
 //
 // Invariants, cited by tests:
 //
 //	C1  One key is started at most once, whoever is killed at whatever instant.
-//	C2  A command is over when the lock on its claim can be taken, never because a pid is gone.
+//	C2  A command is over when its claim can be locked, never because a pid is gone.
 //	C3  Nothing below the highest announced epoch is started.
 //	C4  An outcome is given only when the exit record stands; otherwise it is unknown.
 //	C5  The command holds its output itself: the death of its supervisor does not touch it.
-//	C6  Only the supervisor's own lock and the claims decide; a socket can say nothing false.
+//	C6  Locks and claims decide; what comes over a socket cannot make a record false.
 //
-// What only Linux can promise: descendants in other process sessions are ended (subreaper,
-// /proc), signals cannot meet a reused pid (pidfd), one file system is synced (syncfs), the
-// middle of a long output is given back (punched holes), and the peer of the socket is
-// checked. Elsewhere the process group is signalled, everything is synced, outputs are not
-// capped on disk, and the socket lies in a directory of mode 0700.
+// What only Linux can promise: descendants in other process sessions are ended
+// (subreaper, /proc), signals cannot meet a reused pid (pidfd), one file system is synced
+// (syncfs), the middle of a long output is given back (punched holes), and the peer of
+// the socket is checked. Elsewhere the process group is signalled, everything is synced,
+// outputs are not capped on disk, and the socket lies in a directory of mode 0700.
 package command

@@ -46,8 +46,8 @@ func lockEpoch(ctx context.Context, dir string, how int) (*epochFile, error) {
 	return &epochFile{f}, nil
 }
 
-// samePath returns an error unless path still names f: a lock on a file that was removed or
-// replaced excludes nobody.
+// samePath returns an error unless path still names f: a lock on a file that was removed
+// or replaced excludes nobody.
 func samePath(f *os.File, path string) error {
 	open, err := f.Stat()
 	if err != nil {

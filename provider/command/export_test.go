@@ -19,7 +19,8 @@ func ClaimPath(dir, key string) string { return claimPath(dir, key) }
 // Stem is the part of file names that stands for key.
 func Stem(key string) string { return stem(key) }
 
-// WriteFullExit writes an exit record with more leftovers, and longer texts, than can fit.
+// WriteFullExit writes an exit record with more leftovers, and longer texts, than can
+// fit.
 func WriteFullExit(path, key string, left int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

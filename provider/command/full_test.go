@@ -48,9 +48,9 @@ func small(t *testing.T, dir string) bool {
 	return true
 }
 
-// A full disk cannot make an outcome unknown, and starts nothing that could not be recorded.
-// Where nothing may be mounted, a limit on file sizes stands in: at the claim's size its exit
-// record must fit, below it nothing may be claimed.
+// A full disk cannot make an outcome unknown, and starts nothing that could not be
+// recorded. Where nothing may be mounted, a limit on file sizes stands in: at the claim's
+// size its exit record must fit, below it nothing may be claimed.
 func TestExitRecordFitsOnFullDisk(t *testing.T) {
 	for _, name := range []string{"detached", "inside"} {
 		t.Run(name, func(t *testing.T) {

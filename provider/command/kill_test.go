@@ -19,8 +19,9 @@ import (
 
 const wrote = "ran\n"
 
-// C1, C4: a supervisor killed at each point; the oracle is the ledger alone. The points at
-// which the command runs and is recorded are the control of those where nothing happens.
+// C1, C4: a supervisor killed at each point; the oracle is the ledger alone. The points
+// at which the command runs and is recorded are the control of those where nothing
+// happens.
 func TestSupervisorKilledAtEachPoint(t *testing.T) {
 	for point, want := range map[string]struct {
 		state  session.CommandState
@@ -69,7 +70,8 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// client runs reqs in a process of its own and returns once that has ended, by env or by itself.
+// client runs reqs in a process of its own and returns once that has ended, by env or by
+// itself.
 func (s *stage) client(reqs []session.CommandRequest, env ...string) *exec.Cmd {
 	s.t.Helper()
 	b, err := json.Marshal(reqs)
@@ -99,7 +101,8 @@ func (s *stage) three() []session.CommandRequest {
 	return reqs
 }
 
-// C1: acode, or its process group, killed at counted points: each effect once, none unknown.
+// C1: acode, or its process group, killed at counted points: each effect once, none
+// unknown.
 func TestClientKilledAtEachPoint(t *testing.T) {
 	points := []string{"announced:1", "spawned:1", "looked:4", "never"}
 	for n := 1; n <= 3; n++ {
@@ -131,7 +134,8 @@ func TestClientKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// C1: both killed: each effect at most once, none told that did not happen, at most one unknown.
+// C1: both killed: each effect at most once, none told that did not happen, at most one
+// unknown.
 func TestBothKilled(t *testing.T) {
 	unknown := 0
 	for _, sup := range []string{"asked:1", "claimed:1", "forked:1", "ended:1", "recorded:1", "claimed:2", "ended:2"} {
@@ -166,8 +170,8 @@ func TestBothKilled(t *testing.T) {
 	}
 }
 
-// C2, C5 and trap 53: the supervisor dies under a living acode. The command goes on with its
-// output, is followed to its end, and then nobody can know.
+// C2, C5: the supervisor dies under a living acode. The command goes on with
+// its output, is followed to its end, and then nobody can know.
 func TestSupervisorDiesUnderClient(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh("k", "echo a; touch up; until test -e go; do sleep 0.01; done; echo b; echo ran >> ledger"), "up")
@@ -241,7 +245,8 @@ func TestLingering(t *testing.T) {
 	}
 }
 
-// Ended from elsewhere, with no supervisor: every process of the command, other sessions too.
+// Ended from elsewhere, with no supervisor: every process of the command, other sessions
+// too.
 func TestCancelUnattended(t *testing.T) {
 	s := newStage(t)
 	script := `trap "" INT TERM; (setsid sh -c 'trap "" INT TERM; echo $$ > orphan.t; mv orphan.t orphan; while :; do sleep 1; done' &) ; echo $$ > leader.t; mv leader.t leader; while :; do sleep 1; done`
@@ -265,7 +270,8 @@ func TestCancelUnattended(t *testing.T) {
 	}
 }
 
-// Trap 43: a removed lock file gives two supervisors; the claims still start each key once.
+// C1, C6: a removed lock file gives two supervisors; the claims still start each key
+// once.
 func TestLockFileRemoved(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh("a", "echo a >> ledger; touch up; until test -e go; do sleep 0.01; done"), "up")

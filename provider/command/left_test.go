@@ -84,7 +84,8 @@ func terminate(t *testing.T, s *stage) {
 	}
 }
 
-// What outlives a normal exit is listed, not waited for, and not ended with a later command.
+// What outlives a normal exit is listed, not waited for, and not ended with a later
+// command.
 func TestBackgroundChildIsListed(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	each(t, func(t *testing.T, s *stage) { backgroundChildIsListed(t, s, lock) }, "CMDTEST_LOCK="+lock)
@@ -117,7 +118,8 @@ func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
 	})
 }
 
-// The command lock: taken before the claim, held by the command itself, given up after it.
+// The command lock: taken before the claim, held by the command itself, given up after
+// it.
 func TestCommandLock(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	s := newStage(t, "CMDTEST_LOCK="+lock)

@@ -336,8 +336,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// childless waits until this process, which adopts orphans once it was a supervisor, has no
-// children: they would be taken for a command's.
+// childless waits until this process, which adopts orphans once it was a supervisor, has
+// no children: they would be taken for a command's.
 func (s *stage) childless() {
 	s.t.Helper()
 	eventually(s.t, "earlier tests' children to end", func() bool {

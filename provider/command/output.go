@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// DefaultMaxOutput is how many bytes of each stream are kept: half from its beginning, half
-// from its end.
+// DefaultMaxOutput is how many bytes of each stream are kept: half from its beginning,
+// half from its end.
 const DefaultMaxOutput = 8 << 20
 
 // punchAlign is the unit in which a file's middle can be given back.
@@ -28,8 +28,8 @@ type outputs struct {
 	max              int64
 }
 
-// openOutputs opens both files of key without truncating: should somebody else have claimed
-// the key, they are his.
+// openOutputs opens both files of key without truncating: should somebody else have
+// claimed the key, they are his.
 func openOutputs(dir, key string, maxBytes int64) (outputs, error) {
 	o := outputs{outPath: filepath.Join(dir, stem(key)+".out"), errPath: filepath.Join(dir, stem(key)+".err"), max: maxBytes}
 	var err error
@@ -73,7 +73,8 @@ func (o outputs) close() {
 	_ = o.err.Close()
 }
 
-// cap gives back the middle of what is longer than max. A failure costs room, nothing else.
+// cap gives back the middle of what is longer than max. A failure costs room, nothing
+// else.
 func (o outputs) cap() {
 	for _, f := range []*os.File{o.out, o.err} {
 		var st unix.Stat_t

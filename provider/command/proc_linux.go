@@ -12,8 +12,8 @@ import (
 )
 
 // groupsOnly says whether a command can only be followed by its process group, which
-// outlives its leader. Here every process is followed, and a leader's pid may be reused once
-// it was reaped.
+// outlives its leader. Here every process is followed, and a leader's pid may be reused
+// once it was reaped.
 const groupsOnly = false
 
 // bootID names this run of the machine.
@@ -126,9 +126,9 @@ func keyOf(pid int) string {
 	return ""
 }
 
-// holders lists the processes that belong to the command of key: those that hold the lock on
-// its claim, and those that were started with its key. Somebody who only looks at the claim
-// holds it open too, but not its exclusive lock.
+// holders lists the processes that belong to the command of key: those that hold the lock
+// on its claim, and those that were started with its key. Somebody who only looks at the
+// claim holds it open too, but not its exclusive lock.
 func holders(claim *os.File, key string) []process {
 	info, err := claim.Stat()
 	if err != nil {
@@ -165,8 +165,8 @@ func holdsLock(pid int, claim os.FileInfo) bool {
 	return false
 }
 
-// descendants lists everything below roots in the process table ps, the dead left out. The
-// roots themselves belong to it.
+// descendants lists everything below roots in the process table ps, the dead left out.
+// The roots themselves belong to it.
 func descendants(ps []process, roots []int) []process {
 	children := make(map[int][]process, len(ps))
 	byPID := make(map[int]process, len(ps))
@@ -195,8 +195,8 @@ func descendants(ps []process, roots []int) []process {
 }
 
 // signal sends sig to exactly the process p. The pidfd is opened before the start time is
-// compared, so that a pid that is reused meanwhile is not met. A process that is gone is no
-// error.
+// compared, so that a pid that is reused meanwhile is not met. A process that is gone is
+// no error.
 func (p process) signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, unix.ESRCH) {

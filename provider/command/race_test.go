@@ -109,7 +109,8 @@ func TestThawedHolderIsFenced(t *testing.T) {
 	}
 }
 
-// A frozen supervisor keeps its lock: no second one starts, and the caller's context ends.
+// A frozen supervisor keeps its lock: no second one starts, and the caller's context
+// ends.
 func TestFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh("a", "echo a >> ledger"))
@@ -189,7 +190,7 @@ func TestContextEndsEveryWait(t *testing.T) {
 	}
 }
 
-// Trap 53: a socket address holds 107 bytes, and homes are longer.
+// A socket address holds 107 bytes, and homes are longer.
 func TestLongDirectory(t *testing.T) {
 	tmp := filepath.Join(t.TempDir(), strings.Repeat("d", 200), strings.Repeat("e", 200))
 	s := newStageIn(t, tmp)

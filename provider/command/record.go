@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// lockFree reports whether nobody holds the lock on f. It asks for a shared lock, so that two
-// who ask never see each other; holders hold an exclusive one.
+// lockFree reports whether nobody holds the lock on f. It asks for a shared lock, so that
+// two who ask never see each other; holders hold an exclusive one.
 func lockFree(f *os.File) (bool, error) {
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
 	case err == nil:
@@ -90,9 +90,9 @@ func (c claim) whyUnknown() string {
 	return "the supervisor was killed before the end of the command was recorded"
 }
 
-// held judges a claim that somebody holds: its supervisor, the command, or what the command
-// left behind. While its supervisor lives a command runs, even when the exit block stands
-// already: it is not known to be durable.
+// held judges a claim that somebody holds: its supervisor, the command, or what the
+// command left behind. While its supervisor lives a command runs, even when the exit
+// block stands already: it is not known to be durable.
 func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	if alive(c.Header.Supervisor) {
 		return c.record(session.CommandRunning), nil
@@ -131,8 +131,9 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	return rec, nil
 }
 
-// leads reports whether the leader is among holders, for a claim whose supervisor was killed
-// between fork and start block: the leader leads a process session, or is about to.
+// leads reports whether the leader is among holders, for a claim whose supervisor was
+// killed between fork and start block: the leader leads a process session, or is about
+// to.
 func (c claim) leads(holders []process) bool {
 	return slices.ContainsFunc(holders, func(p process) bool {
 		return p.holds && (p.session == p.pid || p.session == c.Header.Supervisor.PID)
@@ -171,8 +172,8 @@ func isOver(s session.CommandState) bool {
 	return false
 }
 
-// Records reads all claims below dir, ordered by start. It changes nothing; a directory that
-// does not exist holds none. It returns ErrCorrupt for a claim that is damaged.
+// Records reads all claims below dir, ordered by start. It changes nothing; a directory
+// that does not exist holds none. It returns ErrCorrupt for a claim that is damaged.
 func Records(dir string) ([]session.CommandRecord, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

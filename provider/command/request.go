@@ -64,7 +64,8 @@ func environment(req session.CommandRequest) []string {
 	return append(env, "PWD="+filepath.Join(req.Workspace, req.Dir), keyVariable+"="+req.Key)
 }
 
-// place is where a command runs: handles, so that nothing that happens to a path moves it.
+// place is where a command runs: handles, so that nothing that happens to a path moves
+// it.
 type place struct {
 	workspace *os.File
 	dir       *os.File

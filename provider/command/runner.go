@@ -37,8 +37,8 @@ type Config struct {
 	hook func(point string) // called at each point where a kill matters; nil does nothing
 }
 
-// Runner is the executing process's side: it hands requests to the session's supervisor and
-// reads the records. It is safe for concurrent use and implements engine.Commands.
+// Runner is the executing process's side: it hands requests to the session's supervisor
+// and reads the records. It is safe for concurrent use and implements engine.Commands.
 type Runner struct {
 	cfg  Config
 	mu   sync.Mutex
@@ -71,9 +71,9 @@ func (r *Runner) Close() error {
 }
 
 // Announce makes known that the session is executed under this Runner's epoch: when it
-// returns, no command of an earlier epoch is started any more. It returns ErrFenced when a
-// later epoch was announced. Run, Wait and Void announce by themselves; to call it right
-// after the session was acquired closes the time until then.
+// returns, no command of an earlier epoch is started any more. It returns ErrFenced when
+// a later epoch was announced. Run, Wait and Void announce by themselves; to call it
+// right after the session was acquired closes the time until then.
 func (r *Runner) Announce(ctx context.Context) error {
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return storeError("make the directory of the session's commands", err)
@@ -88,10 +88,10 @@ func (r *Runner) Look(_ context.Context, key string) (session.CommandRecord, err
 }
 
 // Run makes sure that the command of req has been started exactly once, and returns its
-// record when it is over. If ctx ends first the command goes on and Run returns ctx's cause.
-// It returns ErrFenced when a later epoch was announced, ErrConflict when the key was
-// claimed for another command, and the supervisor's reason when it refused: then nothing was
-// claimed.
+// record when it is over. If ctx ends first the command goes on and Run returns ctx's
+// cause. It returns ErrFenced when a later epoch was announced, ErrConflict when the key
+// was claimed for another command, and the supervisor's reason when it refused: then
+// nothing was claimed.
 func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
 	if err := checkRequest(req); err != nil {
 		return session.CommandRecord{}, err
@@ -121,8 +121,8 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 		Message: fmt.Sprintf("%d supervisors ended before they could start the command; it was not started", maxStarts)}
 }
 
-// Wait returns the record of a key that was claimed before, once it is over. A key that was
-// never claimed is returned as such at once.
+// Wait returns the record of a key that was claimed before, once it is over. A key that
+// was never claimed is returned as such at once.
 func (r *Runner) Wait(ctx context.Context, key string) (session.CommandRecord, error) {
 	rec, err := r.Look(ctx, key)
 	if err != nil || isOver(rec.State) || rec.State == session.CommandUnclaimed {
@@ -162,8 +162,8 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 	}
 }
 
-// wake gives a channel that closes when the supervisor says that a command is over; nil when
-// nobody is connected.
+// wake gives a channel that closes when the supervisor says that a command is over; nil
+// when nobody is connected.
 func (r *Runner) wake() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,9 +208,9 @@ func (r *Runner) Void(ctx context.Context, key string) (session.CommandRecord, e
 	return r.Look(ctx, key)
 }
 
-// Output opens what the command wrote so far, raw; the caller closes both. Where the middle
-// was cut out, a line says so. It returns ErrCorrupt when a file is missing, or shorter than
-// at the command's end. What descendants wrote after that end is left out.
+// Output opens what the command wrote so far, raw; the caller closes both. Where the
+// middle was cut out, a line says so. It returns ErrCorrupt when a file is missing, or
+// shorter than at the command's end. What descendants wrote after that end is left out.
 func (r *Runner) Output(key string) (stdout, stderr io.ReadCloser, err error) {
 	return openOutputsOf(r.cfg.Dir, key)
 }

@@ -146,8 +146,8 @@ func (s *supervisor) begin(c *running, lock *os.File) {
 	go s.follow(c)
 }
 
-// fork is the last step to exec. The table of children is locked, so that a leader that ends
-// at once is not reaped before it is known.
+// fork is the last step to exec. The table of children is locked, so that a leader that
+// ends at once is not reaped before it is known.
 func (s *supervisor) fork(c *running, lock *os.File) error {
 	env := environment(c.req)
 	file, lookErr := program(c.req.Argv[0], env)
@@ -232,8 +232,9 @@ func (s *supervisor) end(c *running, timedOut bool) {
 	}(c.asked)
 }
 
-// outcome makes the exit block of a leader that was reaped. One that was ended is over when
-// all its descendants are; what outlives a leader that ended by itself is listed and left.
+// outcome makes the exit block of a leader that was reaped. One that was ended is over
+// when all its descendants are; what outlives a leader that ended by itself is listed and
+// left.
 func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	c.mu.Lock()
 	c.over = true
@@ -315,8 +316,8 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.checkIdle()
 }
 
-// settle makes outputs and workspace durable, as far as was asked for. It returns false when
-// the outputs cannot be opened: then no exit record may be written.
+// settle makes outputs and workspace durable, as far as was asked for. It returns false
+// when the outputs cannot be opened: then no exit record may be written.
 func (s *supervisor) settle(c *running, e *exitBlock) bool {
 	c.outs.cap()
 	var err error
@@ -357,6 +358,7 @@ func (s *supervisor) record(c *running, e exitBlock) {
 		return
 	}
 	why := exitBlock{EndedUS: e.EndedUS, Unknown: "the end of the command could not be recorded: " + err.Error()}
-	// Nothing is left to try after this: without it the record reads as unknown all the same.
+	// Nothing is left to try after this: without it the record reads as unknown all the
+	// same.
 	_ = writeExit(c.claim.w, c.req.Key, why)
 }

@@ -58,10 +58,10 @@ type supervisor struct {
 }
 
 // Supervise is the main loop of the detached process: it starts commands for whoever
-// connects, records how they end, and returns when nobody is connected and nothing runs, or
-// when ctx ends. Signals that ask a process to end are ignored, so that the exit of a
-// command can be recorded while the machine shuts down. It returns at once, without error,
-// when another supervisor serves the session.
+// connects, records how they end, and returns when nobody is connected and nothing runs,
+// or when ctx ends. Signals that ask a process to end are ignored, so that the exit of a
+// command can be recorded while the machine shuts down. It returns at once, without
+// error, when another supervisor serves the session.
 func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	s, err := newSupervisor(cfg)
 	if err != nil {
@@ -110,8 +110,8 @@ func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
 		keys: map[string]bool{}, peers: map[*peer]bool{}, idle: make(chan struct{})}, nil
 }
 
-// disown notes the children that this process had before it became a supervisor: they belong
-// to no command.
+// disown notes the children that this process had before it became a supervisor: they
+// belong to no command.
 func (s *supervisor) disown() {
 	var ps []process
 	for _, p := range processes() {

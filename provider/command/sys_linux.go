@@ -30,8 +30,8 @@ func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) 
 // pathOf names an open directory, whatever happens to its path.
 func pathOf(dir *os.File, _ string) string { return fmt.Sprintf("/proc/self/fd/%d", dir.Fd()) }
 
-// socketPath gives a path to the socket of dir that fits into a socket address, valid until
-// done is called.
+// socketPath gives a path to the socket of dir that fits into a socket address, valid
+// until done is called.
 func socketPath(dir string) (path string, done func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {

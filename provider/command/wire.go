@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The operations that travel over the socket, one JSON object each. hello, run and terminate
-// go to the supervisor and are answered by the same word; done comes unasked.
+// The operations that travel over the socket, one JSON object each. hello, run and
+// terminate go to the supervisor and are answered by the same word; done comes unasked.
 const (
 	opHello     = "hello"
 	opRun       = "run"
