@@ -35,5 +35,10 @@ torture:
 	@./scripts/need sqlite3
 	$(GO) run ./internal/torture
 
+# Writes docs/cli.md and the transcript in docs/guide.md from the program itself.
+docs: build
+	$(GO) test ./cmd/acode -run TestCLIReferenceIsTrue -update-reference
+	./scripts/transcript bin/acode docs/guide.md
+
 clean:
 	rm -rf bin

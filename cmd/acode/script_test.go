@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -20,60 +17,47 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command line as typed. Each script has a workspace "ws" to work in, a
-// home of its own, and a store outside of the workspace.
+// home of its own, and a store outside of the workspace. Nothing in them depends on how fast
+// the machine is: a step that must be in progress waits for a file (the program hold).
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("ACODE_HOME", filepath.Join(env.WorkDir, "state"))
-			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
-			env.Setenv("LEDGER", filepath.Join(env.WorkDir, "ledger"))
-			env.Cd = filepath.Join(env.WorkDir, "ws")
-			return errors.Join(os.MkdirAll(env.Cd, 0o755), os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o755),
-				os.WriteFile(filepath.Join(env.WorkDir, "ledger"), nil, 0o644))
-		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
-			"lines": countLines,
-		},
+		Dir:         filepath.Join("testdata", "script"),
+		Setup:       setup,
+		Cmds:        verbs(),
+		Condition:   condition,
+		TestWork:    os.Getenv("ACODE_TEST_KEEP") != "",
+		WorkdirRoot: os.Getenv("ACODE_TEST_KEEP"),
 	})
 }
 
-// exits runs a command that must end with a status: exits 14 acode resume.
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits STATUS COMMAND...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else if err != nil && !errors.Is(err, context.Canceled) {
-		ts.Fatalf("%v", err)
-	}
-	if got != want {
-		ts.Fatalf("%v: exit status %d, want %d", args[1:], got, want)
-	}
+// hold is for commands of a plan: "hold NAME" says that it was reached by making $WORK/NAME.here
+// and waits for $WORK/NAME, which the script makes with "let NAME". It ends with its script.
+const hold = `#!/bin/sh
+: >"$WORK/$1.here"
+until [ -e "$WORK/$1" ] || [ ! -e "$WORK/$1.here" ]; do sleep 0.02; done
+`
+
+func setup(env *testscript.Env) error {
+	in := func(name string) string { return filepath.Join(env.WorkDir, name) }
+	env.Setenv("HOME", in("home"))
+	env.Setenv("ACODE_HOME", in("state"))
+	env.Setenv("ACODE_KEY_KEYRING", "false")
+	env.Setenv("XDG_CONFIG_HOME", in("config"))
+	env.Setenv("LEDGER", in("ledger"))
+	env.Setenv("PATH", in("bin")+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	env.Setenv("NO_COLOR", "1")
+	env.Values[scriptKey{}] = newScript(env.WorkDir)
+	env.Cd = in("ws")
+	return errors.Join(
+		os.MkdirAll(in("ws"), 0o755), os.MkdirAll(in("home"), 0o755), os.MkdirAll(in("bin"), 0o755),
+		os.WriteFile(in("ledger"), nil, 0o644), os.WriteFile(in("bin/hold"), []byte(hold), 0o755),
+	)
 }
 
-// countLines compares the number of lines in a file: lines 3 $LEDGER.
-func countLines(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: lines COUNT FILE")
+// condition answers [root]: some states of files only root can make.
+func condition(cond string) (bool, error) {
+	if cond == "root" {
+		return os.Getuid() == 0, nil
 	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	for _, b := range []byte(ts.ReadFile(args[1])) {
-		if b == '\n' {
-			got++
-		}
-	}
-	if got != want {
-		ts.Fatalf("%s has %d lines, want %d", args[1], got, want)
-	}
+	return false, errors.New("unknown condition")
 }

@@ -84,6 +84,9 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	if err != nil {
 		return session.Result{}, err
 	}
+	if err := w.fenceCommands(ctx, runner); err != nil {
+		return session.Result{}, err
+	}
 	for _, warning := range w.cfg.Warnings {
 		w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: warning})
 	}
@@ -97,6 +100,15 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		},
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
+}
+
+// fenceCommands makes the supervisor refuse whoever executed the session before, in case that
+// process is only frozen. A session that ran no command has nobody to tell.
+func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error {
+	if _, err := os.Stat(w.commandDir(w.writer.Session().ID)); err != nil {
+		return nil
+	}
+	return runner.Announce(ctx)
 }
 
 func (w *work) show(lines []string) {

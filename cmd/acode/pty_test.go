@@ -1,0 +1,105 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/creack/pty"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// screen is what a person would have seen so far.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed": as soon
+// as the terminal shows seen, below what was shown before, typed is typed with a return. What
+// the terminal showed is what stdout looks at.
+func onTerminal(ts *testscript.TestScript, args []string) {
+	cmd := prepare(ts, args[2:])
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "CI=")
+	ctrl, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
+	ts.Check(err)
+	s := &started{cmd: cmd, done: make(chan struct{})}
+	ts.Defer(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-s.done
+		_ = ctrl.Close()
+	})
+	var shown screen
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		copyUntilHangUp(&shown, ctrl)
+	}()
+	go func() {
+		s.end = cmd.Wait()
+		close(s.done)
+	}()
+	talk(ts, s, &shown, ctrl, ts.ReadFile(args[1]))
+	until(ts, "wait for the end of "+strings.Join(args[2:], " ")+":\n"+shown.String(), s.ended)
+	<-read
+	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(shown.String(), "\r\n", "\n"))) // a buffer
+	wantStatus(ts, args[0], args[2:], s.end)
+}
+
+func (s *started) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func talk(ts *testscript.TestScript, s *started, shown *screen, ctrl interface{ Write([]byte) (int, error) }, dialogue string) {
+	at := 0
+	for _, l := range strings.Split(strings.TrimSpace(dialogue), "\n") {
+		seen, typed, ok := strings.Cut(l, " => ")
+		if !ok {
+			continue
+		}
+		until(ts, "wait for "+seen, func() bool {
+			i := strings.Index(shown.String()[at:], seen)
+			if i < 0 && s.ended() {
+				ts.Fatalf("%q was never shown:\n%s", seen, shown)
+			}
+			at += max(i, 0)
+			return i >= 0
+		})
+		at += len(seen)
+		if name, ok := strings.CutPrefix(typed, "^"); ok {
+			ts.Check(s.cmd.Process.Signal(map[string]syscall.Signal{"INT": syscall.SIGINT}[name]))
+			continue
+		}
+		_, err := ctrl.Write([]byte(typed + "\n"))
+		ts.Check(err)
+	}
+}
+
+// copyUntilHangUp reads until the other end is closed, which Linux reports as an error.
+func copyUntilHangUp(to *screen, from interface{ Read([]byte) (int, error) }) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		_, _ = to.Write(buf[:n]) // a buffer
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptKey finds the script's own state.
+type scriptKey struct{}
+
+// script is what one script remembers between its lines.
+type script struct {
+	names   *strings.Replacer // what norm writes instead of ids and places
+	pairs   []string
+	started map[string]*started
+}
+
+func newScript(work string) *script {
+	s := &script{started: map[string]*started{}}
+	s.call(work, "$WORK")
+	return s
+}
+
+func own(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
+
+func (s *script) call(what, name string) {
+	s.pairs = append(s.pairs, what, name)
+	s.names = strings.NewReplacer(s.pairs...)
+}
+
+// patience bounds every wait; a script that reaches it has failed.
+const patience = 30 * time.Second
+
+type verb = func(ts *testscript.TestScript, neg bool, args []string)
+
+// verbs are the commands that scripts have beside those of testscript.
+func verbs() map[string]verb {
+	return map[string]verb{
+		"exits":  usage(2, "exits STATUS COMMAND...", exits),
+		"start":  usage(2, "start NAME COMMAND...", start),
+		"signal": usage(2, "signal INT|TERM|HUP|KILL|STOP|CONT NAME", signalStarted),
+		"finish": usage(2, "finish STATUS NAME", finish),
+		"await":  usage(1, "await FILE [TEXT]", await),
+		"let":    usage(1, "let NAME...", let),
+		"lines":  usage(2, "lines COUNT FILE", countLines),
+		"id":     usage(1, "id NAME [NTH]", nameID),
+		"norm":   usage(1, "norm OUTPUT [FILE]", norm),
+		"pty":    usage(3, "pty STATUS DIALOGUE COMMAND...", onTerminal),
+		"jsonl":  usage(1, "jsonl STATUS", checkLines),
+		"tree":   usage(2, "tree DIR OUTPUT", tree),
+	}
+}
+
+func usage(least int, text string, run func(*testscript.TestScript, []string)) verb {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < least {
+			ts.Fatalf("usage: %s", text)
+		}
+		run(ts, args)
+	}
+}
+
+// exits runs a command that must end with a status.
+func exits(ts *testscript.TestScript, args []string) {
+	wantStatus(ts, args[0], args[1:], ts.Exec(args[1], args[2:]...))
+}
+
+// wantStatus compares the way a command ended: a status, or -9 for one that was killed.
+func wantStatus(ts *testscript.TestScript, status string, args []string, err error) {
+	want, perr := strconv.Atoi(status)
+	ts.Check(perr)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.Exited():
+		got = exit.ExitCode()
+	case errors.As(err, &exit):
+		got = -int(exit.Sys().(syscall.WaitStatus).Signal())
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("%v: exit status %d, want %d", args, got, want)
+	}
+}
+
+// prepare makes a command in the script's directory and environment.
+func prepare(ts *testscript.TestScript, args []string) *exec.Cmd {
+	ts.Check(ts.Exec("sh", "-c", `command -v "$1"; env -0`, "sh", args[0]))
+	path, environ, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = strings.Split(strings.TrimSuffix(environ, "\x00"), "\x00")
+	return cmd
+}
+
+// started is a command that runs beside the script, in a process group of its own.
+type started struct {
+	cmd      *exec.Cmd
+	out, err bytes.Buffer
+	end      error
+	done     chan struct{}
+}
+
+// start runs a command beside the script.
+func start(ts *testscript.TestScript, args []string) {
+	s := &started{cmd: prepare(ts, args[1:]), done: make(chan struct{})}
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.err
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ts.Check(s.cmd.Start())
+	go func() {
+		s.end = s.cmd.Wait()
+		close(s.done)
+	}()
+	ts.Defer(func() {
+		_ = s.cmd.Process.Kill() // it may have ended
+		<-s.done
+	})
+	own(ts).started[args[0]] = s
+	ts.Setenv(args[0]+"_PID", strconv.Itoa(s.cmd.Process.Pid))
+}
+
+func beside(ts *testscript.TestScript, name string) *started {
+	s := own(ts).started[name]
+	if s == nil {
+		ts.Fatalf("no command was started as %s", name)
+	}
+	return s
+}
+
+// signalStarted sends a signal to what start runs; a minus before the name means its group.
+func signalStarted(ts *testscript.TestScript, args []string) {
+	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
+		"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	name, group := strings.CutPrefix(args[1], "-")
+	pid := beside(ts, name).cmd.Process.Pid
+	if group {
+		pid = -pid
+	}
+	ts.Check(syscall.Kill(pid, signals[args[0]]))
+}
+
+// finish waits for what start runs, checks its status and gives its output to stdout, stderr.
+func finish(ts *testscript.TestScript, args []string) {
+	s := beside(ts, args[1])
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		ts.Fatalf("%v does not end", s.cmd.Args)
+	}
+	_, _ = ts.Stdout().Write(s.out.Bytes()) // a buffer
+	_, _ = ts.Stderr().Write(s.err.Bytes()) // as above
+	wantStatus(ts, args[0], s.cmd.Args, s.end)
+}
+
+// await waits until a file exists, or until it holds a text.
+func await(ts *testscript.TestScript, args []string) {
+	path, text := ts.MkAbs(args[0]), strings.Join(args[1:], " ")
+	until(ts, "wait for "+path, func() bool {
+		data, err := os.ReadFile(path)
+		return err == nil && strings.Contains(string(data), text)
+	})
+}
+
+func until(ts *testscript.TestScript, what string, ok func() bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			ts.Fatalf("%s: in vain", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// let lets commands that hold go on.
+func let(ts *testscript.TestScript, args []string) {
+	for _, name := range args {
+		ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), name), nil, 0o644))
+	}
+}
+
+// countLines compares the number of lines in a file.
+func countLines(ts *testscript.TestScript, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := strings.Count(ts.ReadFile(args[1]), "\n"); got != want {
+		ts.Fatalf("%s has %d lines, want %d:\n%s", args[1], got, want, ts.ReadFile(args[1]))
+	}
+}
+
+// nameID looks up the newest session, or the NTH newest, and calls it NAME: $NAME is its short
+// id, $NAME_ID the UUID, and norm writes NAME instead of both.
+func nameID(ts *testscript.TestScript, args []string) {
+	nth := 1
+	if len(args) > 1 {
+		var err error
+		nth, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	ts.Check(ts.Exec("acode", "session", "list", "--all", "--json"))
+	var list struct {
+		Sessions []struct {
+			ID      string `json:"id"`
+			ShortID string `json:"short_id"`
+		} `json:"sessions"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
+	if len(list.Sessions) < nth {
+		ts.Fatalf("there are %d sessions, not %d", len(list.Sessions), nth)
+	}
+	s := list.Sessions[nth-1]
+	ts.Setenv(args[0], s.ShortID)
+	ts.Setenv(args[0]+"_ID", s.ID)
+	own(ts).call(s.ID, args[0]+"-uuid")
+	own(ts).call(s.ShortID, args[0])
+}
+
+// norm writes an output, of the last command unless FILE is named, with everything that differs
+// from run to run replaced: ids and places by names, times and durations by T, N or "ago".
+func norm(ts *testscript.TestScript, args []string) {
+	file := "stdout"
+	if len(args) > 1 {
+		file = args[1]
+	}
+	s := own(ts)
+	text := s.names.Replace(strings.ReplaceAll(ts.ReadFile(file), "\r\n", "\n"))
+	for _, r := range []struct{ pattern, with string }{
+		{`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z`, "TIME"},
+		{`\bpid \d+`, "pid N"},
+		{`(Paused: )(now|\d+ \w+( ago)?)`, "${1}AGO"},
+		{`\b(modified|created) (now|\d+ \w+ ago)`, "$1 AGO"},
+		{`(skipped, |\()(\d+m\d\ds|\d+(\.\d+)?(µs|ms|s))\)`, "${1}TOOK)"},
+		{`(?m)^(\w+ +[A-Z_]+ +)(now|\d+\w ago) +`, "${1}AGO "},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
+}
+
+// checkLines checks the JSON Lines that the last command wrote: each is valid and of version 1,
+// the first names the session when there is one, the last and only the last is the result,
+// which agrees with the exit status.
+func checkLines(ts *testscript.TestScript, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	type line struct {
+		V         int    `json:"v"`
+		Type      string `json:"type"`
+		SessionID string `json:"session_id"`
+		Exit      *int   `json:"exit"`
+	}
+	var all []line
+	for _, text := range strings.Split(strings.TrimSuffix(ts.ReadFile("stdout"), "\n"), "\n") {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil || l.V != 1 {
+			ts.Fatalf("no JSON line of version 1: %q: %v", text, err)
+		}
+		all = append(all, l)
+	}
+	for i, l := range all {
+		if (l.Type == "result") != (i == len(all)-1) {
+			ts.Fatalf("line %d of %d is a %q", i+1, len(all), l.Type)
+		}
+	}
+	if len(all) > 1 && (all[0].Type != "session" || all[0].SessionID == "") {
+		ts.Fatalf("the first line does not name the session: %+v", all[0])
+	}
+	if last := all[len(all)-1]; last.Exit == nil || *last.Exit != want {
+		ts.Fatalf("the result does not say exit %d: %+v", want, last)
+	}
+}
+
+// tree lists every file below DIR with mode, time of change, and hash.
+func tree(ts *testscript.TestScript, args []string) {
+	var out strings.Builder
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || d.IsDir() {
+			_, _ = fmt.Fprintf(&out, "%s\n", path)
+			return err
+		}
+		data, err := os.ReadFile(path)
+		_, _ = fmt.Fprintf(&out, "%s %s %d %x\n", path, info.Mode(), info.ModTime().UnixNano(), sha256.Sum256(data))
+		return err
+	}))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
+}
