@@ -16,6 +16,7 @@ import (
 const (
 	maxCapture  = 64 << 10
 	maxReceipt  = 256 << 10 // of each output stream that a receipt keeps
+	cutMargin   = 4 << 10   // seen beyond a cut: no secret is longer
 	shownLines  = 5         // of the standard error of a failed command
 	requestPoll = 200 * time.Millisecond
 	againWindow = 600 * time.Millisecond // in which a second signal is waited for
@@ -245,7 +246,7 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 		from io.Reader
 		to   *session.Output
 	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
-		text, size, cut, err := ends(o.from, maxReceipt)
+		text, size, cut, err := ends(o.from, maxReceipt, e.clean)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read command output: %w", err)
 		}
@@ -261,7 +262,7 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 
 // lastLines is the end of a text as a person is shown it.
 func (e *Engine) lastLines(text string) []string {
-	text = strings.TrimSpace(e.Redact(strings.ToValidUTF8(text, "�")))
+	text = strings.TrimSpace(e.clean(text))
 	if text == "" {
 		return nil
 	}
@@ -269,13 +270,15 @@ func (e *Engine) lastLines(text string) []string {
 	return lines[max(0, len(lines)-shownLines):]
 }
 
-// ends reads r whole and keeps its first and last limit/2 bytes.
-func ends(r io.Reader, limit int) (text string, size int64, cut bool, err error) {
-	head, err := io.ReadAll(io.LimitReader(r, int64(limit/2)))
-	if err != nil || len(head) < limit/2 {
+// ends reads r whole and keeps its first and last limit/2 bytes. What it cuts it cleans
+// before, with a margin on the far side of the cut, so that no part of a secret is left over.
+func ends(r io.Reader, limit int, clean func(string) string) (text string, size int64, cut bool, err error) {
+	keep := limit/2 + cutMargin
+	head, err := io.ReadAll(io.LimitReader(r, int64(keep)))
+	if err != nil || len(head) < keep {
 		return string(head), int64(len(head)), false, err
 	}
-	var tail []byte
+	tail := slices.Clone(head[limit/2:])
 	size = int64(len(head))
 	buf := make([]byte, 32<<10)
 	for err == nil {
@@ -283,20 +286,27 @@ func ends(r io.Reader, limit int) (text string, size int64, cut bool, err error)
 		n, err = r.Read(buf)
 		size += int64(n)
 		tail = append(tail, buf[:n]...)
-		if len(tail) > limit {
+		if len(tail) > 2*keep {
 			cut = true
-			tail = append(tail[:0], tail[len(tail)-limit/2:]...)
+			tail = append(tail[:0], tail[len(tail)-keep:]...)
 		}
 	}
 	if err != io.EOF {
 		return "", size, cut, err
 	}
-	if cut || len(tail) > limit/2 {
-		cut = true
-		tail = tail[max(0, len(tail)-limit/2):]
-		return string(head) + "\n[acode: the middle was left out]\n" + string(tail), size, true, nil
+	first, last := string(head), string(tail)
+	if !cut { // nothing is lost yet: what runs over both halves is seen whole
+		first = string(head[:limit/2]) + last
+		if size <= int64(limit) {
+			return first, size, false, nil
+		}
+		last = first
 	}
-	return string(head) + string(tail), size, false, nil
+	first, last = clean(first), clean(last)
+	if cut { // however much cleaning took away, what the cut itself went through is in the margin
+		first, last = first[:max(0, len(first)-cutMargin)], last[min(len(last), cutMargin):]
+	}
+	return first[:min(len(first), limit/2)] + "\n[acode: the middle was left out]\n" + last[max(0, len(last)-limit/2):], size, true, nil
 }
 
 // changedFiles lists the session's own files that a command changed: their new hashes go into

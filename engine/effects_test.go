@@ -308,6 +308,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		c.w.out[req.Key] = rest + "\n"
 	case "raw":
 		c.w.out[req.Key], _ = strconv.Unquote(rest)
+	case "secret":
+		c.w.out[req.Key] = c.w.secret
 	case "spaces":
 		c.w.out[req.Key] = "x" + strings.Repeat(" ", 128<<10) + "y"
 	case "repeat":

@@ -77,36 +77,43 @@ func TestExecuteEveryKind(t *testing.T) {
 	}
 }
 
-// FR-030 to FR-033, NFR-005 to NFR-010: killed at any call to a port, supervisor alive, a
-// session ends as an undisturbed one, each effect once.
+// FR-030 to FR-033, NFR-005 to NFR-010: killed at any call to a port, a session ends as an
+// undisturbed one, each effect once. Only a command that was killed with its supervisor is
+// uncertain (E5).
 func TestCrashAtEveryCall(t *testing.T) {
-	undisturbed := everyWorld(t)
-	p := undisturbed.process()
+	calm := everyWorld(t)
+	p := calm.process()
 	p.person = yes()
 	p.must()
-	for k := 1; k <= undisturbed.calls; k++ {
-		w := everyWorld(t)
-		w.crashAt = k
-		p := w.process()
-		p.person = yes()
-		if _, crashed, err := p.run(); !crashed || err != nil {
-			t.Fatalf("call %d: crashed %v, %v", k, crashed, err)
-		}
-		if w.sess.State == session.Completed {
-			continue // the last commit took place
-		}
-		p = w.process()
-		p.person = yes()
-		wantResult(t, p.must(), session.Completed, "", "")
-		if d := cmp.Diff(undisturbed.files, w.files); d != "" {
-			t.Errorf("call %d: files (-undisturbed +crashed):\n%s", k, d)
-		}
-		if d := cmp.Diff(undisturbed.ledger, w.ledger); d != "" {
-			t.Errorf("call %d: ledger (-undisturbed +crashed):\n%s", k, d)
-		}
-		if n := w.count("commit unknown"); n != 0 {
-			t.Errorf("call %d: uncertain although the supervisor lives", k)
-		}
+	for _, c := range []struct {
+		name               string
+		killsToo, happened bool
+		uncertain          int
+	}{{"acode_alone", false, false, 0}, {"before_its_effect", true, false, 2}, {"after_its_effect", true, true, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			uncertain := 0
+			for k := 1; k <= calm.calls; k++ {
+				w := everyWorld(t)
+				w.crashAt, w.killsToo, w.happened = k, c.killsToo, c.happened
+				p := w.process()
+				p.person = yes()
+				if _, crashed, err := p.run(); !crashed || err != nil {
+					t.Fatalf("call %d: crashed %v, %v", k, crashed, err)
+				}
+				if w.sess.State == session.Completed {
+					continue // the last commit took place
+				}
+				p = w.process()
+				p.person, p.policy.Uncertain = yes(), w.truth()
+				wantResult(t, p.must(), session.Completed, "", "")
+				w.holds(calm.files)
+				w.ledgered(calm.ledger...)
+				uncertain += w.count("commit unknown")
+			}
+			if uncertain != c.uncertain {
+				t.Errorf("uncertain after %d of %d kills, want %d", uncertain, calm.calls, c.uncertain)
+			}
+		})
 	}
 }
 
@@ -346,6 +353,26 @@ func TestOutputs(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(kept{})); d != "" {
 		t.Errorf("outputs (-want +got):\n%s", d)
+	}
+}
+
+// NFR-013: a secret that the cut goes through leaves no part of itself.
+func TestCutSecret(t *testing.T) {
+	const half = 128 << 10
+	for _, total := range []int{300_000, 2*half + 3, 900_000} {
+		for _, at := range []int{half - 3, total - half - 4, total - half - 1, half + 1} {
+			w := newWorld(t, plan(task("t", command("s", "secret"))))
+			w.secret = strings.Repeat("x", at) + "hunter2" + strings.Repeat("x", total-at-7)
+			wantResult(t, w.process().must(), session.Completed, "", "")
+			o := payload[session.StepCompletedData](w, session.StepCompleted).Command.Stdout
+			kept := strings.NewReplacer("[acode: the middle was left out]", "", "[redacted]", "", "x", "", "\n", "").Replace(w.blobs[o.Blob.Hash])
+			if strings.ContainsAny(kept, "hun2") || o.Bytes != int64(total) || !o.Cut {
+				t.Errorf("secret at %d of %d: %q is kept of it, %d bytes, cut %v", at, total, kept, o.Bytes, o.Cut)
+			}
+			if n := o.Blob.Bytes; n > 2*half+100 || n < 2*half-100 {
+				t.Errorf("secret at %d of %d: %d bytes are kept", at, total, n)
+			}
+		}
 	}
 }
 

@@ -55,6 +55,7 @@ type world struct {
 	temp    map[string]bool
 	blobs   map[string]string
 	ledger  []string
+	secret  string // what the command of this name writes
 	recs    map[string]session.CommandRecord
 	envs    map[string][]string
 	out     map[string]string

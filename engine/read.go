@@ -63,7 +63,7 @@ const inlineOutput = 2 << 10
 
 // output keeps text, already cut if it had to be, as a receipt holds it.
 func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
-	text = e.Redact(strings.ToValidUTF8(text, "�"))
+	text = e.clean(text)
 	out := &session.Output{Bytes: size, Cut: cut}
 	if len(text) <= inlineOutput {
 		out.Text = text
@@ -72,6 +72,11 @@ func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) 
 	ref, err := e.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
 	out.Blob = ref
 	return out, err
+}
+
+// clean makes raw output fit to be kept and shown.
+func (e *Engine) clean(text string) string {
+	return e.Redact(strings.ToValidUTF8(text, "�"))
 }
 
 // fileFailure makes a step's failure of what a person can mend in the plan or the workspace;
