@@ -268,7 +268,7 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 		return rec, nil
 	}
 	c.w.note("effect %s", short(req.Key))
-	c.w.lastKey = req.Key
+	c.w.lastKey, c.w.lastEnv = req.Key, req.Env
 	words := strings.Fields(req.Argv[len(req.Argv)-1])
 	rec := session.CommandRecord{Key: req.Key, State: session.CommandFinished, Epoch: req.Epoch, StartedUS: 10, EndedUS: 30}
 	if c.w.dies("claimed") {

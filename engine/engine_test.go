@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -308,6 +309,38 @@ func TestCaptureByValue(t *testing.T) {
 	}
 }
 
+// The environment of a command is the same each time: what it was given, captures, its own.
+func TestEnvironmentOrder(t *testing.T) {
+	for range 10 {
+		w := newWorld(t, plan(task("t", command("v", "echo 1", capturing("CB")), command("w", "echo 2", capturing("CA")), command("x", "exit 0", func(r *session.Run) {
+			r.Env = map[string]string{"C": "5", "A": "3", "B": "4"}
+		}))))
+		p := w.process()
+		p.environ = []string{"Z=0", "Y=0"}
+		p.must()
+		if d := cmp.Diff([]string{"Z=0", "Y=0", "CA=2", "CB=1", "A=3", "B=4", "C=5"}, w.lastEnv); d != "" {
+			t.Fatalf("environment (-want +got):\n%s", d)
+		}
+	}
+}
+
+// What a person can mend in the workspace is the step's failure, recorded with its code.
+func TestFileFailures(t *testing.T) {
+	for code, want := range map[session.Code]session.Code{
+		session.ErrReadOnly: session.ErrReadOnly, session.ErrEscape: session.ErrEscape, "": session.ErrFileStep,
+	} {
+		w := newWorld(t, plan(task("t", write("s", "f", "x"))))
+		w.fails["apply"] = errStore
+		if code != "" {
+			w.fails["apply"] = fmt.Errorf("apply: %w", code)
+		}
+		wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, want)
+		if d := payload[session.StepFailedData](w, session.StepFailedEvent); d.Code != want {
+			t.Errorf("receipt: got %s, want %s", d.Code, want)
+		}
+	}
+}
+
 // A capture whose blob is damaged stops the session as the store's failure.
 func TestCaptureLost(t *testing.T) {
 	for _, use := range []session.Step{command("use", "env V"), write("use", "f", "${V}")} {
@@ -382,6 +415,20 @@ func TestCommandChangesFilesOfTheSession(t *testing.T) {
 	wantResult(t, w.process().must(), session.Completed, "", "")
 	if got := w.sess.Files["f"]; got.Hash != hash("two") || !got.Wrote {
 		t.Errorf("f: got %+v, want the hash after the command, still written by the session", got)
+	}
+	var told [][]string
+	for _, e := range w.events {
+		var d session.StepCompletedData
+		if e.Type == session.StepCompleted && e.Decode(&d) == nil && d.Command != nil {
+			paths := []string{}
+			for _, f := range d.Files {
+				paths = append(paths, f.Path)
+			}
+			told = append(told, paths)
+		}
+	}
+	if d := cmp.Diff([][]string{{"f"}, {}}, told); d != "" {
+		t.Errorf("files in the receipts of the commands (-want +got):\n%s", d)
 	}
 	if w.sess.Files["g"] != nil {
 		t.Errorf("g: a file that no file step touched is tracked")

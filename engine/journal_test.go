@@ -44,6 +44,7 @@ type world struct {
 	fault    error
 	doneKeys map[string]bool // commands whose effect took place
 	lastKey  string          // of the command that ran last
+	lastEnv  []string        // likewise
 	calls    int
 	crashAt  int    // the call that does not return; 0 for none
 	crashIn  string // likewise by name, the crashNth one

@@ -211,6 +211,9 @@ func TestSignalInsideAPort(t *testing.T) {
 			}
 			res := p.must()
 			wantResult(t, res, session.Paused, session.ReasonSignal, "")
+			if w.count("commit started t/a/main:2") != 0 {
+				t.Errorf("a new attempt began after the signal")
+			}
 			if res.Signal != 1 {
 				t.Errorf("signal: got %d, want 1", res.Signal)
 			}

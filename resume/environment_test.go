@@ -135,6 +135,14 @@ func TestOwnChanges(t *testing.T) {
 	}
 	b = newBench(t, usual())
 	b.acquired("")
+	b.started(id("t", "w"), session.KindWrite)
+	b.completed(id("t", "w"))
+	b.changed = []session.ChangedFile{{Path: "x", Kind: session.FileModified, MTimeNS: at(b.sess.Steps[id("t", "w")].StartedUS), Asks: true}}
+	if _, err := b.resume(); !errors.Is(err, session.ErrEnvironment) {
+		t.Errorf("Resume: got %v; in the time of a file step only its own files are its own", err)
+	}
+	b = newBench(t, usual())
+	b.acquired("")
 	b.started(id("t", "make"), session.KindRun)
 	b.changed = []session.ChangedFile{{Path: "while", Kind: session.FileCreated, MTimeNS: 1 << 60, Asks: true}}
 	if ready, err := b.resume(); err != nil || ready.Changed[0].Asks || ready.Changed[0].Session == "" {

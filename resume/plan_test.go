@@ -170,6 +170,12 @@ func TestPlanPartitionsTheSteps(t *testing.T) {
 				}
 			}
 		}
+		first := slices.IndexFunc(next.Items, func(it session.Item) bool {
+			return it.Status == session.InProgress || it.Status == session.StepUncertain
+		})
+		if next.InProgress != first {
+			t.Errorf("Plan: in progress %d, want the first one, %d", next.InProgress, first)
+		}
 		if len(next.Items) != p.Steps() || next.Skipped != skipped || next.Remaining != remaining || next.TasksDone != tasksDone || next.Tasks != len(p.Tasks) {
 			t.Errorf("Plan: counts %+v of %d items, want skipped %d, remaining %d, tasks done %d", next, len(next.Items), skipped, remaining, tasksDone)
 		}
