@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +19,7 @@ import (
 type environment struct {
 	root  *workspace.Root
 	blobs engine.Blobs
+	plan  *session.Plan
 }
 
 // maxShown bounds the content that is compared line by line for a person.
@@ -97,8 +100,8 @@ func (e environment) both(ctx context.Context, c session.ChangedFile) (before, n
 	if c.Old == "" || c.Kind == session.FileDeleted || c.Size > maxShown {
 		return nil, nil, false
 	}
-	before, err := e.blob(ctx, c.Old)
-	if err != nil {
+	before, ok = e.held(ctx, c.Old)
+	if !ok {
 		return nil, nil, false
 	}
 	r, _, err := e.root.Content(c.Path)
@@ -108,6 +111,23 @@ func (e environment) both(ctx context.Context, c session.ChangedFile) (before, n
 	defer r.Close()
 	now, err = io.ReadAll(io.LimitReader(r, maxShown))
 	return before, now, err == nil
+}
+
+// held finds content by its hash: among the blobs, or in the plan that wrote it.
+func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
+	if content, err := e.blob(ctx, hash); err == nil {
+		return content, true
+	}
+	for i := range e.plan.Tasks {
+		for _, step := range e.plan.Tasks[i].Steps {
+			for _, c := range step.Changes {
+				if sum := sha256.Sum256([]byte(c.Content)); c.Op == session.KindWrite && hex.EncodeToString(sum[:]) == hash {
+					return []byte(c.Content), true
+				}
+			}
+		}
+	}
+	return nil, false
 }
 
 // view shows a changed file to a person: a diff where the old content is held, else what is

@@ -102,7 +102,7 @@ func (w *work) load(ctx context.Context, ref string, wait time.Duration) error {
 		return err
 	}
 	if w.locks, err = w.takeWithin(ctx, id, wait); err != nil {
-		return err
+		return w.lockedOut(ctx, id, err)
 	}
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
 		return err
@@ -182,6 +182,19 @@ func (b *base) confirm(ctx context.Context, s *local.Store, r terminal.Row, ask 
 		return "", quietExit(0)
 	}
 	return r.ID, err
+}
+
+// lockedOut says who executes the session, when that is why it could not be locked.
+func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
+	if !errors.Is(err, session.ErrLocked) {
+		return err
+	}
+	_, held, rerr := lock.Read(w.lockFile(id))
+	s, verr := w.store.View(ctx, id)
+	if rerr != nil || verr != nil || !held {
+		return err // the workspace is held, or the holder has just ended
+	}
+	return w.held(terminal.Row{Summary: summary(s)})
 }
 
 func (b *base) held(r terminal.Row) error {

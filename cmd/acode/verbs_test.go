@@ -44,7 +44,7 @@ func (s *script) call(what, name string) {
 }
 
 // patience bounds every wait; a script that reaches it has failed.
-const patience = 30 * time.Second
+const patience = 20 * time.Second
 
 type verb = func(ts *testscript.TestScript, neg bool, args []string)
 
@@ -101,12 +101,12 @@ func wantStatus(ts *testscript.TestScript, status string, args []string, err err
 
 // prepare makes a command in the script's directory and environment.
 func prepare(ts *testscript.TestScript, args []string) *exec.Cmd {
-	ts.Check(ts.Exec("sh", "-c", `command -v "$1"; env -0`, "sh", args[0]))
+	ts.Check(ts.Exec("sh", "-c", `command -v "$1"; env -0 | tr "\\0" "\\1"`, "sh", args[0]))
 	path, environ, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
 	cmd := exec.Command(path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = strings.Split(strings.TrimSuffix(environ, "\x00"), "\x00")
+	cmd.Env = strings.Split(strings.TrimSuffix(environ, "\x01"), "\x01")
 	return cmd
 }
 
@@ -188,6 +188,11 @@ func until(ts *testscript.TestScript, what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-ctx.Done():
+			for name, s := range own(ts).started {
+				if s.ended() {
+					ts.Logf("%s has ended (%v):\n%s%s", name, s.end, &s.out, &s.err)
+				}
+			}
 			ts.Fatalf("%s: in vain", what)
 		case <-tick.C:
 		}

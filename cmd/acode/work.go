@@ -78,7 +78,7 @@ func (w *work) failed(err error) error {
 }
 
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
-	env := environment{root: root, blobs: w.writer}
+	env := environment{root: root, blobs: w.writer, plan: w.plan}
 	ask := &prompter{printer: w.printer, in: w.io.in, asks: w.interactive(), view: env.view, show: w.show}
 	ready, err := w.resumer(env, root, runner, ask).Resume(ctx)
 	if err != nil {
