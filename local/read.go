@@ -134,7 +134,7 @@ func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summ
 		for rows.Next() {
 			var m session.Summary
 			if err := rows.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS); err != nil {
-				return storeError("list sessions", err)
+				return rowError("list sessions", "", err)
 			}
 			out = append(out, m)
 		}

@@ -72,6 +72,16 @@ func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
 	err = q.QueryRowContext(ctx, `SELECT format, device, key_source, key_id, last_us, hmac FROM store WHERE one = 1`).
 		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &r.lastUS, &h)
 	copy(r.hmac[:], h)
+	if err == nil {
+		return r, nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return r, rowError("read store", "", err)
+	}
+	var sessions int
+	if cerr := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&sessions); cerr == nil && sessions > 0 {
+		return r, corrupt(session.ErrTampered, "", 0, "the store has sessions and no row that describes it")
+	}
 	return r, err
 }
 

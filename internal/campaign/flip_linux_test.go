@@ -113,7 +113,9 @@ type flip struct {
 	bit        uint
 }
 
-func (f flip) String() string { return fmt.Sprintf("%s: %s byte %d bit %d", f.kind, f.file, f.at, f.bit) }
+func (f flip) String() string {
+	return fmt.Sprintf("%s: %s byte %d bit %d", f.kind, f.file, f.at, f.bit)
+}
 
 // kinds says which files of a store are flipped, and the share of each in a sample.
 func kinds(database bool) map[string]int {
@@ -329,19 +331,20 @@ func runFlips(t *testing.T, name string, database bool) {
 		workers = runtime.NumCPU()
 	}
 	var n counts
-	var group sync.WaitGroup
-	for w := range workers {
-		rng := rand.New(rand.NewPCG(uint64(setting(t, "ACODE_TORTURE_SEED", 1)), uint64(w)))
-		c := newCampaign(t, scratch(t), database)
-		c.controls(t)
-		list := flips(t, c.base, database, all, percent, rng)
-		group.Go(func() {
-			for i := w; i < len(list); i += workers { // each worker's session has the same layout
-				n.add(t, list[i], c.trial(t, &list[i]))
-			}
-		})
-	}
-	group.Wait()
+	t.Run("workers", func(t *testing.T) {
+		for w := range workers {
+			t.Run(fmt.Sprint(w), func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(uint64(setting(t, "ACODE_TORTURE_SEED", 1)), uint64(w)))
+				c := newCampaign(t, scratch(t), database)
+				c.controls(t)
+				list := flips(t, c.base, database, all, percent, rng)
+				for i := w; i < len(list); i += workers { // each worker's session has the same layout
+					n.add(t, list[i], c.trial(t, &list[i]))
+				}
+			})
+		}
+	})
 	n.print(t, name)
 	named := 0
 	for _, classes := range n.classes {
