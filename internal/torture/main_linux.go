@@ -25,6 +25,7 @@ func main() {
 type options struct {
 	acode, scratch string
 	n, workers     int
+	images         int
 	seed           uint64
 	all            bool
 }
@@ -34,6 +35,7 @@ func torture(ctx context.Context) (err error) {
 	flag.StringVar(&o.acode, "acode", "", "`program` to kill; empty builds ./cmd/acode")
 	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
 	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all")
+	flag.IntVar(&o.images, "images", 600, "images that a power cut may leave")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
 	flag.BoolVar(&o.all, "all", false, "let series share no points")
@@ -46,7 +48,7 @@ func torture(ctx context.Context) (err error) {
 		return err
 	}
 	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, log: os.Stdout}
-	err = h.kills(ctx, o)
+	err = h.everything(ctx, o)
 	if err == nil {
 		remove()
 	}
@@ -76,11 +78,27 @@ func (o *options) build(ctx context.Context) error {
 	return build(ctx, o.acode, nil)
 }
 
-// kills runs the four series and prints their table.
-func (h *harness) kills(ctx context.Context, o options) error {
-	s, err := h.look(ctx)
+// everything runs all series and prints their table.
+func (h *harness) everything(ctx context.Context, o options) error {
+	rows, err := h.kills(ctx, o)
 	if err != nil {
 		return err
+	}
+	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current")); err == nil {
+		return errors.New("power cuts: /bin/true passes")
+	}
+	cuts, err := h.powerCuts(ctx, o.images)
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.table(append(rows, cuts)), h.plant(ctx))
+}
+
+// kills runs the four series of kills.
+func (h *harness) kills(ctx context.Context, o options) ([]row, error) {
+	s, err := h.look(ctx)
+	if err != nil {
+		return nil, err
 	}
 	fmt.Fprintf(h.log, "undisturbed: %d calls of acode, %d of the supervisor, %d of commands in %d processes\n",
 		s.total(crash.RoleAcode), s.total(crash.RoleSupervisor), s.total(crash.RoleCommand), len(s))
@@ -89,15 +107,15 @@ func (h *harness) kills(ctx context.Context, o options) error {
 	for i, sr := range allSeries() {
 		points := sample(s.points(sr, i%2, o.all, rng), o.n, rng)
 		if err := h.control(ctx, sr, points); err != nil {
-			return err
+			return nil, err
 		}
 		r, err := h.run(ctx, sr, points)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows = append(rows, r)
 	}
-	return h.table(rows)
+	return rows, nil
 }
 
 // table prints the rows and fails when something was wrong.

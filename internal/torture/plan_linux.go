@@ -34,6 +34,7 @@ type step struct {
 	signs    bool     // it appends one line to the ledger
 	extra    string   // what follows the step's name in that line
 	captures bool     // its outcome includes what it printed
+	volatile bool     // a power cut may take what it did
 }
 
 // name is what people and ledger call the step.
@@ -94,7 +95,7 @@ func tasks() []task {
 		{id: "ask-before-publishing", yaml: []string{`approve: "Publish the quokka?"`}},
 		sign("publish-with-the-name", " $RELEASE_NAME"),
 		{id: "replace-in-the-large-file", changes: []change{{op: "edit", path: "facts/large.txt", old: "large-0", replacement: "grand-0", all: true}}},
-		sign("sign-without-syncing", "", "durable: false"),
+		volatile(sign("sign-without-syncing", "", "durable: false")),
 		sign("sign-with-a-check", "", checkOf(publishID, "sign-with-a-check")),
 		write("close-the-notebook", "notes/notebook.txt", "closed\n", 0o600),
 	}}
@@ -125,6 +126,11 @@ func sign(id, extra string, keys ...string) step {
 	if extra != "" {
 		s.extra = " " + release
 	}
+	return s
+}
+
+func volatile(s step) step {
+	s.volatile = true
 	return s
 }
 

@@ -39,7 +39,11 @@ const sampledPoints = 15
 // run ends, each effect once; uncertain only when the supervisor was killed too.
 func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	h := testHarness(t)
-	if err := h.kills(t.Context(), options{n: sampledPoints, seed: h.seed}); err != nil {
+	rows, err := h.kills(t.Context(), options{n: sampledPoints, seed: h.seed})
+	if err == nil {
+		err = h.table(rows)
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }

@@ -31,6 +31,7 @@ const (
 	exitDone        = 0
 	exitApproval    = 10
 	exitNoneToCarry = 14
+	exitChanged     = 17
 	exitUncertain   = 20
 )
 
@@ -85,14 +86,17 @@ func (p place) prepare(plan string) error {
 // trial is one session from its run to its end.
 type trial struct {
 	place
-	kills   []kill
-	record  func(crash.Call)
-	traced  bool // approvals too are traced, for a complete recording
-	strict  bool // no power was cut: what was printed before an uncertain outcome must be there
-	tracer  *crash.Tracer
-	printed strings.Builder // all that acode printed
-	answers map[string]bool // captures declared done
-	ended   []crash.Result  // of each process
+	kills  []kill
+	record func(crash.Call)
+	traced bool // approvals too are traced, for a complete recording
+	strict bool // no power was cut: what was printed before an uncertain outcome must be there
+	// restored: files have been judged already, but have other inodes and times than acode
+	// knows, because an image keeps neither. A person tells acode so.
+	restored bool
+	tracer   *crash.Tracer
+	printed  strings.Builder // all that acode printed
+	answers  map[string]bool // captures declared done
+	ended    []crash.Result  // of each process
 	outcome
 }
 
@@ -170,7 +174,7 @@ func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 	if res.ExitCode != exitNoneToCarry {
 		return res.ExitCode == exitDone, nil
 	}
-	s, err := readStore(ctx, t.database())
+	s, err := t.readStore(ctx)
 	return s.state == "completed", err
 }
 
@@ -219,7 +223,7 @@ func (t *trial) at(n int, args []string) crash.Point {
 // compareJournal checks that each step that acode said was done is done in the store as it is
 // at this moment.
 func (t *trial) compareJournal(ctx context.Context) error {
-	s, err := readStore(ctx, t.database())
+	s, err := t.readStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -228,11 +232,17 @@ func (t *trial) compareJournal(ctx context.Context) error {
 			t.breach("told of %s, but the journal has no receipt", name)
 		}
 	}
+	if n := strings.Count(t.printed.String(), approved); n > s.approvals {
+		t.breach("told of %d approvals, but the journal has %d", n, s.approvals)
+	}
 	return nil
 }
 
 // doneLine is what acode prints when a step is done. The name is the step's own.
 var doneLine = regexp.MustCompile(`(?m)^\s*✓ Task \d+, Step \d+: (\S+) \(`)
+
+// approved is what acode prints when it has recorded an approval.
+const approved = "Recorded: approve"
 
 // told gives the steps that a text says are done.
 func told(text string) map[string]bool {
@@ -258,6 +268,11 @@ func (t *trial) next(ctx context.Context, res crash.Result, stderr string) ([]st
 		return []string{"resume", short}, err
 	case exitUncertain:
 		return t.answer(ctx, stderr)
+	case exitChanged:
+		if !t.strict && !t.restored {
+			t.restored = true
+			return []string{"resume", "--on-changes=continue"}, nil
+		}
 	}
 	t.stuck = fmt.Sprintf("exit %d: %s", res.ExitCode, strings.TrimSpace(stderr))
 	return nil, nil
@@ -265,7 +280,7 @@ func (t *trial) next(ctx context.Context, res crash.Result, stderr string) ([]st
 
 // afresh starts again when the kill came before there was a session.
 func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
-	s, err := readStore(ctx, t.database())
+	s, err := t.readStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +292,7 @@ func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
 
 // answer gives the truth about a command whose outcome acode cannot know.
 func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
-	s, err := readStore(ctx, t.database())
+	s, err := t.readStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -309,17 +324,22 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 // short gives the id that a person would type.
 func (t *trial) short(ctx context.Context) (string, error) {
 	if t.traced { // the recording shall hold nothing but what acode did on its way
-		s, err := readStore(ctx, t.database())
+		s, err := t.readStore(ctx)
 		return s.short, err
 	}
-	cmd := exec.CommandContext(ctx, t.acode, "session", "list", "--json")
-	cmd.Dir, cmd.Env = t.workspace(), t.environ()
-	out, err := cmd.Output()
+	out, err := t.command(ctx, "session", "list", "--json").Output()
 	m := regexp.MustCompile(`"short_id":"([^"]+)"`).FindSubmatch(out)
 	if err != nil || m == nil {
 		return "", fmt.Errorf("list sessions: %s: %w", out, errors.Join(err, errors.New("no id")))
 	}
 	return string(m[1]), nil
+}
+
+// command prepares acode as a person starts it, untraced.
+func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, t.acode, args...)
+	cmd.Dir, cmd.Env = t.workspace(), t.environ()
+	return cmd
 }
 
 // aside runs acode for a person who answers; nobody kills that.
@@ -334,8 +354,8 @@ func (t *trial) aside(ctx context.Context, args ...string) error {
 			err = errors.New("exit status " + strconv.Itoa(res.ExitCode))
 		}
 	} else {
-		cmd := exec.CommandContext(ctx, t.acode, args...)
-		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = t.workspace(), t.environ(), &text, &text
+		cmd := t.command(ctx, args...)
+		cmd.Stdout, cmd.Stderr = &text, &text
 		err = cmd.Run()
 	}
 	if err != nil {

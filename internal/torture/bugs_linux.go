@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+)
+
+// bug is a mistake that is planted into acode to see whether it is found.
+type bug struct {
+	name   string
+	edits  []edit
+	judges []judge // those that must find it
+}
+
+// edit replaces a text that stands exactly once in a source file.
+type edit struct{ file, old, new string }
+
+// bugs gives the mistakes. Two of them show in no end state.
+func bugs() []bug {
+	return []bug{
+		{"acknowledge before commit", []edit{{"engine/engine.go",
+			"	all := append(e.pending, drafts...)\n",
+			"	all := append(e.pending, drafts...)\n	for _, n := range e.onCommit {\n		e.Notify(n)\n	}\n	e.onCommit = nil\n"}},
+			[]judge{journalJudge()}},
+		{"exec before claim", []edit{
+			{"provider/command/claim.go",
+				"	defer func() { _ = os.Remove(temp) }() // a leftover is removed by the next supervisor\n", ""},
+			{"provider/command/claim.go",
+				"	if err := os.Link(temp, claimPath(dir, h.Key)); err != nil {\n",
+				"	if prefix == tempPrefix {\n		return files, nil\n	}\n	if err := os.Link(temp, claimPath(dir, h.Key)); err != nil {\n"},
+			{"provider/command/running.go", "	c.leader = pid\n",
+				"	c.leader = pid\n	_ = os.Link(c.claim.w.Name(), claimPath(s.cfg.Dir, c.req.Key))\n	_ = os.Remove(c.claim.w.Name())\n	_ = syncDir(s.cfg.Dir)\n"}},
+			[]judge{supervisorJudge()}},
+		{"exit told before recorded", []edit{{"provider/command/running.go",
+			"	s.cfg.hook(\"ended\")\n", "	s.tell(c.req.Key)\n	s.cfg.hook(\"ended\")\n"}},
+			[]judge{orderJudge()}},
+		{"step key without task", []edit{{"session/id.go",
+			`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, k.Step, k.Operation, k.Attempt)`,
+			`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, "any/"+k.Step.Step, k.Operation, k.Attempt)`}},
+			[]judge{endJudge()}},
+		{"resume that starts over", []edit{{"resume/plan.go",
+			`it.Action, it.Attempt, it.Why = session.ActionSkip, 0, "completed before"`,
+			`it.Action, it.Attempt, it.Why = session.ActionExecute, it.Attempt+1, "completed before"`}},
+			[]judge{endJudge()}},
+		{"no directory fsync", []edit{{"workspace/apply.go", "	return d.f.Sync()\n", "	return nil\n"}},
+			[]judge{orderJudge(), imageJudge()}},
+	}
+}
+
+// overlay makes the go command compile the bug instead of what is there. It refuses when a
+// text to replace is not there exactly once.
+func (b bug) overlay(module, dir string) ([]byte, error) {
+	texts := map[string]string{}
+	for _, e := range b.edits {
+		text, ok := texts[e.file]
+		if !ok {
+			raw, err := os.ReadFile(filepath.Join(module, e.file))
+			if err != nil {
+				return nil, fmt.Errorf("plant %s: %w", b.name, err)
+			}
+			text = string(raw)
+		}
+		if n := strings.Count(text, e.old); n != 1 {
+			return nil, fmt.Errorf("plant %s: %s holds %d times what must be replaced: %q", b.name, e.file, n, e.old)
+		}
+		texts[e.file] = strings.Replace(text, e.old, e.new, 1)
+	}
+	replace := map[string]string{}
+	for name, text := range texts {
+		at := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("plant %s: %w", b.name, err)
+		}
+		replace[filepath.Join(module, name)] = at
+	}
+	return json.Marshal(map[string]any{"Replace": replace})
+}
+
+// build compiles acode with the bug into a directory of its own.
+func (b bug) build(ctx context.Context, scratch string) (string, error) {
+	dir := filepath.Join(scratch, "bug-"+strings.ReplaceAll(b.name, " ", "-"))
+	module, err := moduleDir(ctx)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+	o, err := b.overlay(module, dir)
+	if err != nil {
+		return "", err
+	}
+	at := filepath.Join(dir, "acode")
+	return at, build(ctx, at, o)
+}
+
+// plant builds each bug, asks its judges, and asks the same of acode as it is.
+func (h *harness) plant(ctx context.Context) error {
+	w := tabwriter.NewWriter(h.log, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "planted\tjudge\tfound")
+	var errs []error
+	clean := map[string]bool{}
+	for _, b := range bugs() {
+		program, err := b.build(ctx, h.scratch)
+		if err != nil {
+			return err
+		}
+		for _, j := range b.judges {
+			found, err := j.find(ctx, h.quiet(program, "bug"))
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", b.name, j.name, firstLine(found))
+			if found == "" {
+				errs = append(errs, fmt.Errorf("%s finds nothing of %q", j.name, b.name))
+			}
+			if clean[j.name] {
+				continue
+			}
+			clean[j.name] = true
+			if found, err = j.find(ctx, h.quiet(h.acode, "bug")); found != "" || err != nil {
+				errs = append(errs, fmt.Errorf("%s finds in acode as it is: %s: %w", j.name, found, err))
+			}
+			fmt.Fprintf(w, "nothing\t%s\t%s\n", j.name, firstLine(found))
+		}
+	}
+	return errors.Join(append(errs, w.Flush())...)
+}
+
+// quiet is a harness for another program that describes nothing.
+func (h *harness) quiet(program, name string) *harness {
+	return &harness{acode: program, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, log: io.Discard}
+}
+
+const foundShown = 100
+
+func firstLine(s string) string {
+	if s == "" {
+		return "-"
+	}
+	line, _, _ := strings.Cut(s, "\n")
+	if len(line) > foundShown {
+		line = line[:foundShown] + "..."
+	}
+	return line
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// judge looks for a mistake in one way.
+type judge struct {
+	name string
+	find func(context.Context, *harness) (string, error) // what was found; empty for nothing
+}
+
+// endJudge compares the end of an undisturbed session, which stops once for an approval, with
+// what the plan says.
+func endJudge() judge {
+	return judge{"end state", func(ctx context.Context, h *harness) (string, error) {
+		t, err := h.trial(ctx, "end", nil, nil)
+		if err != nil || !t.bad() {
+			return "", err
+		}
+		return t.String(), nil
+	}}
+}
+
+// orderJudge looks at the order of an undisturbed session's calls.
+func orderJudge() judge {
+	return judge{"order of calls", func(ctx context.Context, h *harness) (string, error) {
+		rec, err := h.record(ctx, filepath.Join(h.scratch, "order", "current"))
+		if err != nil {
+			return "", err
+		}
+		if err := rec.order(); err != nil {
+			return err.Error(), nil
+		}
+		return "", nil
+	}}
+}
+
+// judgedImages is how many images imageJudge looks at.
+const judgedImages = 60
+
+// imageJudge looks at what power cuts may leave, without resuming.
+func imageJudge() judge {
+	return judge{"power cuts", func(ctx context.Context, h *harness) (string, error) {
+		rec, err := h.record(ctx, filepath.Join(h.scratch, "images", "current"))
+		if err != nil {
+			return "", err
+		}
+		found := errors.New("found")
+		what := ""
+		err = rec.images(judgedImages, h.seed, func(image crash.Image) error {
+			t, err := rec.atCut(ctx, image)
+			if err == nil && t.bad() {
+				what, err = t.String()+", "+image.String(), found
+			}
+			return err
+		})
+		if errors.Is(err, found) {
+			err = nil
+		}
+		return what, err
+	}}
+}
+
+// journalJudge kills acode just before it writes to its log and compares what it had said
+// until then with the journal.
+func journalJudge() judge {
+	return judge{"✓ lines and journal at a kill", func(ctx context.Context, h *harness) (string, error) {
+		return h.hunt(ctx, crash.VictimSelf, crash.RoleAcode, func(c crash.Call) bool {
+			return c.Kind == crash.KindWrite && strings.HasSuffix(c.Path, "acode.db-wal")
+		}, func(o outcome) bool { return len(o.wrong) > 0 })
+	}}
+}
+
+// supervisorJudge kills the supervisor just before it publishes a claim and counts what was
+// done twice.
+func supervisorJudge() judge {
+	return judge{"kills of the supervisor", func(ctx context.Context, h *harness) (string, error) {
+		return h.hunt(ctx, crash.VictimSupervisor, crash.RoleSupervisor, func(c crash.Call) bool {
+			return c.Kind == crash.KindLink
+		}, func(o outcome) bool { return len(o.repeated) > 0 })
+	}}
+}
+
+// huntedPoints is how many points hunt tries at most.
+const huntedPoints = 24
+
+// hunt kills before the calls that match, one in each session, until a session ends badly.
+func (h *harness) hunt(ctx context.Context, victim crash.Victim, role string, match func(crash.Call) bool, bad func(outcome) bool) (string, error) {
+	s, err := h.look(ctx)
+	if err != nil {
+		return "", err
+	}
+	rng := rand.New(rand.NewPCG(h.seed, 3))
+	var points []kill
+	for process, by := range s {
+		for _, c := range thin(by[role], rng) {
+			if match(c) {
+				points = append(points, kill{process, crash.Point{Role: role, N: c.N, When: crash.Before, Victim: victim}})
+			}
+		}
+	}
+	for _, k := range sample(points, huntedPoints, rng) {
+		t, err := h.trial(ctx, "hunt", []kill{k}, nil)
+		if err != nil {
+			return "", err
+		}
+		if bad(t.outcome) || t.bad() {
+			return t.String() + ", " + k.String(), nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// warmPlan is what a store is made with before a recording begins: the filling of its log
+// would make millions of images.
+const warmPlan = "version: 1\ntask: Warm the store\ntasks:\n  - id: warm\n    steps:\n      - {id: look, read: {path: \"*\"}}\n"
+
+// recording is an undisturbed session with all its calls.
+type recording struct {
+	place
+	initial crash.Tree
+	calls   []crash.Call
+	states  []tree // of the workspace, by the number of steps that are done
+}
+
+// record runs the plan undisturbed in root and checks that its calls tell everything.
+func (h *harness) record(ctx context.Context, root string) (*recording, error) {
+	all := tasks()
+	r := &recording{place: place{acode: h.acode, root: root, steps: flatten(all)}}
+	r.states = states(r.steps)
+	if err := errors.Join(os.RemoveAll(root), r.prepare(planFile(all)), r.warm(ctx)); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.initial, err = crash.Snapshot(root); err != nil {
+		return nil, err
+	}
+	t := &trial{place: r.place, strict: true, traced: true, record: func(c crash.Call) { r.calls = append(r.calls, c) }}
+	if err := t.run(ctx); err != nil {
+		return nil, err
+	}
+	if t.bad() {
+		return nil, fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
+	}
+	return r, r.complete()
+}
+
+// warm makes a store with a session elsewhere.
+func (r *recording) warm(ctx context.Context) error {
+	elsewhere := place{acode: r.acode, root: filepath.Join(r.root, "user", "elsewhere")}
+	if err := elsewhere.prepare(warmPlan); err != nil {
+		return err
+	}
+	t := &trial{place: r.place}
+	out, err := t.command(ctx, "run", "--plan", elsewhere.plan(), "-C", elsewhere.workspace()).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("warm the store: %w: %s", err, out)
+	}
+	return nil
+}
+
+// complete compares what the calls lead to with what is there.
+func (r *recording) complete() error {
+	want, err := crash.Snapshot(r.root)
+	if err != nil {
+		return err
+	}
+	got, err := crash.Replay(r.initial, r.calls)
+	if err != nil {
+		return fmt.Errorf("follow the recording: %w", err)
+	}
+	if diff := got.Differences(want); len(diff) > 0 {
+		return fmt.Errorf("the recording does not lead to %s", strings.Join(diff, ", "))
+	}
+	return nil
+}
+
+// images gives n of the recording's images, spread over all cuts: some of each, by lot.
+func (r *recording) images(n int, seed uint64, yield func(crash.Image) error) error {
+	total := 0
+	byCut := map[int]int{}
+	for image, err := range crash.Images(r.initial, r.calls, crash.Options{Seed: seed}) {
+		if err != nil {
+			return err
+		}
+		byCut[image.Cut]++
+		total++
+	}
+	chosen := choose(byCut, n, rand.New(rand.NewPCG(seed, 7)))
+	at := map[int]int{}
+	for image, err := range crash.Images(r.initial, r.calls, crash.Options{Seed: seed}) {
+		if err != nil {
+			return err
+		}
+		at[image.Cut]++
+		if chosen[[2]int{image.Cut, at[image.Cut]}] {
+			if err := yield(image); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// choose draws n images: one of each cut in turn, until there are enough.
+func choose(byCut map[int]int, n int, rng *rand.Rand) map[[2]int]bool {
+	chosen := map[[2]int]bool{}
+	var cuts []int
+	left := 0
+	for cut, images := range byCut {
+		cuts = append(cuts, cut)
+		left += images
+	}
+	slices.Sort(cuts)
+	for len(chosen) < min(n, left) {
+		rng.Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
+		for _, cut := range cuts {
+			if len(chosen) < n {
+				chosen[[2]int{cut, 1 + rng.IntN(byCut[cut])}] = true
+			}
+		}
+	}
+	return chosen
+}
+
+// atCut makes the image real and looks at what it holds.
+func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error) {
+	if err := errors.Join(os.RemoveAll(r.root), image.Materialize(r.root), os.MkdirAll(filepath.Dir(r.ledger()), 0o755)); err != nil {
+		return nil, err
+	}
+	t := &trial{place: r.place}
+	t.onSuper = 1 // the machine went down once, and one operation is open at a time
+	t.printed.WriteString(acknowledged(image.Calls))
+	if err := t.compareJournal(ctx); err != nil {
+		return t, err
+	}
+	return t, t.compareEffects(r.states)
+}
+
+// afterCut looks at the image too, resumes, and judges the end.
+func (r *recording) afterCut(ctx context.Context, image crash.Image) (*trial, error) {
+	t, err := r.atCut(ctx, image)
+	if err != nil {
+		return t, err
+	}
+	return t, t.carry(ctx, []string{"resume"})
+}
+
+// acknowledged is what acode had printed before a cut.
+func acknowledged(calls []crash.Call) string {
+	var b strings.Builder
+	for _, c := range calls {
+		if c.Kind == crash.KindAck && c.FD == 1 && c.Role == crash.RoleAcode {
+			b.Write(c.Data)
+		}
+	}
+	return b.String()
+}
+
+// compareEffects checks that what acode said was done is there after the cut: the line of each
+// command, and each file as the last step that was told of left it, or the one that follows.
+func (t *trial) compareEffects(states []tree) error {
+	names := told(t.printed.String())
+	lines, err := t.signatures()
+	if err != nil {
+		return err
+	}
+	done := 0
+	for _, s := range t.steps {
+		if !names[s.name()] {
+			break
+		}
+		done++
+		if s.signs && !s.volatile && lines[s.name()] == 0 {
+			t.breach("told of %s, but its line in the ledger is gone", s.name())
+		}
+	}
+	now, next := states[done], states[min(done+1, len(states)-1)]
+	for name := range union(now, next) {
+		f, err := readFile(filepath.Join(t.workspace(), name))
+		if err != nil {
+			return err
+		}
+		if !same(f, now, name) && !same(f, next, name) {
+			t.breach("told of %d steps, but %s is not as they left it", done, name)
+		}
+	}
+	return nil
+}
+
+func union(a, b tree) map[string]bool {
+	names := map[string]bool{}
+	for _, t := range []tree{a, b} {
+		for name := range t {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// readFile reads a file of the workspace; nil says that there is none.
+func readFile(at string) (*file, error) {
+	b, err := os.ReadFile(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	info, statErr := os.Lstat(at)
+	if err := errors.Join(err, statErr); err != nil {
+		return nil, fmt.Errorf("look at file: %w", err)
+	}
+	return &file{mode: info.Mode(), data: string(b)}, nil
+}
+
+func same(f *file, t tree, name string) bool {
+	want, ok := t[name]
+	return ok == (f != nil) && (f == nil || *f == want)
+}
+
+// powerCuts judges n images of a recording and of its calls' order.
+func (h *harness) powerCuts(ctx context.Context, n int) (row, error) {
+	r := row{name: "the machine"}
+	var mu sync.Mutex
+	var errs []error
+	var group sync.WaitGroup
+	for w := range h.workers {
+		group.Go(func() {
+			err := h.someCuts(ctx, w, (n+h.workers-1)/h.workers, func(image crash.Image, t *trial) {
+				mu.Lock()
+				defer mu.Unlock()
+				r.add(t.outcome)
+				h.report(r, image, t)
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	group.Wait()
+	return r, errors.Join(errs...)
+}
+
+// someCuts is the share of one worker: it records a session of its own.
+func (h *harness) someCuts(ctx context.Context, worker, n int, done func(crash.Image, *trial)) error {
+	rec, err := h.record(ctx, filepath.Join(h.scratch, fmt.Sprintf("cuts-%d", worker), "current"))
+	if err != nil {
+		return err
+	}
+	if err := rec.order(); err != nil {
+		return err
+	}
+	return rec.images(n, h.seed+uint64(worker), func(image crash.Image) error {
+		t, err := rec.afterCut(ctx, image)
+		if err != nil {
+			return fmt.Errorf("%v: %w", image, err)
+		}
+		done(image, t)
+		return nil
+	})
+}
+
+func (h *harness) report(r row, image crash.Image, t *trial) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.bad() {
+		if h.shown++; h.shown <= breachesShown {
+			last := "the beginning"
+			if image.Cut > 0 {
+				last = image.Calls[image.Cut-1].String()
+			}
+			fmt.Fprintf(h.log, "BREACH power cut %v\n  %s\n  last call: %s\n", image, t.outcome, last)
+		}
+	}
+	if r.points%200 == 0 {
+		fmt.Fprintf(h.log, "power cuts: %d images, %d breaches\n", r.points, r.breaches())
+	}
+}

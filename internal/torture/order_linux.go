@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// exitOffset is where the record of a command's end begins in its claim.
+const exitOffset = 1536
+
+// order checks the order of calls, for bugs that no end state shows.
+func (r *recording) order() error {
+	return errors.Join(r.exitsRecorded(), r.namesDurable())
+}
+
+// exitsRecorded checks that the end of each command is durable before anybody is told.
+func (r *recording) exitsRecorded() error {
+	supervisor := func(c crash.Call) bool { return c.Role == crash.RoleSupervisor }
+	err := crash.DurableBefore(r.calls,
+		func(c crash.Call) bool {
+			return supervisor(c) && c.Kind == crash.KindWrite && c.Offset == exitOffset && strings.HasPrefix(c.Path, r.home())
+		},
+		func(c crash.Call) bool {
+			return supervisor(c) && c.Kind == crash.KindSend && bytes.Contains(c.Data, []byte(`"op":"done"`))
+		})
+	if err != nil {
+		return fmt.Errorf("exit told before it was recorded: %w", err)
+	}
+	return nil
+}
+
+// namesDurable checks that each change of a directory of the workspace is durable before
+// acode says that a step is done.
+func (r *recording) namesDurable() error {
+	changed := map[string]crash.Call{} // directories, by their last change
+	seen := 0
+	for _, c := range r.calls {
+		switch {
+		case !c.OK() || c.Role != crash.RoleAcode:
+		case c.Kind == crash.KindRename || c.Kind == crash.KindUnlink || c.Kind == crash.KindLink || c.Kind == crash.KindMkdir:
+			for _, name := range []string{c.Path, c.NewPath} {
+				if strings.HasPrefix(name, r.workspace()+"/") {
+					changed[filepath.Dir(name)] = c
+					seen++
+				}
+			}
+		case c.Kind == crash.KindSync:
+			if last, ok := changed[c.Path]; ok && c.Begin > last.End {
+				delete(changed, c.Path)
+			}
+		case c.Kind == crash.KindAck && len(told(string(c.Data))) > 0:
+			for dir, last := range changed {
+				return fmt.Errorf("a step is told of before %s is durable: %v", dir, last)
+			}
+		}
+	}
+	if seen == 0 {
+		return errors.New("no change of a directory was seen")
+	}
+	return nil
+}
