@@ -38,6 +38,32 @@ func legacyCalls() map[uint64]shape {
 	}
 }
 
+// skipCall keeps the call that tid is about to make from happening.
+func skipCall(tid int) error {
+	var r unix.PtraceRegs
+	if err := unix.PtraceGetRegs(tid, &r); err != nil {
+		return fmt.Errorf("read registers: %w", err)
+	}
+	r.Orig_rax = ^uint64(0)
+	if err := unix.PtraceSetRegs(tid, &r); err != nil {
+		return fmt.Errorf("write registers: %w", err)
+	}
+	return nil
+}
+
+// setResult changes what the call that tid comes from has given.
+func setResult(tid int, v int64) error {
+	var r unix.PtraceRegs
+	if err := unix.PtraceGetRegs(tid, &r); err != nil {
+		return fmt.Errorf("read registers: %w", err)
+	}
+	r.Rax = uint64(v)
+	if err := unix.PtraceSetRegs(tid, &r); err != nil {
+		return fmt.Errorf("write registers: %w", err)
+	}
+	return nil
+}
+
 // setThird changes the third argument of the call that tid is about to make.
 func setThird(tid int, v uint64) error {
 	var r unix.PtraceRegs

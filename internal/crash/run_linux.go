@@ -20,6 +20,7 @@ type run struct {
 	pid    int
 	began  bool // the program has been executed
 	result Result
+	met    int           // calls that the point counts
 	err    error         // the first fault of the tracer itself
 	ended  chan struct{} // closed when the root has ended
 }

@@ -17,6 +17,9 @@ const (
 	After  When = "after"
 )
 
+// Fail kills nobody: the call does not happen, and the program sees the Errno of the point.
+const Fail When = "fail"
+
 // Victim says who is killed.
 type Victim string
 
@@ -37,12 +40,14 @@ const (
 	RoleOther      = "other"      // any other child of a root
 )
 
-// Point is where a run is killed. The zero value kills nobody.
+// Point is where a run is killed, or a call of it fails. The zero value does neither.
 type Point struct {
-	Role   string
-	N      int // which call of the role, from 1; 0 kills nobody
-	When   When
-	Victim Victim
+	Role    string
+	N       int // which call of the role, from 1; 0 means none
+	When    When
+	Victim  Victim
+	Errno   syscall.Errno // what the program sees when When is Fail
+	Lasting bool          // with Fail: every later call that counts fails too
 }
 
 // Process is what is known of a process when its role is chosen.
@@ -78,7 +83,8 @@ type Spec struct {
 	Stderr io.Writer            // both get all output when the root has ended; nil discards it
 	Role   func(Process) string // nil means DefaultRole
 	At     Point
-	Record func(Call) // called in order of End by the tracer, also for survivors; must be quick
+	Counts func(Call) bool // which calls At.N counts, as known at their entry; nil means all
+	Record func(Call)      // called in order of End by the tracer, also for survivors; must be quick
 }
 
 // Result is what happened in a run until it was asked for.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,8 +42,9 @@ type thread struct {
 	actor  *process // on whose behalf the call is made; differs from proc before an exec
 	nr     uint64
 	args   [6]uint64
-	strike bool  // kill at the exit of the call
-	again  *Call // was interrupted by a signal and will be made again by the kernel
+	strike bool          // kill at the exit of the call
+	errno  syscall.Errno // the call was skipped, and its thread is to see this; 0 normally
+	again  *Call         // was interrupted by a signal and will be made again by the kernel
 }
 
 func newState() *state {
@@ -271,12 +273,18 @@ func (s *state) count(t *thread) {
 // atEntry kills when the point is here, and lets the call happen unless it must not.
 func (s *state) atEntry(t *thread) {
 	r, c := s.run, t.call
-	if at := r.spec.At; at.N == 0 || c.N != at.N || c.Role != at.Role || r.result.Struck {
+	if !r.reached(*c) {
 		t.resume(0)
 		return
 	}
-	r.result.Struck, r.result.At = true, *c
+	if !r.result.Struck {
+		r.result.Struck, r.result.At = true, *c
+	}
 	switch r.spec.At.When {
+	case Fail:
+		s.fault(skipCall(t.tid))
+		t.errno = r.spec.At.Errno
+		t.resume(0)
 	case Before:
 		s.strike(t)
 		if t.proc.killed {
@@ -300,6 +308,23 @@ func (s *state) atEntry(t *thread) {
 	}
 }
 
+// reached reports whether the run's point is at c.
+func (r *run) reached(c Call) bool {
+	at := r.spec.At
+	if at.N == 0 || c.N == 0 || c.Role != at.Role || r.spec.Counts != nil && !r.spec.Counts(c) {
+		return false
+	}
+	r.met++
+	n := c.N
+	if r.spec.Counts != nil {
+		n = r.met
+	}
+	if at.When == Fail && at.Lasting {
+		return n >= at.N
+	}
+	return n == at.N && !r.result.Struck
+}
+
 // leave looks at a call that a thread has made.
 func (s *state) leave(t *thread) {
 	if t.call == nil {
@@ -313,6 +338,10 @@ func (s *state) leave(t *thread) {
 		return
 	}
 	ret := int64(info.nr)
+	if t.errno != 0 {
+		ret, t.errno = -int64(t.errno), 0
+		s.fault(setResult(t.tid, ret))
+	}
 	if restarts(ret) && !t.strike {
 		t.again, t.call = t.call, nil
 		t.resume(0)
