@@ -97,3 +97,12 @@ func StoreError(doing string, err error) error { return storeError(doing, err) }
 
 // Fatal is described above.
 func Fatal(err error) bool { return fatal(err) }
+
+// SchemaSum is the digest of the schema that this version makes.
+const SchemaSum = schemaSum
+
+// Schema gives the schema as text.
+func (s *Store) Schema(ctx context.Context) (string, error) {
+	rows, err := queryStrings(ctx, s.wr.conn, schemaQuery)
+	return strings.Join(rows, "\n"), err
+}

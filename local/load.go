@@ -38,6 +38,9 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 			return err
 		}
 		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
+		if s.wr != nil {
+			return checkSchema(ctx, q)
+		}
 		return nil
 	})
 	if err != nil {

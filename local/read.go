@@ -173,6 +173,12 @@ func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
 	case len(found) > 1:
 		return "", ambiguous(ref, found)
 	}
+	// A head without a row: the session was lost, and Load says so.
+	if _, err := session.ParseUUID(want); err == nil {
+		if _, err := os.Lstat(headPath(s.opts.Home, session.ID(want))); err == nil {
+			return session.ID(want), nil
+		}
+	}
 	return "", unknown(ref)
 }
 

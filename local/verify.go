@@ -104,12 +104,13 @@ func (v *verifier) run(id session.ID) error {
 			return err
 		}
 	}
-	for _, id := range ids {
-		if err := v.session(id); err != nil {
-			if id == "" || !errors.Is(err, session.ErrCorrupt) {
-				return err
-			}
-			v.add(id, err, "session", 0)
+	for _, one := range ids {
+		err := v.session(one)
+		if err != nil && !errors.Is(err, session.ErrCorrupt) && (id != "" || !errors.Is(err, session.ErrUnknownID)) {
+			return err
+		}
+		if err != nil {
+			v.add(one, err, "session", 0)
 		}
 	}
 	if id == "" {
@@ -151,7 +152,7 @@ func (v *verifier) schema() error {
 		return storeError("make schema", err)
 	}
 	for place, query := range map[string]string{
-		"schema":                 `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name`,
+		"schema":                 schemaQuery,
 		"table goose_db_version": `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
 	} {
 		have, err := v.strings(query)

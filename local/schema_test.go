@@ -1,0 +1,54 @@
+package local_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+)
+
+// A writer takes a session up only under the schema that the migrations make. When a
+// migration is added, the digest here is the new one for schema.go.
+func TestLoadForWritingChecksTheSchema(t *testing.T) {
+	o, want := closedSample(t)
+	s := open(t, o)
+	text, err := s.Schema(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256([]byte(text)); hex.EncodeToString(sum[:]) != local.SchemaSum {
+		t.Errorf("schemaSum: got %s, want %x", local.SchemaSum, sum)
+	}
+	load(t, s, want.ID)
+	if err := s.Exec(t.Context(), `DROP TRIGGER events_insert`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context(), want.ID); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("Load without a trigger: got %v, want ErrCorrupt", err)
+	}
+}
+
+// A session whose row is gone is found by the id that its head has, and Load says it was lost.
+func TestLostSessionIsFoundByItsHead(t *testing.T) {
+	o, want := closedSample(t)
+	tamper(t, o, `PRAGMA foreign_keys = 0; DELETE FROM sessions`)
+	s := openRead(t, o)
+	id, err := s.Find(t.Context(), string(want.ID))
+	if err != nil || id != want.ID {
+		t.Fatalf("Find: got %q, %v", id, err)
+	}
+	if _, err := s.Load(t.Context(), id); !errors.Is(err, session.ErrTampered) {
+		t.Errorf("Load: got %v, want CKPT-001", err)
+	}
+	if err := os.Remove(filepath.Join(o.Home, "heads", string(want.ID))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Find(t.Context(), string(want.ID)); !errors.Is(err, session.ErrUnknownID) {
+		t.Errorf("Find without a head: got %v, want ErrUnknownID", err)
+	}
+}
