@@ -31,6 +31,8 @@ func TestRowsOfTheWrongKind(t *testing.T) {
 		"newest_events_are_gone": `DROP TRIGGER events_delete; DELETE FROM events WHERE pos > (SELECT max(pos) - 4 FROM events); UPDATE sessions SET last_seq = last_seq - 4`,
 		"a_file_s_hash_is_other": `UPDATE files SET hash = lower(hex(randomblob(32)))`,
 		"a_step_is_done":         `UPDATE steps SET status = 'completed' WHERE step = 'hold'`,
+		"session_id_is_other":    `PRAGMA foreign_keys = 0; UPDATE sessions SET id = replace(id, '-7', '-8')`,
+		"a_trigger_is_other":     `PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'FROM events', 'FROM evants') WHERE name = 'events_insert'; PRAGMA writable_schema = RESET`,
 		"a_blob_is_gone":         `DELETE FROM blobs WHERE bytes > 1000`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -338,6 +338,10 @@ func copyTree(from, to string) error {
 	})
 }
 
+// stamps are the times at which the migration library says that it ran: its own note, which
+// nothing reads.
+var stamps = regexp.MustCompile(`(?m)^(INSERT INTO goose_db_version VALUES\(\d+,\d+,\d+),.*$`)
+
 // dump reads all rows of a copy of a store with sqlite3. What cannot be read gives its error.
 func dump(t testing.TB, store string) string {
 	t.Helper()
@@ -356,5 +360,5 @@ func dump(t testing.TB, store string) string {
 	if err != nil {
 		return fmt.Sprintf("%v: %s", err, out)
 	}
-	return string(out)
+	return stamps.ReplaceAllString(string(out), "$1)")
 }

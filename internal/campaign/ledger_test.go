@@ -1,0 +1,91 @@
+package campaign_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// judgeLedger reads lines "begin KEY" and "end KEY" and says what is wrong: two that run at
+// once, and steps that did not happen exactly once.
+func judgeLedger(lines []string, steps []string) []string {
+	var wrong []string
+	open := ""
+	begun, ended := map[string]int{}, map[string]int{}
+	for i, line := range lines {
+		what, key, _ := strings.Cut(line, " ")
+		switch what {
+		case "begin":
+			if open != "" {
+				wrong = append(wrong, fmt.Sprintf("line %d: %s begins while %s runs", i+1, key, open))
+			}
+			open = key
+			begun[stepOf(key)]++
+		case "end":
+			if open != key {
+				wrong = append(wrong, fmt.Sprintf("line %d: %s ends while %q runs", i+1, key, open))
+			}
+			open = ""
+			ended[stepOf(key)]++
+		default:
+			wrong = append(wrong, fmt.Sprintf("line %d: %q is of no step", i+1, line))
+		}
+	}
+	for _, s := range steps {
+		if begun[s] != 1 || ended[s] != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s began %d times and ended %d times", s, begun[s], ended[s]))
+		}
+	}
+	return wrong
+}
+
+// stepOf gives the step of a key v1:SESSION:TASK/STEP/OPERATION:ATTEMPT.
+func stepOf(key string) string {
+	part := strings.Split(key, ":")
+	if len(part) != 4 {
+		return key
+	}
+	if name := strings.Split(part[2], "/"); len(name) == 3 {
+		return name[1]
+	}
+	return key
+}
+
+// The judge finds each way in which two could have executed.
+func TestJudgeLedger(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines string
+		wrong int
+	}{
+		"in_order":    {"begin v1:s:t/a/main:1,end v1:s:t/a/main:1,begin v1:s:t/b/main:1,end v1:s:t/b/main:1", 0},
+		"at_once":     {"begin v1:s:t/a/main:1,begin v1:s:t/b/main:1,end v1:s:t/a/main:1,end v1:s:t/b/main:1", 3},
+		"again":       {"begin v1:s:t/a/main:1,end v1:s:t/a/main:1,begin v1:s:t/a/main:2,end v1:s:t/a/main:2,begin v1:s:t/b/main:1,end v1:s:t/b/main:1", 1},
+		"half":        {"begin v1:s:t/a/main:1,end v1:s:t/a/main:1,begin v1:s:t/b/main:1", 1},
+		"nothing":     {"", 3},
+		"of_somebody": {"begin v1:s:t/a/main:1,end v1:s:t/a/main:1,begin v1:s:t/b/main:1,end v1:s:t/b/main:1,hello", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := judgeLedger(strings.Split(c.lines, ","), []string{"a", "b"}); len(got) != c.wrong {
+				t.Errorf("judgeLedger: got %q, want %d", got, c.wrong)
+			}
+		})
+	}
+}
+
+// signPlan is a plan of n commands that each sign the ledger before and after they work, with
+// a file written between two commands. It gives the ids of the commands.
+func signPlan(n int, work string) (plan string, steps []string, files map[string]string) {
+	var b strings.Builder
+	b.WriteString("version: 1\ntask: Sign the ledger\ntasks:\n  - id: sign\n    steps:\n")
+	files = map[string]string{}
+	for i := range n {
+		id := fmt.Sprintf("command%03d", i)
+		steps = append(steps, id)
+		fmt.Fprintf(&b, "      - {id: %s, run: %q}\n", id,
+			`echo "begin $ACODE_IDEMPOTENCY_KEY" >> "$LEDGER"; `+work+`; echo "end $ACODE_IDEMPOTENCY_KEY" >> "$LEDGER"`)
+		fmt.Fprintf(&b, "      - {id: file%03d, write: {path: file%03d.txt, content: \"content %d\\n\"}}\n", i, i, i)
+		files[fmt.Sprintf("file%03d.txt", i)] = fmt.Sprintf("content %d\n", i)
+	}
+	return b.String(), slices.Clip(steps), files
+}

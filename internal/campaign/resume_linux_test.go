@@ -1,0 +1,144 @@
+package campaign_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// acquisitions reads who took the session up, in order: a pid for each epoch.
+func (s site) acquisitions(t testing.TB) (pids []int) {
+	t.Helper()
+	out := s.must(t, "session", "export", s.id(t)).output
+	var doc struct {
+		Events []struct {
+			Type    string
+			Epoch   uint64
+			Payload struct{ PID int }
+		}
+	}
+	must(t, json.Unmarshal([]byte(out), &doc))
+	last := uint64(0)
+	for _, e := range doc.Events {
+		if e.Epoch < last {
+			t.Errorf("an event of epoch %d follows one of epoch %d", e.Epoch, last)
+		}
+		last = e.Epoch
+		if e.Type == "ExecutionAcquired" {
+			pids = append(pids, e.Payload.PID)
+		}
+	}
+	if len(pids) == 0 {
+		t.Fatalf("no acquisition in %.300s", out)
+	}
+	return pids
+}
+
+// whole checks the end: each effect once, the files, the state.
+func (s site) whole(t testing.TB, steps []string, files map[string]string) {
+	t.Helper()
+	for _, w := range judgeLedger(s.lines(t), steps) {
+		t.Error(w)
+	}
+	for name, want := range files {
+		if got, err := os.ReadFile(filepath.Join(s.ws(), name)); err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if d := dump(t, s.store()); !strings.Contains(d, "'completed'") {
+		t.Error("the session is not completed")
+	}
+	s.must(t, "verify")
+}
+
+// crowd is many resumes of one session at once.
+type crowd struct {
+	site   site
+	doomed int
+	others int
+	rng    *rand.Rand
+	mu     sync.Mutex
+	killed map[int]bool // by pid, those that the kill really ended
+	exits  map[int]int
+}
+
+// kill starts the processes to be killed, one after another, and kills each at a time of its own.
+func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
+	tick := time.NewTicker(12 * time.Millisecond)
+	defer tick.Stop()
+	for i := range c.doomed {
+		args := []string{"resume", id}
+		if i%4 != 0 {
+			args = append(args, "--wait=60s")
+		}
+		p := c.site.start(t, args...)
+		life := time.NewTimer(time.Duration(20+c.rng.IntN(380)) * time.Millisecond)
+		group.Go(func() {
+			<-life.C
+			p.signal(9)
+			c.end(p.cmd.Process.Pid, p.wait(t), true)
+		})
+		<-tick.C
+	}
+}
+
+func (c *crowd) end(pid int, e ended, doomed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.exit == -1 && doomed {
+		c.killed[pid] = true
+		return
+	}
+	c.exits[e.exit]++
+}
+
+// C4: many resume at once, two thirds of them are killed, and one executes at any time.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	n := setting(t, "ACODE_TORTURE_RESUMES", 60)
+	plan, steps, files := signPlan(max(12, n/4), "sleep 0.02")
+	c := &crowd{site: newSite(t, scratch(t), plan, nil), doomed: n * 2 / 3, others: n - n*2/3, killed: map[int]bool{}, exits: map[int]int{},
+		rng: rand.New(rand.NewPCG(uint64(setting(t, "ACODE_TORTURE_SEED", 1)), 0))}
+	p := c.site.start(t, "run", "--plan", c.site.plan())
+	eventually(t, "a command runs", func() bool { return c.site.inLedger(t, "begin") })
+	p.signal(9)
+	p.wait(t)
+	id := c.site.id(t)
+	var group sync.WaitGroup
+	c.kill(t, id, &group)
+	for range c.others {
+		p := c.site.start(t, "resume", id, "--wait=60s")
+		group.Go(func() { c.end(p.cmd.Process.Pid, p.wait(t), false) })
+	}
+	group.Wait()
+	holders := 0
+	for _, pid := range c.site.acquisitions(t) {
+		if c.killed[pid] {
+			holders++
+		}
+	}
+	t.Logf("%d resumes at once, %d killed, %d of them while executing; exits of the others: %v", n, len(c.killed), holders, c.exits)
+	if holders == 0 {
+		t.Error("no holder was killed while it executed")
+	}
+	if c.exits[0] != 1 || c.exits[0]+c.exits[15]+c.exits[16] != n-len(c.killed) {
+		t.Errorf("exits: got %v, want 0 once, 15 and 16 for the others", c.exits)
+	}
+	c.site.whole(t, steps, files)
+}
+
+// The judge fails for a program that does nothing.
+func TestCrowdOfNothing(t *testing.T) {
+	plan, steps, _ := signPlan(3, "true")
+	s := newSite(t, scratch(t), plan, nil)
+	s.program = "/bin/true"
+	if e := s.acode(t, "resume"); e.exit != 0 || len(judgeLedger(s.lines(t), steps)) == 0 {
+		t.Errorf("%v: the ledger of a program that does nothing is passed: %q", e, strconv.Itoa(len(steps)))
+	}
+}
