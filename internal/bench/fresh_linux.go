@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+const (
+	freshPairs = 12
+	freshPlan  = 200
+	killedAt   = 100
+)
+
+// freshSteps compares the second half of a plan in a run that nobody disturbs with the same
+// steps after a kill and a resume.
+func (b *bench) freshSteps(ctx context.Context) error {
+	var fresh, resumed sample
+	for i := range freshPairs {
+		a, err := b.readSite(fmt.Sprintf("fresh-%d", i))
+		if err != nil {
+			return err
+		}
+		c, err := b.readSite(fmt.Sprintf("resumed-%d", i))
+		if err != nil {
+			return err
+		}
+		all, err := a.intervals(ctx, "run", "--json", "--plan", a.plan())
+		if err != nil {
+			return err
+		}
+		if _, err := c.until(ctx, "completed", killedAt, "run", "--json", "--plan", c.plan()); err != nil {
+			return err
+		}
+		rest, err := c.intervals(ctx, "resume", "--json")
+		if err != nil {
+			return err
+		}
+		n := min(len(all), len(rest))
+		fresh, resumed = append(fresh, all[len(all)-n:]...), append(resumed, rest[len(rest)-n:]...)
+	}
+	b.report.ratio("step after a resume / the same step in a fresh run", resumed, fresh, 1.05)
+	return nil
+}
+
+func (b *bench) readSite(name string) (site, error) {
+	s, err := b.newSite(name, map[string]string{"a": "x"})
+	if err != nil {
+		return s, err
+	}
+	steps := make([]string, freshPlan)
+	for i := range steps {
+		steps[i] = "read: {path: a}"
+	}
+	return s, s.writePlan(steps)
+}
+
+// intervals runs acode to its end and gives the time from each completed step to the next.
+func (s site) intervals(ctx context.Context, args ...string) (sample, error) {
+	var out sample
+	last := int64(0)
+	_, err := follow(s.command(ctx, args...), func(l line) bool {
+		if l.is("completed") {
+			if last > 0 {
+				out = append(out, l.at-last)
+			}
+			last = l.at
+		}
+		return true
+	})
+	return out, err
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+func main() {
+	crash.LauncherMain()
+	ctx := context.Background()
+	var err error
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == operateSwitch:
+		err = operateChild(ctx, os.Args[2:])
+	case len(os.Args) > 1 && os.Args[1] == peakSwitch:
+		err = peakChild(ctx, os.Args[2:])
+	default:
+		err = run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run of everything.
+type bench struct {
+	acode   string // the program
+	empty   string // a program that does nothing
+	scratch string // below it everything happens; on the disk that is measured
+	full    bool
+	report  report
+}
+
+// part is a group of rows that are measured together.
+type part struct {
+	name string
+	run  func(*bench, context.Context) error
+}
+
+func parts() []part {
+	return []part{
+		{"operation", (*bench).operation},
+		{"syncs", (*bench).syncs},
+		{"files", (*bench).fileSteps},
+		{"bytes", (*bench).bytesPerStep},
+		{"start", (*bench).starts},
+		{"history", (*bench).history},
+		{"environment", (*bench).environments},
+		{"planning", (*bench).planning},
+		{"fresh", (*bench).freshSteps},
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	b := &bench{}
+	only := ""
+	flag.StringVar(&b.acode, "acode", "", "`program` to measure; empty builds ./cmd/acode")
+	flag.StringVar(&b.scratch, "dir", "", "scratch `directory`, on the disk that is to be measured; empty makes one")
+	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, syncs, files, bytes, start, history, environment, planning, fresh")
+	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history instead of 200,000")
+	flag.Parse()
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	if b.scratch, err = os.MkdirTemp(b.scratch, "acode-bench-"); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(b.scratch) }() // only scratch
+	if b.scratch, err = filepath.EvalSymlinks(b.scratch); err != nil {
+		return err
+	}
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	b.report.begin(os.Stdout)
+	for _, p := range parts() {
+		if !pattern.MatchString(p.name) {
+			continue
+		}
+		start := nanos()
+		if err := p.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s took %.1f s\n", p.name, float64(nanos()-start)/1e9)
+	}
+	b.report.end(os.Stdout)
+	return nil
+}
+
+// place makes a directory of its own for a part.
+func (b *bench) place(name string) (string, error) {
+	dir := filepath.Join(b.scratch, name)
+	return dir, os.MkdirAll(dir, 0o755)
+}
