@@ -40,5 +40,12 @@ docs: build
 	$(GO) test ./cmd/acode -run TestCLIReferenceIsTrue -update-reference
 	./scripts/transcript bin/acode docs/guide.md
 
+# Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit
+# is marked and fails nothing: the machine may be busy.
+bench:
+	@./scripts/need git
+	$(GO) run ./internal/bench
+	cd bench/peers && $(GO) run .
+
 clean:
 	rm -rf bin
