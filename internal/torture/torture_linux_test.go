@@ -48,6 +48,64 @@ func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	}
 }
 
+// sampledImages is how many images a test judges.
+const sampledImages = 24
+
+// FR-017, NFR-008: what was acknowledged outlives a power cut, and so does the promise to end
+// where an undisturbed run ends; an exit is durable before it is told, a name before a step
+// is.
+func TestPowerCutsLoseNothing(t *testing.T) {
+	h := testHarness(t)
+	r, err := h.powerCuts(t.Context(), sampledImages)
+	if err == nil {
+		err = h.table([]row{r})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if r.points < sampledImages {
+		t.Errorf("powerCuts: got %d images, want %d", r.points, sampledImages)
+	}
+	if _, err := h.quiet("/bin/true", "control").record(t.Context(), filepath.Join(h.scratch, "control", "current")); err == nil {
+		t.Error("record: /bin/true passes")
+	}
+}
+
+// Each bug can be planted into the sources as they are. That each is found takes a build of
+// acode apiece, which make torture does.
+func TestBugsCanBePlanted(t *testing.T) {
+	module, err := moduleDir(t.Context())
+	must(t, err)
+	for _, b := range bugs() {
+		if _, err := b.overlay(module, t.TempDir()); err != nil {
+			t.Error(err)
+		}
+	}
+	missing := bug{name: "none", edits: []edit{{"session/id.go", "no such text", ""}}}
+	if _, err := missing.overlay(module, t.TempDir()); err == nil {
+		t.Error("overlay: no error for a text that is not there")
+	}
+}
+
+// A bug that shows in the order of calls alone is found there.
+func TestOrderFindsAPlantedBug(t *testing.T) {
+	h := testHarness(t)
+	for _, b := range bugs() {
+		if b.name != "exit told before recorded" {
+			continue
+		}
+		program, err := b.build(t.Context(), h.scratch)
+		must(t, err)
+		for want, acode := range map[bool]string{true: program, false: h.acode} {
+			found, err := orderJudge().find(t.Context(), h.quiet(acode, "order"))
+			must(t, err)
+			if (found != "") != want {
+				t.Errorf("%s: got %q, want found %v", acode, found, want)
+			}
+		}
+	}
+}
+
 func TestPlanHasEveryKindOfStep(t *testing.T) {
 	all := tasks()
 	steps := flatten(all)

@@ -190,6 +190,10 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 		t.stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(args, " "), processLimit)
 		return crash.Result{ExitCode: 1}, "", nil
 	}
+	if err != nil && spec.At.Role != crash.RoleAcode && strings.Contains(err.Error(), "launcher ended early") {
+		// The call was a survivor's, and its victim had not even begun.
+		res, err = crash.Result{ExitCode: exitKilled, Struck: true}, nil
+	}
 	if err != nil {
 		return res, "", fmt.Errorf("trace acode %s: %w", args[0], err)
 	}
