@@ -32,6 +32,9 @@ func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Ste
 		}
 		it.Attempt++ // that one could not even be prepared, so its key stands for nothing
 	}
+	if err := e.settleBefore(ctx, it, changes); err != nil {
+		return err
+	}
 	key := e.key(it, it.Attempt)
 	ts, err := e.Files.Prepare(ctx, key, changes)
 	if err != nil {
@@ -45,6 +48,28 @@ func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Ste
 		return err
 	}
 	return e.apply(ctx, it, key)
+}
+
+// settleBefore commits the receipt before when preparing the changes will take its time (E4),
+// and removes what an attempt before this one, given up, left behind.
+func (e *Engine) settleBefore(ctx context.Context, it *session.Item, changes []session.Change) error {
+	large := slices.ContainsFunc(changes, func(c session.Change) bool {
+		return max(e.Files.Size(c.Path), e.Files.Size(c.From), e.Files.Size(c.To)) > maxQuickPre
+	})
+	if large {
+		if err := e.commit(ctx); err != nil {
+			return err
+		}
+	}
+	st := e.Journal.Session().Steps[it.ID]
+	if st == nil || st.Status != session.InProgress {
+		return nil
+	}
+	d, err := e.intent(ctx, it)
+	if err != nil {
+		return err
+	}
+	return e.Files.Tidy(ctx, d.Key, d.Files)
 }
 
 // unprepared records an attempt that failed before anything could be done.

@@ -232,7 +232,9 @@ func (f *workspace) Rollback(_ context.Context, key string, ts []session.Transit
 	return nil
 }
 
-func (f *workspace) Content(string) (io.ReadCloser, int64, error) { return nil, 0, session.ErrEscape }
+func (f *workspace) Size(path string) int64 { return int64(len(f.w.files[path])) }
+
+func (f *workspace) Tidy(context.Context, string, []session.Transition) error { return f.w.call("tidy") }
 
 func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]session.FileState, error) {
 	if err := f.w.call("stat"); err != nil {

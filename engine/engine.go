@@ -254,16 +254,26 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	return halt
 }
 
-// ending is the stop of a session that has nothing left to do now.
+// ending is the stop of a session that has nothing left to do now. A time-out counts as one
+// only when it alone keeps the session from being completed.
 func (e *Engine) ending() *stop {
 	s := e.Journal.Session()
+	var halt *stop
 	for i := range e.next.Items {
-		if st := s.Steps[e.next.Items[i].ID]; st != nil && st.Status == session.StepFailed {
-			return &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: session.ErrCommand,
-				detail: st.String() + ": " + st.Message}
+		st := s.Steps[e.next.Items[i].ID]
+		if st == nil || st.Status != session.StepFailed {
+			continue
 		}
+		if halt != nil {
+			halt.code = session.ErrCommand
+			return halt
+		}
+		halt = &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: st.Code, detail: st.String() + ": " + st.Message}
 	}
-	return &stop{to: session.Completed}
+	if halt == nil {
+		halt = &stop{to: session.Completed}
+	}
+	return halt
 }
 
 // halted turns what ended the walk into a stop, or returns it when the store failed.

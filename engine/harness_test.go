@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -74,7 +73,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 	r := &resume.Resumer{
 		Journal: p.w, Plan: p.w.plan, Files: ws, Commands: supervisor{p.w}, Environment: quiet{}, Person: quiet{},
 		Options: resume.Options{Choices: p.choices, Workspace: "/ws", OnChanges: resume.ChangesContinue, DecidedBy: "flag"},
-		Notify:  func(session.Notice) {}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(0, 0) },
+		Notify:  func(session.Notice) {}, Log: slog.New(slog.DiscardHandler),
 	}
 	ready, err := r.Resume(p.ctx)
 	if err != nil {

@@ -83,8 +83,11 @@ type Files interface {
 	// whatever they hold.
 	Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []string, pre func(hash string) (io.ReadCloser, error)) error
 
-	// Content opens a file as it is now, to keep it before it is overwritten.
-	Content(path string) (io.ReadCloser, int64, error)
+	// Tidy removes the temporary files that an attempt left behind and nothing else.
+	Tidy(ctx context.Context, key string, ts []session.Transition) error
+
+	// Size gives the length of a file in bytes; 0 for one that is not there.
+	Size(path string) int64
 
 	// Stat gives the state of these paths now: hashed where the stat differs from what is given.
 	Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -64,7 +63,6 @@ func newBench(t tester, p *session.Plan) *bench {
 			b.trace = append(b.trace, "notice "+string(n.Kind))
 		},
 		Log: slog.New(&tracing{slog.NewJSONHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}), b}),
-		Now: func() time.Time { return time.Unix(0, 0) },
 	}
 	return b
 }

@@ -47,7 +47,6 @@ type Resumer struct {
 	Options     Options
 	Notify      func(session.Notice)
 	Log         *slog.Logger
-	Now         func() time.Time
 }
 
 // Options are what the configuration and the command line say about this resume.

@@ -91,6 +91,19 @@ func (r *Root) Content(name string) (io.ReadCloser, int64, error) {
 	return f, st.size, nil
 }
 
+// Size gives the length of a file in bytes; 0 for one that is not there, or out of reach.
+func (r *Root) Size(name string) int64 {
+	c, err := cleanFile(name)
+	if err != nil {
+		return 0
+	}
+	info, err := r.root.Lstat(c)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // Stat gives the state of these paths now, in their order. A path whose stat equals what
 // is given, and was not racy, is taken as unchanged without reading it; any other is
 // hashed. Hash is empty when the path is absent, or is no longer a regular file with one

@@ -50,6 +50,20 @@ func (r *Root) rollback(ctx context.Context, key string, ts []session.Transition
 	return v.sync(false)
 }
 
+// Tidy removes the temporary files that an attempt left behind, makes that durable, and
+// changes nothing else.
+func (r *Root) Tidy(ctx context.Context, key string, ts []session.Transition) error {
+	v, err := r.survey(ctx, key, ts)
+	defer v.close()
+	if err != nil || len(v.leftover) == 0 {
+		return err
+	}
+	if err := v.removeLeftover(); err != nil {
+		return err
+	}
+	return v.sync(false)
+}
+
 func (v *survey) removeLeftover() error {
 	for _, l := range v.leftover {
 		if err := v.unlink(l.dir, l.name); err != nil {

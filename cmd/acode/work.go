@@ -59,14 +59,37 @@ func (w *work) execute(ctx context.Context) error {
 	runner := w.runner()
 	defer runner.Close()
 	result, err := w.carryOut(ctx, again, root, runner)
-	if err != nil {
-		return w.failed(err)
+	var sig engine.Interrupted
+	switch {
+	case err == nil:
+	case errors.As(context.Cause(ctx), &sig) && (errors.Is(err, sig) || errors.Is(err, ctx.Err())):
+		result = w.untouched(sig)
+	default:
+		return w.failed(w.fenced(ctx, err))
 	}
 	w.printer.Notice(session.Notice{Kind: session.NoticeResult, Session: w.writer.Session(), Result: &result})
 	if status := exitOfResult(result); status != 0 {
 		return quietExit(status)
 	}
 	return nil
+}
+
+// untouched is the result of a signal that came before anything was executed.
+func (w *work) untouched(sig engine.Interrupted) session.Result {
+	s := w.writer.Session()
+	return session.Result{
+		Session: s.ID, Short: s.Short, State: s.State, Reason: session.ReasonSignal, Done: s.Done, Left: s.StepTotal - s.Done,
+		Message: "interrupted by a signal before anything was executed", Next: "acode resume " + s.Short, Signal: sig.Signal,
+	}
+}
+
+// fenced says that another process took the session over, when that is what lies behind err: a
+// late holder finds the records of its command used up before its own write is refused.
+func (w *work) fenced(ctx context.Context, err error) error {
+	if f := w.writer.Fence(context.WithoutCancel(ctx)); errors.Is(f, session.ErrFenced) {
+		return f
+	}
+	return err
 }
 
 // failed prints an error as the last line and keeps its status.
@@ -126,7 +149,7 @@ func (w *work) resumer(env environment, root *workspace.Root, runner *command.Ru
 	c := w.cfg.Config.Resume
 	return &resume.Resumer{
 		Journal: w.writer, Plan: w.plan, Files: root, Commands: runner, Environment: env, Person: ask,
-		Notify: w.printer.Notice, Log: w.log, Now: w.now,
+		Notify: w.printer.Notice, Log: w.log,
 		Options: resume.Options{
 			Choices:  resume.Choices{InProgress: w.choices.inProgress, RestartStep: w.choices.restartStep, Redact: w.redactor.String},
 			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: w.choices.onChanges, DecidedBy: w.decidedBy(),
