@@ -16,7 +16,7 @@ demo: build
 # Everything with the race detector; installs git, gcc and sqlite3 where they are missing.
 test:
 	@./scripts/need git gcc:gcc,libc6-dev sqlite3
-	$(GO) test -race -timeout 20m ./...
+	@./scripts/test
 
 check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo 'run: gofmt -w .'; exit 1; }
