@@ -42,6 +42,18 @@ type writeConn struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
+	dead  bool // a write or a sync failed: not even a close may touch the files again
+}
+
+// seen takes notice of a failure after which the files are left alone. Where only room was
+// missing, what was written before is as good as ever.
+func (w *writeConn) seen(err error) error {
+	if err == nil {
+		return nil
+	}
+	judged := storeError("", err)
+	w.dead = w.dead || fatal(judged) && session.CodeOf(judged) != session.ErrDiskFull
+	return err
 }
 
 func openWriteConn(ctx context.Context, home string) (*writeConn, error) {
@@ -82,7 +94,7 @@ func (w *writeConn) keepWAL() error {
 func (w *writeConn) restart(ctx context.Context) error {
 	for range 3 {
 		var busy, log, copied int
-		err := w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied)
+		err := w.seen(w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied))
 		if err == nil && busy == 0 {
 			return nil
 		}
@@ -116,7 +128,7 @@ func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {
 		return err
 	}
 	_, err = st.ExecContext(ctx, args...)
-	return err
+	return w.seen(err)
 }
 
 func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
@@ -124,7 +136,7 @@ func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst 
 	if err != nil {
 		return err
 	}
-	return st.QueryRowContext(ctx, args...).Scan(dst...)
+	return w.seen(st.QueryRowContext(ctx, args...).Scan(dst...))
 }
 
 // commitError is a failure of COMMIT: the commit may have happened all the same.
@@ -150,7 +162,13 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	return nil
 }
 
+// close copies the log into the database where nobody else has the store open. After a failed
+// sync that would write pages that may never have reached the disk, so a dead connection is
+// left to the end of the process.
 func (w *writeConn) close() error {
+	if w.dead {
+		return nil
+	}
 	var errs []error
 	for _, st := range w.stmts {
 		errs = append(errs, st.Close())

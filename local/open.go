@@ -88,6 +88,9 @@ func schemaVersion(ctx context.Context, q querier) (int, error) {
 // makeStore makes or completes a store; its row comes last, so that a store that has one is
 // complete. Only one process does this at a time.
 func (s *Store) makeStore(ctx context.Context) error {
+	if err := checkLost(s.opts.Home); err != nil {
+		return err
+	}
 	if err := makeDirs(s.opts.Home); err != nil {
 		return err
 	}

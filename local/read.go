@@ -20,7 +20,7 @@ import (
 // error that is fs.ErrNotExist when there is no store.
 func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 	if _, err := os.Lstat(filepath.Join(opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) {
-		return nil, &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: opts.Home, Next: "start a session with: acode run", Cause: err}
+		return nil, noStore(opts.Home)
 	}
 	if err := checkHome(opts.Home); err != nil {
 		return nil, err
@@ -32,6 +32,9 @@ func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 	err := s.read(ctx, func(q querier) error {
 		var err error
 		s.row, err = readStoreRow(ctx, q)
+		if errors.Is(err, sql.ErrNoRows) { // whoever made the store did not come to its end
+			return noStore(opts.Home)
+		}
 		return storeError("read store", err)
 	})
 	if err != nil {
@@ -39,6 +42,30 @@ func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// noStore says that there is no store, or that there was one.
+func noStore(home string) error {
+	if err := checkLost(home); err != nil {
+		return err
+	}
+	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: "start a session with: acode run", Cause: fs.ErrNotExist}
+}
+
+// checkLost refuses a home without a usable database that sessions have left heads in: a new
+// database there would make them look as if they had never been.
+func checkLost(home string) error {
+	heads, err := os.ReadDir(filepath.Join(home, "heads"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storeError("read heads", err)
+	}
+	if len(heads) == 0 {
+		return nil
+	}
+	return &session.Error{
+		Code: session.ErrCorrupt, Message: fmt.Sprintf("the database of the store is gone or empty, and it held %d sessions; no event is trusted; nothing was changed", len(heads)),
+		Place: filepath.Join(home, databaseName), Next: "put the database and its log back from a backup, or move " + home + " away to begin anew",
+	}
 }
 
 // reader opens the pool for reading at its first use.
@@ -53,7 +80,7 @@ func (s *Store) reader(ctx context.Context) (*sql.DB, error) {
 		s.rd = db
 		return db, nil
 	}
-	if code := session.CodeOf(err); code == session.ErrNewer || code == session.ErrCorrupt {
+	if code := session.CodeOf(err); code == session.ErrNewer || code == session.ErrCorrupt || code == session.ErrUnknownID {
 		return nil, err
 	}
 	// After a crash on a full or read-only disk there is no room for the -shm file. In
@@ -85,6 +112,9 @@ func (s *Store) openReader(ctx context.Context, name string) (*sql.DB, error) {
 			return storeError("keep log", err)
 		}
 		v, err := schemaVersion(ctx, conn)
+		if err == nil && v == 0 { // whoever made the store did not come to its end
+			return noStore(s.opts.Home)
+		}
 		if err == nil && v < migrations.SQLiteVersion {
 			err = &session.Error{Code: session.ErrStoreIO, Message: fmt.Sprintf("the store has format %d and must be brought up to date before it can be read", v), Next: "acode run or acode resume does so"}
 		}

@@ -1,0 +1,255 @@
+package faults_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// fault is one way in which a disk breaks.
+type fault struct {
+	name    string
+	kind    crash.Kind
+	errno   syscall.Errno
+	lasting bool
+	code    string // that acode stops with
+	files   []string
+	making  int // points while the store is made
+	working int // points while steps are executed
+}
+
+// disks are the ways in which disks break. SQLite tells only a full one from the others.
+func disks() []fault {
+	const io, full = "ACODE-STORE-004", "ACODE-STORE-005"
+	store := []string{"acode.db", "acode.db-wal"}
+	return []fault{
+		{"sync", crash.KindSync, syscall.EIO, false, io, store, 2, 12},
+		{"write", crash.KindWrite, syscall.EIO, false, io, store, 2, 8},
+		{"broken", crash.KindSync, syscall.EIO, true, io, store, 1, 3},
+		{"full", crash.KindWrite, syscall.ENOSPC, false, full, store, 2, 6},
+		{"stays_full", crash.KindWrite, syscall.ENOSPC, true, full, store, 2, 4},
+		{"read_only", crash.KindWrite, syscall.EROFS, true, io, store, 2, 4},
+		{"blob", crash.KindSync, syscall.EIO, false, io, []string{"blobs", "new-*"}, 0, 2},
+	}
+}
+
+// meets gives the calls of acode that a fault can meet in a site.
+func (f fault) meets(s site) func(crash.Call) bool {
+	return func(c crash.Call) bool {
+		if c.Kind != f.kind || c.Role != crash.RoleAcode || !strings.HasPrefix(c.Path, s.store()+"/") {
+			return false
+		}
+		base := filepath.Base(c.Path)
+		return slices.ContainsFunc(f.files, func(name string) bool {
+			ok, _ := filepath.Match(name, base) // the patterns are right
+			return ok
+		})
+	}
+}
+
+// points gives some of the calls of an undisturbed run, by the number that they have among
+// those that the fault meets.
+func (f fault) points(s site, calls []crash.Call, rng *rand.Rand) []int {
+	meets := f.meets(s)
+	making, n := 0, 0
+	spoke := false
+	for _, c := range calls {
+		spoke = spoke || c.Kind == crash.KindAck
+		if !meets(c) {
+			continue
+		}
+		if n++; !spoke {
+			making = n
+		}
+	}
+	some := func(from, to, most int) (ns []int) {
+		for _, i := range rng.Perm(max(to-from, 0)) {
+			if len(ns) < most {
+				ns = append(ns, from+i+1)
+			}
+		}
+		return ns
+	}
+	return append(some(0, making, f.making), some(making, n, f.working)...)
+}
+
+const seed = 8
+
+// F1–F5 (§5.8): at sampled calls the disk breaks under acode.
+func TestBrokenDisk(t *testing.T) {
+	whole := plainSite(t)
+	e, _, calls := whole.traced(t, crash.Point{}, nil, "run", "--plan", whole.plan())
+	if e.exit != 0 {
+		t.Fatal(e)
+	}
+	rng := rand.New(rand.NewPCG(seed, seed))
+	var table tally
+	t.Run("at", func(t *testing.T) {
+		for _, f := range disks() {
+			points := f.points(whole, calls, rng)
+			if len(points) == 0 {
+				t.Errorf("%s: the run makes no such call", f.name)
+			}
+			for _, n := range points {
+				t.Run(fmt.Sprintf("%s_%d", f.name, n), func(t *testing.T) {
+					t.Parallel()
+					table.add(f.name, breakDisk(t, f, n))
+				})
+			}
+		}
+	})
+	table.print(t, "disk")
+}
+
+// breakDisk has the nth call fail, looks at what is left, and resumes on a disk that is whole.
+func breakDisk(t *testing.T, f fault, n int) result {
+	s := plainSite(t)
+	at := crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: f.errno, Lasting: f.lasting}
+	e, res, calls := s.traced(t, at, f.meets(s), "run", "--plan", s.plan())
+	if !res.Struck {
+		t.Fatalf("the call was not made: %v", e)
+	}
+	if e.exit != 1 || e.code() != f.code || !says(e.stderr, "kept") {
+		t.Errorf("at %v: got %v, want exit 1, %s and what is kept", res.At, e, f.code)
+	}
+	s.checkTold(t, e)
+	if f.errno == syscall.EIO && s.read(t).short != "" { // before that nothing was acknowledged
+		checkSilence(t, s, calls)
+	}
+	s.checkStatus(t)
+	return s.finish(t)
+}
+
+func says(text string, words ...string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkTold holds F1.
+func (s site) checkTold(t *testing.T, e ended) {
+	t.Helper()
+	d := s.read(t)
+	for _, name := range e.told() {
+		if d.receipts[name] == 0 {
+			t.Errorf("told of %s, and the store has no receipt: %v", name, e)
+		}
+	}
+}
+
+// checkSilence holds F2: after the first call that failed, acode has written and synced neither
+// the database nor its log.
+func checkSilence(t *testing.T, s site, calls []crash.Call) {
+	t.Helper()
+	failed := false
+	for _, c := range calls {
+		isStore := c.Path == s.database() || c.Path == s.database()+"-wal"
+		if failed && isStore && c.Role == crash.RoleAcode && slices.Contains([]crash.Kind{crash.KindWrite, crash.KindSync, crash.KindTruncate}, c.Kind) {
+			t.Errorf("after the failure: %v", c)
+			return
+		}
+		failed = failed || c.Ret == -int64(syscall.EIO)
+	}
+	if !failed {
+		t.Error("no call failed")
+	}
+}
+
+// checkStatus holds F4. Where there is a session, status names it.
+func (s site) checkStatus(t *testing.T) {
+	t.Helper()
+	d := s.read(t)
+	e := s.acode(t, "status")
+	if d.short == "" {
+		if e.exit != 0 && e.exit != 2 || !says(e.stdout+e.stderr, "no session") && !says(e.stdout+e.stderr, "no store") {
+			t.Errorf("without a session: %v", e)
+		}
+		return
+	}
+	if e.exit != 0 || !says(e.stdout, d.short) {
+		t.Errorf("got %v, want exit 0 and session %s", e, d.short)
+	}
+}
+
+// result is how a trial ended.
+type result struct{ lost, repeated, wrong int }
+
+// finish resumes on a whole disk, or runs again where there was no session yet, and judges the
+// end (F5).
+func (s site) finish(t *testing.T) result {
+	t.Helper()
+	args := []string{"resume"}
+	if s.read(t).short == "" {
+		args = []string{"run", "--plan", s.plan()}
+	}
+	e := s.acode(t, args...)
+	if e.exit != 0 && s.read(t).state != "completed" {
+		t.Errorf("on a whole disk: %v", e)
+	}
+	if v := s.acode(t, "verify"); v.exit != 0 {
+		t.Errorf("on a whole disk: %v", v)
+	}
+	var r result
+	for _, f := range s.faultsAtEnd(t) {
+		t.Error(f)
+		switch {
+		case strings.HasPrefix(f, "lost"):
+			r.lost++
+		case strings.HasPrefix(f, "repeated"):
+			r.repeated++
+		default:
+			r.wrong++
+		}
+	}
+	return r
+}
+
+// tally adds up results for a table.
+type tally struct {
+	mu    sync.Mutex
+	names []string
+	rows  map[string]*tallyRow
+}
+
+type tallyRow struct {
+	points int
+	result
+}
+
+func (y *tally) add(name string, r result) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.rows == nil {
+		y.rows = map[string]*tallyRow{}
+	}
+	row := y.rows[name]
+	if row == nil {
+		row = &tallyRow{}
+		y.rows[name] = row
+		y.names = append(y.names, name)
+	}
+	row.points++
+	row.lost += r.lost
+	row.repeated += r.repeated
+	row.wrong += r.wrong
+}
+
+func (y *tally) print(t *testing.T, what string) {
+	t.Helper()
+	slices.Sort(y.names)
+	t.Logf("%-16s %6s %5s %8s %5s", what, "points", "lost", "repeated", "wrong")
+	for _, name := range y.names {
+		r := y.rows[name]
+		t.Logf("%-16s %6d %5d %8d %5d", name, r.points, r.lost, r.repeated, r.wrong)
+	}
+}
