@@ -46,6 +46,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("LEDGER", in("ledger"))
 	env.Setenv("PATH", in("bin")+string(filepath.ListSeparator)+env.Getenv("PATH"))
 	env.Setenv("NO_COLOR", "1")
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // with the race detector each exit would take a second
 	env.Values[scriptKey{}] = newScript(env.WorkDir)
 	env.Cd = in("ws")
 	return errors.Join(
