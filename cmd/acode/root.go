@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,7 @@ func execute(ctx context.Context, args []string, io stdio) int {
 	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
 		err = &session.Error{Code: session.ErrUsage, Message: err.Error()}
 	}
+	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
 	status, hint := exitOf(err)
 	a.fail(err, status, hint)
 	return status

@@ -97,7 +97,7 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 	for _, it := range next.Items {
 		step := terminal.StepView{Item: it}
 		if st := sess.Steps[it.ID]; st != nil {
-			step.Code, step.Message = st.Code, st.Message
+			step.Code, step.Message, step.Item.Attempt = st.Code, st.Message, st.Attempt // not the next attempt
 			if st.EndedUS > 0 {
 				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 			}
