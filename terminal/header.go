@@ -74,7 +74,10 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 		s += " " + agoShort(now, time.Unix(0, c.MTimeNS))
 	}
 	s += ")"
-	if c.Session != "" {
+	switch {
+	case strings.Contains(c.Session, " "): // not a word for what the session did with it
+		s += " - " + Clean(c.Session)
+	case c.Session != "":
 		s += " - the session " + Clean(c.Session) + " it"
 	}
 	return s
