@@ -63,6 +63,8 @@ func verbs() map[string]verb {
 		"norm":   usage(1, "norm OUTPUT [FILE]", norm),
 		"pty":    usage(3, "pty STATUS DIALOGUE COMMAND...", onTerminal),
 		"jsonl":  usage(1, "jsonl STATUS", checkLines),
+		"claim":  usage(3, "claim ID KEY COMMAND...", claim),
+		"stray":  usage(1, "stray ID", stray),
 		"tree":   usage(2, "tree DIR OUTPUT", tree),
 	}
 }
