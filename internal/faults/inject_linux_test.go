@@ -56,71 +56,83 @@ func (f fault) meets(s site) func(crash.Call) bool {
 
 // points gives some of the calls of an undisturbed run, by the number that they have among
 // those that the fault meets.
-func (f fault) points(s site, calls []crash.Call, rng *rand.Rand) []int {
-	meets := f.meets(s)
-	making, n := 0, 0
-	spoke := false
+func (f fault) points(s site, calls []crash.Call, most int, rng *rand.Rand) []int {
+	meets, n := f.meets(s), 0
 	for _, c := range calls {
-		spoke = spoke || c.Kind == crash.KindAck
-		if !meets(c) {
-			continue
-		}
-		if n++; !spoke {
-			making = n
+		if meets(c) {
+			n++
 		}
 	}
-	some := func(from, to, most int) (ns []int) {
-		for _, i := range rng.Perm(max(to-from, 0)) {
-			if len(ns) < most {
-				ns = append(ns, from+i+1)
-			}
-		}
-		return ns
-	}
-	return append(some(0, making, f.making), some(making, n, f.working)...)
+	ns := rng.Perm(n)
+	return ns[:min(most, n)]
 }
 
 const seed = 8
 
-// F1–F5 (§5.8): at sampled calls the disk breaks under acode.
+// stage is when a disk breaks.
+type stage struct {
+	name string
+	from string                // the store that is there already; empty means none
+	args func(s site) []string // of acode
+	most func(f fault) int     // points
+}
+
+// F1–F5: at sampled calls the disk breaks under acode, while it makes the store and while it
+// executes.
 func TestBrokenDisk(t *testing.T) {
-	whole := plainSite(t)
-	e, _, calls := whole.traced(t, crash.Point{}, nil, "run", "--plan", whole.plan())
-	if e.exit != 0 {
+	made := plainSite(t)
+	if e := made.acode(t, "resume", "nobody"); e.exit != 14 {
 		t.Fatal(e)
 	}
 	rng := rand.New(rand.NewPCG(seed, seed))
 	var table tally
 	t.Run("at", func(t *testing.T) {
-		for _, f := range disks() {
-			points := f.points(whole, calls, rng)
-			if len(points) == 0 {
-				t.Errorf("%s: the run makes no such call", f.name)
-			}
-			for _, n := range points {
-				t.Run(fmt.Sprintf("%s_%d", f.name, n), func(t *testing.T) {
-					t.Parallel()
-					table.add(f.name, breakDisk(t, f, n))
-				})
+		for _, st := range []stage{
+			{"making", "", func(site) []string { return []string{"resume", "nobody"} }, func(f fault) int { return f.making }},
+			{"working", made.store(), func(s site) []string { return []string{"run", "--plan", s.plan()} }, func(f fault) int { return f.working }},
+		} {
+			whole := st.site(t)
+			_, _, calls := whole.traced(t, crash.Point{}, nil, st.args(whole)...)
+			for _, f := range disks() {
+				points := f.points(whole, calls, st.most(f), rng)
+				if len(points) == 0 && st.most(f) > 0 {
+					t.Errorf("%s: no such call is made", f.name)
+				}
+				for _, i := range points {
+					t.Run(fmt.Sprintf("%s_%s_%d", st.name, f.name, i+1), func(t *testing.T) {
+						t.Parallel()
+						table.add(f.name, breakDisk(t, st, f, i+1))
+					})
+				}
 			}
 		}
 	})
 	table.print(t, "disk")
 }
 
-// breakDisk has the nth call fail, looks at what is left, and resumes on a disk that is whole.
-func breakDisk(t *testing.T, f fault, n int) result {
+func (st stage) site(t *testing.T) site {
 	s := plainSite(t)
+	if st.from != "" {
+		copyTree(t, st.from, s.store())
+	}
+	return s
+}
+
+// breakDisk has the nth call fail, looks at what is left, and resumes on a disk that is whole.
+func breakDisk(t *testing.T, st stage, f fault, n int) result {
+	s := st.site(t)
 	at := crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: f.errno, Lasting: f.lasting}
-	e, res, calls := s.traced(t, at, f.meets(s), "run", "--plan", s.plan())
+	e, res, calls := s.traced(t, at, f.meets(s), st.args(s)...)
 	if !res.Struck {
 		t.Fatalf("the call was not made: %v", e)
 	}
-	if e.exit != 1 || e.code() != f.code || !says(e.stderr, "kept") {
+	// The last close may fail too: what it copies is safe in the log, and all is done.
+	over := e.exit == 0 && s.read(t).state == "completed" || e.exit == 14 && st.from == ""
+	if !over && (e.exit != 1 || e.code() != f.code || !says(e.stdout+e.stderr, "kept")) {
 		t.Errorf("at %v: got %v, want exit 1, %s and what is kept", res.At, e, f.code)
 	}
 	s.checkTold(t, e)
-	if f.errno == syscall.EIO && s.read(t).short != "" { // before that nothing was acknowledged
+	if f.errno == syscall.EIO && st.from != "" && !over {
 		checkSilence(t, s, calls)
 	}
 	s.checkStatus(t)
@@ -147,8 +159,8 @@ func (s site) checkTold(t *testing.T, e ended) {
 	}
 }
 
-// checkSilence holds F2: after the first call that failed, acode has written and synced neither
-// the database nor its log.
+// checkSilence holds F2: after the first call on the database or its log that failed, acode has
+// written and synced neither.
 func checkSilence(t *testing.T, s site, calls []crash.Call) {
 	t.Helper()
 	failed := false
@@ -158,10 +170,7 @@ func checkSilence(t *testing.T, s site, calls []crash.Call) {
 			t.Errorf("after the failure: %v", c)
 			return
 		}
-		failed = failed || c.Ret == -int64(syscall.EIO)
-	}
-	if !failed {
-		t.Error("no call failed")
+		failed = failed || isStore && c.Ret == -int64(syscall.EIO)
 	}
 }
 

@@ -1,0 +1,131 @@
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// sizes is how many sizes of disk are tried.
+const sizes = 20
+
+// enoughBytes is room for everything.
+const enoughBytes = 64 << 20
+
+// fullDisk is a site whose disk is a file system of its own of a given size. Where nothing may
+// be mounted, no file may be larger than a share of that size.
+func fullDisk(t testing.TB, bytes int64) site {
+	t.Helper()
+	root := scratch(t)
+	disk := filepath.Join(root, "disk")
+	must(t, os.MkdirAll(disk, 0o755))
+	if !canMount() {
+		s := newSite(t, root, disk)
+		s.limit = bytes
+		return s
+	}
+	must(t, unix.Mount("none", disk, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0755", bytes)))
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	return newSite(t, root, disk)
+}
+
+// giveRoom makes the disk large enough.
+func (s *site) giveRoom(t testing.TB) {
+	t.Helper()
+	s.limit = 0
+	if canMount() {
+		must(t, unix.Mount("none", s.disk, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", enoughBytes)))
+	}
+}
+
+// used gives the bytes that a site has used of its disk, or without a mount the size of its
+// largest file.
+func (s site) used(t testing.TB) int64 {
+	t.Helper()
+	if canMount() {
+		var st unix.Statfs_t
+		must(t, unix.Statfs(s.disk, &st))
+		return int64(st.Blocks-st.Bfree) * st.Bsize
+	}
+	var most int64
+	must(t, filepath.Walk(s.disk, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			most = max(most, info.Size())
+		}
+		return err
+	}))
+	return most
+}
+
+// diskSizes gives a quarter of the sizes below what an empty store takes, and the others between
+// that and what the whole session takes.
+func diskSizes(t testing.TB) []int64 {
+	t.Helper()
+	s := fullDisk(t, enoughBytes)
+	if e := s.acode(t, "resume", "nobody"); e.exit != 14 {
+		t.Fatal(e)
+	}
+	made := s.used(t)
+	if e := s.acode(t, "run", "--plan", s.plan()); e.exit != 0 {
+		t.Fatal(e)
+	}
+	whole := s.used(t)
+	const early = sizes / 4
+	var all []int64
+	for i := range int64(early) {
+		all = append(all, made*(i+1)/(early+1))
+	}
+	for i := range int64(sizes - early) {
+		all = append(all, made+(whole-made)*i/(sizes-early-1))
+	}
+	for i := range all {
+		all[i] &^= 4095 // whole pages
+	}
+	return all
+}
+
+// F1, F3–F5: the disk runs full at twenty sizes, then room is given. Nothing is lost, nothing
+// happens twice, and status answers on the full disk.
+func TestFullDisk(t *testing.T) {
+	var table []string
+	var sum result
+	full := 0
+	for _, bytes := range diskSizes(t) {
+		t.Run(fmt.Sprintf("%d_KiB", bytes>>10), func(t *testing.T) {
+			s := fullDisk(t, bytes)
+			e := s.acode(t, "run", "--plan", s.plan())
+			if e.exit != 0 {
+				full++
+				checkFull(t, e)
+			}
+			told := len(e.told())
+			s.checkTold(t, e)
+			s.checkStatus(t)
+			s.giveRoom(t)
+			r := s.finish(t)
+			sum.lost, sum.repeated = sum.lost+r.lost, sum.repeated+r.repeated
+			table = append(table, fmt.Sprintf("%8d KiB  exit %2d  %-16s %2d steps told  %d lost  %d repeated", bytes>>10, e.exit, e.code(), told, r.lost, r.repeated))
+		})
+	}
+	t.Logf("disk full at %d of %d sizes: %d lost, %d repeated\n%s", full, len(table), sum.lost, sum.repeated, strings.Join(table, "\n"))
+	if full < sizes/2 {
+		t.Errorf("the disk was full at %d sizes of %d, which shows little", full, sizes)
+	}
+}
+
+// checkFull holds F3. A session that could still be paused says how many steps are done.
+func checkFull(t *testing.T, e ended) {
+	t.Helper()
+	codes := []string{"ACODE-STORE-005"}
+	if !canMount() { // a file that may not grow is no full disk to SQLite
+		codes = append(codes, "ACODE-STORE-004")
+	}
+	if e.exit != 1 || !slices.Contains(codes, e.code()) || !says(e.stdout+e.stderr, "kept") && !says(e.stdout, "paused (disk_full): ", " done, ") {
+		t.Errorf("got %v, want exit 1, %v and what is kept", e, codes)
+	}
+}
