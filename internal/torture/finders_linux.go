@@ -31,7 +31,7 @@ func endJudge() judge {
 // orderJudge looks at the order of an undisturbed session's calls.
 func orderJudge() judge {
 	return judge{"order of calls", func(ctx context.Context, h *harness) (string, error) {
-		rec, err := h.record(ctx, filepath.Join(h.scratch, "order", "current"))
+		rec, err := h.record(ctx, filepath.Join(h.scratch, "order", "current"), true)
 		if err != nil {
 			return "", err
 		}
@@ -48,7 +48,7 @@ const judgedImages = 60
 // imageJudge looks at what power cuts may leave, without resuming.
 func imageJudge() judge {
 	return judge{"power cuts", func(ctx context.Context, h *harness) (string, error) {
-		rec, err := h.record(ctx, filepath.Join(h.scratch, "images", "current"))
+		rec, err := h.record(ctx, filepath.Join(h.scratch, "images", "current"), true)
 		if err != nil {
 			return "", err
 		}

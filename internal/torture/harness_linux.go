@@ -54,7 +54,7 @@ func (h *harness) trial(ctx context.Context, name string, kills []kill, record f
 func (t *trial) uncut() []kill {
 	for i, k := range t.kills {
 		for _, res := range t.ended {
-			if k.point.When == crash.Inside && res.Struck && res.At.Kind == crash.KindWrite && res.At.N == k.point.N && !cuttable(res.At) {
+			if k.point.When == crash.Inside && res.Struck && res.At.N == k.point.N && !cuttable(res.At) {
 				kills := slices.Clone(t.kills)
 				kills[i].point.When = crash.After
 				return kills

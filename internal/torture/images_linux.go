@@ -27,15 +27,19 @@ type recording struct {
 	states  []tree // of the workspace, by the number of steps that are done
 }
 
-// record runs the plan undisturbed in root and checks that its calls tell everything.
-func (h *harness) record(ctx context.Context, root string) (*recording, error) {
+// record runs the plan undisturbed in root, with a store that is there already when warm says
+// so, and checks that its calls tell everything.
+func (h *harness) record(ctx context.Context, root string, warm bool) (*recording, error) {
 	all := tasks()
 	r := &recording{place: place{acode: h.acode, root: root, steps: flatten(all)}}
 	r.states = states(r.steps)
-	if err := errors.Join(os.RemoveAll(root), r.prepare(planFile(all)), r.warm(ctx)); err != nil {
+	err := errors.Join(os.RemoveAll(root), r.prepare(planFile(all)))
+	if err == nil && warm {
+		err = r.warm(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if r.initial, err = crash.Snapshot(root); err != nil {
 		return nil, err
 	}
@@ -77,6 +81,25 @@ func (r *recording) complete() error {
 		return fmt.Errorf("the recording does not lead to %s", strings.Join(diff, ", "))
 	}
 	return nil
+}
+
+// longRow is how many alike writes in a row are the filling of a new log.
+const longRow = 64
+
+// beginning keeps the calls until the filling of the new log has just begun: the store has
+// been made, but for that.
+func (r *recording) beginning() {
+	const filled = 4
+	for i := range r.calls {
+		n := 0
+		for i+n < len(r.calls) && r.calls[i+n].Kind == crash.KindWrite && alike(r.calls[i+n], r.calls[i]) {
+			n++
+		}
+		if n >= longRow {
+			r.calls = r.calls[:i+filled]
+			return
+		}
+	}
 }
 
 // images gives n of the recording's images, spread over all cuts: some of each, by lot.
@@ -220,15 +243,19 @@ func same(f *file, t tree, name string) bool {
 	return ok == (f != nil) && (f == nil || *f == want)
 }
 
-// powerCuts judges n images of a recording and of its calls' order.
-func (h *harness) powerCuts(ctx context.Context, n int) (row, error) {
+// powerCuts judges n images of a session, or of the making of its store when warm is false,
+// and the order of the session's calls.
+func (h *harness) powerCuts(ctx context.Context, n int, warm bool) (row, error) {
 	r := row{name: "the machine"}
+	if !warm {
+		r.name = "the machine, store in the making"
+	}
 	var mu sync.Mutex
 	var errs []error
 	var group sync.WaitGroup
 	for w := range h.workers {
 		group.Go(func() {
-			err := h.someCuts(ctx, w, (n+h.workers-1)/h.workers, func(image crash.Image, t *trial) {
+			err := h.someCuts(ctx, w, (n+h.workers-1)/h.workers, warm, func(image crash.Image, t *trial) {
 				mu.Lock()
 				defer mu.Unlock()
 				r.add(t.outcome)
@@ -244,13 +271,16 @@ func (h *harness) powerCuts(ctx context.Context, n int) (row, error) {
 }
 
 // someCuts is the share of one worker: it records a session of its own.
-func (h *harness) someCuts(ctx context.Context, worker, n int, done func(crash.Image, *trial)) error {
-	rec, err := h.record(ctx, filepath.Join(h.scratch, fmt.Sprintf("cuts-%d", worker), "current"))
+func (h *harness) someCuts(ctx context.Context, worker, n int, warm bool, done func(crash.Image, *trial)) error {
+	rec, err := h.record(ctx, filepath.Join(h.scratch, fmt.Sprintf("cuts-%d", worker), "current"), warm)
 	if err != nil {
 		return err
 	}
 	if err := rec.order(); err != nil {
 		return err
+	}
+	if !warm {
+		rec.beginning()
 	}
 	return rec.images(n, h.seed+uint64(worker), func(image crash.Image) error {
 		t, err := rec.afterCut(ctx, image)

@@ -26,6 +26,7 @@ type options struct {
 	acode, scratch string
 	n, workers     int
 	images         int
+	bugs           bool
 	seed           uint64
 	all            bool
 }
@@ -36,6 +37,7 @@ func torture(ctx context.Context) (err error) {
 	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
 	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all")
 	flag.IntVar(&o.images, "images", 600, "images that a power cut may leave")
+	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
 	flag.BoolVar(&o.all, "all", false, "let series share no points")
@@ -78,20 +80,33 @@ func (o *options) build(ctx context.Context) error {
 	return build(ctx, o.acode, nil)
 }
 
+// imagesOfMaking divides the number of images for the making of the store, which is short.
+const imagesOfMaking = 5
+
 // everything runs all series and prints their table.
 func (h *harness) everything(ctx context.Context, o options) error {
 	rows, err := h.kills(ctx, o)
 	if err != nil {
 		return err
 	}
-	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current")); err == nil {
+	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current"), true); err == nil {
 		return errors.New("power cuts: /bin/true passes")
 	}
-	cuts, err := h.powerCuts(ctx, o.images)
-	if err != nil {
+	for _, warm := range []bool{true, false} {
+		n := o.images
+		if !warm {
+			n /= imagesOfMaking
+		}
+		cuts, err := h.powerCuts(ctx, n, warm)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, cuts)
+	}
+	if err = h.table(rows); !o.bugs {
 		return err
 	}
-	return errors.Join(h.table(append(rows, cuts)), h.plant(ctx))
+	return errors.Join(err, h.plant(ctx))
 }
 
 // kills runs the four series of kills.
@@ -105,7 +120,9 @@ func (h *harness) kills(ctx context.Context, o options) ([]row, error) {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	var rows []row
 	for i, sr := range allSeries() {
-		points := sample(s.points(sr, i%2, o.all, rng), o.n, rng)
+		every := s.points(sr, i%2, o.all, rng)
+		points := sample(every, o.n, rng)
+		fmt.Fprintf(h.log, "%s: %d of %d points\n", sr.name, len(points), len(every))
 		if err := h.control(ctx, sr, points); err != nil {
 			return nil, err
 		}

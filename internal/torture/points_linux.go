@@ -75,13 +75,14 @@ func (s survey) total(role string) int {
 // sectorBytes is the unit of a disk. No kernel and no disk cuts a write within one.
 const sectorBytes = 512
 
-// cuttable says whether a kill can leave half of a call.
+// cuttable says whether a kill can come inside a call: in the middle of a write that spans
+// sectors, or while any other call is under way.
 func cuttable(c crash.Call) bool {
-	return c.Kind == crash.KindWrite && c.Length > 1 && c.Offset/sectorBytes != (c.Offset+c.Length-1)/sectorBytes
+	return c.Kind != crash.KindWrite || c.Offset/sectorBytes != (c.Offset+c.Length-1)/sectorBytes
 }
 
 // points gives every place at which a series kills first: before and after each call, and
-// inside each write that can be cut. Of a long row of equal calls, such as the filling of a new log, only the
+// inside each one but the writes that nothing can cut. Of a long row of equal calls, such as the filling of a new log, only the
 // ends and some between are taken. Two series that look at the same calls share the points
 // between them, unless all is true.
 func (s survey) points(sr series, share int, all bool, rng *rand.Rand) []kill {

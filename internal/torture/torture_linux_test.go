@@ -56,7 +56,7 @@ const sampledImages = 24
 // is.
 func TestPowerCutsLoseNothing(t *testing.T) {
 	h := testHarness(t)
-	r, err := h.powerCuts(t.Context(), sampledImages)
+	r, err := h.powerCuts(t.Context(), sampledImages, true)
 	if err == nil {
 		err = h.table([]row{r})
 	}
@@ -66,7 +66,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	if r.points < sampledImages {
 		t.Errorf("powerCuts: got %d images, want %d", r.points, sampledImages)
 	}
-	if _, err := h.quiet("/bin/true", "control").record(t.Context(), filepath.Join(h.scratch, "control", "current")); err == nil {
+	if _, err := h.quiet("/bin/true", "control").record(t.Context(), filepath.Join(h.scratch, "control", "current"), true); err == nil {
 		t.Error("record: /bin/true passes")
 	}
 }
@@ -208,14 +208,14 @@ func TestPointsCoverTheCalls(t *testing.T) {
 	s := survey{{crash.RoleAcode: calls}}
 	rng := rand.New(rand.NewPCG(1, 1))
 	sr := allSeries()[0]
-	if got, want := len(s.points(sr, 0, true, rng)), 2+2+3*rowKept; got != want {
+	if got, want := len(s.points(sr, 0, true, rng)), 3+3+3*rowKept; got != want {
 		t.Errorf("points: got %d, want %d", got, want)
 	}
 	n := 0
 	for share := range 2 {
 		n += len(s.points(sr, share, false, rand.New(rand.NewPCG(1, 1))))
 	}
-	if want := 2 + 2 + 3*rowKept; n != want {
+	if want := 3 + 3 + 3*rowKept; n != want {
 		t.Errorf("shared points: got %d, want %d", n, want)
 	}
 }
