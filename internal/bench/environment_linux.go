@@ -14,7 +14,7 @@ import (
 
 // environments compares looking at a workspace that nobody changed with git status.
 func (b *bench) environments(ctx context.Context) error {
-	for _, n := range []struct{ files, runs int }{{1000, 40}, {10000, 25}, {100000, 9}} {
+	for _, n := range []struct{ files, runs int }{{1000, 40}, {10000, 20}, {100000, 7}} {
 		dir, err := b.place(fmt.Sprintf("environment-%d", n.files))
 		if err != nil {
 			return err
@@ -55,6 +55,7 @@ func makeFiles(ctx context.Context, dir string, n int) error {
 
 // lookAt measures the own scan, the same with git's state, and git status, in turn.
 func lookAt(ctx context.Context, dir string, runs int) (own, both, git sample, err error) {
+	<-time.After(settling)
 	m, err := manifest(ctx, dir)
 	if err != nil {
 		return nil, nil, nil, err
@@ -82,11 +83,6 @@ func manifest(ctx context.Context, dir string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	for range 2 { // the first one is made while files are still young
-		if _, err := root.Scan(ctx, 0); err != nil {
-			return nil, err
-		}
-	}
 	m, err := root.Scan(ctx, 0)
 	if err != nil {
 		return nil, err

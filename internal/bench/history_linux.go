@@ -16,7 +16,7 @@ import (
 
 const (
 	peakSwitch  = "bench-peak" // first argument of the child that measures memory
-	historyRuns = 60
+	historyRuns = 30
 	shortEvents = 1000
 )
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
@@ -12,6 +13,7 @@ import (
 func (b *bench) planning(context.Context) error {
 	times := map[int]sample{}
 	for _, n := range []int{10000, 100000} {
+		runtime.GC() // what earlier parts left must not be collected in the time of this one
 		p, s := halfDone(n)
 		var all sample
 		for range 30 {

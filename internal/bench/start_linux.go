@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,11 +17,12 @@ import (
 )
 
 const (
-	startRuns  = 60
-	smallReads = 50      // steps that are done before the session is killed
-	planSteps  = 100     // steps of the plan
-	bigBytes   = 1 << 29 // of the file that the step in progress reads: it takes long enough to be killed in every time
-	fifo       = "fifo"  // that a command tells when it runs, beside the workspace
+	startRuns  = 30
+	smallReads = 50                     // steps that are done before the session is killed
+	planSteps  = 100                    // steps of the plan
+	bigBytes   = 1 << 29                // of the file that the step in progress reads: it takes long enough to be killed in every time
+	settling   = 100 * time.Millisecond // after which no file counts as touched just now
+	fifo       = "fifo"                 // that a command tells when it runs, beside the workspace
 )
 
 // killed makes a site whose session was killed with -9 half-way through a plan of 100 steps, in
@@ -48,6 +50,7 @@ func (b *bench) killed(ctx context.Context, name string, git bool, next string) 
 			return s, err
 		}
 	}
+	<-time.After(settling)
 	_, err = s.until(ctx, "started", smallReads+1, "run", "--json", "--plan", s.plan())
 	return s, err
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
+	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // the driver that DBOS asks for
+)
+
+// result is what a step gives: 1,000 bytes.
+func result(i int) string { return strings.Repeat(fmt.Sprintf("%07d ", i*7919), 125) }
+
+// openPeer opens DBOS on a handle of our own, as durable as acode's: its own handle would be
+// synchronous=NORMAL, which a power cut may undo. Everything else is as DBOS sets it.
+func openPeer(ctx context.Context, dir string) (dbos.Context, *sql.DB, error) {
+	q := url.Values{}
+	for _, p := range []string{"foreign_keys(1)", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"} {
+		q.Add("_pragma", p)
+	}
+	q.Set("_txlock", "immediate")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "dbos.db")+"?"+q.Encode())
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(8)
+	var level int
+	if err := db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&level); err != nil || level != 2 {
+		return nil, nil, errors.Join(err, fmt.Errorf("synchronous is %d, want 2", level))
+	}
+	c, err := dbos.NewContext(ctx, dbos.Config{AppName: "bench", SQLiteSystemDB: db, ApplicationVersion: "1", Logger: slog.New(slog.DiscardHandler)})
+	return c, db, err
+}
+
+// preparePeer runs a workflow until 50 of its 100 steps are done and dies in the next one.
+func preparePeer(ctx context.Context, dir string) error {
+	c, _, err := openPeer(ctx, dir)
+	if err != nil {
+		return err
+	}
+	workflow := func(w dbos.Context, _ string) (string, error) {
+		return steps(w, func() { os.Exit(0) })
+	}
+	dbos.RegisterWorkflow(c, workflow, dbos.WithWorkflowName("steps"))
+	if err := dbos.Launch(c); err != nil {
+		return err
+	}
+	h, err := dbos.RunWorkflow(c, workflow, "", dbos.WithWorkflowID("one"))
+	if err != nil {
+		return err
+	}
+	_, err = h.GetResult()
+	return errors.Join(err, errors.New("the workflow ended"))
+}
+
+// steps are those of the workflow; first is called in the first one that was not done before.
+func steps(w dbos.Context, first func()) (string, error) {
+	for i := range stepsOfPlan {
+		_, err := dbos.RunAsStep(w, func(context.Context) (string, error) {
+			if i == stepsDone {
+				first()
+			}
+			return result(i), nil
+		}, dbos.WithStepName(fmt.Sprintf("s%05d", i)))
+		if err != nil {
+			return "", err
+		}
+	}
+	return "done", nil
+}
+
+// resumePeer starts DBOS, which takes up what was in progress by itself, and says when the
+// first new step runs.
+func resumePeer(ctx context.Context, dir string) error {
+	c, _, err := openPeer(ctx, dir)
+	if err != nil {
+		return err
+	}
+	dbos.RegisterWorkflow(c, func(w dbos.Context, _ string) (string, error) {
+		return steps(w, func() {
+			fmt.Println("first")
+			select {} // until it is killed
+		})
+	}, dbos.WithWorkflowName("steps"))
+	if err := dbos.Launch(c); err != nil {
+		return err
+	}
+	<-time.After(30 * time.Second)
+	return errors.New("nothing was resumed")
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	stepsOfPlan   = 100
+	stepsDone     = 50
+	operations    = 600
+	resumes       = 40
+	maxOperation  = 0.6
+	maxResume     = 0.35
+	resumeSwitch  = "peer-resume" // first argument of the child that resumes a DBOS workflow
+	prepareSwitch = "peer-prepare"
+)
+
+func main() {
+	ctx := context.Background()
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == resumeSwitch:
+		err = resumePeer(ctx, os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == prepareSwitch:
+		err = preparePeer(ctx, os.Args[2])
+	default:
+		err = compare(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// compare prints both ratios. Only a failure to measure is an error.
+func compare(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "acode-peers-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	acode := filepath.Join(dir, "acode")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", acode, "./cmd/acode")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build acode: %w: %s", err, out)
+	}
+	ours, theirs, err := compareOperations(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("operations: %w", err)
+	}
+	fmt.Println("| what | median | p95 | at most | | measured |\n| --- | --: | --: | --: | --- | --- |")
+	report("durable operation / one of DBOS Transact Go on SQLite", ours, theirs, maxOperation)
+	if ours, theirs, err = compareResumes(ctx, dir, acode); err != nil {
+		return fmt.Errorf("resumes: %w", err)
+	}
+	report("resume, process start to first new step / the same of DBOS", ours, theirs, maxResume)
+	return nil
+}
+
+func report(what string, a, b []time.Duration, limit float64) {
+	median, p95 := quantile(a, 0.5)/quantile(b, 0.5), quantile(a, 0.95)/quantile(b, 0.95)
+	mark := "PASS"
+	switch {
+	case median > limit:
+		mark = "over"
+	case p95 > limit:
+		mark = "over at p95"
+	}
+	fmt.Printf("| %s | %.2f | %.2f | %.2f | %s | %.3f / %.3f ms; %.3f / %.3f ms; n=%d |\n", what, median, p95, limit, mark,
+		quantile(a, 0.5), quantile(a, 0.95), quantile(b, 0.5), quantile(b, 0.95), len(a))
+}
+
+// quantile gives milliseconds, by the nearest rank.
+func quantile(s []time.Duration, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(s))
+	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]) / 1e6
+}
