@@ -15,7 +15,6 @@ const (
 	ActionApplied  Action = "applied"  // in progress and done: record it (FR-025)
 	ActionAttach   Action = "attach"   // a command that still runs, or whose result stands recorded
 	ActionDecide   Action = "decide"   // the outcome is unknown: check, policy or a person
-	ActionBlocked  Action = "blocked"  // a task that it depends on failed
 )
 
 // Item is one step in a continuation.
@@ -28,7 +27,7 @@ type Item struct {
 	Kind    Kind
 	Action  Action
 	Status  Status
-	Attempt int           // the attempt that Action carries out or ends; 0 for Skip and Blocked
+	Attempt int           // the attempt that Action carries out or ends; 0 for Skip
 	Took    time.Duration // of Skip: how long that work took
 	Why     string        // one sentence for the log and the person
 }
@@ -38,8 +37,7 @@ type Item struct {
 type Continuation struct {
 	Items      []Item
 	Skipped    int           // completed before
-	Remaining  int           // to do, in progress included; blocked ones are not
-	Blocked    int           // cannot be reached because of a failure
+	Remaining  int           // to do, in progress included
 	Saved      time.Duration // what the skipped work took
 	InProgress int           // index into Items of the step that was in progress, or -1
 	TasksDone  int

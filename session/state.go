@@ -58,5 +58,4 @@ const (
 	StepDone      Status = "completed"
 	StepFailed    Status = "failed"
 	StepUncertain Status = "uncertain"
-	StepBlocked   Status = "blocked" // computed, never stored: a dependency failed
 )

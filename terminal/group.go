@@ -115,7 +115,7 @@ func name(it session.Item) string {
 // firstLeft finds the item that a continuation starts from.
 func firstLeft(c *session.Continuation) (session.Item, bool) {
 	for _, it := range c.Items {
-		if it.Action != session.ActionSkip && it.Action != session.ActionBlocked {
+		if it.Action != session.ActionSkip {
 			return it, true
 		}
 	}

@@ -124,11 +124,7 @@ func (p *Printer) header(n session.Notice) {
 	for _, g := range gs {
 		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), skippedLine(g))
 	}
-	left := counts(n.Next.Skipped, n.Next.Remaining)
-	if n.Next.Blocked > 0 {
-		left += fmt.Sprintf(", %s blocked", comma(n.Next.Blocked))
-	}
-	p.printf("%s\nSync: %s\n", left, syncOff)
+	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), syncOff)
 	if !p.o.Quiet {
 		p.details(p.o.Out, "", n.Detail)
 	}

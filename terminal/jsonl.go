@@ -78,7 +78,6 @@ type stepJSON struct {
 type planJSON struct {
 	Skipped   int       `json:"skipped"`
 	Remaining int       `json:"remaining"`
-	Blocked   int       `json:"blocked"`
 	SavedUS   int64     `json:"saved_us"`
 	Tasks     int       `json:"tasks"`
 	TasksDone int       `json:"tasks_done"`
@@ -108,7 +107,7 @@ func newStepJSON(it session.Item) *stepJSON {
 
 func newPlanJSON(c *session.Continuation) *planJSON {
 	pj := &planJSON{
-		Skipped: c.Skipped, Remaining: c.Remaining, Blocked: c.Blocked,
+		Skipped: c.Skipped, Remaining: c.Remaining,
 		SavedUS: c.Saved.Microseconds(), Tasks: c.Tasks, TasksDone: c.TasksDone,
 	}
 	if it, ok := firstLeft(c); ok {

@@ -68,10 +68,9 @@ func TestHeaderEdges(t *testing.T) {
 	c := manual()
 	c.Items, c.Skipped, c.Remaining, c.InProgress = c.Items[:5], 5, 0, -1
 	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Executing), Next: c, Detail: []string{"1 command still runs"}})
-	blocked := manual()
-	blocked.Items[0].Action, blocked.Items[1].Took, blocked.Items[2].Took = session.ActionBlocked, 0, 0
-	blocked.InProgress, blocked.Blocked = -1, 1
-	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning), Next: blocked})
+	untimed := manual()
+	untimed.Items[1].Took, untimed.Items[2].Took, untimed.InProgress = 0, 0, -1
+	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning), Next: untimed})
 	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning)})
 	golden(t, "header_edges", s.both())
 }
@@ -176,7 +175,7 @@ func TestHandling(t *testing.T) {
 	show(session.KindRun, "Run make", session.ActionAttach, "The command still runs")
 	show(session.KindRun, "Run make", session.ActionRetry, "The step failed before")
 	show(session.KindRun, "Run deploy", session.ActionDecide, "Its supervisor was killed")
-	show(session.KindRun, "", session.ActionBlocked, "")
+	show(session.KindRun, "", session.ActionExecute, "")
 	s.Notice(session.Notice{Kind: session.NoticeHandling})
 	golden(t, "handling", s.both())
 }

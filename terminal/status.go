@@ -205,9 +205,6 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	fmt.Fprintf(&b, "  Last checkpoint: %s\n", at)
 	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", plural(v.Next.Skipped, "step"))
 	fmt.Fprintf(&b, "  Remaining: %s\n", plural(v.Next.Remaining, "step"))
-	if v.Next.Blocked > 0 {
-		fmt.Fprintf(&b, "  Blocked: %s\n", plural(v.Next.Blocked, "step"))
-	}
 	fmt.Fprintf(&b, "  Sync status: %s\n", syncOff)
 	if it, ok := stoppedAt(v.Next); ok && v.Next.InProgress >= 0 {
 		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it.Action))
