@@ -164,6 +164,9 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 		if err := f.Sync(); err != nil {
 			return ref, storeError("sync blob", err)
 		}
+		if err := makeFolder(filepath.Dir(path)); err != nil {
+			return ref, err
+		}
 		if err := os.Rename(f.Name(), path); err != nil {
 			return ref, storeError("name blob", err)
 		}

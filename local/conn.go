@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	"github.com/acode-dev/acode/session"
@@ -42,7 +44,34 @@ type writeConn struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
-	dead  bool // a write or a sync failed: not even a close may touch the files again
+	place []placed // the files that were opened
+	dead  bool     // a write or a sync failed: not even a close may touch the files again
+}
+
+// placed is a file of the store as it was when it was opened.
+type placed struct {
+	path string
+	info fs.FileInfo
+}
+
+// inPlace reports whether the files that are written are those that have the names of the
+// store. SQLite goes on writing to files that were removed, where nobody will find it again.
+func (w *writeConn) inPlace() error {
+	for i := range w.place {
+		p := &w.place[i]
+		info, err := os.Lstat(p.path)
+		if err == nil && (p.info == nil || os.SameFile(info, p.info)) {
+			p.info = info
+			continue
+		}
+		w.dead = true
+		return &session.Error{
+			Code: session.ErrStoreIO, Place: p.path, Cause: err,
+			Message: "the store was removed or replaced while it was in use; what was committed before is kept where those files are",
+			Next:    "put the store back, then resume",
+		}
+	}
+	return nil
 }
 
 // seen takes notice of a failure after which the files are left alone. Where only room was
@@ -68,9 +97,15 @@ func openWriteConn(ctx context.Context, home string) (*writeConn, error) {
 		return nil, storeError("open store", err)
 	}
 	w := &writeConn{db: db, conn: conn, stmts: map[string]*sql.Stmt{}}
+	for _, suffix := range []string{"", "-wal"} {
+		w.place = append(w.place, placed{path: filepath.Join(home, databaseName) + suffix})
+	}
 	if err := w.keepWAL(); err != nil {
 		_ = w.close() // the first error says more
 		return nil, storeError("keep log", err)
+	}
+	if info, err := os.Lstat(w.place[0].path); err == nil { // else the first commit says so
+		w.place[0].info = info
 	}
 	return w, nil
 }
@@ -157,6 +192,9 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	}
 	if err := w.exec(ctx, `COMMIT`); err != nil {
 		_ = w.exec(ctx, `ROLLBACK`) // as above
+		return &commitError{err}
+	}
+	if err := w.inPlace(); err != nil {
 		return &commitError{err}
 	}
 	return nil

@@ -10,6 +10,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// Short makes stores with a short log, which takes less time.
+func Short(o Options) Options {
+	o.frames = 20
+	return o
+}
+
 // Checkpoint copies the log into the database.
 func (s *Store) Checkpoint(ctx context.Context) error { return s.wr.restart(ctx) }
 

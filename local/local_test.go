@@ -38,7 +38,7 @@ const secretWord = "s3cr3t-hunter2-word"
 
 func options(t testing.TB) local.Options {
 	t.Helper()
-	return local.Options{Home: filepath.Join(t.TempDir(), "home"), Now: newClock().now, Redactor: masker(secretWord), Version: "test"}
+	return local.Short(local.Options{Home: filepath.Join(t.TempDir(), "home"), Now: newClock().now, Redactor: masker(secretWord), Version: "test"})
 }
 
 func open(t testing.TB, o local.Options) *local.Store {

@@ -46,9 +46,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 }
 
 // openExisting opens a store that is complete and of this version; ready is false when there
-// is none yet.
+// is none yet. SQLite never sees an empty database: it would delete the log beside it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
-	if info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 && !s.hasWAL() {
+	if info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil
 	}
 	if s.wr, err = openWriteConn(ctx, s.opts.Home); err != nil {
@@ -66,11 +66,6 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 		return false, nil
 	}
 	return err == nil, storeError("read store", err)
-}
-
-func (s *Store) hasWAL() bool {
-	info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName+"-wal"))
-	return err == nil && info.Size() > 0
 }
 
 // schemaVersion gives 0 for a new database and ErrNewer above what this program knows.
@@ -203,7 +198,11 @@ func (s *Store) growLog(ctx context.Context) error {
 			return err
 		}
 	}
-	for range growFrames {
+	frames := growFrames
+	if s.opts.frames > 0 {
+		frames = s.opts.frames
+	}
+	for range frames {
 		if err := s.wr.exec(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, migrations.SQLiteVersion)); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 // no byte of the database, and it answers on a full and on a read-only disk. It returns an
 // error that is fs.ErrNotExist when there is no store.
 func OpenRead(ctx context.Context, opts Options) (*Store, error) {
-	if _, err := os.Lstat(filepath.Join(opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) {
+	if info, err := os.Lstat(filepath.Join(opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil, noStore(opts.Home)
 	}
 	if err := checkHome(opts.Home); err != nil {

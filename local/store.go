@@ -31,6 +31,8 @@ type Options struct {
 	Version  string              // of acode; goes into new sessions that name no program
 	Env      func(string) string // looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
 	Keyring  bool                // a new store may keep its key in the keyring of the operating system
+
+	frames int // pages of a new log; 0 means growFrames. For tests.
 }
 
 // Store is an open store. It is safe for concurrent use; two processes may have it open at
