@@ -65,7 +65,7 @@ func (w *work) execute(ctx context.Context) error {
 	case errors.As(context.Cause(ctx), &sig) && (errors.Is(err, sig) || errors.Is(err, ctx.Err())):
 		result = w.untouched(sig)
 	default:
-		return w.failed(w.fenced(ctx, err))
+		return w.failed(w.behind(ctx, err))
 	}
 	w.printer.Notice(session.Notice{Kind: session.NoticeResult, Session: w.writer.Session(), Result: &result})
 	if status := exitOfResult(result); status != 0 {
@@ -83,9 +83,13 @@ func (w *work) untouched(sig engine.Interrupted) session.Result {
 	}
 }
 
-// fenced says that another process took the session over, when that is what lies behind err: a
-// late holder finds the records of its command used up before its own write is refused.
-func (w *work) fenced(ctx context.Context, err error) error {
+// behind gives what lies behind err: the end of the session's time, or another process that took
+// the session over. A late holder finds the records of its command used up before its own
+// write is refused.
+func (w *work) behind(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), session.ErrTimeout) && (errors.Is(err, session.ErrTimeout) || errors.Is(err, ctx.Err())) {
+		return &session.Error{Code: session.ErrTimeout, Message: "the session ran out of time before anything was executed", Next: "acode resume " + w.writer.Session().Short}
+	}
 	if f := w.writer.Fence(context.WithoutCancel(ctx)); errors.Is(f, session.ErrFenced) {
 		return f
 	}
