@@ -63,7 +63,7 @@ func TestForeignContentAccepted(t *testing.T) {
 	p.choices.InProgress = resume.StrategyRetry
 	wantResult(t, p.must(), session.Completed, "", "")
 	w.holds(map[string]string{"a": "new a", "b": "somebody else's new", "c": "new c"})
-	w.inOrder("effect t/g/main:2")
+	w.inOrder("tidy", "prepare", "effect t/g/main:2")
 	if w.count("rollback") != 0 {
 		t.Errorf("retry rolled back")
 	}

@@ -85,6 +85,7 @@ func (f *workspace) Prepare(_ context.Context, key string, changes []session.Cha
 	if err := f.w.call("prepare"); err != nil {
 		return nil, err
 	}
+	f.w.note("prepare")
 	f.held = maps.Clone(f.w.files)
 	after := maps.Clone(f.w.files)
 	from := map[string]string{}
@@ -234,7 +235,10 @@ func (f *workspace) Rollback(_ context.Context, key string, ts []session.Transit
 
 func (f *workspace) Size(path string) int64 { return int64(len(f.w.files[path])) }
 
-func (f *workspace) Tidy(context.Context, string, []session.Transition) error { return f.w.call("tidy") }
+func (f *workspace) Tidy(context.Context, string, []session.Transition) error {
+	f.w.note("tidy")
+	return f.w.call("tidy")
+}
 
 func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]session.FileState, error) {
 	if err := f.w.call("stat"); err != nil {

@@ -123,7 +123,31 @@ func TestReceiptDoesNotWaitForALargePreImage(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), write("big", "big", "small now"))))
 	w.files["big"] = strings.Repeat("x", 64<<10+1)
 	wantResult(t, w.process().must(), session.Completed, "", "")
-	w.inOrder("commit completed t/a/main:1", "notice completed t/a", "stage 65537 bytes", "commit started t/big/main:1", "effect t/big/main:1")
+	w.inOrder("commit completed t/a/main:1", "notice completed t/a", "prepare", "stage 65537 bytes", "commit started t/big/main:1", "effect t/big/main:1")
+}
+
+// E4: nor for the hashing of a large file that is only moved.
+func TestReceiptDoesNotWaitForALargeMove(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"), session.Step{ID: "big", Kind: session.KindMove,
+		Changes: []session.Change{{Op: session.KindMove, From: "big", To: "moved"}}})))
+	w.files["big"] = strings.Repeat("x", 64<<10+1)
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("commit completed t/a/main:1", "prepare", "commit started t/big/main:1", "effect t/big/main:1")
+}
+
+// A time-out is reported as one only when it alone keeps a session from being completed.
+func TestTimeoutAmongOtherFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		second string
+		code   session.Code
+	}{"alone": {"ledger b", session.ErrTimeout}, "with_another": {"exit 3", session.ErrCommand}} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(task("s", command("slow", "slow")), task("t", command("b", c.second)))
+			p.OnFailure = session.FailureContinues
+			w := newWorld(t, p)
+			wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, c.code)
+		})
+	}
 }
 
 // E1, E3, FR-055: a process that was fenced out has no further effect and shows no receipt.
