@@ -2,9 +2,11 @@ package campaign_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,24 +70,45 @@ type crowd struct {
 	exits  map[int]int
 }
 
-// kill starts the processes to be killed, one after another, and kills each at a time of its own.
+// kill starts the processes to be killed and kills them one after another: any of them, and
+// now and then the one that holds the lock, so that holders are among them.
 func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
-	tick := time.NewTicker(12 * time.Millisecond)
-	defer tick.Stop()
+	doomed := map[int]*process{}
 	for i := range c.doomed {
 		args := []string{"resume", id}
-		if i%4 != 0 {
+		if i%8 != 7 {
 			args = append(args, "--wait=60s")
 		}
 		p := c.site.start(t, args...)
-		life := time.NewTimer(time.Duration(20+c.rng.IntN(380)) * time.Millisecond)
-		group.Go(func() {
-			<-life.C
-			p.signal(9)
-			c.end(p.cmd.Process.Pid, p.wait(t), true)
-		})
-		<-tick.C
+		doomed[p.cmd.Process.Pid] = p
+		group.Go(func() { c.end(p.cmd.Process.Pid, p.wait(t), true) })
 	}
+	for i := 0; len(doomed) > 0; i++ {
+		c.pause(5 + c.rng.IntN(30))
+		pids := slices.Sorted(maps.Keys(doomed))
+		victim := pids[c.rng.IntN(len(pids))]
+		if i%4 == 0 {
+			victim = c.holder(id, doomed, victim)
+		}
+		doomed[victim].signal(9)
+		delete(doomed, victim)
+	}
+}
+
+func (c *crowd) pause(ms int) { <-time.NewTimer(time.Duration(ms) * time.Millisecond).C }
+
+// holder waits a moment for one of those to hold the lock, and lets it begin its work.
+func (c *crowd) holder(id string, of map[int]*process, otherwise int) int {
+	for range 60 {
+		var h struct{ PID int }
+		b, err := os.ReadFile(filepath.Join(c.site.store(), "locks", id+".lock"))
+		if err == nil && json.Unmarshal(b, &h) == nil && of[h.PID] != nil {
+			c.pause(10 + c.rng.IntN(60))
+			return h.PID
+		}
+		c.pause(5)
+	}
+	return otherwise
 }
 
 func (c *crowd) end(pid int, e ended, doomed bool) {
@@ -102,7 +125,7 @@ func (c *crowd) end(pid int, e ended, doomed bool) {
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	n := setting(t, "ACODE_TORTURE_RESUMES", 60)
-	plan, steps, files := signPlan(max(12, n/4), "sleep 0.02")
+	plan, steps, files := signPlan(max(16, n/3), "sleep 0.02")
 	c := &crowd{site: newSite(t, scratch(t), plan, nil), doomed: n * 2 / 3, others: n - n*2/3, killed: map[int]bool{}, exits: map[int]int{},
 		rng: rand.New(rand.NewPCG(uint64(setting(t, "ACODE_TORTURE_SEED", 1)), 0))}
 	p := c.site.start(t, "run", "--plan", c.site.plan())

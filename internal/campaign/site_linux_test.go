@@ -133,7 +133,7 @@ var codes = regexp.MustCompile(`ACODE-[A-Z]+-\d+|LOCK-\d+|CKPT-\d+|FILE-\d+`)
 func (e ended) code() string { return codes.FindString(e.output) }
 
 // patience bounds every wait for a process that should have ended long ago.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // acode runs acode to its end.
 func (s site) acode(t testing.TB, args ...string) ended {
@@ -224,15 +224,15 @@ func (s site) openGate(t testing.TB) {
 	must(t, os.Remove(s.gate()))
 }
 
-// id gives the id of the only session, as its directory of commands or its lock tells it.
+// id gives the id of the only session, as its head tells it.
 func (s site) id(t testing.TB) string {
 	t.Helper()
-	all, err := filepath.Glob(filepath.Join(s.store(), "locks", "*.lock"))
+	all, err := filepath.Glob(filepath.Join(s.store(), "heads", "*"))
 	must(t, err)
 	if len(all) != 1 {
-		t.Fatalf("locks: got %v, want one", all)
+		t.Fatalf("heads: got %v, want one", all)
 	}
-	return strings.TrimSuffix(filepath.Base(all[0]), ".lock")
+	return filepath.Base(all[0])
 }
 
 // quiet waits until neither a supervisor nor a command holds a lock below the store.
