@@ -151,7 +151,8 @@ func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan,
 	return decodePlan(r)
 }
 
-// Summaries lists the sessions of a workspace, all of them when it is empty, newest first.
+// Summaries lists the sessions of a workspace, all of them when it is empty, newest first. An
+// empty list where heads tell of sessions that the store no longer has is ErrTampered.
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
@@ -170,7 +171,38 @@ func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summ
 		}
 		return storeError("list sessions", rows.Err())
 	})
+	if err == nil && len(out) == 0 {
+		err = s.checkHeads(ctx)
+	}
 	return out, err
+}
+
+// checkHeads refuses a store that has lost whole sessions with its end.
+func (s *Store) checkHeads(ctx context.Context) error {
+	heads, err := os.ReadDir(filepath.Join(s.opts.Home, "heads"))
+	if err != nil {
+		return nil // without witnesses nothing is known to be missing
+	}
+	var lost []string
+	err = s.read(ctx, func(q querier) error {
+		for _, h := range heads {
+			var n int
+			if err := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions WHERE id = ?`, h.Name()).Scan(&n); err != nil {
+				return storeError("look for session", err)
+			}
+			if _, err := session.ParseUUID(h.Name()); err == nil && n == 0 {
+				lost = append(lost, h.Name())
+			}
+		}
+		return nil
+	})
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	return &session.Error{
+		Code: session.ErrTampered, Place: trustedPlace(0), Next: "put the database and its log back from a backup; acode verify says what the store holds",
+		Message: fmt.Sprintf("the store lost its end: it held %d sessions that it does not have (%s); nothing was changed", len(lost), strings.Join(lost, ", ")),
+	}
 }
 
 // minPrefix is how much of an id must be given.

@@ -33,6 +33,7 @@ func Packages() map[string][]string {
 		// Campaigns of tests with a program of their own.
 		"internal/torture":  {"session", "internal/crash"},
 		"internal/campaign": {},
+		"internal/faults":   {"session", "local", "resume", "internal/crash"},
 		"internal/bench":    {"session", "local", "resume", "workspace", "provider/command", "internal/crash", "redact", "plan"},
 		"internal/reqs":     {},
 	}
