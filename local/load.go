@@ -39,7 +39,7 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 		}
 		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
 		if s.wr != nil {
-			return checkSchema(ctx, q)
+			return errors.Join(checkSchema(ctx, q), checkTypes(ctx, q, l.row.no))
 		}
 		return nil
 	})

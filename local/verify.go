@@ -154,6 +154,7 @@ func (v *verifier) schema() error {
 	for place, query := range map[string]string{
 		"schema":                 schemaQuery,
 		"table goose_db_version": `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
+		"table sqlite_sequence":  `SELECT name || ' ' || seq FROM sqlite_sequence ORDER BY name`,
 	} {
 		have, err := v.strings(query)
 		if err != nil {
