@@ -64,6 +64,7 @@ func verbs() map[string]verb {
 		"pty":    usage(3, "pty STATUS DIALOGUE COMMAND...", onTerminal),
 		"jsonl":  usage(1, "jsonl STATUS", checkLines),
 		"claim":  usage(3, "claim ID KEY COMMAND...", claim),
+		"midway": usage(1, "midway ID", midway),
 		"stray":  usage(1, "stray ID", stray),
 		"tree":   usage(2, "tree DIR OUTPUT", tree),
 	}
