@@ -34,6 +34,7 @@ cross:
 torture:
 	@./scripts/need sqlite3
 	$(GO) run ./internal/torture
+	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign
 
 # Writes docs/cli.md and the transcript in docs/guide.md from the program itself.
 docs: build
