@@ -28,8 +28,9 @@ func (s *screen) String() string {
 }
 
 // onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed": as soon
-// as the terminal shows seen, below what was shown before, typed is typed with a return. What
-// the terminal showed is what stdout looks at.
+// as the terminal shows seen, below what was shown before, typed is typed with a return; ^INT sends
+// that signal instead, and what follows a ! is a command for the shell. What the terminal
+// showed is what stdout looks at.
 func onTerminal(ts *testscript.TestScript, args []string) {
 	cmd := prepare(ts, args[2:])
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "CI=")
@@ -85,6 +86,10 @@ func talk(ts *testscript.TestScript, s *started, shown *screen, ctrl interface{ 
 		at += len(seen)
 		if name, ok := strings.CutPrefix(typed, "^"); ok {
 			ts.Check(s.cmd.Process.Signal(map[string]syscall.Signal{"INT": syscall.SIGINT}[name]))
+			continue
+		}
+		if line, ok := strings.CutPrefix(typed, "!"); ok {
+			ts.Check(ts.Exec("sh", "-c", line))
 			continue
 		}
 		_, err := ctrl.Write([]byte(typed + "\n"))
