@@ -101,6 +101,15 @@ func TestClaimReplaced(t *testing.T) {
 	if err := s.Announce(s.ctx()); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("damaged epoch: got %v, want ErrCorrupt", err)
 	}
+	if _, err := command.Records(s.dir); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("damaged epoch: Records: got %v, want ErrCorrupt", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "epoch"), make([]byte, 256), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Announce(s.ctx()); err != nil {
+		t.Errorf("an epoch file that a power cut left as zeros: %v", err)
+	}
 }
 
 // A claim that goes away while its command is waited for is damage, not a wait without

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -81,13 +83,29 @@ func retry(ctx context.Context, limit time.Duration, try func() (done bool, err 
 	}
 }
 
+// checkEpoch returns ErrCorrupt when the epoch file of dir is damaged. It takes no lock.
+func checkEpoch(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, "epoch"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return storeError("open the epoch file", err)
+	}
+	e := &epochFile{f}
+	defer e.close()
+	_, err = e.highest()
+	return err
+}
+
 func (e *epochFile) close() { _ = e.f.Close() } // nothing is written that a close could lose
 
-// highest reads the epoch; an empty file is epoch 0.
+// highest reads the epoch. An empty file is epoch 0, and so is one of zeros: a power cut may
+// leave the length of what was never written.
 func (e *epochFile) highest() (uint64, error) {
 	b := make([]byte, epochBytes)
 	n, err := e.f.ReadAt(b, 0)
-	if n == 0 {
+	if len(bytes.Trim(b[:n], "\x00")) == 0 {
 		return 0, nil
 	}
 	if n != epochBytes {

@@ -173,8 +173,12 @@ func isOver(s session.CommandState) bool {
 }
 
 // Records reads all claims below dir, ordered by start. It changes nothing; a directory
-// that does not exist holds none. It returns ErrCorrupt for a claim that is damaged.
+// that does not exist holds none. It returns ErrCorrupt for a claim, or an epoch file, that
+// is damaged.
 func Records(dir string) ([]session.CommandRecord, error) {
+	if err := checkEpoch(dir); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list claims: %w", err)
