@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 
-.PHONY: build demo test check cross torture bench cover clean docs
+.PHONY: build demo test check cross torture bench cover clean docs fixture
 
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o bin/acode ./cmd/acode
@@ -47,6 +47,12 @@ bench:
 	@./scripts/need git
 	$(GO) run ./internal/bench
 	cd bench/peers && $(GO) run .
+
+# Writes the store of format 1 that every later version must read. Only before a release
+# that changes the format: what was released stays as it is.
+fixture:
+	@./scripts/need sqlite3
+	$(GO) test ./internal/faults -run TestFormat1 -write-fixture
 
 clean:
 	rm -rf bin
