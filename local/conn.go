@@ -14,6 +14,13 @@ import (
 	"modernc.org/sqlite"
 )
 
+// How long a statement waits for other processes, in milliseconds: to write, and to copy the
+// log back.
+const (
+	busyWait    = 10_000
+	restartWait = 200
+)
+
 // dsn names the database of home with pragmas that reach every connection.
 func dsn(home, mode string, pragmas ...string) string {
 	q := url.Values{}
@@ -21,7 +28,7 @@ func dsn(home, mode string, pragmas ...string) string {
 	if mode == "rw" {
 		q.Set("_txlock", "immediate")
 	}
-	for _, p := range append([]string{"busy_timeout(10000)", "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
+	for _, p := range append([]string{fmt.Sprintf("busy_timeout(%d)", busyWait), "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
 		q.Add("_pragma", p)
 	}
 	u := url.URL{Scheme: "file", Path: filepath.Join(home, databaseName), RawQuery: q.Encode()}
@@ -125,8 +132,26 @@ func (w *writeConn) keepWAL() error {
 
 // restart copies the log into the database, synced, before anything new is acknowledged:
 // pages that an earlier process failed to sync may look written and not be. Other processes
-// that read or write may keep it from finishing, which is tried again a few times and then let be.
+// that read or write may keep it from finishing, which is tried again a few times and then let
+// be: whoever verifies a large store must not hold a resume up.
 func (w *writeConn) restart(ctx context.Context) error {
+	if err := w.patience(ctx, restartWait); err != nil {
+		return err
+	}
+	err := w.tryRestart(ctx)
+	if perr := w.patience(ctx, busyWait); err == nil {
+		err = perr
+	}
+	return err
+}
+
+// patience sets for how long statements wait for other processes.
+func (w *writeConn) patience(ctx context.Context, ms int) error {
+	_, err := w.conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, ms))
+	return storeError("set patience", err)
+}
+
+func (w *writeConn) tryRestart(ctx context.Context) error {
 	for range 3 {
 		var busy, log, copied int
 		err := w.seen(w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied))

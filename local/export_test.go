@@ -112,3 +112,43 @@ func (s *Store) Schema(ctx context.Context) (string, error) {
 	rows, err := queryStrings(ctx, s.wr.conn, schemaQuery)
 	return strings.Join(rows, "\n"), err
 }
+
+// DSN names the database of home.
+func DSN(home, mode string, pragmas ...string) string { return dsn(home, mode, pragmas...) }
+
+// Pragma reads a setting of the connection that writes, or of one that reads.
+func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string, err error) {
+	get := func(q querier) error { return q.QueryRowContext(ctx, `PRAGMA `+name).Scan(&v) }
+	if writer {
+		return v, get(s.wr.conn)
+	}
+	return v, s.read(ctx, get)
+}
+
+// Hold reads what is there now and keeps reading it until release.
+func (s *Store) Hold(ctx context.Context) (release func(), err error) {
+	ready, end, done := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		err := s.read(ctx, func(q querier) error {
+			var n int
+			err := q.QueryRowContext(ctx, `SELECT count(*) FROM events`).Scan(&n)
+			ready <- err
+			<-end
+			return err
+		})
+		if err != nil {
+			ready <- err
+		}
+	}()
+	return func() { close(end); <-done }, <-ready
+}
+
+// TryWrite writes through a connection that reads.
+func (s *Store) TryWrite(ctx context.Context) error {
+	db, err := s.reader(ctx)
+	if err == nil {
+		_, err = db.ExecContext(ctx, `CREATE TABLE intruder (x)`)
+	}
+	return err
+}

@@ -125,6 +125,9 @@ func TestMain(m *testing.M) {
 	if home := os.Getenv("LOCAL_TEST_HOME"); home != "" {
 		appendForEver(home)
 	}
+	if database := os.Getenv(trapDatabase); database != "" {
+		trapProcess(database)
+	}
 	os.Exit(m.Run())
 }
 
