@@ -166,8 +166,11 @@ func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 		return nil, nil, err
 	}
 	outLen, errLen := int64(-1), int64(-1)
-	if c.Exit != nil && c.Exit.Unknown == "" {
+	switch {
+	case c.Exit != nil && c.Exit.Unknown == "":
 		outLen, errLen = c.Exit.Out, c.Exit.Err
+	case c.rebooted(): // what was written was never made durable, and nothing tells how much is missing
+		return nil, nil, tornOutput(filepath.Join(dir, stem(key)+".out"), "the machine restarted before it was durable", nil)
 	}
 	if stdout, err = openStream(filepath.Join(dir, stem(key)+".out"), outLen); err != nil {
 		return nil, nil, err

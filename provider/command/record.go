@@ -64,9 +64,17 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 	return rec, c, err
 }
 
+// rebooted reports whether the machine restarted since the claim was made. What was not
+// synced by then, a start block or an exit block on its way, may be torn: that is no damage.
+func (c claim) rebooted() bool { return c.Header.Supervisor.Boot != bootID() }
+
 // over judges a claim that nobody holds any more.
 func (c claim) over() (session.CommandRecord, error) {
 	switch {
+	case c.rebooted() && c.Exit != nil:
+		return c.ended(), nil
+	case c.rebooted():
+		return c.unknown(), nil
 	case c.ExitErr != nil:
 		return session.CommandRecord{}, corrupt(c.Path, c.ExitErr)
 	case c.StartErr != nil:
@@ -84,7 +92,7 @@ func (c claim) unknown() session.CommandRecord {
 }
 
 func (c claim) whyUnknown() string {
-	if c.Header.Supervisor.Boot != bootID() {
+	if c.rebooted() {
 		return "the machine restarted before the end of the command was recorded"
 	}
 	return "the supervisor was killed before the end of the command was recorded"

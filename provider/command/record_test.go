@@ -49,11 +49,38 @@ func TestUnknownHasItsReason(t *testing.T) {
 	if err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "machine restarted") {
 		t.Errorf("after a restart: got %+v, %v", rec, err)
 	}
+	// A power cut may tear blocks on their way to the disk, and leave an output file without
+	// what was written to it.
+	tear(t, command.ClaimPath(s.dir, "old"), 1024, 2048)
+	if err := os.WriteFile(strings.TrimSuffix(command.ClaimPath(s.dir, "old"), ".claim")+".out", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := s.Look(s.ctx(), "old"); err != nil || rec.State != session.CommandUnknown {
+		t.Errorf("blocks torn by a restart: got %+v, %v, want unknown", rec, err)
+	}
+	if _, _, err := s.Output("old"); !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "machine restarted") {
+		t.Errorf("Output after a restart: got %v, want refused as torn", err)
+	}
 	if err := command.WriteOldBoot(s.dir, "newer", 2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Look(s.ctx(), "newer"); !errors.Is(err, session.ErrNewer) {
 		t.Errorf("a newer format: got %v, want ErrNewer", err)
+	}
+}
+
+// tear overwrites the beginning of blocks with what no block can be.
+func tear(t *testing.T, path string, offsets ...int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range offsets {
+		if _, err := f.WriteAt([]byte("torn"), at); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
