@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,8 +54,7 @@ func storeError(doing string, err error) error {
 		e.Message = "the store cannot be written; everything committed before is kept"
 		e.Next = "make the store's file system writable, then resume"
 	case session.ErrCorrupt:
-		e.Message = "the store is damaged; nothing was changed"
-		e.Place = "no event is trusted before acode verify has read it"
+		e.Message = "the store is damaged; nothing was changed; no event is trusted before acode verify has read it"
 		e.Next = "acode verify"
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"
@@ -69,6 +69,8 @@ func storeError(doing string, err error) error {
 func codeOf(err error) session.Code {
 	rc := resultCode(err)
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // SQLite says anything then
+		return session.ErrInternal
 	case rc == sqliteShmSize, rc&0xff == sqliteFull, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return session.ErrDiskFull
 	case rc&0xff == sqliteReadOnly, errors.Is(err, syscall.EROFS):

@@ -24,7 +24,7 @@ func checkHome(home string) error {
 	}
 	for _, path := range []string{home, filepath.Join(home, databaseName), filepath.Join(home, databaseName+"-wal")} {
 		if err := checkOwner(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return storeError("look at store", err)
 		}
 	}
 	return nil

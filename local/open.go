@@ -141,6 +141,9 @@ func (s *Store) migrate(ctx context.Context) error {
 		return storeError("migrate store", err)
 	}
 	err = runMigrations(ctx, db)
+	if err != nil && ctx.Err() != nil { // the text of goose says it and its chain does not
+		err = context.Cause(ctx)
+	}
 	if cerr := db.Close(); err == nil {
 		err = cerr
 	}

@@ -67,6 +67,9 @@ func (s *Store) Verify(ctx context.Context, id session.ID) (VerifyReport, error)
 		v.q = q
 		return v.run(id)
 	})
+	if ctx.Err() != nil { // what was found since may be wrong
+		return VerifyReport{}, context.Cause(ctx)
+	}
 	if errors.Is(err, session.ErrCorrupt) {
 		v.add("", err, "database", 0)
 		err = nil

@@ -155,7 +155,11 @@ func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error
 	if err := errors.Join(os.RemoveAll(r.root), image.Materialize(r.root), os.MkdirAll(filepath.Dir(r.ledger()), 0o755)); err != nil {
 		return nil, err
 	}
-	t := &trial{place: r.place}
+	boot, err := otherBoot(r.root)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{place: r.place, boot: boot}
 	t.onSuper = 1 // the machine went down once, and one operation is open at a time
 	t.printed.WriteString(acknowledged(image.Calls))
 	if err := t.compareJournal(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 
 func main() {
 	crash.LauncherMain()
+	rebootMain()
 	if err := torture(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(1)

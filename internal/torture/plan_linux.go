@@ -115,10 +115,10 @@ func write(id, name, content string, mode fs.FileMode) step {
 	return step{id: id, changes: []change{{op: "write", path: name, content: content, mode: mode}}}
 }
 
-// signature is the shell text that appends a command's line to the ledger. One echo is one
-// write, and the ledger is opened for appending.
+// signature is the shell text that appends a command's line to the ledger, in one write. It
+// begins a line of its own, whatever a power cut left of the one before.
 func signature(extra string) string {
-	return `echo "$ACODE_IDEMPOTENCY_KEY$EXTRA` + extra + `" >> "$` + ledgerVariable + `"`
+	return `printf '\n%s\n' "$ACODE_IDEMPOTENCY_KEY$EXTRA` + extra + `" >> "$` + ledgerVariable + `"`
 }
 
 func sign(id, extra string, keys ...string) step {

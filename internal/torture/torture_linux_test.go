@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
+	rebootMain()
 	os.Exit(m.Run())
 }
 
@@ -194,6 +196,30 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// After a power cut acode sees another boot, where root runs the tests.
+func TestOtherBoot(t *testing.T) {
+	name, err := otherBoot(filepath.Join(t.TempDir(), "x"))
+	must(t, err)
+	if name == "" {
+		if os.Geteuid() == 0 {
+			t.Error("otherBoot: root gets none")
+		}
+		return
+	}
+	out, err := exec.Command("/proc/self/exe", rebootSwitch, name, "/bin/cat", bootIDPath).CombinedOutput()
+	must(t, err)
+	want, err := os.ReadFile(name)
+	must(t, err)
+	if string(out) != string(want) {
+		t.Errorf("boot id: got %s, want %s", out, want)
+	}
+	own, err := os.ReadFile(bootIDPath)
+	must(t, err)
+	if string(own) == string(want) {
+		t.Error("boot id: the test itself sees the other boot")
 	}
 }
 

@@ -93,6 +93,7 @@ type trial struct {
 	// restored: files have been judged already, but have other inodes and times than acode
 	// knows, because an image keeps neither. A person tells acode so.
 	restored bool
+	boot     string // file with the id of another boot, which acode shall see; empty for none
 	tracer   *crash.Tracer
 	printed  strings.Builder // all that acode printed
 	answers  map[string]bool // captures declared done
@@ -181,7 +182,7 @@ func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 // process runs acode once and looks at what it left.
 func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result, string, error) {
 	var out, stderr bytes.Buffer
-	spec := crash.Spec{Argv: append([]string{t.acode}, args...), Env: t.environ(), Dir: t.workspace(),
+	spec := crash.Spec{Argv: t.argv(args), Env: t.environ(), Dir: t.workspace(),
 		Roots: []string{t.root}, Stdout: &out, Stderr: &stderr, At: t.at(n, args), Record: t.record}
 	limited, cancel := context.WithTimeout(ctx, processLimit)
 	defer cancel()
@@ -206,6 +207,15 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 		}
 	}
 	return res, stderr.String(), t.compareJournal(ctx)
+}
+
+// argv is how acode is started, after a power cut in another boot of the machine.
+func (t *trial) argv(args []string) []string {
+	argv := append([]string{t.acode}, args...)
+	if t.boot == "" {
+		return argv
+	}
+	return append([]string{"/proc/self/exe", rebootSwitch, t.boot}, argv...)
 }
 
 // at gives the point of the nth process. One that brings an answer beforehand is left in
@@ -312,7 +322,8 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	}
 	verdict := "rerun"
 	switch happened := lines[st.name()] > 0; {
-	case happened && t.answers[st.name()] && st.captures && !t.strict: // its output went with the power
+	case happened && st.captures && !t.strict && (t.answers[st.name()] || t.boot == ""):
+		t.answers[st.name()] = true // its output went with the power; only a new one has a value
 	case happened && t.answers[st.name()]:
 		t.stuck = "told that " + st.name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
 	case happened:
@@ -341,7 +352,8 @@ func (t *trial) short(ctx context.Context) (string, error) {
 
 // command prepares acode as a person starts it, untraced.
 func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, t.acode, args...)
+	argv := t.argv(args)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = t.workspace(), t.environ()
 	return cmd
 }
@@ -352,7 +364,7 @@ func (t *trial) aside(ctx context.Context, args ...string) error {
 	var err error
 	if t.traced {
 		var res crash.Result
-		res, err = t.tracer.Run(ctx, crash.Spec{Argv: append([]string{t.acode}, args...), Env: t.environ(), Dir: t.workspace(),
+		res, err = t.tracer.Run(ctx, crash.Spec{Argv: t.argv(args), Env: t.environ(), Dir: t.workspace(),
 			Roots: []string{t.root}, Stdout: &text, Stderr: &text, Record: t.record})
 		if err == nil && res.ExitCode != 0 {
 			err = errors.New("exit status " + strconv.Itoa(res.ExitCode))

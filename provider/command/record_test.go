@@ -51,7 +51,7 @@ func TestUnknownHasItsReason(t *testing.T) {
 	}
 	// A power cut may tear blocks on their way to the disk, and leave an output file without
 	// what was written to it.
-	tear(t, command.ClaimPath(s.dir, "old"), 1024, 2048)
+	tear(t, command.ClaimPath(s.dir, "old"), 1024, 1536)
 	if err := os.WriteFile(strings.TrimSuffix(command.ClaimPath(s.dir, "old"), ".claim")+".out", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
