@@ -1,0 +1,228 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+)
+
+// counted is a context that ends when it has been looked at a number of times.
+type counted struct {
+	context.Context
+	left  atomic.Int64
+	ended chan struct{}
+}
+
+func cutAfter(parent context.Context, looks int) *counted {
+	c := &counted{Context: parent, ended: make(chan struct{})}
+	c.left.Store(int64(looks))
+	return c
+}
+
+func (c *counted) look() {
+	if c.left.Add(-1) == 0 {
+		close(c.ended)
+	}
+}
+
+func (c *counted) Done() <-chan struct{} { c.look(); return c.ended }
+
+func (c *counted) Err() error {
+	c.look()
+	select {
+	case <-c.ended:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// uncut is more looks than any call takes.
+const uncut = 4000
+
+// sweep calls f with a context that ends ever later, until f succeeds three times running.
+func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
+	t.Helper()
+	failed, succeeded := 0, 0
+	for looks := 1; succeeded < 3; looks++ {
+		if looks > uncut {
+			t.Fatal("it never succeeds")
+		}
+		if f(cutAfter(t.Context(), looks), looks) != nil {
+			failed, succeeded = failed+1, 0
+		} else {
+			succeeded++
+		}
+	}
+	if failed == 0 {
+		t.Error("it was never cut")
+	}
+}
+
+// A store whose making is cut short anywhere is made by the next open.
+func TestMakingCutShort(t *testing.T) {
+	sweep(t, func(ctx context.Context, looks int) error {
+		o := options(t)
+		s, err := local.Open(ctx, o)
+		if err == nil {
+			return s.Close()
+		}
+		if _, rerr := local.OpenRead(t.Context(), o); rerr != nil && !errors.Is(rerr, session.ErrUnknownID) {
+			t.Errorf("cut after %d looks: OpenRead: %v", looks, rerr)
+		}
+		again := open(t, o)
+		create(t, again, 1)
+		if cerr := again.Close(); cerr != nil {
+			t.Error(cerr)
+		}
+		return err
+	})
+}
+
+// Reading and loading that are cut short give an error, and change nothing.
+func TestReadingCutShort(t *testing.T) {
+	o, want := closedSample(t)
+	for name, read := range map[string]func(ctx context.Context, s *local.Store) error{
+		"view":      func(ctx context.Context, s *local.Store) error { _, err := s.View(ctx, want.ID); return err },
+		"events":    func(ctx context.Context, s *local.Store) error { _, err := s.Events(ctx, want.ID, 0, 9); return err },
+		"summaries": func(ctx context.Context, s *local.Store) error { _, err := s.Summaries(ctx, ""); return err },
+		"find":      func(ctx context.Context, s *local.Store) error { _, err := s.Find(ctx, want.Short); return err },
+		"plan":      func(ctx context.Context, s *local.Store) error { _, err := s.Plan(ctx, want); return err },
+		"load": func(ctx context.Context, s *local.Store) error {
+			w, err := s.Load(ctx, want.ID)
+			if err != nil {
+				return err
+			}
+			_, err = w.Event(ctx, 2)
+			if err == nil {
+				_, err = w.Requests(ctx)
+			}
+			return errors.Join(err, w.Close())
+		},
+		"verify": func(ctx context.Context, s *local.Store) error {
+			r, err := s.Verify(ctx, "")
+			if err == nil && len(r.Problems) > 0 {
+				t.Errorf("a verify that was cut short names %v", r.Problems[0])
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, opener := range []func(context.Context, local.Options) (*local.Store, error){local.OpenRead, local.Open} {
+				sweep(t, func(ctx context.Context, looks int) error {
+					s, err := opener(t.Context(), o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return errors.Join(read(ctx, s), s.Close())
+				})
+			}
+		})
+	}
+	if r := verify(t, openRead(t, o)); len(r.Problems) > 0 {
+		t.Error(r.Problems)
+	}
+}
+
+// Writing that is cut short is done or not, never in part.
+func TestWritingCutShort(t *testing.T) {
+	for name, write := range map[string]func(ctx context.Context, s *local.Store, w *local.Writer) error{
+		"append": func(ctx context.Context, _ *local.Store, w *local.Writer) error {
+			if _, err := w.Stage(ctx, strings.NewReader("content"), 7); err != nil {
+				return err
+			}
+			_, err := w.Append(ctx, started(w, 0, 1), completed(w, 0, 1))
+			return err
+		},
+		"large": func(ctx context.Context, _ *local.Store, w *local.Writer) error {
+			_, err := w.Stage(ctx, bytes.NewReader(make([]byte, 70<<10)), 70<<10)
+			return err
+		},
+		"ask": func(ctx context.Context, s *local.Store, w *local.Writer) error {
+			return s.Ask(ctx, session.Request{Session: w.Session().ID, Kind: session.RequestCancel})
+		},
+		"fence": func(ctx context.Context, _ *local.Store, w *local.Writer) error { return w.Fence(ctx) },
+		"create": func(ctx context.Context, s *local.Store, _ *local.Writer) error {
+			id, err := s.NewID()
+			if err != nil {
+				return err
+			}
+			_, err = s.Create(ctx, local.NewSession{ID: id, Task: "cut", Workspace: "/ws", Plan: plan(1), Config: "cfg"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sweep(t, func(ctx context.Context, looks int) error {
+				o := options(t)
+				s := open(t, o)
+				w := create(t, s, 2)
+				id, before := w.Session().ID, w.Session().LastSeq
+				err := write(ctx, s, w)
+				if cerr := s.Close(); cerr != nil {
+					t.Error(cerr)
+				}
+				s = open(t, o)
+				defer s.Close()
+				got := load(t, s, id)
+				if seq := got.Session().LastSeq; seq != before && seq != before+2 {
+					t.Errorf("cut after %d looks: the journal ends at %d, want %d or %d", looks, seq, before, before+2)
+				}
+				if r := verify(t, s); len(r.Problems) > 0 {
+					t.Errorf("cut after %d looks: %v", looks, r.Problems)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// Something else where a file of the store belongs is refused with a code.
+func TestObstaclesAreRefused(t *testing.T) {
+	block := func(name string) func(t *testing.T, home string) {
+		return func(t *testing.T, home string) { must(t, os.MkdirAll(filepath.Join(home, name), 0o700)) }
+	}
+	file := func(name string) func(t *testing.T, home string) {
+		return func(t *testing.T, home string) {
+			must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700))
+			must(t, os.WriteFile(filepath.Join(home, name), []byte("obstacle"), 0o600))
+		}
+	}
+	for name, tt := range map[string]struct {
+		put  func(t *testing.T, home string)
+		want session.Code
+	}{
+		"database_is_a_directory": {block("acode.db"), session.ErrStoreIO},
+		"key_is_a_directory":      {block("key"), session.ErrInternal},
+		"key_is_short":            {file("key"), session.ErrInternal},
+		"lock_is_a_directory":     {block("create.lock"), session.ErrStoreIO},
+		"heads_is_a_file":         {file("heads"), session.ErrStoreIO},
+		"blobs_is_a_file":         {file("blobs"), session.ErrStoreIO},
+		"home_is_a_file":          {func(t *testing.T, home string) { must(t, os.WriteFile(home, nil, 0o600)) }, session.ErrStoreIO},
+		"database_is_text":        {file("acode.db"), session.ErrCorrupt},
+		"relative":                {nil, session.ErrConfig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			if tt.put == nil {
+				o.Home = "relative"
+			} else {
+				tt.put(t, o.Home)
+			}
+			s, err := local.Open(t.Context(), o)
+			if err == nil {
+				_ = s.Close()
+			}
+			if got := session.CodeOf(err); err == nil || got != tt.want {
+				t.Errorf("Open: got %v (%s), want %s", err, got, tt.want)
+			}
+		})
+	}
+}

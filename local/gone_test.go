@@ -1,0 +1,106 @@
+package local_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+)
+
+// A store whose files are removed or replaced while it is used acknowledges nothing more (L6).
+func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, home string){
+		"database_removed": func(t *testing.T, home string) { must(t, os.Remove(filepath.Join(home, "acode.db"))) },
+		"log_removed":      func(t *testing.T, home string) { must(t, os.Remove(filepath.Join(home, "acode.db-wal"))) },
+		"home_moved":       func(t *testing.T, home string) { must(t, os.Rename(home, home+".moved")) },
+		"log_replaced": func(t *testing.T, home string) {
+			log := filepath.Join(home, "acode.db-wal")
+			b, err := os.ReadFile(log)
+			must(t, errors.Join(err, os.Remove(log), os.WriteFile(log, b, 0o600)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			w := create(t, open(t, o), 2)
+			spoil(t, o.Home)
+			_, err := w.Append(t.Context(), started(w, 0, 1))
+			if !errors.Is(err, session.ErrStoreIO) {
+				t.Fatalf("Append: got %v, want %v", err, session.ErrStoreIO)
+			}
+			if _, again := w.Append(t.Context(), started(w, 0, 1)); !errors.Is(again, session.ErrStoreIO) {
+				t.Errorf("Append again: got %v, want the same error", again)
+			}
+			if rerr := w.Recover(t.Context()); !errors.Is(rerr, session.ErrStoreIO) {
+				t.Errorf("Recover: got %v, want the same error: only missing room is recovered from", rerr)
+			}
+		})
+	}
+}
+
+// Trap 6: where heads tell of sessions, an empty or missing database is no new store. It stays
+// as it is, and so does its log.
+func TestEmptyDatabaseIsNoNewStore(t *testing.T) {
+	for name, spoil := range map[string]func(database string) error{
+		"empty":   func(database string) error { return os.Truncate(database, 0) },
+		"missing": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := closedSample(t)
+			database := filepath.Join(o.Home, "acode.db")
+			must(t, spoil(database))
+			log, err := os.ReadFile(database + "-wal")
+			must(t, err)
+			if _, err := local.Open(t.Context(), o); !errors.Is(err, session.ErrCorrupt) {
+				t.Errorf("Open: got %v, want %v", err, session.ErrCorrupt)
+			}
+			if _, err := local.OpenRead(t.Context(), o); !errors.Is(err, session.ErrCorrupt) {
+				t.Errorf("OpenRead: got %v, want %v", err, session.ErrCorrupt)
+			}
+			if after, err := os.ReadFile(database + "-wal"); err != nil || !bytes.Equal(log, after) {
+				t.Errorf("the log changed: %v", err)
+			}
+			must(t, os.RemoveAll(filepath.Join(o.Home, "heads"))) // nobody knows of any session
+			must(t, os.RemoveAll(database))
+			create(t, open(t, o), 1)
+		})
+	}
+}
+
+// An empty list where heads tell of sessions says so; where another session is left, it is shown.
+func TestListNamesLostSessions(t *testing.T) {
+	o, want := closedSample(t)
+	s := open(t, o)
+	other := create(t, s, 1).Session()
+	must(t, s.Close())
+	tamper(t, o, `PRAGMA foreign_keys = 0; DELETE FROM sessions WHERE id = '`+string(want.ID)+`'`)
+	if all, err := openRead(t, o).Summaries(t.Context(), ""); err != nil || len(all) != 1 || all[0].ID != other.ID {
+		t.Errorf("Summaries: got %v, %v, want the one that is left", all, err)
+	}
+	tamper(t, o, `PRAGMA foreign_keys = 0; DELETE FROM sessions`)
+	if _, err := openRead(t, o).Summaries(t.Context(), ""); !errors.Is(err, session.ErrTampered) {
+		t.Errorf("Summaries: got %v, want %v", err, session.ErrTampered)
+	}
+}
+
+// A folder of blobs is made for the first one and used by the others.
+func TestFoldersOfBlobs(t *testing.T) {
+	o := options(t)
+	w := create(t, open(t, o), 1)
+	const size = 70 << 10
+	for i := range 3 { // the first one twice
+		ref, err := w.Stage(t.Context(), bytes.NewReader(bytes.Repeat([]byte{byte(i / 2)}, size)), size)
+		must(t, err)
+		info, err := os.Stat(filepath.Join(o.Home, "blobs", ref.Hash[:2]))
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("folder: %v, %v", info, err)
+		}
+	}
+	folders, err := filepath.Glob(filepath.Join(o.Home, "blobs", "??"))
+	if err != nil || len(folders) != 2 {
+		t.Errorf("folders: got %v, %v, want two", folders, err)
+	}
+}
