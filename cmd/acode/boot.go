@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/config"
@@ -27,20 +29,88 @@ type base struct {
 	workspace string // absolute, without symlinks
 }
 
-// boot reads the configuration for the workspace in dir. flags are values that the command
-// line sets, by key path.
-func (a *app) boot(flags map[string]string) (*base, error) {
+// boot reads the configuration for the workspace that -C names, else the current directory.
+func (a *app) boot() (*base, error) {
 	dir, err := workspaceDir(a.dir)
 	if err != nil {
 		return nil, err
 	}
-	b := &base{app: a, workspace: dir}
-	if b.cfg, err = loadConfig(a, dir, flags); err != nil {
-		return nil, err
+	return a.bootIn(dir)
+}
+
+// bootIn reads the configuration for the workspace dir, or what holds in every workspace when
+// dir is empty.
+func (a *app) bootIn(dir string) (*base, error) {
+	b := &base{app: a, workspace: dir, redactor: redact.New(redact.FromEnvironment(os.Environ()))}
+	var err error
+	b.cfg, err = loadConfig(a, dir)
+	return b, err
+}
+
+// bootFor boots to go on with the session that ref names, or one of this workspace when ref is
+// empty, and opens the store; look opens it for looking only. Without -C a named session goes
+// on in its own workspace: the directory that a person happens to stand in is not one they chose.
+func (a *app) bootFor(ctx context.Context, ref string, look bool) (*base, *local.Store, error) {
+	if ref == "" || a.dir != "" {
+		b, err := a.boot()
+		if err == nil && !look {
+			err = b.guardHome()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := b.open(ctx, look)
+		return b, s, err
 	}
-	environ := os.Environ()
-	b.redactor = redact.New(redact.FromEnvironment(environ))
-	return b, nil
+	b, err := a.bootIn("") // where the store lies is the same for every workspace
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := b.open(ctx, look)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = b.enterOwn(ctx, s, ref)
+	if err == nil && !look {
+		err = b.guardHome()
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close(), b.closeLog())
+	}
+	return b, s, nil
+}
+
+// enterOwn makes the workspace of the session that ref names the one to work in.
+func (b *base) enterOwn(ctx context.Context, s *local.Store, ref string) error {
+	dir, err := ownWorkspace(ctx, s, ref)
+	if err != nil {
+		return err
+	}
+	b.workspace = dir
+	b.cfg, err = loadConfig(b.app, dir)
+	return err
+}
+
+// ownWorkspace is where the session that ref names was executed last.
+func ownWorkspace(ctx context.Context, s *local.Store, ref string) (string, error) {
+	id, err := find(ctx, s, ref, true)
+	if err != nil {
+		return "", err
+	}
+	sums, err := s.Summaries(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(sums, func(m session.Summary) bool { return m.ID == id })
+	if i < 0 {
+		return "", fmt.Errorf("find the workspace of %s: %w", id, session.ErrUnknownID)
+	}
+	dir, err := workspaceDir(sums[i].Workspace)
+	if err != nil {
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + sums[i].Short + " does not exist; nothing was changed", Place: sums[i].Workspace, Cause: err,
+			Next: "acode resume " + sums[i].Short + " -C DIR, where DIR is where it is now"}
+	}
+	return dir, nil
 }
 
 // workspaceDir gives the directory to work in, as the session will know it.
@@ -59,10 +129,15 @@ func workspaceDir(dir string) (string, error) {
 	return abs, nil
 }
 
-func loadConfig(a *app, dir string, flags map[string]string) (*config.Loaded, error) {
-	project, name, err := config.ReadProject(dir)
-	if err != nil {
-		return nil, err
+// loadConfig reads the layers; an empty dir has no project's.
+func loadConfig(a *app, dir string) (*config.Loaded, error) {
+	var project []byte
+	var name string
+	var err error
+	if dir != "" {
+		if project, name, err = config.ReadProject(dir); err != nil {
+			return nil, err
+		}
 	}
 	user := a.config
 	if user == "" {
@@ -74,7 +149,7 @@ func loadConfig(a *app, dir string, flags map[string]string) (*config.Loaded, er
 	}
 	return config.Load(config.Sources{
 		UserFile: user, UserData: data, ProjectFile: name, ProjectData: project,
-		Getenv: a.getenv, Environ: os.Environ(), Flags: flags,
+		Getenv: a.getenv, Environ: os.Environ(),
 	})
 }
 
@@ -109,6 +184,14 @@ func (b *base) options() local.Options {
 	return local.Options{Home: b.home(), Now: b.now, Redactor: b.redactor, Version: version, Env: b.getenv, Keyring: b.cfg.Config.Key.Keyring}
 }
 
+func (b *base) open(ctx context.Context, look bool) (*local.Store, error) {
+	if look {
+		b.silent()
+		return b.openRead(ctx)
+	}
+	return b.openWrite(ctx)
+}
+
 // openRead opens the store for looking: it takes no lock and changes no byte.
 func (b *base) openRead(ctx context.Context) (*local.Store, error) {
 	return local.OpenRead(ctx, b.options())
@@ -116,9 +199,6 @@ func (b *base) openRead(ctx context.Context) (*local.Store, error) {
 
 // openWrite opens the store for changing it, and the log with it.
 func (b *base) openWrite(ctx context.Context) (*local.Store, error) {
-	if err := b.guardHome(); err != nil {
-		return nil, err
-	}
 	s, err := local.Open(ctx, b.options())
 	if err != nil {
 		return nil, err

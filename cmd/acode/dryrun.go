@@ -15,12 +15,7 @@ import (
 )
 
 // dryRun says what a resume would do. It takes no lock and changes no byte.
-func (b *base) dryRun(ctx context.Context, ref string, c choices) error {
-	store, err := b.openRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c choices) error {
 	id, err := b.pick(ctx, store, ref, false)
 	if err != nil {
 		return err
@@ -36,7 +31,6 @@ func (b *base) dryRun(ctx context.Context, ref string, c choices) error {
 	}
 	defer root.Close()
 	w := &work{base: b, store: store, writer: writer, choices: b.choose(c)}
-	w.silent()
 	if w.plan, err = store.Plan(ctx, writer.Session()); err != nil {
 		return err
 	}

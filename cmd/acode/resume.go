@@ -27,7 +27,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
 		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: cobra.MaximumNArgs(1),
-		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace.",
+		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace. With ID, in the workspace of that session wherever you are;\n-C DIR goes on in a workspace that has moved there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -76,16 +76,12 @@ func onChanges(s string) resume.OnChanges { return resume.OnChanges(s) }
 func strategy(s string) resume.Strategy   { return resume.Strategy(s) }
 
 func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
-	b, err := a.boot(nil)
+	b, store, err := a.bootFor(ctx, ref, f.dryRun)
 	if err != nil {
 		return err
 	}
 	if f.dryRun {
-		return b.dryRun(ctx, ref, f.choices())
-	}
-	store, err := b.openWrite(ctx)
-	if err != nil {
-		return err
+		return errors.Join(b.dryRun(ctx, store, ref, f.choices()), store.Close())
 	}
 	w := &work{base: b, store: store, choices: b.choose(f.choices())}
 	err = w.load(ctx, ref, f.wait)
@@ -221,7 +217,7 @@ func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 	}
 	if len(elsewhere) > 0 {
 		e.Message = "no resumable session in this workspace; elsewhere: " + strings.Join(elsewhere, ", ")
-		e.Next = "acode resume ID -C DIR"
+		e.Next = "acode resume ID; it goes on in its own workspace"
 	}
 	return e
 }

@@ -35,8 +35,11 @@ func (a *app) run(ctx context.Context, file string, c choices) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.boot(nil)
+	b, err := a.boot()
 	if err != nil {
+		return err
+	}
+	if err := b.guardHome(); err != nil {
 		return err
 	}
 	store, err := b.openWrite(ctx)

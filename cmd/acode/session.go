@@ -208,7 +208,7 @@ func (a *app) cancelCommand() *cobra.Command {
 
 // writing opens the store for a command that may write.
 func (a *app) writing(ctx context.Context, f func(context.Context, *base, *local.Store) error) error {
-	b, err := a.boot(nil)
+	b, err := a.boot()
 	if err != nil {
 		return err
 	}
