@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -25,6 +28,9 @@ type Git struct {
 // diff, textconv, remote helpers. Since filters stay off, a repository that uses them may
 // show touched files as dirty. It fails only when ctx ends.
 func GitState(ctx context.Context, dir string) (Git, error) {
+	if !inRepository(dir) {
+		return Git{}, ctx.Err()
+	}
 	filters, err := filterNames(ctx, dir)
 	if err != nil {
 		return Git{}, ctx.Err()
@@ -35,6 +41,29 @@ func GitState(ctx context.Context, dir string) (Git, error) {
 		return Git{}, ctx.Err()
 	}
 	return parseStatus(out), nil
+}
+
+// errNoRepository says that no .git lies in a directory or above it.
+var errNoRepository = errors.New("no repository")
+
+// inRepository reports whether git could find a repository with a work tree for dir: it
+// looks for a .git in the real directory and each one above. To look costs a few system calls, to
+// start git a few milliseconds. Where it cannot look, git decides.
+func inRepository(dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || !filepath.IsAbs(real) {
+		return true
+	}
+	for {
+		if _, err := os.Lstat(filepath.Join(real, ".git")); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+		above := filepath.Dir(real)
+		if above == real {
+			return false
+		}
+		real = above
+	}
 }
 
 // parseStatus reads porcelain v2: header lines beginning with #, then one entry a
@@ -121,6 +150,9 @@ func git(ctx context.Context, dir string, stdin []byte, more []setting, args ...
 // listed gives the files that git tracks below dir, and the untracked ones that it does
 // not ignore.
 func listed(ctx context.Context, dir string) ([]string, error) {
+	if !inRepository(dir) {
+		return nil, errNoRepository
+	}
 	out, err := git(ctx, dir, nil, nil, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, err

@@ -71,6 +71,51 @@ func TestGitState(t *testing.T) {
 	}
 }
 
+// counted puts a git before the real one that writes a line into the file whose name is given for
+// each time that it is started.
+func counted(t *testing.T) (calls string) {
+	t.Helper()
+	real, err := exec.LookPath("git")
+	must(t, err)
+	bin := t.TempDir()
+	calls = filepath.Join(bin, "calls")
+	must(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho x >>"+calls+"\nexec "+real+" \"$@\"\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	return calls
+}
+
+// Where no repository is, git is not even started; wherever git would find one, it is.
+func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
+	ctx := context.Background()
+	calls := counted(t)
+	dir := t.TempDir()
+	put(t, dir, "plain/a", "1")
+	put(t, dir, "repo/below/deep/a", "1")
+	if _, err := workspace.GitState(ctx, filepath.Join(dir, "plain")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := open(t, filepath.Join(dir, "plain")).Scan(ctx, 0)
+	must(t, err)
+	if _, err := os.Stat(calls); err == nil || m.Git || len(m.Entries) != 1 {
+		t.Fatalf("outside a repository: git was started: %v; git %v, %d entries", err == nil, m.Git, len(m.Entries))
+	}
+	gitIn(t, filepath.Join(dir, "repo"), "init", "-q", "-b", "main", "--separate-git-dir", filepath.Join(dir, "elsewhere"))
+	must(t, os.Symlink(filepath.Join(dir, "repo/below/deep"), filepath.Join(dir, "link")))
+	for _, name := range []string{"repo", "repo/below/deep", "link"} {
+		must(t, os.RemoveAll(calls))
+		g, err := workspace.GitState(ctx, filepath.Join(dir, name))
+		if must(t, err); g.Branch != "main" || !g.Dirty {
+			t.Errorf("GitState in %s: got %+v", name, g)
+		}
+		if m, err := open(t, filepath.Join(dir, name)).Scan(ctx, 0); err != nil || !m.Git || len(m.Entries) != 1 {
+			t.Errorf("Scan in %s: got %+v, %v", name, m, err)
+		}
+		if b, err := os.ReadFile(calls); err != nil || strings.Count(string(b), "x") != 3 {
+			t.Errorf("in %s: git was started %q, %v; want config, status and ls-files", name, b, err)
+		}
+	}
+}
+
 // planted makes a repository in which everything that git can be told to execute leaves a
 // marker, and gives the directory of the markers.
 func planted(t *testing.T, dir string) (markers string) {

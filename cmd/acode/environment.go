@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/resume"
@@ -20,6 +21,55 @@ type environment struct {
 	root  *workspace.Root
 	blobs engine.Blobs
 	plan  *session.Plan
+	git   *gitAsked // begun before; nil: asked when it is needed
+	seen  *seen     // what validation found; nil: nothing is passed on
+}
+
+// seen is what validation found out and the snapshot that follows at once need not find out again.
+// The session then goes on from exactly the state that was judged.
+type seen struct {
+	manifest string // the one that nothing differs from; empty: there is none
+	byGit    bool   // git chose its files
+	git      workspace.Git
+	asked    bool // git is what git said
+	sameGit  bool // and what it had said before
+}
+
+// gitAsked is a question to git whose answer is awaited while other work goes on.
+type gitAsked struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when state and err are there
+	state  workspace.Git
+	err    error
+}
+
+// askGit begins to ask git for the state of dir.
+func askGit(ctx context.Context, dir string) *gitAsked {
+	ctx, cancel := context.WithCancel(ctx)
+	g := &gitAsked{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		g.state, g.err = workspace.GitState(ctx, dir)
+	}()
+	return g
+}
+
+// wait gives the answer, unless ctx ends first.
+func (g *gitAsked) wait(ctx context.Context) (workspace.Git, error) {
+	select {
+	case <-g.done:
+		return g.state, g.err
+	case <-ctx.Done():
+		return workspace.Git{}, context.Cause(ctx)
+	}
+}
+
+// stop ends a question whose answer nobody needs any more, and waits for git to end.
+func (g *gitAsked) stop() {
+	if g != nil {
+		g.cancel()
+		<-g.done
+	}
 }
 
 // maxShown bounds the content that is compared line by line for a person.
@@ -37,7 +87,17 @@ func (e environment) Changes(ctx context.Context, files []session.FileState, pla
 			return nil, nil, err
 		}
 	}
-	return e.root.Changes(ctx, files, planned, old)
+	changed, unchecked, err := e.root.Changes(ctx, files, planned, old)
+	if e.seen != nil && err == nil && len(changed)+len(unchecked) == 0 && old != nil && !racy(old) {
+		e.seen.manifest, e.seen.byGit = manifest, old.Git
+	}
+	return changed, unchecked, err
+}
+
+// racy reports whether m has files whose stat may hide a change. Each look at it would read them
+// again, which a new manifest spares.
+func racy(m *workspace.Manifest) bool {
+	return slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Racy })
 }
 
 func (e environment) blob(ctx context.Context, hash string) ([]byte, error) {
@@ -55,9 +115,12 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	if err := json.Unmarshal([]byte(git), &old); err != nil {
 		return nil, fmt.Errorf("read the recorded git state: %w", err)
 	}
-	now, err := workspace.GitState(ctx, e.root.Dir())
+	now, err := e.gitState(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if e.seen != nil {
+		e.seen.git, e.seen.asked, e.seen.sameGit = now, true, now == old
 	}
 	var lines []string
 	if now.Branch != old.Branch {
@@ -70,6 +133,13 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 		lines = append(lines, fmt.Sprintf("git working tree: uncommitted changes were %s, are %s", yesNo(old.Dirty), yesNo(now.Dirty)))
 	}
 	return lines, nil
+}
+
+func (e environment) gitState(ctx context.Context) (workspace.Git, error) {
+	if e.git != nil {
+		return e.git.wait(ctx)
+	}
+	return workspace.GitState(ctx, e.root.Dir())
 }
 
 func yesNo(b bool) string {
@@ -150,26 +220,53 @@ func lines(s string) []string {
 	return out
 }
 
-// Snapshot implements resume.Environment.
+// Snapshot implements resume.Environment. What validation has just seen is not looked at again.
 func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
+	var had seen
+	if e.seen != nil {
+		had = *e.seen
+	}
+	asked := e.git
+	if asked == nil && !had.asked {
+		asked = askGit(ctx, e.root.Dir())
+		defer asked.stop()
+	}
+	answer := func() (workspace.Git, error) {
+		if had.asked {
+			return had.git, nil
+		}
+		return asked.wait(ctx)
+	}
 	var shot resume.Snapshot
-	m, err := e.root.Scan(ctx, 0)
-	if err != nil {
+	var err error
+	if shot.Manifest, err = e.manifest(ctx, had, answer); err != nil {
 		return shot, err
 	}
-	data := m.Encode()
-	ref, err := e.blobs.Stage(ctx, bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return shot, err
-	}
-	shot.Manifest = ref.Hash
-	git, err := workspace.GitState(ctx, e.root.Dir())
+	git, err := answer()
 	if err != nil || git == (workspace.Git{}) {
 		return shot, err
 	}
 	text, err := json.Marshal(git)
 	shot.Git = string(text)
 	return shot, err
+}
+
+// manifest gives the manifest that validation found nothing to differ from, as long as git, which
+// chooses the files, says what it said then; else it makes one.
+func (e environment) manifest(ctx context.Context, had seen, git func() (workspace.Git, error)) (string, error) {
+	if had.manifest != "" {
+		g, err := git()
+		if err == nil && (had.sameGit || !had.byGit && g == (workspace.Git{})) {
+			return had.manifest, nil
+		}
+	}
+	m, err := e.root.Scan(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	data := m.Encode()
+	ref, err := e.blobs.Stage(ctx, bytes.NewReader(data), int64(len(data)))
+	return ref.Hash, err
 }
 
 // Keep implements resume.Environment.

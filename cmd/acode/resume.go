@@ -100,6 +100,7 @@ func (w *work) load(ctx context.Context, ref string, wait time.Duration) error {
 	if w.locks, err = w.takeWithin(ctx, id, wait); err != nil {
 		return w.lockedOut(ctx, id, err)
 	}
+	w.git = askGit(ctx, w.workspace)
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
 		return err
 	}

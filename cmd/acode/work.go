@@ -27,6 +27,7 @@ type work struct {
 	writer  *local.Writer
 	plan    *session.Plan
 	locks   []release
+	git     *gitAsked // nil: nobody asked yet
 	fresh   bool
 	choices choices
 	printer *terminal.Printer
@@ -106,8 +107,10 @@ func (w *work) failed(err error) error {
 
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
 	env := environment{root: root, blobs: w.writer, plan: w.plan}
+	begin := env
+	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
 	ask := &prompter{printer: w.printer, in: w.io.in, asks: w.interactive(), view: env.view, show: w.show}
-	ready, err := w.resumer(env, root, runner, ask).Resume(ctx)
+	ready, err := w.resumer(begin, root, runner, ask).Resume(ctx)
 	if err != nil {
 		return session.Result{}, err
 	}
@@ -232,6 +235,7 @@ func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error
 // close gives everything back, the locks last.
 func (w *work) close() error {
 	var errs []error
+	w.git.stop()
 	if w.writer != nil {
 		errs = append(errs, w.writer.Close())
 	}
