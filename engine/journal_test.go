@@ -58,7 +58,6 @@ type world struct {
 	ledger  []string
 	secret  string // what the command of this name writes
 	recs    map[string]session.CommandRecord
-	envs    map[string][]string
 	out     map[string]string
 	ends    map[string]chan struct{}
 	onFence func()

@@ -124,14 +124,6 @@ func (d *decoder) list(f *field, of string) []ast.Node {
 	return seq.Values
 }
 
-// optional reads text; empty when the key is absent.
-func (d *decoder) optional(o *object, key string) string {
-	if f := o.get(key); f != nil {
-		return d.text(f)
-	}
-	return ""
-}
-
 // text reads the text of a field, byte for byte. Numbers and the like are not turned into
 // text: 1.10 would become another version.
 func (d *decoder) text(f *field) string {
