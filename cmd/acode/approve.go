@@ -15,7 +15,7 @@ import (
 
 func (a *app) approveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "approve ID [STEP]", Short: "Approve what a session waits for", Args: cobra.RangeArgs(1, 2),
+		Use: "approve ID [STEP]", Short: "Approve what a session waits for", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeSession(waitingSession),
 		Long: "Approve what a session waits for. The approval is for this question and the steps behind\nit, and is used once: by the process that executes now, or by the next resume.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.answerGate(cmd.Context(), args, session.RequestApprove, "")
@@ -26,7 +26,7 @@ func (a *app) approveCommand() *cobra.Command {
 func (a *app) denyCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "deny ID [STEP]", Short: "Deny what a session waits for", Args: cobra.RangeArgs(1, 2),
+		Use: "deny ID [STEP]", Short: "Deny what a session waits for", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeSession(waitingSession),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.answerGate(cmd.Context(), args, session.RequestDeny, reason)
 		},
@@ -47,7 +47,7 @@ func (a *app) answerGate(ctx context.Context, args []string, kind session.Reques
 			return err
 		}
 		r := session.Request{Session: id, Kind: kind, Step: g.step, Digest: g.digest, Reason: reason, By: whoAmI()}
-		return b.decide(ctx, s, id, r, func(sess *session.Session) ([]session.Draft, error) { return answer(sess, r) })
+		return b.decide(ctx, s, r, new(int), func(sess *session.Session) ([]session.Draft, error) { return answer(sess, r) })
 	})
 }
 

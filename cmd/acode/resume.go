@@ -26,7 +26,7 @@ type resumeFlags struct {
 func (a *app) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
-		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: cobra.MaximumNArgs(1),
+		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
 		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace. With ID, in the workspace of that session wherever you are;\n-C DIR goes on in a workspace that has moved there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

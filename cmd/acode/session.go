@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/lock"
-	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -63,7 +60,7 @@ func keepResumable(rows []terminal.Row) []terminal.Row {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show [ID]", Short: "Show a session with every step", Args: cobra.MaximumNArgs(1),
+		Use: "show [ID]", Short: "Show a session with every step", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			id, err := b.subject(ctx, s, strings.Join(args, ""))
 			if err != nil {
@@ -110,7 +107,7 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 func (a *app) historyCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
-		Use: "history [ID]", Short: "Show the events of a session", Args: cobra.MaximumNArgs(1),
+		Use: "history [ID]", Short: "Show the events of a session", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			if format != "text" && format != "json" {
 				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--format=%s: must be text or json", format)}
@@ -135,7 +132,7 @@ func (a *app) historyCommand() *cobra.Command {
 
 func (a *app) exportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "export [ID]", Short: "Write a session as one JSON document", Args: cobra.MaximumNArgs(1),
+		Use: "export [ID]", Short: "Write a session as one JSON document", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			id, err := b.subject(ctx, s, strings.Join(args, ""))
 			if err != nil {
@@ -181,141 +178,4 @@ func exported(events []session.Event) []eventJSON {
 		out[i] = eventJSON{Seq: e.Seq, Time: e.Time().Format(time.RFC3339Nano), Type: e.Type, Actor: e.Actor, Epoch: e.Epoch, Hash: e.Hash.String(), Payload: json.RawMessage(e.Payload)}
 	}
 	return out
-}
-
-func (a *app) cancelCommand() *cobra.Command {
-	var onlyCommand bool
-	var reason string
-	cmd := &cobra.Command{
-		Use: "cancel [ID]", Short: "Cancel a session, or with --command only its running command", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.writing(cmd.Context(), func(ctx context.Context, b *base, s *local.Store) error {
-				id, err := b.subject(ctx, s, strings.Join(args, ""))
-				if err != nil {
-					return err
-				}
-				if onlyCommand {
-					return b.endCommands(ctx, id)
-				}
-				return b.cancel(ctx, s, id, reason)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&onlyCommand, "command", false, "end the running command and leave the session paused")
-	cmd.Flags().StringVar(&reason, "reason", "", "why")
-	return cmd
-}
-
-// writing opens the store for a command that may write.
-func (a *app) writing(ctx context.Context, f func(context.Context, *base, *local.Store) error) error {
-	b, err := a.boot()
-	if err != nil {
-		return err
-	}
-	s, err := b.openWrite(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(ctx, b, s), s.Close(), b.closeLog())
-}
-
-// endCommands ends every command of the session that still runs.
-func (b *base) endCommands(ctx context.Context, id session.ID) error {
-	records, err := command.Records(b.commandDir(id))
-	if err != nil {
-		return err
-	}
-	ended := 0
-	for _, r := range records {
-		switch r.State {
-		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
-			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {
-				return err
-			}
-			b.log.Info("command ended on request", "event", "command_cancelled", "key", r.Key)
-			ended++
-		}
-	}
-	fmt.Fprintf(b.io.out, "%d commands ended; the session can be resumed\n", ended)
-	return nil
-}
-
-// cancel ends a session for good: itself when nobody executes it, else by asking its holder.
-func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
-	return b.decide(ctx, s, id, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()},
-		func(sess *session.Session) ([]session.Draft, error) {
-			if sess.State.Terminal() {
-				return nil, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
-			}
-			if err := b.endCommands(ctx, id); err != nil {
-				return nil, err
-			}
-			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, nil
-		})
-}
-
-// decide writes events when nobody holds the session's lock, and otherwise leaves a request
-// for the holder.
-func (b *base) decide(ctx context.Context, s *local.Store, id session.ID, r session.Request, events func(*session.Session) ([]session.Draft, error)) error {
-	self, err := lock.Self(commandLine(), b.now())
-	if err != nil {
-		return err
-	}
-	held, err := lock.Acquire(b.lockFile(id), self)
-	if errors.Is(err, session.ErrLocked) {
-		if err := s.Ask(ctx, r); err != nil {
-			return err
-		}
-		fmt.Fprintf(b.io.out, "The process that executes the session was asked to %s\n", r.Kind)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	err = b.append(ctx, s, id, events)
-	if err == nil {
-		fmt.Fprintf(b.io.out, "Recorded: %s\n", r.Kind)
-	}
-	return errors.Join(err, held.Release())
-}
-
-func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events func(*session.Session) ([]session.Draft, error)) error {
-	w, err := s.Load(ctx, id)
-	if err != nil {
-		return err
-	}
-	drafts, err := events(w.Session())
-	if err == nil {
-		_, err = w.Append(ctx, drafts...)
-	}
-	return errors.Join(err, w.Close())
-}
-
-func (a *app) unlockCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "unlock [ID]", Short: "Explain who holds a session; removes nothing that is held", Args: cobra.MaximumNArgs(1),
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			return b.explainLocks(id)
-		}),
-	}
-}
-
-func (b *base) explainLocks(id session.ID) error {
-	h, held, err := lock.Read(b.lockFile(id))
-	if err != nil {
-		return err
-	}
-	if held {
-		fmt.Fprintf(b.io.out, "Session lock: held by pid %d since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.PID, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
-	} else {
-		fmt.Fprintln(b.io.out, "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.")
-	}
-	for _, n := range b.commandNotes(id) {
-		fmt.Fprintln(b.io.out, terminal.Clean(n))
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: cobra.MaximumNArgs(1),
+		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		Long: "Say where a session stands. Without ID, the one that is executed in this workspace, else\nthe most recent one here. Takes no lock, writes nothing, needs no network.",
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			id, err := b.subject(ctx, s, strings.Join(args, ""))
@@ -180,7 +180,7 @@ func (b *base) outlook(ctx context.Context, s *local.Store, id session.ID) (*ses
 
 func (a *app) verifyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "verify [ID]", Short: "Replay from the first event and check every hash, HMAC and blob", Args: cobra.MaximumNArgs(1),
+		Use: "verify [ID]", Short: "Replay from the first event and check every hash, HMAC and blob", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			id := session.ID("")
 			if len(args) == 1 {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// completeSession completes the id of a session that suits the command, with state and title
+// beside it. It only looks, and stays silent when the store cannot be read.
+func (a *app) completeSession(suits func(terminal.Row) bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		rows, err := a.everySession(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []cobra.Completion
+		for _, r := range rows {
+			if suits(r) && strings.HasPrefix(r.Short, typed) {
+				out = append(out, cobra.CompletionWithDesc(r.Short, string(r.State)+": "+terminal.Clean(r.Task)))
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// everySession lists the sessions of this workspace, then those of the others.
+func (a *app) everySession(cmd *cobra.Command) ([]terminal.Row, error) {
+	b, err := a.boot()
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.openRead(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	rows, err := b.rows(cmd.Context(), s, "")
+	slices.SortStableFunc(rows, func(x, y terminal.Row) int { return b.distance(x) - b.distance(y) })
+	return rows, err
+}
+
+func (b *base) distance(r terminal.Row) int {
+	if r.Workspace == b.workspace {
+		return 0
+	}
+	return 1
+}
+
+// What suits a command.
+
+func anySession(terminal.Row) bool       { return true }
+func openSession(r terminal.Row) bool    { return !r.State.Terminal() }
+func waitingSession(r terminal.Row) bool { return r.State == session.AwaitingApproval }

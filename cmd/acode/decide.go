@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (a *app) cancelCommand() *cobra.Command {
+	var onlyCommand bool
+	var reason string
+	cmd := &cobra.Command{
+		Use: "cancel [ID]", Short: "Cancel a session, or with --command only its running command", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.writing(cmd.Context(), func(ctx context.Context, b *base, s *local.Store) error {
+				id, err := b.subject(ctx, s, strings.Join(args, ""))
+				if err != nil {
+					return err
+				}
+				if onlyCommand {
+					return b.cancelCommands(ctx, s, id)
+				}
+				return b.cancel(ctx, s, id, reason)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&onlyCommand, "command", false, "end the running command and leave the session paused")
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
+}
+
+// writing opens the store for a command that may write.
+func (a *app) writing(ctx context.Context, f func(context.Context, *base, *local.Store) error) error {
+	b, err := a.boot()
+	if err != nil {
+		return err
+	}
+	s, err := b.openWrite(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(ctx, b, s), s.Close(), b.closeLog())
+}
+
+// cancelCommands ends the session's commands and leaves the session as it is.
+func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID) error {
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	n, err := b.endCommands(ctx, id)
+	if err != nil {
+		return err
+	}
+	return b.answer(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: n},
+		endedText(n)+"; the session can be resumed")
+}
+
+func endedText(n int) string {
+	if n == 1 {
+		return "1 command ended"
+	}
+	return fmt.Sprintf("%d commands ended", n)
+}
+
+// endCommands ends every command of the session that still runs and says how many did.
+func (b *base) endCommands(ctx context.Context, id session.ID) (int, error) {
+	records, err := command.Records(b.commandDir(id))
+	if err != nil {
+		return 0, err
+	}
+	ended := 0
+	for _, r := range records {
+		switch r.State {
+		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
+			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {
+				return ended, err
+			}
+			b.log.Info("command ended on request", "event", "command_cancelled", "key", r.Key)
+			ended++
+		}
+	}
+	return ended, nil
+}
+
+// cancel ends a session for good: itself when nobody executes it, else by asking its holder.
+func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
+	ended := 0
+	return b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()}, &ended,
+		func(sess *session.Session) ([]session.Draft, error) {
+			if sess.State.Terminal() {
+				return nil, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+			}
+			var err error
+			if ended, err = b.endCommands(ctx, id); err != nil {
+				return nil, err
+			}
+			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, nil
+		})
+}
+
+// decisionJSON is what a person decided about a session, for scripts.
+type decisionJSON struct {
+	V         int        `json:"v"`
+	SessionID session.ID `json:"session_id"`
+	ShortID   string     `json:"short_id"`
+	Kind      string     `json:"kind"`
+	Recorded  bool       `json:"recorded"` // false: the process that executes the session was asked
+	Ended     int        `json:"commands_ended"`
+}
+
+// answer writes the outcome of a command that is no stream.
+func (b *base) answer(d decisionJSON, text string) error {
+	if b.json {
+		d.V = 1
+		return terminal.JSON(b.io.out, d)
+	}
+	_, err := fmt.Fprintln(b.io.out, text)
+	return err
+}
+
+// decide writes events when nobody holds the session's lock, and otherwise leaves a request
+// for the holder. ended is the number of commands that events ended.
+func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ended *int, events func(*session.Session) ([]session.Draft, error)) error {
+	id := r.Session
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	said := decisionJSON{SessionID: id, ShortID: sess.Short, Kind: string(r.Kind)}
+	self, err := lock.Self(commandLine(), b.now())
+	if err != nil {
+		return err
+	}
+	held, err := lock.Acquire(b.lockFile(id), self)
+	if errors.Is(err, session.ErrLocked) {
+		if err := s.Ask(ctx, r); err != nil {
+			return err
+		}
+		return b.answer(said, fmt.Sprintf("The process that executes session %s was asked to %s", sess.Short, r.Kind))
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(b.append(ctx, s, id, events), held.Release()); err != nil {
+		return err
+	}
+	said.Recorded, said.Ended = true, *ended
+	return b.answer(said, "Recorded: "+string(r.Kind)+recordedText(r.Kind, sess.Short, *ended))
+}
+
+// recordedText says what a recorded decision means and what comes next.
+func recordedText(k session.RequestKind, short string, ended int) string {
+	if k != session.RequestCancel {
+		return "; continue with: acode resume " + short
+	}
+	if ended == 0 {
+		return "; session " + short + " is over"
+	}
+	return "; session " + short + " is over, " + endedText(ended)
+}
+
+func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events func(*session.Session) ([]session.Draft, error)) error {
+	w, err := s.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	drafts, err := events(w.Session())
+	if err == nil {
+		_, err = w.Append(ctx, drafts...)
+	}
+	return errors.Join(err, w.Close())
+}
+
+func (a *app) unlockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "unlock [ID]", Short: "Explain who holds a session; removes nothing that is held", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
+		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+			id, err := b.subject(ctx, s, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return b.explainLocks(ctx, s, id)
+		}),
+	}
+}
+
+func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) error {
+	h, held, err := lock.Read(b.lockFile(id))
+	if err != nil {
+		return err
+	}
+	if b.json {
+		return b.locksJSON(ctx, s, id, h, held)
+	}
+	if held {
+		fmt.Fprintf(b.io.out, "Session lock: held by pid %d since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.PID, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
+	} else {
+		fmt.Fprintln(b.io.out, "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.")
+	}
+	for _, n := range b.commandNotes(id) {
+		fmt.Fprintln(b.io.out, terminal.Clean(n))
+	}
+	return nil
+}
+
+type locksJSON struct {
+	V         int              `json:"v"`
+	SessionID session.ID       `json:"session_id"`
+	ShortID   string           `json:"short_id"`
+	Holder    *terminal.Holder `json:"holder"` // null: nobody holds it
+	Notes     []string         `json:"notes"`
+}
+
+func (b *base) locksJSON(ctx context.Context, s *local.Store, id session.ID, h lock.Holder, held bool) error {
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	out := locksJSON{V: 1, SessionID: id, ShortID: sess.Short, Notes: append([]string{}, b.commandNotes(id)...)}
+	if held {
+		out.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
+	}
+	return terminal.JSON(b.io.out, out)
+}
