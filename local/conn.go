@@ -207,22 +207,37 @@ func (e *commitError) Unwrap() error { return e.err }
 
 // tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx.
 func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
-	if err := w.exec(ctx, `BEGIN IMMEDIATE`); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
+	if err := w.exec(ctx, `BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
 	if err := f(ctx); err != nil {
-		_ = w.exec(ctx, `ROLLBACK`) // SQLite may have rolled back by itself
+		w.rollback()
 		return err
 	}
 	if err := w.exec(ctx, `COMMIT`); err != nil {
-		_ = w.exec(ctx, `ROLLBACK`) // as above
+		w.rollback()
 		return &commitError{err}
 	}
 	if err := w.inPlace(); err != nil {
 		return &commitError{err}
 	}
 	return nil
+}
+
+// rollback ends a transaction that wrote nothing worth keeping. The driver interrupts whatever
+// runs when a context ends, which may come late enough to meet the next statement: a
+// transaction that stayed open would refuse every later one.
+func (w *writeConn) rollback() {
+	for range 10 {
+		_, err := w.conn.ExecContext(context.Background(), `ROLLBACK`)
+		if resultCode(err)&0xff != sqliteInterrupt { // SQLite may also have rolled back by itself
+			return
+		}
+	}
 }
 
 // close copies the log into the database where nobody else has the store open. After a failed

@@ -14,16 +14,17 @@ import (
 // SQLite's primary result codes that mean something of their own here, and the one extended
 // code that a full disk hides behind: no room for the -shm file.
 const (
-	sqliteError    = 1 // our statements are right, so the schema is not
-	sqliteBusy     = 5
-	sqliteLocked   = 6
-	sqliteReadOnly = 8
-	sqliteIOErr    = 10
-	sqliteCorrupt  = 11
-	sqliteFull     = 13
-	sqliteCantOpen = 14
-	sqliteNotADB   = 26
-	sqliteShmSize  = 4874
+	sqliteError     = 1 // our statements are right, so the schema is not
+	sqliteBusy      = 5
+	sqliteLocked    = 6
+	sqliteReadOnly  = 8
+	sqliteInterrupt = 9
+	sqliteIOErr     = 10
+	sqliteCorrupt   = 11
+	sqliteFull      = 13
+	sqliteCantOpen  = 14
+	sqliteNotADB    = 26
+	sqliteShmSize   = 4874
 )
 
 // resultCode gives SQLite's extended result code in err, 0 when it has none.

@@ -12,7 +12,7 @@ import (
 
 // Short makes stores with a short log, which takes less time.
 func Short(o Options) Options {
-	o.frames = 20
+	o.frames = 4
 	return o
 }
 

@@ -54,10 +54,10 @@ func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.read(ctx, f)
 	}
-	if err := w.st.wr.exec(ctx, `BEGIN`); err != nil {
+	if err := w.st.wr.exec(context.WithoutCancel(ctx), `BEGIN`); err != nil {
 		return storeError("begin reading", err)
 	}
-	defer func() { _ = w.st.wr.exec(context.WithoutCancel(ctx), `ROLLBACK`) }() // nothing was written
+	defer w.st.wr.rollback() // nothing was written
 	return f(w.st.wr.conn)
 }
 

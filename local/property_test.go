@@ -67,7 +67,7 @@ func TestAnyHistoryLoadsAsItReplays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := createOrFail(r, s)
 		defer w.Close()
-		for range rapid.IntRange(1, 12).Draw(r, "events") {
+		for range rapid.IntRange(1, 8).Draw(r, "events") {
 			c.at = c.at.Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(r, "seconds")) * time.Second)
 			if _, err := w.Append(t.Context(), legalDraft(r, w.Session(), s.Device())); err != nil {
 				r.Fatalf("Append: %v", err)
