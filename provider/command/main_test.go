@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		os.Exit(superviseMain())
 	case "client":
 		os.Exit(clientMain())
+	case "childless":
+		os.Exit(childlessMain())
 	}
 	os.Exit(m.Run())
 }

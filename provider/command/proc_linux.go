@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,11 +19,52 @@ const groupsOnly = false
 
 // bootID names this run of the machine.
 func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	b, err := readProc("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// readProc reads a file of the kernel. It spares the system calls with which os.ReadFile asks for
+// a size that such files do not have, and offers them for polling.
+func readProc(path string) ([]byte, error) {
+	fd, err := ignoringEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // only read
+	b := make([]byte, 0, 1024)
+	for {
+		n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, b[len(b):cap(b)]) })
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		if n == 0 {
+			return b, nil
+		}
+		if b = b[:len(b)+n]; len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
+	}
+}
+
+func ignoringEINTR(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// childless reports whether this process surely has no child, dead or alive. An adopter of orphans
+// then has no descendant either, and the process table need not be read to know it.
+func childless() bool {
+	_, err := ignoringEINTR(func() (int, error) {
+		return 0, unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	})
+	return errors.Is(err, unix.ECHILD)
 }
 
 // identify names the process that has pid now. A zombie has an identity too.
@@ -54,7 +96,7 @@ type process struct {
 // readProcess reads the state of pid. The main thread of a process may be a zombie while
 // others run; such a process is not dead.
 func readProcess(pid int) (process, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	b, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return process{}, err
 	}
@@ -96,7 +138,7 @@ func processes() []process {
 
 // describe gives pid and command line.
 func (p process) describe() string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // gone: its name is all that is left
+	b, _ := readProc(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // gone: its name is all that is left
 	line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
 	if line == "" {
 		line = p.name
@@ -114,7 +156,7 @@ func (l leftover) describe(boot string) string {
 
 // keyOf gives the idempotency key in the environment that pid was started with.
 func keyOf(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	b, err := readProc(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return ""
 	}
@@ -157,7 +199,7 @@ func holdsLock(pid int, claim os.FileInfo) bool {
 		if err != nil || !os.SameFile(info, claim) {
 			continue
 		}
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name())) // gone: holds nothing
+		b, _ := readProc(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name())) // gone: holds nothing
 		if bytes.Contains(b, []byte("FLOCK")) && bytes.Contains(b, []byte("WRITE")) {
 			return true
 		}

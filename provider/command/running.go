@@ -271,6 +271,9 @@ func (s *supervisor) release(ps []process) {
 // members lists the processes that belong to c: its leader, all below it, and the orphans
 // that this process adopted, but for those that belong to another command.
 func (s *supervisor) members(c *running) []process {
+	if childless() {
+		return nil
+	}
 	ps := processes()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,6 +113,9 @@ func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
 // disown notes the children that this process had before it became a supervisor: they
 // belong to no command.
 func (s *supervisor) disown() {
+	if childless() {
+		return
+	}
 	var ps []process
 	for _, p := range processes() {
 		if p.parent == s.self.PID {
