@@ -64,7 +64,7 @@ func keys() []key {
 		{path: "log.keep", kind: kindCount, min: 0, max: 1000, def: "5",
 			doc: "Number of full log files that are kept.", set: func(c *Config, v any) { c.Log.Keep = int(v.(int64)) }},
 		{path: "lock.wait", kind: kindDuration, def: "0s", flag: "--wait",
-			doc: "How long to wait for a lock that somebody else holds.", set: func(c *Config, v any) { c.Lock.Wait = v.(time.Duration) }},
+			doc: "How long resume waits for a session or workspace that is executed.", set: func(c *Config, v any) { c.Lock.Wait = v.(time.Duration) }},
 		{path: "workspace.allow", kind: kindPaths, doc: "Directories that are accepted as workspaces though they would be refused.",
 			set: func(c *Config, v any) { c.Workspace.Allow = v.([]string) }},
 		{path: "workspace.share", kind: kindBool, def: "false", flag: "--share-workspace",

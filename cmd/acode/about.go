@@ -18,7 +18,7 @@ func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration"}
 	var origin bool
 	show := &cobra.Command{Use: "show", Short: "Show every value in force", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		b, err := a.boot()
+		b, err := a.boot(nil)
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (a *app) configCommand() *cobra.Command {
 	}}
 	show.Flags().BoolVar(&origin, "origin", false, "name where each value comes from")
 	validate := &cobra.Command{Use: "validate", Short: "Check the configuration", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		b, err := a.boot()
+		b, err := a.boot(nil)
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ import (
 type base struct {
 	*app
 	cfg       *config.Loaded
+	flags     map[string]string // what the command line sets, by key path
 	redactor  *redact.Redactor
 	log       *slog.Logger
 	closeLog  func() error
@@ -30,29 +31,30 @@ type base struct {
 }
 
 // boot reads the configuration for the workspace that -C names, else the current directory.
-func (a *app) boot() (*base, error) {
+// flags are values that the command line sets, by key path; nil for none.
+func (a *app) boot(flags map[string]string) (*base, error) {
 	dir, err := workspaceDir(a.dir)
 	if err != nil {
 		return nil, err
 	}
-	return a.bootIn(dir)
+	return a.bootIn(dir, flags)
 }
 
 // bootIn reads the configuration for the workspace dir, or what holds in every workspace when
 // dir is empty.
-func (a *app) bootIn(dir string) (*base, error) {
-	b := &base{app: a, workspace: dir, redactor: redact.New(redact.FromEnvironment(os.Environ()))}
+func (a *app) bootIn(dir string, flags map[string]string) (*base, error) {
+	b := &base{app: a, workspace: dir, flags: flags, redactor: redact.New(redact.FromEnvironment(os.Environ()))}
 	var err error
-	b.cfg, err = loadConfig(a, dir)
+	b.cfg, err = loadConfig(a, dir, flags)
 	return b, err
 }
 
 // bootFor boots to go on with the session that ref names, or one of this workspace when ref is
 // empty, and opens the store; look opens it for looking only. Without -C a named session goes
 // on in its own workspace: the directory that a person happens to stand in is not one they chose.
-func (a *app) bootFor(ctx context.Context, ref string, look bool) (*base, *local.Store, error) {
+func (a *app) bootFor(ctx context.Context, ref string, look bool, flags map[string]string) (*base, *local.Store, error) {
 	if ref == "" || a.dir != "" {
-		b, err := a.boot()
+		b, err := a.boot(flags)
 		if err == nil && !look {
 			err = b.guardHome()
 		}
@@ -62,7 +64,7 @@ func (a *app) bootFor(ctx context.Context, ref string, look bool) (*base, *local
 		s, err := b.open(ctx, look)
 		return b, s, err
 	}
-	b, err := a.bootIn("") // where the store lies is the same for every workspace
+	b, err := a.bootIn("", flags) // where the store lies is the same for every workspace
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +89,7 @@ func (b *base) enterOwn(ctx context.Context, s *local.Store, ref string) error {
 		return err
 	}
 	b.workspace = dir
-	b.cfg, err = loadConfig(b.app, dir)
+	b.cfg, err = loadConfig(b.app, dir, b.flags)
 	return err
 }
 
@@ -130,7 +132,7 @@ func workspaceDir(dir string) (string, error) {
 }
 
 // loadConfig reads the layers; an empty dir has no project's.
-func loadConfig(a *app, dir string) (*config.Loaded, error) {
+func loadConfig(a *app, dir string, flags map[string]string) (*config.Loaded, error) {
 	var project []byte
 	var name string
 	var err error
@@ -149,7 +151,7 @@ func loadConfig(a *app, dir string) (*config.Loaded, error) {
 	}
 	return config.Load(config.Sources{
 		UserFile: user, UserData: data, ProjectFile: name, ProjectData: project,
-		Getenv: a.getenv, Environ: os.Environ(),
+		Getenv: a.getenv, Environ: os.Environ(), Flags: flags,
 	})
 }
 

@@ -33,7 +33,7 @@ func (a *app) completeSession(suits func(terminal.Row) bool) cobra.CompletionFun
 
 // everySession lists the sessions of this workspace, then those of the others.
 func (a *app) everySession(cmd *cobra.Command) ([]terminal.Row, error) {
-	b, err := a.boot()
+	b, err := a.boot(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (a *app) cancelCommand() *cobra.Command {
 
 // writing opens the store for a command that may write.
 func (a *app) writing(ctx context.Context, f func(context.Context, *base, *local.Store) error) error {
-	b, err := a.boot()
+	b, err := a.boot(nil)
 	if err != nil {
 		return err
 	}

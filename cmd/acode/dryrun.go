@@ -30,7 +30,7 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 		return err
 	}
 	defer root.Close()
-	w := &work{base: b, store: store, writer: writer, choices: b.choose(c)}
+	w := &work{base: b, store: store, writer: writer, choices: c}
 	if w.plan, err = store.Plan(ctx, writer.Session()); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func checkpointName(r local.LoadReport) string {
 func (w *work) runner() *command.Runner {
 	s := w.writer.Session()
 	locks := workspaceLocks(w.home(), w.workspace)
-	if w.choices.share {
+	if w.cfg.Config.Workspace.Share {
 		locks = ""
 	}
 	return command.NewRunner(command.Config{

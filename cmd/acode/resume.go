@@ -20,6 +20,7 @@ import (
 type resumeFlags struct {
 	dryRun, restartStep, force, share bool
 	wait                              time.Duration
+	waits                             bool // --wait was given
 	onChanges, inProgress, uncertain  string
 }
 
@@ -29,6 +30,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
 		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace. With ID, in the workspace of that session wherever you are;\n-C DIR goes on in a workspace that has moved there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.waits = cmd.Flags().Changed("wait")
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -62,29 +64,40 @@ func (f resumeFlags) check() error {
 }
 
 func (f resumeFlags) choices() choices {
-	c := choices{
-		onChanges: resume.OnChanges(f.onChanges), inProgress: resume.Strategy(f.inProgress), uncertain: session.OnInterrupt(f.uncertain),
-		restartStep: f.restartStep, force: f.force, share: f.share, byFlag: f.onChanges != "" || f.force,
-	}
-	if f.force && c.onChanges == "" {
-		c.onChanges = resume.ChangesContinue
-	}
-	return c
+	return choices{uncertain: session.OnInterrupt(f.uncertain), restartStep: f.restartStep, force: f.force, byFlag: f.onChanges != "" || f.force}
 }
 
-func onChanges(s string) resume.OnChanges { return resume.OnChanges(s) }
-func strategy(s string) resume.Strategy   { return resume.Strategy(s) }
+// settings are the flags that have a key of the configuration.
+func (f resumeFlags) settings() map[string]string {
+	out := map[string]string{}
+	if f.force {
+		out["resume.changed_files_action"] = string(resume.ChangesContinue)
+	}
+	if f.onChanges != "" {
+		out["resume.changed_files_action"] = f.onChanges
+	}
+	if f.inProgress != "" {
+		out["resume.in_progress_strategy"] = f.inProgress
+	}
+	if f.share {
+		out["workspace.share"] = "true"
+	}
+	if f.waits {
+		out["lock.wait"] = f.wait.String()
+	}
+	return out
+}
 
 func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
-	b, store, err := a.bootFor(ctx, ref, f.dryRun)
+	b, store, err := a.bootFor(ctx, ref, f.dryRun, f.settings())
 	if err != nil {
 		return err
 	}
 	if f.dryRun {
 		return errors.Join(b.dryRun(ctx, store, ref, f.choices()), store.Close())
 	}
-	w := &work{base: b, store: store, choices: b.choose(f.choices())}
-	err = w.load(ctx, ref, f.wait)
+	w := &work{base: b, store: store, choices: f.choices()}
+	err = w.load(ctx, ref)
 	if err == nil {
 		err = w.execute(ctx)
 	}
@@ -92,12 +105,12 @@ func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
 }
 
 // load finds, locks and verifies the session.
-func (w *work) load(ctx context.Context, ref string, wait time.Duration) error {
+func (w *work) load(ctx context.Context, ref string) error {
 	id, err := w.pick(ctx, w.store, ref, true)
 	if err != nil {
 		return err
 	}
-	if w.locks, err = w.takeWithin(ctx, id, wait); err != nil {
+	if w.locks, err = w.takeWithin(ctx, id, w.cfg.Config.Lock.Wait); err != nil {
 		return w.lockedOut(ctx, id, err)
 	}
 	w.git = askGit(ctx, w.workspace)
@@ -118,7 +131,7 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		taken, err := w.take(id, commandLine(), w.choices.share)
+		taken, err := w.take(id, commandLine(), w.cfg.Config.Workspace.Share)
 		if !errors.Is(err, session.ErrLocked) || wait == 0 {
 			return taken, err
 		}

@@ -16,18 +16,24 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var file string
-	var c choices
+	var share bool
 	cmd := &cobra.Command{
 		Use: "run --plan FILE", Short: "Run a plan as a new session", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), file, c) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags := map[string]string{}
+			if share {
+				flags["workspace.share"] = "true"
+			}
+			return a.run(cmd.Context(), file, flags)
+		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`")
-	cmd.Flags().BoolVar(&c.share, "share-workspace", false, "run although another session executes in this workspace")
+	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	_ = cmd.MarkFlagRequired("plan") // the flag exists: it was defined above
 	return cmd
 }
 
-func (a *app) run(ctx context.Context, file string, c choices) error {
+func (a *app) run(ctx context.Context, file string, flags map[string]string) error {
 	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !a.json && !a.quiet {
 		fmt.Fprintf(a.io.err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
 	}
@@ -35,7 +41,7 @@ func (a *app) run(ctx context.Context, file string, c choices) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.boot()
+	b, err := a.boot(flags)
 	if err != nil {
 		return err
 	}
@@ -46,7 +52,7 @@ func (a *app) run(ctx context.Context, file string, c choices) error {
 	if err != nil {
 		return err
 	}
-	w := &work{base: b, store: store, plan: p, fresh: true, choices: b.choose(c)}
+	w := &work{base: b, store: store, plan: p, fresh: true}
 	err = w.create(ctx)
 	if err == nil {
 		err = w.execute(ctx)
@@ -60,7 +66,7 @@ func (w *work) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.locks, err = w.take(id, commandLine(), w.choices.share); err != nil {
+	if w.locks, err = w.take(id, commandLine(), w.cfg.Config.Workspace.Share); err != nil {
 		return err
 	}
 	config, err := json.Marshal(w.cfg.Keys())
@@ -71,19 +77,6 @@ func (w *work) create(ctx context.Context) error {
 		ID: id, Task: w.plan.Task, Workspace: w.workspace, Plan: w.plan, Config: string(config), Program: version,
 	})
 	return err
-}
-
-// choose fills what no flag said from the configuration.
-func (b *base) choose(c choices) choices {
-	r := b.cfg.Config.Resume
-	if c.onChanges == "" {
-		c.onChanges = onChanges(r.ChangedFilesAction)
-	}
-	if c.inProgress == "" {
-		c.inProgress = strategy(r.InProgressStrategy)
-	}
-	c.share = c.share || b.cfg.Config.Workspace.Share
-	return c
 }
 
 // find gives the session that ref names, with the errors that resume gives (RULINGS: an

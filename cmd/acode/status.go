@@ -39,7 +39,7 @@ func (a *app) statusCommand() *cobra.Command {
 // reading wraps a command that only looks.
 func (a *app) reading(f func(context.Context, *base, *local.Store, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		b, err := a.boot()
+		b, err := a.boot(nil)
 		if err != nil {
 			return err
 		}

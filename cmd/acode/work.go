@@ -35,15 +35,12 @@ type work struct {
 
 type release interface{ Release() error }
 
-// choices are what the flags of run and resume say.
+// choices are what those flags of resume say that the configuration has no key for.
 type choices struct {
-	onChanges   resume.OnChanges
-	inProgress  resume.Strategy
 	uncertain   session.OnInterrupt
 	restartStep bool
 	force       bool
-	share       bool
-	byFlag      bool // onChanges comes from a flag
+	byFlag      bool // a flag says what to do with changed files
 }
 
 // execute prepares the session and carries it out; the result has been printed.
@@ -158,8 +155,8 @@ func (w *work) resumer(env environment, root *workspace.Root, runner *command.Ru
 		Journal: w.writer, Plan: w.plan, Files: root, Commands: runner, Environment: env, Person: ask,
 		Notify: w.printer.Notice, Log: w.log,
 		Options: resume.Options{
-			Choices:  resume.Choices{InProgress: w.choices.inProgress, RestartStep: w.choices.restartStep, Redact: w.redactor.String},
-			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: w.choices.onChanges, DecidedBy: w.decidedBy(),
+			Choices:  resume.Choices{InProgress: resume.Strategy(c.InProgressStrategy), RestartStep: w.choices.restartStep, Redact: w.redactor.String},
+			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: resume.OnChanges(c.ChangedFilesAction), DecidedBy: w.decidedBy(),
 			Config: w.cfg.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.workspace,
 			Checkpoint: checkpointName(report), Order: report.Order,
 		},
