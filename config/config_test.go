@@ -1,8 +1,10 @@
 package config_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -408,6 +410,21 @@ func TestReadUser(t *testing.T) {
 	}
 	if _, err := config.ReadUser(filepath.Dir(path), true); !errors.Is(err, session.ErrConfig) {
 		t.Errorf("ReadUser of a folder: got %v", err)
+	}
+}
+
+var updateSchema = flag.Bool("update-schema", false, "write schema.json anew")
+
+// The schema that the program carries is the one that the table of keys gives.
+func TestSchemaIsMadeFromKeys(t *testing.T) {
+	want := config.MakeSchema()
+	if *updateSchema {
+		if err := os.WriteFile("schema.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile("schema.json"); err != nil || !bytes.Equal(got, want) || !*updateSchema && !bytes.Equal(config.Schema(), want) {
+		t.Errorf("config/schema.json is not what the keys give (%v); run: go test ./config -update-schema", err)
 	}
 }
 

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/spf13/cobra"
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/plan"
-	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
@@ -62,10 +58,7 @@ func (a *app) schemaCommand() *cobra.Command {
 			case "config":
 				schema = config.Schema()
 			default:
-				var err error
-				if schema, err = eventsSchema(); err != nil {
-					return err
-				}
+				schema = []byte(eventsSchema)
 			}
 			_, err := fmt.Fprintln(a.io.out, string(schema))
 			return err
@@ -95,31 +88,4 @@ func exitCodes() []terminal.ExitCode {
 		out = append(out, c)
 	}
 	return out
-}
-
-// eventsSchema describes the payload of each type of event.
-func eventsSchema() ([]byte, error) {
-	types := map[string]*jsonschema.Schema{}
-	for name, data := range payloads() {
-		s, err := jsonschema.ForType(reflect.TypeOf(data), &jsonschema.ForOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("describe %s: %w", name, err)
-		}
-		types[string(name)] = s
-	}
-	return json.MarshalIndent(&jsonschema.Schema{
-		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "Payloads of acode events, by type", Type: "object", Properties: types,
-	}, "", "  ")
-}
-
-// payloads names the payload type of each event, for the schema.
-func payloads() map[session.EventType]any {
-	return map[session.EventType]any{
-		session.SessionCreated: session.SessionCreatedData{}, session.StateChanged: session.StateChangedData{},
-		session.ExecutionAcquired: session.ExecutionAcquiredData{}, session.ChangesAccepted: session.ChangesAcceptedData{},
-		session.StepStarted: session.StepStartedData{}, session.StepCompleted: session.StepCompletedData{},
-		session.StepFailedEvent: session.StepFailedData{}, session.StepUnknown: session.StepUnknownData{},
-		session.ApprovalRequested: session.ApprovalRequestedData{}, session.ApprovalGranted: session.ApprovalGrantedData{},
-		session.ApprovalDenied: session.ApprovalDeniedData{}, session.CheckpointCreated: session.CheckpointCreatedData{},
-	}
 }

@@ -50,7 +50,6 @@ func Modules() map[string][]string {
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
 		"github.com/goccy/go-yaml":           {"plan", "config"},
-		"github.com/google/jsonschema-go":    {"plan", "config", "cmd/acode"},
 		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
 		"github.com/dustin/go-humanize":      {"terminal"},

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// MakeSchema makes the JSON Schema of a configuration file from the table of keys.
+func MakeSchema() []byte {
+	root := object("Configuration of acode")
+	root.Schema = "https://json-schema.org/draft/2020-12/schema"
+	for _, k := range keys() {
+		at := root
+		section, name, nested := strings.Cut(k.path, ".")
+		if nested {
+			if root.Properties[section] == nil {
+				root.Properties[section] = object("")
+				root.PropertyOrder = append(root.PropertyOrder, section)
+			}
+			at = root.Properties[section]
+		} else {
+			name = section
+		}
+		at.Properties[name] = k.schema()
+		at.PropertyOrder = append(at.PropertyOrder, name)
+	}
+	out, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic("config: the schema of the key table cannot be encoded: " + err.Error())
+	}
+	return append(out, '\n')
+}
+
+// object is a mapping that takes no other keys than those it is given.
+func object(title string) *jsonschema.Schema {
+	return &jsonschema.Schema{Title: title, Type: "object", Properties: map[string]*jsonschema.Schema{},
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+}
+
+func (k key) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Description: k.doc}
+	if !k.project {
+		s.Description += " Not in a project's file."
+	}
+	low, high := float64(k.min), float64(k.max)
+	switch k.kind {
+	case kindEnum:
+		s.Type = "string"
+		for _, v := range k.values {
+			s.Enum = append(s.Enum, v)
+		}
+	case kindBool:
+		s.Type = "boolean"
+	case kindCount:
+		s.Type, s.Minimum, s.Maximum = "integer", &low, &high
+	case kindBytes:
+		s.Types, s.Minimum, s.Maximum = []string{"integer", "string"}, &low, &high
+		s.Pattern = `^[0-9]+ ?([KMG]i?B)?$`
+	case kindDuration:
+		s.Type, s.Pattern = "string", `^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$|^0$`
+	case kindPath:
+		s.Type, s.Pattern = "string", `^(/|~)`
+	case kindPaths:
+		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string", Pattern: `^(/|~)`}
+	}
+	s.Default = k.defaultJSON()
+	return s
+}
+
+// defaultJSON gives the default in the type of the key, or nothing when it depends on the
+// machine.
+func (k key) defaultJSON() json.RawMessage {
+	switch k.kind {
+	case kindBool, kindCount, kindBytes:
+		return json.RawMessage(k.def)
+	case kindEnum, kindDuration:
+		return json.RawMessage(strconv.Quote(k.def))
+	case kindPaths:
+		return json.RawMessage("[]")
+	}
+	return nil
+}
