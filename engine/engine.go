@@ -53,17 +53,7 @@ type Engine struct {
 type Policy struct {
 	Uncertain session.OnInterrupt // --uncertain: answers what on_interrupt would ask; empty asks
 	Force     bool                // run tasks although one that they depend on failed
-	Retried   Strategy            // for foreign content under a step that was in progress
 }
-
-// Strategy says what to do with a file step that was in progress (FR-027).
-type Strategy string
-
-// The strategies; the zero value acts as RollBack (FR-028).
-const (
-	RollBack Strategy = "rollback" // put the pre-images back, then do it again
-	Retry    Strategy = "retry"    // do it again on top of what is there
-)
 
 // Interrupted is the cause of a context that a signal ended.
 type Interrupted struct{ Signal int }

@@ -1,13 +1,11 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
@@ -94,24 +92,6 @@ func (l *Lock) close() {
 		_ = l.file.Close() // every write to it was checked
 	}
 	_ = l.flock.Unlock() // its descriptor closes with it, and that unlocks in any case
-}
-
-// Wait is Acquire, repeated every so often until it succeeds, ctx ends or something else than
-// ErrLocked comes back. When ctx ends it returns what Acquire returned last.
-func Wait(ctx context.Context, path string, h Holder, every time.Duration) (*Lock, error) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		l, err := Acquire(path, h)
-		if !errors.Is(err, session.ErrLocked) {
-			return l, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-tick.C:
-		}
-	}
 }
 
 // Release gives the lock up. The file stays and names nobody: removing it would let two

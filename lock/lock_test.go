@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -484,28 +483,6 @@ func TestPidReuse(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func TestWait(t *testing.T) {
-	path := lockPath(t)
-	p := start(t, "holder", path)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := lock.Wait(ended, path, self(t), time.Hour)
-	wantCode(t, err, session.ErrLocked)
-
-	done := make(chan error, 1)
-	go func() {
-		l, err := lock.Wait(t.Context(), path, self(t), time.Millisecond)
-		if err == nil {
-			err = l.Check()
-		}
-		done <- err
-	}()
-	p.rest()
-	if err := <-done; err != nil {
-		t.Errorf("Wait: %v", err)
 	}
 }
 
