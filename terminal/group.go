@@ -97,7 +97,7 @@ func capGroups(gs []group) []group {
 	for _, g := range gs[maxGroups-1:] {
 		rest.steps, rest.took = rest.steps+g.steps, rest.took+g.took
 	}
-	rest.what = plural(rest.steps, "more step")
+	rest.what = Plural(rest.steps, "more step")
 	return append(gs[:maxGroups-1:maxGroups-1], rest)
 }
 

@@ -134,7 +134,7 @@ func (p Position) String() string {
 // Found writes what resume without an id found, before it asks.
 func Found(w io.Writer, rows []Row, at []Position, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Found %s:\n", plural(len(rows), "resumable session"))
+	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))
 	for i, r := range rows {
 		fmt.Fprintf(&b, "  %s - %s - \"%s\"\n", Clean(r.Short), upper(r.State), Clean(r.Task))
 		if i < len(at) {

@@ -91,7 +91,8 @@ func paint(on bool, color, s string) string {
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
 }
 
-func plural(n int, noun string) string {
+// Plural counts in words: "1 step", "1,200 steps".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -300,5 +300,5 @@ func writeResult(w io.Writer, r session.Result) {
 }
 
 func counts(done, left int) string {
-	return fmt.Sprintf("%s done, %s left", plural(done, "step"), comma(left))
+	return fmt.Sprintf("%s done, %s left", Plural(done, "step"), comma(left))
 }

@@ -203,8 +203,8 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 		at = fmt.Sprintf("Task %d, Step %d", v.Checkpoint.Task, v.Checkpoint.Step)
 	}
 	fmt.Fprintf(&b, "  Last checkpoint: %s\n", at)
-	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", plural(v.Next.Skipped, "step"))
-	fmt.Fprintf(&b, "  Remaining: %s\n", plural(v.Next.Remaining, "step"))
+	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", Plural(v.Next.Skipped, "step"))
+	fmt.Fprintf(&b, "  Remaining: %s\n", Plural(v.Next.Remaining, "step"))
 	fmt.Fprintf(&b, "  Sync status: %s\n", syncOff)
 	if it, ok := stoppedAt(v.Next); ok && v.Next.InProgress >= 0 {
 		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it.Action))

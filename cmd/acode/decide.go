@@ -66,12 +66,7 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 		endedText(n)+"; the session can be resumed")
 }
 
-func endedText(n int) string {
-	if n == 1 {
-		return "1 command ended"
-	}
-	return fmt.Sprintf("%d commands ended", n)
-}
+func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
 
 // endCommands ends every command of the session that still runs and says how many did.
 func (b *base) endCommands(ctx context.Context, id session.ID) (int, error) {

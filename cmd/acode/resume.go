@@ -174,7 +174,8 @@ func (b *base) pick(ctx context.Context, s *local.Store, ref string, confirm boo
 
 // confirm shows the session that was found and asks, unless nobody can be asked.
 func (b *base) confirm(ctx context.Context, s *local.Store, r terminal.Row, ask bool) (session.ID, error) {
-	if b.json || b.quiet || !ask {
+	asks := ask && !b.yes && b.interactive()
+	if b.json || !ask || b.quiet && !asks {
 		return r.ID, nil
 	}
 	at, err := b.position(ctx, s, r.ID)
@@ -184,7 +185,7 @@ func (b *base) confirm(ctx context.Context, s *local.Store, r terminal.Row, ask 
 	if err := terminal.Found(b.io.out, []terminal.Row{r}, []terminal.Position{at}, b.now()); err != nil {
 		return "", err
 	}
-	if b.yes || !b.interactive() {
+	if !asks {
 		return r.ID, nil
 	}
 	yes, err := terminal.Ask(b.io.in, b.io.err, "Resume this session?", true)

@@ -151,11 +151,10 @@ func summary(s *session.Session) session.Summary {
 
 // position is where the session stands in its plan: its first step that is not done.
 func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (terminal.Position, error) {
-	sess, p, next, err := b.outlook(ctx, s, id)
+	_, p, next, err := b.outlook(ctx, s, id)
 	if err != nil {
 		return terminal.Position{}, err
 	}
-	_ = sess
 	for _, it := range next.Items {
 		if it.Action != session.ActionSkip {
 			return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}, nil
@@ -208,8 +207,8 @@ func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error 
 		for _, p := range report.Problems {
 			fmt.Fprintln(b.io.err, terminal.Clean(p.String()))
 		}
-		_, err = fmt.Fprintf(b.io.out, "%d sessions, %d events, %d checkpoints, %d blobs: %s\n",
-			report.Sessions, report.Events, report.Checkpoints, report.Blobs, verdictText(len(report.Problems)))
+		_, err = fmt.Fprintf(b.io.out, "%s, %s, %s, %s: %s\n", terminal.Plural(report.Sessions, "session"), terminal.Plural(report.Events, "event"),
+			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdictText(len(report.Problems)))
 	}
 	if err == nil && len(report.Problems) > 0 {
 		err = quietExit(rowOf(session.ErrCorrupt).Exit)
@@ -235,13 +234,10 @@ func (b *base) verifyClaims(ctx context.Context, s *local.Store, id session.ID, 
 }
 
 func verdictText(problems int) string {
-	switch problems {
-	case 0:
+	if problems == 0 {
 		return "all good"
-	case 1:
-		return "1 problem"
 	}
-	return fmt.Sprintf("%d problems", problems)
+	return terminal.Plural(problems, "problem")
 }
 
 func newVerifyJSON(r local.VerifyReport) map[string]any {
