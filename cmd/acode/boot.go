@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -105,7 +104,7 @@ func ownWorkspace(ctx context.Context, s *local.Store, ref string) (string, erro
 	}
 	i := slices.IndexFunc(sums, func(m session.Summary) bool { return m.ID == id })
 	if i < 0 {
-		return "", fmt.Errorf("find the workspace of %s: %w", id, session.ErrUnknownID)
+		return "", &session.Error{Code: session.ErrCorrupt, Message: "the store has lost the row of this session; nothing was changed", Place: string(id), Next: "acode verify " + string(id)}
 	}
 	dir, err := workspaceDir(sums[i].Workspace)
 	if err != nil {
