@@ -18,6 +18,7 @@ const (
 	maxReceipt  = 256 << 10 // of each output stream that a receipt keeps
 	cutMargin   = 4 << 10   // seen beyond a cut: no secret is longer
 	shownLines  = 5         // of the standard error of a failed command
+	wroteLines  = 200       // of each output that whoever wants more is shown
 	requestPoll = 200 * time.Millisecond
 	againWindow = 600 * time.Millisecond // in which a second signal is waited for
 )
@@ -184,7 +185,7 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 // finished keeps the outputs and the files that the command changed, and queues the receipt.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord, by string) error {
 	ctx = context.WithoutCancel(ctx)
-	result, last, err := e.result(ctx, rec)
+	result, wrote, last, err := e.result(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -193,6 +194,9 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 		return err
 	}
 	e.spent = append(e.spent, rec.Key)
+	for _, line := range wrote {
+		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
+	}
 	if f := judge(step.Run, result); f != nil {
 		f.command, f.files, f.last = result, files, last
 		return f
@@ -231,15 +235,16 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	return nil
 }
 
-// result keeps what the command wrote; last is the end of its standard error.
-func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, last []string, err error) {
+// result keeps what the command wrote; wrote is the end of both outputs, last that of its
+// standard error.
+func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
 	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
 		StartError: rec.StartError, DurationUS: rec.EndedUS - rec.StartedUS, Left: rec.Left,
 	}
 	stdout, stderr, err := e.Commands.Output(rec.Key)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer stdout.Close()
 	defer stderr.Close()
@@ -249,26 +254,27 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
 		text, size, cut, err := ends(o.from, maxReceipt, e.clean)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read command output: %w", err)
+			return nil, nil, nil, fmt.Errorf("read command output: %w", err)
 		}
 		out, err := e.output(ctx, text, size, cut)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		*o.to = *out
-		last = e.lastLines(text)
+		wrote = append(wrote, e.lastLines(text, wroteLines)...)
+		last = e.lastLines(text, shownLines)
 	}
-	return c, last, nil
+	return c, wrote, last, nil
 }
 
-// lastLines is the end of a text as a person is shown it.
-func (e *Engine) lastLines(text string) []string {
+// lastLines is the end of a text, at most count lines, as a person is shown it.
+func (e *Engine) lastLines(text string, count int) []string {
 	text = strings.TrimSpace(e.clean(text))
 	if text == "" {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
-	return lines[max(0, len(lines)-shownLines):]
+	return lines[max(0, len(lines)-count):]
 }
 
 // ends reads r whole and keeps its first and last limit/2 bytes. What it cuts it cleans

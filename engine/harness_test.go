@@ -230,7 +230,10 @@ func id(task, step string) session.StepID { return session.StepID{Task: task, St
 func payload[D any](w *world, kind session.EventType) D {
 	w.t.Helper()
 	var d D
-	for _, e := range slices.Backward(w.events) {
+	w.mu.Lock()
+	events := slices.Clone(w.events)
+	w.mu.Unlock()
+	for _, e := range slices.Backward(events) {
 		if e.Type == kind {
 			if err := e.Decode(&d); err != nil {
 				w.t.Fatalf("decode %s: %v", kind, err)

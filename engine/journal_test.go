@@ -131,7 +131,9 @@ func (w *world) add(d session.Draft) session.Event {
 	if _, err := w.sess.Apply(e); err != nil {
 		w.t.Fatalf("Append breaks the rules of a session: %s %s: %v\n%s", d.Type, payload, err, strings.Join(w.trace, "\n"))
 	}
+	w.mu.Lock() // somebody else looks while a question is open
 	w.events = append(w.events, e)
+	w.mu.Unlock()
 	return e
 }
 
