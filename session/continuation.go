@@ -55,7 +55,7 @@ const (
 	NoticeHeader    NoticeKind = "header"    // the header block of a continuation
 	NoticeStarted   NoticeKind = "started"   // ● a step runs
 	NoticeHandling  NoticeKind = "handling"  // how a step that was in progress is handled
-	NoticeOutput    NoticeKind = "output"    // a line that a running command wrote
+	NoticeOutput    NoticeKind = "output"    // a line of the end of what a command wrote
 	NoticeCompleted NoticeKind = "completed" // ✓ a receipt is durable
 	NoticeFailed    NoticeKind = "failed"    // ✗ likewise
 	NoticeUncertain NoticeKind = "uncertain" // ? likewise
