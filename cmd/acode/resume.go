@@ -165,15 +165,17 @@ func (b *base) pick(ctx context.Context, s *local.Store, ref string, confirm boo
 	}
 	switch {
 	case len(free) > 0:
-		return b.confirm(ctx, s, free[0], confirm)
+		return b.confirm(ctx, s, free, confirm)
 	case len(running) > 0:
 		return "", b.held(running[0])
 	}
 	return "", b.noneHere(ctx, s)
 }
 
-// confirm shows the session that was found and asks, unless nobody can be asked.
-func (b *base) confirm(ctx context.Context, s *local.Store, r terminal.Row, ask bool) (session.ID, error) {
+// confirm shows the sessions that were found and asks for the most recent, the first, unless
+// nobody can be asked.
+func (b *base) confirm(ctx context.Context, s *local.Store, free []terminal.Row, ask bool) (session.ID, error) {
+	r := free[0]
 	asks := ask && !b.yes && b.interactive()
 	if b.json || !ask || b.quiet && !asks {
 		return r.ID, nil
@@ -182,13 +184,17 @@ func (b *base) confirm(ctx context.Context, s *local.Store, r terminal.Row, ask 
 	if err != nil {
 		return "", err
 	}
-	if err := terminal.Found(b.io.out, []terminal.Row{r}, []terminal.Position{at}, b.now()); err != nil {
+	if err := terminal.Found(b.io.out, free, []terminal.Position{at}, b.now()); err != nil {
 		return "", err
 	}
 	if !asks {
 		return r.ID, nil
 	}
-	yes, err := terminal.Ask(b.io.in, b.io.err, "Resume this session?", true)
+	question := "Resume this session?"
+	if len(free) > 1 {
+		question = "Resume " + r.Short + ", the most recent?"
+	}
+	yes, err := terminal.Ask(b.io.in, b.io.err, question, true)
 	if err == nil && !yes {
 		return "", quietExit(0)
 	}

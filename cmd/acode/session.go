@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,7 +90,7 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 		return v, err
 	}
 	for _, t := range p.Tasks {
-		v.Titles = append(v.Titles, b.redactor.String(t.Title))
+		v.Titles = append(v.Titles, b.redactor.String(cmp.Or(t.Title, t.ID)))
 	}
 	for _, it := range next.Items {
 		step := terminal.StepView{Item: it}
