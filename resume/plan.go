@@ -39,7 +39,7 @@ type Choices struct {
 func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c Choices) (session.Continuation, error) {
 	order, cycle := p.Order()
 	if cycle != nil {
-		return session.Continuation{}, &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the tasks of the plan depend on each other: %v", cycle)}
+		return session.Continuation{}, &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the tasks of the plan depend on each other: %v; the session is unchanged", cycle)}
 	}
 	if err := belongs(p, s); err != nil {
 		return session.Continuation{}, err
@@ -79,7 +79,7 @@ func belongs(p *session.Plan, s *session.Session) error {
 	}
 	for id := range s.Steps {
 		if !known[id] {
-			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the step %s, the plan does not", id),
+			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the step %s, the plan does not; the session is unchanged", id),
 				Next: "acode verify " + s.Short}
 		}
 	}

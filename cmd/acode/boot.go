@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,6 +43,9 @@ func (a *app) boot(flags map[string]string) (*base, error) {
 // bootIn reads the configuration for the workspace dir, or what holds in every workspace when
 // dir is empty.
 func (a *app) bootIn(dir string, flags map[string]string) (*base, error) {
+	if a.timeout < 0 {
+		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--timeout=%s: must not be negative; nothing was changed", a.timeout)}
+	}
 	b := &base{app: a, workspace: dir, flags: flags, redactor: redact.New(redact.FromEnvironment(os.Environ()))}
 	var err error
 	b.cfg, err = loadConfig(a, dir, flags)
