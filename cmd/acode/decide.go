@@ -62,8 +62,11 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 	if err != nil {
 		return err
 	}
-	return b.answer(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: n},
-		endedText(n)+"; the session can be resumed")
+	then := "; the session can be resumed"
+	if sess.State.Terminal() {
+		then = "; the session is " + string(sess.State)
+	}
+	return b.tell(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: n}, endedText(n)+then)
 }
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
@@ -114,8 +117,8 @@ type decisionJSON struct {
 	Ended     int        `json:"commands_ended"`
 }
 
-// answer writes the outcome of a command that is no stream.
-func (b *base) answer(d decisionJSON, text string) error {
+// tell writes the outcome of a command that is no stream.
+func (b *base) tell(d decisionJSON, text string) error {
 	if b.json {
 		d.V = 1
 		return terminal.JSON(b.io.out, d)
@@ -142,7 +145,7 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, en
 		if err := s.Ask(ctx, r); err != nil {
 			return err
 		}
-		return b.answer(said, fmt.Sprintf("The process that executes session %s was asked to %s", sess.Short, r.Kind))
+		return b.tell(said, fmt.Sprintf("The process that executes session %s was asked to %s", sess.Short, r.Kind))
 	}
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, en
 		return err
 	}
 	said.Recorded, said.Ended = true, *ended
-	return b.answer(said, "Recorded: "+string(r.Kind)+recordedText(r.Kind, sess.Short, *ended))
+	return b.tell(said, "Recorded: "+string(r.Kind)+recordedText(r.Kind, sess.Short, *ended))
 }
 
 // recordedText says what a recorded decision means and what comes next.
