@@ -45,7 +45,6 @@ const (
 	ReasonEnvironment Reason = "environment"
 	ReasonUncertain   Reason = "uncertain"
 	ReasonDiskFull    Reason = "disk_full"
-	ReasonFenced      Reason = "fenced"
 )
 
 // Status is where a step stands. A step that has no entry in a session is Pending.
