@@ -6,12 +6,10 @@
 //	    and what it loosens there is a warning.
 //	F2  Nothing is guessed: an unknown key, a wrong type or a wrong value is an error that
 //	    names the place.
-//	F3  Equal sources give equal values and an equal digest.
+//	F3  Equal sources give equal values.
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -160,19 +158,8 @@ func Load(src Sources) (*Loaded, error) {
 	return out, nil
 }
 
-// Digest identifies the values that decide how a session is executed, in hex. Flags are
-// not part of it: they answer for one call.
-func (l *Loaded) Digest() string {
-	h := sha256.New()
-	for _, k := range keys() {
-		if k.execution {
-			fmt.Fprintf(h, "%s=%d:%s\n", k.path, len(l.lasting[k.path]), l.lasting[k.path])
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// Keys returns what Digest covers, by key path, so that a difference can be named.
+// Keys returns the values that decide how a session is executed, by key path, so that a
+// difference can be named. Flags are not among them: they answer for one call.
 func (l *Loaded) Keys() map[string]string {
 	out := make(map[string]string, len(l.lasting))
 	for k, v := range l.lasting {

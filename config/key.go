@@ -33,7 +33,7 @@ type key struct {
 	env       string // when it is not ACODE_ and the path
 	flag      string // when it is not the path
 	project   bool   // a project's file may set it
-	execution bool   // part of the digest
+	execution bool   // decides how a session is executed: Keys has it
 	doc       string
 	set       func(c *Config, v any)
 }
