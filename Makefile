@@ -7,7 +7,7 @@ COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 .PHONY: build demo test check cross torture bench cover clean docs fixture
 
 build:
-	$(GO) build -trimpath -ldflags '-s -w' -o bin/acode ./cmd/acode
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/acode ./cmd/acode
 
 # Runs an example plan, kills acode with -9 in the middle, resumes, and shows the ledger.
 demo: build

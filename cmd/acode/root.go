@@ -112,10 +112,10 @@ func (a *app) interactive() bool {
 	return !a.noInput && !a.json && term.IsTerminal(int(a.io.in.Fd())) && term.IsTerminal(int(a.io.err.Fd()))
 }
 
-func (a *app) printer(fresh bool) *terminal.Printer {
-	o := terminal.Detect(a.io.out, a.io.err, a.getenv)
-	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = a.json, a.quiet, a.verbose, fresh, a.now
-	o.Color = o.Color && !a.noColor
+func (b *base) printer(fresh bool) *terminal.Printer {
+	o := terminal.Detect(b.io.out, b.io.err, b.getenv)
+	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = b.json, b.quiet, b.verbose, fresh, b.now
+	o.Color = (o.Color || b.cfg.Config.Terminal.Color == "always") && b.cfg.Config.Terminal.Color != "never" && !b.noColor
 	o.Exit = exitOfResult
 	return terminal.New(o)
 }

@@ -45,7 +45,7 @@ type choices struct {
 
 // execute prepares the session and carries it out; the result has been printed.
 func (w *work) execute(ctx context.Context) error {
-	w.printer = w.app.printer(w.fresh)
+	w.printer = w.base.printer(w.fresh)
 	defer w.printer.Close()
 	ctx, again, stop := w.signals(ctx)
 	defer stop()

@@ -32,7 +32,9 @@ func (b *bench) build(ctx context.Context) error {
 }
 
 func goBuild(ctx context.Context, out, what string) error {
-	if said, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, what).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, what)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as the release is built
+	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", what, err, said)
 	}
 	return nil
