@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -330,4 +331,45 @@ func TestReplayOfManyEvents(t *testing.T) {
 	if s.LastSeq != 20001 {
 		t.Errorf("LastSeq: got %d, want 20001", s.LastSeq)
 	}
+}
+
+// payloadOf decodes a payload as a caller of ApplyData has it.
+func payloadOf(t *rapid.T, e session.Event) any {
+	targets := map[session.EventType]any{
+		session.SessionCreated: &session.SessionCreatedData{}, session.StateChanged: &session.StateChangedData{},
+		session.ExecutionAcquired: &session.ExecutionAcquiredData{}, session.ChangesAccepted: &session.ChangesAcceptedData{},
+		session.StepStarted: &session.StepStartedData{}, session.StepCompleted: &session.StepCompletedData{},
+		session.StepFailedEvent: &session.StepFailedData{}, session.StepUnknown: &session.StepUnknownData{},
+		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},
+		session.ApprovalDenied: &session.ApprovalDeniedData{}, session.CheckpointCreated: &session.CheckpointCreatedData{},
+	}
+	p := targets[e.Type]
+	if err := e.Decode(p); err != nil {
+		t.Fatalf("Decode: %v", err)
+	}
+	return reflect.ValueOf(p).Elem().Interface()
+}
+
+// I1: with the payload decoded beforehand an event does what it does without, and data of
+// another type is left aside.
+func TestApplyDataEqualsApply(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var plain, decoded, other session.Session
+		for _, e := range history.Draw(t) {
+			want, err := plain.Apply(e)
+			if err != nil {
+				t.Fatalf("Apply: %v", err)
+			}
+			got, err := decoded.ApplyData(e, payloadOf(t, e))
+			if d := cmp.Diff(want, got); err != nil || d != "" {
+				t.Fatalf("ApplyData of %s: %v (-want +got)\n%s", e.Type, err, d)
+			}
+			if _, err := other.ApplyData(e, struct{}{}); err != nil {
+				t.Fatalf("ApplyData with data of another type: %v", err)
+			}
+		}
+		if d := cmp.Diff(plain, decoded) + cmp.Diff(plain, other); d != "" {
+			t.Errorf("ApplyData: (-want +got)\n%s", d)
+		}
+	})
 }

@@ -81,11 +81,16 @@ func (s *Session) Resumable() bool { return s.State != "" && !s.State.Terminal()
 // Apply adds the next event. It returns ErrOrder when e does not follow in seq and time,
 // ErrCorrupt when its payload or its hash is wrong, and ErrConflict when the rules forbid it;
 // the session is unusable after an error.
-func (s *Session) Apply(e Event) (Delta, error) {
+func (s *Session) Apply(e Event) (Delta, error) { return s.ApplyData(e, nil) }
+
+// ApplyData is Apply for a caller that has the payload decoded: data is of the payload type of
+// e.Type and what Decode would give, which is believed. Any other data, nil too, is left aside
+// and the payload decoded. The session may keep what data points to.
+func (s *Session) ApplyData(e Event, data any) (Delta, error) {
 	if err := s.follows(e); err != nil {
 		return Delta{}, err
 	}
-	d, err := s.apply(e)
+	d, err := s.apply(e, data)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -114,42 +119,44 @@ func (s *Session) follows(e Event) error {
 	return nil
 }
 
-func (s *Session) apply(e Event) (Delta, error) {
+func (s *Session) apply(e Event, data any) (Delta, error) {
 	switch e.Type {
 	case SessionCreated:
-		return applyAs(e, s.created)
+		return applyAs(e, data, s.created)
 	case StateChanged:
-		return applyAs(e, s.stateChanged)
+		return applyAs(e, data, s.stateChanged)
 	case ExecutionAcquired:
-		return applyAs(e, s.acquired)
+		return applyAs(e, data, s.acquired)
 	case ChangesAccepted:
-		return applyAs(e, func(_ Event, d ChangesAcceptedData) (Delta, error) {
+		return applyAs(e, data, func(_ Event, d ChangesAcceptedData) (Delta, error) {
 			return Delta{Files: s.setFiles(d.Files)}, nil
 		})
 	case StepStarted:
-		return applyAs(e, s.started)
+		return applyAs(e, data, s.started)
 	case StepCompleted:
-		return applyAs(e, s.completed)
+		return applyAs(e, data, s.completed)
 	case StepFailedEvent:
-		return applyAs(e, s.failed)
+		return applyAs(e, data, s.failed)
 	case StepUnknown:
-		return applyAs(e, s.unknown)
+		return applyAs(e, data, s.unknown)
 	case ApprovalRequested:
-		return applyAs(e, s.requested)
+		return applyAs(e, data, s.requested)
 	case ApprovalGranted:
-		return applyAs(e, s.granted)
+		return applyAs(e, data, s.granted)
 	case ApprovalDenied:
-		return applyAs(e, s.denied)
+		return applyAs(e, data, s.denied)
 	case CheckpointCreated:
 		return Delta{}, nil
 	}
 	return Delta{}, &Error{Code: ErrNewer, Message: fmt.Sprintf("this acode does not know events of type %q", e.Type), Place: fmt.Sprintf("seq %d", e.Seq)}
 }
 
-func applyAs[D any](e Event, f func(Event, D) (Delta, error)) (Delta, error) {
-	var d D
-	if err := e.Decode(&d); err != nil {
-		return Delta{}, err
+func applyAs[D any](e Event, data any, f func(Event, D) (Delta, error)) (Delta, error) {
+	d, ok := data.(D)
+	if !ok {
+		if err := e.Decode(&d); err != nil {
+			return Delta{}, err
+		}
 	}
 	return f(e, d)
 }
