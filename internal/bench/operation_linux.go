@@ -198,7 +198,7 @@ func intentOf(w *local.Writer, i int) session.Draft {
 }
 
 func receiptOf(w *local.Writer, i int) session.Draft {
-	text := strings.Repeat(fmt.Sprintf("%07d ", i*7919), resultBytes/8)
+	text := strings.Repeat(fmt.Sprintf("%07d ", i*7919%10_000_000), resultBytes/8)
 	return session.Draft{Type: session.StepCompleted, Data: session.StepCompletedData{
 		StepID: stepID(i), Key: key(w, stepID(i), 1), Attempt: 1, Matches: &session.Output{Text: text, Bytes: resultBytes}}}
 }
