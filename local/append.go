@@ -40,7 +40,7 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		work = work || p.stored == nil
 		ps = append(ps, p)
 	}
-	b := &batch{w: w, c: w.st.wr}
+	b := &batch{w: w, c: w.st.wr, seenSteps: ordinals[session.StepID]{}, seenFiles: ordinals[string]{}}
 	if !work {
 		return b.stored(ps), nil
 	}
@@ -48,7 +48,7 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		return nil, w.failed(ctx, storeError("append", err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
-	w.st.row.lastUS = b.lastUS
+	w.st.wr.left(w, b.lastUS)
 	if b.touched {
 		w.writeHead(b.commit)
 	}
@@ -84,8 +84,29 @@ func (w *Writer) reload(ctx context.Context) error {
 		*w.sess = *row.sess
 		w.sums = newDigests(w.st.keys, w.sess.ID)
 		w.sums.all(w.sess)
+		w.steps, w.files = row.steps, row.files
 		return nil
 	})
+}
+
+// The statements of a commit, which are prepared before the first one.
+const (
+	insertEvent   = `INSERT INTO events (pos, id, time_us, type, actor, epoch, hash, checkpoint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
+	insertStep    = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateStep = `UPDATE steps SET status = ?, attempt = ?, key = ?, start_seq = ?, last_seq = ?, started_us = ?, ended_us = ?, code = ?, message = ?,
+		capture = ?, approval = ? WHERE pos = ?`
+	insertFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateFile = `UPDATE files SET hash = ?, size = ?, mode = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, racy = ?, wrote = ? WHERE pos = ?`
+
+	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
+	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
+)
+
+// hotStatements are what a durable operation runs.
+func hotStatements() []string {
+	return []string{begin, commit, selectRequests, readEpoch, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile}
 }
 
 // batch is one transaction of a writer.
@@ -95,11 +116,14 @@ type batch struct {
 	no      int64
 	lastUS  int64 // of the store
 	events  []session.Event
-	steps   map[session.StepID]bool
-	files   map[string]bool
+	steps   []session.StepID // what is written anew, in the order of the events
+	files   []string
 	scalars bool // more of the session's row changed than what every commit changes
 	touched bool // events were applied
 	commit  session.Commit
+
+	seenSteps ordinals[session.StepID]
+	seenFiles ordinals[string]
 }
 
 func (b *batch) stored(ps []prepared) []session.Event {
@@ -110,7 +134,6 @@ func (b *batch) stored(ps []prepared) []session.Event {
 }
 
 func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
-	b.steps, b.files = map[session.StepID]bool{}, map[string]bool{}
 	b.no = b.w.no
 	if err := b.fence(ctx); err != nil {
 		return err
@@ -140,17 +163,23 @@ func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
 	return b.project(ctx)
 }
 
-// fence checks that the session is as this writer left it, and reads the store's clock.
+// fence checks that the session is as this writer left it, and reads the store's clock: the
+// latest time of any session. Where nobody committed since this writer did, both are known.
 func (b *batch) fence(ctx context.Context) error {
 	if b.no == 0 {
-		return b.c.queryRow(ctx, `SELECT last_us, (SELECT coalesce(max(no), 0) + 1 FROM sessions) FROM store WHERE one = 1`, nil, &b.lastUS, &b.no)
+		err := b.c.queryRow(ctx, `SELECT coalesce(max(last_us), 0), coalesce(max(no), 0) + 1 FROM sessions`, nil, &b.lastUS, &b.no)
+		return rowError("read clock", b.w.sess.ID, err)
+	}
+	if lastUS, same := b.c.asLeft(b.w); same {
+		b.lastUS = lastUS
+		return nil
 	}
 	var epoch, seq uint64
 	var head []byte
-	err := b.c.queryRow(ctx, `SELECT st.last_us, se.epoch, se.last_seq, se.head FROM store st, sessions se WHERE st.one = 1 AND se.no = ?`,
+	err := b.c.queryRow(ctx, `SELECT (SELECT max(last_us) FROM sessions), epoch, last_seq, head FROM sessions WHERE no = ?`,
 		[]any{b.no}, &b.lastUS, &epoch, &seq, &head)
 	if err != nil {
-		return err
+		return rowError("read session", b.w.sess.ID, err)
 	}
 	s := b.w.sess
 	if epoch != s.Epoch || seq != s.LastSeq || hash32(head) != s.Head {
@@ -179,30 +208,32 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 	}
 	e.Hash = e.ChainHash(s.Head)
 	b.touched = true
-	delta, err := s.Apply(e)
+	delta, err := s.ApplyData(e, p.data)
 	if err != nil {
 		return err
 	}
 	b.w.sums.apply(s, delta)
 	b.note(e, delta)
-	err = b.c.exec(ctx, `INSERT INTO events (pos, id, time_us, type, actor, epoch, payload, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		position(b.no, e.Seq), e.ID[:], e.TimeUS, string(e.Type), unless(e.Actor, defaultActor), int64(e.Epoch), string(e.Payload), e.Hash[:])
-	if err != nil {
-		return err
+	var checkpoint any
+	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
+		c := checkpointOf(b.w.st.keys, s, b.w.sums, e, delta)
+		checkpoint = encodeCheckpoint(c, b.w.st.row.keyID, p.full == nil && e.Type.Receipt())
 	}
 	b.events = append(b.events, e)
-	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
-		return b.checkpoint(ctx, p, e, delta)
-	}
-	return nil
+	return b.c.exec(ctx, insertEvent, position(b.no, e.Seq), e.ID[:], e.TimeUS, string(e.Type), unless(e.Actor, defaultActor), int64(e.Epoch),
+		e.Hash[:], checkpoint, string(e.Payload))
 }
 
 func (b *batch) note(e session.Event, d session.Delta) {
 	for _, id := range d.Steps {
-		b.steps[id] = true
+		if _, noted := b.seenSteps.number(id); !noted {
+			b.steps = append(b.steps, id)
+		}
 	}
 	for _, path := range d.Files {
-		b.files[path] = true
+		if _, noted := b.seenFiles.number(path); !noted {
+			b.files = append(b.files, path)
+		}
 	}
 	switch e.Type {
 	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired:
@@ -223,34 +254,6 @@ func checkpointOf(k *keys, s *session.Session, sums *digests, e session.Event, d
 	return c
 }
 
-// wholeEvery is how many checkpoints may rely on one before them for their files, so that
-// reading one never searches far.
-const wholeEvery = 64
-
-func (b *batch) checkpoint(ctx context.Context, p prepared, e session.Event, d session.Delta) error {
-	w := b.w
-	c := checkpointOf(w.st.keys, w.sess, w.sums, e, d)
-	var task, step, files any
-	if p.full != nil || !e.Type.Receipt() {
-		task, step = c.Cursor.Task, c.Cursor.Step
-	}
-	if w.leaning == 0 || w.leaning >= wholeEvery || c.Files != w.leanOn {
-		files, w.leaning, w.leanOn = digestBytes(c.Files), 0, c.Files
-	}
-	w.leaning++
-	return b.c.exec(ctx, `INSERT INTO checkpoints (pos, task, step, state, steps, files, key_id, hmac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		position(b.no, c.Seq), task, step, unless(string(c.State), string(session.Executing)), digestBytes(c.Steps), files,
-		unless(c.KeyID, w.st.row.keyID), c.HMAC[:])
-}
-
-// digestBytes leaves the digest of no rows out.
-func digestBytes(h session.Hash) []byte {
-	if h == (session.Hash{}) {
-		return []byte{}
-	}
-	return h[:]
-}
-
 func (b *batch) insertBlob(ctx context.Context, p pendingBlob) error {
 	var keyID any
 	if p.keyID != "" {
@@ -269,27 +272,23 @@ func (b *batch) project(ctx context.Context) error {
 	if err := b.projectSession(ctx, c); err != nil {
 		return err
 	}
-	for id := range b.steps {
+	for _, id := range b.steps {
 		if err := b.projectStep(ctx, s.Steps[id]); err != nil {
 			return err
 		}
 	}
-	for path := range b.files {
+	for _, path := range b.files {
 		if err := b.projectFile(ctx, s.Files[path]); err != nil {
 			return err
 		}
 	}
-	row := b.w.st.row
-	row.lastUS = b.lastUS
-	sum := b.w.st.keys.sign(row.signed())
-	return b.c.exec(ctx, `UPDATE store SET last_us = ?, hmac = ? WHERE one = 1`, b.lastUS, sum[:])
+	return nil
 }
 
 func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
 	s := b.w.sess
 	if !b.scalars {
-		return b.c.exec(ctx, `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`,
-			int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
+		return b.c.exec(ctx, updateSession, int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
 	}
 	return b.c.exec(ctx, `INSERT INTO sessions (no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
 			state, left_state, reason, detail, epoch, device, manifest, git, last_seq, last_us, created_us, done, head, row_digest, steps, files, key_id, hmac)
@@ -310,20 +309,24 @@ func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {
 	} else if st.Key == "" {
 		key = ""
 	}
-	return b.c.exec(ctx, `INSERT INTO steps (session_no, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (session_no, task, step) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, key = excluded.key, start_seq = excluded.start_seq,
-			last_seq = excluded.last_seq, started_us = excluded.started_us, ended_us = excluded.ended_us, code = excluded.code, message = excluded.message,
-			capture = excluded.capture, approval = excluded.approval`,
-		b.no, st.Task, st.Step, string(st.Status), st.Attempt, key, int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
-		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval)))
+	n, known := b.w.steps.number(st.StepID)
+	pos := rowPosition(b.no, n)
+	rest := []any{string(st.Status), st.Attempt, key, int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
+		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval))}
+	if known {
+		return b.c.exec(ctx, updateStep, append(rest, pos)...)
+	}
+	return b.c.exec(ctx, insertStep, append([]any{pos, st.Task, st.Step}, rest...)...)
 }
 
 func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {
-	return b.c.exec(ctx, `INSERT INTO files (session_no, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (session_no, path) DO UPDATE SET hash = excluded.hash, size = excluded.size, mode = excluded.mode, mtime_ns = excluded.mtime_ns,
-			ctime_ns = excluded.ctime_ns, inode = excluded.inode, racy = excluded.racy, wrote = excluded.wrote`,
-		b.no, f.Path, f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote)
+	n, known := b.w.files.number(f.Path)
+	pos := rowPosition(b.no, n)
+	rest := []any{f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote}
+	if known {
+		return b.c.exec(ctx, updateFile, append(rest, pos)...)
+	}
+	return b.c.exec(ctx, insertFile, append([]any{pos, f.Path}, rest...)...)
 }
 
 func nullable(s string) any { return unless(s, "") }
@@ -375,6 +378,12 @@ func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 	defer w.st.mu.Unlock()
 	var out []session.Request
 	err := w.query(ctx, func(q querier) (err error) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.st.wr != nil {
+			q, ctx = w.st.wr, context.WithoutCancel(ctx) // which has the statement; as in Fence
+		}
 		out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
 		return err
 	})
@@ -382,7 +391,7 @@ func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 }
 
 func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) ([]session.Request, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`, no)
+	rows, err := q.QueryContext(ctx, selectRequests, no)
 	if err != nil {
 		return nil, storeError("read requests", err)
 	}

@@ -53,6 +53,67 @@ type writeConn struct {
 	stmts map[string]*sql.Stmt
 	place []placed // the files that were opened
 	dead  bool     // a write or a sync failed: not even a close may touch the files again
+
+	last    *Writer // the writer that committed through this connection last; nil: not known
+	lastUS  int64   // the store's clock then
+	version uint32  // of the data then
+}
+
+// left notes how writer by left the database with its commit.
+func (w *writeConn) left(by *Writer, lastUS int64) {
+	w.last = nil
+	if v, err := w.dataVersion(); err == nil {
+		w.last, w.lastUS, w.version = by, lastUS, v
+	}
+}
+
+// asLeft reports, in a transaction, whether nobody committed anything since writer by did, and
+// gives the store's clock if so.
+func (w *writeConn) asLeft(by *Writer) (lastUS int64, same bool) {
+	if w.last != by {
+		return 0, false
+	}
+	v, err := w.dataVersion()
+	return w.lastUS, err == nil && v == w.version
+}
+
+// dataVersion changes with every commit of anybody; what others committed counts from the
+// begin of the next transaction.
+func (w *writeConn) dataVersion() (v uint32, err error) {
+	err = w.conn.Raw(func(c any) error {
+		fc, ok := c.(sqlite.FileControl)
+		if !ok {
+			return errors.New("the driver has no file control")
+		}
+		v, err = fc.FileControlDataVersion("main")
+		return err
+	})
+	return v, err
+}
+
+// prepareAll prepares what the first transaction will run, so that it does not hold the
+// store's lock meanwhile.
+func (w *writeConn) prepareAll(ctx context.Context) error {
+	for _, query := range hotStatements() {
+		if _, err := w.stmt(ctx, query); err != nil {
+			return storeError("prepare", err)
+		}
+	}
+	return nil
+}
+
+// QueryContext is that of a database, with a prepared statement.
+func (w *writeConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	st, err := w.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+// QueryRowContext is that of a database.
+func (w *writeConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return w.conn.QueryRowContext(ctx, query, args...)
 }
 
 // placed is a file of the store as it was when it was opened.
@@ -205,20 +266,25 @@ type commitError struct{ err error }
 func (e *commitError) Error() string { return "commit: " + e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
+const (
+	begin  = `BEGIN IMMEDIATE`
+	commit = `COMMIT`
+)
+
 // tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx.
 func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := w.exec(ctx, `BEGIN IMMEDIATE`); err != nil {
+	if err := w.exec(ctx, begin); err != nil {
 		return err
 	}
 	if err := f(ctx); err != nil {
 		w.rollback()
 		return err
 	}
-	if err := w.exec(ctx, `COMMIT`); err != nil {
+	if err := w.exec(ctx, commit); err != nil {
 		w.rollback()
 		return &commitError{err}
 	}

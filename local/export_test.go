@@ -29,7 +29,7 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 func (s *Store) Dump(ctx context.Context) (string, error) {
 	var out strings.Builder
 	err := s.read(ctx, func(q querier) error {
-		for _, table := range []string{"store", "sessions", "events", "checkpoints", "steps", "files", "blobs", "requests"} {
+		for _, table := range []string{"store", "sessions", "events", "steps", "files", "blobs", "requests"} {
 			rows, err := q.QueryContext(ctx, `SELECT * FROM `+table)
 			if err != nil {
 				return err
@@ -93,9 +93,20 @@ func Fixture() (map[string]string, error) {
 	sum := session.Hash(sha256.Sum256([]byte("secret")))
 	return map[string]string{
 		"key id": k.id, "event hash": e.Hash.String(), "step row": one.String(), "two step rows": d.steps.String(), "file row": f.files.String(),
+		"checkpoint, short": hex.EncodeToString(encodeCheckpoint(cp, k.id, true)), "checkpoint, long": hex.EncodeToString(encodeCheckpoint(cp, k.id, false)),
 		"session row": c.Row.String(), "checkpoint hmac": cp.HMAC.String(), "commit hmac": c.HMAC.String(), "head": hex.EncodeToString(head),
 		"sealed name": k.blobName(sum, true).String(),
 	}, nil
+}
+
+// EncodeCheckpoint and DecodeCheckpoint are how a checkpoint is stored.
+func EncodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
+	return encodeCheckpoint(c, keyID, usual)
+}
+
+// DecodeCheckpoint is described above.
+func DecodeCheckpoint(c *session.Checkpoint, b, payload []byte, keyID string) error {
+	return decodeCheckpoint(c, b, payload, keyID)
 }
 
 // StoreError and Fatal are how failures of the disk are judged.

@@ -122,7 +122,9 @@ func TestCompletingTwice(t *testing.T) {
 
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
-	if home := os.Getenv("LOCAL_TEST_HOME"); home != "" {
+	if home := os.Getenv("LOCAL_TEST_HOME"); home != "" && os.Getenv("LOCAL_TEST_CLOCK") != "" {
+		appendAt(home)
+	} else if home != "" {
 		appendForEver(home)
 	}
 	if database := os.Getenv(trapDatabase); database != "" {

@@ -38,8 +38,9 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 			return err
 		}
 		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
+		w.steps, w.files = l.row.steps, l.row.files
 		if s.wr != nil {
-			return errors.Join(checkSchema(ctx, q), checkTypes(ctx, q, l.row.no))
+			return errors.Join(checkSchema(ctx, q), checkTypes(ctx, q, l.row.no), checkClock(ctx, q), s.wr.prepareAll(ctx))
 		}
 		return nil
 	})
@@ -161,12 +162,12 @@ func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		c, err := scanCheckpoint(rows, l.id)
+		c, valid, err := scanCheckpoint(rows, l.id, l.k.id)
 		if err != nil {
 			return c, false, rowError("read checkpoint", l.id, err)
 		}
 		c.Plan = l.row.sess.Plan.Hash
-		if c.KeyID == l.k.id && sameHash(l.k.sign(c.Signed()), c.HMAC) {
+		if valid && c.KeyID == l.k.id && sameHash(l.k.sign(c.Signed()), c.HMAC) {
 			return c, true, nil
 		}
 		if l.report.BadCheckpoint == "" {
@@ -272,6 +273,9 @@ func (l *loader) checkProjections() error {
 		if !sameHash(part.have, part.want) {
 			return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of table %s are not what was signed", part.name)
 		}
+	}
+	if !l.row.steps.complete() || !l.row.files.complete() {
+		return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of tables steps and files are not numbered as they were written")
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (s *Store) firstRow(ctx context.Context) error {
 	if _, err := rand.Read(device); err != nil {
 		return fmt.Errorf("make device id: %w", err)
 	}
-	row := storeRow{format: formatVersion, device: hex.EncodeToString(device), lastUS: s.opts.Now().UnixMicro()}
+	row := storeRow{format: formatVersion, device: hex.EncodeToString(device)}
 	k, err := s.source().choose(ctx, row.device)
 	if err != nil {
 		return err
@@ -180,8 +180,8 @@ func (s *Store) firstRow(ctx context.Context) error {
 	row.keySource, row.keyID = k.source, k.id
 	row.hmac = k.sign(row.signed())
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
-		return s.wr.exec(ctx, `INSERT INTO store (one, format, device, key_source, key_id, last_us, hmac) VALUES (1, ?, ?, ?, ?, ?, ?)`,
-			row.format, row.device, row.keySource, row.keyID, row.lastUS, row.hmac[:])
+		return s.wr.exec(ctx, `INSERT INTO store (one, format, device, key_source, key_id, hmac) VALUES (1, ?, ?, ?, ?, ?)`,
+			row.format, row.device, row.keySource, row.keyID, row.hmac[:])
 	})
 	if err != nil {
 		return storeError("make store", err)

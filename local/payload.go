@@ -24,6 +24,7 @@ type prepared struct {
 	draft   session.Draft
 	payload []byte
 	full    []byte         // set when payload only names a blob
+	data    any            // what the payload decodes to; nil when that is not known
 	stored  *session.Event // the draft repeats this event: nothing is to be done
 }
 
@@ -34,9 +35,14 @@ func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error)
 	if err != nil {
 		return p, &session.Error{Code: session.ErrInternal, Message: "an event cannot be encoded: " + string(d.Type), Cause: err}
 	}
+	redacted := raw
 	if w.st.opts.Redactor != nil {
-		raw = w.st.opts.Redactor.JSON(raw)
+		redacted = w.st.opts.Redactor.JSON(raw)
 	}
+	if faithful(raw, redacted) {
+		p.data = d.Data
+	}
+	raw = redacted
 	p.payload = raw
 	if len(raw) > session.MaxPayloadBytes {
 		ref, err := w.stagePayload(raw)
@@ -51,6 +57,12 @@ func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error)
 	return p, w.repeats(ctx, &p)
 }
 
+// faithful reports whether redacted decodes to what raw was made of: it was not changed, and no
+// text in it had bytes that JSON cannot say.
+func faithful(raw, redacted []byte) bool {
+	return bytes.Equal(raw, redacted) && !bytes.Contains(raw, []byte(`\ufffd`))
+}
+
 func (w *Writer) stagePayload(raw []byte) (session.BlobRef, error) {
 	if len(raw) <= smallBytes {
 		return w.stageSmall(raw, false) // redacted already
@@ -58,17 +70,26 @@ func (w *Writer) stagePayload(raw []byte) (session.BlobRef, error) {
 	return w.st.stageLarge(bytes.NewReader(raw), int64(len(raw)))
 }
 
-// repeats finds the receipt that this one repeats (FR-031).
-func (w *Writer) repeats(ctx context.Context, p *prepared) error {
-	if p.draft.Type != session.StepCompleted {
-		return nil
+// completed gives the payload of a receipt.
+func (p *prepared) completed() (d session.StepCompletedData, err error) {
+	if d, known := p.data.(session.StepCompletedData); known {
+		return d, nil
 	}
 	raw := p.payload
 	if p.full != nil {
 		raw = p.full
 	}
-	var d session.StepCompletedData
-	if err := json.Unmarshal(raw, &d); err != nil {
+	err = json.Unmarshal(raw, &d)
+	return d, err
+}
+
+// repeats finds the receipt that this one repeats (FR-031).
+func (w *Writer) repeats(ctx context.Context, p *prepared) error {
+	if p.draft.Type != session.StepCompleted {
+		return nil
+	}
+	d, err := p.completed()
+	if err != nil {
 		return &session.Error{Code: session.ErrInternal, Message: "a receipt is not a receipt", Cause: err}
 	}
 	st := w.sess.Steps[d.StepID]

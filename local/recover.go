@@ -34,6 +34,7 @@ func (w *Writer) Recover(ctx context.Context) error {
 		return fenced(s.Epoch, epoch)
 	}
 	*w.sess = *fresh.row.sess
+	w.steps, w.files = fresh.row.steps, fresh.row.files
 	w.sums, w.broken = fresh.sums, nil
 	return nil
 }

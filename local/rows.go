@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// position packs a session's number and a seq into the key of events and checkpoints.
+// position packs a session's number and a seq into the key of events.
 func position(no int64, seq uint64) int64 { return no<<40 | int64(seq) }
 
 const seqMask = 1<<40 - 1
@@ -20,10 +20,15 @@ type sessionRecord struct {
 	no     int64
 	sess   *session.Session
 	commit session.Commit
+	steps  ordinals[session.StepID]
+	files  ordinals[string]
 }
 
 func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord, error) {
-	r := &sessionRecord{sess: &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}}}
+	r := &sessionRecord{
+		sess:  &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}},
+		steps: ordinals[session.StepID]{}, files: ordinals[string]{},
+	}
 	s, c := r.sess, &r.commit
 	var head, row, steps, files, hmac []byte
 	err := q.QueryRowContext(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
@@ -50,6 +55,9 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 // rowError is a row that could not be read. One that SQLite gave and Go could not take holds
 // what no acode wrote.
 func rowError(doing string, id session.ID, err error) error {
+	if err == nil {
+		return nil
+	}
 	mapped := storeError(doing, err)
 	var known *session.Error
 	if errors.As(mapped, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -69,16 +77,17 @@ func readProjections(ctx context.Context, q querier, r *sessionRecord) error {
 }
 
 func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
-	rows, err := q.QueryContext(ctx, `SELECT task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
-		FROM steps WHERE session_no = ?`, r.no)
+	rows, err := q.QueryContext(ctx, `SELECT pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
+		FROM steps WHERE pos BETWEEN ? AND ?`, rowPosition(r.no, 0), rowPosition(r.no, ordinalMask))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		st := &session.StepState{}
+		var pos int64
 		var key, code, message, capture, approval sql.NullString
-		err := rows.Scan(&st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
+		err := rows.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
 		if err != nil {
 			return err
 		}
@@ -90,6 +99,9 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
 			return err
 		}
 		if err := decodeOptional(approval, &st.Approval); err != nil {
+			return err
+		}
+		if err := r.steps.take(st.StepID, pos); err != nil {
 			return err
 		}
 		r.sess.Steps[st.StepID] = st
@@ -114,15 +126,19 @@ func decodeOptional[T any](text sql.NullString, dst **T) error {
 }
 
 func readFiles(ctx context.Context, q querier, r *sessionRecord) error {
-	rows, err := q.QueryContext(ctx, `SELECT path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files WHERE session_no = ?`, r.no)
+	rows, err := q.QueryContext(ctx, `SELECT pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files WHERE pos BETWEEN ? AND ?`,
+		rowPosition(r.no, 0), rowPosition(r.no, ordinalMask))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		f := &session.FileState{}
-		var inode int64
-		if err := rows.Scan(&f.Path, &f.Hash, &f.Size, &f.Mode, &f.MTimeNS, &f.CTimeNS, &inode, &f.Racy, &f.Wrote); err != nil {
+		var pos, inode int64
+		if err := rows.Scan(&pos, &f.Path, &f.Hash, &f.Size, &f.Mode, &f.MTimeNS, &f.CTimeNS, &inode, &f.Racy, &f.Wrote); err != nil {
+			return err
+		}
+		if err := r.files.take(f.Path, pos); err != nil {
 			return err
 		}
 		f.Inode = uint64(inode)
@@ -169,27 +185,19 @@ func scanEvent(row scanner, id session.ID) (session.Event, error) {
 	return e, nil
 }
 
-func scanCheckpoint(row scanner, id session.ID) (session.Checkpoint, error) {
-	c := session.Checkpoint{Session: id}
-	var pos int64
-	var steps, files, hmac, head []byte
-	if err := row.Scan(&pos, &c.Cursor.Task, &c.Cursor.Step, &c.State, &steps, &files, &c.KeyID, &hmac, &c.Epoch, &head); err != nil {
-		return c, err
-	}
-	c.Seq = uint64(pos) & seqMask
-	copy(c.Steps[:], steps)
-	copy(c.Files[:], files)
-	copy(c.HMAC[:], hmac)
-	copy(c.Head[:], head)
-	return c, nil
-}
+// checkpointQuery selects the checkpoints of a range of events.
+const checkpointQuery = `SELECT pos, epoch, hash, checkpoint, payload FROM events WHERE pos > ? AND pos <= ? AND checkpoint IS NOT NULL ORDER BY pos `
 
-// A checkpoint's epoch and head are its event's, and are stored there only, like its cursor
-// when the payload is not in a blob. One whose event is gone has none and its HMAC cannot match.
-const checkpointQuery = `SELECT c.pos,
-	coalesce(c.task, CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.task' END, ''),
-	coalesce(c.step, CASE WHEN json_valid(e.payload) THEN e.payload ->> '$.step' END, ''),
-	coalesce(c.state, 'executing'), c.steps,
-	coalesce(c.files, (SELECT p.files FROM checkpoints p WHERE p.pos < c.pos AND p.pos >> 40 = c.pos >> 40 AND p.files IS NOT NULL ORDER BY p.pos DESC LIMIT 1)),
-	coalesce(c.key_id, (SELECT key_id FROM store WHERE one = 1)), c.hmac, coalesce(e.epoch, 0), e.hash
-	FROM checkpoints c LEFT JOIN events e ON e.pos = c.pos WHERE c.pos > ? AND c.pos <= ? ORDER BY c.pos `
+// scanCheckpoint reads one; valid is false when its bytes are none, and only Seq is set then.
+func scanCheckpoint(row scanner, id session.ID, keyID string) (c session.Checkpoint, valid bool, err error) {
+	var pos int64
+	var head, b, payload []byte
+	if err := row.Scan(&pos, &c.Epoch, &head, &b, &payload); err != nil {
+		return c, false, err
+	}
+	c.Session, c.Seq, c.Head = id, uint64(pos)&seqMask, hash32(head)
+	if decodeCheckpoint(&c, b, payload, keyID) != nil {
+		return session.Checkpoint{Seq: c.Seq}, false, nil
+	}
+	return c, true, nil
+}

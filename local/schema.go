@@ -15,7 +15,7 @@ const schemaQuery = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coa
 
 // schemaSum is the digest of that in a store of this version, which is newer only where
 // migrations are.
-const schemaSum = "cf63df776c1eefbfd1ad9486bbecfb1ab6174b3adf15be3b98523912e314d68f"
+const schemaSum = "3287da401c9892b3444400ba06512637fee94ae543f846eacb0192b8e0932956"
 
 // checkSchema returns ErrCorrupt unless the schema is what the migrations made. A damaged
 // trigger is met by the first statement that fires it, which may be the receipt of an effect:
@@ -36,12 +36,16 @@ func checkSchema(ctx context.Context, q querier) error {
 // value of another type than its column: it reads the same, and SQLite would refuse to write
 // it, perhaps only after an effect.
 func checkTypes(ctx context.Context, q querier, no int64) error {
-	for _, t := range []struct{ table, key string }{{"sessions", "no"}, {"steps", "session_no"}, {"files", "session_no"}} {
+	first, last := rowPosition(no, 0), rowPosition(no, ordinalMask)
+	for _, t := range []struct {
+		table, key  string
+		first, last int64
+	}{{"sessions", "no", no, no}, {"steps", "pos", first, last}, {"files", "pos", first, last}} {
 		wrong, err := queryStrings(ctx, q, `SELECT printf('typeof("%w") NOT IN (''null'', %Q)', name, lower(type)) FROM pragma_table_info(?)`, t.table)
 		if err != nil {
 			return err
 		}
-		found, err := queryStrings(ctx, q, fmt.Sprintf(`SELECT 1 FROM %s WHERE %s = ? AND (%s) LIMIT 1`, t.table, t.key, strings.Join(wrong, " OR ")), no)
+		found, err := queryStrings(ctx, q, fmt.Sprintf(`SELECT 1 FROM %s WHERE %s BETWEEN ? AND ? AND (%s) LIMIT 1`, t.table, t.key, strings.Join(wrong, " OR ")), t.first, t.last)
 		if err != nil {
 			return err
 		}
@@ -50,4 +54,19 @@ func checkTypes(ctx context.Context, q querier, no int64) error {
 		}
 	}
 	return nil
+}
+
+// latestUS is a time that no clock tells before the year 2255.
+const latestUS = 1 << 53
+
+// checkClock returns ErrCorrupt unless the store's clock, the latest time of all its sessions,
+// is a time: a damaged row of one session must not stop the others in the middle of a step, nor
+// date their events.
+func checkClock(ctx context.Context, q querier) error {
+	var wrong int
+	err := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions WHERE typeof(last_us) <> 'integer' OR last_us > ?`, latestUS).Scan(&wrong)
+	if err != nil || wrong == 0 {
+		return storeError("read clock", err)
+	}
+	return &session.Error{Code: session.ErrCorrupt, Message: "a session of the store was last changed at no time that a clock tells; nothing was changed", Place: "table sessions", Next: "acode verify"}
 }

@@ -54,14 +54,13 @@ type storeRow struct {
 	device    string
 	keySource string
 	keyID     string
-	lastUS    int64
 	hmac      session.Hash
 }
 
 func (r storeRow) signed() []byte {
 	b := []byte("acode-store-v1\x00")
 	b = texts(b, r.device, r.keySource, r.keyID)
-	return numbers(b, uint64(r.format), uint64(r.lastUS))
+	return numbers(b, uint64(r.format))
 }
 
 type querier interface {
@@ -71,8 +70,8 @@ type querier interface {
 
 func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
 	var h []byte
-	err = q.QueryRowContext(ctx, `SELECT format, device, key_source, key_id, last_us, hmac FROM store WHERE one = 1`).
-		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &r.lastUS, &h)
+	err = q.QueryRowContext(ctx, `SELECT format, device, key_source, key_id, hmac FROM store WHERE one = 1`).
+		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &h)
 	copy(r.hmac[:], h)
 	if err == nil {
 		return r, nil

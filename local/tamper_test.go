@@ -141,9 +141,12 @@ func TestChangedRowsAreRefused(t *testing.T) {
 		"file_row":        {`UPDATE files SET hash = 'bb'`, session.ErrTampered},
 		"session_row":     {`UPDATE sessions SET state = 'paused'`, session.ErrTampered},
 		"commit_hmac":     {`UPDATE sessions SET hmac = zeroblob(32)`, session.ErrTampered},
-		"all_checkpoints": {`DROP TRIGGER checkpoints_delete; DELETE FROM checkpoints`, session.ErrNoCheckpoint},
+		"all_checkpoints": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = NULL`, session.ErrNoCheckpoint},
 		"session_gone":    {`PRAGMA foreign_keys = 0; DELETE FROM sessions`, session.ErrTampered},
-		"store_row":       {`UPDATE store SET last_us = 1`, session.ErrTampered},
+		"store_row":       {`UPDATE store SET device = 'other'`, session.ErrTampered},
+		"step_order":      {`UPDATE steps SET pos = pos + 10`, session.ErrTampered},
+		"step_twice":      {`INSERT INTO steps (pos, task, step, status, attempt, start_seq, last_seq, started_us, ended_us) SELECT pos + 10, task, step, status, attempt, start_seq, last_seq, started_us, ended_us FROM steps`, session.ErrCorrupt},
+		"file_order":      {`UPDATE files SET pos = pos + 1`, session.ErrTampered},
 		"store_key":       {`UPDATE store SET key_id = '00000000'`, session.ErrTampered},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +167,8 @@ func TestChangedRowsAreRefused(t *testing.T) {
 // A bad newest checkpoint under a good chain is passed over, and said.
 func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
 	for name, sql := range map[string]string{
-		"changed": `DROP TRIGGER checkpoints_update; UPDATE checkpoints SET hmac = zeroblob(32) WHERE pos = (SELECT max(pos) FROM checkpoints)`,
-		"missing": `DROP TRIGGER checkpoints_delete; DELETE FROM checkpoints WHERE pos = (SELECT max(pos) FROM checkpoints)`,
+		"changed": `DROP TRIGGER events_update; UPDATE events SET checkpoint = zeroblob(65) WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`,
+		"missing": `DROP TRIGGER events_update; UPDATE events SET checkpoint = NULL WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, want := closedSample(t)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -241,7 +242,7 @@ func (v *verifier) session(id session.ID) error {
 	if err := readProjections(v.ctx, v.q, l.row); err != nil {
 		v.add(id, err, "projections", 0)
 	}
-	r := &replayer{v: v, row: l.row, sess: &session.Session{}, sums: newDigests(v.k, id)}
+	r := &replayer{v: v, row: l.row, sess: &session.Session{}, sums: newDigests(v.k, id), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
 	if err := r.run(); err != nil {
 		return err
 	}
@@ -258,6 +259,8 @@ type replayer struct {
 	row     *sessionRecord
 	sess    *session.Session
 	sums    *digests
+	steps   ordinals[session.StepID]
+	files   ordinals[string]
 	blobbed map[string]bool
 }
 
@@ -291,7 +294,7 @@ func (r *replayer) checkpoints() (map[uint64]session.Checkpoint, error) {
 	defer rows.Close()
 	out := map[uint64]session.Checkpoint{}
 	for rows.Next() {
-		c, err := scanCheckpoint(rows, r.row.sess.ID)
+		c, _, err := scanCheckpoint(rows, r.row.sess.ID, r.v.k.id) // one that is none differs from what it should be
 		if err != nil {
 			return nil, rowError("read checkpoint", r.row.sess.ID, err)
 		}
@@ -335,6 +338,12 @@ func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkp
 		return err
 	}
 	r.sums.apply(r.sess, delta)
+	for _, step := range delta.Steps {
+		r.steps.number(step)
+	}
+	for _, path := range delta.Files {
+		r.files.number(path)
+	}
 	for _, hash := range blobsOf(*e) {
 		r.blob(hash)
 	}
@@ -397,6 +406,9 @@ func (r *replayer) compare() {
 	}
 	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)
 	compareRows(r, "files", r.sess.Files, r.row.sess.Files)
+	if !maps.Equal(r.steps, r.row.steps) || !maps.Equal(r.files, r.row.files) {
+		r.add(session.ErrTampered, "tables steps and files", "their rows are not in the order of the events")
+	}
 	c := r.row.commit
 	if c.Steps != r.sums.steps || c.Files != r.sums.files || c.Row != r.sums.row(r.sess) {
 		r.add(session.ErrTampered, "table sessions", "the signed digests are not those of the events")
@@ -421,9 +433,12 @@ func compareRows[K comparable, V any](r *replayer, table string, want, have map[
 // strays finds rows that belong to no session, and blobs that nobody names, which are read
 // all the same.
 func (v *verifier) strays(ids []session.ID) error {
-	for _, table := range []string{"events", "checkpoints"} {
-		lost, err := v.strings(`SELECT pos FROM ` + table + ` WHERE session NOT IN (SELECT no FROM sessions)
-			OR seq > (SELECT last_seq FROM sessions WHERE no = session)`)
+	for table, stray := range map[string]string{
+		"events": `session NOT IN (SELECT no FROM sessions) OR seq > (SELECT last_seq FROM sessions WHERE no = session)`,
+		"steps":  `session_no NOT IN (SELECT no FROM sessions)`,
+		"files":  `session_no NOT IN (SELECT no FROM sessions)`,
+	} {
+		lost, err := v.strings(`SELECT pos FROM ` + table + ` WHERE ` + stray)
 		if err != nil {
 			return err
 		}

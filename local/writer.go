@@ -24,9 +24,9 @@ type Writer struct {
 	head    *os.File // nil until the first commit
 	pending []pendingBlob
 	report  LoadReport
-	leaning int          // checkpoints written since one with its own files; 0 demands one
-	leanOn  session.Hash // the files of that one
-	broken  error        // not nil: nothing may be written any more
+	steps   ordinals[session.StepID]
+	files   ordinals[string]
+	broken  error // not nil: nothing may be written any more
 }
 
 // NewSession is what Create needs to know.
@@ -51,7 +51,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
 	}
-	w := &Writer{st: s, sess: &session.Session{ID: n.ID}, sums: newDigests(s.keys, n.ID)}
+	w := &Writer{st: s, sess: &session.Session{ID: n.ID}, sums: newDigests(s.keys, n.ID), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
 	ref, err := w.stage(bytes.NewReader(plan), int64(len(plan)))
 	if err != nil {
 		return nil, err
@@ -142,7 +142,8 @@ func (w *Writer) Fence(ctx context.Context) error {
 		return err
 	}
 	var epoch uint64
-	if err := w.st.wr.queryRow(ctx, `SELECT epoch FROM sessions WHERE no = ?`, []any{w.no}, &epoch); err != nil {
+	// A watch on ctx would cost more than the statement.
+	if err := w.st.wr.queryRow(context.WithoutCancel(ctx), readEpoch, []any{w.no}, &epoch); err != nil {
 		return storeError("read epoch", err)
 	}
 	if epoch != w.sess.Epoch {

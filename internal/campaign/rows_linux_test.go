@@ -34,7 +34,7 @@ func TestRowsOfTheWrongKind(t *testing.T) {
 	for name, script := range map[string]string{
 		"session_steps_are_text":  `UPDATE sessions SET step_total = 'ten'`,
 		"session_id_is_a_blob":    `UPDATE sessions SET last_us = x'00'`,
-		"store_clock_is_text":     `UPDATE store SET last_us = 'late'`,
+		"store_device_is_a_blob":  `UPDATE store SET device = x'00'`,
 		"store_row_is_gone":       `DELETE FROM store`,
 		"event_time_is_text":      `UPDATE events SET time_us = 'late'`,
 		"step_attempt_is_text":    `UPDATE steps SET attempt = 'first'`,

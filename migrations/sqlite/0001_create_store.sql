@@ -7,77 +7,66 @@ CREATE TABLE store (
     device     TEXT    NOT NULL,
     key_source TEXT    NOT NULL CHECK (key_source IN ('env', 'keyring', 'file')),
     key_id     TEXT    NOT NULL CHECK (length(key_id) = 8),
-    last_us    INTEGER NOT NULL,
     hmac       BLOB    NOT NULL CHECK (length(hmac) = 32)
 ) STRICT;
 
+-- What every commit changes comes first: however long the rest is, it lies on one page.
 CREATE TABLE sessions (
     no          INTEGER PRIMARY KEY CHECK (no BETWEEN 1 AND 8388607),
-    id          TEXT    NOT NULL UNIQUE CHECK (length(id) = 36),
-    short       TEXT    NOT NULL UNIQUE CHECK (length(short) = 6),
-    task        TEXT    NOT NULL,
-    workspace   TEXT    NOT NULL,
-    plan        TEXT    NOT NULL,
-    plan_bytes  INTEGER NOT NULL,
-    plan_sealed INTEGER NOT NULL CHECK (plan_sealed IN (0, 1)),
-    tasks       INTEGER NOT NULL,
-    step_total  INTEGER NOT NULL,
-    on_failure  TEXT    NOT NULL,
-    config      TEXT    NOT NULL,
-    state       TEXT    NOT NULL CHECK (state IN ('created', 'planning', 'awaiting_approval',
-                'executing', 'paused', 'completed', 'failed', 'cancelled')),
-    left_state  TEXT    NOT NULL,
-    reason      TEXT    NOT NULL,
-    detail      TEXT    NOT NULL,
-    epoch       INTEGER NOT NULL CHECK (epoch >= 0),
-    device      TEXT    NOT NULL,
-    manifest    TEXT    NOT NULL,
-    git         TEXT    NOT NULL,
     last_seq    INTEGER NOT NULL CHECK (last_seq >= 1),
     last_us     INTEGER NOT NULL,
-    created_us  INTEGER NOT NULL,
     done        INTEGER NOT NULL,
     head        BLOB    NOT NULL CHECK (length(head) = 32),
     row_digest  BLOB    NOT NULL CHECK (length(row_digest) = 32),
     steps       BLOB    NOT NULL CHECK (length(steps) = 32),
     files       BLOB    NOT NULL CHECK (length(files) = 32),
     key_id      TEXT    NOT NULL,
-    hmac        BLOB    NOT NULL CHECK (length(hmac) = 32)
+    hmac        BLOB    NOT NULL CHECK (length(hmac) = 32),
+    id          TEXT    NOT NULL UNIQUE CHECK (length(id) = 36),
+    short       TEXT    NOT NULL UNIQUE CHECK (length(short) = 6),
+    state       TEXT    NOT NULL CHECK (state IN ('created', 'planning', 'awaiting_approval',
+                'executing', 'paused', 'completed', 'failed', 'cancelled')),
+    left_state  TEXT    NOT NULL,
+    reason      TEXT    NOT NULL,
+    epoch       INTEGER NOT NULL CHECK (epoch >= 0),
+    created_us  INTEGER NOT NULL,
+    plan_bytes  INTEGER NOT NULL,
+    plan_sealed INTEGER NOT NULL CHECK (plan_sealed IN (0, 1)),
+    tasks       INTEGER NOT NULL,
+    step_total  INTEGER NOT NULL,
+    on_failure  TEXT    NOT NULL,
+    device      TEXT    NOT NULL,
+    plan        TEXT    NOT NULL,
+    manifest    TEXT    NOT NULL,
+    task        TEXT    NOT NULL,
+    workspace   TEXT    NOT NULL,
+    detail      TEXT    NOT NULL,
+    git         TEXT    NOT NULL,
+    config      TEXT    NOT NULL
 ) STRICT;
 
 -- pos is the session's number and the event's seq in one integer, so that a session lies
--- together and no second index is written at each commit. An actor that is NULL is acode.
+-- together and no second index is written at each commit. An actor that is NULL is acode. The
+-- checkpoint of a receipt lies beside it, so that both are one page, but its chain does not
+-- cover it: a checkpoint has a signature of its own, and a bad one is passed over.
 CREATE TABLE events (
-    pos     INTEGER PRIMARY KEY CHECK (pos > 1099511627776),
-    id      BLOB    NOT NULL CHECK (length(id) = 16),
-    time_us INTEGER NOT NULL,
-    type    TEXT    NOT NULL,
-    actor   TEXT,
-    epoch   INTEGER NOT NULL,
-    payload TEXT    NOT NULL CHECK (length(CAST(payload AS BLOB)) <= 16384),
-    hash    BLOB    NOT NULL CHECK (length(hash) = 32),
-    session INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
-    seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
+    pos        INTEGER PRIMARY KEY CHECK (pos > 1099511627776),
+    id         BLOB    NOT NULL CHECK (length(id) = 16),
+    time_us    INTEGER NOT NULL,
+    type       TEXT    NOT NULL,
+    actor      TEXT,
+    epoch      INTEGER NOT NULL,
+    hash       BLOB    NOT NULL CHECK (length(hash) = 32),
+    checkpoint BLOB    CHECK (length(checkpoint) >= 65),
+    payload    TEXT    NOT NULL CHECK (length(CAST(payload AS BLOB)) <= 16384),
+    session    INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
+    seq        INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
 ) STRICT;
 
--- There is a row for every step, so it leaves out what is the rule: a task and step that are
--- NULL are those of the event, a state that is NULL is executing, files that are NULL are
--- those of the checkpoint before, a key_id that is NULL is the store's own.
-CREATE TABLE checkpoints (
-    pos    INTEGER PRIMARY KEY,
-    task   TEXT,
-    step   TEXT,
-    state  TEXT,
-    steps  BLOB    NOT NULL CHECK (length(steps) IN (0, 32)),
-    files  BLOB    CHECK (length(files) IN (0, 32)),
-    key_id TEXT,
-    hmac   BLOB    NOT NULL CHECK (length(hmac) = 32),
-    session INTEGER GENERATED ALWAYS AS (pos >> 40) VIRTUAL,
-    seq     INTEGER GENERATED ALWAYS AS (pos & 1099511627775) VIRTUAL
-) STRICT;
-
+-- pos is the session's number and the step's own, counted from 1 in the order in which steps
+-- are first heard of, so that a receipt and the next intent lie on one page.
 CREATE TABLE steps (
-    session_no INTEGER NOT NULL REFERENCES sessions (no),
+    pos        INTEGER PRIMARY KEY CHECK (pos > 4294967296),
     task       TEXT    NOT NULL,
     step       TEXT    NOT NULL,
     status     TEXT    NOT NULL,
@@ -91,11 +80,12 @@ CREATE TABLE steps (
     message    TEXT,
     capture    TEXT,
     approval   TEXT,
-    PRIMARY KEY (session_no, task, step)
-) STRICT, WITHOUT ROWID;
+    session_no INTEGER GENERATED ALWAYS AS (pos >> 32) VIRTUAL
+) STRICT;
 
+-- pos is as in steps, counted in the order in which files are first heard of.
 CREATE TABLE files (
-    session_no INTEGER NOT NULL REFERENCES sessions (no),
+    pos        INTEGER PRIMARY KEY CHECK (pos > 4294967296),
     path       TEXT    NOT NULL,
     hash       TEXT    NOT NULL,
     size       INTEGER NOT NULL,
@@ -105,8 +95,8 @@ CREATE TABLE files (
     inode      INTEGER NOT NULL,
     racy       INTEGER NOT NULL CHECK (racy IN (0, 1)),
     wrote      INTEGER NOT NULL CHECK (wrote IN (0, 1)),
-    PRIMARY KEY (session_no, path)
-) STRICT, WITHOUT ROWID;
+    session_no INTEGER GENERATED ALWAYS AS (pos >> 32) VIRTUAL
+) STRICT;
 
 CREATE TABLE blobs (
     hash   BLOB PRIMARY KEY CHECK (length(hash) = 32),
@@ -135,6 +125,13 @@ SELECT s.id AS session, e.seq AS seq, e.time_us AS time_us,
        e.payload AS payload, lower(hex(e.hash)) AS hash
 FROM events e JOIN sessions s ON s.no = e.session;
 
+-- What a checkpoint holds besides its event, see docs/format.md.
+CREATE VIEW checkpoints AS
+SELECT s.id AS session, e.seq AS seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.time_us / 1000000.0, 'unixepoch') AS time,
+       e.type AS type, lower(hex(substr(e.checkpoint, 2, 32))) AS hmac, lower(hex(substr(e.checkpoint, 34, 32))) AS steps,
+       CASE WHEN substr(e.checkpoint, 1, 1) IN (x'01', x'03') THEN lower(hex(substr(e.checkpoint, 66, 32))) END AS files
+FROM events e JOIN sessions s ON s.no = e.session WHERE e.checkpoint IS NOT NULL;
+
 -- +goose StatementBegin
 CREATE TRIGGER events_insert BEFORE INSERT ON events
 WHEN EXISTS (SELECT 1 FROM events WHERE pos = NEW.pos)
@@ -149,20 +146,4 @@ BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 -- +goose StatementBegin
 CREATE TRIGGER events_delete BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER checkpoints_insert BEFORE INSERT ON checkpoints
-WHEN EXISTS (SELECT 1 FROM checkpoints WHERE pos = NEW.pos)
-BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER checkpoints_update BEFORE UPDATE ON checkpoints
-BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER checkpoints_delete BEFORE DELETE ON checkpoints
-BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
 -- +goose StatementEnd

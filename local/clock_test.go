@@ -1,0 +1,127 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+)
+
+// appendAt takes times of a wall clock from standard input, appends an event at each and
+// prints the time that the event has.
+func appendAt(home string) {
+	ctx := context.Background()
+	c := newClock()
+	s, err := local.Open(ctx, local.Options{Home: home, Now: c.now})
+	if err != nil {
+		panic(err)
+	}
+	w, err := s.Load(ctx, session.ID(os.Getenv("LOCAL_TEST_SESSION")))
+	if err != nil {
+		panic(err)
+	}
+	in := bufio.NewReader(os.Stdin)
+	for {
+		var us int64
+		if _, err := fmt.Fscan(in, &us); err != nil {
+			os.Exit(0) // the parent has what it wants
+		}
+		c.at = time.UnixMicro(us)
+		es, err := w.Append(ctx, session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: "tick"}})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(es[0].TimeUS)
+	}
+}
+
+// ticker is a process in appendAt.
+type ticker struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func startTicker(t *testing.T, home string, id session.ID) ticker {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "LOCAL_TEST_HOME="+home, "LOCAL_TEST_SESSION="+string(id), "LOCAL_TEST_CLOCK=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // which ends it
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("a process that appends: %v", err)
+		}
+	})
+	return ticker{in, bufio.NewReader(out)}
+}
+
+func (p ticker) at(t *testing.T, us int64) (got int64) {
+	t.Helper()
+	if _, err := fmt.Fprintln(p.in, us); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(p.out, &got); err != nil {
+		t.Fatalf("read a time: %v", err)
+	}
+	return got
+}
+
+// L3, trap 29: two processes with a session each, one of them with two, whose wall clocks step
+// back and forth: each event is later than every event before it, whoever wrote that one.
+func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	ids := []session.ID{create(t, s, 1).Session().ID, create(t, s, 1).Session().ID}
+	own := create(t, s, 1)
+	last := own.Session().LastUS
+	ps := []ticker{startTicker(t, o.Home, ids[0]), startTicker(t, o.Home, ids[1])}
+	wall := newClock().at.UnixMicro()
+	for i, who := range []int{0, 1, 0, 0, 1, 1, 2, 0, 2, 2, 1, 0, 0, 2, 1} {
+		at := wall + int64(i%4-2)*int64(time.Hour/time.Microsecond)
+		var got int64
+		if who < 2 {
+			got = ps[who].at(t, at)
+		} else {
+			got = appendAll(t, own, session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: "tick"}})[0].TimeUS
+		}
+		if got <= last || got < at && who < 2 {
+			t.Errorf("event %d, of process %d, at %d: time %d after %d", i, who, at, got, last)
+		}
+		last = got
+	}
+}
+
+// A damaged time of one session is found before another one carries anything out.
+func TestDamagedTimeOfAnotherSessionIsRefused(t *testing.T) {
+	s := open(t, options(t))
+	one, other := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
+	load(t, s, one)
+	if err := s.Exec(t.Context(), `UPDATE sessions SET last_us = 9223372036854775807 WHERE id = ?`, string(other)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context(), one); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("Load: got %v, want ErrCorrupt", err)
+	}
+	if r := verify(t, s); len(r.Problems) == 0 {
+		t.Error("Verify: found nothing")
+	}
+}
