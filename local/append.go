@@ -40,6 +40,7 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		work = work || p.stored == nil
 		ps = append(ps, p)
 	}
+	w.before = session.Commit{Epoch: w.sess.Epoch, LastSeq: w.sess.LastSeq, Head: w.sess.Head}
 	b := &batch{w: w, c: w.st.wr, seenSteps: ordinals[session.StepID]{}, seenFiles: ordinals[string]{}}
 	if !work {
 		return b.stored(ps), nil
@@ -71,7 +72,9 @@ func (w *Writer) failed(ctx context.Context, err error, touched bool) error {
 	return err
 }
 
-// reload takes the state from the projections again, in place: others hold the pointer.
+// reload takes the state from the projections again, in place: others hold the pointer. It
+// must find what the refused batch began with: who took the session over since then fences
+// this writer out, and is not followed.
 func (w *Writer) reload(ctx context.Context) error {
 	return w.query(ctx, func(q querier) error {
 		row, err := readSession(ctx, q, w.sess.ID)
@@ -80,6 +83,9 @@ func (w *Writer) reload(ctx context.Context) error {
 		}
 		if err := readProjections(ctx, q, row); err != nil {
 			return err
+		}
+		if now := (session.Commit{Epoch: row.sess.Epoch, LastSeq: row.sess.LastSeq, Head: row.sess.Head}); now != w.before {
+			return &session.Error{Code: session.ErrFenced, Message: "another process took the session over; nothing was written", Place: string(w.sess.ID)}
 		}
 		*w.sess = *row.sess
 		w.sums = newDigests(w.st.keys, w.sess.ID)

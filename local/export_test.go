@@ -163,3 +163,6 @@ func (s *Store) TryWrite(ctx context.Context) error {
 	}
 	return err
 }
+
+// Reload does what follows a refused batch.
+func (w *Writer) Reload(ctx context.Context) error { return w.reload(ctx) }

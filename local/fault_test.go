@@ -77,6 +77,30 @@ func TestSecondHolderFencesTheFirst(t *testing.T) {
 	}
 }
 
+// L5: who takes a session over between a refused batch and the look that follows it is not
+// taken for oneself.
+func TestRefusedBatchDoesNotFollowATakeover(t *testing.T) {
+	o := options(t)
+	first := open(t, o)
+	w1 := create(t, first, 2)
+	appendAll(t, w1, acquire(first))
+	if err := w1.Reload(t.Context()); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("Reload after a batch of its own: got %v, want %v: only the state before a batch is its", err, session.ErrFenced)
+	}
+	w1 = load(t, first, w1.Session().ID)
+	if _, err := w1.Append(t.Context(), completed(w1, 0, 1)); !errors.Is(err, session.ErrConflict) {
+		t.Fatalf("Append of a receipt without intent: got %v, want %v", err, session.ErrConflict)
+	}
+	if err := w1.Reload(t.Context()); err != nil {
+		t.Errorf("Reload after a refused batch: %v", err)
+	}
+	second := open(t, o)
+	appendAll(t, load(t, second, w1.Session().ID), acquire(second))
+	if err := w1.Reload(t.Context()); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("Reload after a takeover: got %v, want %v", err, session.ErrFenced)
+	}
+}
+
 // Two processes write sessions of their own into one store; times stay strictly increasing
 // over both (trap 29), also when the wall clock steps back an hour (L3).
 func TestClockOfTheStoreNeverStepsBack(t *testing.T) {

@@ -26,7 +26,8 @@ type Writer struct {
 	report  LoadReport
 	steps   ordinals[session.StepID]
 	files   ordinals[string]
-	broken  error // not nil: nothing may be written any more
+	before  session.Commit // what the newest batch began with: epoch, seq and head
+	broken  error          // not nil: nothing may be written any more
 }
 
 // NewSession is what Create needs to know.
