@@ -136,8 +136,7 @@ func sealTo(w io.Writer, k *keys, plain []byte) error {
 }
 
 func (s *Store) blobPath(name session.Hash) string {
-	text := name.String()
-	return filepath.Join(s.opts.Home, "blobs", text[:2], text+".sealed")
+	return filepath.Join(s.opts.Home, "blobs", name.String()+".sealed")
 }
 
 // stageLarge writes the content through compression and seal into a file whose name is known
@@ -163,9 +162,6 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := f.Sync(); err != nil {
 			return ref, storeError("sync blob", err)
-		}
-		if err := makeFolder(filepath.Dir(path)); err != nil {
-			return ref, err
 		}
 		if err := os.Rename(f.Name(), path); err != nil {
 			return ref, storeError("name blob", err)

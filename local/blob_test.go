@@ -139,7 +139,7 @@ func TestDamagedBlobsAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(o.Home, "blobs", ref.Hash[:2], ref.Hash+".sealed")
+	path := filepath.Join(o.Home, "blobs", ref.Hash+".sealed")
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

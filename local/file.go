@@ -1,9 +1,7 @@
 package local
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -74,22 +72,6 @@ func makeDirs(home string) error {
 		}
 	}
 	return nil
-}
-
-// makeFolder makes a folder of blobs and its name durable. Nothing is put into one before that,
-// so one that holds something already needs no sync.
-func makeFolder(dir string) error {
-	if f, err := os.Open(dir); err == nil {
-		names, _ := f.Readdirnames(1) // one that cannot be read counts as empty
-		_ = f.Close()                 // it was only read
-		if len(names) > 0 {
-			return nil
-		}
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return storeError("make folder of blobs", err)
-	}
-	return syncDir(filepath.Dir(dir))
 }
 
 func newer(have int) error {

@@ -85,22 +85,3 @@ func TestListNamesLostSessions(t *testing.T) {
 		t.Errorf("Summaries: got %v, want %v", err, session.ErrTampered)
 	}
 }
-
-// A folder of blobs is made for the first one and used by the others.
-func TestFoldersOfBlobs(t *testing.T) {
-	o := options(t)
-	w := create(t, open(t, o), 1)
-	const size = 70 << 10
-	for i := range 3 { // the first one twice
-		ref, err := w.Stage(t.Context(), bytes.NewReader(bytes.Repeat([]byte{byte(i / 2)}, size)), size)
-		must(t, err)
-		info, err := os.Stat(filepath.Join(o.Home, "blobs", ref.Hash[:2]))
-		if err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("folder: %v, %v", info, err)
-		}
-	}
-	folders, err := filepath.Glob(filepath.Join(o.Home, "blobs", "??"))
-	if err != nil || len(folders) != 2 {
-		t.Errorf("folders: got %v, %v, want two", folders, err)
-	}
-}

@@ -450,7 +450,7 @@ func (v *verifier) strays(ids []session.ID) error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(v.s.opts.Home, "blobs", "??", "*.sealed"))
+	files, err := filepath.Glob(filepath.Join(v.s.opts.Home, "blobs", "*.sealed"))
 	if err != nil {
 		return storeError("list blobs", err)
 	}
