@@ -60,7 +60,10 @@ func storeError(doing string, err error) error {
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"
 		e.Next = "check the disk, then resume"
-		e.Retryable = resultCode(err)&0xff == sqliteBusy
+	case session.ErrLocked:
+		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
+		e.Next = "see whether an acode is frozen (stopped, suspended): it keeps the store until it goes on or ends; then resume"
+		e.Retryable = true
 	default:
 		return e.Cause
 	}
@@ -78,7 +81,9 @@ func codeOf(err error) session.Code {
 		return session.ErrReadOnly
 	case rc&0xff == sqliteCorrupt, rc == sqliteError, rc&0xff == sqliteNotADB:
 		return session.ErrCorrupt
-	case rc&0xff == sqliteIOErr, rc&0xff == sqliteCantOpen, rc&0xff == sqliteBusy, rc&0xff == sqliteLocked:
+	case rc&0xff == sqliteBusy, rc&0xff == sqliteLocked:
+		return session.ErrLocked
+	case rc&0xff == sqliteIOErr, rc&0xff == sqliteCantOpen:
 		return session.ErrStoreIO
 	}
 	var perr *fs.PathError
@@ -93,11 +98,8 @@ func codeOf(err error) session.Code {
 // pages that it could not write.
 func fatal(err error) bool {
 	switch session.CodeOf(err) {
-	case session.ErrDiskFull, session.ErrReadOnly, session.ErrCorrupt:
+	case session.ErrDiskFull, session.ErrReadOnly, session.ErrCorrupt, session.ErrStoreIO:
 		return true
-	case session.ErrStoreIO:
-		var e *session.Error
-		return !errors.As(err, &e) || !e.Retryable
 	}
 	return false
 }

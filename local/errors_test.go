@@ -2,9 +2,11 @@ package local_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +42,26 @@ func TestFailuresOfTheDiskHaveCodes(t *testing.T) {
 	}
 	if local.StoreError("write", nil) != nil {
 		t.Error("no failure became one")
+	}
+}
+
+// A store that somebody else keeps is no broken disk: wait, or find who is frozen.
+func TestStoreThatSomebodyKeepsIsLocked(t *testing.T) {
+	dsn := "file:" + filepath.Join(t.TempDir(), "x.db") + "?_pragma=busy_timeout(0)&_txlock=immediate"
+	one, err := sql.Open("sqlite", dsn)
+	must(t, err)
+	defer one.Close()
+	tx, err := one.Begin()
+	must(t, err)
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	other, err := sql.Open("sqlite", dsn)
+	must(t, err)
+	defer other.Close()
+	_, busy := other.Begin()
+	err = local.StoreError("append", busy)
+	var e *session.Error
+	if !errors.As(err, &e) || e.Code != session.ErrLocked || !e.Retryable || e.Next == "" || local.Fatal(err) {
+		t.Errorf("busy: got %+v from %v, want %s, to be tried again, not fatal", e, busy, session.ErrLocked)
 	}
 }
 
