@@ -79,7 +79,7 @@ func (w *work) create(ctx context.Context) error {
 	return err
 }
 
-// find gives the session that ref names, with the errors that resume gives (RULINGS: an
+// find gives the session that ref names, with the errors that resume gives (an
 // unknown id is 14 for resume, else 2).
 func find(ctx context.Context, s *local.Store, ref string, forResume bool) (session.ID, error) {
 	id, err := s.Find(ctx, ref)

@@ -45,7 +45,6 @@ func Modules() map[string][]string {
 	return map[string][]string{
 		"modernc.org/sqlite":                 {"local"},
 		"github.com/pressly/goose/v3":        {"local", "migrations"},
-		"github.com/google/uuid":             {"local"},
 		"github.com/klauspost/compress/zstd": {"local"},
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
