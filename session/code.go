@@ -36,6 +36,15 @@ const (
 	ErrReadOnly  Code = "ACODE-STORE-006"   // the file system or the store is read-only
 	ErrKey       Code = "ACODE-KEY-001"     // the key that sealed or signed is not at hand
 	ErrFenced    Code = "ACODE-FENCE-001"   // another process took the session over
+	ErrForked    Code = "ACODE-FENCE-002"   // the server has another history of the session
+
+	ErrOffline     Code = "ACODE-SYNC-001" // the server cannot be reached, or has passing trouble
+	ErrRemoteAuth  Code = "ACODE-SYNC-002" // the server refused role, password or right
+	ErrRemoteOld   Code = "ACODE-SYNC-003" // the server's schema and this program do not fit
+	ErrOtherRemote Code = "ACODE-SYNC-004" // the address leads to another database than before
+	ErrParked      Code = "ACODE-SYNC-005" // the server refused a row
+	ErrSyncDiffers Code = "ACODE-SYNC-006" // store and server do not hold the same
+	ErrSyncOff     Code = "ACODE-SYNC-007" // no server is configured
 
 	ErrPlan      Code = "ACODE-PLAN-001"      // the plan file is wrong
 	ErrConfig    Code = "ACODE-CONFIG-001"    // the configuration is wrong

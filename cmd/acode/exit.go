@@ -55,6 +55,14 @@ func exitTable() []exitRow {
 		{session.ErrFileStep, 22, "mend the cause, then resume: the step runs again as a new attempt"},
 		{session.ErrEscape, 22, "mend the path, then resume: the step runs again as a new attempt"},
 		{session.ErrFenced, 23, "another process went on with this session: acode status ID"},
+		{session.ErrForked, 23, "another copy of this session went on: acode status ID, then acode sync fork-off ID"},
+		{session.ErrOffline, 1, "nothing is lost; work goes on locally and is delivered later: acode sync status"},
+		{session.ErrRemoteAuth, 3, "look at the role, the password file and the certificate; nothing is lost"},
+		{session.ErrRemoteOld, 3, "the server's operator runs: acode admin migrate; nothing is lost"},
+		{session.ErrOtherRemote, 3, "go back to the former address, or: acode sync rebind"},
+		{session.ErrParked, 1, "acode sync parked list"},
+		{session.ErrSyncDiffers, 1, "acode sync status; what is only here is delivered again"},
+		{session.ErrSyncOff, 3, "name a server: ACODE_POSTGRES_URL or sync.url in the user's configuration"},
 	}
 }
 

@@ -10,9 +10,11 @@ func Packages() map[string][]string {
 		// Use cases declare small interfaces and know no adapter.
 		"engine": {"session", "redact"},
 		"resume": {"session", "redact"},
+		"outbox": {"session", "redact"},
 
 		// Adapters satisfy those interfaces and know neither use cases nor one another.
 		"local":            {"session", "redact", "migrations"},
+		"remote":           {"session", "redact", "migrations"},
 		"lock":             {"session", "redact"},
 		"workspace":        {"session", "redact"},
 		"provider/command": {"session", "redact"},
@@ -29,12 +31,15 @@ func Packages() map[string][]string {
 		"internal/arch":    {},
 		"internal/crash":   {"session"},
 		"internal/history": {"session"},
+		"internal/pgtest":  {}, // a private PostgreSQL
+		"internal/pgwire":  {}, // a proxy that understands its protocol
 
 		// Campaigns of tests with a program of their own.
 		"internal/torture":  {"session", "internal/crash"},
 		"internal/campaign": {},
 		"internal/faults":   {"session", "local", "resume", "internal/crash"},
 		"internal/bench":    {"session", "local", "resume", "workspace", "provider/command", "internal/crash", "redact", "plan"},
+		"internal/drain":    {"session", "local", "outbox", "remote", "migrations", "internal/pgtest", "internal/pgwire", "internal/crash"},
 		"internal/reqs":     {},
 	}
 }
@@ -44,8 +49,12 @@ func Packages() map[string][]string {
 func Modules() map[string][]string {
 	return map[string][]string{
 		"modernc.org/sqlite":                 {"local"},
-		"github.com/pressly/goose/v3":        {"local", "migrations"},
-		"github.com/klauspost/compress/zstd": {"local"},
+		"github.com/pressly/goose/v3":        {"local", "remote", "migrations"},
+		"github.com/jackc/pgx/v5":            {"remote", "internal"},
+		"github.com/cenkalti/backoff/v4":     {"outbox"},
+		"github.com/prometheus":              {"outbox", "cmd/acode"},
+		"github.com/coreos/go-systemd/v22":   {"cmd/acode"},
+		"github.com/klauspost/compress/zstd": {"local", "remote"},
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
 		"github.com/goccy/go-yaml":           {"plan", "config"},

@@ -1,0 +1,195 @@
+package session
+
+import (
+	"fmt"
+	"time"
+)
+
+// SyncState names how the delivery of a session, or of a whole store, stands (FR-046, FR-047).
+// The set is closed: metrics and scripts list all of it.
+type SyncState string
+
+// The states, from good to what needs a person.
+const (
+	SyncSynced           SyncState = "synced"            // everything is acknowledged
+	SyncPending          SyncState = "pending"           // there is more to deliver and nothing in the way
+	SyncRetrying         SyncState = "retrying"          // the server answered with passing trouble
+	SyncOffline          SyncState = "offline"           // the server cannot be reached
+	SyncServerReadonly   SyncState = "server_readonly"   // a standby, or one that takes no writes
+	SyncDiskFull         SyncState = "disk_full"         // the server has no room
+	SyncAuthFailed       SyncState = "auth_failed"       // role, password or right refused
+	SyncServerUnmigrated SyncState = "server_unmigrated" // the server's schema is older than this program needs
+	SyncClientTooNew     SyncState = "client_too_new"    // the server's schema and this program cannot talk
+	SyncOtherDatabase    SyncState = "other_database"    // the address leads to another database than before
+	SyncParked           SyncState = "parked"            // the server refused a row
+	SyncFenced           SyncState = "fenced"            // the session was taken over elsewhere
+	SyncForked           SyncState = "forked"            // the server's chain is another one
+	SyncPaused           SyncState = "paused"            // a person paused delivery
+	SyncDisabled         SyncState = "disabled"          // no server is configured
+)
+
+// SyncStates lists every state in order of severity, mildest first, after disabled.
+var SyncStates = []SyncState{
+	SyncDisabled, SyncSynced, SyncPending, SyncPaused, SyncRetrying, SyncOffline, SyncServerReadonly, SyncDiskFull,
+	SyncServerUnmigrated, SyncClientTooNew, SyncAuthFailed, SyncOtherDatabase, SyncParked, SyncFenced, SyncForked,
+}
+
+// Lane is how far one session is delivered. Pending events are those above Acked.
+type Lane struct {
+	Session  ID
+	LastSeq  uint64    // of the journal when the lane was read
+	Acked    uint64    // the server's high-water mark; 0: nothing is known to be there
+	Verified uint64    // up to where the server has recomputed the chain
+	Epoch    uint64    // of the server's head
+	State    SyncState // synced, pending, retrying, parked, fenced or forked; "" is pending
+	Reason   string    // in words; empty when there is none
+	Attempts int       // refusals of the row above Acked by a reachable server
+	NextUS   int64     // not before; 0 is now
+	Parked   uint64    // the seq that waits for a person; 0: none
+	Remote   string    // RemoteIdentity of the database that acknowledged; empty before the first time
+}
+
+// Pending is how many events wait.
+func (l Lane) Pending() uint64 {
+	if l.LastSeq <= l.Acked {
+		return 0
+	}
+	return l.LastSeq - l.Acked
+}
+
+// RemoteIdentity says which database a server is, whatever its address.
+type RemoteIdentity struct {
+	System   string // PostgreSQL's system identifier, decimal
+	Database string
+	Schema   string
+}
+
+// String gives the form that lanes keep; empty for the zero value.
+func (r RemoteIdentity) String() string {
+	if r == (RemoteIdentity{}) {
+		return ""
+	}
+	return r.System + "/" + r.Database + "/" + r.Schema
+}
+
+// Hello is what a server says at the start of a connection.
+type Hello struct {
+	Remote   RemoteIdentity
+	Schema   int    // version of its schema
+	ServerUS int64  // its clock; informs people, nothing is computed from it
+	Events   uint64 // how many events of this device it has, pruned ones included
+	ReadOnly bool
+}
+
+// Delivery is a contiguous run of one session's events. No events asks for the mark alone.
+type Delivery struct {
+	Session ID
+	Device  string // of the store
+	Prev    Hash   // of the event before the first; zero before seq 1
+	Events  []Event
+}
+
+// Verdict is what a server made of a delivery.
+type Verdict string
+
+// The verdicts.
+const (
+	DeliveryTaken  Verdict = "ok"     // all of it is there
+	DeliveryGap    Verdict = "gap"    // it begins above the mark; nothing was taken
+	DeliveryFenced Verdict = "fenced" // an epoch that is over; filed as a fork
+	DeliveryForked Verdict = "forked" // not the server's chain; filed as a fork
+)
+
+// Mark is a server's answer to a delivery. Its Seq is the only acknowledgement, up or down.
+type Mark struct {
+	Session    ID
+	Seq        uint64 // the greatest that the server has; 0: it has nothing of the session
+	Head       Hash   // of the event Seq; zero for 0
+	Epoch      uint64
+	Verified   uint64 // up to where it recomputed the hashes
+	Verdict    Verdict
+	Inserted   int
+	Duplicate  int
+	ServerUS   int64
+	RetryAfter time.Duration // the server asks to be left alone this long; 0: it does not
+}
+
+// SyncFaultClass says whose trouble a failed call is, and so what is done about it.
+type SyncFaultClass string
+
+// The classes. Only a refusal counts as an attempt.
+const (
+	FaultOffline    SyncFaultClass = "offline"    // no connection, or it broke, or a deadline passed
+	FaultServer     SyncFaultClass = "server"     // passing trouble of a server that answers
+	FaultReadOnly   SyncFaultClass = "readonly"   // it takes no writes
+	FaultDiskFull   SyncFaultClass = "disk_full"  // it has no room
+	FaultAuth       SyncFaultClass = "auth"       // role, password or right
+	FaultUnmigrated SyncFaultClass = "unmigrated" // its schema is older, or missing
+	FaultTooNew     SyncFaultClass = "too_new"    // its schema is newer than this program can serve
+	FaultRefused    SyncFaultClass = "refused"    // this row's own fault
+)
+
+// SyncFault is a failed call to a server.
+type SyncFault struct {
+	Class    SyncFaultClass
+	SQLState string // empty when the server did not answer
+	Safe     bool   // it cannot have happened; else the outcome is unknown, which the mark makes harmless
+	Cause    error  // without password
+}
+
+// Error gives class, SQLSTATE and cause.
+func (f *SyncFault) Error() string {
+	if f.SQLState != "" {
+		return fmt.Sprintf("%s (SQLSTATE %s): %v", f.Class, f.SQLState, f.Cause)
+	}
+	return fmt.Sprintf("%s: %v", f.Class, f.Cause)
+}
+
+// Unwrap makes errors.Is find the cause.
+func (f *SyncFault) Unwrap() error { return f.Cause }
+
+// State is what a lane or store is in while the fault lasts.
+func (f *SyncFault) State() SyncState {
+	switch f.Class {
+	case FaultOffline:
+		return SyncOffline
+	case FaultReadOnly:
+		return SyncServerReadonly
+	case FaultDiskFull:
+		return SyncDiskFull
+	case FaultAuth:
+		return SyncAuthFailed
+	case FaultUnmigrated:
+		return SyncServerUnmigrated
+	case FaultTooNew:
+		return SyncClientTooNew
+	case FaultServer, FaultRefused:
+	}
+	return SyncRetrying
+}
+
+// Heartbeat is what the drainer of a store leaves for those who only look. Times are
+// microseconds since 1970, 0 for never.
+type Heartbeat struct {
+	PID       int
+	StartedUS int64
+	BeatUS    int64
+	Command   string // "syncer", "run", "resume", "sync now"
+
+	State     SyncState // of the connection; lanes have their own
+	Reason    string
+	SinceUS   int64 // when State began
+	LastUS    int64 // last success: the server acknowledged, or said that there is nothing to
+	AttemptUS int64 // last attempt, whatever came of it
+	NextUS    int64 // next attempt
+	Remote    string
+	Address   string // host, port and database, for people; never user or password
+	Paused    bool
+}
+
+// Backlog is what a store has not delivered yet.
+type Backlog struct {
+	Sessions int
+	Events   uint64
+	OldestUS int64 // time of the oldest pending event; 0: none
+}
