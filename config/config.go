@@ -29,6 +29,7 @@ type Config struct {
 	Command   Command
 	Terminal  Terminal
 	Key       Key
+	Sync      Sync
 	Sandbox   string // "off", the only value until there is an agent to confine
 }
 
@@ -77,6 +78,15 @@ type Terminal struct {
 // Key says where the store's key may be kept.
 type Key struct {
 	Keyring bool // use the system's keyring when there is one
+}
+
+// Sync says where sessions are delivered to, and how.
+type Sync struct {
+	URL            string        // with its password; empty: nowhere (FR-048)
+	AllowPlaintext bool          // accept a server beyond this machine without TLS
+	DegradedAfter  time.Duration // from which age of the oldest pending event on status --check minds
+	OnParked       string        // wait or continue
+	Listen         string        // of the syncer: host:port, or unix:/path
 }
 
 // Value is one setting as text, with where it was set.

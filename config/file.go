@@ -262,7 +262,11 @@ func (s *source) paths(k key, list *ast.SequenceNode) (parsed, error) {
 func scalar(want kind, n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
-		return n.Value, want == kindEnum || want == kindBytes || want == kindDuration || want == kindPath && n.Value != ""
+		switch want {
+		case kindEnum, kindBytes, kindDuration, kindServer, kindListen:
+			return n.Value, true
+		}
+		return n.Value, want == kindPath && n.Value != ""
 	case *ast.BoolNode:
 		return fmt.Sprint(n.Value), want == kindBool
 	case *ast.IntegerNode:
@@ -308,7 +312,7 @@ func (s *source) errorAt(t *token.Token, message string) *session.Error {
 	}
 	line, column := t.Position.Line, max(t.Position.Column, 1)
 	err.Place = fmt.Sprintf("%s:%d:%d", s.display(), line, column)
-	err.Message += "\n" + excerpt(strings.TrimRight(s.lines[line-1], "\r"), line, column)
+	err.Message += "\n" + excerpt(hidePasswords(strings.TrimRight(s.lines[line-1], "\r")), line, column)
 	return err
 }
 

@@ -21,6 +21,8 @@ const (
 	kindDuration      // as Go writes it
 	kindPath          // absolute, ~/ for the user's directory
 	kindPaths         // a list of those
+	kindServer        // URL of a PostgreSQL database; its password is not shown
+	kindListen        // host:port or unix: and an absolute path
 )
 
 // key describes one setting; every layer, the schema and the documentation come from it.
@@ -75,6 +77,16 @@ func keys() []key {
 			doc: "When output has colour.", set: func(c *Config, v any) { c.Terminal.Color = v.(string) }},
 		{path: "key.keyring", kind: kindBool, def: "true", doc: "Keep the store's key in the system's keyring when there is one.",
 			set: func(c *Config, v any) { c.Key.Keyring = v.(bool) }},
+		{path: "sync.url", kind: kindServer, env: "ACODE_POSTGRES_URL",
+			doc: "PostgreSQL database that sessions are delivered to; none keeps them here only.", set: func(c *Config, v any) { c.Sync.URL = v.(string) }},
+		{path: "sync.allow_plaintext", kind: kindBool, def: "false",
+			doc: "Accept a server beyond this machine without TLS.", set: func(c *Config, v any) { c.Sync.AllowPlaintext = v.(bool) }},
+		{path: "sync.degraded_after", kind: kindDuration, def: "60s",
+			doc: "Age of the oldest pending event from which status --check minds.", set: func(c *Config, v any) { c.Sync.DegradedAfter = v.(time.Duration) }},
+		{path: "sync.on_parked", kind: kindEnum, values: []string{"wait", "continue"}, def: "wait",
+			doc: "What a session does behind an event that the server refused: wait for a person, or go on without it.", set: func(c *Config, v any) { c.Sync.OnParked = v.(string) }},
+		{path: "sync.listen", kind: kindListen, def: "127.0.0.1:9464",
+			doc: "Where the syncer serves metrics and health: host:port, or unix: and a path.", set: func(c *Config, v any) { c.Sync.Listen = v.(string) }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off"}, def: "off", execution: true,
 			doc: "Confinement of commands; off is the only value until there is an agent.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
 	}
@@ -109,6 +121,10 @@ func (k key) wants() string {
 		return "a duration that is not negative, such as 60s"
 	case kindPath:
 		return "an absolute path"
+	case kindServer:
+		return "a URL such as postgres://role@host/database"
+	case kindListen:
+		return "host:port, or unix: and an absolute path"
 	}
 	return "a list of absolute paths"
 }
@@ -155,6 +171,13 @@ func (k key) parse(text, home string) (parsed, error) {
 			return parsed{}, wrong
 		}
 		return parsed{p, p}, nil
+	case kindServer:
+		return k.parseServer(text)
+	case kindListen:
+		if !listenable(text) {
+			return parsed{}, wrong
+		}
+		return parsed{text, text}, nil
 	}
 	return k.parsePaths(filepath.SplitList(text), home)
 }

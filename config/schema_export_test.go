@@ -63,6 +63,10 @@ func (k key) schema() *jsonschema.Schema {
 		s.Type, s.Pattern = "string", `^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$|^0$`
 	case kindPath:
 		s.Type, s.Pattern = "string", `^(/|~)`
+	case kindServer:
+		s.Type, s.Pattern = "string", `^postgres(ql)?://`
+	case kindListen:
+		s.Type, s.Pattern = "string", `^(unix:/.+|.+:[0-9]+)$`
 	case kindPaths:
 		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string", Pattern: `^(/|~)`}
 	}
@@ -76,7 +80,7 @@ func (k key) defaultJSON() json.RawMessage {
 	switch k.kind {
 	case kindBool, kindCount, kindBytes:
 		return json.RawMessage(k.def)
-	case kindEnum, kindDuration:
+	case kindEnum, kindDuration, kindListen:
 		return json.RawMessage(strconv.Quote(k.def))
 	case kindPaths:
 		return json.RawMessage("[]")

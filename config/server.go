@@ -1,0 +1,60 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// parseServer takes the URL of a database. Its canonical text, which is what people and logs
+// see, has no password; nor has an error.
+func (k key) parseServer(text string) (parsed, error) {
+	if text == "" {
+		return parsed{"", ""}, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Opaque != "" || u.Fragment != "" {
+		return parsed{}, errors.New("must be " + k.wants())
+	}
+	return parsed{withoutPassword(u), text}, nil
+}
+
+// hidden stands for a password.
+const hidden = "xxxxx"
+
+func withoutPassword(u *url.URL) string {
+	shown := *u
+	if _, set := u.User.Password(); set {
+		shown.User = url.UserPassword(u.User.Username(), hidden)
+	}
+	q := shown.Query()
+	for name := range q {
+		if strings.Contains(strings.ToLower(name), "password") {
+			q.Set(name, hidden)
+			shown.RawQuery = q.Encode()
+		}
+	}
+	return shown.String()
+}
+
+// passwordInURL finds the password of a URL, well formed or not, in a line of a file.
+var passwordInURL = regexp.MustCompile(`(://[^:@/\s]*:)[^@\s]*(@)|((?i:password)=)[^&\s"']*`)
+
+// hidePasswords makes a line of a file fit to be shown.
+func hidePasswords(line string) string {
+	return passwordInURL.ReplaceAllString(line, "${1}${3}"+hidden+"${2}")
+}
+
+// listenable reports whether text names where a server can listen.
+func listenable(text string) bool {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		return filepath.IsAbs(path)
+	}
+	host, port, err := net.SplitHostPort(text)
+	n, perr := strconv.Atoi(port)
+	return err == nil && perr == nil && host != "" && n >= 0 && n < 1<<16
+}
