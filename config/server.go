@@ -41,12 +41,10 @@ func withoutPassword(u *url.URL) string {
 	return shown.String()
 }
 
-// passwordInURL finds the password of a URL, well formed or not, in a line of a file.
-var passwordInURL = regexp.MustCompile(`(://[^:@/\s]*:)[^@\s]*(@)|((?i:password)=)[^&\s"']*`)
-
-// hidePasswords makes a line of a file fit to be shown.
+// hidePasswords makes a line of a file fit to be shown, whether its URL is well formed or not.
 func hidePasswords(line string) string {
-	return passwordInURL.ReplaceAllString(line, "${1}${3}"+hidden+"${2}")
+	password := regexp.MustCompile(`(://[^:@/\s]*:)[^@\s]*(@)|((?i:password)=)[^&\s"']*`)
+	return password.ReplaceAllString(line, "${1}${3}"+hidden+"${2}")
 }
 
 // listenable reports whether text names where a server can listen.
