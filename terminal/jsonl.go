@@ -57,7 +57,7 @@ type line struct {
 	Detail    []string             `json:"detail,omitempty"`
 	TookUS    *int64               `json:"took_us,omitempty"`
 	Changed   *session.ChangedFile `json:"changed,omitempty"`
-	Sync      string               `json:"sync,omitempty"`
+	Sync      *syncJSON            `json:"sync,omitempty"`
 	*resultJSON
 }
 
@@ -157,7 +157,8 @@ func (p *Printer) describe(l *line, n session.Notice) {
 		l.ShortID, l.Task, l.Workspace, l.State = s.Short, s.Task, s.Workspace, p.loaded
 	}
 	if n.Kind == session.NoticeHeader {
-		l.Sync = syncOff
+		s := newSyncJSON(p.o.Sync)
+		l.Sync = &s
 		if n.Next != nil {
 			l.Plan = newPlanJSON(n.Next)
 		}

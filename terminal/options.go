@@ -28,6 +28,7 @@ type Options struct {
 	Width   func() int               // columns of Out; nil means 80
 	Now     func() time.Time         // the clock
 	Exit    func(session.Result) int // exit status of a result; nil gives 0 or 1 by its Code
+	Sync    SyncView                 // how delivery stands at the start
 }
 
 // Detect judges out and err, each by itself, and the environment: a live line only on a

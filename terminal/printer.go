@@ -9,9 +9,6 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// syncOff is what there is to say of sync while no server is configured.
-const syncOff = "off (local only)"
-
 // Printer shows what a session does. It is safe for concurrent use. Errors of the writers
 // are ignored: a terminal that went away must not stop a session.
 type Printer struct {

@@ -39,6 +39,7 @@ type StatusView struct {
 	Detail string   // of the state, one line
 	Holder *Holder  // nil when nobody executes it
 	Notes  []string // further lines, as a command that still runs
+	Sync   SyncView // of this session
 	Next   string   // the exact command that continues; empty when nothing is left
 }
 
@@ -54,7 +55,10 @@ func Status(w io.Writer, v StatusView) error {
 	if v.At.Task > 0 {
 		fmt.Fprintf(&b, "At: %s\n", v.At)
 	}
-	fmt.Fprintf(&b, "Sync: %s\n", syncOff)
+	fmt.Fprintf(&b, "Sync: %s\n", v.Sync.Summary())
+	for _, l := range v.Sync.details() {
+		fmt.Fprintf(&b, "  %s\n", l)
+	}
 	if v.Holder != nil {
 		fmt.Fprintf(&b, "Held by: %s\n", v.Holder)
 	}
@@ -63,6 +67,9 @@ func Status(w io.Writer, v StatusView) error {
 	}
 	if v.Next != "" {
 		fmt.Fprintf(&b, "Continue with: %s\n", Clean(v.Next))
+	}
+	if v.Sync.waitsForServer() {
+		fmt.Fprintf(&b, "\n%s\n", reassurance)
 	}
 	return write(w, b.String())
 }
@@ -84,7 +91,7 @@ type statusJSON struct {
 	At      *Position `json:"at"`
 	Left    int       `json:"left"`
 	Detail  string    `json:"detail"`
-	Sync    string    `json:"sync"`
+	Sync    syncJSON  `json:"sync"`
 	Holder  *Holder   `json:"holder"`
 	Notes   []string  `json:"notes"`
 	Next    string    `json:"next"`
@@ -93,7 +100,7 @@ type statusJSON struct {
 func newStatusJSON(v StatusView) statusJSON {
 	out := statusJSON{
 		V: jsonVersion, Session: newRowJSON(v.Row), Left: v.Steps - v.Done, Detail: v.Detail,
-		Sync: syncOff, Holder: v.Holder, Notes: append([]string{}, v.Notes...), Next: v.Next,
+		Sync: newSyncJSON(v.Sync), Holder: v.Holder, Notes: append([]string{}, v.Notes...), Next: v.Next,
 	}
 	if v.At.Task > 0 {
 		out.At = &v.At
@@ -192,6 +199,7 @@ type DryRunView struct {
 	Checkpoint Position // of the last checkpoint's step; zero: none yet
 	Next       *session.Continuation
 	Changed    []session.ChangedFile
+	Sync       SyncView // of this session
 }
 
 // DryRun writes what resume would do. Nothing was changed to find it out.
@@ -205,7 +213,7 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	fmt.Fprintf(&b, "  Last checkpoint: %s\n", at)
 	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", Plural(v.Next.Skipped, "step"))
 	fmt.Fprintf(&b, "  Remaining: %s\n", Plural(v.Next.Remaining, "step"))
-	fmt.Fprintf(&b, "  Sync status: %s\n", syncOff)
+	fmt.Fprintf(&b, "  Sync status: %s\n", v.Sync.status())
 	if it, ok := stoppedAt(v.Next); ok && v.Next.InProgress >= 0 {
 		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it.Action))
 	}
@@ -244,10 +252,10 @@ func DryRunJSON(w io.Writer, v DryRunView) error {
 		Plan       *planJSON             `json:"plan"`
 		Items      []*stepJSON           `json:"items"`
 		Changed    []session.ChangedFile `json:"changed"`
-		Sync       string                `json:"sync"`
+		Sync       syncJSON              `json:"sync"`
 	}{
 		V: jsonVersion, ID: v.ID, ShortID: v.Short, State: v.State, Plan: newPlanJSON(v.Next),
-		Items: []*stepJSON{}, Changed: append([]session.ChangedFile{}, v.Changed...), Sync: syncOff,
+		Items: []*stepJSON{}, Changed: append([]session.ChangedFile{}, v.Changed...), Sync: newSyncJSON(v.Sync),
 	}
 	if v.Checkpoint.Task > 0 {
 		out.Checkpoint = &v.Checkpoint

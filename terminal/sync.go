@@ -1,0 +1,295 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// syncOff is what there is to say of sync while no server is configured.
+const syncOff = "off (local only)"
+
+// SyncView is how delivery to the server stands, as the store tells it: of one session, or of
+// all. The zero value says that no server is configured. Times are microseconds since 1970, 0
+// for never.
+type SyncView struct {
+	State     session.SyncState
+	Reason    string // in words; may be empty
+	Pending   uint64 // events that wait
+	Sessions  int    // that have some
+	SinceUS   int64  // when State began
+	OldestUS  int64  // time of the oldest pending event
+	LastUS    int64  // last success
+	AttemptUS int64  // last attempt
+	NextUS    int64  // next attempt
+	Verified  uint64 // seq up to where the server recomputed the chain; of one session
+	Acked     uint64 // seq that the server acknowledged; of one session
+	Server    string // host, port and database
+	Identity  string // of the database that acknowledged
+	Drainer   *Drainer
+	Lanes     []LaneView // that need a person
+	Now       time.Time
+}
+
+// Drainer is the process that delivers.
+type Drainer struct {
+	PID     int
+	Command string
+	BeatUS  int64 // its last heartbeat
+}
+
+// LaneView is a session that is parked, fenced or forked.
+type LaneView struct {
+	Short  string            `json:"short_id"`
+	State  session.SyncState `json:"state"`
+	Seq    uint64            `json:"seq,omitempty"`
+	Reason string            `json:"reason"`
+}
+
+func (v SyncView) off() bool { return v.State == "" || v.State == session.SyncDisabled }
+
+// degraded reports whether something waits or is wrong (FR-046, FR-047).
+func (v SyncView) degraded() bool {
+	return !v.off() && (v.Pending > 0 || v.State != session.SyncSynced)
+}
+
+// Summary is the line after "Sync:".
+func (v SyncView) Summary() string {
+	switch {
+	case v.off():
+		return syncOff
+	case !v.degraded():
+		return "Up to date ✓"
+	}
+	s := fmt.Sprintf("DEGRADED - %s pending", Plural(int(v.Pending), "event"))
+	if v.Sessions > 1 {
+		s += fmt.Sprintf(" in %d sessions", v.Sessions)
+	}
+	return s
+}
+
+// status is the line of a dry run.
+func (v SyncView) status() string {
+	switch {
+	case v.off():
+		return syncOff
+	case !v.degraded():
+		return "up to date"
+	}
+	return fmt.Sprintf("%s pending", Plural(int(v.Pending), "event"))
+}
+
+// why says in one line why a session begins in degraded mode, and since when. Nothing waits
+// for the server, so it says that too (FR-047, FR-050).
+func (v SyncView) why() []string {
+	if !v.degraded() {
+		return nil
+	}
+	line := v.stateLine()
+	if v.Reason != "" {
+		line += ": " + Clean(v.Reason)
+	}
+	lines := []string{line}
+	if v.waitsForServer() {
+		lines = append(lines, "Degraded mode: work goes on locally and is delivered later")
+	}
+	return lines
+}
+
+// details says why, since when, and what comes next.
+func (v SyncView) details() []string {
+	if !v.degraded() {
+		return nil
+	}
+	lines := []string{"State: " + v.stateLine()}
+	if v.OldestUS > 0 {
+		lines = append(lines, "Oldest pending: "+v.ago(v.OldestUS))
+	}
+	last := "never"
+	if v.LastUS > 0 {
+		last = v.ago(v.LastUS)
+	}
+	lines = append(lines, "Last success: "+last)
+	if v.AttemptUS > 0 {
+		lines = append(lines, "Last sync attempt: "+v.ago(v.AttemptUS))
+	}
+	if v.NextUS > 0 {
+		lines = append(lines, "Next retry: "+v.until(v.NextUS))
+	}
+	if v.Reason != "" {
+		lines = append(lines, "Reason: "+Clean(v.Reason))
+	}
+	for _, l := range v.Lanes {
+		lines = append(lines, l.String())
+	}
+	return lines
+}
+
+// String gives "abc123 is parked at event 17: reason", cleaned.
+func (l LaneView) String() string {
+	s := Clean(l.Short) + " is " + string(l.State)
+	if l.Seq > 0 {
+		s += fmt.Sprintf(" at event %d", l.Seq)
+	}
+	if l.Reason != "" {
+		s += ": " + Clean(l.Reason)
+	}
+	return s
+}
+
+func (v SyncView) stateLine() string {
+	s := string(v.State)
+	if means := stateMeaning(v.State); means != "" {
+		s += " - " + means
+	}
+	if v.SinceUS > 0 {
+		s += ", since " + v.ago(v.SinceUS)
+	}
+	return s
+}
+
+// stateMeaning says a state in words, with what to do where that is not to wait.
+func stateMeaning(s session.SyncState) string {
+	switch s {
+	case session.SyncPending:
+		return "waiting for its turn"
+	case session.SyncRetrying:
+		return "the server has passing trouble"
+	case session.SyncOffline:
+		return "the server cannot be reached"
+	case session.SyncServerReadonly:
+		return "the server takes no writes"
+	case session.SyncDiskFull:
+		return "the server has no room"
+	case session.SyncAuthFailed:
+		return "the server refuses this role; look at password and rights"
+	case session.SyncServerUnmigrated:
+		return "the server's operator runs: acode admin migrate"
+	case session.SyncClientTooNew:
+		return "server and program do not fit; bring both to one version"
+	case session.SyncOtherDatabase:
+		return "the address leads to another database; see: acode sync rebind"
+	case session.SyncParked:
+		return "the server refused an event; see: acode sync parked list"
+	case session.SyncFenced:
+		return "the session was taken over elsewhere; see: acode sync fork-off"
+	case session.SyncForked:
+		return "another copy of the session went on; see: acode sync fork-off"
+	case session.SyncPaused:
+		return "a person paused it; go on with: acode sync unpause"
+	case session.SyncSynced, session.SyncDisabled:
+	}
+	return ""
+}
+
+// reassurance closes a status while the server is what is missing (FR-048, FR-049).
+const reassurance = "Note: Session continues locally. Sync will resume when remote is available."
+
+func (v SyncView) waitsForServer() bool {
+	switch v.State {
+	case session.SyncOffline, session.SyncRetrying, session.SyncServerReadonly, session.SyncDiskFull:
+		return v.Pending > 0
+	}
+	return false
+}
+
+func (v SyncView) ago(us int64) string { return agoShort(v.Now, time.UnixMicro(us)) }
+
+func (v SyncView) until(us int64) string {
+	left := time.UnixMicro(us).Sub(v.Now)
+	if left < time.Second {
+		return "now"
+	}
+	return strings.TrimSuffix(agoShort(v.Now, v.Now.Add(-left)), " ago")
+}
+
+// SyncStatus writes how the whole store's delivery stands. It needs no network.
+func SyncStatus(w io.Writer, v SyncView) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Sync: %s\n", v.Summary())
+	for _, l := range v.details() {
+		fmt.Fprintf(&b, "  %s\n", l)
+	}
+	if !v.off() {
+		fmt.Fprintf(&b, "Server: %s\n", orNone(Clean(v.Server), "not reached yet"))
+		if v.Identity != "" {
+			fmt.Fprintf(&b, "Database: %s\n", Clean(v.Identity))
+		}
+		if v.Drainer == nil {
+			fmt.Fprintf(&b, "Delivered by: nobody now; a run, a resume, acode syncer or acode sync now does it\n")
+		} else {
+			fmt.Fprintf(&b, "Delivered by: pid %d (%s), heartbeat %s\n", v.Drainer.PID, Clean(v.Drainer.Command), v.ago(v.Drainer.BeatUS))
+		}
+	}
+	if v.waitsForServer() {
+		fmt.Fprintf(&b, "\n%s\n", reassurance)
+	}
+	return write(w, b.String())
+}
+
+func orNone(s, none string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}
+
+// syncJSON is the form of a SyncView for scripts. Times are null when there was none.
+type syncJSON struct {
+	State    session.SyncState `json:"state"`
+	Degraded bool              `json:"degraded"`
+	Pending  uint64            `json:"events_pending"`
+	Sessions int               `json:"sessions_pending"`
+	Acked    uint64            `json:"acknowledged_seq,omitempty"`
+	Verified uint64            `json:"verified_seq,omitempty"`
+	Reason   string            `json:"reason"`
+	Since    *string           `json:"since"`
+	Oldest   *string           `json:"oldest_pending_at"`
+	Last     *string           `json:"last_success_at"`
+	Attempt  *string           `json:"last_attempt_at"`
+	Next     *string           `json:"next_attempt_at"`
+	Server   string            `json:"server"`
+	Identity string            `json:"database"`
+	Drainer  *drainerJSON      `json:"drainer"`
+	Lanes    []LaneView        `json:"lanes"`
+}
+
+type drainerJSON struct {
+	PID       int     `json:"pid"`
+	Command   string  `json:"command"`
+	Heartbeat *string `json:"heartbeat_at"`
+}
+
+func newSyncJSON(v SyncView) syncJSON {
+	at := func(us int64) *string {
+		if us == 0 {
+			return nil
+		}
+		s := stamp(time.UnixMicro(us))
+		return &s
+	}
+	state := v.State
+	if v.off() {
+		state = session.SyncDisabled
+	}
+	out := syncJSON{
+		State: state, Degraded: v.degraded(), Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
+		Since: at(v.SinceUS), Oldest: at(v.OldestUS), Last: at(v.LastUS), Attempt: at(v.AttemptUS), Next: at(v.NextUS),
+		Server: v.Server, Identity: v.Identity, Lanes: append([]LaneView{}, v.Lanes...),
+	}
+	if d := v.Drainer; d != nil {
+		out.Drainer = &drainerJSON{PID: d.PID, Command: d.Command, Heartbeat: at(d.BeatUS)}
+	}
+	return out
+}
+
+// SyncStatusJSON writes the same for scripts.
+func SyncStatusJSON(w io.Writer, v SyncView) error {
+	return JSON(w, struct {
+		V    int      `json:"v"`
+		Sync syncJSON `json:"sync"`
+	}{jsonVersion, newSyncJSON(v)})
+}
