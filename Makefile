@@ -38,7 +38,7 @@ torture:
 
 # Writes docs/cli.md and the transcript in docs/guide.md from the program itself.
 docs: build
-	$(GO) test ./cmd/acode -run TestCLIReferenceIsTrue -update-reference
+	$(GO) test ./cmd/app -run TestCLIReferenceIsTrue -update-reference
 	./scripts/transcript bin/acode docs/guide.md
 
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit

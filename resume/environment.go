@@ -28,7 +28,7 @@ type Snapshot struct {
 	Git      string // JSON; empty outside a repository
 }
 
-// Environment is the workspace as validation sees it. cmd/acode implements it.
+// Environment is the workspace as validation sees it. cmd/app implements it.
 type Environment interface {
 	// Changes compares the files that the session knows, the paths that it still plans to
 	// change, and the tracked files of manifest (a blob hash, empty for none) with what is
@@ -49,7 +49,7 @@ type Environment interface {
 	Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error)
 }
 
-// Person answers what no policy may decide. cmd/acode implements it.
+// Person answers what no policy may decide. cmd/app implements it.
 type Person interface {
 	// Changed asks whether to go on although files changed. It returns ErrEnvironment when
 	// nobody can be asked.

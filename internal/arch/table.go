@@ -25,7 +25,9 @@ func Packages() map[string][]string {
 		"config":   {"session", "redact"},
 		"terminal": {"session", "redact"},
 
-		"cmd/acode": {"*"}, // wires; nothing imports it
+		"cmd/app":        {"*"}, // wires; only the programs import it
+		"cmd/acode":      {"cmd/app"},
+		"cmd/acode-sync": {"*", "cmd/app"},
 
 		// Scaffolding of tests; the program never imports it.
 		"internal/arch":    {},
@@ -52,8 +54,8 @@ func Modules() map[string][]string {
 		"github.com/pressly/goose/v3":        {"local", "remote", "migrations"},
 		"github.com/jackc/pgx/v5":            {"remote", "internal"},
 		"github.com/cenkalti/backoff/v4":     {"outbox"},
-		"github.com/prometheus":              {"outbox", "cmd/acode"},
-		"github.com/coreos/go-systemd/v22":   {"cmd/acode"},
+		"github.com/prometheus":              {"outbox", "cmd/acode-sync"},
+		"github.com/coreos/go-systemd/v22":   {"cmd/acode-sync"},
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
@@ -62,7 +64,7 @@ func Modules() map[string][]string {
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
 		"github.com/dustin/go-humanize":      {"terminal"},
 		"golang.org/x/term":                  {"terminal", "cmd"},
-		"github.com/spf13/cobra":             {"cmd/acode"},
+		"github.com/spf13/cobra":             {"cmd"},
 		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "internal", "cmd"},
 
 		// Libraries of tests, which scaffolding shares.

@@ -1,4 +1,4 @@
-package main
+package app
 
 import _ "embed" // for the schema
 

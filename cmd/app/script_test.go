@@ -1,6 +1,7 @@
-package main
+package app
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 // TestMain lets the test binary be acode itself, supervisors included.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"acode": main,
+		"acode": func() { os.Exit(Main(context.Background(), os.Args[1:])) },
 	})
 }
 

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func TestEventsSchemaIsMadeFromTypes(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile("events.json"); err != nil || string(got) != string(want) || !*updateSchema && eventsSchema != string(want) {
-		t.Errorf("cmd/acode/events.json is not what the types give (%v); run: go test ./cmd/acode -run Schema -update-schema", err)
+		t.Errorf("cmd/app/events.json is not what the types give (%v); run: go test ./cmd/app -run Schema -update-schema", err)
 	}
 }
 

@@ -1,0 +1,21 @@
+// Package app is the command line: flags, wiring and exit status; everything else has a room
+// of its own. Two programs are made of it, so that the one which carries out steps starts
+// quickly and links neither PostgreSQL's driver nor metrics: acode, and acode-sync, which
+// delivers to a server.
+package app
+
+import (
+	"context"
+	"os"
+)
+
+// version is set by the release build.
+const version = "0.1.0-dev"
+
+// Main carries out acode's command line and returns the exit status.
+func Main(ctx context.Context, args []string) int {
+	return execute(ctx, args, stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+}
+
+// stdio is where the process reads and writes.
+type stdio struct{ in, out, err *os.File }
