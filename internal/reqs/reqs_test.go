@@ -98,7 +98,7 @@ func exists(ref string) error {
 		return nil
 	}
 	if script, ok := strings.CutPrefix(ref, "script/"); ok {
-		_, err := os.Stat(filepath.Join(root, "cmd", "acode", "testdata", "script", script+".txtar"))
+		_, err := os.Stat(filepath.Join(root, "cmd", "app", "testdata", "script", script+".txtar"))
 		return err
 	}
 	if target, ok := strings.CutPrefix(ref, "make "); ok {
