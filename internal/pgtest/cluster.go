@@ -1,0 +1,105 @@
+package pgtest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// superuser is the role that initdb makes.
+const superuser = "postgres"
+
+// files are what every cluster of a process is copied from.
+type files struct {
+	bin  string
+	acct *account
+	data string      // made by initdb, never started
+	keep *supervisor // whose files would go if its pipe were collected as garbage
+}
+
+// template runs initdb once per process. Its files go with the process.
+var template = sync.OnceValues(makeTemplate)
+
+func makeTemplate() (*files, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	acct, err := serverAccount()
+	if err != nil {
+		return nil, err
+	}
+	v, err := supervise(acct, "", bin) // ends with the process
+	if err != nil {
+		return nil, err
+	}
+	f := &files{bin: bin, acct: acct, data: filepath.Join(v.root, "data"), keep: v}
+	_, err = run(acct.command(f.program("initdb"), "--pgdata", f.data, "--no-sync", "--auth=trust",
+		"--username="+superuser, "--locale=C", "--encoding=UTF8"))
+	return f, err
+}
+
+// program gives the path of one of the server's programs.
+func (f *files) program(name string) string { return filepath.Join(f.bin, name) }
+
+// copyTo makes a cluster at data from the files at from, which belong to a server that is
+// stopped. The account copies them itself, so that its supervisor can remove them.
+func (f *files) copyTo(data, from string) error {
+	if _, err := run(f.acct.command("cp", "-Rp", from, data)); err != nil {
+		return fmt.Errorf("copy cluster: %w", err)
+	}
+	return nil
+}
+
+// write replaces a small file of the account's.
+func (f *files) write(path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return f.acct.own(path)
+}
+
+// settings are what a server of tests needs. One that is not durable survives kill -9, and
+// only a failure of the machine harms it.
+func settings(root string, port int, o Options) map[string]string {
+	conf := map[string]string{
+		"listen_addresses":           "127.0.0.1",
+		"port":                       fmt.Sprint(port),
+		"unix_socket_directories":    root,
+		"dynamic_shared_memory_type": "mmap", // so that nothing of it outlives the cluster's files
+		"shared_buffers":             "64MB",
+		"timezone":                   "UTC",
+		"log_line_prefix":            "%m [%p] %q%u@%d ",
+		"fsync":                      "off",
+		"full_page_writes":           "off",
+	}
+	if o.Durable {
+		conf["fsync"], conf["full_page_writes"] = "on", "on"
+	}
+	maps.Copy(conf, o.Conf)
+	return conf
+}
+
+// render writes settings as postgresql.conf does.
+func render(conf map[string]string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(conf)) {
+		fmt.Fprintf(&out, "%s = '%s'\n", name, strings.ReplaceAll(conf[name], "'", "''"))
+	}
+	return out.String()
+}
+
+// access says who may connect how: over the socket, whose folder is private, the superuser.
+func access(scram bool) string {
+	method := "trust"
+	if scram {
+		method = "scram-sha-256"
+	}
+	return "local all,replication " + superuser + " trust\n" +
+		"local all all " + method + "\n" +
+		"host all,replication all 127.0.0.1/32 " + method + "\n"
+}

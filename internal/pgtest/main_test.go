@@ -1,0 +1,117 @@
+package pgtest_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/internal/pgtest"
+)
+
+// holdVariable makes the test binary start a cluster, tell its address, and wait.
+const holdVariable = "ACODE_PGTEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(holdVariable) == "" {
+		os.Exit(m.Run())
+	}
+	os.Unsetenv("ACODE_TEST_POSTGRES")
+	fmt.Fprintln(os.Stderr, record(hold)) // it returns only when it fails
+	os.Exit(1)
+}
+
+// hold prints the folder and the process of a cluster of its own, and the folder of the one
+// that Database starts.
+func hold(t testing.TB) {
+	s := pgtest.New(t, pgtest.Options{})
+	shared := pgtest.Psql(t, pgtest.Database(t), "SHOW unix_socket_directories")
+	switch os.Getenv(holdVariable) {
+	case "killed":
+		s.Kill9()
+	case "frozen":
+		if err := s.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	case "exit":
+		fmt.Println(s.Root, shared)
+		os.Exit(0) // without cleanup
+	}
+	fmt.Println(s.Root, shared)
+	select {}
+}
+
+// until waits until something that another process does has happened.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-limit.C:
+			t.Fatalf("waited 30 s for %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// G2: a cluster and its files are gone soon after the test process, however it and the server
+// ended.
+func TestNothingIsLeft(t *testing.T) {
+	for _, how := range []string{"running", "killed", "frozen", "exit"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), holdVariable+"="+how)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(out).ReadString('\n')
+			roots := strings.Fields(line)
+			if err != nil || len(roots) != 2 || roots[0] == roots[1] {
+				t.Fatalf("hold: got %q, %v, want two folders", line, err)
+			}
+			if how != "exit" { // the positive control: all is there while the process is
+				for _, root := range roots {
+					if _, err := os.Stat(filepath.Join(root, "data", "postmaster.pid")); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			_ = cmd.Process.Kill() // one that has ended by itself is as good
+			_ = cmd.Wait()         // it was killed
+			for _, root := range roots {
+				until(t, root+" to go", func() bool { _, err := os.Stat(root); return os.IsNotExist(err) })
+				until(t, "processes of "+root+" to go", func() bool { return len(processesOf(t, root)) == 0 })
+			}
+		})
+	}
+}
+
+// processesOf lists command lines that name a folder.
+func processesOf(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), root) {
+			out = append(out, string(b))
+		}
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package pgtest_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/internal/pgtest"
+	"github.com/jackc/pgx/v5"
+)
+
+// G3, G4: two clusters are two databases, and neither runs as root.
+func TestTwoClustersAreTwo(t *testing.T) {
+	t.Parallel()
+	a, b := pgtest.New(t, pgtest.Options{}), pgtest.New(t, pgtest.Options{Durable: true})
+	const identity = "SELECT system_identifier FROM pg_control_system()"
+	if x, y := a.Psql(identity), b.Psql(identity); x == y || x == "" {
+		t.Errorf("system identifiers: got %q and %q, want two", x, y)
+	}
+	const settings = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
+	if got := a.Psql(settings); got != "off|off" {
+		t.Errorf("settings: got %q, want off|off", got)
+	}
+	if got := b.Psql(settings); got != "on|on" {
+		t.Errorf("settings when durable: got %q, want on|on", got)
+	}
+	info, err := os.Stat(filepath.Join(a.Root, "data"))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("data: got %v, %v, want mode 0700", info.Mode(), err)
+	}
+	if got := pgtest.Psql(t, a.URL("postgres", "postgres"), "SELECT inet_server_addr()"); got != "127.0.0.1" {
+		t.Errorf("server's address: got %q, want 127.0.0.1", got)
+	}
+}
+
+// What was committed is there after every way to stop, and what was not is not.
+func TestStopsAndStarts(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t, pgtest.Options{Durable: true})
+	s.Psql("CREATE TABLE kept (n int)")
+	stops := []struct {
+		name  string
+		stop  func()
+		crash bool
+	}{
+		{"smart", func() { s.Stop(pgtest.Smart) }, false},
+		{"fast", func() { s.Stop(pgtest.Fast) }, false},
+		{"immediate", func() { s.Stop(pgtest.Immediate) }, true},
+		{"kill_9", s.Kill9, true},
+	}
+	for i, c := range stops {
+		s.Psql("INSERT INTO kept VALUES (1)")
+		before := strings.Count(s.Log(), "not properly shut down")
+		c.stop()
+		if s.Pid() != 0 {
+			t.Errorf("%s: Pid: got %d, want 0", c.name, s.Pid())
+		}
+		if left := processesOf(t, s.Root+"/data"); len(left) > 0 {
+			t.Errorf("%s: processes: got %q, want none", c.name, left)
+		}
+		if _, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")); err == nil {
+			t.Errorf("%s: connected to a server that is stopped", c.name)
+		}
+		s.Launch()
+		s.Ready()
+		if got := s.Psql("SELECT count(*) FROM kept"); got != string(rune('1'+i)) {
+			t.Errorf("%s: rows: got %s, want %d", c.name, got, i+1)
+		}
+		if crashed := strings.Count(s.Log(), "not properly shut down") > before; crashed != c.crash {
+			t.Errorf("%s: recovered: got %v, want %v", c.name, crashed, c.crash)
+		}
+	}
+}
+
+// A killed server loses what it acknowledged with synchronous_commit=off, as trap 41 needs,
+// and nothing with it on.
+func TestKill9LosesWhatWasNotFlushed(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t, pgtest.Options{Durable: true, Conf: map[string]string{"wal_writer_delay": "10s"}})
+	s.Psql("CREATE TABLE t (n int)")
+	for setting, want := range map[string]string{"off": "0", "on": "1"} {
+		s.SetConf("synchronous_commit", setting)
+		s.Psql("TRUNCATE t; CHECKPOINT")
+		s.Psql("INSERT INTO t VALUES (1)")
+		s.Kill9()
+		s.Start()
+		if got := s.Psql("SELECT count(*) FROM t"); got != want {
+			t.Errorf("synchronous_commit=%s: rows after kill -9: got %s, want %s", setting, got, want)
+		}
+	}
+}
+
+// Settings are seen by the next connection, and taken back.
+func TestSetConf(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t, pgtest.Options{Conf: map[string]string{"work_mem": "5MB"}})
+	if got := s.Psql("SHOW work_mem"); got != "5MB" {
+		t.Errorf("work_mem: got %s, want 5MB", got)
+	}
+	s.SetConf("work_mem", "7MB")
+	s.SetConf("application_name", "it's")
+	if got := s.Psql("SELECT current_setting('work_mem'), setting FROM pg_file_settings WHERE name = 'application_name'"); got != "7MB|it's" {
+		t.Errorf("settings: got %s, want 7MB|it's", got)
+	}
+	s.SetConf("work_mem", "")
+	if got := s.Psql("SHOW work_mem"); got != "4MB" {
+		t.Errorf("work_mem taken back: got %s, want the server's 4MB", got)
+	}
+	s.Stop(pgtest.Fast)
+	s.SetConf("max_connections", "17")
+	s.Start()
+	s.Restart(pgtest.Immediate)
+	if got := s.Psql("SHOW max_connections"); got != "17" {
+		t.Errorf("max_connections: got %s, want 17", got)
+	}
+}
+
+// A password is asked for over TCP, and the superuser needs none over the socket.
+func TestScram(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t, pgtest.Options{Scram: true, Stopped: true})
+	s.Start()
+	s.Psql("CREATE ROLE device LOGIN PASSWORD '" + s.Password + "'")
+	for _, role := range []string{"postgres", "device"} {
+		if got := pgtest.Psql(t, s.URL("postgres", role), "SELECT current_user"); got != role {
+			t.Errorf("current_user: got %s, want %s", got, role)
+		}
+	}
+	wrong := strings.Replace(s.URL("postgres", "device"), s.Password, "wrong", 1)
+	if _, err := pgx.Connect(context.Background(), wrong); err == nil || !strings.Contains(err.Error(), "28P01") {
+		t.Errorf("wrong password: got %v, want 28P01", err)
+	}
+}
+
+// A port that somebody took after it was found free is exchanged for another one.
+func TestPortTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	a := pgtest.New(t, pgtest.Options{})
+	b := pgtest.New(t, pgtest.Options{Conf: map[string]string{"port": portOf(a)}})
+	if got := pgtest.Psql(t, b.URL("postgres", "postgres"), "SHOW port"); got != portOf(b) || got == portOf(a) {
+		t.Errorf("port: got %s, want %s and not %s", got, portOf(b), portOf(a))
+	}
+}
+
+// What cannot be done ends the test and says why.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t, pgtest.Options{})
+	stopped := pgtest.New(t, pgtest.Options{Stopped: true})
+	for name, c := range map[string]struct {
+		test func(tb testing.TB)
+		want string
+	}{
+		"control":        {func(tb testing.TB) { pgtest.Psql(tb, s.URL("postgres", "postgres"), "SELECT 1") }, ""},
+		"statement":      {func(tb testing.TB) { pgtest.Psql(tb, s.URL("postgres", "postgres"), "SELECT 1/0") }, "division by zero"},
+		"setting":        {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Conf: map[string]string{"nosuch": "1"}}) }, "nosuch"},
+		"folder":         {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Dir: "/nonexistent"}) }, "/nonexistent"},
+		"no_such_backup": {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Backup: "/nonexistent"}) }, "/nonexistent"},
+	} {
+		if got := record(c.test); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: got %q, want %q in it", name, got, c.want)
+		}
+	}
+	if err := stopped.Signal(0); err == nil {
+		t.Error("Signal to a server that is stopped: got nil, want an error")
+	}
+}
+
+func portOf(s *pgtest.Server) string {
+	_, port, _ := strings.Cut(s.Addr(), ":")
+	return port
+}

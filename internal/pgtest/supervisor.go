@@ -1,0 +1,140 @@
+package pgtest
+
+import (
+	"bufio"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed supervise.sh
+var scripts embed.FS
+
+// patience is how long a server may take to start or to stop on a machine that is busy.
+const patience = 60 * time.Second
+
+// supervisor is the process that starts a server, and that outlives this one to end it.
+type supervisor struct {
+	root   string // what goes with it
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *os.File
+	lines  *bufio.Reader
+	pid    int // of the server; 0 while it does not run
+	closed bool
+}
+
+// supervise makes a folder for a cluster below parent, and starts its supervisor.
+func supervise(acct *account, parent, bin string) (*supervisor, error) {
+	script, err := scripts.ReadFile("supervise.sh")
+	if err != nil {
+		return nil, fmt.Errorf("supervise: %w", err)
+	}
+	root, err := makeRoot(acct, parent)
+	if err != nil {
+		return nil, err
+	}
+	cmd := acct.command("/bin/sh", "-c", string(script), "supervise", root, filepath.Join(bin, "postgres"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("supervise: %w", err)
+	}
+	out, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("supervise: %w", err)
+	}
+	cmd.Stdout = w
+	err = cmd.Start()
+	_ = w.Close() // the other end is the supervisor's
+	if err != nil {
+		_ = os.RemoveAll(root) // nothing is in it
+		return nil, fmt.Errorf("supervise: %w", err)
+	}
+	return &supervisor{root: root, cmd: cmd, in: in, out: out, lines: bufio.NewReader(out)}, nil
+}
+
+// makeRoot makes an empty folder of the account's own. A unix socket's path is short on every
+// system, so the folder is directly below parent, which is /tmp where the tests say nothing.
+func makeRoot(acct *account, parent string) (string, error) {
+	if parent == "" {
+		parent = "/tmp"
+	}
+	root, err := os.MkdirTemp(parent, "pgtest-")
+	if err != nil {
+		return "", fmt.Errorf("make the cluster's folder: %w", err)
+	}
+	if err := acct.own(root); err != nil {
+		return "", fmt.Errorf("make the cluster's folder: %w", err)
+	}
+	return root, nil
+}
+
+// start starts the server and gives its process id.
+func (v *supervisor) start() (int, error) {
+	if v.pid != 0 {
+		return 0, errors.New("start: the server runs")
+	}
+	if _, err := io.WriteString(v.in, "start\n"); err != nil {
+		return 0, fmt.Errorf("ask the supervisor: %w", err)
+	}
+	pid, err := v.hear("pid ", patience)
+	if err != nil {
+		return 0, err
+	}
+	v.pid = pid
+	return pid, nil
+}
+
+// wait waits until the server has ended, and gives its exit status as a shell sees it.
+func (v *supervisor) wait(limit time.Duration) (int, error) {
+	if v.pid == 0 {
+		return 0, errors.New("wait: the server does not run")
+	}
+	status, err := v.hear("gone ", limit)
+	if err == nil {
+		v.pid = 0
+	}
+	return status, err
+}
+
+// hear reads a line that begins with word, and the number behind it.
+func (v *supervisor) hear(word string, limit time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	at, _ := ctx.Deadline() // it has one
+	if err := v.out.SetReadDeadline(at); err != nil {
+		return 0, fmt.Errorf("hear the supervisor: %w", err)
+	}
+	line, err := v.lines.ReadString('\n')
+	if err != nil {
+		return 0, fmt.Errorf("hear the supervisor: %w", err)
+	}
+	number, ok := strings.CutPrefix(strings.TrimSpace(line), word)
+	if !ok {
+		return 0, fmt.Errorf("hear the supervisor: got %q, want %q", line, word)
+	}
+	return strconv.Atoi(number)
+}
+
+// close ends the server, if it runs, and removes its files. It returns when both are gone.
+func (v *supervisor) close() error {
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	_ = v.in.Close() // this is what it waits for
+	err := v.cmd.Wait()
+	_ = v.out.Close() // nobody writes any more
+	if err != nil {
+		return fmt.Errorf("end the supervisor: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package pgtest_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// recorder is a test that may fail without failing the test that looks at it.
+type recorder struct {
+	testing.TB
+	said     string
+	cleanups []func()
+}
+
+func (r *recorder) Helper()                      {}
+func (r *recorder) Cleanup(f func())             { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Errorf(f string, args ...any) { r.said += fmt.Sprintf(f, args...) }
+func (r *recorder) Fatal(args ...any)            { r.Fatalf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Fatalf(f string, args ...any) {
+	r.Errorf(f, args...)
+	runtime.Goexit()
+}
+
+// record runs a test to its end, cleanups included, and gives what it said.
+func record(test func(tb testing.TB)) string {
+	r := &recorder{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(r)
+	}()
+	<-done
+	for i := len(r.cleanups) - 1; i >= 0; i-- {
+		r.cleanups[i]()
+	}
+	return r.said
+}
