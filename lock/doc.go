@@ -10,8 +10,8 @@
 //   - I1: of any number of processes that see the same file at a path, one holds its lock.
 //   - I2: a lock file is a regular file of mode 0600 that belongs to the user; what was
 //     checked is the descriptor that is locked (LOCK-001, LOCK-002).
-//   - I3: a holder whose file was removed or replaced learns it from Check. It cannot be
-//     stopped from here; the epoch that the store checks in each write fences it.
+//   - I3: a holder whose file was removed or replaced is not told: another may hold the new
+//     file beside it. The epoch that the store checks in each write fences the older one.
 //   - I4: commands never inherit a session's lock; they do inherit the command lock of their
 //     workspace.
 package lock

@@ -109,18 +109,6 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// Check returns ErrFenced when the lock was released or the path no longer names the file
-// that is locked: another process may hold the new one.
-func (l *Lock) Check() error {
-	if l.flock.Locked() && same(l.path, l.file) {
-		return nil
-	}
-	return &session.Error{
-		Code: session.ErrFenced, Message: "the lock file was removed or replaced, so another process may have taken over; nothing more is written",
-		Place: l.path, Next: "look at the session with: acode status",
-	}
-}
-
 // same reports whether path still names the file that f is, not following a symbolic link.
 func same(path string, f *os.File) bool {
 	there, err := os.Lstat(path)
