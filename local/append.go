@@ -106,13 +106,14 @@ const (
 	insertFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateFile = `UPDATE files SET hash = ?, size = ?, mode = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, racy = ?, wrote = ? WHERE pos = ?`
 
+	insertOutbox   = `INSERT OR IGNORE INTO outbox (session_no) VALUES (?)`
 	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
 	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
 )
 
 // hotStatements are what a durable operation runs.
 func hotStatements() []string {
-	return []string{begin, commit, selectRequests, readEpoch, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile}
+	return []string{begin, commit, selectRequests, readEpoch, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile, insertOutbox}
 }
 
 // batch is one transaction of a writer.
@@ -127,6 +128,7 @@ type batch struct {
 	scalars bool // more of the session's row changed than what every commit changes
 	touched bool // events were applied
 	commit  session.Commit
+	enlist  bool // the session may have been taken out of the outbox
 
 	seenSteps ordinals[session.StepID]
 	seenFiles ordinals[string]
@@ -163,16 +165,22 @@ func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
 			return err
 		}
 	}
-	if !b.touched {
-		return nil
+	if b.touched {
+		if err := b.project(ctx); err != nil {
+			return err
+		}
 	}
-	return b.project(ctx)
+	if b.enlist { // also where there is no event: the next batch finds everything as it left it
+		return b.c.exec(ctx, insertOutbox, b.no)
+	}
+	return nil
 }
 
 // fence checks that the session is as this writer left it, and reads the store's clock: the
 // latest time of any session. Where nobody committed since this writer did, both are known.
 func (b *batch) fence(ctx context.Context) error {
 	if b.no == 0 {
+		b.enlist = true
 		err := b.c.queryRow(ctx, `SELECT coalesce(max(last_us), 0), coalesce(max(no), 0) + 1 FROM sessions`, nil, &b.lastUS, &b.no)
 		return rowError("read clock", b.w.sess.ID, err)
 	}
@@ -180,6 +188,7 @@ func (b *batch) fence(ctx context.Context) error {
 		b.lastUS = lastUS
 		return nil
 	}
+	b.enlist = true
 	var epoch, seq uint64
 	var head []byte
 	err := b.c.queryRow(ctx, `SELECT (SELECT max(last_us) FROM sessions), epoch, last_seq, head FROM sessions WHERE no = ?`,

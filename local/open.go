@@ -45,8 +45,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// openExisting opens a store that is complete and of this version; ready is false when there
-// is none yet. SQLite never sees an empty database: it would delete the log beside it.
+// openExisting opens a store that is complete and brings it to this version; ready is false
+// when there is none yet. SQLite never sees an empty database: it would delete the log beside
+// it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil
@@ -55,10 +56,13 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 		return false, err
 	}
 	version, err := schemaVersion(ctx, s.wr.conn)
-	if err != nil || version != migrations.SQLiteVersion {
+	if err != nil || version == 0 {
 		return false, err
 	}
 	if err := s.wr.restart(ctx); err != nil {
+		return false, err
+	}
+	if err := s.upgrade(ctx, version); err != nil {
 		return false, err
 	}
 	s.row, err = readStoreRow(ctx, s.wr.conn)
@@ -66,6 +70,20 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 		return false, nil
 	}
 	return err == nil, storeError("read store", err)
+}
+
+// upgrade migrates a store that an older program made. Only one process does this at a time;
+// the others find that it is done.
+func (s *Store) upgrade(ctx context.Context, version int) error {
+	if version == migrations.SQLiteVersion {
+		return nil
+	}
+	unlock, err := lockFile(filepath.Join(s.opts.Home, "create.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.migrate(ctx)
 }
 
 // schemaVersion gives 0 for a new database and ErrNewer above what this program knows.
@@ -140,7 +158,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return storeError("migrate store", err)
 	}
-	err = runMigrations(ctx, db)
+	err = runMigrations(ctx, db, migrations.SQLiteVersion)
 	if err != nil && ctx.Err() != nil { // the text of goose says it and its chain does not
 		err = context.Cause(ctx)
 	}
@@ -154,12 +172,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	return err
 }
 
-func runMigrations(ctx context.Context, db *sql.DB) error {
+func runMigrations(ctx context.Context, db *sql.DB, version int) error {
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	_, err = p.Up(ctx)
+	_, err = p.UpTo(ctx, int64(version))
 	return err
 }
 

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -114,9 +113,6 @@ func (s *Store) openReader(ctx context.Context, name string) (*sql.DB, error) {
 		v, err := schemaVersion(ctx, conn)
 		if err == nil && v == 0 { // whoever made the store did not come to its end
 			return noStore(s.opts.Home)
-		}
-		if err == nil && v < migrations.SQLiteVersion {
-			err = &session.Error{Code: session.ErrStoreIO, Message: fmt.Sprintf("the store has format %d and must be brought up to date before it can be read", v), Next: "acode run or acode resume does so"}
 		}
 		return err
 	}()

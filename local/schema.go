@@ -15,7 +15,7 @@ const schemaQuery = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coa
 
 // schemaSum is the digest of that in a store of this version, which is newer only where
 // migrations are.
-const schemaSum = "3287da401c9892b3444400ba06512637fee94ae543f846eacb0192b8e0932956"
+const schemaSum = "087ebbad77b8bd45ead8375a3f9d960c98395b218a4bfb62fd7ec036639aa544"
 
 // checkSchema returns ErrCorrupt unless the schema is what the migrations made. A damaged
 // trigger is met by the first statement that fires it, which may be the receipt of an effect:

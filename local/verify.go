@@ -144,15 +144,19 @@ func (v *verifier) database() error {
 	return v.schema()
 }
 
-// schema compares what acode made with what a new database in memory gets.
+// schema compares what acode made with what a new database of the same version gets in memory.
 func (v *verifier) schema() error {
+	version, err := schemaVersion(v.ctx, v.q)
+	if err != nil {
+		return err
+	}
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		return storeError("make schema", err)
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if err := runMigrations(v.ctx, db); err != nil {
+	if err := runMigrations(v.ctx, db, version); err != nil {
 		return storeError("make schema", err)
 	}
 	for place, query := range map[string]string{

@@ -14,7 +14,7 @@ var files embed.FS
 
 // SQLiteVersion is the schema version that this program knows; the store keeps its own in
 // PRAGMA user_version, so that an up-to-date store is recognised by one read.
-const SQLiteVersion = 1
+const SQLiteVersion = 2
 
 // SQLite gives the migrations of the local store, for goose.
 func SQLite() fs.FS {

@@ -14,6 +14,7 @@ import (
 func TestMigrationsArePinned(t *testing.T) {
 	pinned := map[string]string{
 		"0001_create_store.sql": "b918517468b28a25b3f6eea5677a50a3b7aadf2a16260774ae40d5e915f7058c",
+		"0002_add_outbox.sql":   "a9b5059a277629d88050f42048db8446bfd69efb89ffd3d60095db3483fd8e38",
 	}
 	names, err := fs.Glob(migrations.SQLite(), "*.sql")
 	if err != nil {

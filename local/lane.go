@@ -1,0 +1,201 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Where lanes are read from: those that may have changed, those that a person must look at,
+// and all of them. outbox names few sessions of many, so it comes first in the join.
+const (
+	laneColumns = `s.no, s.id, s.last_seq, coalesce(l.acked, 0), coalesce(l.verified, 0), coalesce(l.epoch, 0), coalesce(l.state, ''),
+		coalesce(l.reason, ''), coalesce(l.attempts, 0), coalesce(l.next_us, 0), coalesce(l.parked, 0), coalesce(l.remote, '')`
+
+	changedQuery = `SELECT ` + laneColumns + ` FROM outbox o CROSS JOIN sessions s ON s.no = o.session_no
+		LEFT JOIN lanes l ON l.session_no = o.session_no ORDER BY o.session_no`
+	watchedQuery = `SELECT ` + laneColumns + ` FROM (SELECT session_no AS no FROM outbox UNION SELECT session_no FROM lanes WHERE state IN ('parked', 'fenced', 'forked')) w
+		CROSS JOIN sessions s ON s.no = w.no LEFT JOIN lanes l ON l.session_no = w.no ORDER BY w.no`
+	lanesQuery = `SELECT ` + laneColumns + ` FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no ORDER BY s.no`
+	laneQuery  = `SELECT ` + laneColumns + ` FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no WHERE s.id = ?`
+
+	// backlogQuery counts what is above acked, whatever state its lane is in: what waits for
+	// its next attempt, and what is on its way, is as undelivered as the rest.
+	backlogQuery = `SELECT count(*), coalesce(sum(s.last_seq - coalesce(l.acked, 0)), 0),
+		coalesce(min((SELECT time_us FROM events WHERE pos = (s.no << 40) + coalesce(l.acked, 0) + 1)), 0)
+		FROM outbox o CROSS JOIN sessions s ON s.no = o.session_no LEFT JOIN lanes l ON l.session_no = o.session_no
+		WHERE s.last_seq > coalesce(l.acked, 0)`
+)
+
+// In a store of version 1 nothing was ever delivered.
+const (
+	laneColumns1  = `s.no, s.id, s.last_seq, 0, 0, 0, '', '', 0, 0, 0, ''`
+	lanesQuery1   = `SELECT ` + laneColumns1 + ` FROM sessions s ORDER BY s.no`
+	laneQuery1    = `SELECT ` + laneColumns1 + ` FROM sessions s WHERE s.id = ?`
+	backlogQuery1 = `SELECT count(*), coalesce(sum(s.last_seq), 0), coalesce(min((SELECT time_us FROM events WHERE pos = (s.no << 40) + 1)), 0) FROM sessions s`
+)
+
+// versionOfLanes is the version of the schema that has lanes.
+const versionOfLanes = 2
+
+// laneRow is a lane and the number of its session.
+type laneRow struct {
+	no int64
+	session.Lane
+}
+
+func scanLane(row scanner) (l laneRow, err error) {
+	err = row.Scan(&l.no, &l.Session, &l.LastSeq, &l.Acked, &l.Verified, &l.Epoch, &l.State, &l.Reason, &l.Attempts, &l.NextUS, &l.Parked, &l.Remote)
+	return l, err
+}
+
+func readLanes(ctx context.Context, q querier, query string) ([]laneRow, error) {
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return nil, storeError("read lanes", err)
+	}
+	defer rows.Close()
+	var out []laneRow
+	for rows.Next() {
+		l, err := scanLane(rows)
+		if err != nil {
+			return nil, rowError("read lane", l.Session, err)
+		}
+		out = append(out, l)
+	}
+	return out, storeError("read lanes", rows.Err())
+}
+
+func readBacklog(ctx context.Context, q querier, query string) (b session.Backlog, err error) {
+	err = q.QueryRowContext(ctx, query).Scan(&b.Sessions, &b.Events, &b.OldestUS)
+	return b, rowError("count pending", "", err)
+}
+
+// troubled reports whether a lane needs a person.
+func troubled(l session.Lane) bool {
+	switch l.State {
+	case session.SyncParked, session.SyncFenced, session.SyncForked:
+		return true
+	}
+	return false
+}
+
+// Sync says how delivery stands, without writing: the newest heartbeat, zero but for Paused
+// when nobody ever drained, the lanes that have something pending or need a person, in the
+// order of session numbers, and what all pending events add up to.
+func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.Lane, b session.Backlog, err error) {
+	err = s.read(ctx, func(q querier) error {
+		version, err := schemaVersion(ctx, q)
+		if err != nil {
+			return err
+		}
+		lanesFrom, backlogFrom := watchedQuery, backlogQuery
+		if version < versionOfLanes {
+			lanesFrom, backlogFrom = lanesQuery1, backlogQuery1
+		} else if h, err = readHeartbeat(ctx, q); err != nil {
+			return err
+		}
+		all, err := readLanes(ctx, q, lanesFrom)
+		if err != nil {
+			return err
+		}
+		for _, l := range all {
+			if l.Pending() > 0 || troubled(l.Lane) {
+				lanes = append(lanes, l.Lane)
+			}
+		}
+		b, err = readBacklog(ctx, q, backlogFrom)
+		return err
+	})
+	return h, lanes, b, err
+}
+
+// Lane says how far one session is delivered. It returns ErrUnknownID for no session.
+func (s *Store) Lane(ctx context.Context, id session.ID) (session.Lane, error) {
+	var l laneRow
+	err := s.read(ctx, func(q querier) error {
+		version, err := schemaVersion(ctx, q)
+		if err != nil {
+			return err
+		}
+		query := laneQuery
+		if version < versionOfLanes {
+			query = laneQuery1
+		}
+		l, err = scanLane(q.QueryRowContext(ctx, query, string(id)))
+		if errors.Is(err, sql.ErrNoRows) {
+			return unknown(string(id))
+		}
+		return rowError("read lane", id, err)
+	})
+	return l.Lane, err
+}
+
+func readHeartbeat(ctx context.Context, q querier) (h session.Heartbeat, err error) {
+	err = q.QueryRowContext(ctx, `SELECT pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address FROM drainer`).
+		Scan(&h.PID, &h.StartedUS, &h.BeatUS, &h.Command, &h.State, &h.Reason, &h.SinceUS, &h.LastUS, &h.AttemptUS, &h.NextUS, &h.Remote, &h.Address)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return h, rowError("read heartbeat", "", err)
+	}
+	h.Paused, _, err = readSync(ctx, q)
+	return h, err
+}
+
+func readSync(ctx context.Context, q querier) (paused bool, remote string, err error) {
+	err = q.QueryRowContext(ctx, `SELECT paused, remote FROM sync`).Scan(&paused, &remote)
+	if errors.Is(err, sql.ErrNoRows) { // nobody decided anything
+		return false, "", nil
+	}
+	return paused, remote, rowError("read sync", "", err)
+}
+
+// PauseSync keeps whoever drains, in whatever process, from delivering until it is called
+// with false. It is durable when it returns.
+func (s *Store) PauseSync(ctx context.Context, paused bool) error {
+	return s.decide(ctx, "pause sync", func(ctx context.Context) error {
+		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote) VALUES (1, ?, '') ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
+	})
+}
+
+// BoundRemote gives the identity of the database that lanes are for, in the form that they
+// keep; it is empty until BindRemote was called.
+func (s *Store) BoundRemote(ctx context.Context) (remote string, err error) {
+	err = s.read(ctx, func(q querier) error {
+		version, err := schemaVersion(ctx, q)
+		if err == nil && version >= versionOfLanes {
+			_, remote, err = readSync(ctx, q)
+		}
+		return err
+	})
+	return remote, err
+}
+
+// BindRemote makes r the database that sessions are delivered to. What another one
+// acknowledged says nothing about it, so all lanes of others begin anew.
+func (s *Store) BindRemote(ctx context.Context, r session.RemoteIdentity) error {
+	remote := r.String()
+	return s.decide(ctx, "bind remote", func(ctx context.Context) error {
+		err := s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote) VALUES (1, 0, ?) ON CONFLICT (one) DO UPDATE SET remote = excluded.remote`, remote)
+		if err != nil {
+			return err
+		}
+		err = s.wr.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT session_no FROM lanes WHERE remote NOT IN ('', ?)`, remote)
+		if err != nil {
+			return err
+		}
+		return s.wr.exec(ctx, `UPDATE lanes SET acked = 0, verified = 0, epoch = 0, attempts = 0, next_us = 0, parked = 0, state = '', reason = '', remote = ''
+			WHERE remote NOT IN ('', ?)`, remote)
+	})
+}
+
+// decide writes what a person decided.
+func (s *Store) decide(ctx context.Context, doing string, f func(ctx context.Context) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == nil {
+		return readOnly()
+	}
+	return storeError(doing, s.wr.tx(ctx, f))
+}

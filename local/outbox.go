@@ -1,0 +1,272 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Outbox is what a drainer reads and writes. It has a connection of its own, so that it waits
+// for no commit that is being synced and no commit waits for what it reads. It is safe for
+// concurrent use.
+type Outbox struct {
+	st    *Store
+	mu    sync.Mutex // guards everything below
+	db    *sql.DB
+	conn  *sql.Conn // nil: closed
+	stmts map[string]*sql.Stmt
+	file  fs.FileInfo // the database as it was opened
+	seen  int64       // data_version when News was asked last
+	dead  error       // a write failed: nothing is written any more
+}
+
+const (
+	// outboxWait is how long a statement of a drainer waits for another process, in
+	// milliseconds. It is short because a writer of this process may wait for it too.
+	outboxWait = 200
+
+	// outboxFrames is how long the log may get before a drainer copies it back: longer than a
+	// writer lets it get, so that it happens only where nobody else commits. An idle syncer
+	// writes a heartbeat every few seconds for months.
+	outboxFrames = 2 * growFrames
+)
+
+// Outbox opens the store's outbox; the caller closes it before the store. It returns
+// ErrReadOnly for a store that was opened for reading.
+//
+// Its commits are not synced: an acknowledgement that is lost is given again. The log is,
+// once after each restart of it, before anything follows its new header (synchronous=NORMAL
+// and not OFF): what a power cut leaves behind an old header is older than the database.
+func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	o := &Outbox{st: s, stmts: map[string]*sql.Stmt{}, seen: -1}
+	var err error
+	o.db, err = sql.Open("sqlite", dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)",
+		fmt.Sprintf("busy_timeout(%d)", outboxWait), fmt.Sprintf("wal_autocheckpoint(%d)", outboxFrames)))
+	if err != nil {
+		return nil, storeError("open outbox", err)
+	}
+	o.db.SetMaxOpenConns(1)
+	if o.conn, err = o.db.Conn(ctx); err == nil {
+		err = (&writeConn{conn: o.conn}).keepWAL()
+	}
+	if err == nil {
+		o.file, err = os.Lstat(o.path())
+	}
+	if err == nil {
+		return o, nil
+	}
+	_ = o.Close() // the first error says more
+	return nil, storeError("open outbox", err)
+}
+
+func (s *Store) writable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == nil {
+		return readOnly()
+	}
+	return nil
+}
+
+func (o *Outbox) path() string { return filepath.Join(o.st.opts.Home, databaseName) }
+
+// Device gives the random id of the store.
+func (o *Outbox) Device() string { return o.st.Device() }
+
+// Close closes the connection; nothing may be asked afterwards.
+func (o *Outbox) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.db == nil || o.dead != nil { // a close may write what could not be written
+		return nil
+	}
+	var errs []error
+	for _, st := range o.stmts {
+		errs = append(errs, st.Close())
+	}
+	if o.conn != nil {
+		errs = append(errs, o.conn.Close())
+	}
+	err := errors.Join(append(errs, o.db.Close())...)
+	o.db, o.conn = nil, nil
+	return storeError("close outbox", err)
+}
+
+// use runs f alone. What f does is short, so it is not cut off by ctx, whose watch would cost
+// more than most statements.
+func (o *Outbox) use(ctx context.Context, f func(ctx context.Context) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if o.conn == nil {
+		return &session.Error{Code: session.ErrInternal, Message: "the outbox is closed"}
+	}
+	if err := o.inPlace(); err != nil {
+		return err
+	}
+	return f(context.WithoutCancel(ctx))
+}
+
+// inPlace refuses to go on with a database that lost its name: SQLite would report for ever
+// that nothing changes.
+func (o *Outbox) inPlace() error {
+	info, err := os.Lstat(o.path())
+	if err == nil && os.SameFile(info, o.file) {
+		return nil
+	}
+	return &session.Error{
+		Code: session.ErrStoreIO, Place: o.path(), Cause: err,
+		Message: "the store was removed or replaced while it was being delivered; nothing more is delivered from it",
+		Next:    "put the store back, then start again",
+	}
+}
+
+func (o *Outbox) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if st := o.stmts[query]; st != nil {
+		return st, nil
+	}
+	st, err := o.conn.PrepareContext(ctx, query)
+	if err == nil {
+		o.stmts[query] = st
+	}
+	return st, err
+}
+
+func (o *Outbox) exec(ctx context.Context, query string, args ...any) error {
+	st, err := o.stmt(ctx, query)
+	if err == nil {
+		_, err = st.ExecContext(ctx, args...)
+	}
+	return err
+}
+
+func (o *Outbox) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
+	st, err := o.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	return st.QueryRowContext(ctx, args...).Scan(dst...)
+}
+
+// tx runs f in one transaction, which is kept short.
+func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Context) error) error {
+	return o.use(ctx, func(whole context.Context) error {
+		if o.dead != nil {
+			return o.dead
+		}
+		unlock, err := o.begin(ctx)
+		if err != nil {
+			return storeError(doing, err)
+		}
+		defer unlock()
+		if err = f(whole); err == nil {
+			err = o.exec(whole, commit)
+		}
+		if err == nil {
+			return nil
+		}
+		(&writeConn{conn: o.conn}).rollback()
+		err = storeError(doing, err)
+		if fatal(err) && session.CodeOf(err) != session.ErrDiskFull {
+			o.dead = err
+		}
+		return err
+	})
+}
+
+// How often a drainer tries to write: first only while no writer of this process does, then
+// whenever SQLite lets it.
+const (
+	politeTries = 8
+	allTries    = 40
+	longestWait = 50 * time.Millisecond
+)
+
+// begin takes the lock for writing. A writer of this process waits for a mutex in
+// microseconds and for SQLite's lock in milliseconds, so it meets the mutex first.
+func (o *Outbox) begin(ctx context.Context) (unlock func(), err error) {
+	wait := time.Millisecond
+	for try := 1; ; try++ {
+		unlock := func() {}
+		alone := o.st.mu.TryLock()
+		if alone {
+			unlock = o.st.mu.Unlock
+		}
+		if alone || try > politeTries {
+			if err = o.exec(context.WithoutCancel(ctx), begin); err == nil {
+				return unlock, nil
+			}
+			unlock()
+			if resultCode(err)&0xff != sqliteBusy || try >= allTries {
+				return nil, err
+			}
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+		wait = min(2*wait, longestWait)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+const upsertLane = `INSERT INTO lanes (session_no, acked, verified, epoch, state, reason, attempts, next_us, parked, remote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (session_no) DO UPDATE SET acked = excluded.acked, verified = excluded.verified, epoch = excluded.epoch, state = excluded.state,
+		reason = excluded.reason, attempts = excluded.attempts, next_us = excluded.next_us, parked = excluded.parked, remote = excluded.remote
+	WHERE (acked, verified, epoch, state, reason, attempts, next_us, parked, remote) IS NOT
+		(excluded.acked, excluded.verified, excluded.epoch, excluded.state, excluded.reason, excluded.attempts, excluded.next_us, excluded.parked, excluded.remote)`
+
+// SaveLane keeps l; its LastSeq is not looked at. A lane whose Acked went down is among
+// Changed again. A power cut may lose what it keeps.
+func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
+	return o.tx(ctx, "save lane", func(ctx context.Context) error {
+		var no int64
+		err := o.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(l.Session)}, &no)
+		if errors.Is(err, sql.ErrNoRows) {
+			return unknown(string(l.Session))
+		}
+		if err != nil {
+			return rowError("read session", l.Session, err)
+		}
+		err = o.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), l.Reason, l.Attempts, l.NextUS, int64(l.Parked), l.Remote)
+		if err != nil {
+			return err
+		}
+		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT no FROM sessions WHERE no = ? AND last_seq > ?`, no, int64(l.Acked))
+	})
+}
+
+// Beat keeps h, for those who only look. Its Paused is not looked at: that is for people to
+// decide.
+func (o *Outbox) Beat(ctx context.Context, h session.Heartbeat) error {
+	return o.tx(ctx, "save heartbeat", func(ctx context.Context) error {
+		return o.exec(ctx, `INSERT INTO drainer (one, pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address)
+			VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (one) DO UPDATE SET pid = excluded.pid, started_us = excluded.started_us, beat_us = excluded.beat_us, command = excluded.command,
+				state = excluded.state, reason = excluded.reason, since_us = excluded.since_us, last_us = excluded.last_us,
+				attempt_us = excluded.attempt_us, next_us = excluded.next_us, remote = excluded.remote, address = excluded.address`,
+			h.PID, h.StartedUS, h.BeatUS, h.Command, string(h.State), h.Reason, h.SinceUS, h.LastUS, h.AttemptUS, h.NextUS, h.Remote, h.Address)
+	})
+}

@@ -1,0 +1,210 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// settledRows is how many sessions with nothing left to deliver may lie in the outbox. They
+// are taken out together: one that is executed would only be put in again by its next step.
+const settledRows = 32
+
+// Changed lists the lanes with events above Acked, in all states, in the order of session
+// numbers. It costs what changed, not how many sessions there are.
+func (o *Outbox) Changed(ctx context.Context) ([]session.Lane, error) {
+	var out []session.Lane
+	var settled []int64
+	err := o.use(ctx, func(ctx context.Context) error {
+		all, err := readLanes(ctx, o.conn, changedQuery)
+		for _, l := range all {
+			if l.Pending() > 0 {
+				out = append(out, l.Lane)
+			} else {
+				settled = append(settled, l.no)
+			}
+		}
+		return err
+	})
+	if err != nil || len(settled) <= settledRows {
+		return out, err
+	}
+	return out, o.settle(ctx, settled)
+}
+
+// settle takes sessions out of the outbox that have nothing more to deliver now, whatever
+// they had when somebody looked. It commits, so that every writer puts its session in again
+// with what it commits next.
+func (o *Outbox) settle(ctx context.Context, nos []int64) error {
+	return o.tx(ctx, "settle outbox", func(ctx context.Context) error {
+		for _, no := range nos {
+			err := o.exec(ctx, `DELETE FROM outbox WHERE session_no = ?
+				AND (SELECT last_seq FROM sessions WHERE no = session_no) <= (SELECT acked FROM lanes WHERE lanes.session_no = outbox.session_no)`, no)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Lanes lists every lane, in the order of session numbers.
+func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
+	err = o.use(ctx, func(ctx context.Context) error {
+		all, err := readLanes(ctx, o.conn, lanesQuery)
+		for _, l := range all {
+			out = append(out, l.Lane)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Totals gives the number of sessions and, for each Remote of lanes, how many events it
+// acknowledged, without reading every lane.
+func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
+	acked = map[string]uint64{}
+	err = o.use(ctx, func(ctx context.Context) error {
+		// Sessions are numbered without gaps, and never removed.
+		if err := o.queryRow(ctx, `SELECT coalesce(max(no), 0) FROM sessions`, nil, &sessions); err != nil {
+			return rowError("count sessions", "", err)
+		}
+		rows, err := o.conn.QueryContext(ctx, `SELECT remote, acked FROM totals WHERE acked > 0`)
+		if err != nil {
+			return storeError("read totals", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var remote string
+			var n uint64
+			if err := rows.Scan(&remote, &n); err != nil {
+				return rowError("read totals", "", err)
+			}
+			acked[remote] = n
+		}
+		return storeError("read totals", rows.Err())
+	})
+	return sessions, acked, err
+}
+
+// Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.
+func (o *Outbox) Backlog(ctx context.Context) (b session.Backlog, err error) {
+	err = o.use(ctx, func(ctx context.Context) error {
+		b, err = readBacklog(ctx, o.conn, backlogQuery)
+		return err
+	})
+	return b, err
+}
+
+// News reports whether anybody but this Outbox committed since it was asked last. It costs a
+// fraction of Changed; the first time it is true.
+func (o *Outbox) News(ctx context.Context) (news bool, err error) {
+	err = o.use(ctx, func(ctx context.Context) error {
+		var v int64
+		if err := o.queryRow(ctx, `PRAGMA data_version`, nil, &v); err != nil {
+			return storeError("look for commits", err)
+		}
+		news, o.seen = v != o.seen, v
+		return nil
+	})
+	return news, err
+}
+
+// Paused reports whether a person paused delivery.
+func (o *Outbox) Paused(ctx context.Context) (paused bool, err error) {
+	err = o.use(ctx, func(ctx context.Context) error {
+		paused, _, err = readSync(ctx, o.conn)
+		return err
+	})
+	return paused, err
+}
+
+// HashAt gives the chain's hash at seq; that of 0 is zero. It returns ErrUnknownID for a
+// session or an event that is not there.
+func (o *Outbox) HashAt(ctx context.Context, id session.ID, seq uint64) (h session.Hash, err error) {
+	err = o.use(ctx, func(ctx context.Context) error {
+		no, err := o.number(ctx, id)
+		if err == nil {
+			h, err = o.hashAt(ctx, no, id, seq)
+		}
+		return err
+	})
+	return h, err
+}
+
+func (o *Outbox) number(ctx context.Context, id session.ID) (no int64, err error) {
+	err = o.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(id)}, &no)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, unknown(string(id))
+	}
+	return no, rowError("read session", id, err)
+}
+
+func (o *Outbox) hashAt(ctx context.Context, no int64, id session.ID, seq uint64) (session.Hash, error) {
+	if seq == 0 {
+		return session.Hash{}, nil
+	}
+	var h []byte
+	err := sql.ErrNoRows
+	if seq <= seqMask {
+		err = o.queryRow(ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(no, seq)}, &h)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return session.Hash{}, &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session %s has no event %d", id, seq), Next: "acode session history"}
+	}
+	return hash32(h), rowError("read event", id, err)
+}
+
+const deliveryQuery = `SELECT ` + eventColumns + ` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
+
+// Delivery reads at most limit events above after, and at most maxBytes of payload, but at
+// least one event if there is one and limit allows it. Payloads are as stored: one that names
+// a blob stays so. It returns ErrCorrupt when what it read is not what was chained, with no
+// event: the server would keep it for ever. No cursor stays open when it returns.
+func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
+	d := session.Delivery{Session: id, Device: o.Device()}
+	err := o.use(ctx, func(ctx context.Context) error {
+		no, err := o.number(ctx, id)
+		if err != nil {
+			return err
+		}
+		if d.Prev, err = o.hashAt(ctx, no, id, after); err != nil {
+			return err
+		}
+		d.Events, err = o.events(ctx, no, after, limit, maxBytes, d)
+		return err
+	})
+	return d, err
+}
+
+// events reads a run that follows d.Prev.
+func (o *Outbox) events(ctx context.Context, no int64, after uint64, limit, maxBytes int, d session.Delivery) (out []session.Event, err error) {
+	st, err := o.stmt(ctx, deliveryQuery)
+	if err != nil {
+		return nil, storeError("read events", err)
+	}
+	rows, err := st.QueryContext(ctx, position(no, after), position(no, seqMask), max(limit, 0))
+	if err != nil {
+		return nil, storeError("read events", err)
+	}
+	defer rows.Close()
+	prev, size := d.Prev, 0
+	for rows.Next() {
+		e, err := scanEvent(rows, d.Session)
+		if err != nil {
+			return nil, rowError("read event", d.Session, err)
+		}
+		if size += len(e.Payload); size > maxBytes && len(out) > 0 {
+			break
+		}
+		if e.Seq != after+1+uint64(len(out)) || e.Hash != e.ChainHash(prev) {
+			return nil, corrupt(session.ErrCorrupt, d.Session, after+uint64(len(out)), "event %d is missing or not what was chained, and is not delivered", after+1+uint64(len(out)))
+		}
+		prev = e.Hash
+		out = append(out, e)
+	}
+	return out, storeError("read events", rows.Err())
+}
