@@ -13,9 +13,10 @@ build:
 demo: build
 	@./scripts/demo bin/acode
 
-# Everything with the race detector; installs git, gcc and sqlite3 where they are missing.
+# Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL and PgBouncer where
+# they are missing. The PostgreSQL is a private one that ends with the tests.
 test:
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer
 	@./scripts/test
 
 check:
