@@ -24,6 +24,7 @@ import (
 const (
 	testSession = session.ID("01890000-0000-7000-8000-000000000001")
 	grace       = 150 * time.Millisecond
+	patience    = time.Minute // bounds every wait, on a machine that does much else
 )
 
 // TestMain lets the test binary be the supervisor, and a client that can be killed.
@@ -62,6 +63,9 @@ func deadly(spec string, sig syscall.Signal) func(string) {
 func supervisorConfig(get func(string) string) command.SupervisorConfig {
 	maxOut, _ := strconv.ParseInt(get("CMDTEST_MAX"), 10, 64)
 	cfg := command.SupervisorConfig{Dir: get("CMDTEST_DIR"), Session: testSession, Now: time.Now, Grace: grace, MaxOutput: maxOut}
+	if d, err := time.ParseDuration(get("CMDTEST_GRACE")); err == nil {
+		cfg.Grace = d
+	}
 	if path := get("CMDTEST_LOCK"); path != "" {
 		cfg.LockCommand = func() (*os.File, error) { return takeLock(path) }
 	}
@@ -264,7 +268,7 @@ func (s *stage) run(req session.CommandRequest) session.CommandRecord {
 }
 
 func (s *stage) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s.t.Cleanup(cancel)
 	return ctx
 }
@@ -327,7 +331,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(15 * time.Second)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for !ok() {
 		select {

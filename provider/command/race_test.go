@@ -109,16 +109,50 @@ func TestThawedHolderIsFenced(t *testing.T) {
 	}
 }
 
+// freeze stops the supervisor while it is quiet: each of its threads stands still, and none
+// holds the epoch file, which it does until a command has started and a moment longer. It gives
+// the supervisor's pid.
+func (s *stage) freeze() int {
+	s.t.Helper()
+	pid := s.supervisorPID()
+	s.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	f, err := os.Open(filepath.Join(s.dir, "epoch"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	eventually(s.t, "the supervisor to stand still and quiet", func() bool {
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // if it is gone, nothing here ever holds
+		if !still(pid) {
+			return false
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+			return false
+		}
+		return unix.Flock(int(f.Fd()), unix.LOCK_UN) == nil
+	})
+	return pid
+}
+
+// still reports whether each thread of pid is stopped.
+func still(pid int) bool {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range tasks {
+		b, err := os.ReadFile(name)
+		if err == nil && !strings.Contains(string(b), ") T ") {
+			return false
+		}
+	}
+	return err == nil && len(tasks) > 0
+}
+
 // A frozen supervisor keeps its lock: no second one starts, and the caller's context
 // ends.
 func TestFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh("a", "echo a >> ledger"))
-	pid := s.supervisorPID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	pid := s.freeze()
 	ctx, cancel := timeoutCause(s)
 	defer cancel()
 	if _, err := s.runner(1).Run(ctx, s.sh("b", "echo b >> ledger")); !errors.Is(err, errPatience) {
@@ -140,11 +174,7 @@ func TestFrozenSupervisor(t *testing.T) {
 func TestContextEndsEveryWait(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
-	pid := s.supervisorPID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	pid := s.freeze()
 	for name, call := range map[string]func(context.Context) error{
 		"run": func(ctx context.Context) error {
 			_, err := s.runner(1).Run(ctx, s.sh("next", "true"))
