@@ -89,3 +89,9 @@ func signPlan(n int, work string) (plan string, steps []string, files map[string
 	}
 	return b.String(), slices.Clip(steps), files
 }
+
+// behindGate is a signPlan whose nth command waits while the gate is closed.
+func behindGate(plan string, n int) string {
+	at := strings.Index(plan, fmt.Sprintf("{id: command%03d,", n))
+	return plan[:at] + strings.Replace(plan[at:], `; echo \"end `, `; while test -e \"$GATE\"; do sleep 0.02; done; echo \"end `, 1)
+}

@@ -84,12 +84,16 @@ func TestRenamesUnderAPlan(t *testing.T) {
 	before := tree(t, outside)
 	w.start(t)
 	exits := map[int]int{}
-	for round := 0; round < 60 && (round < 10 || w.swaps.Load() < minSwaps); round++ {
+	for round := 0; round < 600 && (round < 10 || w.swaps.Load() < minSwaps); round++ {
 		args := []string{"resume", "--on-changes=continue"}
 		if round%10 == 0 {
 			args = []string{"run", "--plan", s.plan()}
 		}
-		exits[s.acode(t, args...).exit]++
+		e := s.acode(t, args...)
+		exits[e.exit]++
+		if e.exit == 1 || e.exit == 2 || e.exit == 18 {
+			t.Errorf("round %d: %v", round, e)
+		}
 	}
 	w.end()
 	done := strings.Count(dump(t, s.store()), "'StepCompleted'")
@@ -97,7 +101,7 @@ func TestRenamesUnderAPlan(t *testing.T) {
 	if d := differences(before, tree(t, outside)); len(d) > 0 {
 		t.Errorf("changed outside the workspace: %v", d)
 	}
-	if exits[1]+exits[2]+exits[18] > 0 || done == 0 || w.swaps.Load() < minSwaps {
+	if done == 0 || w.swaps.Load() < minSwaps {
 		t.Errorf("the race shows nothing: %d renames, %d steps done, exits %v", w.swaps.Load(), done, exits)
 	}
 }
@@ -107,13 +111,13 @@ func TestRenamesUnderANaiveWriter(t *testing.T) {
 	_, w, outside := racedSite(t, "")
 	before := tree(t, outside)
 	w.start(t)
-	for i := 0; i < 20_000 && len(differences(before, tree(t, outside))) == 0; i++ {
-		if real, err := filepath.EvalSymlinks(w.dir); err == nil && real == w.dir {
-			_ = os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("inside\n"), 0o644) // it may be gone
+	defer w.end()
+	eventually(t, "a naive writer has written outside", func() bool {
+		for range 100 {
+			if real, err := filepath.EvalSymlinks(w.dir); err == nil && real == w.dir {
+				_ = os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("inside\n"), 0o644) // it may be gone
+			}
 		}
-	}
-	w.end()
-	if len(differences(before, tree(t, outside))) == 0 {
-		t.Errorf("%d renames, and a naive writer never wrote outside", w.swaps.Load())
-	}
+		return len(differences(before, tree(t, outside))) > 0
+	})
 }

@@ -2,6 +2,7 @@ package campaign_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -42,6 +43,19 @@ func (s site) acquisitions(t testing.TB) (pids []int) {
 	return pids
 }
 
+// executes gives the one of pids that the journal says has taken the session up; 0 for none.
+func (s site) executes(t testing.TB, pids []int) int {
+	t.Helper()
+	for line := range strings.Lines(dump(t, s.store())) {
+		for _, pid := range pids {
+			if strings.Contains(line, "'ExecutionAcquired'") && strings.Contains(line, fmt.Sprintf(`"pid":%d,`, pid)) {
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
 // whole checks the end: each effect once, the files, the state.
 func (s site) whole(t testing.TB, steps []string, files map[string]string) {
 	t.Helper()
@@ -71,7 +85,8 @@ type crowd struct {
 }
 
 // kill starts the processes to be killed and kills them one after another: any of them, and
-// now and then the one that holds the lock, so that holders are among them.
+// now and then the one that holds the lock, so that holders are among them. The first victim
+// surely executes.
 func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
 	doomed := map[int]*process{}
 	for i := range c.doomed {
@@ -87,7 +102,13 @@ func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
 		c.pause(5 + c.rng.IntN(30))
 		pids := slices.Sorted(maps.Keys(doomed))
 		victim := pids[c.rng.IntN(len(pids))]
-		if i%4 == 0 {
+		switch {
+		case i == 0:
+			eventually(t, "one of the doomed executes", func() bool {
+				victim = c.site.executes(t, pids)
+				return victim != 0
+			})
+		case i%4 == 0:
 			victim = c.holder(id, doomed, victim)
 		}
 		doomed[victim].signal(9)
@@ -125,9 +146,13 @@ func (c *crowd) end(pid int, e ended, doomed bool) {
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	n := setting(t, "ACODE_TORTURE_RESUMES", 60)
+	// The last command waits for the gate, so that the session cannot end while killing goes on:
+	// then one of the doomed might be the one that ends it.
 	plan, steps, files := signPlan(max(16, n/3), "sleep 0.02")
+	plan = behindGate(plan, len(steps)-1)
 	c := &crowd{site: newSite(t, scratch(t), plan, nil), doomed: n * 2 / 3, others: n - n*2/3, killed: map[int]bool{}, exits: map[int]int{},
 		rng: rand.New(rand.NewPCG(uint64(setting(t, "ACODE_TORTURE_SEED", 1)), 0))}
+	c.site.closeGate(t)
 	p := c.site.start(t, "run", "--plan", c.site.plan())
 	eventually(t, "a command runs", func() bool { return c.site.inLedger(t, "begin") })
 	p.signal(9)
@@ -135,6 +160,7 @@ func TestCrowd(t *testing.T) {
 	id := c.site.id(t)
 	var group sync.WaitGroup
 	c.kill(t, id, &group)
+	c.site.openGate(t)
 	for range c.others {
 		p := c.site.start(t, "resume", id, "--wait=60s")
 		group.Go(func() { c.end(p.cmd.Process.Pid, p.wait(t), false) })
