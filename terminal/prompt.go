@@ -40,6 +40,14 @@ func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
 	})
 }
 
+// Confirm asks for typed to be typed, as a guard before what cannot be taken back. Anything
+// else is a no.
+func Confirm(in io.Reader, err io.Writer, typed string) (bool, error) {
+	return ask(in, err, "Type "+Clean(typed)+" to confirm: ", func(answer string) (yes, ok bool) {
+		return answer == strings.ToLower(typed), true
+	})
+}
+
 // Choose offers options whose letter stands in brackets, as "[C]ontinue anyway", and returns
 // the lower-case letter of the one chosen. The first word of an option is an answer too.
 func Choose(in io.Reader, err io.Writer, options []string, prompt string) (rune, error) {

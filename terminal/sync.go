@@ -82,10 +82,18 @@ func (v SyncView) status() string {
 	return fmt.Sprintf("%s pending", Plural(int(v.Pending), "event"))
 }
 
+// heading is the line with which a session begins, which has events of its own already.
+func (v SyncView) heading() string {
+	if v.State == session.SyncPending {
+		return v.status() + ", delivered in the background"
+	}
+	return v.Summary()
+}
+
 // why says in one line why a session begins in degraded mode, and since when. Nothing waits
 // for the server, so it says that too (FR-047, FR-050).
 func (v SyncView) why() []string {
-	if !v.degraded() {
+	if !v.degraded() || v.State == session.SyncPending {
 		return nil
 	}
 	line := v.stateLine()

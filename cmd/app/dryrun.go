@@ -56,6 +56,10 @@ func (b *base) printDryRun(ctx context.Context, store *local.Store, writer *loca
 		}
 		v.Checkpoint = stepOf(events, p, ready.Next)
 	}
+	var err error
+	if v.Sync, err = b.syncView(ctx, store, s.ID); err != nil {
+		return err
+	}
 	if b.json {
 		return terminal.DryRunJSON(b.io.out, v)
 	}

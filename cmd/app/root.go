@@ -2,17 +2,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
@@ -31,6 +28,7 @@ type app struct {
 	io     stdio
 	getenv func(string) string
 	now    func() time.Time
+	args   []string // as typed
 }
 
 // quietExit ends the process with a status that has been explained already.
@@ -42,26 +40,12 @@ func (q quietExit) Error() string { return fmt.Sprintf("exit status %d", int(q))
 // ExitStatus is what the process exits with.
 func (q quietExit) ExitStatus() int { return int(q) }
 
-// execute runs the command line and returns the exit status.
+func newApp(io stdio) *app { return &app{io: io, getenv: os.Getenv, now: time.Now} }
+
+// execute runs acode's command line and returns the exit status.
 func execute(ctx context.Context, args []string, io stdio) int {
-	a := &app{io: io, getenv: os.Getenv, now: time.Now}
-	root := a.root()
-	root.SetArgs(args)
-	root.SetIn(io.in)
-	root.SetOut(io.out)
-	root.SetErr(io.err)
-	err := root.ExecuteContext(ctx)
-	var said quietExit
-	if err == nil || errors.As(err, &said) {
-		return int(said)
-	}
-	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
-		err = &session.Error{Code: session.ErrUsage, Message: err.Error()}
-	}
-	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
-	status, hint := exitOf(err)
-	a.fail(err, status, hint)
-	return status
+	a := newApp(io)
+	return a.carryOut(ctx, a.root(), args)
 }
 
 // isUsage recognises what cobra and pflag complain about; they have no types for it.
@@ -83,6 +67,16 @@ func (a *app) fail(err error, status int, hint string) {
 }
 
 func (a *app) root() *cobra.Command {
+	root := a.bare()
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.statusCommand(), a.sessionCommand(),
+		a.approveCommand(), a.denyCommand(), a.verifyCommand(), a.configCommand(), a.schemaCommand(),
+		a.exitCodesCommand(), a.versionCommand(), a.superviseCommand())
+	root.AddCommand(a.deliveryCommands()...)
+	return root
+}
+
+// bare has the flags that every command takes and no command.
+func (a *app) bare() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "acode",
 		Short:         "Run long agent work that survives every crash",
@@ -101,9 +95,6 @@ func (a *app) root() *cobra.Command {
 	f.StringVarP(&a.dir, "dir", "C", "", "work in this `directory`")
 	f.DurationVar(&a.timeout, "timeout", 0, "pause the session after this time")
 	f.StringArrayVar(&a.allow, "allow-workspace", nil, "allow this `directory` although it is / or the home directory")
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.statusCommand(), a.sessionCommand(),
-		a.approveCommand(), a.denyCommand(), a.verifyCommand(), a.configCommand(), a.schemaCommand(),
-		a.exitCodesCommand(), a.versionCommand(), a.superviseCommand())
 	return root
 }
 
@@ -112,11 +103,11 @@ func (a *app) interactive() bool {
 	return !a.noInput && !a.json && term.IsTerminal(int(a.io.in.Fd())) && term.IsTerminal(int(a.io.err.Fd()))
 }
 
-func (b *base) printer(fresh bool) *terminal.Printer {
+func (b *base) printer(fresh bool, delivery terminal.SyncView) *terminal.Printer {
 	o := terminal.Detect(b.io.out, b.io.err, b.getenv)
 	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = b.json, b.quiet, b.verbose, fresh, b.now
 	o.Color = (o.Color || b.cfg.Config.Terminal.Color == "always") && b.cfg.Config.Terminal.Color != "never" && !b.noColor
-	o.Exit = exitOfResult
+	o.Exit, o.Sync = exitOfResult, delivery
 	return terminal.New(o)
 }
 

@@ -2,8 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,23 +21,92 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	var check bool
+	var watch time.Duration
+	cmd := &cobra.Command{
 		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		Long: "Say where a session stands. Without ID, the one that is executed in this workspace, else\nthe most recent one here. Takes no lock, writes nothing, needs no network.",
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
-			if err != nil {
-				return err
+	}
+	run := a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+		switch ref := strings.Join(args, ""); {
+		case check:
+			return b.check(ctx, s)
+		case watch > 0:
+			return b.watch(ctx, s, ref, watch)
+		default:
+			return b.status(ctx, s, ref)
+		}
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		var said quietExit
+		if check && err != nil && !errors.As(err, &said) { // a store that cannot be read is as unhealthy as can be
+			_, hint := exitOf(err)
+			a.fail(err, unhealthy, hint)
+			return quietExit(unhealthy)
+		}
+		return err
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "exit 0 when delivery is healthy, 1 when it is late, 2 when it needs a person")
+	cmd.Flags().DurationVar(&watch, "watch", 0, "say it again each time this long has passed")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
+	cmd.MarkFlagsMutuallyExclusive("check", "watch")
+	return cmd
+}
+
+func (b *base) status(ctx context.Context, s *local.Store, ref string) error {
+	id, err := b.subject(ctx, s, ref)
+	if err != nil {
+		return err
+	}
+	v, err := b.statusView(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	if b.json {
+		return terminal.StatusJSON(b.io.out, v)
+	}
+	return terminal.Status(b.io.out, v)
+}
+
+// check answers a monitoring system with its exit status.
+func (b *base) check(ctx context.Context, s *local.Store) error {
+	v, err := b.syncView(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	if b.json {
+		err = terminal.SyncStatusJSON(b.io.out, v)
+	} else if !b.quiet {
+		err = terminal.SyncStatus(b.io.out, v)
+	}
+	if status := b.health(v); err == nil && status != 0 {
+		err = quietExit(status)
+	}
+	return err
+}
+
+// watch says where the session stands until it is interrupted.
+func (b *base) watch(ctx context.Context, s *local.Store, ref string, every time.Duration) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := b.status(ctx, s, ref); err != nil {
+			if ctx.Err() != nil {
+				return nil
 			}
-			v, err := b.statusView(ctx, s, id)
-			if err != nil {
-				return err
-			}
-			if b.json {
-				return terminal.StatusJSON(b.io.out, v)
-			}
-			return terminal.Status(b.io.out, v)
-		}),
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !b.json {
+			fmt.Fprintln(b.io.out)
+		}
 	}
 }
 
@@ -108,6 +182,9 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 		if h, _, err := lock.Read(b.lockFile(id)); err == nil {
 			v.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
 		}
+	}
+	if v.Sync, err = b.syncView(ctx, s, id); err != nil {
+		return v, err
 	}
 	v.Notes = b.commandNotes(id)
 	if !sess.State.Terminal() && !v.Running {

@@ -45,8 +45,13 @@ type choices struct {
 
 // execute prepares the session and carries it out; the result has been printed.
 func (w *work) execute(ctx context.Context) error {
-	w.printer = w.base.printer(w.fresh)
+	delivery, err := w.syncView(ctx, w.store, w.writer.Session().ID)
+	if err != nil {
+		return err
+	}
+	w.printer = w.base.printer(w.fresh, delivery)
 	defer w.printer.Close()
+	defer w.drain()()
 	ctx, again, stop := w.signals(ctx)
 	defer stop()
 	root, err := workspace.Open(w.workspace, w.now)

@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// Delivery carries out the command line of the program that delivers: the flags, configuration,
+// store, errors and exit statuses are acode's, the commands are the caller's.
+func Delivery(ctx context.Context, args []string, commands func(*Host) []*cobra.Command) int {
+	a := newApp(stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	root := a.bare()
+	root.AddCommand(commands(&Host{a})...)
+	return a.carryOut(ctx, root, args)
+}
+
+// Host gives a command of another program what all commands share.
+type Host struct{ a *app }
+
+// Version is that of both programs.
+func (h *Host) Version() string { return version }
+
+// JSON reports whether output is for scripts.
+func (h *Host) JSON() bool { return h.a.json }
+
+// Quiet reports whether only results, warnings and errors are printed.
+func (h *Host) Quiet() bool { return h.a.quiet }
+
+// Out is where results go.
+func (h *Host) Out() *os.File { return h.a.io.out }
+
+// Err is where everything else goes.
+func (h *Host) Err() *os.File { return h.a.io.err }
+
+// Now is the clock.
+func (h *Host) Now() time.Time { return h.a.now() }
+
+// Confirm asks a person to type what is named. With nobody to ask it is an error.
+func (h *Host) Confirm(what, typed string) error {
+	if typed == what {
+		return nil
+	}
+	if !h.a.interactive() {
+		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: "add --confirm=" + what}
+	}
+	yes, err := terminal.Confirm(h.a.io.in, h.a.io.err, what)
+	if err == nil && !yes {
+		err = &session.Error{Code: session.ErrUsage, Message: "not confirmed; nothing was changed"}
+	}
+	return err
+}
+
+// Exit ends the program with a status that has been explained already.
+func (h *Host) Exit(status int) error { return quietExit(status) }
+
+// ExitOf is the status that the code of err decides.
+func (h *Host) ExitOf(err error) int {
+	status, _ := exitOf(err)
+	return status
+}
+
+// Site reads the configuration that holds in every workspace.
+func (h *Host) Site() (*Site, error) {
+	b, err := h.a.bootIn("", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Site{Host: h, b: b}, nil
+}
+
+// Site is an installation: its configuration, and the store that belongs to it.
+type Site struct {
+	*Host
+	b *base
+}
+
+// Config is the configuration in effect.
+func (s *Site) Config() config.Config { return s.b.cfg.Config }
+
+// Redactor knows the secrets of this process, the password of the server among them.
+func (s *Site) Redactor() *redact.Redactor { return s.b.redactor }
+
+// OpenRead opens the store for looking: it takes no lock and changes no byte.
+func (s *Site) OpenRead(ctx context.Context) (*local.Store, error) { return s.b.openRead(ctx) }
+
+// OpenWrite opens the store for changing it.
+func (s *Site) OpenWrite(ctx context.Context) (*local.Store, error) {
+	return local.Open(ctx, s.b.options())
+}
+
+// Log opens the log; close it. Secrets do not reach it.
+func (s *Site) Log() (*slog.Logger, io.Closer, error) {
+	err := s.b.logging()
+	return s.b.log, closer(s.b.closeLog), err
+}
+
+type closer func() error
+
+// Close implements io.Closer.
+func (c closer) Close() error { return c() }
+
+// Find gives the session that ref names.
+func (s *Site) Find(ctx context.Context, st *local.Store, ref string) (session.ID, error) {
+	return find(ctx, st, ref, false)
+}
+
+// SyncView is how delivery stands, as the store alone tells it: of one session, or of all when
+// id is empty.
+func (s *Site) SyncView(ctx context.Context, st *local.Store, id session.ID) (terminal.SyncView, error) {
+	return s.b.syncView(ctx, st, id)
+}
+
+// Drainer takes the lock of the one process that delivers from this store. ErrLocked says who
+// has it.
+func (s *Site) Drainer(command string) (release func() error, err error) {
+	self, err := lock.Self(command, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	path := drainerLock(s.b.home())
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
+	}
+	l, err := lock.Acquire(path, self)
+	if err != nil {
+		return nil, err
+	}
+	return l.Release, nil
+}
+
+func drainerLock(home string) string { return filepath.Join(home, "locks", "drainer") }
+
+// syncProgram is the program that delivers.
+const syncProgram = "acode-sync"
+
+// deliveryCommands are acode-sync's; acode passes them on as they were typed.
+func (a *app) deliveryCommands() []*cobra.Command {
+	var out []*cobra.Command
+	for _, c := range []struct{ name, short string }{
+		{"sync", "Deliver sessions to the server, or say how that stands"},
+		{"syncer", "Deliver sessions for as long as it runs, with metrics and health"},
+		{"metrics", "Print the metrics of the syncer, without a syncer"},
+		{"admin", "Look after the server: migrate, devices, verify, prune"},
+	} {
+		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return a.handOver() }})
+	}
+	return out
+}
+
+// handOver becomes the program that delivers, with the same command line.
+func (a *app) handOver() error {
+	path, err := deliveryProgram()
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(path, append([]string{syncProgram}, a.args...), os.Environ())
+	return notInstalled(err)
+}
+
+// deliveryProgram finds acode-sync beside this program, else in the path.
+func deliveryProgram() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), syncProgram)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(syncProgram)
+	if err != nil {
+		return "", notInstalled(err)
+	}
+	return path, nil
+}
+
+func notInstalled(err error) error {
+	return &session.Error{Code: session.ErrConfig, Message: syncProgram + ", the part of acode that delivers to a server, cannot be started; nothing is lost",
+		Cause: err, Next: "install it beside acode"}
+}
+
+// carryOut runs a command line and gives the exit status.
+func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) int {
+	a.args = args
+	root.SetArgs(args)
+	root.SetIn(a.io.in)
+	root.SetOut(a.io.out)
+	root.SetErr(a.io.err)
+	err := root.ExecuteContext(ctx)
+	var said quietExit
+	if err == nil || errors.As(err, &said) {
+		return int(said)
+	}
+	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
+		err = &session.Error{Code: session.ErrUsage, Message: err.Error()}
+	}
+	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
+	status, hint := exitOf(err)
+	a.fail(err, status, hint)
+	return status
+}

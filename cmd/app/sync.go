@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// syncView is how delivery stands, as the store alone tells it: of one session, or of all when
+// id is empty. It takes no lock, writes nothing and needs no network.
+func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (terminal.SyncView, error) {
+	if b.cfg.Config.Sync.URL == "" {
+		return terminal.SyncView{}, nil
+	}
+	h, lanes, backlog, err := s.Sync(ctx)
+	if err != nil {
+		return terminal.SyncView{}, err
+	}
+	v := terminal.SyncView{
+		Reason: h.Reason, SinceUS: h.SinceUS, LastUS: h.LastUS, AttemptUS: h.AttemptUS, NextUS: h.NextUS,
+		Pending: backlog.Events, Sessions: backlog.Sessions, OldestUS: backlog.OldestUS, Server: h.Address, Identity: h.Remote, Now: b.now(),
+	}
+	if id != "" {
+		lane, err := s.Lane(ctx, id)
+		if err != nil {
+			return v, err
+		}
+		v.Pending, v.Sessions, v.Acked, v.Verified = lane.Pending(), 0, lane.Acked, lane.Verified
+		if v.Pending == 0 {
+			v.OldestUS = 0
+		}
+		lanes = slices.DeleteFunc(lanes, func(l session.Lane) bool { return l.Session != id })
+	}
+	if v.Lanes, err = b.troubled(ctx, s, lanes); err != nil {
+		return v, err
+	}
+	v.State = stateOf(v, h)
+	if v.State != h.State {
+		v.Reason, v.SinceUS = "", 0
+	}
+	if holder, held, err := lock.Read(drainerLock(b.home())); err == nil && held {
+		v.Drainer = &terminal.Drainer{PID: holder.PID, Command: h.Command, BeatUS: h.BeatUS}
+	} else {
+		v.NextUS = 0 // nobody will try then
+	}
+	return v, nil
+}
+
+// troubled names the lanes that need a person.
+func (b *base) troubled(ctx context.Context, s *local.Store, lanes []session.Lane) ([]terminal.LaneView, error) {
+	var out []terminal.LaneView
+	for _, l := range lanes {
+		if l.State != session.SyncParked && l.State != session.SyncFenced && l.State != session.SyncForked {
+			continue
+		}
+		sess, err := s.View(ctx, l.Session)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, terminal.LaneView{Short: sess.Short, State: l.State, Seq: l.Parked, Reason: l.Reason})
+	}
+	return out, nil
+}
+
+// stateOf puts lanes and connection together: what needs a person first, then what keeps
+// everything from being delivered.
+func stateOf(v terminal.SyncView, h session.Heartbeat) session.SyncState {
+	worst := session.SyncState("")
+	for _, l := range v.Lanes {
+		if slices.Index(session.SyncStates, l.State) > slices.Index(session.SyncStates, worst) {
+			worst = l.State
+		}
+	}
+	switch {
+	case worst != "":
+		return worst
+	case v.Pending == 0:
+		return session.SyncSynced
+	case h.Paused:
+		return session.SyncPaused
+	case h.State == "" || h.State == session.SyncSynced || h.State == session.SyncDisabled || h.State == session.SyncPaused:
+		return session.SyncPending
+	}
+	return h.State
+}
+
+// unhealthy is the exit status of status --check when a person is needed.
+const unhealthy = 2
+
+// health is the exit status of status --check: 0 when all is well or will soon be, 1 when
+// delivery is late, 2 when it needs a person.
+func (b *base) health(v terminal.SyncView) int {
+	switch v.State {
+	case "", session.SyncDisabled, session.SyncSynced:
+		return 0
+	case session.SyncParked, session.SyncFenced, session.SyncForked, session.SyncOtherDatabase, session.SyncAuthFailed,
+		session.SyncServerUnmigrated, session.SyncClientTooNew, session.SyncDiskFull:
+		return unhealthy
+	}
+	late := b.cfg.Config.Sync.DegradedAfter
+	if v.OldestUS == 0 || b.now().UnixMicro()-v.OldestUS < late.Microseconds() {
+		return 0
+	}
+	return 1
+}
