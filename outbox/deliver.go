@@ -1,0 +1,161 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// order is what a delivery is to do; it is all that a worker reads.
+type order struct {
+	lane    session.Lane
+	size    size
+	copies  bool   // COPY may be used
+	standIn uint64 // this row is not sent as it is; 0: every row is
+	sent    *blobSet
+}
+
+// The ways of a delivery.
+const (
+	wayIngest = "ingest"
+	wayCopy   = "copy"
+)
+
+// result is what came of an order.
+type result struct {
+	lane    session.Lane
+	d       session.Delivery
+	bytes   int
+	way     string
+	mark    session.Mark
+	took    time.Duration // of the call that delivered
+	refused bool          // COPY was refused and one statement took its place
+	err     error         // a *session.SyncFault, a *storeTrouble, or of a context that ended
+}
+
+func (s *Syncer) order(l session.Lane) order {
+	r := s.lane(l.Session)
+	o := order{lane: l, size: s.size, sent: s.link.sent}
+	if r.limit > 0 {
+		o.size.events = min(o.size.events, r.limit)
+	}
+	if s.passable(l) {
+		o.standIn = l.Parked
+	}
+	o.copies = r.fresh && r.limit == 0 && s.link.strikes < maxStrikes
+	return o
+}
+
+// lane gives what is known of a lane.
+func (s *Syncer) lane(id session.ID) *lane {
+	r := s.lanes[id]
+	if r == nil {
+		r = &lane{}
+		s.lanes[id] = r
+	}
+	return r
+}
+
+// deliver carries out o. It runs beside others and touches nothing of the syncer's.
+func (s *Syncer) deliver(ctx context.Context, o order) result {
+	res := result{lane: o.lane, way: wayIngest}
+	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.lane.Acked, o.size.events, o.size.bytes)
+	if err == nil && len(d.Events) == 0 {
+		err = errors.New("events that were counted cannot be read")
+	}
+	if err != nil {
+		res.err = &storeTrouble{err}
+		return res
+	}
+	if d.Device == "" {
+		d.Device = s.opts.Source.Device()
+	}
+	standIn(d, o)
+	for _, e := range d.Events {
+		res.bytes += len(e.Payload)
+	}
+	res.d = d
+	if res.err = s.sendBlobs(ctx, d, o.sent); res.err != nil {
+		return res
+	}
+	s.send(ctx, o, &res)
+	return res
+}
+
+// send delivers res.d in the way that suits it.
+func (s *Syncer) send(ctx context.Context, o order, res *result) {
+	if o.copies && o.size.worthCopy(len(res.d.Events), res.bytes) {
+		res.way = wayCopy
+		s.through(ctx, s.opts.Remote.Copy, res)
+		if !refusal(res.err) {
+			return
+		}
+		res.refused, res.way = true, wayIngest
+	}
+	s.through(ctx, s.opts.Remote.Deliver, res)
+}
+
+func (s *Syncer) through(ctx context.Context, way func(context.Context, session.Delivery) (session.Mark, error), res *result) {
+	start := s.opts.Now()
+	res.mark, res.err = call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return way(ctx, res.d) })
+	res.took = min(s.since(start), 2*s.opts.Timeout)
+}
+
+// refusal reports whether err is a fault that a server answered with and that more time or a
+// smaller batch does not cure.
+func refusal(err error) bool {
+	var f *session.SyncFault
+	return errors.As(err, &f) && f.Class != session.FaultOffline && !timedOut(f)
+}
+
+// standIn replaces the parked row of a lane that goes on. Id, time, epoch and hash stay, so
+// that the chain stays whole; the content is not sent.
+func standIn(d session.Delivery, o order) {
+	for i, e := range d.Events {
+		if o.standIn == 0 || e.Seq != o.standIn {
+			continue
+		}
+		payload, err := json.Marshal(map[string]string{"withheld": o.lane.Reason})
+		if err != nil {
+			panic("outbox: a map of strings is no JSON: " + err.Error())
+		}
+		e.Actor, e.Payload, e.Full = "acode", payload, nil
+		d.Events[i] = e
+	}
+}
+
+// judge makes the lane after a delivery of its result, saves it, and returns the faults that
+// stop every lane.
+func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
+	if res.refused {
+		s.link.strikes++
+	}
+	if res.err != nil {
+		return s.troubled(ctx, res)
+	}
+	s.link.strikes = strikesAfter(res, s.link.strikes)
+	s.size.grown(len(res.d.Events), res.bytes, res.took)
+	now, err := s.settle(ctx, res.lane, res.d, res.mark)
+	if err != nil {
+		return s.later(ctx, res.lane, err)
+	}
+	now = s.progress(res, now)
+	if err := s.save(ctx, res.lane, now); err != nil {
+		return now, err
+	}
+	s.acknowledged(res, now)
+	if wish := min(res.mark.RetryAfter, maxRetryAfter); wish > 0 {
+		return now, &silence{wish}
+	}
+	return now, nil
+}
+
+func strikesAfter(res result, strikes int) int {
+	if res.way == wayCopy {
+		return 0
+	}
+	return strikes
+}

@@ -1,0 +1,118 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// call gives f its deadline, and makes its error a fault. An error of a parent that ended is
+// returned as it is: nobody is to blame.
+func call[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
+	inner, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	v, err := f(inner)
+	if err == nil {
+		return v, nil
+	}
+	if ctx.Err() != nil {
+		return v, ctx.Err()
+	}
+	return v, asFault(err)
+}
+
+// asFault finds the fault in err. An error without one broke the promise of Remote, and is
+// taken for passing trouble, so that nothing is parked for it.
+func asFault(err error) *session.SyncFault {
+	var f *session.SyncFault
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, context.DeadlineExceeded):
+		return &session.SyncFault{Class: session.FaultOffline, Cause: err}
+	}
+	return &session.SyncFault{Class: session.FaultServer, Cause: err}
+}
+
+// timedOut reports whether a smaller batch may cure f.
+func timedOut(f *session.SyncFault) bool {
+	return f.SQLState == "57014" || errors.Is(f.Cause, context.DeadlineExceeded)
+}
+
+// laneOnly reports whether f is about rows that somebody else holds, in which case other lanes
+// go on.
+func laneOnly(f *session.SyncFault) bool {
+	switch f.SQLState {
+	case "40001", "40P01", "55P03", "57014":
+		return f.Class == session.FaultServer
+	}
+	return false
+}
+
+// otherDatabase is what a server of another identity is met with.
+type otherDatabase struct{ have, want string }
+
+// Error names both databases.
+func (o *otherDatabase) Error() string {
+	return fmt.Sprintf("the address leads to database %s, and the store was delivered to %s", o.have, o.want)
+}
+
+// storeTrouble is a failure of the store, not of the server.
+type storeTrouble struct{ cause error }
+
+// Error gives the cause.
+func (t *storeTrouble) Error() string { return "the store is in trouble: " + t.cause.Error() }
+
+// Unwrap makes errors.Is find the cause.
+func (t *storeTrouble) Unwrap() error { return t.cause }
+
+// stateOf names the state that err puts the syncer into, the label of its class, and a reason.
+func stateOf(err error) (state session.SyncState, class, reason string) {
+	var f *session.SyncFault
+	var o *otherDatabase
+	switch {
+	case errors.As(err, &f):
+		return f.State(), string(f.Class), f.Error()
+	case errors.As(err, &o):
+		return session.SyncOtherDatabase, "other_database", o.Error()
+	}
+	return session.SyncRetrying, "store", err.Error()
+}
+
+// envelope makes what a person sees of err.
+func envelope(err error) error {
+	var f *session.SyncFault
+	var o *otherDatabase
+	switch {
+	case errors.As(err, &o):
+		return &session.Error{Code: session.ErrOtherRemote, Message: "nothing was sent and everything is kept", Next: "set sync.url to the database of before, or accept the new one: acode sync rebind", Cause: o}
+	case !errors.As(err, &f):
+		return err
+	}
+	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: "acode sync status", Retryable: true, Cause: f}
+	switch f.Class {
+	case session.FaultOffline:
+		e.Message = "the server cannot be reached and everything is kept"
+	case session.FaultReadOnly:
+		e.Message = "the server takes no writes and everything is kept"
+	case session.FaultDiskFull:
+		e.Message = "the server has no room and everything is kept"
+	case session.FaultAuth:
+		e.Code, e.Retryable = session.ErrRemoteAuth, false
+		e.Message = "the server refused role, password or right, and everything is kept"
+		e.Next = "check the user and password of sync.url, then: acode sync now"
+	case session.FaultUnmigrated:
+		e.Code, e.Retryable = session.ErrRemoteOld, false
+		e.Message = "the server's schema is older than this acode needs, and everything is kept"
+		e.Next = "ask the server's administrator for: acode admin migrate"
+	case session.FaultTooNew:
+		e.Code, e.Retryable = session.ErrRemoteOld, false
+		e.Message = "the server's schema is newer than this acode knows, and everything is kept"
+		e.Next = "install a newer acode"
+	case session.FaultServer, session.FaultRefused:
+	}
+	return e
+}

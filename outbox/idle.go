@@ -1,0 +1,127 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	choreRows  = 2000
+	choreEvery = 10 * time.Minute // how soon work that others left is taken up
+
+	// maxMarks bounds how many lanes are asked for their verified mark after verification.
+	maxMarks = 1000
+)
+
+// chores is the server's work that an idle syncer asks for.
+type chores struct {
+	due     bool
+	at      time.Time
+	lanes   map[session.ID]session.Lane // delivered since their verified mark was read
+	verify  bool                        // to be done: recompute hashes
+	project bool                        // to be done: fill the typed tables
+}
+
+// idle is the time between passes that had nothing left: first the server's chores, a piece at
+// a time so that a commit is delivered soon, then a wait.
+func (s *Syncer) idle(ctx context.Context, next time.Duration) {
+	s.settled(ctx, next)
+	if next == 0 {
+		more, err := s.chore(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.rest(ctx, s.failed(ctx, err), s.kick)
+			return
+		case more:
+			return
+		}
+	}
+	d := pollEvery
+	if next > 0 {
+		d = min(d, next)
+	}
+	s.rest(ctx, d, s.kick, s.wake)
+}
+
+// Settle does what an idle syncer does for the server after delivery: hashes recomputed, typed
+// tables filled, verified marks read. It returns the first fault.
+func (s *Syncer) Settle(ctx context.Context) error {
+	release, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := s.connect(ctx); err != nil {
+		if ctx.Err() == nil {
+			s.failed(ctx, err)
+		}
+		return envelope(err)
+	}
+	s.chores.due = true
+	for {
+		more, err := s.chore(ctx)
+		if err != nil || !more {
+			return envelope(err)
+		}
+	}
+}
+
+// chore does one piece of work; more reports whether there is another.
+func (s *Syncer) chore(ctx context.Context) (more bool, err error) {
+	c := &s.chores
+	if c.at.IsZero() || s.since(c.at) > choreEvery {
+		c.due = true
+	}
+	if c.due {
+		c.due, c.at, c.verify, c.project = false, s.opts.Now(), true, true
+	}
+	switch {
+	case c.verify:
+		c.verify, err = s.piece(ctx, s.opts.Remote.Verify)
+		return true, err
+	case c.project:
+		c.project, err = s.piece(ctx, s.opts.Remote.Project)
+		return true, err
+	}
+	for id, l := range c.lanes {
+		delete(c.lanes, id)
+		return true, s.readVerified(ctx, l)
+	}
+	return false, nil
+}
+
+// piece runs one bounded piece. Only a server that is away stops delivery: any other fault is
+// the chore's own, and it is left until the next time.
+func (s *Syncer) piece(ctx context.Context, f func(context.Context, int) (bool, error)) (bool, error) {
+	more, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (bool, error) { return f(ctx, choreRows) })
+	var fault *session.SyncFault
+	if errors.As(err, &fault) && fault.Class != session.FaultOffline {
+		s.opts.Metrics.failed(string(fault.Class), 0)
+		return false, nil
+	}
+	return more && err == nil, err
+}
+
+// readVerified asks for the mark of a lane that was verified since it was delivered.
+func (s *Syncer) readVerified(ctx context.Context, l session.Lane) error {
+	d := session.Delivery{Session: l.Session, Device: s.opts.Source.Device()}
+	m, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return s.opts.Remote.Deliver(ctx, d) })
+	if err != nil || m.Verdict != session.DeliveryTaken || m.Seq != l.Acked || m.Verified == l.Verified {
+		return err
+	}
+	now := l
+	now.Verified = m.Verified
+	return s.save(ctx, l, now)
+}
+
+// owe notes that the server has something new to verify and to project.
+func (c *chores) owe(l session.Lane) {
+	c.due = true
+	if c.lanes == nil || len(c.lanes) >= maxMarks {
+		c.lanes = map[session.ID]session.Lane{}
+	}
+	c.lanes[l.Session] = l
+}

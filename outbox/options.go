@@ -1,0 +1,78 @@
+package outbox
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// OnParked says what a lane does when a row of it is parked.
+type OnParked string
+
+// The policies.
+const (
+	// Wait keeps the lane where it is until a person decides. It is the default.
+	Wait OnParked = "wait"
+
+	// Continue delivers a stand-in for the row, which keeps the row's place and hash and says
+	// why it was refused, and goes on. The server's verified mark stays below it.
+	Continue OnParked = "continue"
+)
+
+// Options make a Syncer. Source, Remote and Now are required.
+type Options struct {
+	Source Source
+	Remote Remote
+	Now    func() time.Time
+
+	// Heartbeat brings PID, StartedUS, Command and Address; the rest is the syncer's.
+	Heartbeat session.Heartbeat
+
+	OnParked OnParked      // empty means Wait
+	Parallel int           // lanes with a delivery in flight; 0 means 4
+	Timeout  time.Duration // of one call to the server; 0 means 10s
+
+	// Paused asks whether a person paused delivery; nil never does.
+	Paused func(ctx context.Context) (bool, error)
+
+	// OnState is told when the state of the connection changes; nil is not. It must not block.
+	OnState func(h session.Heartbeat)
+
+	// OnLane is told when a lane becomes parked, fenced or forked; nil is not. It must not block.
+	OnLane func(l session.Lane)
+
+	Metrics *Metrics       // nil records nothing
+	Rand    func() float64 // uniform in [0, 1); nil means math/rand/v2
+}
+
+const (
+	defaultParallel = 4
+	defaultTimeout  = 10 * time.Second
+
+	pollEvery  = time.Second      // how soon a commit of another process is seen
+	beatEvery  = 5 * time.Second  // how old a heartbeat and the counts of a snapshot get
+	probeEvery = 30 * time.Second // how soon an idle syncer notices that its server is gone or another
+
+	maxAttempts   = 3                // refusals until a row is parked
+	maxRetryAfter = 10 * time.Minute // the longest that a server may silence us
+	marksPage     = 500
+	blobsPage     = 500
+)
+
+func (o Options) withDefaults() Options {
+	if o.OnParked == "" {
+		o.OnParked = Wait
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = defaultParallel
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	return o
+}

@@ -1,0 +1,99 @@
+package outbox
+
+import (
+	"context"
+	"io"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Source is the store as the outbox sees it. It is safe for concurrent use; SaveLane and Beat
+// are called by one goroutine at a time.
+type Source interface {
+	// Device is the random id of the store.
+	Device() string
+
+	// Changed lists lanes that may have something to deliver (LastSeq > Acked), in all states
+	// and a stable order. Its cost follows what changed, not how many sessions there are.
+	Changed(ctx context.Context) ([]session.Lane, error)
+
+	// Lanes lists every lane, in the order of session numbers.
+	Lanes(ctx context.Context) ([]session.Lane, error)
+
+	// Delivery reads at most limit events above after, and at most maxBytes of payload, but at
+	// least one event. No cursor stays open when it returns.
+	Delivery(ctx context.Context, id session.ID, after uint64, limit int, maxBytes int) (session.Delivery, error)
+
+	// HashAt gives the chain's hash at seq, to compare with a mark. 0 has the zero hash.
+	HashAt(ctx context.Context, id session.ID, seq uint64) (session.Hash, error)
+
+	// Blob opens the plain content of a blob that is not sealed. The caller closes it.
+	Blob(ctx context.Context, hash string) (io.ReadCloser, error)
+
+	// SaveLane keeps l. It need not be durable: a lost acknowledgement costs a repeat.
+	SaveLane(ctx context.Context, l session.Lane) error
+
+	// Beat keeps h.
+	Beat(ctx context.Context, h session.Heartbeat) error
+
+	// Backlog counts what is not acknowledged: ready, backing off and in flight alike.
+	Backlog(ctx context.Context) (session.Backlog, error)
+}
+
+// Remote is a server. Its errors are *session.SyncFault; nothing in them is a password. It is
+// safe for concurrent use.
+type Remote interface {
+	// Hello connects where there is no connection, and asks who the server is.
+	Hello(ctx context.Context, device string) (session.Hello, error)
+
+	// Marks lists the marks of the device's sessions above after, by id.
+	Marks(ctx context.Context, device string, after session.ID, limit int) ([]session.Mark, error)
+
+	// Deliver stores d by one statement. When it returns, what the mark names is durable.
+	// Delivering the same twice changes nothing.
+	Deliver(ctx context.Context, d session.Delivery) (session.Mark, error)
+
+	// Copy stores d by COPY. A refusal took nothing.
+	Copy(ctx context.Context, d session.Delivery) (session.Mark, error)
+
+	// MissingBlobs gives those of hashes that the server does not have whole.
+	MissingBlobs(ctx context.Context, hashes []string) ([]string, error)
+
+	// PutBlob stores content of size bytes. It may be repeated after any failure.
+	PutBlob(ctx context.Context, hash string, size int64, content io.Reader) error
+
+	// Verify recomputes chain hashes of what was delivered and moves the verified mark.
+	Verify(ctx context.Context, limit int) (more bool, err error)
+
+	// Project fills the server's typed tables.
+	Project(ctx context.Context, limit int) (more bool, err error)
+
+	// Close ends every connection.
+	Close() error
+}
+
+// Namer is a Source that knows which blobs, none of them sealed, a delivery names. Without
+// it deliveries name none.
+type Namer interface {
+	// Blobs lists the blobs that d names and that the server must have before d.
+	Blobs(d session.Delivery) []session.BlobRef
+}
+
+// Totals is what the lanes of a store add up to.
+type Totals struct {
+	Lanes int
+	Acked map[string]uint64 // acknowledged events by Lane.Remote
+}
+
+// Totaler is a Source that adds up its lanes without listing them.
+type Totaler interface {
+	// Totals adds up every lane.
+	Totals(ctx context.Context) (Totals, error)
+}
+
+// Sizer is a Source that knows how many bytes of payload wait. Without it they are estimated
+// from the mean of what was read.
+type Sizer interface {
+	// PendingBytes adds up the payloads that are not acknowledged.
+	PendingBytes(ctx context.Context) (int64, error)
+}

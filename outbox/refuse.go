@@ -1,0 +1,75 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// troubled judges a delivery that failed. A refused batch is halved until the row is found,
+// which is parked after its attempts; what is the lane's own trouble makes the lane wait;
+// everything else is returned, since it stops every lane.
+func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error) {
+	if ctx.Err() != nil {
+		return res.lane, ctx.Err()
+	}
+	s.lane(res.lane.Session).fresh = false
+	var f *session.SyncFault
+	if !errors.As(res.err, &f) {
+		return s.later(ctx, res.lane, res.err)
+	}
+	if timedOut(f) {
+		s.size.halve()
+	}
+	switch {
+	case f.Class == session.FaultRefused:
+		return s.refused(ctx, res, f)
+	case laneOnly(f):
+		s.opts.Metrics.failed(string(f.Class), 0)
+		return s.later(ctx, res.lane, f)
+	}
+	return res.lane, f
+}
+
+// later makes a lane wait for a trouble that is its own and that counts no attempt.
+func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (session.Lane, error) {
+	if ctx.Err() != nil {
+		return l, ctx.Err()
+	}
+	now := l
+	now.NextUS = s.wallUS() + s.hold(s.lane(l.Session), trouble).Microseconds()
+	if l.Parked == 0 {
+		now.State, now.Reason = session.SyncRetrying, trouble.Error()
+	}
+	return now, s.save(ctx, l, now)
+}
+
+// refused halves a batch that the server refused; a single row counts an attempt (O2), and its
+// lane alone waits (O3).
+func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
+	s.opts.Metrics.failed(string(f.Class), 0)
+	s.opts.Metrics.refuse()
+	r := s.lane(res.lane.Session)
+	if n := len(res.d.Events); n > 1 {
+		r.limit, r.suspect = n/2, max(r.suspect, res.d.Events[n-1].Seq)
+		s.opts.Metrics.retried(retryHalved)
+		return res.lane, nil
+	}
+	now, row := res.lane, res.d.Events[0]
+	now.Attempts++
+	if now.Attempts < maxAttempts {
+		now.NextUS = s.wallUS() + s.hold(r, f).Microseconds()
+		now.State, now.Reason = session.SyncRetrying, fmt.Sprintf("the server refused event %d: %v", row.Seq, f)
+		return now, s.save(ctx, res.lane, now)
+	}
+	r.hopeless = now.Parked == row.Seq
+	now.Parked, now.NextUS, now.State = row.Seq, 0, session.SyncParked
+	if s.passable(now) {
+		now.Attempts = 0 // the stand-in has its own
+	}
+	now.Reason = fmt.Sprintf("the server refused event %d (%s) %d times: %v", row.Seq, row.Type, maxAttempts, f)
+	s.tell(now)
+	return now, s.save(ctx, res.lane, now)
+}

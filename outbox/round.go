@@ -1,0 +1,231 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// lane is what is known of a lane beyond what the store keeps.
+type lane struct {
+	fresh   bool      // the server's mark was just returned: COPY may begin from it
+	limit   int       // events of the next delivery while a refusal is hunted; 0: as the link allows
+	suspect uint64    // the refused row is not above this
+	rewinds int       // how often the mark went down on this connection
+	backoff *schedule // of the lane's own trouble; nil: it had none
+
+	troubles int   // waits in a row for the lane's own trouble
+	trouble  error // the last of them
+	hopeless bool  // the stand-in of the parked row was refused as well
+}
+
+// stuck reports whether a lane waits for a person.
+func stuck(l session.Lane) bool {
+	return l.State == session.SyncFenced || l.State == session.SyncForked || l.Parked != 0
+}
+
+// goals are what a Drain has to reach: the last seq of each lane when it began.
+type goals struct {
+	set   bool
+	last  map[session.ID]uint64
+	stuck []session.Lane
+	err   error // of the first lane that has trouble again and again
+}
+
+// verdict says why a drain that has nothing left to do did not deliver everything.
+func (g *goals) verdict() error {
+	if len(g.stuck) == 0 {
+		return envelope(g.err)
+	}
+	l := g.stuck[0]
+	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
+	e.Message = fmt.Sprintf("%d sessions wait for a person and are kept; the others are delivered: %s", len(g.stuck), l.Reason)
+	switch l.State {
+	case session.SyncFenced:
+		e.Code, e.Next = session.ErrFenced, "acode sync fork-off "+string(l.Session)
+	case session.SyncForked:
+		e.Code, e.Next = session.ErrForked, "acode sync fork-off "+string(l.Session)
+	}
+	return e
+}
+
+// round delivers lanes in turn, several at a time.
+type round struct {
+	s       *Syncer
+	goals   *goals // nil: everything, for ever
+	queue   []session.Lane
+	busy    map[session.ID]bool
+	results chan result
+	stale   bool          // something was delivered since the lanes were read
+	next    time.Duration // until the first waiting lane may go; 0: none waits
+	stop    error         // a fault of the whole syncer: nothing more begins
+}
+
+// round returns when no lane is ready and none is in flight, or when a fault stops them all.
+func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
+	r := &round{s: s, goals: g, busy: map[session.ID]bool{}, results: make(chan result)}
+	r.refill(ctx)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		r.dispatch(ctx)
+		if len(r.busy) == 0 {
+			if r.stop != nil || ctx.Err() != nil || !r.stale {
+				break
+			}
+			r.refill(ctx)
+			continue
+		}
+		select {
+		case res := <-r.results:
+			delete(r.busy, res.lane.Session)
+			r.take(ctx, res)
+		case <-s.wake:
+			r.refill(ctx)
+		case <-tick.C:
+			r.refill(ctx)
+			s.beatWhenDue(ctx)
+		}
+	}
+	if r.stop == nil {
+		r.stop = ctx.Err()
+	}
+	return r.next, r.stop
+}
+
+// refill reads the lanes again and keeps the order of those that wait already.
+func (r *round) refill(ctx context.Context) {
+	if r.stop != nil {
+		return
+	}
+	r.stale = false
+	changed, err := r.s.opts.Source.Changed(ctx)
+	if err != nil {
+		r.halt(&storeTrouble{err})
+		return
+	}
+	r.s.noteLanes(changed)
+	r.aim(changed)
+	first := make(map[session.ID]int, len(r.queue))
+	for i, l := range r.queue {
+		first[l.Session] = i + 1
+	}
+	queued := make([]session.Lane, len(r.queue)) // in the order of before
+	var added []session.Lane
+	for _, l := range changed {
+		if i := first[l.Session]; i > 0 {
+			queued[i-1] = l
+		} else if !r.busy[l.Session] {
+			added = append(added, l)
+		}
+	}
+	r.next, r.queue = 0, nil
+	for _, l := range append(queued, added...) {
+		r.queue = r.admit(r.queue, l)
+	}
+	r.s.hurry = false
+}
+
+// aim sets the goals when the lanes are read for the first time, and lists those that no drain
+// can help.
+func (r *round) aim(changed []session.Lane) {
+	g := r.goals
+	if g == nil {
+		return
+	}
+	if !g.set {
+		g.set, g.last = true, map[session.ID]uint64{}
+		for _, l := range changed {
+			g.last[l.Session] = l.LastSeq
+		}
+	}
+	g.stuck, g.err = nil, nil
+	for _, l := range changed {
+		if stuck(l) && !r.s.passable(l) && l.Acked < g.last[l.Session] {
+			g.stuck = append(g.stuck, l)
+		}
+	}
+}
+
+// passable reports whether a parked lane goes on with a stand-in for its parked row.
+func (s *Syncer) passable(l session.Lane) bool {
+	held := l.Parked == 0 || l.State == session.SyncFenced || l.State == session.SyncForked
+	return !held && s.opts.OnParked == Continue && !s.lane(l.Session).hopeless
+}
+
+// admit adds l to queue if it is ready, or notes how long it waits.
+func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
+	switch wait := r.s.waits(l); {
+	case stuck(l) && !r.s.passable(l), l.Pending() == 0:
+		return queue
+	case r.goals != nil && l.Acked >= r.goals.last[l.Session]:
+		return queue
+	case wait > 0 && r.givesUp(l):
+		return queue
+	case wait > 0:
+		if r.next == 0 || wait < r.next {
+			r.next = wait
+		}
+		return queue
+	}
+	return append(queue, l)
+}
+
+// givesUp reports whether a drain waits no longer for a lane with trouble of its own.
+func (r *round) givesUp(l session.Lane) bool {
+	known := r.s.lanes[l.Session]
+	if r.goals == nil || known == nil || known.troubles < maxAttempts {
+		return false
+	}
+	if r.goals.err == nil {
+		r.goals.err = known.trouble
+	}
+	return true
+}
+
+// waits gives how long l has to wait. A time beyond every backoff comes from a wall clock that
+// was set back since, and counts for nothing.
+func (s *Syncer) waits(l session.Lane) time.Duration {
+	d := time.Duration(l.NextUS-s.wallUS()) * time.Microsecond
+	if s.hurry || l.NextUS == 0 || d > maxInterval {
+		return 0
+	}
+	return d
+}
+
+// dispatch begins deliveries while there is room for them.
+func (r *round) dispatch(ctx context.Context) {
+	for r.stop == nil && ctx.Err() == nil && len(r.queue) > 0 && len(r.busy) < r.s.opts.Parallel {
+		l := r.queue[0]
+		r.queue = r.queue[1:]
+		if l.Remote != "" && l.Remote != r.s.link.id {
+			r.halt(&otherDatabase{have: r.s.link.id, want: l.Remote})
+			return
+		}
+		r.busy[l.Session] = true
+		o := r.s.order(l)
+		r.s.attempted()
+		go func() { r.results <- r.s.deliver(ctx, o) }()
+	}
+	r.s.flying(len(r.busy))
+}
+
+func (r *round) halt(err error) {
+	if r.stop == nil {
+		r.stop = err
+	}
+}
+
+// take judges what came of a delivery.
+func (r *round) take(ctx context.Context, res result) {
+	r.stale = true
+	now, err := r.s.judge(ctx, res)
+	if err != nil && ctx.Err() == nil {
+		r.halt(err)
+	}
+	if err == nil {
+		r.queue = r.admit(r.queue, now)
+	}
+}

@@ -1,0 +1,120 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// settle judges the server's mark, which is the only acknowledgement, up or down (O1), and
+// gives the lane as it stands after it. Only the store can fail here.
+func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery, m session.Mark) (session.Lane, error) {
+	now := l
+	if n := len(d.Events); n > 0 {
+		now.LastSeq = max(now.LastSeq, d.Events[n-1].Seq)
+	}
+	switch {
+	case m.Verdict == session.DeliveryFenced:
+		now.State = session.SyncFenced
+		now.Reason = fmt.Sprintf("the session was taken over elsewhere (epoch %d); what this store has beyond that is kept here and filed there as a fork", m.Epoch)
+		return now, nil
+	case m.Verdict == session.DeliveryForked:
+		now.State = session.SyncForked
+		now.Reason = fmt.Sprintf("the server has another history of this session, up to event %d; ours is kept here and filed there as a fork", m.Seq)
+		return now, nil
+	case m.Seq > now.LastSeq:
+		now.State = session.SyncForked
+		now.Reason = fmt.Sprintf("the server has %d events of this session and the store %d: the store is the older copy", m.Seq, now.LastSeq)
+		return now, nil
+	}
+	same, err := s.agrees(ctx, d, m)
+	if err != nil {
+		return l, err
+	}
+	if !same {
+		now.State = session.SyncForked
+		now.Reason = fmt.Sprintf("the server's event %d is not the one in the store", m.Seq)
+		return now, nil
+	}
+	now.Acked, now.Verified, now.Epoch, now.Remote = m.Seq, m.Verified, m.Epoch, s.link.id
+	now.Reason, now.Attempts, now.NextUS = "", 0, 0
+	now.State = session.SyncSynced
+	if now.Acked < now.LastSeq {
+		now.State = session.SyncPending
+	}
+	if l.Parked != 0 && now.Parked == l.Parked {
+		now.State, now.Reason = session.SyncParked, l.Reason
+	}
+	return now, nil
+}
+
+// agrees compares the chain at the server's mark with the store's.
+func (s *Syncer) agrees(ctx context.Context, d session.Delivery, m session.Mark) (bool, error) {
+	if m.Seq == 0 {
+		return true, nil
+	}
+	if n := len(d.Events); n > 0 && m.Seq >= d.Events[0].Seq && m.Seq <= d.Events[n-1].Seq {
+		return d.Events[m.Seq-d.Events[0].Seq].Hash == m.Head, nil
+	}
+	h, err := s.opts.Source.HashAt(ctx, m.Session, m.Seq)
+	if err != nil {
+		return false, &storeTrouble{err}
+	}
+	return h == m.Head, nil
+}
+
+// progress brings the lane's own affairs up to date with a delivery that was answered.
+func (s *Syncer) progress(res result, now session.Lane) session.Lane {
+	r := s.lane(now.Session)
+	r.fresh = !stuck(now) || s.passable(now)
+	if now.Acked >= r.suspect {
+		r.limit, r.suspect = 0, 0
+	}
+	switch {
+	case stuck(now) && !s.passable(now):
+		s.tell(now)
+	case now.Acked > res.lane.Acked:
+		r.backoff, r.troubles, r.trouble = nil, 0, nil
+	case now.Acked < res.lane.Acked && r.rewinds == 0:
+		r.rewinds++
+		s.opts.Metrics.retried(retryRewound)
+	default: // a server that says yes and takes nothing must not be asked without end
+		now.NextUS = s.wallUS() + s.hold(r, errNoRise).Microseconds()
+		now.State, now.Reason = session.SyncRetrying, errNoRise.Error()
+	}
+	if now.Pending() == 0 {
+		delete(s.lanes, now.Session)
+	}
+	return now
+}
+
+var errNoRise = errors.New("the server's mark does not rise")
+
+// hold makes a lane wait for a trouble of its own.
+func (s *Syncer) hold(r *lane, trouble error) time.Duration {
+	if r.backoff == nil {
+		r.backoff = newSchedule(s.opts.Rand)
+	}
+	r.troubles++
+	r.trouble = trouble
+	s.opts.Metrics.retried(retryLane)
+	return r.backoff.next()
+}
+
+func (s *Syncer) tell(l session.Lane) {
+	if s.opts.OnLane != nil {
+		s.opts.OnLane(l)
+	}
+}
+
+// save keeps a lane and what the lanes add up to.
+func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
+	if err := s.opts.Source.SaveLane(ctx, now); err != nil {
+		return &storeTrouble{err}
+	}
+	s.link.acked += now.Acked - before.Acked // wraps around when the mark goes down
+	return nil
+}

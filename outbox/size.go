@@ -1,0 +1,74 @@
+package outbox
+
+import "time"
+
+const (
+	firstEvents = 1000
+	maxEvents   = 10_000
+	firstBytes  = 1 << 20
+	maxBytes    = 4 << 20
+
+	// targetDuration is what a batch may take and still grow.
+	targetDuration = 500 * time.Millisecond
+
+	// One event costs a server about perEvent more by one statement than by COPY, and one byte
+	// perByte; COPY takes one round trip more.
+	perEvent = 10 * time.Microsecond
+	perByte  = 2 * time.Nanosecond
+
+	minCopyEvents = 64
+	maxStrikes    = 3
+)
+
+// size adapts batches to a link.
+type size struct {
+	events, bytes int
+	trip          time.Duration // estimate of the round trip; 0: not measured
+}
+
+func newSize() size { return size{events: firstEvents, bytes: firstBytes} }
+
+// grown takes note of a batch of n events and b bytes that took d and worked.
+func (z *size) grown(n, b int, d time.Duration) {
+	z.round(d, time.Duration(n)*perEvent+time.Duration(b)*perByte)
+	switch full := n >= z.events || 2*b >= z.bytes; {
+	case d > 4*targetDuration:
+		z.halve()
+	case full && d <= targetDuration:
+		z.events, z.bytes = min(2*z.events, maxEvents), min(2*z.bytes, maxBytes)
+	}
+}
+
+// halve takes note of a batch that ran out of time.
+func (z *size) halve() { z.events, z.bytes = max(1, z.events/2), max(1<<10, z.bytes/2) }
+
+// round takes note of a call that took d, of which the server worked about work. The estimate
+// falls at once and rises slowly: what makes a call late is mostly not the distance.
+func (z *size) round(d, work time.Duration) {
+	sample := max(d-work, d/10, time.Microsecond)
+	if z.trip == 0 || sample < z.trip {
+		z.trip = sample
+		return
+	}
+	z.trip = min(sample, z.trip+z.trip/16+1)
+}
+
+// worthCopy reports whether COPY's further round trip is less than what it saves.
+func (z *size) worthCopy(n, b int) bool {
+	return n >= minCopyEvents && time.Duration(n)*perEvent+time.Duration(b)*perByte > z.trip
+}
+
+// meanBytes estimates the payload of an event.
+type meanBytes struct{ events, bytes int64 }
+
+func (m *meanBytes) add(n, b int) {
+	m.events += int64(n)
+	m.bytes += int64(b)
+}
+
+func (m *meanBytes) of(events uint64) int64 {
+	if m.events == 0 {
+		return 0
+	}
+	return int64(float64(m.bytes) / float64(m.events) * float64(events))
+}

@@ -1,0 +1,217 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Snapshot is how a syncer stands. It is a copy.
+type Snapshot struct {
+	Heartbeat session.Heartbeat
+	Backlog   session.Backlog // as of the last heartbeat
+	Bytes     int64           // of payload that waits
+	Lanes     map[session.SyncState]int
+
+	Leader   bool // this process drains
+	Up       bool // the server answered the last call
+	Hello    session.Hello
+	Unknown  int64         // events of this device that the server has and the store does not
+	Total    int           // lanes, as of the last connection
+	InFlight int           // deliveries
+	Backoff  time.Duration // of the wait that goes on; 0: none does
+	Trip     time.Duration // estimate of the round trip; 0: not measured
+	Enqueued uint64        // events that the store has for delivery, acknowledged or not
+}
+
+// State is the worst of connection and lanes: what a person has to know first.
+func (n Snapshot) State() session.SyncState {
+	worst := n.Heartbeat.State
+	for state, count := range n.Lanes {
+		if count > 0 && severity(state) > severity(worst) {
+			worst = state
+		}
+	}
+	if worst == "" {
+		return session.SyncDisabled
+	}
+	return worst
+}
+
+func severity(state session.SyncState) int { return slices.Index(session.SyncStates, state) }
+
+// Look makes a snapshot of what a store keeps, for those who only look.
+func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog) Snapshot {
+	n := Snapshot{Heartbeat: h, Backlog: b, Lanes: map[session.SyncState]int{}, Total: len(lanes)}
+	for _, l := range lanes {
+		n.Lanes[laneState(l)]++
+		n.Enqueued += l.Acked + l.Pending()
+	}
+	n.Up = h.State == session.SyncSynced || h.State == session.SyncPending
+	return n
+}
+
+func laneState(l session.Lane) session.SyncState {
+	switch {
+	case l.State != "" && l.State != session.SyncSynced:
+		return l.State
+	case l.Pending() > 0:
+		return session.SyncPending
+	}
+	return session.SyncSynced
+}
+
+// Snapshot gives a copy of how the syncer stands.
+func (s *Syncer) Snapshot() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.snap
+	n.Lanes = make(map[session.SyncState]int, len(s.snap.Lanes)+1)
+	changed := 0
+	for state, count := range s.snap.Lanes {
+		n.Lanes[state] = count
+		changed += count
+	}
+	n.Lanes[session.SyncSynced] += max(0, n.Total-changed)
+	return n
+}
+
+func (s *Syncer) update(f func(n *Snapshot)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.snap)
+}
+
+func (s *Syncer) lead(yes bool) { s.update(func(n *Snapshot) { n.Leader = yes }) }
+
+func (s *Syncer) flying(count int) { s.update(func(n *Snapshot) { n.InFlight = count }) }
+
+// attempted notes that the server is about to be called.
+func (s *Syncer) attempted() {
+	us := s.wallUS()
+	s.update(func(n *Snapshot) { n.Heartbeat.AttemptUS, n.Heartbeat.NextUS, n.Backoff = us, 0, 0 })
+}
+
+// counted notes how many lanes there are.
+func (s *Syncer) counted(t Totals) { s.update(func(n *Snapshot) { n.Total = t.Lanes }) }
+
+// greeted notes a server that answers.
+func (s *Syncer) greeted(h session.Hello) {
+	s.link.up = true
+	s.update(func(n *Snapshot) {
+		n.Up, n.Hello, n.Unknown = true, h, max(0, s.link.surplus)
+		n.Heartbeat.Remote = h.Remote.String()
+	})
+}
+
+// noteLanes counts the lanes that may have something to deliver.
+func (s *Syncer) noteLanes(changed []session.Lane) {
+	counts := map[session.SyncState]int{}
+	for _, l := range changed {
+		counts[laneState(l)]++
+	}
+	s.update(func(n *Snapshot) { n.Lanes = counts })
+}
+
+// acknowledged notes a delivery that the server answered for.
+func (s *Syncer) acknowledged(res result, now session.Lane) {
+	if now.Acked <= res.lane.Acked {
+		return
+	}
+	s.backoff.reset()
+	s.mean.add(len(res.d.Events), res.bytes)
+	s.chores.owe(now)
+	at := s.opts.Now()
+	s.opts.Metrics.acknowledge(res, at.Sub(res.d.Events[0].Time()))
+	s.succeeded(at)
+	s.update(func(n *Snapshot) { n.Trip = s.size.trip })
+}
+
+// settled notes a pass that left nothing that could be delivered.
+func (s *Syncer) settled(ctx context.Context, next time.Duration) {
+	s.backoff.reset()
+	n := s.Snapshot()
+	if n.Backlog.Events > 0 || len(n.Lanes) > 1 { // one is the state synced
+		s.refresh(ctx)
+		n = s.Snapshot()
+	}
+	state, reason := session.SyncSynced, ""
+	switch {
+	case n.Lanes[session.SyncRetrying] > 0:
+		state, reason = session.SyncRetrying, "some sessions are tried again later"
+	case n.Backlog.Events > 0:
+		state = session.SyncPending
+	default:
+		s.succeeded(s.link.at)
+	}
+	s.stand(ctx, state, reason, next)
+}
+
+// succeeded notes when the server last acknowledged, or said that there is nothing to.
+func (s *Syncer) succeeded(at time.Time) {
+	us := at.UnixMicro()
+	s.update(func(n *Snapshot) { n.Heartbeat.LastUS = max(n.Heartbeat.LastUS, us) })
+}
+
+// stand notes the state of the connection, with its reason and the wait that follows.
+func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason string, wait time.Duration) {
+	us := s.wallUS()
+	var turned bool
+	s.update(func(n *Snapshot) {
+		h := &n.Heartbeat
+		turned = h.State != state
+		if turned {
+			h.SinceUS = us
+		}
+		h.State, h.Reason, h.Paused = state, reason, state == session.SyncPaused
+		h.NextUS, n.Backoff = 0, wait
+		if wait > 0 {
+			h.NextUS = us + wait.Microseconds()
+		}
+		n.Up = s.link.up
+	})
+	if turned || wait > 0 {
+		s.beat(ctx)
+	}
+	s.beatWhenDue(ctx)
+	if turned && s.opts.OnState != nil {
+		s.opts.OnState(s.Snapshot().Heartbeat)
+	}
+}
+
+// beatWhenDue refreshes counts and heartbeat where they are old.
+func (s *Syncer) beatWhenDue(ctx context.Context) {
+	age := s.wall().Sub(time.UnixMicro(s.Snapshot().Heartbeat.BeatUS))
+	if age < 0 || age >= beatEvery {
+		s.refresh(ctx)
+		s.beat(ctx)
+	}
+}
+
+// beat leaves the heartbeat in the store. That informs and decides nothing, so a failure of it
+// is left to the next call that matters.
+func (s *Syncer) beat(ctx context.Context) {
+	us := s.wallUS()
+	s.update(func(n *Snapshot) { n.Heartbeat.BeatUS = us })
+	_ = s.opts.Source.Beat(ctx, s.Snapshot().Heartbeat)
+}
+
+// refresh reads what waits, so that its age rises in every fault (O5).
+func (s *Syncer) refresh(ctx context.Context) {
+	b, err := s.opts.Source.Backlog(ctx)
+	if err != nil {
+		return // the numbers of before stay
+	}
+	var bytes int64
+	if z, ok := s.opts.Source.(Sizer); ok {
+		if exact, err := z.PendingBytes(ctx); err == nil {
+			bytes = exact
+		}
+	} else {
+		bytes = s.mean.of(b.Events)
+	}
+	acked := s.link.acked
+	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, acked+b.Events) })
+}

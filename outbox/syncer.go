@@ -1,0 +1,203 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Syncer delivers what a store has pending to a server. One at a time drains a store. Wake,
+// Kick, Pause, Unpause and Snapshot may be called by anybody at any time; Run, Drain and Settle
+// exclude one another.
+type Syncer struct {
+	opts    Options
+	wake    chan struct{} // a local commit
+	kick    chan struct{} // a reason not to wait any longer
+	running atomic.Bool
+	paused  atomic.Bool
+
+	// What follows belongs to Run, Drain and Settle.
+
+	link    link
+	lanes   map[session.ID]*lane // what is known about lanes beyond what the store keeps
+	size    size
+	backoff *schedule
+	hurry   bool // the next look at lanes does not mind their waits
+	chores  chores
+	mean    meanBytes
+
+	mu   sync.Mutex
+	snap Snapshot
+}
+
+// New makes a Syncer, which does nothing yet.
+func New(o Options) *Syncer {
+	o = o.withDefaults()
+	s := &Syncer{
+		opts:    o,
+		wake:    make(chan struct{}, 1),
+		kick:    make(chan struct{}, 1),
+		lanes:   map[session.ID]*lane{},
+		size:    newSize(),
+		backoff: newSchedule(o.Rand),
+	}
+	s.link.drop()
+	s.snap.Heartbeat = o.Heartbeat
+	s.snap.Lanes = map[session.SyncState]int{}
+	o.Metrics.bind(s.Snapshot)
+	return s
+}
+
+// Wake says that this process committed something. It ends an idle wait and never shortens a
+// backoff.
+func (s *Syncer) Wake() { poke(s.wake) }
+
+// Kick cuts a backoff short: somebody asked, the network changed, or the machine woke up. What
+// the server asked for is still waited for.
+func (s *Syncer) Kick() { poke(s.kick) }
+
+// Pause stops delivery after what is in flight.
+func (s *Syncer) Pause() { s.paused.Store(true) }
+
+// Unpause lets delivery go on at once.
+func (s *Syncer) Unpause() {
+	s.paused.Store(false)
+	s.Kick()
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is poked already
+	}
+}
+
+// Run drains until ctx ends, whose error it returns. No fault of server or store ends it.
+func (s *Syncer) Run(ctx context.Context) error {
+	release, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.lead(true)
+	defer s.lead(false)
+	for ctx.Err() == nil {
+		s.turn(ctx)
+	}
+	return ctx.Err()
+}
+
+// turn is one pass of Run and the wait after it.
+func (s *Syncer) turn(ctx context.Context) {
+	if s.held(ctx) {
+		s.stand(ctx, session.SyncPaused, "a person paused delivery", 0)
+		s.rest(ctx, pollEvery, s.kick, nil)
+		return
+	}
+	next, err := s.pass(ctx, nil)
+	var quiet *silence
+	switch {
+	case ctx.Err() != nil:
+	case errors.As(err, &quiet):
+		s.keepQuiet(ctx, quiet)
+	case err != nil:
+		s.rest(ctx, s.failed(ctx, err), s.kick, nil)
+	default:
+		s.idle(ctx, next)
+	}
+}
+
+// Drain delivers what is pending when it begins, and returns when all of it is acknowledged. A
+// fault of the server ends it with its Code: ErrOffline, ErrRemoteAuth, ErrRemoteOld or
+// ErrOtherRemote; while delivery is paused it returns ErrSyncOff. Lanes that wait for a person
+// end it with ErrParked, ErrFenced or ErrForked after everything else is delivered.
+func (s *Syncer) Drain(ctx context.Context) error {
+	release, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.hurry = true
+	s.lead(true)
+	defer s.lead(false)
+	g := &goals{}
+	for {
+		if s.held(ctx) {
+			return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: "acode sync unpause"}
+		}
+		next, err := s.pass(ctx, g)
+		var quiet *silence
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &quiet):
+			s.keepQuiet(ctx, quiet)
+		case err != nil:
+			s.failed(ctx, err)
+			return envelope(err)
+		case next == 0:
+			s.settled(ctx, 0)
+			return g.verdict()
+		default:
+			s.rest(ctx, next, s.kick, nil)
+		}
+	}
+}
+
+// begin takes the right to drain.
+func (s *Syncer) begin() (release func(), err error) {
+	if !s.running.CompareAndSwap(false, true) {
+		return nil, &session.Error{Code: session.ErrInternal, Message: "the syncer runs already"}
+	}
+	return func() { s.running.Store(false) }, nil
+}
+
+// held reports whether a person paused delivery. Where that cannot be read, delivery goes on.
+func (s *Syncer) held(ctx context.Context) bool {
+	if s.paused.Load() || s.opts.Paused == nil {
+		return s.paused.Load()
+	}
+	held, err := s.opts.Paused(ctx)
+	return err == nil && held
+}
+
+// pass connects where that is needed and delivers what is ready. next is how long the first
+// lane that waits has to wait; 0: none does.
+func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err error) {
+	if err := s.connect(ctx); err != nil {
+		return 0, err
+	}
+	return s.round(ctx, g)
+}
+
+// failed notes a fault that stops the whole syncer, and gives how long to wait. An outage
+// writes to no lane: it counts no attempt (O2).
+func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
+	state, class, reason := stateOf(err)
+	delay := s.backoff.next
+	if s.link.up && state == session.SyncOffline {
+		// Whoever had a connection to the server comes back at the same moment: spread them.
+		delay = func() time.Duration { return jitter(reconnectSpan, s.opts.Rand) }
+	}
+	s.link.drop()
+	d := delay()
+	s.opts.Metrics.failed(class, d)
+	s.stand(ctx, state, reason, d)
+	return d
+}
+
+// silence is a server's wish to be left alone.
+type silence struct{ d time.Duration }
+
+// Error says so.
+func (q *silence) Error() string { return "the server asks to be left alone for " + q.d.String() }
+
+func (s *Syncer) keepQuiet(ctx context.Context, q *silence) {
+	s.opts.Metrics.retried(retryAsked)
+	s.stand(ctx, session.SyncRetrying, q.Error(), q.d)
+	s.rest(ctx, q.d)
+}

@@ -1,0 +1,194 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+func syncer(f outbox.Source, sv outbox.Remote, change ...func(*outbox.Options)) *outbox.Syncer {
+	o := outbox.Options{Source: f, Remote: sv, Now: time.Now, Heartbeat: session.Heartbeat{PID: 4711, Command: "test"}}
+	for _, c := range change {
+		c(&o)
+	}
+	return outbox.New(o)
+}
+
+// fail reports findings.
+func fail(t *testing.T, findings []string) {
+	t.Helper()
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
+// FR-053: everything that is pending reaches the server, in order, once.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		for n := range 7 {
+			f.commit(name(n), 300*n+1)
+		}
+		sv.delay = 10 * time.Millisecond
+		s := syncer(f, sv)
+		if err := s.Drain(t.Context()); err != nil {
+			t.Fatalf("Drain: got %v", err)
+		}
+		fail(t, judge(f, sv, true))
+		if sv.maxOpen < 2 || sv.maxOpen > 4 {
+			t.Errorf("calls in flight: got at most %d, want 2 to 4", sv.maxOpen)
+		}
+		if got := s.Snapshot(); got.State() != session.SyncSynced || got.Backlog.Events != 0 || got.Heartbeat.LastUS == 0 {
+			t.Errorf("Snapshot: got %+v", got)
+		}
+		hellos := sv.count("hello")
+		if err := s.Drain(t.Context()); err != nil || sv.count("hello") != hellos+1 {
+			t.Errorf("Drain again: got %v and %d hellos, want another", err, sv.count("hello")-hellos)
+		}
+	})
+}
+
+// A backlog goes by COPY from a mark that was just returned; its first batch does not.
+func TestCopyStartsFromAMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 9000)
+		sv.delay = time.Millisecond
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fail(t, judge(f, sv, true))
+		if len(sv.ways) < 3 || !strings.HasPrefix(sv.ways[0], "ingest") || !strings.HasPrefix(sv.ways[1], "copy") || !strings.HasPrefix(sv.ways[2], "copy") {
+			t.Errorf("ways: got %v, want ingest, then copy", sv.ways)
+		}
+	})
+}
+
+// Any refusal of COPY falls back to one statement; after three it is left alone.
+func TestCopyRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 90000)
+		sv.fault = func(op string, _ session.Delivery) *session.SyncFault {
+			if op == "copy" {
+				return &session.SyncFault{Class: session.FaultAuth, SQLState: "42501", Cause: errors.New("permission denied")}
+			}
+			return nil
+		}
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fail(t, judge(f, sv, true))
+		if got := sv.count("copy"); got != 3 {
+			t.Errorf("copies: got %d, want 3", got)
+		}
+	})
+}
+
+// FR-051: each class of fault has its state and its code, stops everything, touches no lane
+// and lets the syncer catch up when it is over.
+func TestFaultsOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		class session.SyncFaultClass
+		state session.SyncState
+		code  session.Code
+	}{
+		{session.FaultOffline, session.SyncOffline, session.ErrOffline},
+		{session.FaultServer, session.SyncRetrying, session.ErrOffline},
+		{session.FaultReadOnly, session.SyncServerReadonly, session.ErrOffline},
+		{session.FaultDiskFull, session.SyncDiskFull, session.ErrOffline},
+		{session.FaultAuth, session.SyncAuthFailed, session.ErrRemoteAuth},
+		{session.FaultUnmigrated, session.SyncServerUnmigrated, session.ErrRemoteOld},
+		{session.FaultTooNew, session.SyncClientTooNew, session.ErrRemoteOld},
+	} {
+		for _, op := range []string{"hello", "deliver"} {
+			t.Run(fmt.Sprintf("%s_%s", c.class, op), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, sv := newStore(), newServer()
+					f.commit(name(1), 3)
+					sv.fault = func(o string, _ session.Delivery) *session.SyncFault {
+						if o == op {
+							return &session.SyncFault{Class: c.class, Cause: errNet}
+						}
+						return nil
+					}
+					s := syncer(f, sv)
+					err := s.Drain(t.Context())
+					if !errors.Is(err, c.code) || err.Error() == "" {
+						t.Errorf("Drain: got %v, want %s", err, c.code)
+					}
+					got := s.Snapshot()
+					if got.State() != c.state || got.Heartbeat.Reason == "" || got.Heartbeat.LastUS != 0 || got.Heartbeat.AttemptUS == 0 {
+						t.Errorf("Snapshot: got %+v, want %s with reason and no success", got.Heartbeat, c.state)
+					}
+					if len(f.saves) != 0 {
+						t.Errorf("lanes written: got %+v, want none", f.saves)
+					}
+					sv.set(func() { sv.fault = nil })
+					if err := s.Drain(t.Context()); err != nil {
+						t.Errorf("Drain after: got %v", err)
+					}
+					fail(t, judge(f, sv, true))
+				})
+			})
+		}
+	}
+}
+
+// running starts Run and gives a stop that waits for its end.
+func running(t *testing.T, s *outbox.Syncer) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: got %v, want context.Canceled", err)
+		}
+	}
+}
+
+// FR-050: a commit of this process is delivered at once, one of another within a poll.
+func TestRunFollowsCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 1)
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(3300 * time.Millisecond)
+		synctest.Wait()
+		f.commit(name(1), 1)
+		s.Wake()
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		f.commit(name(1), 1)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		stop()
+	})
+}
+
+// The syncer cannot run twice, and says so.
+func TestRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := syncer(newStore(), newServer())
+		stop := running(t, s)
+		synctest.Wait()
+		for what, f := range map[string]func(context.Context) error{"Run": s.Run, "Drain": s.Drain, "Settle": s.Settle} {
+			if err := f(t.Context()); !errors.Is(err, session.ErrInternal) {
+				t.Errorf("%s beside Run: got %v, want ErrInternal", what, err)
+			}
+		}
+		stop()
+	})
+}

@@ -1,0 +1,55 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// wakeSlack is how far the wall clock may run ahead of a timer before that is a sleep of the
+// machine. Timers stand still in a sleep; the wall clock does not.
+const wakeSlack = 5 * time.Second
+
+// rest waits d, or until ctx ends, a channel of cut has something, or the machine slept. It
+// counts by timers, so that a wall clock that steps back lengthens nothing (O4), and keeps
+// the heartbeat fresh.
+func (s *Syncer) rest(ctx context.Context, d time.Duration, cut ...<-chan struct{}) {
+	var first, second <-chan struct{}
+	if len(cut) > 0 {
+		first = cut[0]
+	}
+	if len(cut) > 1 {
+		second = cut[1]
+	}
+	for left := d; left > 0; {
+		step := min(left, pollEvery)
+		before := s.wall()
+		timer := time.NewTimer(step)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-first:
+			timer.Stop()
+			s.hurry = true
+			return
+		case <-second:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		left -= step
+		if s.wall().Sub(before) > step+wakeSlack {
+			s.hurry = true
+			return
+		}
+		s.beatWhenDue(ctx)
+	}
+}
+
+// wall is the time without its monotonic reading, which would hide a sleep.
+func (s *Syncer) wall() time.Time { return s.opts.Now().Round(0) }
+
+func (s *Syncer) wallUS() int64 { return s.opts.Now().UnixMicro() }
+
+// since is the time that passed, by the monotonic clock where Now has one; never negative.
+func (s *Syncer) since(t time.Time) time.Duration { return max(0, s.opts.Now().Sub(t)) }
