@@ -43,6 +43,7 @@ func Packages() map[string][]string {
 		"internal/bench":    {"session", "local", "resume", "workspace", "provider/command", "internal/crash", "redact", "plan"},
 		"internal/drain":    {"session", "local", "outbox", "remote", "migrations", "internal/pgtest", "internal/pgwire", "internal/crash"},
 		"internal/reqs":     {},
+		"internal/deploy":   {"outbox"},
 	}
 }
 

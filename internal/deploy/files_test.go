@@ -1,0 +1,81 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+const root = "../.."
+
+// read gives a file of the repository, whose path is given from its root.
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, filepath.Join(path...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// decode reads a YAML file of the repository; a key that into does not know is an error.
+func decode(t *testing.T, into any, path ...string) {
+	t.Helper()
+	if err := yaml.UnmarshalWithOptions([]byte(read(t, path...)), into, yaml.Strict()); err != nil {
+		t.Fatalf("%s: %v", filepath.Join(path...), err)
+	}
+}
+
+// rules is alerts.yml.
+type rules struct {
+	Groups []group `yaml:"groups"`
+}
+
+type group struct {
+	Name  string  `yaml:"name"`
+	Rules []alert `yaml:"rules"`
+}
+
+type alert struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for,omitempty"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+// alerts gives every alert; fewer than the known ones mean that the file was read wrongly.
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var r rules
+	decode(t, &r, "deploy", "prometheus", "alerts.yml")
+	var out []alert
+	for _, g := range r.Groups {
+		out = append(out, g.Rules...)
+	}
+	if len(out) < 8 {
+		t.Fatalf("alerts.yml: got %d alerts, want 8 or more", len(out))
+	}
+	return out
+}
+
+// program finds a program that a test cannot do without.
+func program(t *testing.T, name, install string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is missing: install it with `%s`", name, install)
+	}
+	return path
+}
+
+// write puts a file into dir.
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,165 @@
+package deploy_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// served lists the metrics of the syncer. Those of the store are named here, since the outbox
+// does not know how a store is kept.
+func served() []string {
+	return []string{
+		"acode_sync_pending_events", "acode_sync_pending_bytes", "acode_sync_oldest_pending_timestamp_seconds",
+		"acode_sync_enqueued_total", "acode_sync_delivered_total", "acode_sync_rejected_total", "acode_sync_parked_events",
+		"acode_sync_lanes", "acode_sync_batches_total", "acode_sync_errors_total", "acode_sync_batch_duration_seconds",
+		"acode_sync_batch_events", "acode_sync_batch_bytes", "acode_sync_ack_delay_seconds", "acode_sync_retries_total",
+		"acode_sync_backoff_seconds", "acode_sync_last_success_timestamp_seconds", "acode_sync_last_attempt_timestamp_seconds",
+		"acode_sync_next_attempt_timestamp_seconds", "acode_sync_remote_up", "acode_sync_state", "acode_sync_leader",
+		"acode_sync_fenced_lanes", "acode_sync_forked_lanes", "acode_build_info",
+		"acode_store_database_bytes", "acode_store_wal_bytes", "acode_store_checkpoint_failures_total",
+	}
+}
+
+// exists reports whether Prometheus has such a series: one of ours, a part of a histogram of
+// ours, or one that Prometheus makes itself.
+func exists(name string) bool {
+	if name == "up" || name == "ALERTS" {
+		return true
+	}
+	for _, part := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(name, part); ok && !strings.HasSuffix(base, "_total") && slices.Contains(served(), base) {
+			return true
+		}
+	}
+	return slices.Contains(served(), name)
+}
+
+// queries gives every expression of rules and panels, by where it stands.
+func queries(t *testing.T) map[string]string {
+	t.Helper()
+	out := panels(t)
+	for _, a := range alerts(t) {
+		out["alert "+a.Alert] = a.Expr
+	}
+	return out
+}
+
+// A rule or panel over a metric that does not exist is quiet for ever.
+func TestEveryMetricExists(t *testing.T) {
+	for where, expr := range queries(t) {
+		names := metricsIn(expr)
+		if len(names) == 0 {
+			t.Errorf("%s: %s names no metric", where, expr)
+		}
+		for _, name := range names {
+			if !exists(name) {
+				t.Errorf("%s: %s is no metric of the syncer", where, name)
+			}
+		}
+	}
+}
+
+// The check above can fail: a name that is wrong by a letter is found.
+func TestMissingMetricIsFound(t *testing.T) {
+	for _, name := range []string{"acode_sync_pending_event", "acode_sync_enqueued_total_bucket", "node_load1", "acode_sync_batch_events_p95"} {
+		if got := metricsIn("rate(" + name + "[5m]) > 0"); len(got) != 1 || exists(got[0]) {
+			t.Errorf("exists(%s): got true, want false", name)
+		}
+	}
+}
+
+// What is measured and never looked at is not measured for anybody.
+func TestEverySyncMetricIsOnTheDashboard(t *testing.T) {
+	var shown []string
+	for _, expr := range panels(t) {
+		shown = append(shown, metricsIn(expr)...)
+	}
+	for _, name := range served() {
+		parts := []string{name, name + "_bucket", name + "_sum"}
+		if strings.HasPrefix(name, "acode_sync_") && !slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(shown, p) }) {
+			t.Errorf("%s: on no panel", name)
+		}
+	}
+}
+
+// Names in the unit tests of the alerts and in the pages for people exist too.
+func TestEveryMetricInTextExists(t *testing.T) {
+	metric := regexp.MustCompile(`\bacode_(?:sync|store|build)_[a-z_]+`)
+	for _, path := range [][]string{{"deploy", "prometheus", "alerts_test.yml"}, {"docs", "operations.md"}} {
+		found := metric.FindAllString(read(t, path...), -1)
+		if len(found) == 0 {
+			t.Errorf("%s: names no metric", path[len(path)-1])
+		}
+		for _, name := range found {
+			if !exists(name) {
+				t.Errorf("%s: %s is no metric of the syncer", path[len(path)-1], name)
+			}
+		}
+	}
+}
+
+// A matcher over a state that is misspelt matches nothing.
+func TestEveryStateExists(t *testing.T) {
+	seen := 0
+	for where, expr := range queries(t) {
+		for _, state := range statesIn(expr) {
+			seen++
+			if !slices.Contains(states(), state) {
+				t.Errorf("%s: %s is no state", where, state)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no expression names a state")
+	}
+}
+
+func states() []string {
+	var out []string
+	for _, s := range session.SyncStates {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+// Each state that lasts is told by some alert; a new state has to be put somewhere.
+func TestEveryStateIsTold(t *testing.T) {
+	told := map[session.SyncState]string{
+		session.SyncSynced:   "", // as it should be
+		session.SyncDisabled: "", // wanted
+		session.SyncPending:  "AcodeOutboxStale",
+		session.SyncPaused:   "AcodeOutboxStale",
+		session.SyncRetrying: "AcodeOutboxStale",
+		session.SyncOffline:  "AcodeRemoteDown",
+		session.SyncParked:   "AcodeEventsParked",
+		session.SyncFenced:   "AcodeSessionFenced",
+		session.SyncForked:   "AcodeSessionForked",
+	}
+	exprs := map[string]string{}
+	for _, a := range alerts(t) {
+		exprs[a.Alert] = a.Expr
+	}
+	for _, state := range session.SyncStates {
+		name, other := told[state]
+		refused := slices.Contains(statesIn(exprs["AcodeServerRefuses"]), string(state))
+		switch {
+		case other && name != "" && exprs[name] == "":
+			t.Errorf("%s: there is no alert %s", state, name)
+		case other == refused:
+			t.Errorf("%s: by AcodeServerRefuses %v, by another or none %v: want one of them", state, refused, other)
+		}
+	}
+}
+
+// The clocks of two machines differ: no alert reads the time of Prometheus.
+func TestNoAlertSubtractsClocks(t *testing.T) {
+	for _, a := range alerts(t) {
+		if regexp.MustCompile(`\b(time|timestamp)\s*\(`).MatchString(a.Expr) {
+			t.Errorf("%s: compares the clock of Prometheus with that of the syncer: %s", a.Alert, a.Expr)
+		}
+	}
+}
