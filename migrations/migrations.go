@@ -9,16 +9,35 @@ import (
 	"io/fs"
 )
 
-//go:embed sqlite/*.sql
+//go:embed sqlite/*.sql postgres/*.sql postgres/prepare/roles.sql
 var files embed.FS
 
 // SQLiteVersion is the schema version that this program knows; the store keeps its own in
 // PRAGMA user_version, so that an up-to-date store is recognised by one read.
 const SQLiteVersion = 2
 
+// PostgresVersion is the schema version of the server that this program knows; the server
+// keeps its own in acode.meta and says it in hello.
+const PostgresVersion = 1
+
 // SQLite gives the migrations of the local store, for goose.
-func SQLite() fs.FS {
-	sub, err := fs.Sub(files, "sqlite")
+func SQLite() fs.FS { return folder("sqlite") }
+
+// Postgres gives the migrations of the server, for goose.
+func Postgres() fs.FS { return folder("postgres") }
+
+// PostgresRoles gives what must be run before the first of the server's migrations, and may be
+// run before every one: roles belong to a cluster, not to a database.
+func PostgresRoles() string {
+	b, err := files.ReadFile("postgres/prepare/roles.sql")
+	if err != nil {
+		panic("migrations: the embedded file must be there: " + err.Error())
+	}
+	return string(b)
+}
+
+func folder(name string) fs.FS {
+	sub, err := fs.Sub(files, name)
 	if err != nil {
 		panic("migrations: the embedded folder must be there: " + err.Error())
 	}

@@ -12,19 +12,23 @@ import (
 
 // A released migration is never edited: stores exist that it made.
 func TestMigrationsArePinned(t *testing.T) {
-	pinned := map[string]string{
+	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
 		"0001_create_store.sql": "b918517468b28a25b3f6eea5677a50a3b7aadf2a16260774ae40d5e915f7058c",
 		"0002_add_outbox.sql":   "a9b5059a277629d88050f42048db8446bfd69efb89ffd3d60095db3483fd8e38",
-	}
-	names, err := fs.Glob(migrations.SQLite(), "*.sql")
+	})
+}
+
+func pin(t *testing.T, files fs.FS, version int, pinned map[string]string) {
+	t.Helper()
+	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != len(pinned) || len(names) != migrations.SQLiteVersion {
-		t.Errorf("%d files, %d pinned, version %d", len(names), len(pinned), migrations.SQLiteVersion)
+	if len(names) != len(pinned) || len(names) != version {
+		t.Errorf("%d files, %d pinned, version %d", len(names), len(pinned), version)
 	}
 	for i, name := range names {
-		b, err := fs.ReadFile(migrations.SQLite(), name)
+		b, err := fs.ReadFile(files, name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,25 @@
+-- What must be there before the first migration: the roles, which belong to the whole cluster
+-- and may stem from another database of it, and the schema. Every statement may be repeated.
+DO $$
+DECLARE
+    r text;
+BEGIN
+    IF current_setting('server_encoding') <> 'UTF8' THEN
+        RAISE EXCEPTION 'the database must have the encoding UTF8' USING ERRCODE = 'AC012';
+    END IF;
+    FOREACH r IN ARRAY ARRAY['acode_owner', 'acode_writer', 'acode_reader'] LOOP
+        CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
+        BEGIN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', r);
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            NULL; -- another database's migration was faster
+        END;
+    END LOOP;
+    IF NOT pg_has_role(current_user, 'acode_owner', 'MEMBER') THEN
+        EXECUTE format('GRANT acode_owner TO %I', current_user);
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'acode') THEN
+        CREATE SCHEMA acode AUTHORIZATION acode_owner;
+    END IF;
+END
+$$;

@@ -1,0 +1,25 @@
+package migrations_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/migrations"
+)
+
+// A released migration of the server is never edited: servers exist that it made.
+func TestServerMigrationsArePinned(t *testing.T) {
+	pin(t, migrations.Postgres(), migrations.PostgresVersion, map[string]string{
+		"0001_create_delivery.sql": "cbff3f38d4b9689f18ef8260d521883f088ebc4a97cface63d4eba392e36824a",
+	})
+}
+
+// The roles come with the migrations.
+func TestPostgresRoles(t *testing.T) {
+	roles := migrations.PostgresRoles()
+	for _, name := range []string{"acode_owner", "acode_writer", "acode_reader"} {
+		if !strings.Contains(roles, name) {
+			t.Errorf("PostgresRoles: no %s", name)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package remote_test
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Hello names the database, not its address, and counts what it has of this device alone.
+func TestHello(t *testing.T) {
+	s := newSite(t)
+	mine, theirs := s.role("acode_writer"), s.role("acode_writer")
+	r := s.open(mine)
+	for i, address := range []string{mine, mine, theirs} {
+		c := newChain(3 + i)
+		if _, err := s.open(address).Deliver(t.Context(), c.from(1, 3+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := newChain(1).from(1, 1)
+	other.Device = "another store"
+	if _, err := r.Deliver(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	h, err := r.Hello(t.Context(), device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := s.value(`SELECT system_identifier || '/' || current_database() || '/acode' FROM pg_control_system()`)
+	if h.Remote.String() != want || h.Events != 7 || h.ReadOnly || h.ServerUS == 0 {
+		t.Errorf("Hello: got %+v, want %s and 7 events", h, want)
+	}
+	u, err := url.Parse(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(fmt.Sprintf(`ALTER ROLE %s SET default_transaction_read_only = on`, u.User.Username()))
+	ro := s.open(mine)
+	if h, err = ro.Hello(t.Context(), device); err != nil || !h.ReadOnly {
+		t.Errorf("Hello of a read-only server: got %+v, %v", h, err)
+	}
+	_, err = ro.Deliver(t.Context(), newChain(1).from(1, 1))
+	wantClass(t, "Deliver to a read-only server", err, session.FaultReadOnly)
+}
+
+// Marks lists this device's sessions, in pages, by id.
+func TestMarks(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	var want []session.Mark
+	for i := range 7 {
+		c := newChain(1 + i).acquire()
+		if _, err := r.Deliver(t.Context(), c.from(1, 2+i)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, session.Mark{Session: c.id, Seq: uint64(2 + i), Head: c.head(), Epoch: 1, Verdict: session.DeliveryTaken})
+	}
+	slices.SortFunc(want, func(a, b session.Mark) int { return cmp.Compare(a.Session, b.Session) })
+	if _, err := s.open(s.role("acode_writer")).Deliver(t.Context(), newChain(1).from(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var got []session.Mark
+	after := session.ID("")
+	for {
+		page, err := r.Marks(t.Context(), device, after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got, after = append(got, page...), page[len(page)-1].Session
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("Marks differ (-want +got):\n%s", diff)
+	}
+	_, err := r.Marks(t.Context(), device, "no id", 3)
+	wantClass(t, "Marks after what is no id", err, session.FaultRefused)
+}
+
+// The server asks to be left alone.
+func TestRetryAfter(t *testing.T) {
+	s := newSite(t)
+	s.exec(`UPDATE acode.meta SET retry_after_ms = 1500`)
+	m, err := s.open(s.role("acode_writer")).Deliver(t.Context(), newChain(1).from(1, 1))
+	if err != nil || m.RetryAfter.Milliseconds() != 1500 {
+		t.Errorf("Deliver: got %+v, %v, want to wait 1.5 s", m, err)
+	}
+}

@@ -1,0 +1,164 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/acode-dev/acode/migrations"
+	"github.com/acode-dev/acode/session"
+)
+
+// versionTable is where goose keeps which migrations were applied.
+const versionTable = Schema + ".goose_db_version"
+
+// Migrated says what Migrate found and did.
+type Migrated struct {
+	From, To int // versions of the schema; 0: there was none
+}
+
+// Migrate brings the server's schema to the version of this program, one transaction a
+// migration. Two at once wait for one another. With a dryRun it writes the SQL there and changes
+// nothing. A newer server is left alone: session.ErrRemoteOld.
+func Migrate(ctx context.Context, o Options, dryRun io.Writer) (Migrated, error) {
+	a, err := connect(ctx, o)
+	if err != nil {
+		return Migrated{}, err
+	}
+	defer a.close()
+	m, err := a.migrate(ctx, dryRun)
+	return m, a.failed("migrate the server", err)
+}
+
+func (a *admin) migrate(ctx context.Context, dryRun io.Writer) (Migrated, error) {
+	var m Migrated
+	// The lock belongs to a transaction, not to a session, and goose works beside it: through
+	// a pooler a session's lock would stay with a connection that others get.
+	tx, err := a.conn.Begin(ctx)
+	if err != nil {
+		return m, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it changed nothing
+	const lock = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_advisory_xact_lock(hashtextextended('acode.migrate', 0))::text`
+	if _, err := tx.Exec(ctx, lock); err != nil {
+		return m, fmt.Errorf("wait for another migration: %w", err)
+	}
+	if m.From, err = version(ctx, tx); err != nil {
+		return m, err
+	}
+	m.To = max(m.From, migrations.PostgresVersion)
+	switch {
+	case m.From > migrations.PostgresVersion:
+		return m, &session.Error{Code: session.ErrRemoteOld, Next: "use the acode that migrated it, or a newer one",
+			Message: fmt.Sprintf("the server's schema is version %d and this program knows %d; nothing was changed", m.From, migrations.PostgresVersion)}
+	case dryRun != nil:
+		return m, printPending(dryRun, m.From)
+	}
+	return m, a.up(ctx)
+}
+
+// version reads the schema's version, 0 where there is none.
+func version(ctx context.Context, tx pgx.Tx) (int, error) {
+	var there bool
+	if err := tx.QueryRow(ctx, `SELECT to_regclass($1::text) IS NOT NULL`, versionTable).Scan(&there); err != nil || !there {
+		return 0, err
+	}
+	var v int
+	err := tx.QueryRow(ctx, `SELECT coalesce(max(version_id), 0)::integer FROM acode.goose_db_version WHERE is_applied`).Scan(&v)
+	return v, err
+}
+
+// up applies what is missing, over a connection of its own.
+func (a *admin) up(ctx context.Context) error {
+	db := stdlib.OpenDB(*a.cfg)
+	defer func() { _ = db.Close() }() // every migration has committed or failed by then
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, migrations.PostgresRoles()); err != nil {
+		return fmt.Errorf("make roles and schema: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.Postgres(),
+		goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable))
+	if err != nil {
+		return fmt.Errorf("prepare migrations: %w", err)
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// printPending writes the SQL of what is above version from.
+func printPending(w io.Writer, from int) error {
+	names, err := fs.Glob(migrations.Postgres(), "*.sql")
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	if from < len(names) {
+		if _, err := fmt.Fprintf(w, "-- roles and schema\n%s\n", migrations.PostgresRoles()); err != nil {
+			return err
+		}
+	}
+	for _, name := range names[min(from, len(names)):] {
+		b, err := fs.ReadFile(migrations.Postgres(), name)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "-- %s\n%s\n", name, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admin is a connection of somebody who may change the schema.
+type admin struct {
+	cfg   *pgx.ConnConfig
+	conn  *pgx.Conn
+	scrub scrubber
+}
+
+// connect opens a connection for an administrator's command.
+func connect(ctx context.Context, o Options) (*admin, error) {
+	cfg, err := parse(o.URL, o.AllowPlaintext)
+	if err != nil {
+		return nil, err
+	}
+	a := &admin{cfg: cfg, scrub: newScrubber(&cfg.Config)}
+	if a.conn, err = pgx.ConnectConfig(ctx, cfg); err != nil {
+		return nil, a.failed("connect", err)
+	}
+	return a, nil
+}
+
+func (a *admin) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	_ = a.conn.Close(ctx) // nothing is open on it any more
+}
+
+// failed makes an error for people of what went wrong with an administrator's command.
+func (a *admin) failed(what string, err error) error {
+	var done *session.Error
+	if err == nil || errors.As(err, &done) {
+		return err
+	}
+	f := classify(err, a.scrub)
+	e := &session.Error{Code: session.ErrOffline, Message: what, Cause: f.Cause, Next: "look at the server, then do it again: what was done stays done"}
+	var pe *pgconn.PgError
+	switch {
+	case errors.As(err, &pe) && pe.Code == stateEncoding:
+		e.Code, e.Next = session.ErrConfig, "make the database with ENCODING 'UTF8'"
+	case f.Class == session.FaultAuth:
+		e.Code, e.Next = session.ErrRemoteAuth, "use a role that may do this: the owner of the database with CREATEROLE, or a superuser"
+	case f.Class == session.FaultUnmigrated || f.Class == session.FaultTooNew:
+		e.Code, e.Next = session.ErrRemoteOld, "run acode admin migrate first"
+	}
+	return e
+}

@@ -1,0 +1,156 @@
+package remote_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/internal/pgtest"
+	"github.com/acode-dev/acode/migrations"
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+func options(address string) remote.Options { return remote.Options{URL: address, Now: time.Now} }
+
+// A dry run shows the SQL and changes nothing; the second migration finds nothing to do.
+func TestMigrate(t *testing.T) {
+	address := pgtest.Database(t)
+	const state = `SELECT count(*) || ' ' || (SELECT count(*) FROM pg_proc) FROM pg_class`
+	before := pgtest.Psql(t, address, state)
+	var shown bytes.Buffer
+	m, err := remote.Migrate(t.Context(), options(address), &shown)
+	if err != nil || m.From != 0 || m.To != migrations.PostgresVersion {
+		t.Fatalf("Migrate, dry: got %+v, %v", m, err)
+	}
+	if !strings.Contains(shown.String(), "CREATE TABLE acode.events") || !strings.Contains(shown.String(), "CREATE ROLE") {
+		t.Errorf("Migrate, dry: does not show the SQL:\n%s", shown.String())
+	}
+	if after := pgtest.Psql(t, address, state); after != before {
+		t.Errorf("Migrate, dry: changed the database: %s, was %s", after, before)
+	}
+	for i, from := range []int{0, migrations.PostgresVersion} {
+		if m, err = remote.Migrate(t.Context(), options(address), nil); err != nil || m.From != from || m.To != migrations.PostgresVersion {
+			t.Fatalf("Migrate %d: got %+v, %v, want from %d", i, m, err, from)
+		}
+	}
+	shown.Reset()
+	if _, err = remote.Migrate(t.Context(), options(address), &shown); err != nil || shown.Len() > 0 {
+		t.Errorf("Migrate, dry, when there is nothing to do: got %q, %v", shown.String(), err)
+	}
+	if got := pgtest.Psql(t, address, `SELECT schema_version FROM acode.meta`); got != fmt.Sprint(migrations.PostgresVersion) {
+		t.Errorf("meta: version %s, want %d", got, migrations.PostgresVersion)
+	}
+	if got := pgtest.Psql(t, address, `SELECT count(*) FROM pg_inherits WHERE inhparent = 'acode.events'::regclass`); got != "13" {
+		t.Errorf("%s partitions, want this month's and 12 ahead", got)
+	}
+}
+
+// Two migrations at once: both end well, and each file is applied once.
+func TestMigrateTwiceAtOnce(t *testing.T) {
+	address := pgtest.Database(t)
+	var wg sync.WaitGroup
+	errs := make([]error, 3)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = remote.Migrate(t.Context(), options(address), nil) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	const applied = `SELECT count(*) || ' ' || count(DISTINCT version_id) FROM acode.goose_db_version`
+	n := migrations.PostgresVersion + 1 // goose's own row
+	if got := pgtest.Psql(t, address, applied); got != fmt.Sprintf("%d %d", n, n) {
+		t.Errorf("applied: got %s, want %d, each once", got, n)
+	}
+}
+
+// The role of a managed database is no superuser.
+func TestMigrateAsOwner(t *testing.T) {
+	s := &site{t: t, url: pgtest.Database(t)}
+	s.exec(`DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'acode_owner') THEN CREATE ROLE acode_owner; CREATE ROLE acode_writer; CREATE ROLE acode_reader; END IF; END $$`)
+	owner := s.role("acode_owner")
+	u, err := url.Parse(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(fmt.Sprintf(`ALTER ROLE %s CREATEROLE; GRANT CREATE ON DATABASE %s TO %[1]s`, u.User.Username(), strings.TrimPrefix(u.Path, "/")))
+	t.Cleanup(func() {
+		s.exec(fmt.Sprintf(`DROP SCHEMA acode CASCADE; DROP OWNED BY %s`, u.User.Username()))
+	})
+	if _, err := remote.Migrate(t.Context(), options(owner), nil); err != nil {
+		t.Fatalf("Migrate: %v", err)
+	}
+	if _, err := s.open(s.role("acode_writer")).Hello(t.Context(), device); err != nil {
+		t.Errorf("Hello: %v", err)
+	}
+}
+
+// A role without rights is told so, and the server stays as it was.
+func TestMigrateRefused(t *testing.T) {
+	s := newSite(t)
+	empty := pgtest.Database(t)
+	writer := s.role("acode_writer")
+	u, err := url.Parse(writer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := url.Parse(empty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = other.Path
+	if _, err := remote.Migrate(t.Context(), options(u.String()), nil); !errors.Is(err, session.ErrRemoteAuth) {
+		t.Errorf("Migrate as a device: got %v, want %v", err, session.ErrRemoteAuth)
+	}
+	s.exec(`INSERT INTO acode.goose_db_version (version_id, is_applied) VALUES (999, true)`)
+	if _, err := remote.Migrate(t.Context(), options(s.url), nil); !errors.Is(err, session.ErrRemoteOld) {
+		t.Errorf("Migrate of a newer server: got %v, want %v", err, session.ErrRemoteOld)
+	}
+	if _, err := remote.Migrate(t.Context(), options(s.url), io.Discard); !errors.Is(err, session.ErrRemoteOld) {
+		t.Errorf("Migrate of a newer server, dry: got %v, want %v", err, session.ErrRemoteOld)
+	}
+	u.User = url.UserPassword("nobody_of_ours", "secret-pass-word")
+	u.Host = "127.0.0.1:1"
+	if _, err := remote.Migrate(t.Context(), options(u.String()), nil); !errors.Is(err, session.ErrOffline) || strings.Contains(err.Error(), "secret-pass-word") {
+		t.Errorf("Migrate without a server: got %v, want %v without password", err, session.ErrOffline)
+	}
+}
+
+// Laptops never migrate: an older or newer server is a state, and nothing is lost.
+func TestVersions(t *testing.T) {
+	s := &site{t: t, url: pgtest.Database(t)}
+	_, err := s.open(s.url).Hello(t.Context(), device)
+	wantClass(t, "Hello of an unmigrated server", err, session.FaultUnmigrated)
+	_, err = s.open(s.url).Deliver(t.Context(), newChain(1).from(1, 1))
+	wantClass(t, "Deliver to an unmigrated server", err, session.FaultUnmigrated)
+
+	if _, err := remote.Migrate(t.Context(), options(s.url), nil); err != nil {
+		t.Fatal(err)
+	}
+	r := s.open(s.role("acode_writer"))
+	s.exec(`UPDATE acode.meta SET schema_version = schema_version + 3`)
+	if h, err := r.Hello(t.Context(), device); err != nil || h.Schema != migrations.PostgresVersion+3 {
+		t.Errorf("Hello of a newer server that serves us: got %+v, %v", h, err)
+	}
+	s.exec(fmt.Sprintf(`UPDATE acode.meta SET oldest_client = %d`, migrations.PostgresVersion+1))
+	_, err = r.Hello(t.Context(), device)
+	wantClass(t, "Hello of a server that is too new", err, session.FaultTooNew)
+	s.exec(`UPDATE acode.meta SET schema_version = 0`)
+	_, err = r.Hello(t.Context(), device)
+	wantClass(t, "Hello of an older server", err, session.FaultUnmigrated)
+}
+
+func wantClass(t *testing.T, what string, err error, want session.SyncFaultClass) {
+	t.Helper()
+	var f *session.SyncFault
+	if !errors.As(err, &f) || f.Class != want {
+		t.Errorf("%s: got %v, want class %s", what, err, want)
+	}
+}

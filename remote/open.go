@@ -1,0 +1,147 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Schema is the schema that holds everything of ours.
+const Schema = "acode"
+
+// Defaults of Options.
+const (
+	DefaultTimeout = 10 * time.Second
+	DefaultConns   = 4
+)
+
+// Grace is how much longer the client waits for an answer than the server works on it, so that
+// it is the server that gives up: a deadline of the client's costs the connection.
+const Grace = 2 * time.Second
+
+// Options say which server, and how it is talked to.
+type Options struct {
+	URL            string           // postgres://user@host/database; PGPASSFILE and friends are honoured
+	Now            func() time.Time // required
+	AllowPlaintext bool             // without TLS beyond loopback and unix sockets
+	Timeout        time.Duration    // of a statement on the server; 0 means DefaultTimeout
+	Conns          int              // at most this many connections; 0 means DefaultConns
+}
+
+// Server is a PostgreSQL server. It is safe for concurrent use. Its calls return
+// *session.SyncFault.
+type Server struct {
+	pool    *pgxpool.Pool
+	now     func() time.Time
+	timeout time.Duration
+	address string
+	scrub   scrubber
+}
+
+// Open reads the options; nothing is connected yet. A URL that cannot be used is
+// session.ErrConfig.
+func Open(o Options) (*Server, error) {
+	cfg, err := parse(o.URL, o.AllowPlaintext)
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Conns == 0 {
+		o.Conns = DefaultConns
+	}
+	pool, err := newPool(o.URL, cfg, o.Conns)
+	if err != nil {
+		return nil, fmt.Errorf("make pool: %w", err)
+	}
+	return &Server{pool: pool, now: o.Now, timeout: o.Timeout, address: address(&cfg.Config), scrub: newScrubber(&cfg.Config)}, nil
+}
+
+// Address gives host, port and database for people; never user or password.
+func (s *Server) Address() string { return s.address }
+
+// Close ends the connections, those in use when their calls have ended.
+func (s *Server) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// parse reads the URL without ever repeating it: what cannot be parsed may hold a password
+// anywhere.
+func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
+	if url == "" {
+		return nil, &session.Error{Code: session.ErrSyncOff, Message: "no server is configured; everything stays in the local store",
+			Next: "set sync.url in the user configuration, or ACODE_POSTGRES_URL"}
+	}
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrConfig, Message: "the server's address cannot be read, and is not repeated here as it may hold a password",
+			Next: "write it as postgres://user@host:5432/database?sslmode=verify-full and keep the password in PGPASSFILE"}
+	}
+	if !plaintext && !encrypted(&cfg.Config) {
+		return nil, &session.Error{Code: session.ErrConfig, Message: "the server is not on this machine and its address allows no TLS; nothing was sent",
+			Next: "use sslmode=verify-full (or require), or set sync.allow_plaintext where the network is trusted"}
+	}
+	cfg.ConnectTimeout = connectTimeout
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "acode"
+	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8"
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays prepared: a pooler may be between
+	cfg.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	return cfg, nil
+}
+
+// encrypted takes the ways without TLS out of cfg, except those that stay on this machine, and
+// reports whether any way is left.
+func encrypted(cfg *pgconn.Config) bool {
+	ways := []*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}
+	var kept []*pgconn.FallbackConfig
+	for _, w := range append(ways, cfg.Fallbacks...) {
+		if w.TLSConfig != nil || onThisMachine(w.Host) {
+			kept = append(kept, w)
+		}
+	}
+	if len(kept) == 0 {
+		return false
+	}
+	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = kept[0].Host, kept[0].Port, kept[0].TLSConfig, kept[1:]
+	return true
+}
+
+func onThisMachine(host string) bool {
+	if strings.HasPrefix(host, "/") || host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func address(cfg *pgconn.Config) string {
+	host := net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
+	if strings.HasPrefix(cfg.Host, "/") {
+		host = cfg.Host + ":" + strconv.Itoa(int(cfg.Port))
+	}
+	return host + "/" + cfg.Database
+}
+
+// budget is how long the server may work on a statement, and the context that gives up Grace
+// later. A deadline of ctx that is nearer counts.
+func (s *Server) budget(ctx context.Context) (context.Context, context.CancelFunc, time.Duration) {
+	limit := s.timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(deadline.Sub(s.now())-Grace, time.Second))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit+Grace)
+	return ctx, cancel, limit
+}
