@@ -29,6 +29,14 @@ func decode(t *testing.T, into any, path ...string) {
 	}
 }
 
+// loose is decode for a file of which only some keys matter here.
+func loose(t *testing.T, into any, path ...string) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, path...)), into); err != nil {
+		t.Fatalf("%s: %v", filepath.Join(path...), err)
+	}
+}
+
 // rules is alerts.yml.
 type rules struct {
 	Groups []group `yaml:"groups"`
