@@ -7,7 +7,7 @@ COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 .PHONY: build demo test check cross torture bench cover clean docs fixture
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/acode ./cmd/acode
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
 
 # Runs an example plan, kills acode with -9 in the middle, resumes, and shows the ledger.
 demo: build
@@ -28,7 +28,7 @@ check:
 cross:
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 		echo "build $$target"; \
-		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/acode || exit 1; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/... || exit 1; \
 	done
 
 # Kills acode at its durable calls, resumes it, and judges where it ends. Takes a while.
@@ -37,9 +37,10 @@ torture:
 	$(GO) run ./internal/torture
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign
 
-# Writes docs/cli.md and the transcript in docs/guide.md from the program itself.
+# Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.
 docs: build
-	$(GO) test ./cmd/app -run TestCLIReferenceIsTrue -update-reference
+	bin/acode reference >docs/cli.md
+	bin/acode-sync reference >docs/cli-sync.md
 	./scripts/transcript bin/acode docs/guide.md
 
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit
