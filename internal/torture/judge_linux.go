@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,13 +15,40 @@ import (
 
 // judge looks at the end of a trial, without a word from acode.
 func (t *trial) judge(ctx context.Context) error {
+	if err := t.countEffects(func(step) bool { return true }); err != nil {
+		return err
+	}
+	all := states(t.steps)
+	if err := t.compareTree(all[len(all)-1]); err != nil {
+		return err
+	}
+	return t.judgeStore(ctx)
+}
+
+// judgeStuck looks at a session that nothing a person can say brings to its end. What it has
+// not come to is not lost; what its journal says is done has to be there, once.
+func (t *trial) judgeStuck(ctx context.Context) error {
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.countEffects(func(st step) bool { return s.done[st.name()] }); err != nil {
+		return err
+	}
+	t.countReceipts(s)
+	return nil
+}
+
+// countEffects counts the lines that the steps have in the ledger. A step that is due must have
+// one.
+func (t *trial) countEffects(due func(step) bool) error {
 	lines, err := t.signatures()
 	if err != nil {
 		return err
 	}
 	for _, s := range t.steps {
 		switch n := lines[s.name()]; {
-		case s.signs && n == 0 && (t.strict || !s.volatile):
+		case s.signs && n == 0 && due(s) && (t.strict || !s.volatile):
 			t.lost = append(t.lost, s.name())
 		case n > 1 && (t.strict || !t.answers[s.name()]):
 			t.repeated = append(t.repeated, fmt.Sprintf("%s (%d times)", s.name(), n))
@@ -29,11 +57,16 @@ func (t *trial) judge(ctx context.Context) error {
 	if n := lines[""]; n > 0 && t.strict { // else a power cut may have left half of a line
 		t.breach("%d lines of the ledger belong to no step", n)
 	}
-	all := states(t.steps)
-	if err := t.compareTree(all[len(all)-1]); err != nil {
-		return err
+	return nil
+}
+
+// countReceipts finds steps that the journal says were completed more than once.
+func (t *trial) countReceipts(s store) {
+	for _, name := range slices.Sorted(maps.Keys(s.receipts)) {
+		if n := s.receipts[name]; n > 1 {
+			t.repeated = append(t.repeated, fmt.Sprintf("receipt of %s (%d times)", name, n))
+		}
 	}
-	return t.judgeStore(ctx)
 }
 
 // signatures counts the lines that each step has in the ledger. What fits no step counts for
@@ -136,11 +169,7 @@ func (t *trial) judgeStore(ctx context.Context) error {
 	case s.sessions != 1:
 		t.breach("the store has %d sessions", s.sessions)
 	}
-	for name, n := range s.receipts {
-		if n > 1 {
-			t.repeated = append(t.repeated, fmt.Sprintf("receipt of %s (%d times)", name, n))
-		}
-	}
+	t.countReceipts(s)
 	return nil
 }
 

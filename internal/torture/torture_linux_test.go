@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -105,6 +107,48 @@ func TestOrderFindsAPlantedBug(t *testing.T) {
 				t.Errorf("%s: got %q, want found %v", acode, found, want)
 			}
 		}
+	}
+}
+
+// FR-029, NFR-008: what a session loses or does twice is counted, also when it then gets stuck.
+func TestEndJudgeCountsPlantedBugs(t *testing.T) {
+	h := testHarness(t)
+	for _, b := range bugs() {
+		if b.name != "claim without task" && b.name != "resume and journal that start over" {
+			continue
+		}
+		program, err := b.build(t.Context(), h.scratch)
+		must(t, err)
+		found, err := endJudge().find(t.Context(), h.quiet(program, "counted"))
+		must(t, err)
+		if !strings.Contains(found, b.shows) {
+			t.Errorf("%s: got %q, want %q in it", b.name, found, b.shows)
+		}
+	}
+}
+
+// A session that is stuck has lost nothing that it has not come to.
+func TestJudgeOfStuckSession(t *testing.T) {
+	steps := flatten(tasks())
+	done, next := steps[3], steps[4] // both sign the ledger
+	tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), steps: steps}}
+	must(t, tr.prepare(""))
+	due := func(s step) bool { return s.name() == done.name() }
+	must(t, tr.countEffects(due))
+	if !slices.Equal(tr.lost, []string{done.name()}) || len(tr.repeated) > 0 {
+		t.Errorf("countEffects: got %s, want %s lost", tr.outcome, done.name())
+	}
+	line := "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + next.name() + "/main:1" + next.extra + "\n"
+	must(t, os.WriteFile(tr.ledger(), []byte(line+line), 0o644))
+	tr.lost = nil
+	must(t, tr.countEffects(due))
+	if len(tr.lost) != 1 || len(tr.repeated) != 1 || !strings.HasPrefix(tr.repeated[0], next.name()) {
+		t.Errorf("countEffects: got %s, want %s lost and %s repeated", tr.outcome, done.name(), next.name())
+	}
+	tr.repeated = nil
+	tr.countReceipts(store{receipts: map[string]int{done.name(): 1, next.name(): 2}})
+	if len(tr.repeated) != 1 || !strings.Contains(tr.repeated[0], next.name()) {
+		t.Errorf("countReceipts: got %q, want %s", tr.repeated, next.name())
 	}
 }
 

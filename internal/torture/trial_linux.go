@@ -154,6 +154,9 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
+		if t.stuck != "" {
+			return t.finish(ctx)
+		}
 		over, err := t.over(ctx, res)
 		if err != nil {
 			return err
@@ -161,12 +164,15 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 		if over {
 			return t.finish(ctx)
 		}
-		if args, err = t.next(ctx, res, stderr); err != nil || t.stuck != "" {
+		if args, err = t.next(ctx, res, stderr); err != nil {
 			return err
+		}
+		if t.stuck != "" {
+			return t.finish(ctx)
 		}
 	}
 	t.stuck = fmt.Sprintf("not at its end after %d processes", maxProcesses)
-	return nil
+	return t.finish(ctx)
 }
 
 // over says whether the session has come to its end. Nothing is left to resume, too, when
@@ -380,13 +386,16 @@ func (t *trial) aside(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// finish waits for what acode left behind and judges the end.
+// finish waits for what acode left behind and judges the end, or how far it came.
 func (t *trial) finish(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, processLimit)
 	defer cancel()
 	if _, err := t.tracer.Wait(limited); err != nil {
 		alive, _ := t.tracer.Survivors() // closed: none
 		t.breach("processes that do not end: %v", slices.Collect(maps.Values(alive)))
+	}
+	if t.stuck != "" {
+		return t.judgeStuck(ctx)
 	}
 	return t.judge(ctx)
 }
