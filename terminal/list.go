@@ -22,18 +22,30 @@ func List(w io.Writer, rows []Row, workspaces bool, now time.Time) error {
 	if len(rows) == 0 {
 		return write(w, "No sessions.\n")
 	}
-	table := [][]string{{"ID", "STATE", "PAUSED", "TASK"}}
+	table := [][]string{{"ID", "STATE", ageHeading(rows), "TASK"}}
 	for _, r := range rows {
 		table = append(table, []string{r.Short, upper(r.State), agoTable(now, time.UnixMicro(r.UpdatedUS)), taskOf(r)})
 	}
 	if workspaces {
-		table[0] = []string{"ID", "STATE", "PAUSED", "WORKSPACE", "TASK"}
-		for i, r := range rows {
-			c := table[i+1]
-			table[i+1] = []string{c[0], c[1], c[2], r.Workspace, c[3]}
+		for i, c := range table {
+			workspace := "WORKSPACE"
+			if i > 0 {
+				workspace = rows[i-1].Workspace
+			}
+			table[i] = []string{c[0], c[1], c[2], workspace, c[3]}
 		}
 	}
 	return columnsTo(w, table, []int{12, 12, 20, 24})
+}
+
+// ageHeading names the column of ages: since when the sessions wait, unless one is over or runs.
+func ageHeading(rows []Row) string {
+	for _, r := range rows {
+		if r.State.Terminal() || r.Running {
+			return "UPDATED"
+		}
+	}
+	return "PAUSED"
 }
 
 func taskOf(r Row) string {

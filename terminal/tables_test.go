@@ -108,6 +108,7 @@ func blocks() []blockCase {
 	return []blockCase{
 		{"list", func(w io.Writer) error { return terminal.List(w, rows(), false, clock()) }, func(w io.Writer) error { return terminal.ListJSON(w, rows()) }},
 		{"list_all", func(w io.Writer) error { return terminal.List(w, rows(), true, clock()) }, nil},
+		{"list_waiting", func(w io.Writer) error { return terminal.List(w, rows()[:2], false, clock()) }, nil},
 		{"list_empty", func(w io.Writer) error { return terminal.List(w, nil, true, clock()) }, func(w io.Writer) error { return terminal.ListJSON(w, nil) }},
 		{"found", func(w io.Writer) error { return terminal.Found(w, rows()[:1], at, clock()) }, nil},
 		{"found_many", func(w io.Writer) error { return terminal.Found(w, rows()[:4], at, clock()) }, nil},
