@@ -33,6 +33,7 @@ func Packages() map[string][]string {
 		"internal/arch":    {},
 		"internal/crash":   {"session"},
 		"internal/history": {"session"},
+		"internal/script":  {},
 		"internal/pgtest":  {}, // a private PostgreSQL
 		"internal/pgwire":  {}, // a proxy that understands its protocol
 

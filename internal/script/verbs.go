@@ -1,4 +1,4 @@
-package app
+package script
 
 import (
 	"context"
@@ -46,31 +46,30 @@ func (s *script) call(what, name string) {
 // patience bounds every wait; a script that reaches it has failed.
 const patience = 60 * time.Second
 
-type verb = func(ts *testscript.TestScript, neg bool, args []string)
+// Verb is a command of scripts.
+type Verb = func(ts *testscript.TestScript, neg bool, args []string)
 
-// verbs are the commands that scripts have beside those of testscript.
-func verbs() map[string]verb {
-	return map[string]verb{
-		"exits":  usage(2, "exits STATUS COMMAND...", exits),
-		"start":  usage(2, "start NAME COMMAND...", start),
-		"signal": usage(2, "signal INT|TERM|HUP|KILL|STOP|CONT NAME", signalStarted),
-		"finish": usage(2, "finish STATUS NAME", finish),
-		"shows":  usage(2, "shows NAME TEXT", shows),
-		"await":  usage(1, "await FILE [TEXT]", await),
-		"let":    usage(1, "let NAME...", let),
-		"lines":  usage(2, "lines COUNT FILE", countLines),
-		"id":     usage(1, "id NAME [NTH]", nameID),
-		"norm":   usage(1, "norm OUTPUT [FILE]", norm),
-		"pty":    usage(3, "pty STATUS DIALOGUE COMMAND...", onTerminal),
-		"jsonl":  usage(1, "jsonl STATUS", checkLines),
-		"claim":  usage(3, "claim ID KEY COMMAND...", claim),
-		"midway": usage(1, "midway ID", midway),
-		"stray":  usage(1, "stray ID", stray),
-		"tree":   usage(2, "tree DIR OUTPUT", tree),
+// Verbs are the commands that scripts have beside those of testscript.
+func Verbs() map[string]Verb {
+	return map[string]Verb{
+		"exits":  Usage(2, "exits STATUS COMMAND...", exits),
+		"start":  Usage(2, "start NAME COMMAND...", start),
+		"signal": Usage(2, "signal INT|TERM|HUP|KILL|STOP|CONT NAME", signalStarted),
+		"finish": Usage(2, "finish STATUS NAME", finish),
+		"shows":  Usage(2, "shows NAME TEXT", shows),
+		"await":  Usage(1, "await FILE [TEXT]", await),
+		"let":    Usage(1, "let NAME...", let),
+		"lines":  Usage(2, "lines COUNT FILE", countLines),
+		"id":     Usage(1, "id NAME [NTH]", nameID),
+		"norm":   Usage(1, "norm OUTPUT [FILE]", norm),
+		"pty":    Usage(3, "pty STATUS DIALOGUE COMMAND...", onTerminal),
+		"jsonl":  Usage(1, "jsonl STATUS", checkLines),
+		"tree":   Usage(2, "tree DIR OUTPUT", tree),
 	}
 }
 
-func usage(least int, text string, run func(*testscript.TestScript, []string)) verb {
+// Usage makes a Verb that takes at least so many arguments and no negation.
+func Usage(least int, text string, run func(*testscript.TestScript, []string)) Verb {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) < least {
 			ts.Fatalf("usage: %s", text)
