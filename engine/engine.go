@@ -201,6 +201,7 @@ func (e *Engine) step(ctx context.Context, it *session.Item) error {
 type failure struct {
 	code    session.Code
 	message string
+	by      string // who declared it failed; empty: it did fail
 	command *session.CommandResult
 	last    []string // of what the command wrote to its standard error
 	files   []session.FileState
@@ -208,7 +209,12 @@ type failure struct {
 }
 
 // Error implements error.
-func (f *failure) Error() string { return f.message }
+func (f *failure) Error() string {
+	if f.by == "" {
+		return f.message
+	}
+	return f.message + " by " + f.by
+}
 
 // stepError records a failed step and says, as an error, whether the session goes on.
 func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) error {
@@ -218,8 +224,8 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	}
 	st := e.Journal.Session().Steps[it.ID]
 	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
-		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Code: f.code, Message: f.message, Files: f.files, Command: f.command,
-	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.message), Detail: f.last})
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, Files: f.files, Command: f.command,
+	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
 	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 	if err := e.commit(context.WithoutCancel(ctx)); err != nil {
 		return err
@@ -229,7 +235,7 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 			return err
 		}
 	}
-	halt := &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: f.code, detail: it.ID.String() + ": " + f.message}
+	halt := &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: f.code, detail: it.ID.String() + ": " + f.Error()}
 	if f.reason != "" {
 		halt.reason = f.reason
 		return halt

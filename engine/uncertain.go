@@ -45,7 +45,7 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	case session.InterruptDone:
 		return e.declareDone(ctx, it, step, rec.Key, by)
 	case session.InterruptFails:
-		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed by " + by}
+		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by}
 	case session.InterruptReruns:
 		return e.nextAttempt(ctx, it, step, by)
 	}

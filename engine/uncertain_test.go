@@ -28,7 +28,7 @@ func TestUncertain(t *testing.T) {
 		person   session.OnInterrupt
 		happened bool
 		code     session.Code // empty: completed
-		by       string       // of the receipt, or of the next attempt
+		by       string       // of the receipt, or of the next attempt; empty: nobody decided
 		ledger   []string
 	}{
 		{"check_it_happened", []run{checking("has X")}, "", "", true, "", "check", []string{"X"}},
@@ -37,17 +37,17 @@ func TestUncertain(t *testing.T) {
 		{"check_cannot_tell_done", []run{checking("exit 2"), onInterrupt(done)}, "", "", true, "", "policy", []string{"X"}},
 		{"check_killed_rerun", []run{checking("killed"), onInterrupt(rerun)}, "", "", false, "", "policy", []string{"X"}},
 		{"check_slow_ask", []run{checking("slow"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
-		{"check_unstartable_fail", []run{checking("unstartable"), onInterrupt(fail)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
+		{"check_unstartable_fail", []run{checking("unstartable"), onInterrupt(fail)}, "", "", true, session.ErrUncertain, "policy", []string{"X"}},
 		{"check_unknown", []run{checking("unknown")}, done, "", true, "", "person", []string{"X"}},
 		{"policy_rerun", []run{onInterrupt(rerun)}, "", fail, true, "", "policy", []string{"X", "X"}},
 		{"policy_done", []run{onInterrupt(done)}, "", fail, true, "", "policy", []string{"X"}},
 		{"flag_rerun", []run{onInterrupt(fail)}, rerun, fail, false, "", "person", []string{"X"}},
 		{"flag_done", nil, done, fail, true, "", "person", []string{"X"}},
-		{"flag_fail", nil, fail, done, true, session.ErrUncertain, "", []string{"X"}},
+		{"flag_fail", nil, fail, done, true, session.ErrUncertain, "person", []string{"X"}},
 		{"flag_ask", []run{onInterrupt(fail)}, ask, done, true, "", "person", []string{"X"}},
 		{"person_rerun", nil, "", rerun, false, "", "person", []string{"X"}},
 		{"person_done", nil, "", done, true, "", "person", []string{"X"}},
-		{"person_fail", nil, "", fail, true, session.ErrUncertain, "", []string{"X"}},
+		{"person_fail", nil, "", fail, true, session.ErrUncertain, "person", []string{"X"}},
 		{"person_says_nothing", nil, "", "maybe", true, session.ErrUncertain, "", []string{"X"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -65,6 +65,12 @@ func TestUncertain(t *testing.T) {
 			if c.code != "" {
 				if res.State != session.Paused || res.Code != c.code {
 					t.Fatalf("Execute: got %s, %s, want paused, %s", res.State, res.Code, c.code)
+				}
+				if c.by == "" {
+					return
+				}
+				if by := payload[session.StepFailedData](w, session.StepFailedEvent).By; by != c.by || !strings.HasSuffix(res.Message, "declared failed by "+c.by) {
+					t.Errorf("declared failed by: got %q, %q, want %q", by, res.Message, c.by)
 				}
 				return
 			}
