@@ -22,6 +22,7 @@ func promtool(t *testing.T, dir string, args ...string) (string, error) {
 
 // Prometheus accepts what it is given, and each alert does what its unit tests say.
 func TestPromtool(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(root, "deploy", "prometheus")
 	for name, args := range map[string][]string{
 		"check_config": {"check", "config", "prometheus.yml"},
@@ -39,6 +40,7 @@ func TestPromtool(t *testing.T) {
 
 // The unit tests of the alerts notice when an alert never fires, never ends, or does not wait.
 func TestRuleTestsFindBrokenAlerts(t *testing.T) {
+	t.Parallel()
 	for name, breakIt := range map[string]func(*alert){
 		"never_fires":   func(a *alert) { a.Expr = "vector(0) > 1" },
 		"never_ends":    func(a *alert) { a.Expr = "(" + a.Expr + ") or vector(1)" },
@@ -61,6 +63,7 @@ func TestRuleTestsFindBrokenAlerts(t *testing.T) {
 
 // Written back unchanged the rules pass, so what the test above finds is the change.
 func TestUnbrokenRulesPass(t *testing.T) {
+	t.Parallel()
 	out, err := promtool(t, brokenRules(t, func(*alert) {}), "test", "rules", "alerts_test.yml")
 	if err != nil {
 		t.Errorf("test rules: %v\n%s", err, out)

@@ -105,6 +105,7 @@ func TestEnvironmentHoldsNoPassword(t *testing.T) {
 
 // systemd itself reads the units where it is installed; elsewhere the tests above are all.
 func TestSystemdVerifies(t *testing.T) {
+	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Logf("no systemd here: %v", err)
