@@ -10,6 +10,9 @@ const (
 	firstInterval = time.Second
 	maxInterval   = 60 * time.Second
 	reconnectSpan = 5 * time.Second
+
+	// leastDelay keeps a run of luck from becoming a run of tries.
+	leastDelay = 100 * time.Millisecond
 )
 
 // schedule gives delays by exponential backoff with full jitter, and never gives up. The zero
@@ -31,12 +34,12 @@ func newSchedule(random func() float64) *schedule {
 	)}
 }
 
-// next gives the next delay, in [0, interval).
+// next gives the next delay, at random up to the interval, which doubles.
 func (s *schedule) next() time.Duration { return jitter(s.exp.NextBackOff(), s.rand) }
 
 func (s *schedule) reset() { s.exp.Reset() }
 
 // jitter gives a random share of d.
 func jitter(d time.Duration, random func() float64) time.Duration {
-	return time.Duration(random() * float64(d))
+	return max(leastDelay, time.Duration(random()*float64(d)))
 }

@@ -183,7 +183,7 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 
 // beatWhenDue refreshes counts and heartbeat where they are old.
 func (s *Syncer) beatWhenDue(ctx context.Context) {
-	age := s.wall().Sub(time.UnixMicro(s.Snapshot().Heartbeat.BeatUS))
+	age := s.wall().Sub(s.beatAt)
 	if age < 0 || age >= beatEvery {
 		s.refresh(ctx)
 		s.beat(ctx)
@@ -193,7 +193,8 @@ func (s *Syncer) beatWhenDue(ctx context.Context) {
 // beat leaves the heartbeat in the store. That informs and decides nothing, so a failure of it
 // is left to the next call that matters.
 func (s *Syncer) beat(ctx context.Context) {
-	us := s.wallUS()
+	s.beatAt = s.wall()
+	us := s.beatAt.UnixMicro()
 	s.update(func(n *Snapshot) { n.Heartbeat.BeatUS = us })
 	_ = s.opts.Source.Beat(ctx, s.Snapshot().Heartbeat)
 }

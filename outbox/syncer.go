@@ -27,6 +27,7 @@ type Syncer struct {
 	size    size
 	backoff *schedule
 	hurry   bool // the next look at lanes does not mind their waits
+	beatAt  time.Time
 	chores  chores
 	mean    meanBytes
 

@@ -9,6 +9,9 @@ import (
 // machine. Timers stand still in a sleep; the wall clock does not.
 const wakeSlack = 5 * time.Second
 
+// longestStep is how soon a long wait notices that the machine slept.
+const longestStep = 5 * time.Second
+
 // rest waits d, or until ctx ends, a channel of cut has something, or the machine slept. It
 // counts by timers, so that a wall clock that steps back lengthens nothing (O4), and keeps
 // the heartbeat fresh.
@@ -20,20 +23,19 @@ func (s *Syncer) rest(ctx context.Context, d time.Duration, cut ...<-chan struct
 	if len(cut) > 1 {
 		second = cut[1]
 	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	for left := d; left > 0; {
-		step := min(left, pollEvery)
+		step := min(left, max(pollEvery, min(left/4, longestStep)))
 		before := s.wall()
-		timer := time.NewTimer(step)
+		timer.Reset(step)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-first:
-			timer.Stop()
 			s.hurry = true
 			return
 		case <-second:
-			timer.Stop()
 			return
 		case <-timer.C:
 		}
