@@ -33,11 +33,11 @@ func makeTemplate() (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := supervise(acct, "", bin) // ends with the process
-	if err != nil {
+	f := &files{bin: bin, acct: acct}
+	if f.keep, err = supervise(acct, "", f.server); err != nil { // it ends with the process
 		return nil, err
 	}
-	f := &files{bin: bin, acct: acct, data: filepath.Join(v.root, "data"), keep: v}
+	f.data = filepath.Join(f.keep.root, "data")
 	_, err = run(acct.command(f.program("initdb"), "--pgdata", f.data, "--no-sync", "--auth=trust",
 		"--username="+superuser, "--locale=C", "--encoding=UTF8"))
 	return f, err
@@ -45,6 +45,11 @@ func makeTemplate() (*files, error) {
 
 // program gives the path of one of the server's programs.
 func (f *files) program(name string) string { return filepath.Join(f.bin, name) }
+
+// server gives the command line of the server whose folder is root.
+func (f *files) server(root string) []string {
+	return []string{f.program("postgres"), "-D", filepath.Join(root, "data")}
+}
 
 // copyTo makes a cluster at data from the files at from, which belong to a server that is
 // stopped. The account copies them itself, so that its supervisor can remove them.

@@ -10,20 +10,50 @@ import (
 	"path/filepath"
 )
 
-// identify gives a copied cluster a system identifier of its own, as initdb would have done.
+// sysidInWAL is where the header of a segment's first page has the identifier. No checksum
+// covers it.
+const sysidInWAL = 24
+
+// identify gives a copied cluster a system identifier of its own, as initdb would have done:
+// in pg_control, and in the segments, which are refused where they have another one.
+// pg_resetwal would do the second half, and wait for the disk.
 func (f *files) identify(data string) error {
 	path := filepath.Join(data, "global", "pg_control")
 	control, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read pg_control: %w", err)
 	}
+	before := string(control[:8])
 	if err := renumber(control); err != nil {
 		return err
 	}
-	if err := f.write(path, string(control)); err != nil {
+	if err := patch(path, 0, control); err != nil {
 		return fmt.Errorf("write pg_control: %w", err)
 	}
-	_, err = run(f.acct.command(f.program("pg_resetwal"), "--force", data)) // its pages name the identifier
+	segments, err := filepath.Glob(filepath.Join(data, "pg_wal", "0000*"))
+	if err != nil || len(segments) == 0 {
+		return fmt.Errorf("find WAL segments: got %d, %w", len(segments), err)
+	}
+	for _, path := range segments {
+		segment, err := os.ReadFile(path)
+		if err != nil || len(segment) < sysidInWAL+8 || string(segment[sysidInWAL:sysidInWAL+8]) != before {
+			return fmt.Errorf("%s: found no system identifier: %w", path, err)
+		}
+		if err := patch(path, sysidInWAL, control[:8]); err != nil {
+			return fmt.Errorf("write WAL: %w", err)
+		}
+	}
+	return nil
+}
+
+// patch changes a part of a file.
+func patch(path string, at int64, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(b, at)
 	return err
 }
 

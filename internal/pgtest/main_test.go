@@ -49,7 +49,7 @@ func hold(t testing.TB) {
 // until waits until something that another process does has happened.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
@@ -100,17 +100,34 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// processesOf lists command lines that name a folder.
+// processesOf lists processes that name a folder or work in it.
 func processesOf(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
-	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), root) {
+		b, _ := os.ReadFile(filepath.Join(name, "cmdline")) // it may have ended
+		if strings.Contains(string(b), root) {
 			out = append(out, string(b))
+		}
+	}
+	return append(out, serversOf(t, root)...)
+}
+
+// serversOf lists processes that work in a folder, as all of a server's do.
+func serversOf(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	names, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if dir, _ := os.Readlink(name); strings.HasPrefix(dir, root) { // it may have ended
+			out = append(out, name)
 		}
 	}
 	return out

@@ -71,7 +71,7 @@ func newServer(tb testing.TB, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	super, err := supervise(f.acct, o.Dir, f.bin)
+	super, err := supervise(f.acct, o.Dir, f.server)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func TestTwoClustersAreTwo(t *testing.T) {
 // What was committed is there after every way to stop, and what was not is not.
 func TestStopsAndStarts(t *testing.T) {
 	t.Parallel()
-	s := pgtest.New(t, pgtest.Options{Durable: true})
+	s := pgtest.New(t, pgtest.Options{})
 	s.Psql("CREATE TABLE kept (n int)")
 	stops := []struct {
 		name  string
@@ -52,12 +52,15 @@ func TestStopsAndStarts(t *testing.T) {
 	}
 	for i, c := range stops {
 		s.Psql("INSERT INTO kept VALUES (1)")
+		if left := serversOf(t, s.Root); len(left) < 5 {
+			t.Errorf("%s: processes before: got %q, want a server's", c.name, left)
+		}
 		before := strings.Count(s.Log(), "not properly shut down")
 		c.stop()
 		if s.Pid() != 0 {
 			t.Errorf("%s: Pid: got %d, want 0", c.name, s.Pid())
 		}
-		if left := processesOf(t, s.Root+"/data"); len(left) > 0 {
+		if left := serversOf(t, s.Root); len(left) > 0 {
 			t.Errorf("%s: processes: got %q, want none", c.name, left)
 		}
 		if _, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")); err == nil {
@@ -78,7 +81,7 @@ func TestStopsAndStarts(t *testing.T) {
 // and nothing with it on.
 func TestKill9LosesWhatWasNotFlushed(t *testing.T) {
 	t.Parallel()
-	s := pgtest.New(t, pgtest.Options{Durable: true, Conf: map[string]string{"wal_writer_delay": "10s"}})
+	s := pgtest.New(t, pgtest.Options{Conf: map[string]string{"wal_writer_delay": "10s"}})
 	s.Psql("CREATE TABLE t (n int)")
 	for setting, want := range map[string]string{"off": "0", "on": "1"} {
 		s.SetConf("synchronous_commit", setting)

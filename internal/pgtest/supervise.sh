@@ -1,14 +1,14 @@
 #!/bin/sh
-# Runs a PostgreSQL for somebody who may be killed: supervise.sh ROOT POSTGRES.
+# Runs a server for somebody who may be killed: supervise.sh ROOT SERVER [ARGUMENT...].
 #
-# ROOT holds the cluster in ROOT/data. A line "start" on standard input starts it; "pid N"
+# ROOT holds all that is the server's. A line "start" on standard input starts it; "pid N"
 # and, when it has ended, "gone STATUS" are told on standard output. At the end of the input,
 # which also comes when the other side is killed, the server is stopped at once, and ROOT goes.
 trap '' HUP INT TERM PIPE
 root=$1
-postgres=$2
+shift
 run() {
-	"$postgres" -D "$root/data" </dev/null >>"$root/log" 2>&1 &
+	"$@" </dev/null >>"$root/log" 2>&1 &
 	echo $! >"$root/pid"
 	echo "pid $!"
 	wait $!
@@ -17,13 +17,16 @@ run() {
 	echo "gone $status"
 }
 while read -r line; do
-	[ "$line" = start ] && run &
+	[ "$line" = start ] && run "$@" &
 done
+tries=0
 while pid=$(cat "$root/pid" 2>/dev/null) && [ -n "$pid" ]; do
-	kill -QUIT "$pid" 2>/dev/null
-	kill -CONT "$pid" 2>/dev/null
+	kill -QUIT "$pid" # PostgreSQL stops at once, and old versions of PgBouncer ignore it
+	kill -TERM "$pid"
+	kill -CONT "$pid"
+	[ $((tries += 1)) -lt 200 ] || kill -KILL "$pid"
 	sleep 0.05
-done
+done 2>/dev/null
 # A server that was killed leaves a segment of shared memory, which only its successor removes.
 segment=$(sed -n 7p "$root/data/postmaster.pid" 2>/dev/null | awk '{ print $2 }')
 [ -n "$segment" ] && ipcrm -m "$segment" 2>/dev/null

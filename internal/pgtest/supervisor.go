@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -32,8 +31,9 @@ type supervisor struct {
 	closed bool
 }
 
-// supervise makes a folder for a cluster below parent, and starts its supervisor.
-func supervise(acct *account, parent, bin string) (*supervisor, error) {
+// supervise makes a folder for a server below parent, and starts its supervisor. server gives
+// the command line for that folder.
+func supervise(acct *account, parent string, server func(root string) []string) (*supervisor, error) {
 	script, err := scripts.ReadFile("supervise.sh")
 	if err != nil {
 		return nil, fmt.Errorf("supervise: %w", err)
@@ -42,7 +42,7 @@ func supervise(acct *account, parent, bin string) (*supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := acct.command("/bin/sh", "-c", string(script), "supervise", root, filepath.Join(bin, "postgres"))
+	cmd := acct.command("/bin/sh", append([]string{"-c", string(script), "supervise", root}, server(root)...)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("supervise: %w", err)
