@@ -163,3 +163,15 @@ func TestNoAlertSubtractsClocks(t *testing.T) {
 		}
 	}
 }
+
+// One cause wakes once: where the server refuses, it is not said to be away as well.
+func TestRefusalIsNotToldTwice(t *testing.T) {
+	exprs := map[string]string{}
+	for _, a := range alerts(t) {
+		exprs[a.Alert] = a.Expr
+	}
+	want := append([]string{"disabled", "paused"}, statesIn(exprs["AcodeServerRefuses"])...)
+	if got := statesIn(exprs["AcodeRemoteDown"]); !slices.Equal(got, want) {
+		t.Errorf("AcodeRemoteDown: leaves out %q, want %q", got, want)
+	}
+}
