@@ -92,8 +92,9 @@ type ended struct {
 	stdout, stderr string
 }
 
+// String says it on one line, so that a search for the failures of a log finds all of it.
 func (e ended) String() string {
-	return fmt.Sprintf("acode %s: exit %d: %s", e.args, e.exit, strings.TrimSpace(e.stdout+e.stderr))
+	return fmt.Sprintf("acode %s: exit %d: %s", e.args, e.exit, strings.ReplaceAll(strings.TrimSpace(e.stdout+e.stderr), "\n", " | "))
 }
 
 // codes matches the codes of errors.

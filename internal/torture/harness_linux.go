@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -22,8 +23,9 @@ type harness struct {
 	workers int
 	log     io.Writer // progress and breaches
 
-	mu    sync.Mutex // held while writing to log
-	shown int
+	mu       sync.Mutex // held while writing to log
+	shown    int
+	breaches []string // those that were described, each on one line
 }
 
 // breachesShown is how many breaches are described; the others are only counted.
@@ -129,13 +131,20 @@ func (h *harness) progress(sr series, r row, points int, kills []kill, t *trial)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t.bad() {
-		if h.shown++; h.shown <= breachesShown {
-			fmt.Fprintf(h.log, "BREACH %s\n  %s\n  %s\n  kept: %s\n", sr.name, t.outcome, describe(kills), t.root)
-		}
+		h.describe(fmt.Sprintf("%s\n  %s\n  %s\n  kept: %s", sr.name, t.outcome, describe(kills), t.root))
 	}
 	if r.points%200 == 0 {
 		fmt.Fprintf(h.log, "%s: %d of %d points, %d breaches\n", sr.name, r.points, points, r.breaches())
 	}
+}
+
+// describe says what was wrong, unless that was said often enough. The caller holds mu.
+func (h *harness) describe(breach string) {
+	if h.shown++; h.shown > breachesShown {
+		return
+	}
+	fmt.Fprintf(h.log, "BREACH %s\n", breach)
+	h.breaches = append(h.breaches, strings.Join(strings.Fields(breach), " "))
 }
 
 // control checks that a series fails for a program that does nothing.

@@ -300,13 +300,11 @@ func (h *harness) report(r row, image crash.Image, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t.bad() {
-		if h.shown++; h.shown <= breachesShown {
-			last := "the beginning"
-			if image.Cut > 0 {
-				last = image.Calls[image.Cut-1].String()
-			}
-			fmt.Fprintf(h.log, "BREACH power cut %v\n  %s\n  last call: %s\n", image, t.outcome, last)
+		last := "the beginning"
+		if image.Cut > 0 {
+			last = image.Calls[image.Cut-1].String()
 		}
+		h.describe(fmt.Sprintf("power cut %v\n  %s\n  last call: %s", image, t.outcome, last))
 	}
 	if r.points%200 == 0 {
 		fmt.Fprintf(h.log, "power cuts: %d images, %d breaches\n", r.points, r.breaches())

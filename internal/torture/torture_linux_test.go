@@ -33,7 +33,13 @@ func testHarness(t *testing.T) *harness {
 	if err := o.build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, log: t.Output()}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, log: t.Output()}
+	t.Cleanup(func() {
+		for _, b := range h.breaches {
+			t.Errorf("seed %d: %s", h.seed, b)
+		}
+	})
+	return h
 }
 
 // sampledPoints is how many points each of the four series gets in a test.
@@ -149,6 +155,18 @@ func TestJudgeOfStuckSession(t *testing.T) {
 	tr.countReceipts(store{receipts: map[string]int{done.name(): 1, next.name(): 2}})
 	if len(tr.repeated) != 1 || !strings.Contains(tr.repeated[0], next.name()) {
 		t.Errorf("countReceipts: got %q, want %s", tr.repeated, next.name())
+	}
+}
+
+// Each breach is kept on one line, and not more of them than anybody reads.
+func TestBreachesAreKept(t *testing.T) {
+	var log strings.Builder
+	h := &harness{log: &log}
+	for range breachesShown + 3 {
+		h.describe("acode alone\n  lost: a file\n  kept: here")
+	}
+	if len(h.breaches) != breachesShown || h.breaches[0] != "acode alone lost: a file kept: here" || strings.Count(log.String(), "BREACH") != breachesShown {
+		t.Errorf("describe: got %q, log %q, want %d of each", h.breaches, log.String(), breachesShown)
 	}
 }
 
