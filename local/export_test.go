@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
+	"modernc.org/sqlite"
 )
 
 // Short makes stores with a short log, which takes less time.
@@ -166,3 +168,74 @@ func (s *Store) TryWrite(ctx context.Context) error {
 
 // Reload does what follows a refused batch.
 func (w *Writer) Reload(ctx context.Context) error { return w.reload(ctx) }
+
+// Settle does what Changed does when enough sessions are settled.
+func (o *Outbox) Settle(ctx context.Context, nos []int64) error { return o.settle(ctx, nos) }
+
+// Enlisted gives the numbers of the sessions in the outbox.
+func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
+	err = o.use(ctx, func(ctx context.Context) error {
+		all, err := readLanes(ctx, o.conn, changedQuery)
+		for _, l := range all {
+			nos = append(nos, l.no)
+		}
+		return err
+	})
+	return nos, err
+}
+
+// Plans gives how SQLite answers what a drainer and a status ask again and again.
+func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err error) {
+	plans = map[string][]string{}
+	err = o.use(ctx, func(ctx context.Context) error {
+		for name, query := range map[string]string{"changed": changedQuery, "watched": watchedQuery, "backlog": backlogQuery} {
+			rows, err := o.conn.QueryContext(ctx, `EXPLAIN QUERY PLAN `+query)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+				var id, parent, unused int
+				var detail string
+				if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+					return errors.Join(err, rows.Close())
+				}
+				plans[name] = append(plans[name], detail)
+			}
+			if err := rows.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return plans, err
+}
+
+// OutboxPragma reads a setting of the drainer's connection.
+func (o *Outbox) OutboxPragma(ctx context.Context, name string) (v string, err error) {
+	err = o.use(ctx, func(ctx context.Context) error { return o.queryRow(ctx, `PRAGMA `+name, nil, &v) })
+	return v, err
+}
+
+// OutboxExec runs a statement on the drainer's connection.
+func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) error {
+	return o.tx(ctx, "test", func(ctx context.Context) error { return o.exec(ctx, query, args...) })
+}
+
+// SettledRows is how many settled sessions may lie in the outbox.
+const SettledRows = settledRows
+
+// Truncate copies the log into the database and empties it, unless somebody reads.
+func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
+	var log, copied int
+	err = s.wr.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &copied)
+	return busy, err
+}
+
+// PagesWritten is how many pages the connection that writes has written since it was opened.
+func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
+	err = s.wr.conn.Raw(func(c any) error {
+		n, _, err = c.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
+		return err
+	})
+	return n, err
+}

@@ -146,6 +146,7 @@ func TestCompletingTwice(t *testing.T) {
 
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
+	launch()
 	if home := os.Getenv("LOCAL_TEST_HOME"); home != "" && os.Getenv("LOCAL_TEST_CLOCK") != "" {
 		appendAt(home)
 	} else if home != "" {

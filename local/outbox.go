@@ -51,14 +51,14 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	}
 	o := &Outbox{st: s, stmts: map[string]*sql.Stmt{}, seen: -1}
 	var err error
-	o.db, err = sql.Open("sqlite", dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)",
-		fmt.Sprintf("busy_timeout(%d)", outboxWait), fmt.Sprintf("wal_autocheckpoint(%d)", outboxFrames)))
+	o.db, err = sql.Open("sqlite", dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", outboxFrames)))
 	if err != nil {
 		return nil, storeError("open outbox", err)
 	}
 	o.db.SetMaxOpenConns(1)
 	if o.conn, err = o.db.Conn(ctx); err == nil {
-		err = (&writeConn{conn: o.conn}).keepWAL()
+		c := &writeConn{conn: o.conn}
+		err = errors.Join(c.keepWAL(), c.patience(ctx, outboxWait))
 	}
 	if err == nil {
 		o.file, err = os.Lstat(o.path())

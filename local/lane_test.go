@@ -1,0 +1,257 @@
+package local_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+	"github.com/google/go-cmp/cmp"
+)
+
+// syncOf reads how delivery stands through a store that is open for reading only.
+func syncOf(t *testing.T, s *local.Store) (session.Heartbeat, []session.Lane, session.Backlog) {
+	t.Helper()
+	h, lanes, b, err := s.Sync(t.Context())
+	if err != nil {
+		t.Fatalf("Sync: %v", err)
+	}
+	return h, lanes, b
+}
+
+// FR-046, FR-047: a store that is only read says who drains, what is pending and what needs a
+// person.
+func TestSyncSaysHowDeliveryStands(t *testing.T) {
+	opts := options(t)
+	s := open(t, opts)
+	rd := openRead(t, opts)
+	if h, lanes, b := syncOf(t, rd); h != (session.Heartbeat{}) || lanes != nil || b != (session.Backlog{}) {
+		t.Errorf("Sync of an empty store: got %+v, %+v, %+v", h, lanes, b)
+	}
+	pending, settled, forked := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
+	o := openOutbox(t, s)
+	acknowledge(t, o, settled, 4)
+	ahead := session.Lane{Session: forked, LastSeq: 4, Acked: 9, Epoch: 3, State: session.SyncForked, Reason: "our store is the older copy", Remote: serverA}
+	saveLane(t, o, ahead)
+	must(t, o.Settle(t.Context(), []int64{1, 2, 3}))
+	h := session.Heartbeat{
+		PID: 42, StartedUS: 1, BeatUS: 2, Command: "syncer", State: session.SyncOffline, Reason: "no route", SinceUS: 3, LastUS: 4, AttemptUS: 5, NextUS: 6,
+		Remote: serverA, Address: "db.example:5432/acode",
+	}
+	must(t, o.Beat(t.Context(), session.Heartbeat{PID: 41, Paused: true}))
+	must(t, o.Beat(t.Context(), h))
+	got, lanes, b := syncOf(t, rd)
+	if diff := cmp.Diff(h, got); diff != "" {
+		t.Errorf("heartbeat: (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]session.Lane{{Session: pending, LastSeq: 4}, ahead}, lanes); diff != "" {
+		t.Errorf("lanes: (-want +got)\n%s", diff)
+	}
+	if b.Sessions != 1 || b.Events != 4 || b.OldestUS == 0 {
+		t.Errorf("backlog: got %+v", b)
+	}
+	if l, err := rd.Lane(t.Context(), settled); err != nil || l.Verified != 4 || l.LastSeq != 4 {
+		t.Errorf("Lane: got %+v, %v", l, err)
+	}
+	if _, err := rd.Lane(t.Context(), "nobody"); !errors.Is(err, session.ErrUnknownID) {
+		t.Errorf("Lane of nobody: got %v", err)
+	}
+	if r := verify(t, rd); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+}
+
+// A pause holds in every process, beside whatever heartbeats say.
+func TestPauseIsForEveryProcess(t *testing.T) {
+	opts := options(t)
+	s, other := open(t, opts), open(t, opts)
+	o := openOutbox(t, other)
+	for _, want := range []bool{true, false} {
+		must(t, s.PauseSync(t.Context(), want))
+		must(t, o.Beat(t.Context(), session.Heartbeat{PID: 1, Paused: !want}))
+		if got, err := o.Paused(t.Context()); err != nil || got != want {
+			t.Errorf("Paused: got %v, %v, want %v", got, err, want)
+		}
+		if h, _, _ := syncOf(t, s); h.Paused != want || h.PID != 1 {
+			t.Errorf("Sync: got %+v, want paused %v", h, want)
+		}
+	}
+	if err := openRead(t, opts).PauseSync(t.Context(), true); !errors.Is(err, session.ErrReadOnly) {
+		t.Errorf("PauseSync of a store for reading: got %v", err)
+	}
+}
+
+// Trap 37: what one database acknowledged is pending again for another.
+func TestOtherRemoteBeginsAnew(t *testing.T) {
+	s := open(t, options(t))
+	a, b := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
+	o := openOutbox(t, s)
+	if got, err := s.BoundRemote(t.Context()); err != nil || got != "" {
+		t.Errorf("BoundRemote at first: got %q, %v", got, err)
+	}
+	first := session.RemoteIdentity{System: "7001", Database: "acode", Schema: "acode"}
+	saveLane(t, o, session.Lane{Session: b, State: session.SyncRetrying, Reason: "not yet"})
+	must(t, s.BindRemote(t.Context(), first))
+	acknowledge(t, o, a, 4)
+	must(t, o.Settle(t.Context(), []int64{1, 2}))
+	must(t, s.BindRemote(t.Context(), first)) // another address of the same
+	if got := changed(t, o); !slices.Equal(ids(got), []session.ID{b}) || got[0].Reason != "not yet" {
+		t.Errorf("Changed with the same database: got %+v", got)
+	}
+	second := session.RemoteIdentity{System: "7002", Database: "acode", Schema: "acode"}
+	must(t, s.BindRemote(t.Context(), second))
+	got := changed(t, o)
+	if diff := cmp.Diff([]session.Lane{{Session: a, LastSeq: 4}, {Session: b, LastSeq: 4, State: session.SyncRetrying, Reason: "not yet"}}, got); diff != "" {
+		t.Errorf("Changed with another database: (-want +got)\n%s", diff)
+	}
+	if bound, err := s.BoundRemote(t.Context()); err != nil || bound != second.String() {
+		t.Errorf("BoundRemote: got %q, %v", bound, err)
+	}
+	if _, acked, err := o.Totals(t.Context()); err != nil || len(acked) != 0 {
+		t.Errorf("Totals: got %v, %v", acked, err)
+	}
+}
+
+// What lanes say is a claim about a server and no part of what a session is.
+func TestLanesAreNotSigned(t *testing.T) {
+	opts := options(t)
+	s := open(t, opts)
+	w := create(t, s, 1)
+	o := openOutbox(t, s)
+	acknowledge(t, o, w.Session().ID, 2)
+	must(t, o.Close())
+	must(t, s.Close())
+	tamper(t, opts, `UPDATE lanes SET acked = 99, epoch = 7, reason = 'x'; DELETE FROM sync; INSERT INTO totals (remote, acked) VALUES ('y', 7)`)
+	s = open(t, opts)
+	if got := load(t, s, w.Session().ID).Session(); got.LastSeq != 4 {
+		t.Errorf("Load: got seq %d", got.LastSeq)
+	}
+	if r := verify(t, s); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+	must(t, s.PauseSync(t.Context(), true))
+	if h, _, _ := syncOf(t, s); !h.Paused {
+		t.Error("PauseSync of a store that lost its row: not paused")
+	}
+}
+
+// unpackVersion1 puts a store that the first version made where o says.
+func unpackVersion1(t *testing.T) local.Options {
+	t.Helper()
+	home := filepath.Join(t.TempDir(), "home")
+	f, err := os.Open("../internal/faults/testdata/format1.tar.gz")
+	must(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	must(t, err)
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return local.Options{Home: home, Now: time.Now}
+		}
+		must(t, err)
+		rel, inStore := strings.CutPrefix(h.Name, "disk/store")
+		if !inStore {
+			continue
+		}
+		at := filepath.Join(home, rel)
+		if h.Typeflag == tar.TypeDir {
+			must(t, os.MkdirAll(at, 0o700))
+			continue
+		}
+		b, err := io.ReadAll(r)
+		must(t, err)
+		must(t, os.WriteFile(at, b, 0o600))
+	}
+}
+
+// F6: a store of version 1 is read and verified as it is, and nothing of it changes.
+func TestVersion1IsRead(t *testing.T) {
+	o := unpackVersion1(t)
+	before, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
+	must(t, err)
+	s := openRead(t, o)
+	if v, err := s.Pragma(t.Context(), "user_version", false); err != nil || v != "1" {
+		t.Fatalf("user_version: got %s, %v; the fixture is not of version 1", v, err)
+	}
+	sums, err := s.Summaries(t.Context(), "")
+	must(t, err)
+	h, lanes, b := syncOf(t, s)
+	if len(sums) != 2 || len(lanes) != 2 || h != (session.Heartbeat{}) || b.Sessions != 2 || b.Events != sums[0].LastSeq+sums[1].LastSeq || b.OldestUS == 0 {
+		t.Errorf("Sync: got %+v, %+v, %+v", h, lanes, b)
+	}
+	for _, sum := range sums {
+		if got := load(t, s, sum.ID).Session(); got.LastSeq != sum.LastSeq {
+			t.Errorf("Load: got seq %d, want %d", got.LastSeq, sum.LastSeq)
+		}
+		if l, err := s.Lane(t.Context(), sum.ID); err != nil || l.LastSeq != sum.LastSeq || l.Acked != 0 {
+			t.Errorf("Lane: got %+v, %v", l, err)
+		}
+	}
+	if remote, err := s.BoundRemote(t.Context()); err != nil || remote != "" {
+		t.Errorf("BoundRemote: got %q, %v", remote, err)
+	}
+	if r := verify(t, s); len(r.Problems) != 0 || r.Sessions != 2 {
+		t.Errorf("Verify: %+v", r)
+	}
+	must(t, s.Close())
+	after, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the database was changed (%v)", err)
+	}
+}
+
+// F6: the next opening for writing migrates it, once, whoever opens it; all of it is pending.
+func TestVersion1IsMigrated(t *testing.T) {
+	o := unpackVersion1(t)
+	var wg sync.WaitGroup
+	stores, errs := make([]*local.Store, 3), make([]error, 3)
+	for i := range stores {
+		wg.Go(func() { stores[i], errs[i] = local.Open(context.Background(), o) })
+	}
+	wg.Wait()
+	must(t, errors.Join(errs...))
+	s := stores[0]
+	if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != "2" {
+		t.Errorf("user_version: got %s, %v", v, err)
+	}
+	ob := openOutbox(t, stores[1])
+	lanes := changed(t, ob)
+	if len(lanes) != 2 {
+		t.Fatalf("Changed: got %+v", lanes)
+	}
+	for _, l := range lanes {
+		for last := l.Acked; last < l.LastSeq; {
+			d, err := ob.Delivery(t.Context(), l.Session, last, 5, 1<<20)
+			must(t, err)
+			last += uint64(len(d.Events))
+		}
+		acknowledge(t, ob, l.Session, l.LastSeq)
+	}
+	w := load(t, s, lanes[1].Session)
+	appendAll(t, w, acquire(s))
+	if got := changed(t, ob); len(got) != 1 || got[0].Pending() != 1 {
+		t.Errorf("Changed after an append: got %+v", got)
+	}
+	must(t, ob.Close())
+	for _, s := range stores {
+		if r := verify(t, s); len(r.Problems) != 0 {
+			t.Errorf("Verify: %v", r.Problems)
+		}
+		must(t, s.Close())
+	}
+	if r := verify(t, open(t, o)); len(r.Problems) != 0 {
+		t.Errorf("Verify of the migrated store: %v", r.Problems)
+	}
+}
