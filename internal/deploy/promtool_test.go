@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,13 +39,17 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// The unit tests of the alerts notice when an alert never fires, never ends, or does not wait.
+// The unit tests of the alerts notice when an alert never fires, never ends, does not
+// wait, or lost the last of its conditions.
 func TestRuleTestsFindBrokenAlerts(t *testing.T) {
 	t.Parallel()
 	for name, breakIt := range map[string]func(*alert){
 		"never_fires":   func(a *alert) { a.Expr = "vector(0) > 1" },
 		"never_ends":    func(a *alert) { a.Expr = "(" + a.Expr + ") or vector(1)" },
 		"does_not_wait": func(a *alert) { a.For = "" },
+		"loses_a_clause": func(a *alert) {
+			a.Expr = regexp.MustCompile(`(?s)^(.*) (and|or|unless) .*$`).ReplaceAllString(a.Expr, "$1")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := promtool(t, brokenRules(t, breakIt), "test", "rules", "alerts_test.yml")
