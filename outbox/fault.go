@@ -82,8 +82,8 @@ func stateOf(err error) (state session.SyncState, class, reason string) {
 	return session.SyncRetrying, "store", err.Error()
 }
 
-// envelope makes what a person sees of err.
-func envelope(err error) error {
+// Envelope makes what a person sees of err.
+func Envelope(err error) error {
 	var f *session.SyncFault
 	var o *otherDatabase
 	switch {

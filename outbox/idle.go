@@ -58,13 +58,13 @@ func (s *Syncer) Settle(ctx context.Context) error {
 		if ctx.Err() == nil {
 			s.failed(ctx, err)
 		}
-		return envelope(err)
+		return Envelope(err)
 	}
 	s.chores.due = true
 	for {
 		more, err := s.chore(ctx)
 		if err != nil || !more {
-			return envelope(err)
+			return Envelope(err)
 		}
 	}
 }

@@ -143,7 +143,10 @@ func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (s
 	if err != nil || now == l {
 		return l, err
 	}
-	if now.Acked < l.Acked {
+	switch {
+	case now.State == session.SyncForked:
+		s.tell(now)
+	case now.Acked < l.Acked:
 		s.opts.Metrics.retried(retryRewound)
 	}
 	return now, s.save(ctx, l, now)

@@ -30,9 +30,10 @@ type Options struct {
 	// Heartbeat brings PID, StartedUS, Command and Address; the rest is the syncer's.
 	Heartbeat session.Heartbeat
 
-	OnParked OnParked      // empty means Wait
-	Parallel int           // lanes with a delivery in flight; 0 means 4
-	Timeout  time.Duration // of one call to the server; 0 means 10s
+	OnParked OnParked              // empty means Wait
+	Dropped  map[session.ID]uint64 // parked rows that a person gave up: their lanes Continue
+	Parallel int                   // lanes with a delivery in flight; 0 means 4
+	Timeout  time.Duration         // of one call to the server; 0 means 10s
 
 	// Paused asks whether a person paused delivery; nil never does.
 	Paused func(ctx context.Context) (bool, error)

@@ -60,7 +60,7 @@ func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) 
 	now, row := res.lane, res.d.Events[0]
 	now.Attempts++
 	if now.Attempts < maxAttempts {
-		now.NextUS = s.wallUS() + s.hold(r, f).Microseconds()
+		now.NextUS = s.wallUS() + s.laneDelay(r).Microseconds()
 		now.State, now.Reason = session.SyncRetrying, fmt.Sprintf("the server refused event %d: %v", row.Seq, f)
 		return now, s.save(ctx, res.lane, now)
 	}

@@ -37,7 +37,7 @@ type goals struct {
 // verdict says why a drain that has nothing left to do did not deliver everything.
 func (g *goals) verdict() error {
 	if len(g.stuck) == 0 {
-		return envelope(g.err)
+		return Envelope(g.err)
 	}
 	l := g.stuck[0]
 	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
@@ -152,7 +152,8 @@ func (r *round) aim(changed []session.Lane) {
 // passable reports whether a parked lane goes on with a stand-in for its parked row.
 func (s *Syncer) passable(l session.Lane) bool {
 	held := l.Parked == 0 || l.State == session.SyncFenced || l.State == session.SyncForked
-	return !held && s.opts.OnParked == Continue && !s.lane(l.Session).hopeless
+	goesOn := s.opts.OnParked == Continue || s.opts.Dropped[l.Session] == l.Parked
+	return !held && goesOn && !s.lane(l.Session).hopeless
 }
 
 // admit adds l to queue if it is ready, or notes how long it waits.

@@ -93,13 +93,17 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 
 var errNoRise = errors.New("the server's mark does not rise")
 
-// hold makes a lane wait for a trouble of its own.
+// hold makes a lane wait for a trouble of its own that only time can cure.
 func (s *Syncer) hold(r *lane, trouble error) time.Duration {
+	r.troubles++
+	r.trouble = trouble
+	return s.laneDelay(r)
+}
+
+func (s *Syncer) laneDelay(r *lane) time.Duration {
 	if r.backoff == nil {
 		r.backoff = newSchedule(s.opts.Rand)
 	}
-	r.troubles++
-	r.trouble = trouble
 	s.opts.Metrics.retried(retryLane)
 	return r.backoff.next()
 }

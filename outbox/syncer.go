@@ -139,7 +139,7 @@ func (s *Syncer) Drain(ctx context.Context) error {
 			s.keepQuiet(ctx, quiet)
 		case err != nil:
 			s.failed(ctx, err)
-			return envelope(err)
+			return Envelope(err)
 		case next == 0:
 			s.settled(ctx, 0)
 			return g.verdict()

@@ -26,7 +26,7 @@ func (s *Syncer) rest(ctx context.Context, d time.Duration, cut ...<-chan struct
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for left := d; left > 0; {
-		step := min(left, max(pollEvery, min(left/4, longestStep)))
+		step := min(left, longestStep)
 		before := s.wall()
 		timer.Reset(step)
 		select {

@@ -1,0 +1,314 @@
+package outbox_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// drained makes a store and a server that hold the same.
+func drained(t *testing.T, sessions, events int) (*store, *server) {
+	t.Helper()
+	f, sv := newStore(), newServer()
+	for n := range sessions {
+		f.commit(name(n), events)
+	}
+	if err := syncer(f, sv).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return f, sv
+}
+
+// A server restored from a backup is sent the rest again, also where nothing new is pending.
+func TestServerRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 3, 10)
+		restore := sv.backup()
+		f.commit(name(0), 10)
+		f.commit(name(7), 4) // the restored server does not know this session at all
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		restore()
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Errorf("Drain after the restore: got %v", err)
+		}
+		fail(t, judge(f, sv, true))
+	})
+}
+
+// The same while the syncer runs and its connection never broke, and once more when the mark
+// of a delivery is what shows it.
+func TestServerRestoredUnderARunningSyncer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		s := syncer(f, sv)
+		stop := running(t, s)
+		f.commit(name(1), 10)
+		time.Sleep(2 * time.Second)
+		restore := sv.backup()
+		f.commit(name(1), 10)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		sv.set(func() {})
+		restore()
+		f.commit(name(1), 5)
+		s.Wake()
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+
+		restore = sv.backup()
+		f.commit(name(2), 5)
+		time.Sleep(2 * time.Second)
+		restore()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		stop()
+	})
+}
+
+// Many sessions: the comparison walks pages of marks.
+func TestCompareByPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1203, 1)
+		sv.set(func() {
+			for n := range 1203 {
+				if n%7 == 0 {
+					delete(sv.chains, name(n))
+					delete(sv.seen, name(n))
+				}
+			}
+		})
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fail(t, judge(f, sv, true))
+		if got := sv.count("marks"); got != 3 {
+			t.Errorf("pages: got %d, want 3", got)
+		}
+	})
+}
+
+// Trap 35: what did not change costs nothing once a connection stands, and the pass after a
+// comparison needs no other.
+func TestCostFollowsWhatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 500, 2)
+		s := syncer(f, sv)
+		stop := running(t, s)
+		synctest.Wait()
+		f.reads = 0
+		for range 20 {
+			f.commit(name(3), 1)
+			time.Sleep(10 * time.Second)
+		}
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		if f.reads > 100 {
+			t.Errorf("lanes read for 20 commits: got %d of 500, want a few each", f.reads)
+		}
+		if got := sv.count("marks"); got != 0 {
+			t.Errorf("comparisons: got %d, want none", got)
+		}
+		stop()
+	})
+}
+
+// Trap 37: another database is sent nothing and named; the one of before goes on.
+func TestOtherDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 2, 3)
+		f.commit(name(1), 1)
+		other := newServer()
+		other.id.System = "8"
+		s := syncer(f, other)
+		err := s.Drain(t.Context())
+		if !errors.Is(err, session.ErrOtherRemote) || !strings.Contains(err.Error(), "8/acode/acode") || !strings.Contains(err.Error(), "7/acode/acode") {
+			t.Errorf("Drain: got %v, want ErrOtherRemote with both identities", err)
+		}
+		if got := s.Snapshot().State(); got != session.SyncOtherDatabase {
+			t.Errorf("state: got %s, want other_database", got)
+		}
+		if other.count("deliver")+other.count("marks")+other.count("missing") != 0 {
+			t.Errorf("calls to the other database: got %v, want hello alone", other.calls)
+		}
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Errorf("Drain to the one of before: got %v", err)
+		}
+		fail(t, judge(f, sv, true))
+	})
+}
+
+// The address leads to another database while the syncer runs.
+func TestOtherDatabaseUnderARunningSyncer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 3)
+		s := syncer(f, sv)
+		stop := running(t, s)
+		synctest.Wait()
+		sv.set(func() { sv.id.Database = "other" })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := s.Snapshot().State(); got != session.SyncOtherDatabase {
+			t.Errorf("state: got %s, want other_database", got)
+		}
+		before := sv.count("deliver")
+		f.commit(name(1), 3)
+		time.Sleep(5 * time.Minute)
+		if got := sv.count("deliver") - before; got != 0 {
+			t.Errorf("deliveries to the other database: got %d, want none", got)
+		}
+		sv.set(func() { sv.id.Database = "acode" })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		stop()
+	})
+}
+
+// A store restored from an older copy is noticed, also where it has nothing pending.
+func TestStoreRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 2, 5)
+		old := f.clone()
+		f.commit(name(1), 5)
+		f.commit(name(9), 5) // unknown to the older copy
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var told []session.Lane
+		s := syncer(old, sv, func(o *outbox.Options) { o.OnLane = func(l session.Lane) { told = append(told, l) } })
+		_ = s.Drain(t.Context())
+		if l := old.lane(name(1)); l.State != session.SyncForked || !strings.Contains(l.Reason, "older copy") || l.Acked != 5 {
+			t.Errorf("lane: got %+v, want forked: the store is the older copy", l)
+		}
+		if l := old.lane(name(0)); l.State == session.SyncForked {
+			t.Errorf("lane that is the same: got %+v", l)
+		}
+		if got := s.Snapshot(); got.Unknown != 10 || len(told) != 1 {
+			t.Errorf("Snapshot: got %d unknown events and %d lanes told, want 10 and 1", got.Unknown, len(told))
+		}
+		marks := sv.count("marks")
+		_ = s.Drain(t.Context())
+		if got := sv.count("marks"); got != marks {
+			t.Errorf("comparisons for the same difference: got %d more, want none", got-marks)
+		}
+		old.commit(name(1), 1)
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || len(sv.chains[name(1)]) != 10 {
+			t.Errorf("Drain: got %v, want ErrForked and nothing sent", err)
+		}
+	})
+}
+
+// A copied store: one goes on, the other is forked, and nothing of either is lost.
+func TestCopiedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1, 5)
+		twin := f.clone()
+		twin.now = func() time.Time { return time.Now().Add(time.Hour) }
+		f.commit(name(0), 3)
+		twin.commit(name(0), 2)
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := syncer(twin, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+			t.Errorf("Drain of the twin: got %v, want ErrForked", err)
+		}
+		fail(t, judge(f, sv, true))
+		if l := twin.lane(name(0)); l.State != session.SyncForked || l.Acked != 5 || l.Pending() != 2 {
+			t.Errorf("lane of the twin: got %+v, want forked with 2 pending", l)
+		}
+	})
+}
+
+// A delivery of an epoch that is over is fenced, and the lane says who stops.
+func TestFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1, 5)
+		f.commit(name(0), 1)
+		sv.set(func() {
+			e := sv.chains[name(0)][4]
+			e.Seq, e.Epoch = 6, 2
+			e.Hash = e.ChainHash(sv.chains[name(0)][4].Hash)
+			sv.insert(e)
+		})
+		s := syncer(f, sv)
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+			t.Errorf("Drain: got %v, want ErrForked: the marks are compared first", err)
+		}
+		f, sv = drained(t, 1, 5)
+		f.commit(name(0), 1)
+		sv.answer = func(m *session.Mark) { m.Verdict, m.Epoch = session.DeliveryFenced, 2 }
+		if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrFenced) {
+			t.Errorf("Drain: got %v, want ErrFenced", err)
+		}
+		if l := f.lane(name(0)); l.State != session.SyncFenced || l.Acked != 5 {
+			t.Errorf("lane: got %+v, want fenced at 5", l)
+		}
+	})
+}
+
+// A read-only server is sent nothing and has its state, also when nothing is pending.
+func TestReadOnlyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1, 5)
+		sv.ro = true
+		s := syncer(f, sv)
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrOffline) || s.Snapshot().State() != session.SyncServerReadonly {
+			t.Errorf("Drain: got %v in state %s, want ErrOffline, server_readonly", err, s.Snapshot().State())
+		}
+	})
+}
+
+// An idle syncer has the server verify and project, and reads the verified mark back; a fault
+// of these chores stops no delivery.
+func TestChores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 5000)
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if l := f.lane(name(1)); l.Verified != 5000 || sv.projected == 0 {
+			t.Errorf("lane: got %+v with %d projections, want all verified and projected", l, sv.projected)
+		}
+		sv.set(func() {
+			sv.fault = func(op string, _ session.Delivery) *session.SyncFault {
+				if op == "verify" || op == "project" {
+					return &session.SyncFault{Class: session.FaultUnmigrated, Cause: errNet}
+				}
+				return nil
+			}
+		})
+		f.commit(name(1), 1)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		if got := s.Snapshot().State(); got != session.SyncSynced {
+			t.Errorf("state: got %s, want synced", got)
+		}
+		before := sv.count("verify")
+		time.Sleep(9 * time.Minute)
+		if got := sv.count("verify") - before; got != 0 {
+			t.Errorf("chores while nothing happens: got %d, want none", got)
+		}
+		stop()
+		sv.set(func() { sv.fault = nil })
+		if err := s.Settle(t.Context()); err != nil || sv.verified != 5001 {
+			t.Errorf("Settle: got %v, %d verified", err, sv.verified)
+		}
+		down(sv)
+		s.Kick()
+		if err := s.Settle(t.Context()); !errors.Is(err, session.ErrOffline) {
+			t.Errorf("Settle without a server: got %v, want ErrOffline", err)
+		}
+	})
+}
