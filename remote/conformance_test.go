@@ -21,7 +21,7 @@ type way struct {
 }
 
 func ways() []way {
-	return []way{{"deliver", (*remote.Server).Deliver}}
+	return []way{{"deliver", (*remote.Server).Deliver}, {"copy", (*remote.Server).Copy}}
 }
 
 // lane is a session on its way to a server.
@@ -286,7 +286,7 @@ func TestRestoredServer(t *testing.T) {
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.hashAt(5), Verdict: session.DeliveryTaken, Inserted: 5})
 		l.exec(`DROP TABLE IF EXISTS kept_events, kept_heads; CREATE TABLE kept_events AS TABLE acode.events; CREATE TABLE kept_heads AS TABLE acode.heads`)
 		l.send(t, c.from(6, 8), session.Mark{Seq: 8, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 3})
-		l.exec(`TRUNCATE acode.events, acode.heads; INSERT INTO acode.events SELECT * FROM kept_events; INSERT INTO acode.heads SELECT * FROM kept_heads`)
+		l.exec(`SET session_replication_role = replica; TRUNCATE acode.events, acode.heads; INSERT INTO acode.events SELECT * FROM kept_events; INSERT INTO acode.heads SELECT * FROM kept_heads`)
 		h, err := l.r.Hello(t.Context(), device)
 		if err != nil || h.Events != 5 {
 			t.Fatalf("Hello: got %+v, %v, want 5 events", h, err)

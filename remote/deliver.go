@@ -90,10 +90,15 @@ func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark,
 	if err != nil {
 		return session.Mark{}, s.fault(err)
 	}
-	m := session.Mark{Session: d.Session, Seq: uint64(r.int()), Head: r.hash(), Epoch: uint64(r.int()), Verified: uint64(r.int()),
+	return mark(d.Session, r), s.fault(r.err)
+}
+
+// mark reads what acode.ingest answers.
+func mark(id session.ID, r *row) session.Mark {
+	m := session.Mark{Session: id, Seq: uint64(r.int()), Head: r.hash(), Epoch: uint64(r.int()), Verified: uint64(r.int()),
 		Verdict: session.Verdict(r.text()), Inserted: int(r.int()), Duplicate: int(r.int()), ServerUS: r.int()}
 	m.RetryAfter = time.Duration(r.int()) * time.Millisecond
-	return m, s.fault(r.err)
+	return m
 }
 
 const ingestSQL = `SELECT seq, encode(head, 'hex'), epoch, verified, verdict, inserted, duplicate, server_us, retry_after_ms

@@ -90,6 +90,21 @@ func (s *site) value(sql string) string {
 	return pgtest.Psql(s.t, s.url, sql)
 }
 
+// until waits until sql gives want.
+func (s *site) until(sql, want string) {
+	s.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for s.value(sql) != want {
+		select {
+		case <-tick.C:
+		case <-limit:
+			s.t.Fatalf("%s: got %q, want %q", sql, s.value(sql), want)
+		}
+	}
+}
+
 // chain makes n events of a session whose first is an acquisition at the epoch.
 type chain struct {
 	id     session.ID

@@ -1,0 +1,150 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+func wantState(t *testing.T, what string, err error, state string) {
+	t.Helper()
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || pe.Code != state {
+		t.Errorf("%s: got %v, want SQLSTATE %s", what, err, state)
+	}
+}
+
+// Whose trouble an SQLSTATE is (FR-051): only what is the row's fault counts an attempt.
+func TestClasses(t *testing.T) {
+	for class, states := range map[session.SyncFaultClass]string{
+		session.FaultServer:     "57P01 57P02 57P03 58P01 53000 53200 53300 40001 40P01 55P03 57014 58030 XX000 XX001 25P02 25P03 0A000 26000 P0001 57000 zz",
+		session.FaultOffline:    "08000 08006 08P01",
+		session.FaultReadOnly:   "25006",
+		session.FaultDiskFull:   "53100",
+		session.FaultAuth:       "28000 28P01 42501",
+		session.FaultUnmigrated: "42P01 42703 42883 3F000 3D000",
+		session.FaultRefused:    "22021 22P02 23502 23505 23514 54000 AC001 AC002 AC003 AC004 AC005",
+	} {
+		for state := range strings.FieldsSeq(states) {
+			pe := &pgconn.PgError{Code: state, SeverityUnlocalized: "ERROR", ConstraintName: "x"}
+			f := remote.Classify(pe)
+			if f.Class != class || !f.Safe || f.SQLState != state {
+				t.Errorf("%s: got %+v, want class %s that took nothing", state, f, class)
+			}
+		}
+	}
+	if f := remote.Classify(&pgconn.PgError{Code: "23514", TableName: "events"}); f.Class != session.FaultServer {
+		t.Errorf("a missing partition: got %s, want the server's fault", f.Class)
+	}
+	if f := remote.Classify(&pgconn.PgError{Code: "57P01", SeverityUnlocalized: "FATAL"}); f.Safe {
+		t.Errorf("an ended connection: its outcome is unknown, got safe")
+	}
+}
+
+// A month without partition is the server's trouble, and the row is not parked.
+func TestMissingPartition(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	s.exec(`DO $$ BEGIN EXECUTE 'DROP TABLE acode.events_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM'); END $$`)
+	c := newChain(1)
+	_, err := r.Deliver(t.Context(), c.from(1, 1))
+	wantClass(t, "Deliver without partition", err, session.FaultServer)
+	_, err = r.Copy(t.Context(), c.from(1, 1))
+	wantClass(t, "Copy without partition", err, session.FaultServer)
+	s.exec(`SELECT acode.maintain()`)
+	if m, err := r.Copy(t.Context(), c.from(1, 1)); err != nil || m.Seq != 1 {
+		t.Errorf("Copy after maintain: got %+v, %v", m, err)
+	}
+}
+
+// The server gives up before the client does, and the connection lives (trap of deadlines).
+func TestStatementTimeout(t *testing.T) {
+	s := newSite(t)
+	mine := s.role("acode_writer")
+	r, err := remote.Open(remote.Options{URL: mine, Now: time.Now, Timeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	c := newChain(4)
+	if _, err := r.Deliver(t.Context(), c.from(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	release := lockHeads(t, s.url)
+	for name, send := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver, "Copy": r.Copy} {
+		_, err := send(t.Context(), c.from(3, 4))
+		wantState(t, name, err, "57014")
+		wantClass(t, name, err, session.FaultServer)
+	}
+	release()
+	if m, err := r.Copy(t.Context(), c.from(3, 4)); err != nil || m.Seq != 4 {
+		t.Errorf("Copy afterwards: got %+v, %v", m, err)
+	}
+}
+
+// lockHeads keeps every head locked until release is called.
+func lockHeads(t *testing.T, address string) (release func()) {
+	t.Helper()
+	conn, err := pgconn.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `BEGIN; SELECT 1 FROM acode.heads FOR UPDATE`).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = conn.Close(context.Background()) }
+}
+
+// A context that ends breaks off the call within its deadline, whatever the network does.
+func TestSilence(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	r, err := remote.Open(remote.Options{URL: "postgres://u:secret-pass-word@" + l.Addr().String() + "/d?sslmode=disable", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = r.Hello(ctx, device)
+	wantClass(t, "Hello to silence", err, session.FaultOffline)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Hello: got %v, want the deadline", err)
+	}
+}
+
+// A call that is cut while it waits for the answer is offline and of unknown outcome; the next
+// one finds another connection.
+func TestCancelledWhileWaiting(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	c := newChain(4)
+	if _, err := r.Deliver(t.Context(), c.from(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	release := lockHeads(t, s.url)
+	for name, send := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver, "Copy": r.Copy} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := send(ctx, c.from(3, 4))
+		cancel()
+		var f *session.SyncFault
+		if !errors.As(err, &f) || f.Class != session.FaultOffline || f.Safe {
+			t.Errorf("%s: got %v, want offline and unknown", name, err)
+		}
+	}
+	release()
+	if m, err := r.Deliver(t.Context(), c.from(1, 4)); err != nil || m.Seq != 4 {
+		t.Errorf("Deliver afterwards: got %+v, %v", m, err)
+	}
+}
