@@ -45,7 +45,7 @@ func forbidden() map[string]string {
 		"make a schema":       `CREATE SCHEMA pg_catalog2`,
 		"server files":        `SELECT pg_read_file('/etc/passwd')`,
 	}
-	for _, table := range []string{"meta", "heads", "events", "forks"} {
+	for _, table := range []string{"meta", "heads", "events", "forks", "blobs", "blob_chunks"} {
 		m["read "+table] = `SELECT 1 FROM acode.` + table
 	}
 	return m

@@ -1,0 +1,159 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// MaxChunkBytes bounds what one call sends of a blob, compressed.
+const MaxChunkBytes = 1 << 20
+
+// MissingBlobs gives those of hashes, in hex, that the server does not have whole of this role,
+// in the order of hashes.
+func (s *Server) MissingBlobs(ctx context.Context, hashes []string) ([]string, error) {
+	wanted := newArray(oidBytesArray, oidBytea, len(hashes), 32*len(hashes))
+	for _, h := range hashes {
+		sum, err := parseHash(h)
+		if err != nil {
+			return nil, refused(err)
+		}
+		wanted.bytes(sum)
+	}
+	rows, err := s.ask(ctx, newCall(`SELECT encode(hash, 'hex') FROM acode.missing_blobs($1)`).array(wanted))
+	if err != nil {
+		return nil, s.fault(err)
+	}
+	missing := make(map[string]bool, len(rows))
+	for i := range rows {
+		missing[rows[i].text()] = true
+	}
+	var out []string
+	for _, h := range hashes {
+		if missing[h] {
+			out = append(out, h)
+			delete(missing, h)
+		}
+	}
+	return out, nil
+}
+
+func parseHash(s string) ([]byte, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != sha256.Size {
+		return nil, fmt.Errorf("%q is no SHA-256 in hex", s)
+	}
+	return b, nil
+}
+
+// PutBlob stores content of size bytes under its SHA-256 in hex, as a zstd stream in chunks of
+// at most MaxChunkBytes, each a call of its own. It may be done again after any failure: chunks
+// that are there are not sent again. Content that is not what hash and size say is refused
+// before it is declared whole.
+func (s *Server) PutBlob(ctx context.Context, hash string, size int64, content io.Reader) error {
+	sum, err := parseHash(hash)
+	if err != nil {
+		return refused(err)
+	}
+	u := &upload{ctx: ctx, server: s, hash: sum}
+	plain := sha256.New()
+	z, err := zstd.NewWriter(u, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return fmt.Errorf("prepare compression: %w", err)
+	}
+	n, err := io.Copy(z, io.TeeReader(io.LimitReader(content, size+1), plain))
+	if closed := z.Close(); err == nil {
+		err = closed
+	}
+	if u.failed != nil {
+		return s.fault(u.failed)
+	}
+	if err != nil {
+		return fmt.Errorf("read blob: %w", err)
+	}
+	if n != size || [32]byte(plain.Sum(nil)) != [32]byte(sum) {
+		return refused(fmt.Errorf("the content of blob %s is not the one of that name", hash))
+	}
+	return s.fault(u.finish(size))
+}
+
+// upload cuts a stream into chunks and sends those that the server does not have.
+type upload struct {
+	ctx    context.Context
+	server *Server
+	hash   []byte
+	chunk  []byte
+	n      int               // of the chunk that is being filled
+	sums   []byte            // of the chunks before it, one after the other
+	there  map[string]string // sums of what the server has by number; nil: not asked yet
+	failed error
+}
+
+// Write takes a part of the stream. The last chunk, be it full, waits for finish.
+func (u *upload) Write(p []byte) (int, error) {
+	total := len(p)
+	for len(p) > 0 && u.failed == nil {
+		if len(u.chunk) == MaxChunkBytes {
+			u.failed = u.send()
+			continue
+		}
+		k := min(len(p), MaxChunkBytes-len(u.chunk))
+		u.chunk, p = append(u.chunk, p[:k]...), p[k:]
+	}
+	return total - len(p), u.failed
+}
+
+// send sends a chunk that is not the last one, unless it is there.
+func (u *upload) send() error {
+	if u.there == nil {
+		if err := u.ask(); err != nil {
+			return err
+		}
+	}
+	sum := sha256.Sum256(u.chunk)
+	if u.there[fmt.Sprint(u.n)] != hex.EncodeToString(sum[:]) {
+		if _, err := u.server.ask(u.ctx, u.put(sum)); err != nil {
+			return err
+		}
+	}
+	u.next(sum)
+	return nil
+}
+
+// ask asks which chunks the server has.
+func (u *upload) ask() error {
+	rows, err := u.server.ask(u.ctx, newCall(`SELECT n, encode(sum, 'hex') FROM acode.blob_sums($1)`).bytes(u.hash))
+	u.there = make(map[string]string, len(rows))
+	for i := range rows {
+		n := rows[i].text()
+		u.there[n] = rows[i].text()
+	}
+	return err
+}
+
+func (u *upload) put(sum session.Hash) *call {
+	return newCall(`SELECT acode.put_chunk($1, $2, $3, $4)`).bytes(u.hash).int4(u.n).bytes(sum[:]).bytes(u.chunk)
+}
+
+func (u *upload) next(sum session.Hash) {
+	u.sums = append(u.sums, sum[:]...)
+	u.chunk = u.chunk[:0]
+	u.n++
+}
+
+// finish sends the last chunk and declares the blob whole, in one round trip.
+func (u *upload) finish(size int64) error {
+	sum := sha256.Sum256(u.chunk)
+	last := u.put(sum)
+	u.next(sum)
+	sums := sha256.Sum256(u.sums)
+	done := newCall(`SELECT acode.finish_blob($1, $2, $3, $4)`).bytes(u.hash).int8(size).int4(u.n).bytes(sums[:])
+	_, err := u.server.ask(u.ctx, last, done)
+	return err
+}
