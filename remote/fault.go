@@ -55,7 +55,7 @@ func (s *Server) fault(err error) error {
 }
 
 func classify(err error, clean scrubber) *session.SyncFault {
-	f := &session.SyncFault{Class: session.FaultOffline, Safe: pgconn.SafeToRetry(err), Cause: clean.wrap(err)}
+	f := &session.SyncFault{Class: session.FaultOffline, Safe: pgconn.SafeToRetry(err), Cause: clean.wrap(brief(err))}
 	var pe *pgconn.PgError
 	var ce *pgconn.ConnectError
 	switch {

@@ -145,6 +145,14 @@ func (f *SyncFault) Error() string {
 	return fmt.Sprintf("%s: %v", f.Class, f.Cause)
 }
 
+// Reason says it in words for a person, who is told the class otherwise.
+func (f *SyncFault) Reason() string {
+	if f.SQLState != "" {
+		return fmt.Sprintf("%v (SQLSTATE %s)", f.Cause, f.SQLState)
+	}
+	return fmt.Sprint(f.Cause)
+}
+
 // Unwrap makes errors.Is find the cause.
 func (f *SyncFault) Unwrap() error { return f.Cause }
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -128,7 +130,7 @@ func (v SyncView) details() []string {
 		lines = append(lines, "Next retry: "+v.until(v.NextUS))
 	}
 	if v.Reason != "" {
-		lines = append(lines, "Reason: "+Clean(v.Reason))
+		lines = append(lines, "Reason: "+sentence(Clean(v.Reason)))
 	}
 	for _, l := range v.Lanes {
 		lines = append(lines, l.String())
@@ -191,6 +193,12 @@ func stateMeaning(s session.SyncState) string {
 	case session.SyncSynced, session.SyncDisabled:
 	}
 	return ""
+}
+
+// sentence begins s with a capital.
+func sentence(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
 }
 
 // reassurance closes a status while the server is what is missing (FR-048, FR-049).

@@ -1,0 +1,52 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// brief says in a few words what kept a call from succeeding. The driver lists every address
+// that it tried, on a line each; a person who reads a status wants the first reason.
+func brief(err error) error {
+	text := briefly(err)
+	if text == "" || text == err.Error() {
+		return err
+	}
+	return &scrubbed{text: text, err: err}
+}
+
+func briefly(err error) string {
+	var pe *pgconn.PgError
+	var dns *net.DNSError
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &pe):
+		return pe.Message
+	case errors.As(err, &dns):
+		return "the name " + dns.Name + " cannot be resolved"
+	case errors.As(err, &errno):
+		return errno.Error() + at(err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "no answer in time" + at(err)
+	}
+	text := err.Error()
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = strings.TrimSuffix(text[:i], ":")
+	}
+	return text
+}
+
+// at names the address that was tried.
+func at(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Addr != nil {
+		return " (" + op.Addr.String() + ")"
+	}
+	return ""
+}
