@@ -1,0 +1,227 @@
+package pgwire
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// chunkBytes is how much is read before it is passed on, unless a message is longer.
+const chunkBytes = 32 << 10
+
+// queueChunks is how many chunks may be on their way in one direction.
+const queueChunks = 64
+
+// conn is a client's connection and the one to the server that belongs to it.
+type conn struct {
+	p      *Proxy
+	number int
+	client net.Conn
+	server net.Conn      // nil until the server was reached
+	since  chan struct{} // tells which Set came last before it
+
+	mu     sync.Mutex // guards server and the end
+	ended  bool
+	done   chan struct{} // closed at the end
+	asked  atomic.Bool   // the client asked for encryption, so a single byte answers
+	raw    atomic.Bool   // it is encrypted: no messages are seen
+	begun  bool          // of the reader of the client: its first messages are over
+	cancel atomic.Bool   // it only asks to cancel what another one does
+	answer atomic.Bool   // the client has said something since the server last did
+}
+
+// chunk is bytes on their way in one direction.
+type chunk struct {
+	bytes []byte
+	due   *time.Timer // when it arrives; nil: at once
+	ready bool        // it ends with the server's word that it is ready
+	cut   bool        // the connection ends behind it, by a fault
+	last  bool        // the connection ends behind it, as its sender ended it
+	reset bool        // with last: its sender did not end it in order
+}
+
+// serve forwards a connection to its end. A server is looked for only when something may
+// pass, as behind a network that is gone.
+func (c *conn) serve() {
+	defer c.p.forget(c)
+	defer c.end(false)
+	if !c.passable() {
+		return
+	}
+	server, err := c.p.dial()
+	if err != nil {
+		c.end(true)
+		return
+	}
+	if !c.attach(server) {
+		return
+	}
+	var wg sync.WaitGroup
+	for d, ends := range map[Direction][2]net.Conn{ToServer: {c.client, server}, ToClient: {server, c.client}} {
+		queue := make(chan chunk, queueChunks)
+		wg.Go(func() { c.read(d, bufio.NewReaderSize(ends[0], chunkBytes), queue) })
+		wg.Go(func() { c.write(d, ends[1], queue) })
+	}
+	wg.Wait()
+}
+
+// passable waits until something may pass to the server, and reports false when the
+// connection ended before.
+func (c *conn) passable() bool {
+	for {
+		f, changed := c.p.now()
+		if !f.ToServer.Hold {
+			return true
+		}
+		select {
+		case <-c.done:
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// attach makes server the other side, unless the connection has ended meanwhile.
+func (c *conn) attach(server net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		_ = server.Close() // nobody has used it
+		return false
+	}
+	c.server = server
+	return true
+}
+
+// end ends both sides, once.
+func (c *conn) end(reset bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.ended = true
+	close(c.done)
+	for _, side := range []net.Conn{c.client, c.server} {
+		if tcp, ok := side.(*net.TCPConn); ok && reset {
+			_ = tcp.SetLinger(0) // closing sends a reset
+		}
+		if side != nil {
+			_ = side.Close() // an error of it would be the peer's
+		}
+	}
+}
+
+// read gathers what arrives in a direction, and asks the judge about it.
+func (c *conn) read(d Direction, r *bufio.Reader, queue chan<- chunk) {
+	for {
+		k, err := c.gather(d, r)
+		if err != nil {
+			k.last, k.reset = true, !errors.Is(err, io.EOF)
+		}
+		if delay := c.delay(d); delay > 0 {
+			k.due = time.NewTimer(delay)
+		}
+		select {
+		case <-c.done:
+			return
+		case queue <- k:
+		}
+		if k.last || k.cut {
+			return
+		}
+	}
+}
+
+func (c *conn) delay(d Direction) time.Duration {
+	f, _ := c.p.now()
+	return f.line(d).Delay
+}
+
+// gather reads messages until the next one is not there yet, up to about chunkBytes.
+func (c *conn) gather(d Direction, r *bufio.Reader) (chunk, error) {
+	var k chunk
+	for {
+		b, m, err := c.next(d, r)
+		if err != nil {
+			return k, err
+		}
+		k.add(b, m, c.judge(m))
+		if k.cut || k.ready || r.Buffered() < 5 || len(k.bytes) >= chunkBytes {
+			return k, nil
+		}
+	}
+}
+
+// add appends a message as the judge wants it.
+func (k *chunk) add(b []byte, m Message, v Verdict) {
+	switch {
+	case v.Cut:
+		b = b[:min(max(v.After, 0), len(b))]
+		k.cut = true
+	case v.Drop:
+		return
+	default:
+		k.ready = m.Ready()
+	}
+	k.bytes = append(k.bytes, b...)
+}
+
+// judge asks the fault's judge about a message. What is encrypted is no message.
+func (c *conn) judge(m Message) Verdict {
+	f, _ := c.p.now()
+	if f.Judge == nil || c.raw.Load() {
+		return Verdict{}
+	}
+	return f.Judge(m)
+}
+
+// next reads a message. One that was read in part when its sender ended is given up, as a
+// server does.
+func (c *conn) next(d Direction, r *bufio.Reader) ([]byte, Message, error) {
+	m := Message{Conn: c.number, Direction: d}
+	if _, err := r.Peek(1); err != nil { // what follows depends on what the other side said
+		return nil, m, err
+	}
+	switch {
+	case c.raw.Load():
+		b := make([]byte, r.Buffered())
+		_, err := io.ReadFull(r, b)
+		return b, m, err
+	case d == ToServer && !c.begun:
+		b, err := c.first(r)
+		if err == nil {
+			m.Payload = b[4:]
+		}
+		return b, m, err
+	case d == ToClient && c.asked.CompareAndSwap(true, false):
+		b, err := r.ReadByte()
+		c.raw.Store(b == 'S' || b == 'G')
+		return []byte{b}, m, err
+	}
+	b, err := readMessage(r)
+	if err == nil {
+		m.Type, m.Payload = b[0], b[5:]
+	}
+	return b, m, err
+}
+
+// first reads one of a client's first messages.
+func (c *conn) first(r *bufio.Reader) ([]byte, error) {
+	b, code, err := readStartup(r)
+	switch code {
+	case sslRequest, gssRequest:
+		c.asked.Store(true)
+	case cancelRequest:
+		c.cancel.Store(true)
+		c.p.discount(c)
+		c.begun = true
+	default:
+		c.begun = true
+	}
+	return b, err
+}
