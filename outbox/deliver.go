@@ -74,10 +74,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 		d.Device = s.opts.Source.Device()
 	}
 	standIn(d, o)
-	for _, e := range d.Events {
-		res.bytes += len(e.Payload)
-	}
-	res.d = d
+	res.d, res.bytes = d, payloads(d)
 	if res.err = s.sendBlobs(ctx, d, o.sent); res.err != nil {
 		return res
 	}
@@ -130,6 +127,7 @@ func standIn(d session.Delivery, o order) {
 // judge makes the lane after a delivery of its result, saves it, and returns the faults that
 // stop every lane.
 func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
+	s.opts.Metrics.batch(res, s.opts.Now())
 	if res.refused {
 		s.link.strikes++
 	}
@@ -151,6 +149,14 @@ func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 		return now, &silence{wish}
 	}
 	return now, nil
+}
+
+// payloads is the size of d.
+func payloads(d session.Delivery) (n int) {
+	for _, e := range d.Events {
+		n += len(e.Payload)
+	}
+	return n
 }
 
 func strikesAfter(res result, strikes int) int {

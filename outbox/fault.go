@@ -52,6 +52,12 @@ func laneOnly(f *session.SyncFault) bool {
 	return false
 }
 
+// What stops delivery and is no fault of a call.
+const (
+	classOtherDatabase = "other_database"
+	classStore         = "store"
+)
+
 // otherDatabase is what a server of another identity is met with.
 type otherDatabase struct{ have, want string }
 
@@ -75,14 +81,15 @@ func stateOf(err error) (state session.SyncState, class, reason string) {
 	var o *otherDatabase
 	switch {
 	case errors.As(err, &f):
-		return f.State(), string(f.Class), f.Error()
+		return f.State(), string(f.Class), f.Reason()
 	case errors.As(err, &o):
-		return session.SyncOtherDatabase, "other_database", o.Error()
+		return session.SyncOtherDatabase, classOtherDatabase, o.Error()
 	}
-	return session.SyncRetrying, "store", err.Error()
+	return session.SyncRetrying, classStore, err.Error()
 }
 
-// Envelope makes what a person sees of err.
+// Envelope makes what a person sees of a fault of the server: a *session.Error with ErrOffline,
+// ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote. Any other error stays as it is.
 func Envelope(err error) error {
 	var f *session.SyncFault
 	var o *otherDatabase

@@ -99,7 +99,7 @@ func (s *Syncer) piece(ctx context.Context, f func(context.Context, int) (bool, 
 	more, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (bool, error) { return f(ctx, choreRows) })
 	var fault *session.SyncFault
 	if errors.As(err, &fault) && fault.Class != session.FaultOffline {
-		s.opts.Metrics.failed(string(fault.Class), 0)
+		s.opts.Metrics.erred(fault.Class)
 		return false, nil
 	}
 	return more && err == nil, err

@@ -135,7 +135,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 
 // correct settles one lane outside a delivery. A lane that is fenced or forked stays so.
 func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (session.Lane, error) {
-	if stuck(l) && l.Parked == 0 || m.Seq == 0 && l.Acked == 0 {
+	if over(l) || m.Seq == 0 && l.Acked == 0 {
 		return l, nil
 	}
 	m.Verdict = session.DeliveryTaken

@@ -1,23 +1,291 @@
 package outbox
 
-import "time"
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
 
-// Metrics counts what a syncer does.
-type Metrics struct{}
+	"github.com/prometheus/client_golang/prometheus"
 
-const (
-	retryAsked   = "asked"
-	retryRewound = "rewound"
-	retryLane    = "lane"
-	retryHalved  = "halved"
+	"github.com/acode-dev/acode/session"
 )
 
-func (m *Metrics) bind(func() Snapshot) {}
+// Why something was tried again; a closed set.
+const (
+	retryFault   = "fault"   // the server as a whole was in trouble
+	retryLane    = "lane"    // one session had trouble of its own
+	retryRewound = "rewound" // the server's mark went down
+	retryHalved  = "halved"  // a refused batch was cut in two
+	retryAsked   = "asked"   // the server asked to be left alone
+)
 
-func (m *Metrics) failed(string, time.Duration) {}
+// How a batch ended; a closed set.
+const (
+	outcomeOK      = "ok"      // the server has all of it
+	outcomeShort   = "short"   // it answered with a smaller mark
+	outcomeFenced  = "fenced"  // filed as a fork
+	outcomeForked  = "forked"  // filed as a fork
+	outcomeRefused = "refused" // it was refused
+	outcomeFault   = "fault"   // it failed in another way
+)
 
-func (m *Metrics) retried(string) {}
+// errorClasses are the labels of errors: the classes of faults, and what is no fault of a call.
+var errorClasses = []string{
+	string(session.FaultOffline), string(session.FaultServer), string(session.FaultReadOnly), string(session.FaultDiskFull),
+	string(session.FaultAuth), string(session.FaultUnmigrated), string(session.FaultTooNew), string(session.FaultRefused),
+	classOtherDatabase, classStore,
+}
 
-func (m *Metrics) refuse() {}
+// Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector with
+// closed label sets; register it once. Nil records nothing.
+type Metrics struct {
+	look atomic.Pointer[func() Snapshot]
 
-func (m *Metrics) acknowledge(result, time.Duration) {}
+	delivered, batches, errors, retries *prometheus.CounterVec
+
+	rejected                          prometheus.Counter
+	duration, events, bytes, ackDelay prometheus.Histogram
+
+	gauges []gauge
+	info   prometheus.Gauge
+}
+
+// gauge is a metric that is read from a snapshot.
+type gauge struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(n Snapshot) float64
+	each func(n Snapshot) map[string]float64 // instead of read, by label
+}
+
+// NewMetrics makes the metrics of a program of the given versions. Until Watch or New gives it
+// something to look at, it shows no state.
+func NewMetrics(version, goversion string) *Metrics {
+	m := &Metrics{
+		delivered: counters("acode_sync_delivered_total", "Events that the server acknowledged, by whether it had them already.", "result"),
+		batches:   counters("acode_sync_batches_total", "Deliveries by way and outcome.", "way", "outcome"),
+		errors:    counters("acode_sync_errors_total", "Failed calls and refused servers by class.", "class"),
+		retries:   counters("acode_sync_retries_total", "What is tried again, by reason.", "reason"),
+		rejected:  prometheus.NewCounter(prometheus.CounterOpts{Name: "acode_sync_rejected_total", Help: "Deliveries that a reachable server refused for a row's own fault."}),
+		duration:  histogram("acode_sync_batch_duration_seconds", "Duration of a delivery that was answered.", prometheus.ExponentialBuckets(0.001, 2, 15)),
+		events:    histogram("acode_sync_batch_events", "Events in a delivery that was answered.", prometheus.ExponentialBuckets(1, 4, 8)),
+		bytes:     histogram("acode_sync_batch_bytes", "Bytes of payload in a delivery that was answered.", prometheus.ExponentialBuckets(256, 4, 8)),
+		ackDelay:  histogram("acode_sync_ack_delay_seconds", "Time from commit to acknowledgement of the oldest event of a delivery.", prometheus.ExponentialBuckets(0.01, 4, 12)),
+		gauges:    gauges(),
+		info: prometheus.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels say what runs.",
+			ConstLabels: prometheus.Labels{"version": version, "goversion": goversion}}),
+	}
+	m.info.Set(1)
+	m.prime()
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour})
+}
+
+// prime makes every series of the closed sets exist from the start, so that a rate over one
+// sees its first count.
+func (m *Metrics) prime() {
+	for _, result := range []string{"inserted", "duplicate"} {
+		m.delivered.WithLabelValues(result)
+	}
+	for _, way := range []string{wayIngest, wayCopy} {
+		for _, outcome := range []string{outcomeOK, outcomeShort, outcomeFenced, outcomeForked, outcomeRefused, outcomeFault} {
+			m.batches.WithLabelValues(way, outcome)
+		}
+	}
+	for _, class := range errorClasses {
+		m.errors.WithLabelValues(class)
+	}
+	for _, reason := range []string{retryFault, retryLane, retryRewound, retryHalved, retryAsked} {
+		m.retries.WithLabelValues(reason)
+	}
+}
+
+// gauges lists what is read from a snapshot.
+func gauges() []gauge {
+	plain := func(name, help string, read func(n Snapshot) float64) gauge {
+		return gauge{desc: prometheus.NewDesc(name, help, nil, nil), kind: prometheus.GaugeValue, read: read}
+	}
+	byState := func(name, help string, each func(n Snapshot) map[string]float64) gauge {
+		return gauge{desc: prometheus.NewDesc(name, help, []string{"state"}, nil), kind: prometheus.GaugeValue, each: each}
+	}
+	enqueued := plain("acode_sync_enqueued_total", "Events of the store, acknowledged or pending.", func(n Snapshot) float64 { return float64(n.Enqueued) })
+	enqueued.kind = prometheus.CounterValue
+	return []gauge{
+		plain("acode_sync_pending_events", "Events that are not acknowledged: ready, backing off, in flight and behind a parked one.", func(n Snapshot) float64 { return float64(n.Backlog.Events) }),
+		plain("acode_sync_pending_bytes", "Bytes of payload that are not acknowledged, estimated from the mean of those read.", func(n Snapshot) float64 { return float64(n.Bytes) }),
+		plain("acode_sync_oldest_pending_timestamp_seconds", "Commit time of the oldest pending event; 0: nothing is pending.", func(n Snapshot) float64 { return seconds(n.Backlog.OldestUS) }),
+		enqueued,
+		plain("acode_sync_parked_events", "Events that the server refused and that wait for a person.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncParked]) }),
+		byState("acode_sync_lanes", "Sessions by state of their delivery.", laneCounts),
+		plain("acode_sync_backoff_seconds", "Length of the wait that goes on; 0: none does.", func(n Snapshot) float64 { return n.Backoff.Seconds() }),
+		plain("acode_sync_last_success_timestamp_seconds", "When the server last acknowledged, or had nothing left to; 0: never.", func(n Snapshot) float64 { return seconds(n.Heartbeat.LastUS) }),
+		plain("acode_sync_last_attempt_timestamp_seconds", "When the server was last called; 0: never.", func(n Snapshot) float64 { return seconds(n.Heartbeat.AttemptUS) }),
+		plain("acode_sync_next_attempt_timestamp_seconds", "When a wait that goes on ends; 0: none does.", func(n Snapshot) float64 { return seconds(n.Heartbeat.NextUS) }),
+		plain("acode_sync_remote_up", "1 when the server answered the last call.", func(n Snapshot) float64 { return truth(n.Up) }),
+		byState("acode_sync_state", "1 for the state that delivery is in, the worst of connection and sessions.", oneHot),
+		plain("acode_sync_leader", "1 when this process is the store's drainer.", func(n Snapshot) float64 { return truth(n.Leader) }),
+		plain("acode_sync_fenced_lanes", "Sessions that were taken over elsewhere.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncFenced]) }),
+		plain("acode_sync_forked_lanes", "Sessions of which the server has another history.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncForked]) }),
+	}
+}
+
+// laneStates are those that a lane can have.
+var laneStates = []session.SyncState{
+	session.SyncSynced, session.SyncPending, session.SyncRetrying, session.SyncParked, session.SyncFenced, session.SyncForked,
+}
+
+func laneCounts(n Snapshot) map[string]float64 {
+	out := map[string]float64{}
+	for _, state := range laneStates {
+		out[string(state)] = float64(n.Lanes[state])
+	}
+	return out
+}
+
+func oneHot(n Snapshot) map[string]float64 {
+	out := map[string]float64{}
+	for _, state := range session.SyncStates {
+		out[string(state)] = truth(state == n.State())
+	}
+	return out
+}
+
+func seconds(us int64) float64 { return float64(us) / 1e6 }
+
+func truth(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// MetricNames lists the metrics, sorted; a histogram by its base name.
+func MetricNames() []string {
+	names := []string{
+		"acode_sync_delivered_total", "acode_sync_rejected_total", "acode_sync_batches_total", "acode_sync_errors_total", "acode_sync_retries_total",
+		"acode_sync_batch_duration_seconds", "acode_sync_batch_events", "acode_sync_batch_bytes", "acode_sync_ack_delay_seconds",
+		"acode_sync_pending_events", "acode_sync_pending_bytes", "acode_sync_oldest_pending_timestamp_seconds", "acode_sync_enqueued_total",
+		"acode_sync_parked_events", "acode_sync_lanes", "acode_sync_backoff_seconds", "acode_sync_last_success_timestamp_seconds",
+		"acode_sync_last_attempt_timestamp_seconds", "acode_sync_next_attempt_timestamp_seconds", "acode_sync_remote_up", "acode_sync_state",
+		"acode_sync_leader", "acode_sync_fenced_lanes", "acode_sync_forked_lanes", "acode_build_info",
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Watch gives m what it shows the state of: a syncer's Snapshot, or what Look makes of a store.
+func (m *Metrics) Watch(look func() Snapshot) {
+	if m != nil {
+		m.look.Store(&look)
+	}
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.delivered, m.batches, m.errors, m.retries, m.rejected, m.duration, m.events, m.bytes, m.ackDelay, m.info}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(out)
+	}
+	for _, g := range m.gauges {
+		out <- g.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(out)
+	}
+	look := m.look.Load()
+	if look == nil {
+		return
+	}
+	n := (*look)()
+	for _, g := range m.gauges {
+		if g.read != nil {
+			out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.read(n))
+			continue
+		}
+		for label, value := range g.each(n) {
+			out <- prometheus.MustNewConstMetric(g.desc, g.kind, value, label)
+		}
+	}
+}
+
+// failed counts a fault that stops every lane.
+func (m *Metrics) failed(class string) {
+	if m != nil {
+		m.errors.WithLabelValues(class).Inc()
+		m.retries.WithLabelValues(retryFault).Inc()
+	}
+}
+
+// erred counts a fault that stops nothing else.
+func (m *Metrics) erred(class session.SyncFaultClass) {
+	if m != nil {
+		m.errors.WithLabelValues(string(class)).Inc()
+	}
+}
+
+func (m *Metrics) retried(reason string) {
+	if m != nil {
+		m.retries.WithLabelValues(reason).Inc()
+	}
+}
+
+// batch counts one delivery, whatever came of it. ackDelay of an event is by one clock, since
+// the same machine committed it.
+func (m *Metrics) batch(res result, at time.Time) {
+	if m == nil || len(res.d.Events) == 0 {
+		return
+	}
+	if res.refused {
+		m.batches.WithLabelValues(wayCopy, outcomeRefused).Inc()
+	}
+	outcome := outcomeOf(res)
+	m.batches.WithLabelValues(res.way, outcome).Inc()
+	if outcome == outcomeRefused {
+		m.rejected.Inc()
+	}
+	if res.err != nil {
+		return
+	}
+	m.duration.Observe(res.took.Seconds())
+	m.events.Observe(float64(len(res.d.Events)))
+	m.bytes.Observe(float64(res.bytes))
+	m.delivered.WithLabelValues("inserted").Add(float64(max(0, res.mark.Inserted)))
+	m.delivered.WithLabelValues("duplicate").Add(float64(max(0, res.mark.Duplicate)))
+	if outcome == outcomeOK {
+		m.ackDelay.Observe(max(0, at.Sub(res.d.Events[0].Time())).Seconds())
+	}
+}
+
+func outcomeOf(res result) string {
+	var f *session.SyncFault
+	last := len(res.d.Events) - 1
+	switch {
+	case errors.As(res.err, &f) && f.Class == session.FaultRefused:
+		return outcomeRefused
+	case res.err != nil:
+		return outcomeFault
+	case res.mark.Verdict == session.DeliveryFenced:
+		return outcomeFenced
+	case res.mark.Verdict == session.DeliveryForked:
+		return outcomeForked
+	case res.mark.Seq < res.d.Events[last].Seq:
+		return outcomeShort
+	}
+	return outcomeOK
+}

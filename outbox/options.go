@@ -30,10 +30,13 @@ type Options struct {
 	// Heartbeat brings PID, StartedUS, Command and Address; the rest is the syncer's.
 	Heartbeat session.Heartbeat
 
-	OnParked OnParked              // empty means Wait
-	Dropped  map[session.ID]uint64 // parked rows that a person gave up: their lanes Continue
-	Parallel int                   // lanes with a delivery in flight; 0 means 4
-	Timeout  time.Duration         // of one call to the server; 0 means 10s
+	OnParked OnParked      // empty means Wait
+	Parallel int           // lanes with a delivery in flight; 0 means 4
+	Timeout  time.Duration // of one call to the server; 0 means 10s
+
+	// Dropped names parked rows that a person gave up, by session. Their lanes Continue, and
+	// nothing of them is parked afterwards.
+	Dropped map[session.ID]uint64
 
 	// Paused asks whether a person paused delivery; nil never does.
 	Paused func(ctx context.Context) (bool, error)

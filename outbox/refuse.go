@@ -27,7 +27,7 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	case f.Class == session.FaultRefused:
 		return s.refused(ctx, res, f)
 	case laneOnly(f):
-		s.opts.Metrics.failed(string(f.Class), 0)
+		s.opts.Metrics.erred(f.Class)
 		return s.later(ctx, res.lane, f)
 	}
 	return res.lane, f
@@ -49,8 +49,7 @@ func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (sess
 // refused halves a batch that the server refused; a single row counts an attempt (O2), and its
 // lane alone waits (O3).
 func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
-	s.opts.Metrics.failed(string(f.Class), 0)
-	s.opts.Metrics.refuse()
+	s.opts.Metrics.erred(f.Class)
 	r := s.lane(res.lane.Session)
 	if n := len(res.d.Events); n > 1 {
 		r.limit, r.suspect = n/2, max(r.suspect, res.d.Events[n-1].Seq)

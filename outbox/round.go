@@ -21,10 +21,14 @@ type lane struct {
 	hopeless bool  // the stand-in of the parked row was refused as well
 }
 
-// stuck reports whether a lane waits for a person.
-func stuck(l session.Lane) bool {
-	return l.State == session.SyncFenced || l.State == session.SyncForked || l.Parked != 0
+// over reports whether the server has another history of the session, or another executor.
+func over(l session.Lane) bool {
+	return l.State == session.SyncFenced || l.State == session.SyncForked
 }
+
+// stuck reports whether a lane waits for a person. A parked row that a stand-in took the place
+// of is in nobody's way.
+func stuck(l session.Lane) bool { return over(l) || l.Parked > l.Acked }
 
 // goals are what a Drain has to reach: the last seq of each lane when it began.
 type goals struct {
@@ -151,9 +155,12 @@ func (r *round) aim(changed []session.Lane) {
 
 // passable reports whether a parked lane goes on with a stand-in for its parked row.
 func (s *Syncer) passable(l session.Lane) bool {
-	held := l.Parked == 0 || l.State == session.SyncFenced || l.State == session.SyncForked
-	goesOn := s.opts.OnParked == Continue || s.opts.Dropped[l.Session] == l.Parked
-	return !held && goesOn && !s.lane(l.Session).hopeless
+	return l.Parked > l.Acked && !over(l) && (s.opts.OnParked == Continue || s.dropped(l)) && !s.lane(l.Session).hopeless
+}
+
+// dropped reports whether a person gave up the parked row of l.
+func (s *Syncer) dropped(l session.Lane) bool {
+	return l.Parked != 0 && s.opts.Dropped[l.Session] == l.Parked
 }
 
 // admit adds l to queue if it is ready, or notes how long it waits.

@@ -45,7 +45,10 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 	if now.Acked < now.LastSeq {
 		now.State = session.SyncPending
 	}
-	if l.Parked != 0 && now.Parked == l.Parked {
+	switch {
+	case s.dropped(l) && now.Acked >= l.Parked:
+		now.Parked = 0
+	case l.Parked != 0:
 		now.State, now.Reason = session.SyncParked, l.Reason
 	}
 	return now, nil

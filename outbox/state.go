@@ -124,7 +124,6 @@ func (s *Syncer) acknowledged(res result, now session.Lane) {
 	s.mean.add(len(res.d.Events), res.bytes)
 	s.chores.owe(now)
 	at := s.opts.Now()
-	s.opts.Metrics.acknowledge(res, at.Sub(res.d.Events[0].Time()))
 	s.succeeded(at)
 	s.update(func(n *Snapshot) { n.Trip = s.size.trip })
 }
@@ -172,6 +171,9 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 		}
 		n.Up = s.link.up
 	})
+	if turned {
+		s.refresh(ctx)
+	}
 	if turned || wait > 0 {
 		s.beat(ctx)
 	}
@@ -211,8 +213,33 @@ func (s *Syncer) refresh(ctx context.Context) {
 			bytes = exact
 		}
 	} else {
+		s.sample(ctx, b)
 		bytes = s.mean.of(b.Events)
 	}
 	acked := s.link.acked
 	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, acked+b.Events) })
+}
+
+const (
+	sampleEvents = 200
+	sampleBytes  = 256 << 10
+)
+
+// sample reads a few pending events where nothing was read yet, so that what waits can be
+// estimated in an outage that was there from the start.
+func (s *Syncer) sample(ctx context.Context, b session.Backlog) {
+	if s.mean.events > 0 || b.Events == 0 {
+		return
+	}
+	changed, err := s.opts.Source.Changed(ctx)
+	for _, l := range changed {
+		if err != nil || l.Pending() == 0 {
+			continue
+		}
+		var d session.Delivery
+		if d, err = s.opts.Source.Delivery(ctx, l.Session, l.Acked, sampleEvents, sampleBytes); err == nil {
+			s.mean.add(len(d.Events), payloads(d))
+		}
+		return // an estimate is not worth a second try
+	}
 }

@@ -49,7 +49,7 @@ func New(o Options) *Syncer {
 	s.link.drop()
 	s.snap.Heartbeat = o.Heartbeat
 	s.snap.Lanes = map[session.SyncState]int{}
-	o.Metrics.bind(s.Snapshot)
+	o.Metrics.Watch(s.Snapshot)
 	return s
 }
 
@@ -186,7 +186,7 @@ func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	}
 	s.link.drop()
 	d := delay()
-	s.opts.Metrics.failed(class, d)
+	s.opts.Metrics.failed(class)
 	s.stand(ctx, state, reason, d)
 	return d
 }

@@ -75,7 +75,7 @@ func TestCopyStartsFromAMark(t *testing.T) {
 func TestCopyRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
-		f.commit(name(1), 90000)
+		f.commit(name(1), 30000)
 		sv.fault = func(op string, _ session.Delivery) *session.SyncFault {
 			if op == "copy" {
 				return &session.SyncFault{Class: session.FaultAuth, SQLState: "42501", Cause: errors.New("permission denied")}

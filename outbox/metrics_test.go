@@ -1,0 +1,210 @@
+package outbox_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// gather reads metrics as a scrape does.
+func gather(t *testing.T, m *outbox.Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(m); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		out[f.GetName()] = f
+	}
+	return out
+}
+
+// value gives the one series of name whose label values are those; -1 where there is none.
+func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
+	for _, m := range families[name].GetMetric() {
+		var have []string
+		for _, l := range m.GetLabel() {
+			have = append(have, l.GetValue())
+		}
+		if !slices.Equal(have, labels) {
+			continue
+		}
+		switch {
+		case m.Counter != nil:
+			return m.GetCounter().GetValue()
+		case m.Histogram != nil:
+			return float64(m.GetHistogram().GetSampleCount())
+		}
+		return m.GetGauge().GetValue()
+	}
+	return -1
+}
+
+// Every metric that is named exists from the start, and no other; label sets are closed.
+func TestMetricNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := outbox.NewMetrics("v1", "go1")
+		syncer(newStore(), newServer(), func(o *outbox.Options) { o.Metrics = m })
+		families := gather(t, m)
+		var names []string
+		for n := range families {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		if want := outbox.MetricNames(); !slices.Equal(names, want) {
+			t.Errorf("metrics: got %v, want %v", names, want)
+		}
+		if got := len(families["acode_sync_state"].GetMetric()); got != len(session.SyncStates) {
+			t.Errorf("states: got %d series, want %d", got, len(session.SyncStates))
+		}
+		if value(families, "acode_build_info", "go1", "v1") != 1 || value(families, "acode_sync_state", "disabled") != 1 {
+			t.Errorf("build info and state: got %v", families["acode_sync_state"])
+		}
+		for n, f := range families {
+			if f.GetHelp() == "" || len(f.GetMetric()) == 0 {
+				t.Errorf("%s: without help or series", n)
+			}
+		}
+		if got := families["acode_sync_batch_events"].GetMetric()[0].GetHistogram(); len(got.GetBucket()) == 0 || got.Schema == nil {
+			t.Errorf("histogram: got %v, want native and classic", got)
+		}
+	})
+}
+
+// What the metrics say agrees with what happened: deliveries, retries, refusals, an outage
+// that begins, lasts and ends.
+func TestMetricsFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 2000)
+		f.commit(name(2), 3)
+		poisoned(sv, name(2), 3)
+		m := outbox.NewMetrics("v1", "go1")
+		s := syncer(f, sv, func(o *outbox.Options) { o.Metrics = m })
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrParked) {
+			t.Fatal(err)
+		}
+		families := gather(t, m)
+		for _, c := range []struct {
+			want   float64
+			name   string
+			labels []string
+		}{
+			{2002, "acode_sync_delivered_total", []string{"inserted"}},
+			{0, "acode_sync_delivered_total", []string{"duplicate"}},
+			{2003, "acode_sync_enqueued_total", nil},
+			{1, "acode_sync_pending_events", nil},
+			{1, "acode_sync_parked_events", nil},
+			{1, "acode_sync_lanes", []string{"parked"}},
+			{1, "acode_sync_lanes", []string{"synced"}},
+			{1, "acode_sync_state", []string{"parked"}},
+			{0, "acode_sync_state", []string{"synced"}},
+			{4, "acode_sync_rejected_total", nil}, // the batch, then the row three times
+			{4, "acode_sync_errors_total", []string{"refused"}},
+			{1, "acode_sync_retries_total", []string{"halved"}},
+			{1, "acode_sync_remote_up", nil},
+			{4, "acode_sync_batches_total", []string{"refused", "ingest"}},
+			{0, "acode_sync_leader", nil},
+		} {
+			if got := value(families, c.name, c.labels...); got != c.want {
+				t.Errorf("%s%v: got %v, want %v", c.name, c.labels, got, c.want)
+			}
+		}
+		if value(families, "acode_sync_batches_total", "ok", "ingest") < 1 || value(families, "acode_sync_batches_total", "ok", "copy") < 1 {
+			t.Errorf("batches: got %v, want some of each way", families["acode_sync_batches_total"])
+		}
+		if value(families, "acode_sync_pending_bytes") <= 0 || value(families, "acode_sync_ack_delay_seconds") < 2 {
+			t.Error("pending bytes or acknowledgement delay: got nothing")
+		}
+		oldest := value(families, "acode_sync_oldest_pending_timestamp_seconds")
+
+		down(sv)
+		stop := running(t, s)
+		s.Kick()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		families = gather(t, m)
+		if value(families, "acode_sync_remote_up") != 0 || value(families, "acode_sync_leader") != 1 || value(families, "acode_sync_errors_total", "offline") < 60 {
+			t.Errorf("in an outage: got up %v, leader %v, errors %v", value(families, "acode_sync_remote_up"), value(families, "acode_sync_leader"), families["acode_sync_errors_total"])
+		}
+		if got := value(families, "acode_sync_oldest_pending_timestamp_seconds"); got != oldest || oldest == 0 {
+			t.Errorf("oldest pending: got %v, want %v as before: its age rises", got, oldest)
+		}
+		last, next := value(families, "acode_sync_last_attempt_timestamp_seconds"), value(families, "acode_sync_next_attempt_timestamp_seconds")
+		if value(families, "acode_sync_backoff_seconds") <= 0 || next < last {
+			t.Errorf("backoff: got %v, last attempt %v, next %v", value(families, "acode_sync_backoff_seconds"), last, next)
+		}
+		stop()
+	})
+}
+
+// Bytes that wait are estimated also where the server was never reached.
+func TestPendingBytesInAnOutageFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		made := f.commit(name(1), 100)
+		down(sv)
+		s := syncer(f, sv)
+		_ = s.Drain(t.Context())
+		want := int64(100 * len(made[50].Payload))
+		if got := s.Snapshot().Bytes; got < want*9/10 || got > want*11/10 {
+			t.Errorf("Bytes: got %d, want about %d", got, want)
+		}
+	})
+}
+
+// Those who only look see a store's lanes as the syncer shows them.
+func TestLook(t *testing.T) {
+	lanes := []session.Lane{
+		{LastSeq: 5, Acked: 5, State: session.SyncSynced},
+		{LastSeq: 7, Acked: 5},
+		{LastSeq: 9, Acked: 1, State: session.SyncForked},
+		{LastSeq: 9, Acked: 1, State: session.SyncParked, Parked: 2},
+		{LastSeq: 9, Acked: 8, State: session.SyncSynced},
+	}
+	n := outbox.Look(session.Heartbeat{State: session.SyncPending}, lanes, session.Backlog{Events: 18})
+	if n.State() != session.SyncForked || n.Enqueued != 39 || !n.Up || n.Leader {
+		t.Errorf("Look: got %+v in state %s", n, n.State())
+	}
+	for state, want := range map[session.SyncState]int{session.SyncSynced: 1, session.SyncPending: 2, session.SyncForked: 1, session.SyncParked: 1} {
+		if n.Lanes[state] != want {
+			t.Errorf("lanes in %s: got %d, want %d", state, n.Lanes[state], want)
+		}
+	}
+	if got := (outbox.Snapshot{}).State(); got != session.SyncDisabled {
+		t.Errorf("State of nothing: got %s, want disabled", got)
+	}
+	m := outbox.NewMetrics("v1", "go1")
+	m.Watch(func() outbox.Snapshot { return n })
+	if got := value(gather(t, m), "acode_sync_forked_lanes"); got != 1 {
+		t.Errorf("forked lanes: got %v, want 1", got)
+	}
+}
+
+// Nothing that a person reads names a row's content or is empty.
+func TestEnvelope(t *testing.T) {
+	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly, session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew, session.FaultRefused} {
+		var e *session.Error
+		err := outbox.Envelope(&session.SyncFault{Class: class, Cause: errNet})
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "kept") || e.Next == "" || !errors.Is(err, errNet) {
+			t.Errorf("Envelope of %s: got %#v", class, err)
+		}
+	}
+	if got := outbox.Envelope(errNet); got != errNet {
+		t.Errorf("Envelope of another error: got %v", got)
+	}
+}

@@ -1,0 +1,203 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// op is one step of a schedule.
+type op struct {
+	kind    int
+	session int
+	n       int
+}
+
+const (
+	opCommit = iota
+	opAdvance
+	opLossy // from now on a share of calls loses request or reply, or vanishes
+	opHeal
+	opBackup
+	opRestore
+	opKick
+	opCrash // the syncer ends and another begins
+	opKinds
+)
+
+// plant puts something between syncer, store and server; nil puts nothing.
+type plant func(f *store, sv *server) (outbox.Source, outbox.Remote)
+
+// play carries out a schedule, heals everything, and lists what is wrong at the end or was on
+// the way. It runs in a bubble of synctest.
+func play(ctx context.Context, ops []op, seed uint64, p plant) (findings []string) {
+	f, sv := newStore(), newServer()
+	var source outbox.Source = f
+	var remote outbox.Remote = sv
+	if p != nil {
+		source, remote = p(f, sv)
+	}
+	random := rand.New(rand.NewPCG(seed, 1))
+	f.commit(name(0), 1)
+	stop := start(ctx, source, remote)
+	restore, restored := func() {}, false
+	for _, o := range ops {
+		switch o.kind {
+		case opCommit:
+			f.commit(name(o.session), o.n)
+		case opAdvance:
+			time.Sleep(time.Duration(o.n) * 100 * time.Millisecond)
+		case opLossy:
+			sv.set(func() { sv.fate = func(string) fate { return fate(random.IntN(4+o.session)) % 4 } })
+		case opHeal:
+			up(sv)
+		case opBackup:
+			restore = sv.backup()
+		case opRestore:
+			restore()
+			restore, restored = func() {}, true
+		case opKick:
+			stop.s.Kick()
+		case opCrash:
+			stop.stop()
+			stop = start(ctx, source, remote)
+		}
+		synctest.Wait()
+		if !restored { // until the syncer noticed, it knows of more than the server has
+			findings = append(findings, judge(f, sv, false)...)
+		}
+	}
+	up(sv)
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+	stop.stop()
+	return append(findings, judge(f, sv, true)...)
+}
+
+type runner struct {
+	s    *outbox.Syncer
+	stop func()
+}
+
+func start(ctx context.Context, source outbox.Source, remote outbox.Remote) runner {
+	ctx, cancel := context.WithCancel(ctx)
+	s := syncer(source, remote)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	return runner{s, func() { cancel(); <-done }}
+}
+
+// FR-054: whatever replies and requests are lost, and however often the syncer dies or the
+// server is put back, the server ends with each event once and the store knows it.
+func TestExactlyOnceUnderAnySchedule(t *testing.T) {
+	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
+		return op{rapid.IntRange(0, opKinds-1).Draw(t, "kind"), rapid.IntRange(0, 4).Draw(t, "session"), rapid.IntRange(1, 60).Draw(t, "n")}
+	}), 1, 25)
+	rapid.Check(t, func(rt *rapid.T) {
+		ops, seed := steps.Draw(rt, "ops"), rapid.Uint64().Draw(rt, "seed")
+		var found []string
+		synctest.Test(t, func(t *testing.T) { found = play(t.Context(), ops, seed, nil) })
+		if len(found) > 0 {
+			rt.Fatalf("%d findings, the first: %s", len(found), found[0])
+		}
+	})
+}
+
+// sooner is the planted bug "acknowledge before the mark": what is read for delivery counts as
+// delivered.
+type sooner struct{ *store }
+
+func (b sooner) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
+	d, err := b.store.Delivery(ctx, id, after, limit, maxBytes)
+	if err == nil {
+		l := b.lane(id)
+		l.Acked = d.Events[len(d.Events)-1].Seq
+		err = b.SaveLane(ctx, l)
+	}
+	return d, err
+}
+
+// counting is the planted bug "attempts consumed by an outage": a call that never arrived is
+// taken for a refusal.
+type counting struct{ *server }
+
+func (b counting) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
+	m, err := b.server.Deliver(ctx, d)
+	var f *session.SyncFault
+	if errors.As(err, &f) && f.Class == session.FaultOffline {
+		err = &session.SyncFault{Class: session.FaultRefused, Cause: f.Cause}
+	}
+	return m, err
+}
+
+// believing is the planted bug "the mark only rises": a server that was put back is not sent
+// the rest again.
+type believing struct{ *store }
+
+func (b believing) SaveLane(ctx context.Context, l session.Lane) error {
+	l.Acked = max(l.Acked, b.lane(l.Session).Acked)
+	return b.store.SaveLane(ctx, l)
+}
+
+// assuming is the planted bug "an answer means all of it": the mark of a lost reply is made up.
+type assuming struct{ *server }
+
+func (b assuming) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
+	m, err := b.server.Deliver(ctx, d)
+	if n := len(d.Events); err != nil && n > 0 {
+		m = session.Mark{Session: d.Session, Seq: d.Events[n-1].Seq, Head: d.Events[n-1].Hash, Verdict: session.DeliveryTaken}
+	}
+	return m, nil
+}
+
+// Each planted bug is found by the judge of the property above on one of a few schedules, and
+// none of them makes it speak about the syncer as it is.
+func TestPlantedBugsAreFound(t *testing.T) {
+	bugs := map[string]plant{
+		"none":                        nil,
+		"acknowledge_before_the_mark": func(f *store, sv *server) (outbox.Source, outbox.Remote) { return sooner{f}, sv },
+		"attempts_by_an_outage":       func(f *store, sv *server) (outbox.Source, outbox.Remote) { return f, counting{sv} },
+		"mark_only_rises":             func(f *store, sv *server) (outbox.Source, outbox.Remote) { return believing{f}, sv },
+		"mark_made_up":                func(f *store, sv *server) (outbox.Source, outbox.Remote) { return f, assuming{sv} },
+	}
+	for bug, p := range bugs {
+		t.Run(bug, func(t *testing.T) {
+			found, first := 0, ""
+			synctest.Test(t, func(t *testing.T) {
+				for seed := range uint64(20) {
+					if findings := play(t.Context(), schedule(seed), seed, p); len(findings) > 0 {
+						found++
+						first = fmt.Sprintf("schedule %d: %s", seed, findings[0])
+					}
+				}
+			})
+			if (found > 0) != (p != nil) {
+				t.Errorf("schedules with findings: got %d of 20 (%s)", found, first)
+			}
+		})
+	}
+}
+
+// schedule makes a schedule of its own for each seed: commits under a lossy network, with a
+// backup that is put back.
+func schedule(seed uint64) []op {
+	random := rand.New(rand.NewPCG(seed, 2))
+	ops := []op{{opCommit, 1, 20}, {opAdvance, 0, 20}, {opBackup, 0, 0}, {opCommit, 1, 20}, {opCommit, 2, 5}}
+	ops = append(ops, op{opLossy, random.IntN(4), 0})
+	for range 8 {
+		ops = append(ops, op{opCommit, random.IntN(4), 1 + random.IntN(40)}, op{opAdvance, 0, 1 + random.IntN(60)}, op{opKick, 0, 0})
+	}
+	return append(ops, op{opHeal, 0, 0}, op{opAdvance, 0, 600}, op{opRestore, 0, 0}, op{opAdvance, 0, 20})
+}
