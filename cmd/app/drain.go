@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 // DrainNews is a line that the delivering process writes for the one that executes: how
 // delivery stands has changed.
 type DrainNews struct {
+	Session session.ID        `json:"session_id,omitempty"` // set: State is that of this session's lane
 	State   session.SyncState `json:"state"`
 	Reason  string            `json:"reason,omitempty"`
 	Pending uint64            `json:"pending"`
@@ -24,7 +26,7 @@ type DrainNews struct {
 // drain delivers in the background, in a process of its own: nothing that happens between it
 // and the server can hold a step up, and it goes on for a moment when this process is killed
 // (FR-049, FR-050). It ends some time after its standard input does.
-func (w *work) drain() (stop func()) {
+func (w *work) drain(cancel context.CancelCauseFunc) (stop func()) {
 	if w.cfg.Config.Sync.URL == "" {
 		return func() {}
 	}
@@ -52,7 +54,7 @@ func (w *work) drain() (stop func()) {
 	go func() { _, _ = cmd.Process.Wait() }() // only its entry in the process table is left
 	var news sync.WaitGroup
 	news.Go(func() {
-		w.tell(bufio.NewScanner(out))
+		w.tell(bufio.NewScanner(out), cancel)
 	})
 	return func() {
 		_ = in.Close()  // which tells it to come to an end
@@ -67,8 +69,8 @@ func (w *work) notDelivering(err error) {
 }
 
 // tell says what a person should know: that the server is away, that it is back, and that all
-// is delivered.
-func (w *work) tell(lines *bufio.Scanner) {
+// is delivered. It stops the session when that went on elsewhere.
+func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 	away, degraded := false, false
 	for lines.Scan() {
 		var n DrainNews
@@ -76,17 +78,22 @@ func (w *work) tell(lines *bufio.Scanner) {
 			continue
 		}
 		w.log.Info("delivery", "event", "sync_state", "state", string(n.State), "reason", n.Reason, "events_pending", n.Pending)
+		if n.Session != "" {
+			if err := forked(n.State, n.Reason); err != nil && n.Session == w.writer.Session().ID {
+				cancel(err)
+			}
+			continue
+		}
 		switch n.State {
-		case session.SyncPending:
+		case session.SyncPending, session.SyncSynced:
 			if away {
 				w.show([]string{fmt.Sprintf("Sync: the server is back, %s to deliver", terminal.Plural(int(n.Pending), "event"))})
 			}
 			away = false
-		case session.SyncSynced:
-			if degraded {
+			if degraded && n.State == session.SyncSynced {
 				w.show([]string{"Sync: Up to date ✓, everything is delivered"})
 			}
-			away, degraded = false, false
+			degraded = degraded && n.State != session.SyncSynced
 		default:
 			if !away {
 				w.show([]string{fmt.Sprintf("Sync: DEGRADED (%s): %s; the session goes on", n.State, n.Reason)})

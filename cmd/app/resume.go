@@ -113,6 +113,9 @@ func (w *work) load(ctx context.Context, ref string) error {
 	if w.locks, err = w.takeWithin(ctx, id, w.cfg.Config.Lock.Wait); err != nil {
 		return w.lockedOut(ctx, id, err)
 	}
+	if err = w.notForked(ctx, w.store, id); err != nil {
+		return err
+	}
 	w.git = askGit(ctx, w.workspace)
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
 		return err

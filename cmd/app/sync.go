@@ -107,3 +107,26 @@ func (b *base) health(v terminal.SyncView) int {
 	}
 	return 1
 }
+
+// notForked returns ErrForked or ErrFenced for a session whose server has another history: to
+// go on with it here would only lengthen what nobody will take.
+func (b *base) notForked(ctx context.Context, s *local.Store, id session.ID) error {
+	if b.cfg.Config.Sync.URL == "" {
+		return nil
+	}
+	lane, err := s.Lane(ctx, id)
+	if err != nil {
+		return err
+	}
+	return forked(lane.State, lane.Reason)
+}
+
+func forked(state session.SyncState, reason string) error {
+	switch state {
+	case session.SyncForked:
+		return &session.Error{Code: session.ErrForked, Message: "another copy of this session went on: " + reason + "; nothing more is done here, and all of it is kept"}
+	case session.SyncFenced:
+		return &session.Error{Code: session.ErrFenced, Message: "the session was taken over elsewhere: " + reason + "; nothing more is done here, and all of it is kept"}
+	}
+	return nil
+}

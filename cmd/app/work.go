@@ -51,9 +51,10 @@ func (w *work) execute(ctx context.Context) error {
 	}
 	w.printer = w.base.printer(w.fresh, delivery)
 	defer w.printer.Close()
-	defer w.drain()()
 	ctx, again, stop := w.signals(ctx)
 	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer w.drain(cancel)()
 	root, err := workspace.Open(w.workspace, w.now)
 	if err != nil {
 		return err
@@ -90,6 +91,9 @@ func (w *work) untouched(sig engine.Interrupted) session.Result {
 // the session over. A late holder finds the records of its command used up before its own
 // write is refused.
 func (w *work) behind(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, session.ErrForked) || errors.Is(cause, session.ErrFenced) {
+		return cause
+	}
 	if errors.Is(context.Cause(ctx), session.ErrTimeout) && (errors.Is(err, session.ErrTimeout) || errors.Is(err, ctx.Err())) {
 		return &session.Error{Code: session.ErrTimeout, Message: "the session ran out of time before anything was executed", Next: "acode resume " + w.writer.Session().Short}
 	}

@@ -53,7 +53,7 @@ func onTerminal(ts *testscript.TestScript, args []string) {
 		close(s.done)
 	}()
 	talk(ts, s, &shown, ctrl, ts.ReadFile(args[1]))
-	until(ts, "wait for the end of "+strings.Join(args[2:], " ")+":\n"+shown.String(), s.ended)
+	Until(ts, "wait for the end of "+strings.Join(args[2:], " ")+":\n"+shown.String(), s.ended)
 	<-read
 	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(shown.String(), "\r\n", "\n"))) // a buffer
 	wantStatus(ts, args[0], args[2:], s.end)
@@ -75,7 +75,7 @@ func talk(ts *testscript.TestScript, s *started, shown *screen, ctrl interface{ 
 		if !ok {
 			continue
 		}
-		until(ts, "wait for "+seen, func() bool {
+		Until(ts, "wait for "+seen, func() bool {
 			i := strings.Index(shown.String()[at:], seen)
 			if i < 0 && s.ended() {
 				ts.Fatalf("%q was never shown:\n%s", seen, shown)

@@ -176,19 +176,19 @@ func finish(ts *testscript.TestScript, args []string) {
 // shows waits until what start runs has written a text.
 func shows(ts *testscript.TestScript, args []string) {
 	s := beside(ts, args[0])
-	until(ts, "wait for "+args[1], func() bool { return strings.Contains(s.out.String(), args[1]) })
+	Until(ts, "wait for "+args[1], func() bool { return strings.Contains(s.out.String(), args[1]) })
 }
 
 // await waits until a file exists, or until it holds a text.
 func await(ts *testscript.TestScript, args []string) {
 	path, text := ts.MkAbs(args[0]), strings.Join(args[1:], " ")
-	until(ts, "wait for "+path, func() bool {
+	Until(ts, "wait for "+path, func() bool {
 		data, err := os.ReadFile(path)
 		return err == nil && strings.Contains(string(data), text)
 	})
 }
 
-func until(ts *testscript.TestScript, what string, ok func() bool) {
+func Until(ts *testscript.TestScript, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
