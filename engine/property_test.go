@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,10 +96,10 @@ func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 			t.Errorf("uncertain although the supervisor lives")
 		}
 		if d := cmp.Diff(calm.files, w.files); d != "" {
-			t.Errorf("files (-undisturbed +killed):\n%s", d)
+			t.Errorf("files (-undisturbed +killed): %s", oneLine(d))
 		}
 		if d := cmp.Diff(calm.ledger, w.ledger); d != "" {
-			t.Errorf("ledger (-undisturbed +killed):\n%s", d)
+			t.Errorf("ledger (-undisturbed +killed): %s", oneLine(d))
 		}
 		if calm.sess.Done != w.sess.Done || len(calm.sess.Files) != len(w.sess.Files) {
 			t.Errorf("state: %d done, %d files, undisturbed %d and %d", w.sess.Done, len(w.sess.Files), calm.sess.Done, len(calm.sess.Files))
@@ -152,3 +153,6 @@ func TestFaultAtEveryCall(t *testing.T) {
 		}
 	}
 }
+
+// oneLine folds a difference, so that a search for the failures of a log finds all of it.
+func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }

@@ -207,7 +207,7 @@ func TestPlanIsPure(t *testing.T) {
 		one, err1 := resume.Plan(p, s, seen, c)
 		two, err2 := resume.Plan(p, s, seen, c)
 		if d := cmp.Diff(one, two); d != "" || err1 != nil || err2 != nil {
-			t.Errorf("Plan twice: %v, %v (-first +second):\n%s", err1, err2, d)
+			t.Errorf("Plan twice: %v, %v (-first +second): %s", err1, err2, oneLine(d))
 		}
 		if image() != before {
 			t.Errorf("Plan changed its arguments")
@@ -237,3 +237,6 @@ func TestPlanRedacts(t *testing.T) {
 		t.Errorf("Plan: got %+v, %v", next.Items, err)
 	}
 }
+
+// oneLine folds a difference, so that a search for the failures of a log finds all of it.
+func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }

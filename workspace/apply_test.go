@@ -443,7 +443,7 @@ func TestCrashAnywhere(t *testing.T) {
 			seen[progress]++
 			recovered(t, dir, changes, ts, blobs, again)
 			if d := cmp.Diff(want, tree(t, dir)); d != "" {
-				rt.Fatalf("%v, ended before effect %d: %s", changes, at, d)
+				rt.Fatalf("%v, ended before effect %d: %s", changes, at, oneLine(d))
 			}
 			if finished {
 				return
@@ -727,3 +727,6 @@ func TestLargeFilesAreNotLoaded(t *testing.T) {
 		t.Errorf("a move and a delete of 64 MiB allocated %d bytes", allocated)
 	}
 }
+
+// oneLine folds a difference, so that a search for the failures of a log finds all of it.
+func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }

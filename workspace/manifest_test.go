@@ -225,7 +225,7 @@ func TestManifestEncoding(t *testing.T) {
 		b := m.Encode()
 		got, err := workspace.DecodeManifest(b)
 		if d := cmp.Diff(m, got, cmpopts.EquateEmpty()); d != "" || err != nil {
-			t.Fatalf("DecodeManifest: %v %s", err, d)
+			t.Fatalf("DecodeManifest: %v %s", err, oneLine(d))
 		}
 		if cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut"); true {
 			if _, err := workspace.DecodeManifest(b[:cut]); session.CodeOf(err) != session.ErrCorrupt {
