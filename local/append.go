@@ -46,6 +46,7 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		return b.stored(ps), nil
 	}
 	if err := w.st.wr.tx(ctx, func(ctx context.Context) error { return b.run(ctx, ps, requestID) }); err != nil {
+		w.st.wr.turn = 0
 		return nil, w.failed(ctx, storeError("append", err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
@@ -106,14 +107,13 @@ const (
 	insertFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateFile = `UPDATE files SET hash = ?, size = ?, mode = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, racy = ?, wrote = ? WHERE pos = ?`
 
-	insertOutbox   = `INSERT OR IGNORE INTO outbox (session_no) VALUES (?)`
 	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
 	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
 )
 
 // hotStatements are what a durable operation runs.
 func hotStatements() []string {
-	return []string{begin, commit, selectRequests, readEpoch, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile, insertOutbox}
+	return []string{begin, commit, selectRequests, readEpoch, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile, readFence, insertOutbox, updateTurn}
 }
 
 // batch is one transaction of a writer.
@@ -171,7 +171,7 @@ func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
 		}
 	}
 	if b.enlist { // also where there is no event: the next batch finds everything as it left it
-		return b.c.exec(ctx, insertOutbox, b.no)
+		return b.takePart(ctx)
 	}
 	return nil
 }
@@ -191,8 +191,7 @@ func (b *batch) fence(ctx context.Context) error {
 	b.enlist = true
 	var epoch, seq uint64
 	var head []byte
-	err := b.c.queryRow(ctx, `SELECT (SELECT max(last_us) FROM sessions), epoch, last_seq, head FROM sessions WHERE no = ?`,
-		[]any{b.no}, &b.lastUS, &epoch, &seq, &head)
+	err := b.c.queryRow(ctx, readFence, []any{b.c.turn, b.c.lastUS, b.no}, &b.lastUS, &epoch, &seq, &head)
 	if err != nil {
 		return rowError("read session", b.w.sess.ID, err)
 	}

@@ -57,13 +57,14 @@ type writeConn struct {
 	last    *Writer // the writer that committed through this connection last; nil: not known
 	lastUS  int64   // the store's clock then
 	version uint32  // of the data then
+	turn    int64   // what sync.turn is while only drainers committed since; 0: not known
 }
 
 // left notes how writer by left the database with its commit.
 func (w *writeConn) left(by *Writer, lastUS int64) {
-	w.last = nil
+	w.last, w.lastUS = nil, lastUS
 	if v, err := w.dataVersion(); err == nil {
-		w.last, w.lastUS, w.version = by, lastUS, v
+		w.last, w.version = by, v
 	}
 }
 

@@ -155,7 +155,7 @@ func readSync(ctx context.Context, q querier) (paused bool, remote string, err e
 // with false. It is durable when it returns.
 func (s *Store) PauseSync(ctx context.Context, paused bool) error {
 	return s.decide(ctx, "pause sync", func(ctx context.Context) error {
-		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote) VALUES (1, ?, '') ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
+		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote, turn) VALUES (1, ?, '', 0) ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
 	})
 }
 
@@ -177,7 +177,7 @@ func (s *Store) BoundRemote(ctx context.Context) (remote string, err error) {
 func (s *Store) BindRemote(ctx context.Context, r session.RemoteIdentity) error {
 	remote := r.String()
 	return s.decide(ctx, "bind remote", func(ctx context.Context) error {
-		err := s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote) VALUES (1, 0, ?) ON CONFLICT (one) DO UPDATE SET remote = excluded.remote`, remote)
+		err := s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote, turn) VALUES (1, 0, ?, 0) ON CONFLICT (one) DO UPDATE SET remote = excluded.remote`, remote)
 		if err != nil {
 			return err
 		}

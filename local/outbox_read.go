@@ -158,8 +158,6 @@ func (o *Outbox) hashAt(ctx context.Context, no int64, id session.ID, seq uint64
 	return hash32(h), rowError("read event", id, err)
 }
 
-const deliveryQuery = `SELECT ` + eventColumns + ` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
-
 // Delivery reads at most limit events above after, and at most maxBytes of payload, but at
 // least one event if there is one and limit allows it. Payloads are as stored: one that names
 // a blob stays so. It returns ErrCorrupt when what it read is not what was chained, with no
@@ -171,40 +169,18 @@ func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limi
 		if err != nil {
 			return err
 		}
-		if d.Prev, err = o.hashAt(ctx, no, id, after); err != nil {
+		if d.Prev, err = o.hashAt(ctx, no, id, after); err != nil || limit <= 0 {
 			return err
 		}
-		d.Events, err = o.events(ctx, no, after, limit, maxBytes, d)
-		return err
+		r := run{d: d, after: after, prev: d.Prev, maxBytes: maxBytes}
+		err = o.conn.Raw(func(c any) error {
+			return r.read(ctx, c, position(no, after), position(no, seqMask), int64(limit))
+		})
+		d.Events = r.d.Events
+		return rowError("read events", id, err)
 	})
+	if err != nil {
+		d.Events = nil
+	}
 	return d, err
-}
-
-// events reads a run that follows d.Prev.
-func (o *Outbox) events(ctx context.Context, no int64, after uint64, limit, maxBytes int, d session.Delivery) (out []session.Event, err error) {
-	st, err := o.stmt(ctx, deliveryQuery)
-	if err != nil {
-		return nil, storeError("read events", err)
-	}
-	rows, err := st.QueryContext(ctx, position(no, after), position(no, seqMask), max(limit, 0))
-	if err != nil {
-		return nil, storeError("read events", err)
-	}
-	defer rows.Close()
-	prev, size := d.Prev, 0
-	for rows.Next() {
-		e, err := scanEvent(rows, d.Session)
-		if err != nil {
-			return nil, rowError("read event", d.Session, err)
-		}
-		if size += len(e.Payload); size > maxBytes && len(out) > 0 {
-			break
-		}
-		if e.Seq != after+1+uint64(len(out)) || e.Hash != e.ChainHash(prev) {
-			return nil, corrupt(session.ErrCorrupt, d.Session, after+uint64(len(out)), "event %d is missing or not what was chained, and is not delivered", after+1+uint64(len(out)))
-		}
-		prev = e.Hash
-		out = append(out, e)
-	}
-	return out, storeError("read events", rows.Err())
 }

@@ -12,15 +12,9 @@ import (
 	"testing"
 
 	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-)
-
-var (
-	_ outbox.Source = (*local.Outbox)(nil)
-	_ outbox.Namer  = (*local.Outbox)(nil)
 )
 
 const serverA = "7001/acode/acode"
@@ -405,6 +399,16 @@ type world struct {
 	ws     []*local.Writer
 	read   []session.Lane // what the drainer saw at some time
 	nos    []int64        // likewise, in the outbox
+	lastUS int64          // time of the newest event of all
+}
+
+// later notes that events up to now were committed (L3, also across processes).
+func (w *world) later(now int64, err error) {
+	w.must(err)
+	if now <= w.lastUS {
+		w.t.Fatalf("an event of time %d after one of %d", now, w.lastUS)
+	}
+	w.lastUS = now
 }
 
 func (w *world) must(err error) {
@@ -419,6 +423,7 @@ func (w *world) create(ctx context.Context) {
 	w.must(err)
 	made, err := s.Create(ctx, local.NewSession{ID: id, Task: "test", Workspace: "/ws", Plan: plan(1)})
 	w.must(err)
+	w.later(made.Session().LastUS, nil)
 	w.ws = append(w.ws, made)
 }
 
@@ -470,8 +475,14 @@ func TestNoCommitIsLost(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": func(*rapid.T) { w.create(ctx) },
 			"append": func(*rapid.T) {
-				_, err := w.pick().Append(ctx, tick())
-				w.must(err)
+				at := w.pick()
+				_, err := at.Append(ctx, tick())
+				w.later(at.Session().LastUS, err)
+			},
+			"refused": func(*rapid.T) {
+				if _, err := w.pick().Append(ctx, tick(), session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Paused}}); err == nil {
+					w.t.Fatal("an illegal event was taken")
+				}
 			},
 			"blob alone": func(*rapid.T) { // a commit that adds no event
 				at := w.pick()
@@ -603,4 +614,72 @@ func drainLane(o *local.Outbox, id session.ID) error {
 		return drainLane(o, id)
 	}
 	return nil
+}
+
+// backlogOf makes n pending events of the size of steps with results.
+func backlogOf(t testing.TB, s *local.Store, n int) session.ID {
+	t.Helper()
+	w := create(t, s, n)
+	for i := 0; i < n; i += 100 {
+		var ds []session.Draft
+		for j := i; j < i+100; j += 2 {
+			intent, receipt := padded(w, j)
+			ds = append(ds, intent, receipt)
+		}
+		appendAll(t, w, ds...)
+	}
+	return w.Session().ID
+}
+
+func BenchmarkDelivery(b *testing.B) {
+	s := open(b, options(b))
+	id := backlogOf(b, s, 10_000)
+	o := openOutbox(b, s)
+	b.ResetTimer()
+	n := 0
+	for b.Loop() {
+		for after := uint64(0); ; {
+			d, err := o.Delivery(b.Context(), id, after, 1000, 1<<20)
+			must(b, err)
+			if len(d.Events) == 0 {
+				break
+			}
+			after += uint64(len(d.Events))
+			n += len(d.Events)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+}
+
+// BenchmarkAppendWhileDraining is BenchmarkAppend beside a drainer that acknowledges each step.
+func BenchmarkAppendWhileDraining(b *testing.B) {
+	s := open(b, options(b))
+	w := create(b, s, 1)
+	o := openOutbox(b, s)
+	i := 0
+	intent, receipt := padded(w, i)
+	appendAll(b, w, intent)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := drainLane(o, w.Session().ID); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	}()
+	for b.Loop() {
+		i++
+		start, next := padded(w, i)
+		appendAll(b, w, receipt, start)
+		receipt = next
+	}
+	close(stop)
+	<-done
 }

@@ -15,7 +15,7 @@ const schemaQuery = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coa
 
 // schemaSum is the digest of that in a store of this version, which is newer only where
 // migrations are.
-const schemaSum = "087ebbad77b8bd45ead8375a3f9d960c98395b218a4bfb62fd7ec036639aa544"
+const schemaSum = "4c3cb400bdb182a6de5ad8366df8b26c32b86aa6197c0969b50465eae86d2abb"
 
 // checkSchema returns ErrCorrupt unless the schema is what the migrations made. A damaged
 // trigger is met by the first statement that fires it, which may be the receipt of an effect:

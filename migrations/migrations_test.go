@@ -14,7 +14,7 @@ import (
 func TestMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
 		"0001_create_store.sql": "b918517468b28a25b3f6eea5677a50a3b7aadf2a16260774ae40d5e915f7058c",
-		"0002_add_outbox.sql":   "a9b5059a277629d88050f42048db8446bfd69efb89ffd3d60095db3483fd8e38",
+		"0002_add_outbox.sql":   "931bd651a9192bb59542cbc8480d35b24dade621e0cb404bc9125086b9f04e72",
 	})
 }
 

@@ -73,11 +73,13 @@ CREATE TABLE drainer (
     address    TEXT    NOT NULL
 ) STRICT;
 
--- What people decided about delivery.
+-- What people decided about delivery, and which connection committed events last, so that it
+-- need not look through all sessions for the time after each commit of a drainer.
 CREATE TABLE sync (
     one    INTEGER PRIMARY KEY CHECK (one = 1),
     paused INTEGER NOT NULL CHECK (paused IN (0, 1)),
-    remote TEXT    NOT NULL
+    remote TEXT    NOT NULL,
+    turn   INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO sync (one, paused, remote) VALUES (1, 0, '');
+INSERT INTO sync (one, paused, remote, turn) VALUES (1, 0, '', 0);
