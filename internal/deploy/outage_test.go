@@ -75,9 +75,9 @@ func (f *fakeSyncer) say(reached bool, pending int, oldest int64) {
 	f.page.Store(&page)
 }
 
-// prometheus starts a real one with our configuration, hurried, and gives its address. It ends
+// startPrometheus starts a real one with our configuration, hurried, and gives its address. It ends
 // with the test.
-func prometheus(t *testing.T, target string) string {
+func startPrometheus(t *testing.T, target string) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, "alerts.yml", hurriedRules(t))
@@ -150,7 +150,7 @@ func firing(ctx context.Context, address string) ([]string, error) {
 func TestPrometheusThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	syncer := serveSyncer(t)
-	address := prometheus(t, strings.TrimPrefix(syncer.URL, "http://"))
+	address := startPrometheus(t, strings.TrimPrefix(syncer.URL, "http://"))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	began := time.Now()
