@@ -13,6 +13,7 @@ func TestServerMigrationsArePinned(t *testing.T) {
 		"0001_create_delivery.sql": "cbff3f38d4b9689f18ef8260d521883f088ebc4a97cface63d4eba392e36824a",
 		"0002_take_copies.sql":     "454f74bc4d34d7121b028fc1f5706878fded602e9f0241dd9e797466d0cc0ce1",
 		"0003_add_blobs.sql":       "3a6ae92de24bff8d7f3a56b7d259f266b78f133f498d4002692b5cd74b512f98",
+		"0004_verify_chains.sql":   "d0ba8b3b5dae8c0c482cf383a08d422e3455dbf5c94c1bf05a8dc37a15604a45",
 	})
 }
 

@@ -1,0 +1,176 @@
+package remote
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Device is a login role that may deliver. Its sessions are its own: no other device extends,
+// fences or reads them.
+type Device struct {
+	Name     string
+	Enabled  bool
+	Sessions int64
+	Events   int64
+	Last     time.Time // of its last delivery; zero: never
+}
+
+// validDevice is what a role may be named, so that it never needs quotes.
+func validDevice(name string) bool {
+	return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(name)
+}
+
+// AddDevice makes a login role that may deliver, and gives its password, which is kept nowhere.
+// A device that was revoked comes back with a new password and its sessions. One that is
+// enabled is session.ErrUsage.
+func AddDevice(ctx context.Context, o Options, name string) (password string, err error) {
+	err = inTx(ctx, o, "add the device", func(a *admin, tx pgx.Tx) error {
+		there, enabled, err := a.device(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if enabled {
+			return &session.Error{Code: session.ErrUsage, Message: "the device " + name + " is there already; nothing was changed", Next: "choose another name, or revoke it first"}
+		}
+		password = rand.Text()
+		verb := "CREATE"
+		if there {
+			verb = "ALTER"
+		}
+		role := pgx.Identifier{name}.Sanitize()
+		// The password itself stays here: a statement may be logged.
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`%s ROLE %s LOGIN PASSWORD '%s'`, verb, role, scram(password))); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `GRANT acode_writer TO `+role)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return password, nil
+}
+
+// RevokeDevice takes a device's right to log in, and ends its connections. Its sessions and its
+// role stay, as they are named after it. One that is not enabled is session.ErrUsage.
+func RevokeDevice(ctx context.Context, o Options, name string) error {
+	err := inTx(ctx, o, "revoke the device", func(a *admin, tx pgx.Tx) error {
+		_, enabled, err := a.device(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if !enabled {
+			return &session.Error{Code: session.ErrUsage, Message: "there is no device " + name + " that is enabled; nothing was changed", Next: "look at: acode admin device list"}
+		}
+		role := pgx.Identifier{name}.Sanitize()
+		if _, err := tx.Exec(ctx, `REVOKE acode_writer FROM `+role); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, fmt.Sprintf(`ALTER ROLE %s NOLOGIN PASSWORD NULL`, role))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return endConnections(ctx, o, name)
+}
+
+// endConnections ends what a revoked device has open: the right to log in is asked for once.
+func endConnections(ctx context.Context, o Options, name string) error {
+	return inTx(ctx, o, "end the connections of the device, which can make no new ones", func(_ *admin, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1 AND pid <> pg_backend_pid()`, name)
+		return err
+	})
+}
+
+// ListDevices lists the roles that may deliver and those that did, by name.
+func ListDevices(ctx context.Context, o Options) ([]Device, error) {
+	a, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	const list = `SELECT coalesce(r.name, h.owner), coalesce(r.enabled, false), coalesce(h.sessions, 0), coalesce(h.events, 0), h.last
+FROM (SELECT m.rolname AS name, m.rolcanlogin AS enabled FROM pg_auth_members g JOIN pg_roles w ON w.oid = g.roleid JOIN pg_roles m ON m.oid = g.member
+    WHERE w.rolname = 'acode_writer') r
+FULL JOIN (SELECT owner, count(*) AS sessions, sum(last_seq)::bigint AS events, max(updated_at) AS last FROM acode.heads GROUP BY owner) h ON h.owner = r.name
+ORDER BY 1`
+	var out []Device
+	err = a.each(ctx, list, nil, func(rows pgx.Rows) error {
+		var d Device
+		var last *time.Time
+		if err := rows.Scan(&d.Name, &d.Enabled, &d.Sessions, &d.Events, &last); err != nil {
+			return err
+		}
+		if last != nil {
+			d.Last = last.UTC()
+		}
+		out = append(out, d)
+		return nil
+	})
+	return out, a.failed("list the devices", err)
+}
+
+// device looks a role up. A role that is not a device of ours, and a name that can be none, are
+// refused.
+func (a *admin) device(ctx context.Context, tx pgx.Tx, name string) (there, enabled bool, err error) {
+	if !validDevice(name) {
+		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: "use a-z, 0-9 and _, beginning with a letter, at most 63"}
+	}
+	var ours, able bool
+	const look = `SELECT r.rolcanlogin AND EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND m.roleid = 'acode_writer'::regrole),
+    NOT r.rolsuper AND NOT r.rolcreaterole AND (EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND m.roleid = 'acode_writer'::regrole)
+        OR EXISTS (SELECT 1 FROM acode.heads h WHERE h.owner = r.rolname) OR NOT r.rolcanlogin AND r.rolname NOT LIKE 'acode\_%' AND r.rolname NOT LIKE 'pg\_%')
+FROM pg_roles r WHERE r.rolname = $1`
+	switch err := tx.QueryRow(ctx, look, name).Scan(&able, &ours); {
+	case err == pgx.ErrNoRows:
+		return false, false, nil
+	case err != nil:
+		return false, false, err
+	case !ours:
+		return true, false, &session.Error{Code: session.ErrUsage, Message: "the role " + name + " is there and is no device; nothing was changed", Next: "choose another name"}
+	}
+	return true, able, nil
+}
+
+// inTx runs f in one transaction of an administrator's connection.
+func inTx(ctx context.Context, o Options, what string, f func(*admin, pgx.Tx) error) error {
+	a, err := connect(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return a.failed(what, pgx.BeginFunc(ctx, a.conn, func(tx pgx.Tx) error { return f(a, tx) }))
+}
+
+// scramRounds is PostgreSQL's own number.
+const scramRounds = 4096
+
+// scram gives what PostgreSQL keeps of a password (RFC 5803).
+func scram(password string) string {
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // it never fails
+	salted, err := pbkdf2.Key(sha256.New, password, salt, scramRounds, sha256.Size)
+	if err != nil {
+		panic("remote: PBKDF2 with fixed lengths: " + err.Error())
+	}
+	mac := func(text string) []byte {
+		m := hmac.New(sha256.New, salted)
+		m.Write([]byte(text))
+		return m.Sum(nil)
+	}
+	stored := sha256.Sum256(mac("Client Key"))
+	b64 := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", scramRounds, b64(salt), b64(stored[:]), b64(mac("Server Key")))
+}

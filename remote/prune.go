@@ -1,0 +1,87 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PrunedMonth is a month of events that Prune drops, or would.
+type PrunedMonth struct {
+	Month    time.Time // its first day
+	Events   int64
+	Sessions int64
+	Bytes    int64
+	Blocked  string // why it stays; empty: it goes
+}
+
+// Prune drops the events that were received in months that ended before the time given. Their
+// sessions' chains begin above them from then on and still verify; their heads, projections,
+// forks and blobs stay. With dryRun it only says what it would do. Months with events that were
+// not verified and projected stay and say so.
+func Prune(ctx context.Context, o Options, before time.Time, dryRun bool) ([]PrunedMonth, error) {
+	a, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	months, err := a.months(ctx, before)
+	for i := range months {
+		if err != nil || dryRun || months[i].Blocked != "" {
+			continue
+		}
+		// A month is a transaction of its own: what was dropped stays dropped.
+		_, err = a.conn.Exec(ctx, `SELECT acode.prune_month($1::text::date)`, months[i].Month.Format(time.DateOnly))
+	}
+	return months, a.failed("prune the server", err)
+}
+
+// months lists what lies before a time, oldest first.
+func (a *admin) months(ctx context.Context, before time.Time) ([]PrunedMonth, error) {
+	const names = `SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
+	var out []PrunedMonth
+	err := a.each(ctx, names, nil, func(rows pgx.Rows) error {
+		var name string
+		var m PrunedMonth
+		if err := rows.Scan(&name, &m.Bytes); err != nil {
+			return err
+		}
+		month, err := time.Parse("events_2006_01", name)
+		if err != nil {
+			return fmt.Errorf("read the month of partition %s: %w", name, err)
+		}
+		if m.Month = month; !month.AddDate(0, 1, 0).After(before) {
+			out = append(out, m)
+		}
+		return nil
+	})
+	for i := range out {
+		if err == nil {
+			err = a.count(ctx, &out[i])
+		}
+	}
+	return out, err
+}
+
+func (a *admin) count(ctx context.Context, m *PrunedMonth) error {
+	const count = `SELECT count(*), count(DISTINCT e.session_id), count(*) FILTER (WHERE e.seq > h.verified_seq), count(*) FILTER (WHERE e.seq > h.projected_seq),
+    $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date
+FROM acode.events e LEFT JOIN acode.heads h USING (session_id) WHERE e.month = $1::text::date`
+	var unverified, unprojected int64
+	var current bool
+	if err := a.conn.QueryRow(ctx, count, m.Month.Format(time.DateOnly)).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current); err != nil {
+		return err
+	}
+	switch {
+	case current:
+		m.Blocked = "the month is not over on the server"
+	case unverified > 0:
+		m.Blocked = fmt.Sprintf("%d events are not verified yet", unverified)
+	case unprojected > 0:
+		m.Blocked = fmt.Sprintf("%d events are not projected yet", unprojected)
+	}
+	return nil
+}

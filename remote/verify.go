@@ -1,0 +1,187 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Verify lets the server recompute the chain hashes of at most limit events that were delivered
+// since the last time, moves the verified marks, and says whether there is more. A chain that
+// is wrong keeps its verified mark, and VerifyAll names it.
+func (s *Server) Verify(ctx context.Context, limit int) (more bool, err error) {
+	return s.work(ctx, `SELECT acode.verify_chains($1)`, limit)
+}
+
+// work runs a function that does a piece of what is due and says whether there is more.
+func (s *Server) work(ctx context.Context, sql string, limit int) (bool, error) {
+	rows, err := s.ask(ctx, newCall(sql).int4(limit))
+	if err != nil {
+		return false, s.fault(err)
+	}
+	r, err := only(rows)
+	if err != nil {
+		return false, s.fault(err)
+	}
+	more := r.bool()
+	return more, s.fault(r.err)
+}
+
+// Difference is something that is wrong on the server.
+type Difference struct {
+	Session session.ID // empty for what belongs to none
+	Seq     uint64     // the first place; 0: all of it
+	What    string     // "missing", "duplicate", "changed", "head", "stray", "orphan", "fork" or "blob"
+	Detail  string     // in words
+}
+
+// Checked is what VerifyAll looked at.
+type Checked struct {
+	Sessions    int
+	Events      int64
+	Withheld    int64 // events whose content a client kept back; their hashes cannot be recomputed
+	Forks       int64
+	Blobs       int64
+	Differences []Difference
+}
+
+// verifyPage is how many sessions one query checks.
+const verifyPage = 200
+
+// VerifyAll recomputes every chain, every fork and every blob on the server. What it finds is
+// no error. Deliveries go on meanwhile: each page is one snapshot.
+func VerifyAll(ctx context.Context, o Options) (Checked, error) {
+	a, err := connect(ctx, o)
+	if err != nil {
+		return Checked{}, err
+	}
+	defer a.close()
+	var c Checked
+	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyOrphans, a.verifyForks, a.verifyBlobs} {
+		if err := step(ctx, &c); err != nil {
+			return c, a.failed("verify the server", err)
+		}
+	}
+	return c, nil
+}
+
+func (a *admin) verifySessions(ctx context.Context, c *Checked) error {
+	const page = `SELECT h.session_id::text, s.n, coalesce(s.bad, 0), coalesce(s.wrong, '')
+FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id LIMIT $2) h,
+    LATERAL acode.check_session((h.*)::acode.heads) s ORDER BY h.session_id`
+	after := "00000000-0000-0000-0000-000000000000"
+	for {
+		n := 0
+		err := a.each(ctx, page, []any{after, verifyPage}, func(rows pgx.Rows) error {
+			var found, bad int64
+			var wrong string
+			if err := rows.Scan(&after, &found, &bad, &wrong); err != nil {
+				return err
+			}
+			n++
+			c.Events += found
+			if wrong != "" {
+				c.Differences = append(c.Differences, Difference{Session: session.ID(after), Seq: uint64(bad), What: wrong, Detail: explain(wrong)})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		c.Sessions += n
+		if n < verifyPage {
+			break
+		}
+	}
+	const mended = `UPDATE acode.heads h SET broken_seq = NULL WHERE broken_seq IS NOT NULL AND (acode.check_session(h)).wrong IS NULL`
+	if _, err := a.conn.Exec(ctx, mended); err != nil {
+		return err
+	}
+	return a.conn.QueryRow(ctx, `SELECT count(*) FROM acode.events WHERE substr(payload, 1, 12) = '{"withheld":'::bytea`).Scan(&c.Withheld)
+}
+
+// explain says what kind of difference it is.
+func explain(wrong string) string {
+	switch wrong {
+	case "missing":
+		return "an event below the mark is not there"
+	case "duplicate":
+		return "two events have the same place"
+	case "changed":
+		return "the content does not give the hash"
+	case "head":
+		return "the head does not have the hash of the last event"
+	case "stray":
+		return "an event lies outside of what the head says is kept"
+	}
+	return wrong
+}
+
+func (a *admin) verifyOrphans(ctx context.Context, c *Checked) error {
+	const orphans = `SELECT session_id::text, min(seq), count(*) FROM acode.events e
+WHERE NOT EXISTS (SELECT 1 FROM acode.heads h WHERE h.session_id = e.session_id) GROUP BY session_id ORDER BY session_id`
+	return a.each(ctx, orphans, nil, func(rows pgx.Rows) error {
+		var id string
+		var seq, n int64
+		if err := rows.Scan(&id, &seq, &n); err != nil {
+			return err
+		}
+		c.Differences = append(c.Differences, Difference{Session: session.ID(id), Seq: uint64(seq), What: "orphan", Detail: fmt.Sprintf("%d events of a session without head", n)})
+		return nil
+	})
+}
+
+func (a *admin) verifyForks(ctx context.Context, c *Checked) error {
+	const forks = `SELECT session_id::text, seq,
+    hash = acode.chain_hash(prev, id, session_id, seq, time_us, epoch, type, actor, payload) OR substr(payload, 1, 12) = '{"withheld":'::bytea
+FROM acode.forks ORDER BY fork`
+	return a.each(ctx, forks, nil, func(rows pgx.Rows) error {
+		var id string
+		var seq int64
+		var right bool
+		if err := rows.Scan(&id, &seq, &right); err != nil {
+			return err
+		}
+		c.Forks++
+		if !right {
+			c.Differences = append(c.Differences, Difference{Session: session.ID(id), Seq: uint64(seq), What: "fork", Detail: "the content of an event that was filed does not give its hash"})
+		}
+		return nil
+	})
+}
+
+func (a *admin) verifyBlobs(ctx context.Context, c *Checked) error {
+	const blobs = `SELECT encode(b.hash, 'hex'), b.owner::text, b.chunks = x.n AND b.stored = x.stored AND x.right_sums
+FROM acode.blobs b, LATERAL (SELECT count(*) AS n, coalesce(sum(octet_length(k.data)), 0) AS stored, coalesce(bool_and(sha256(k.data) = k.sum), false) AS right_sums
+    FROM acode.blob_chunks k WHERE k.owner = b.owner AND k.hash = b.hash) x ORDER BY b.owner, b.hash`
+	return a.each(ctx, blobs, nil, func(rows pgx.Rows) error {
+		var hash, owner string
+		var right bool
+		if err := rows.Scan(&hash, &owner, &right); err != nil {
+			return err
+		}
+		c.Blobs++
+		if !right {
+			c.Differences = append(c.Differences, Difference{What: "blob", Detail: fmt.Sprintf("blob %s of %s is not whole", hash, owner)})
+		}
+		return nil
+	})
+}
+
+// each runs see for every row.
+func (a *admin) each(ctx context.Context, sql string, args []any, see func(pgx.Rows) error) error {
+	rows, err := a.conn.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := see(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
