@@ -1,6 +1,8 @@
 package deploy_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -94,5 +96,19 @@ func TestPagesHoldNoDestructiveCommand(t *testing.T) {
 	}
 	if !destructive.MatchString("    rm -rf store\n") || !destructive.MatchString("try `sudo kill -9 1`") {
 		t.Error("the pattern finds nothing")
+	}
+}
+
+// Installing by the book copies files that are there.
+func TestEveryNamedFileExists(t *testing.T) {
+	made := "deploy/compose/.env" // by the reader
+	found := regexp.MustCompile(`\bdeploy/[a-z0-9/._-]*[a-z0-9]`).FindAllString(read(t, "docs", "operations.md"), -1)
+	if len(found) < 6 {
+		t.Errorf("docs/operations.md names %q, want the files that are installed", found)
+	}
+	for _, path := range found {
+		if _, err := os.Stat(filepath.Join(root, path)); err != nil && path != made {
+			t.Errorf("docs/operations.md: %v", err)
+		}
 	}
 }
