@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/acode-dev/acode/cmd/app"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+// link is a store and a server, with everything between them.
+type link struct {
+	*app.Site
+	store  *local.Store
+	outbox *local.Outbox
+	server stub
+	syncer *outbox.Syncer
+}
+
+// source is a store as the outbox sees it.
+type source struct{ *local.Outbox }
+
+// Totals implements outbox.Totaler.
+func (s source) Totals(ctx context.Context) (outbox.Totals, error) {
+	lanes, acked, err := s.Outbox.Totals(ctx)
+	return outbox.Totals{Lanes: lanes, Acked: acked}, err
+}
+
+// remoteOptions say which server is configured.
+func remoteOptions(s *app.Site) remote.Options {
+	c := s.Config().Sync
+	return remote.Options{URL: c.URL, Now: s.Now, AllowPlaintext: c.AllowPlaintext}
+}
+
+// open opens store and server; nothing is connected yet. Close it.
+func (p *program) open(ctx context.Context, command string, o outbox.Options) (l *link, err error) {
+	l = &link{}
+	if l.Site, err = p.Site(); err != nil {
+		return nil, err
+	}
+	if l.server.Server, err = remote.Open(remoteOptions(l.Site)); err != nil {
+		return nil, err
+	}
+	if l.store, err = l.OpenWrite(ctx); err == nil {
+		l.outbox, err = l.store.Outbox(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	o.Source, o.Remote, o.Now, o.Paused = source{l.outbox}, l.server, p.Now, l.outbox.Paused
+	o.OnParked = outbox.OnParked(l.Config().Sync.OnParked)
+	o.Heartbeat = session.Heartbeat{PID: os.Getpid(), StartedUS: p.Now().UnixMicro(), Command: command, Address: l.server.Address()}
+	l.syncer = outbox.New(o)
+	return l, nil
+}
+
+func (l *link) close() error {
+	var errs []error
+	if l.server.Server != nil {
+		errs = append(errs, l.server.Close())
+	}
+	if l.outbox != nil {
+		errs = append(errs, l.outbox.Close())
+	}
+	if l.store != nil {
+		errs = append(errs, l.store.Close())
+	}
+	return errors.Join(errs...)
+}

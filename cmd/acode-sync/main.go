@@ -1,0 +1,33 @@
+// Command acode-sync delivers sessions to a server and looks after it. It is the part of acode
+// that links PostgreSQL's driver and the metrics, kept apart from the part that carries out
+// steps: acode starts it, in the background or for its own commands sync, syncer, metrics and
+// admin.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cmd/app"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:])) }
+
+func run(ctx context.Context, args []string) int {
+	return app.Delivery(ctx, args, func(h *app.Host) []*cobra.Command {
+		p := &program{h}
+		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand()}
+	})
+}
+
+// program is one invocation.
+type program struct{ *app.Host }
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short}
+	c.AddCommand(commands...)
+	return c
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cmd/app"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+)
+
+func (p *program) metricsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "metrics", Short: "Print the metrics of the syncer, without a syncer", Args: cobra.NoArgs,
+		Long: "Print what the store knows of delivery in the text format of Prometheus, for a textfile\ncollector. Counters of a running syncer are not among it; histograms are empty.",
+		RunE: p.reading(func(ctx context.Context, _ *app.Site, st *local.Store) error { return p.printMetrics(ctx, st) }),
+	}
+}
+
+func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
+	h, lanes, backlog, err := st.Sync(ctx)
+	if err != nil {
+		return err
+	}
+	m := outbox.NewMetrics(p.Version(), runtime.Version())
+	m.Watch(func() outbox.Snapshot { return outbox.Look(h, lanes, backlog) })
+	r := prometheus.NewRegistry()
+	if err := r.Register(m); err != nil {
+		return err
+	}
+	families, err := r.Gather()
+	if err != nil {
+		return err
+	}
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(p.Out(), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

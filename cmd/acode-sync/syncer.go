@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// syncerFlags are the flags of syncer.
+type syncerFlags struct{ once, pprof bool }
+
+func (p *program) syncerCommand() *cobra.Command {
+	var f syncerFlags
+	c := &cobra.Command{
+		Use: "syncer", Short: "Deliver sessions for as long as it runs, with metrics and health", Args: cobra.NoArgs,
+		Long: "Deliver sessions for as long as it runs. Serves /metrics, /healthz and /readyz at sync.listen.\nSIGHUP reads the configuration again; SIGTERM ends it within 5 seconds. Another process that\ndelivers from this store is left to it, and followed when it ends.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), f) },
+	}
+	c.Flags().BoolVar(&f.once, "once", false, "deliver what is pending and end")
+	c.Flags().BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof too")
+	return c
+}
+
+// serve runs one syncer after another, a new one for each configuration.
+func (p *program) serve(ctx context.Context, f syncerFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	for {
+		again, err := p.serveOnce(ctx, f, reload)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// serveOnce runs a syncer until ctx ends or the configuration is to be read again.
+func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
+	metrics := outbox.NewMetrics(p.Version(), runtime.Version())
+	d := &daemon{program: p, metrics: metrics}
+	if d.link, err = p.open(ctx, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	log, closer, err := d.Log()
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	d.log = log
+	if f.once {
+		return false, d.once(ctx)
+	}
+	return d.run(ctx, f, reload)
+}
+
+// daemon is the syncer as a service.
+type daemon struct {
+	*program
+	*link
+	metrics *outbox.Metrics
+	log     *slog.Logger
+}
+
+// once delivers what is pending and does the server's chores.
+func (d *daemon) once(ctx context.Context) error {
+	if err := d.deliver(ctx, 0); err != nil {
+		return err
+	}
+	release, err := d.Drainer("acode syncer --once")
+	if errors.Is(err, session.ErrLocked) {
+		return nil // whoever drains does the chores too
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.syncer.Settle(ctx), release())
+}
+
+func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	web, err := d.listen(f.pprof)
+	if err != nil {
+		return false, err
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() { web.serve(ctx) })
+	all.Go(func() { d.beatSystemd(ctx) })
+	all.Go(func() { d.link.listen(ctx) })
+	all.Go(func() { watchNetwork(ctx, d.syncer.Kick) })
+	all.Go(func() { d.drain(ctx) })
+	d.log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", web.address())
+	for {
+		select {
+		case <-ctx.Done():
+			d.log.Info("stopped", "event", "syncer_stopped")
+			return false, nil
+		case <-reload:
+			_, err := d.program.Site()
+			if err == nil {
+				d.log.Info("reading the configuration again", "event", "syncer_reload")
+				return true, nil
+			}
+			d.log.Error("the new configuration is wrong; the old one stays", "event", "syncer_reload", "error", err.Error())
+		}
+	}
+}
+
+// drain delivers whenever no other process does.
+func (d *daemon) drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		release, err := d.lead(ctx, nil)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.Error("cannot drain", "event", "syncer_lock", "error", err.Error())
+				pause(ctx, time.Second)
+			}
+			continue
+		}
+		_ = d.syncer.Run(ctx) // it ends with its context
+		_ = release()         // the lock ends with this process anyway
+	}
+}
+
+func pause(ctx context.Context, t time.Duration) {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// changed logs each change of the connection's state.
+func (d *daemon) changed(h session.Heartbeat) {
+	level := slog.LevelInfo
+	if h.State != session.SyncSynced && h.State != session.SyncPending {
+		level = slog.LevelWarn
+	}
+	d.logger().Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
+}
+
+// troubled logs a session that needs a person.
+func (d *daemon) troubled(l session.Lane) {
+	d.logger().Warn("a session needs a person", "event", "sync_lane", "session_id", string(l.Session), "state", string(l.State), "seq", l.Parked, "reason", l.Reason)
+}
+
+func (d *daemon) logger() *slog.Logger {
+	if d.log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return d.log
+}
