@@ -188,6 +188,7 @@ func await(ts *testscript.TestScript, args []string) {
 	})
 }
 
+// Until waits until ok, and fails the script when that is in vain.
 func Until(ts *testscript.TestScript, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
