@@ -1,0 +1,254 @@
+package remote_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/acode-dev/acode/internal/pgtest"
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+// A device is added, delivers, is revoked, is out at once, and comes back with its sessions.
+func TestDevices(t *testing.T) {
+	s := newSite(t)
+	name := "laptop_" + strings.ToLower(rand.Text()[:10])
+	password, err := remote.AddDevice(t.Context(), options(s.url), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.exec(`DROP ROLE ` + name) })
+	mine := as(t, s.url, name, password)
+	r := s.open(mine)
+	c := newChain(3)
+	if _, err := r.Deliver(t.Context(), c.from(1, 2)); err != nil {
+		t.Fatalf("Deliver as a new device: %v", err)
+	}
+	if _, err := remote.AddDevice(t.Context(), options(s.url), name); !errors.Is(err, session.ErrUsage) {
+		t.Errorf("AddDevice twice: got %v, want %v", err, session.ErrUsage)
+	}
+	if d := find(t, s, name); !d.Enabled || d.Sessions != 1 || d.Events != 2 || time.Since(d.Last) > time.Hour {
+		t.Errorf("ListDevices: got %+v", d)
+	}
+	if err := remote.RevokeDevice(t.Context(), options(s.url), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Deliver(t.Context(), c.from(3, 3)); err == nil {
+		t.Errorf("Deliver as a revoked device: not refused")
+	}
+	_, err = s.open(mine).Hello(t.Context(), device)
+	wantClass(t, "Hello as a revoked device", err, session.FaultAuth)
+	if d := find(t, s, name); d.Enabled || d.Sessions != 1 {
+		t.Errorf("ListDevices after it: got %+v", d)
+	}
+	if err := remote.RevokeDevice(t.Context(), options(s.url), name); !errors.Is(err, session.ErrUsage) {
+		t.Errorf("RevokeDevice twice: got %v, want %v", err, session.ErrUsage)
+	}
+	if password, err = remote.AddDevice(t.Context(), options(s.url), name); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.open(as(t, s.url, name, password)).Deliver(t.Context(), c.from(3, 3)); err != nil || m.Seq != 3 {
+		t.Errorf("Deliver as a device that came back: got %+v, %v", m, err)
+	}
+	for _, bad := range []string{"", "Laptop", "a b", `x"; DROP ROLE y`, strings.Repeat("a", 64), "acode_owner", "acode_reader", "pg_monitor", s.value(`SELECT current_user`)} {
+		if _, err := remote.AddDevice(t.Context(), options(s.url), bad); !errors.Is(err, session.ErrUsage) {
+			t.Errorf("AddDevice %q: got %v, want %v", bad, err, session.ErrUsage)
+		}
+		if err := remote.RevokeDevice(t.Context(), options(s.url), bad); !errors.Is(err, session.ErrUsage) {
+			t.Errorf("RevokeDevice %q: got %v, want %v", bad, err, session.ErrUsage)
+		}
+	}
+}
+
+func as(t *testing.T, address, user, password string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(user, password)
+	return u.String()
+}
+
+func find(t *testing.T, s *site, name string) remote.Device {
+	t.Helper()
+	list, err := remote.ListDevices(t.Context(), options(s.url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		if d.Name == name {
+			return d
+		}
+	}
+	t.Fatalf("ListDevices: no %s in %+v", name, list)
+	return remote.Device{}
+}
+
+// The server keeps what proves a password, not the password: as its own function makes it.
+func TestScram(t *testing.T) {
+	server := pgtest.New(t, pgtest.Options{Scram: true})
+	address := server.URL("postgres", "postgres")
+	if _, err := remote.Migrate(t.Context(), options(address), nil); err != nil {
+		t.Fatal(err)
+	}
+	password, err := remote.AddDevice(t.Context(), options(address), "laptop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, url: address}
+	if _, err := s.open(as(t, address, "laptop", password)).Hello(t.Context(), device); err != nil {
+		t.Errorf("Hello with the password: %v", err)
+	}
+	_, err = s.open(as(t, address, "laptop", password+"x")).Hello(t.Context(), device)
+	wantClass(t, "Hello with another password", err, session.FaultAuth)
+	if strings.Contains(err.Error(), password) {
+		t.Errorf("the password is in %q", err)
+	}
+}
+
+// What an administrator sees adds up.
+func TestStatus(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	c, other := newChain(6).acquire(), newChain(3)
+	late := c.split(6).grow(1)
+	for _, d := range []session.Delivery{c.from(1, 7), other.from(1, 3), late.from(7, 7)} {
+		if _, err := r.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := remote.ReadStatus(t.Context(), options(s.url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Sessions != 2 || got.Events != 10 || got.Unverified != 10 || got.Fenced != 1 || got.Forked != 0 || got.Broken != 0 || got.Pruned != 0 {
+		t.Errorf("ReadStatus: got %+v", got)
+	}
+	if got.MonthsAhead != 12 || got.Durable != "on" || got.EventBytes == 0 || got.Bytes <= got.EventBytes || got.Database == "" {
+		t.Errorf("ReadStatus: got %+v", got)
+	}
+	if len(got.Machines) != 1 || got.Machines[0].Device != device || got.Machines[0].Events != 10 || got.Machines[0].Quiet < 0 || got.Machines[0].Quiet > time.Hour {
+		t.Errorf("ReadStatus: machines %+v", got.Machines)
+	}
+	if _, err := remote.ReadStatus(t.Context(), options(pgtest.Database(t))); !errors.Is(err, session.ErrRemoteOld) {
+		t.Errorf("ReadStatus of an unmigrated server: got %v, want %v", err, session.ErrRemoteOld)
+	}
+	if _, err := remote.ListDevices(t.Context(), options(s.role("acode_writer"))); !errors.Is(err, session.ErrRemoteAuth) {
+		t.Errorf("ListDevices as a device: got %v, want %v", err, session.ErrRemoteAuth)
+	}
+}
+
+// age moves what was received in this month to one that is over.
+func (s *site) age(months int) {
+	s.t.Helper()
+	s.exec(fmt.Sprintf(`SET session_replication_role = replica;
+		DO $$ DECLARE m date := (date_trunc('month', now() AT TIME ZONE 'UTC') - interval '%d months')::date; n text := 'events_' || to_char(m, 'YYYY_MM'); BEGIN
+		EXECUTE format('CREATE TABLE acode.%%I PARTITION OF acode.events FOR VALUES FROM (%%L) TO (%%L)', n, m, (m + interval '1 month')::date);
+		EXECUTE format('ALTER TABLE acode.%%I OWNER TO acode_owner', n);
+		UPDATE acode.events SET month = m WHERE month = date_trunc('month', now() AT TIME ZONE 'UTC')::date; END $$`, months))
+}
+
+// Pruning drops months; the chains that are left verify, and go on (trap of partitions).
+func TestPrune(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	long, short := newChain(10), newChain(4)
+	deliver := func(d session.Delivery) {
+		if _, err := r.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver(long.from(1, 6))
+	deliver(short.from(1, 4))
+	s.age(3)
+	deliver(long.from(7, 8))
+	s.age(1)
+	deliver(long.from(9, 10))
+
+	prune := func(months int, dryRun bool) []remote.PrunedMonth {
+		t.Helper()
+		got, err := remote.Prune(t.Context(), options(s.url), time.Now().UTC().AddDate(0, -months, 0), dryRun)
+		if err != nil {
+			t.Fatalf("Prune: %v", err)
+		}
+		return got
+	}
+	if got := prune(1, false); len(got) != 1 || got[0].Blocked == "" || got[0].Events != 10 || got[0].Sessions != 2 {
+		t.Errorf("Prune of what is not verified: got %+v, want it to stay", got)
+	}
+	verifyAll(t, r, 100)
+	projectAll(t, s, r)
+	if got := prune(1, true); len(got) != 1 || got[0].Blocked != "" || got[0].Bytes == 0 {
+		t.Errorf("Prune, dry: got %+v", got)
+	}
+	if got := s.value(`SELECT count(*) FROM acode.events`); got != "14" {
+		t.Errorf("Prune, dry: %s events are left, want 14", got)
+	}
+	prune(1, false)
+	if got := s.value(`SELECT count(*) || ' ' || min(seq) FROM acode.events`); got != "4 7" {
+		t.Errorf("Prune: %s (events, first seq) are left, want 4 from 7 on", got)
+	}
+	c, err := remote.VerifyAll(t.Context(), options(s.url))
+	if err != nil || len(c.Differences) != 0 || c.Events != 4 || c.Sessions != 2 {
+		t.Errorf("VerifyAll after it: got %+v, %v", c, err)
+	}
+	if h, err := r.Hello(t.Context(), device); err != nil || h.Events != 14 {
+		t.Errorf("Hello after it: got %+v, %v, want 14 events, pruned ones included", h, err)
+	}
+	// What was pruned may be sent again, as by a store that lost its acknowledgements, and goes on.
+	long.grow(1)
+	if m, err := r.Deliver(t.Context(), long.from(1, 11)); err != nil || m.Verdict != session.DeliveryTaken || m.Inserted != 1 || m.Duplicate != 10 {
+		t.Errorf("Deliver of a pruned chain: got %+v, %v", m, err)
+	}
+	if m, err := r.Copy(t.Context(), short.grow(1).from(5, 5)); err != nil || m.Seq != 5 {
+		t.Errorf("Copy after a chain that was pruned whole: got %+v, %v", m, err)
+	}
+	verifyAll(t, r, 100)
+	if got := prune(-1, false); len(got) != 2 || got[0].Blocked != "" || !strings.Contains(got[1].Blocked, "not over") {
+		t.Errorf("Prune up to next month: got %+v, want last month dropped and this one kept", got)
+	}
+	if c, err = remote.VerifyAll(t.Context(), options(s.url)); err != nil || len(c.Differences) != 0 || c.Events != 4 {
+		t.Errorf("VerifyAll after it: got %+v, %v", c, err)
+	}
+	if err := execAs(s.url, `SELECT acode.prune_month(date_trunc('month', now() AT TIME ZONE 'UTC')::date)`); err == nil {
+		t.Errorf("prune_month of this month: not refused")
+	}
+}
+
+// projectAll marks everything as projected.
+func projectAll(t *testing.T, s *site, _ *remote.Server) {
+	t.Helper()
+	s.exec(`UPDATE acode.heads SET projected_seq = last_seq`)
+}
+
+// Errors of an administrator's command have a code and a hint, and no password.
+func TestAdminErrors(t *testing.T) {
+	_, err := remote.ReadStatus(t.Context(), options("postgres://u:hunter2-geheim@127.0.0.1:1/d?sslmode=disable"))
+	var e *session.Error
+	if !errors.As(err, &e) || e.Code != session.ErrOffline || e.Next == "" || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("ReadStatus without a server: got %v", err)
+	}
+	for name, call := range map[string]func() error{
+		"Migrate": func() error { _, err := remote.Migrate(t.Context(), options("postgres://x:y:z"), nil); return err },
+		"Prune":   func() error { _, err := remote.Prune(t.Context(), options(""), time.Time{}, true); return err },
+		"Verify":  func() error { _, err := remote.VerifyAll(t.Context(), options("")); return err },
+		"List":    func() error { _, err := remote.ListDevices(t.Context(), options("")); return err },
+		"Add":     func() error { _, err := remote.AddDevice(t.Context(), options(""), "x"); return err },
+		"Revoke":  func() error { return remote.RevokeDevice(t.Context(), options(""), "x") },
+	} {
+		if err := call(); !errors.Is(err, session.ErrConfig) && !errors.Is(err, session.ErrSyncOff) {
+			t.Errorf("%s without an address: got %v", name, err)
+		}
+	}
+	if _, err := pgx.ParseConfig("postgres://x:y:z"); err == nil {
+		t.Error("the address that was to be unreadable is readable")
+	}
+}
