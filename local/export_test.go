@@ -224,6 +224,9 @@ func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) erro
 // SettledRows is how many settled sessions may lie in the outbox.
 const SettledRows = settledRows
 
+// OutboxFrames is how many pages the log has before a drainer copies it back.
+const OutboxFrames = outboxFrames
+
 // Truncate copies the log into the database and empties it, unless somebody reads.
 func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	var log, copied int

@@ -5,13 +5,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
 
-// settledRows is how many sessions with nothing left to deliver may lie in the outbox. They
-// are taken out together: one that is executed would only be put in again by its next step.
-const settledRows = 32
+const (
+	// settledRows is how many sessions with nothing left to deliver may lie in the outbox. They
+	// are taken out together: one that is executed would only be put in again by its next step.
+	settledRows = 32
+
+	// settledBatch is how many of them one transaction takes out, while a step may wait.
+	settledBatch = 100
+)
 
 // Changed lists the lanes with events above Acked, in all states, in the order of session
 // numbers. It costs what changed, not how many sessions there are.
@@ -32,7 +38,12 @@ func (o *Outbox) Changed(ctx context.Context) ([]session.Lane, error) {
 	if err != nil || len(settled) <= settledRows {
 		return out, err
 	}
-	return out, o.settle(ctx, settled)
+	for batch := range slices.Chunk(settled, settledBatch) {
+		if err := o.settle(ctx, batch); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 // settle takes sessions out of the outbox that have nothing more to deliver now, whatever
