@@ -34,7 +34,7 @@ func makeTemplate() (*files, error) {
 		return nil, err
 	}
 	f := &files{bin: bin, acct: acct}
-	if f.keep, err = supervise(acct, "", f.server); err != nil { // it ends with the process
+	if f.keep, err = supervise(acct, "", func(root string) []string { return server(bin, root) }); err != nil { // it ends with the process
 		return nil, err
 	}
 	f.data = filepath.Join(f.keep.root, "data")
@@ -47,14 +47,14 @@ func makeTemplate() (*files, error) {
 func (f *files) program(name string) string { return filepath.Join(f.bin, name) }
 
 // server gives the command line of the server whose folder is root.
-func (f *files) server(root string) []string {
-	return []string{f.program("postgres"), "-D", filepath.Join(root, "data")}
+func server(bin, root string) []string {
+	return []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(root, "data")}
 }
 
 // copyTo makes a cluster at data from the files at from, which belong to a server that is
 // stopped. The account copies them itself, so that its supervisor can remove them.
 func (f *files) copyTo(data, from string) error {
-	if _, err := run(f.acct.command("cp", "-Rp", from, data)); err != nil {
+	if _, err := run(f.acct.command("cp", "-R", from, data)); err != nil {
 		return fmt.Errorf("copy cluster: %w", err)
 	}
 	return nil

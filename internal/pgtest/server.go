@@ -27,6 +27,7 @@ type Options struct {
 	Dir     string            // an existing folder to make the cluster in; empty: /tmp
 	Backup  string            // what BaseBackup gave: begin with that, identity included
 	Stopped bool              // do not start it
+	Own     bool              // it has programs of its own, for Upgrade
 }
 
 // Mode is how a server is stopped: how much it waits for.
@@ -46,10 +47,11 @@ type Server struct {
 	Root     string // its folder: socket, data, log and backups
 	Password string // of the superuser; empty unless Scram
 
-	tb    testing.TB
-	files *files
-	super *supervisor
-	conf  map[string]string
+	tb        testing.TB
+	files     *files
+	super     *supervisor
+	conf      map[string]string
+	installed layout // its own programs; empty: it has none
 }
 
 // New makes a cluster, and starts it unless o says not to.
@@ -71,13 +73,28 @@ func newServer(tb testing.TB, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	super, err := supervise(f.acct, o.Dir, f.server)
+	from, err := f.layout()
+	if err != nil {
+		return nil, err
+	}
+	super, err := supervise(f.acct, o.Dir, func(root string) []string {
+		if o.Own {
+			return server(from.below(root).bin, root)
+		}
+		return server(f.bin, root)
+	})
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Root: super.root, tb: tb, files: f, super: super}
 	if err := s.fill(o); err != nil {
 		return s, err
+	}
+	if o.Own {
+		s.installed = from.below(s.Root)
+		if err := f.install(from, s.installed); err != nil {
+			return s, err
+		}
 	}
 	s.Port, err = freePort()
 	if err != nil {
@@ -169,16 +186,26 @@ func (s *Server) Start() {
 // Launch starts the server and waits for nothing.
 func (s *Server) Launch() {
 	s.tb.Helper()
-	if _, err := s.super.start(); err != nil {
+	if err := s.begin(); err != nil {
 		s.tb.Fatalf("launch: %v", err)
 	}
 }
 
 func (s *Server) start() error {
-	if _, err := s.super.start(); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
 	return s.ready()
+}
+
+func (s *Server) begin() error {
+	if s.installed.lib != "" {
+		if err := s.upgraded(); err != nil {
+			return err
+		}
+	}
+	_, err := s.super.start()
+	return err
 }
 
 // Ready waits until a server that Launch started takes connections.

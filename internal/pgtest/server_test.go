@@ -2,6 +2,7 @@ package pgtest_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/pgtest"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // G3, G4: two clusters are two databases, and neither runs as root.
@@ -26,6 +28,16 @@ func TestTwoClustersAreTwo(t *testing.T) {
 	if got := b.Psql(settings); got != "on|on" {
 		t.Errorf("settings when durable: got %q, want on|on", got)
 	}
+	dir := t.TempDir()
+	for _, d := range []string{filepath.Dir(dir), dir} { // so that nobody reaches it
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := pgtest.New(t, pgtest.Options{Conf: map[string]string{"port": portOf(a)}, Dir: dir})
+	if got := pgtest.Psql(t, taken.URL("postgres", "postgres"), "SHOW port"); got != portOf(taken) || got == portOf(a) {
+		t.Errorf("port where another server has it: got %s, want %s and not %s", got, portOf(taken), portOf(a))
+	}
 	info, err := os.Stat(filepath.Join(a.Root, "data"))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("data: got %v, %v, want mode 0700", info.Mode(), err)
@@ -35,10 +47,19 @@ func TestTwoClustersAreTwo(t *testing.T) {
 	}
 }
 
-// What was committed is there after every way to stop, and what was not is not.
-func TestStopsAndStarts(t *testing.T) {
+// One cluster is enough for what tests do to theirs.
+func TestServer(t *testing.T) {
 	t.Parallel()
-	s := pgtest.New(t, pgtest.Options{})
+	s := pgtest.New(t, pgtest.Options{Own: true, Conf: map[string]string{"wal_writer_delay": "10s", "work_mem": "5MB"}})
+	t.Run("stops_and_starts", func(t *testing.T) { stopsAndStarts(t, s) })
+	t.Run("kill_9_loses_what_was_not_flushed", func(t *testing.T) { kill9Loses(t, s) })
+	t.Run("settings", func(t *testing.T) { settings(t, s) })
+	t.Run("upgrade", func(t *testing.T) { upgrade(t, s) })
+	t.Run("restore", func(t *testing.T) { restore(t, s) })
+}
+
+// What was committed is there after every way to stop, and only a crash is recovered from.
+func stopsAndStarts(t *testing.T, s *pgtest.Server) {
 	s.Psql("CREATE TABLE kept (n int)")
 	stops := []struct {
 		name  string
@@ -79,9 +100,7 @@ func TestStopsAndStarts(t *testing.T) {
 
 // A killed server loses what it acknowledged with synchronous_commit=off, as trap 41 needs,
 // and nothing with it on.
-func TestKill9LosesWhatWasNotFlushed(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t, pgtest.Options{Conf: map[string]string{"wal_writer_delay": "10s"}})
+func kill9Loses(t *testing.T, s *pgtest.Server) {
 	s.Psql("CREATE TABLE t (n int)")
 	for setting, want := range map[string]string{"off": "0", "on": "1"} {
 		s.SetConf("synchronous_commit", setting)
@@ -96,9 +115,7 @@ func TestKill9LosesWhatWasNotFlushed(t *testing.T) {
 }
 
 // Settings are seen by the next connection, and taken back.
-func TestSetConf(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t, pgtest.Options{Conf: map[string]string{"work_mem": "5MB"}})
+func settings(t *testing.T, s *pgtest.Server) {
 	if got := s.Psql("SHOW work_mem"); got != "5MB" {
 		t.Errorf("work_mem: got %s, want 5MB", got)
 	}
@@ -114,7 +131,6 @@ func TestSetConf(t *testing.T) {
 	s.Stop(pgtest.Fast)
 	s.SetConf("max_connections", "17")
 	s.Start()
-	s.Restart(pgtest.Immediate)
 	if got := s.Psql("SHOW max_connections"); got != "17" {
 		t.Errorf("max_connections: got %s, want 17", got)
 	}
@@ -137,29 +153,51 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// A port that somebody took after it was found free is exchanged for another one.
-func TestPortTakenMeanwhile(t *testing.T) {
-	t.Parallel()
-	a := pgtest.New(t, pgtest.Options{})
-	b := pgtest.New(t, pgtest.Options{Conf: map[string]string{"port": portOf(a)}})
-	if got := pgtest.Psql(t, b.URL("postgres", "postgres"), "SHOW port"); got != portOf(b) || got == portOf(a) {
-		t.Errorf("port: got %s, want %s and not %s", got, portOf(b), portOf(a))
+// Trap 23: a server whose package is upgraded under it cannot load what it has not loaded yet,
+// until it is started again.
+func upgrade(t *testing.T, s *pgtest.Server) {
+	const call = "DO 'BEGIN END'"
+	open := func() *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
 	}
+	loaded := open()
+	if _, err := loaded.Exec(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	s.Upgrade()
+	if _, err := loaded.Exec(t.Context(), call); err != nil {
+		t.Errorf("a connection that had loaded it: %v", err)
+	}
+	var refused *pgconn.PgError
+	if _, err := open().Exec(t.Context(), call); !errors.As(err, &refused) || refused.Code != "58P01" {
+		t.Errorf("a new connection: got %v, want 58P01", err)
+	}
+	s.Restart(pgtest.Immediate)
+	s.Psql(call)
 }
 
 // What cannot be done ends the test and says why.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	s := pgtest.New(t, pgtest.Options{})
+	address := pgtest.Database(t)
 	stopped := pgtest.New(t, pgtest.Options{Stopped: true})
 	for name, c := range map[string]struct {
 		test func(tb testing.TB)
 		want string
 	}{
-		"control":        {func(tb testing.TB) { pgtest.Psql(tb, s.URL("postgres", "postgres"), "SELECT 1") }, ""},
-		"statement":      {func(tb testing.TB) { pgtest.Psql(tb, s.URL("postgres", "postgres"), "SELECT 1/0") }, "division by zero"},
+		"control":        {func(tb testing.TB) { pgtest.Psql(tb, address, "SELECT 1") }, ""},
+		"statement":      {func(tb testing.TB) { pgtest.Psql(tb, address, "SELECT 1/0") }, "division by zero"},
 		"setting":        {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Conf: map[string]string{"nosuch": "1"}}) }, "nosuch"},
 		"folder":         {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Dir: "/nonexistent"}) }, "/nonexistent"},
+		"restore":        {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Restore("/nonexistent") }, "/nonexistent"},
+		"not_running":    {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Stop(pgtest.Fast) }, "does not run"},
+		"nobody_to_kill": {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Kill9() }, "does not run"},
+		"no_own":         {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Upgrade() }, "plpgsql"},
+		"bouncer":        {func(tb testing.TB) { pgtest.Bouncer(tb, "postgres://%zz") }, "parse"},
 		"no_such_backup": {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Backup: "/nonexistent"}) }, "/nonexistent"},
 	} {
 		if got := record(c.test); !strings.Contains(got, c.want) || c.want == "" && got != "" {
