@@ -13,8 +13,10 @@ import (
 type order struct {
 	lane    session.Lane
 	size    size
-	copies  bool   // COPY may be used
-	standIn uint64 // this row is not sent as it is; 0: every row is
+	copies  bool              // COPY may be used
+	ahead   *session.Delivery // was read already; nil: nothing was
+	whole   bool              // no refused row is hunted
+	standIn uint64            // this row is not sent as it is; 0: every row is
 	sent    *blobSet
 }
 
@@ -32,20 +34,22 @@ type result struct {
 	way     string
 	mark    session.Mark
 	took    time.Duration // of the call that delivered
-	refused bool          // COPY was refused and one statement took its place
-	err     error         // a *session.SyncFault, a *storeTrouble, or of a context that ended
+	ahead   *session.Delivery
+	refused bool  // COPY was refused and one statement took its place
+	err     error // a *session.SyncFault, a *storeTrouble, or of a context that ended
 }
 
 func (s *Syncer) order(l session.Lane) order {
 	r := s.lane(l.Session)
-	o := order{lane: l, size: s.size, sent: s.link.sent}
+	o := order{lane: l, size: s.size, sent: s.link.sent, ahead: r.ahead, whole: r.limit == 0}
+	r.ahead = nil
 	if r.limit > 0 {
 		o.size.events = min(o.size.events, r.limit)
 	}
 	if s.passable(l) {
 		o.standIn = l.Parked
 	}
-	o.copies = r.fresh && r.limit == 0 && s.link.strikes < maxStrikes
+	o.copies = r.fresh && o.whole && s.link.strikes < maxStrikes
 	return o
 }
 
@@ -62,24 +66,54 @@ func (s *Syncer) lane(id session.ID) *lane {
 // deliver carries out o. It runs beside others and touches nothing of the syncer's.
 func (s *Syncer) deliver(ctx context.Context, o order) result {
 	res := result{lane: o.lane, way: wayIngest}
-	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.lane.Acked, o.size.events, o.size.bytes)
-	if err == nil && len(d.Events) == 0 {
-		err = errors.New("events that were counted cannot be read")
-	}
+	d, err := s.read(ctx, o)
 	if err != nil {
 		res.err = &storeTrouble{err}
 		return res
 	}
+	ahead := s.readAhead(ctx, o, d.Events[len(d.Events)-1].Seq)
+	standIn(d, o)
+	res.d, res.bytes = d, payloads(d)
+	if res.err = s.sendBlobs(ctx, d, o.sent); res.err == nil {
+		s.send(ctx, o, &res)
+	}
+	res.ahead = <-ahead
+	return res
+}
+
+// read gives the events above the lane's mark, from memory where they were read ahead.
+func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
+	if a := o.ahead; a != nil && a.Events[0].Seq == o.lane.Acked+1 && len(a.Events) <= o.size.events {
+		return *a, nil
+	}
+	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.lane.Acked, o.size.events, o.size.bytes)
+	if err == nil && len(d.Events) == 0 {
+		err = errors.New("events that were counted cannot be read")
+	}
 	if d.Device == "" {
 		d.Device = s.opts.Source.Device()
 	}
-	standIn(d, o)
-	res.d, res.bytes = d, payloads(d)
-	if res.err = s.sendBlobs(ctx, d, o.sent); res.err != nil {
-		return res
+	return d, err
+}
+
+// readAhead reads what follows seq while the delivery up to it is on its way. The channel
+// gives nil where there is nothing or it cannot be read, and always gives something.
+func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *session.Delivery {
+	c := make(chan *session.Delivery, 1)
+	if !o.whole || seq >= o.lane.LastSeq {
+		c <- nil
+		return c
 	}
-	s.send(ctx, o, &res)
-	return res
+	o.lane.Acked, o.ahead = seq, nil
+	go func() {
+		d, err := s.read(ctx, o)
+		if err != nil {
+			c <- nil // whoever needs it meets the error
+			return
+		}
+		c <- &d
+	}()
+	return c
 }
 
 // send delivers res.d in the way that suits it.
@@ -144,7 +178,7 @@ func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 	if err := s.save(ctx, res.lane, now); err != nil {
 		return now, err
 	}
-	s.acknowledged(res, now)
+	s.acknowledged(ctx, res, now)
 	if wish := min(res.mark.RetryAfter, maxRetryAfter); wish > 0 {
 		return now, &silence{wish}
 	}

@@ -75,6 +75,15 @@ func (t *storeTrouble) Error() string { return "the store is in trouble: " + t.c
 // Unwrap makes errors.Is find the cause.
 func (t *storeTrouble) Unwrap() error { return t.cause }
 
+// reasonOf says err in words for a person.
+func reasonOf(err error) string {
+	var f *session.SyncFault
+	if errors.As(err, &f) {
+		return f.Reason()
+	}
+	return err.Error()
+}
+
 // stateOf names the state that err puts the syncer into, the label of its class, and a reason.
 func stateOf(err error) (state session.SyncState, class, reason string) {
 	var f *session.SyncFault

@@ -11,6 +11,10 @@ import (
 const (
 	choreRows  = 2000
 	choreEvery = 10 * time.Minute // how soon work that others left is taken up
+	choreGap   = 5 * time.Second  // how often at most, however many small deliveries there are
+
+	// maxPieces bounds one run of chores against a server that always has more.
+	maxPieces = 2000
 
 	// maxMarks bounds how many lanes are asked for their verified mark after verification.
 	maxMarks = 1000
@@ -19,7 +23,8 @@ const (
 // chores is the server's work that an idle syncer asks for.
 type chores struct {
 	due     bool
-	at      time.Time
+	at      time.Time                   // of the last run
+	pieces  int                         // of it
 	lanes   map[session.ID]session.Lane // delivered since their verified mark was read
 	verify  bool                        // to be done: recompute hashes
 	project bool                        // to be done: fill the typed tables
@@ -56,11 +61,11 @@ func (s *Syncer) Settle(ctx context.Context) error {
 	defer release()
 	if err := s.connect(ctx); err != nil {
 		if ctx.Err() == nil {
-			s.failed(ctx, err)
+			s.note(ctx, err, 0)
 		}
 		return Envelope(err)
 	}
-	s.chores.due = true
+	s.chores.due, s.chores.at = true, time.Time{}
 	for {
 		more, err := s.chore(ctx)
 		if err != nil || !more {
@@ -72,11 +77,11 @@ func (s *Syncer) Settle(ctx context.Context) error {
 // chore does one piece of work; more reports whether there is another.
 func (s *Syncer) chore(ctx context.Context) (more bool, err error) {
 	c := &s.chores
-	if c.at.IsZero() || s.since(c.at) > choreEvery {
-		c.due = true
+	if c.due && s.old(c.at, choreGap) || s.old(c.at, choreEvery) {
+		c.due, c.at, c.pieces, c.verify, c.project = false, s.opts.Now(), 0, true, true
 	}
-	if c.due {
-		c.due, c.at, c.verify, c.project = false, s.opts.Now(), true, true
+	if c.pieces++; c.pieces > maxPieces {
+		return false, nil
 	}
 	switch {
 	case c.verify:
@@ -93,23 +98,28 @@ func (s *Syncer) chore(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// piece runs one bounded piece. Only a server that is away stops delivery: any other fault is
-// the chore's own, and it is left until the next time.
+// piece runs one bounded piece. Only a server that is away stops delivery: after any other
+// fault the chore is left until the next time.
 func (s *Syncer) piece(ctx context.Context, f func(context.Context, int) (bool, error)) (bool, error) {
 	more, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (bool, error) { return f(ctx, choreRows) })
+	return more && err == nil, s.choreFault(err)
+}
+
+// choreFault counts a fault that is the chore's own, and gives any other back.
+func (s *Syncer) choreFault(err error) error {
 	var fault *session.SyncFault
-	if errors.As(err, &fault) && fault.Class != session.FaultOffline {
-		s.opts.Metrics.erred(fault.Class)
-		return false, nil
+	if !errors.As(err, &fault) || fault.Class == session.FaultOffline {
+		return err
 	}
-	return more && err == nil, err
+	s.opts.Metrics.erred(fault.Class)
+	return nil
 }
 
 // readVerified asks for the mark of a lane that was verified since it was delivered.
 func (s *Syncer) readVerified(ctx context.Context, l session.Lane) error {
 	d := session.Delivery{Session: l.Session, Device: s.opts.Source.Device()}
 	m, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return s.opts.Remote.Deliver(ctx, d) })
-	if err != nil || m.Verdict != session.DeliveryTaken || m.Seq != l.Acked || m.Verified == l.Verified {
+	if err = s.choreFault(err); err != nil || m.Verdict != session.DeliveryTaken || m.Seq != l.Acked || m.Verified == l.Verified {
 		return err
 	}
 	now := l

@@ -33,7 +33,7 @@ func (l *link) drop() {
 // another identity than the store was delivered to is sent nothing; one that has other numbers
 // than we know is asked for every mark.
 func (s *Syncer) connect(ctx context.Context) error {
-	if s.link.up && !s.hurry && s.since(s.link.at) < probeEvery {
+	if s.link.up && !s.hurry && !s.old(s.link.at, probeEvery) {
 		return nil
 	}
 	s.attempted()

@@ -27,7 +27,8 @@ type Options struct {
 	Remote Remote
 	Now    func() time.Time
 
-	// Heartbeat brings PID, StartedUS, Command and Address; the rest is the syncer's.
+	// Heartbeat brings PID, StartedUS, Command and Address, and what should not be forgotten of
+	// the drainer before: State, SinceUS and LastUS.
 	Heartbeat session.Heartbeat
 
 	OnParked OnParked      // empty means Wait

@@ -41,7 +41,7 @@ func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (sess
 	now := l
 	now.NextUS = s.wallUS() + s.hold(s.lane(l.Session), trouble).Microseconds()
 	if l.Parked == 0 {
-		now.State, now.Reason = session.SyncRetrying, trouble.Error()
+		now.State, now.Reason = session.SyncRetrying, reasonOf(trouble)
 	}
 	return now, s.save(ctx, l, now)
 }
@@ -60,7 +60,7 @@ func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) 
 	now.Attempts++
 	if now.Attempts < maxAttempts {
 		now.NextUS = s.wallUS() + s.laneDelay(r).Microseconds()
-		now.State, now.Reason = session.SyncRetrying, fmt.Sprintf("the server refused event %d: %v", row.Seq, f)
+		now.State, now.Reason = session.SyncRetrying, fmt.Sprintf("the server refused event %d: %v", row.Seq, f.Reason())
 		return now, s.save(ctx, res.lane, now)
 	}
 	r.hopeless = now.Parked == row.Seq
@@ -68,7 +68,7 @@ func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) 
 	if s.passable(now) {
 		now.Attempts = 0 // the stand-in has its own
 	}
-	now.Reason = fmt.Sprintf("the server refused event %d (%s) %d times: %v", row.Seq, row.Type, maxAttempts, f)
+	now.Reason = fmt.Sprintf("the server refused event %d (%s) %d times: %v", row.Seq, row.Type, maxAttempts, f.Reason())
 	s.tell(now)
 	return now, s.save(ctx, res.lane, now)
 }

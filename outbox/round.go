@@ -10,10 +10,11 @@ import (
 
 // lane is what is known of a lane beyond what the store keeps.
 type lane struct {
-	fresh   bool      // the server's mark was just returned: COPY may begin from it
-	limit   int       // events of the next delivery while a refusal is hunted; 0: as the link allows
-	suspect uint64    // the refused row is not above this
-	rewinds int       // how often the mark went down on this connection
+	fresh   bool   // the server's mark was just returned: COPY may begin from it
+	limit   int    // events of the next delivery while a refusal is hunted; 0: as the link allows
+	suspect uint64 // the refused row is not above this
+	rewinds int    // how often the mark went down on this connection
+	ahead   *session.Delivery
 	backoff *schedule // of the lane's own trouble; nil: it had none
 
 	troubles int   // waits in a row for the lane's own trouble
@@ -45,7 +46,7 @@ func (g *goals) verdict() error {
 	}
 	l := g.stuck[0]
 	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
-	e.Message = fmt.Sprintf("%d sessions wait for a person and are kept; the others are delivered: %s", len(g.stuck), l.Reason)
+	e.Message = fmt.Sprintf("what the server refused is kept and waits for a person, the rest is delivered (sessions that wait: %d): %s", len(g.stuck), l.Reason)
 	switch l.State {
 	case session.SyncFenced:
 		e.Code, e.Next = session.ErrFenced, "acode sync fork-off "+string(l.Session)
@@ -90,6 +91,7 @@ func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
 			r.refill(ctx)
 		case <-tick.C:
 			r.refill(ctx)
+			s.works(ctx) // it takes longer than a moment
 			s.beatWhenDue(ctx)
 		}
 	}
@@ -214,6 +216,7 @@ func (r *round) dispatch(ctx context.Context) {
 		}
 		r.busy[l.Session] = true
 		o := r.s.order(l)
+		o.size.bytes = min(o.size.bytes, maxBytes/2/min(r.s.opts.Parallel, len(r.busy)+len(r.queue)))
 		r.s.attempted()
 		go func() { r.results <- r.s.deliver(ctx, o) }()
 	}

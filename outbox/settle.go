@@ -73,6 +73,9 @@ func (s *Syncer) agrees(ctx context.Context, d session.Delivery, m session.Mark)
 func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	r := s.lane(now.Session)
 	r.fresh = !stuck(now) || s.passable(now)
+	if n := len(res.d.Events); now.Acked == res.d.Events[n-1].Seq {
+		r.ahead = res.ahead
+	}
 	if now.Acked >= r.suspect {
 		r.limit, r.suspect = 0, 0
 	}

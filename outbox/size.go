@@ -6,7 +6,7 @@ const (
 	firstEvents = 1000
 	maxEvents   = 10_000
 	firstBytes  = 1 << 20
-	maxBytes    = 4 << 20
+	maxBytes    = 4 << 20 // of all that is in memory: in flight, and as much read ahead
 
 	// targetDuration is what a batch may take and still grow.
 	targetDuration = 500 * time.Millisecond
@@ -31,7 +31,7 @@ func newSize() size { return size{events: firstEvents, bytes: firstBytes} }
 // grown takes note of a batch of n events and b bytes that took d and worked.
 func (z *size) grown(n, b int, d time.Duration) {
 	z.round(d, time.Duration(n)*perEvent+time.Duration(b)*perByte)
-	switch full := n >= z.events || 2*b >= z.bytes; {
+	switch full := 2*n >= z.events || 2*b >= z.bytes; { // what was read ahead is a step behind
 	case d > 4*targetDuration:
 		z.halve()
 	case full && d <= targetDuration:

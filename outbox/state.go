@@ -116,7 +116,7 @@ func (s *Syncer) noteLanes(changed []session.Lane) {
 }
 
 // acknowledged notes a delivery that the server answered for.
-func (s *Syncer) acknowledged(res result, now session.Lane) {
+func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane) {
 	if now.Acked <= res.lane.Acked {
 		return
 	}
@@ -126,10 +126,22 @@ func (s *Syncer) acknowledged(res result, now session.Lane) {
 	at := s.opts.Now()
 	s.succeeded(at)
 	s.update(func(n *Snapshot) { n.Trip = s.size.trip })
+	if s.ill {
+		s.works(ctx)
+	}
+}
+
+// works notes that delivery makes progress and is not at its end.
+func (s *Syncer) works(ctx context.Context) {
+	s.ill = false
+	if s.snap.Heartbeat.State != session.SyncPending {
+		s.stand(ctx, session.SyncPending, "", 0)
+	}
 }
 
 // settled notes a pass that left nothing that could be delivered.
 func (s *Syncer) settled(ctx context.Context, next time.Duration) {
+	s.ill = false
 	s.backoff.reset()
 	n := s.Snapshot()
 	if n.Backlog.Events > 0 || len(n.Lanes) > 1 { // one is the state synced
@@ -171,10 +183,8 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 		}
 		n.Up = s.link.up
 	})
-	if turned {
-		s.refresh(ctx)
-	}
 	if turned || wait > 0 {
+		s.refresh(ctx) // a beat without would put off the next one that has it
 		s.beat(ctx)
 	}
 	s.beatWhenDue(ctx)
@@ -185,8 +195,7 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 
 // beatWhenDue refreshes counts and heartbeat where they are old.
 func (s *Syncer) beatWhenDue(ctx context.Context) {
-	age := s.wall().Sub(s.beatAt)
-	if age < 0 || age >= beatEvery {
+	if s.old(s.beatAt, beatEvery) {
 		s.refresh(ctx)
 		s.beat(ctx)
 	}

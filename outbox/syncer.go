@@ -26,6 +26,7 @@ type Syncer struct {
 	lanes   map[session.ID]*lane // what is known about lanes beyond what the store keeps
 	size    size
 	backoff *schedule
+	ill     bool // the last state was a fault, and nothing was delivered since
 	hurry   bool // the next look at lanes does not mind their waits
 	beatAt  time.Time
 	chores  chores
@@ -138,10 +139,11 @@ func (s *Syncer) Drain(ctx context.Context) error {
 		case errors.As(err, &quiet):
 			s.keepQuiet(ctx, quiet)
 		case err != nil:
-			s.failed(ctx, err)
+			s.note(ctx, err, 0)
 			return Envelope(err)
 		case next == 0:
 			s.settled(ctx, 0)
+			s.beat(ctx) // whoever looks next sees what came of it
 			return g.verdict()
 		default:
 			s.rest(ctx, next, s.kick, nil)
@@ -178,17 +180,26 @@ func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err er
 // failed notes a fault that stops the whole syncer, and gives how long to wait. An outage
 // writes to no lane: it counts no attempt (O2).
 func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
-	state, class, reason := stateOf(err)
 	delay := s.backoff.next
-	if s.link.up && state == session.SyncOffline {
+	if state, _, _ := stateOf(err); s.link.up && state == session.SyncOffline {
 		// Whoever had a connection to the server comes back at the same moment: spread them.
 		delay = func() time.Duration { return jitter(reconnectSpan, s.opts.Rand) }
 	}
-	s.link.drop()
 	d := delay()
-	s.opts.Metrics.failed(class)
-	s.stand(ctx, state, reason, d)
+	s.note(ctx, err, d)
 	return d
+}
+
+// note leaves the connection, and says why and for how long.
+func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
+	state, class, reason := stateOf(err)
+	s.link.drop()
+	s.ill = true
+	for _, r := range s.lanes {
+		r.ahead = nil // an outage may be long
+	}
+	s.opts.Metrics.failed(class)
+	s.stand(ctx, state, reason, wait)
 }
 
 // silence is a server's wish to be left alone.
@@ -199,6 +210,7 @@ func (q *silence) Error() string { return "the server asks to be left alone for 
 
 func (s *Syncer) keepQuiet(ctx context.Context, q *silence) {
 	s.opts.Metrics.retried(retryAsked)
+	s.ill = true
 	s.stand(ctx, session.SyncRetrying, q.Error(), q.d)
 	s.rest(ctx, q.d)
 }

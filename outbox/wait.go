@@ -53,5 +53,12 @@ func (s *Syncer) wall() time.Time { return s.opts.Now().Round(0) }
 
 func (s *Syncer) wallUS() int64 { return s.opts.Now().UnixMicro() }
 
+// old reports whether t is zero, d ago or more, or in a future that a clock which was set back
+// has made of it.
+func (s *Syncer) old(t time.Time, d time.Duration) bool {
+	age := s.opts.Now().Sub(t)
+	return t.IsZero() || age < 0 || age >= d
+}
+
 // since is the time that passed, by the monotonic clock where Now has one; never negative.
 func (s *Syncer) since(t time.Time) time.Duration { return max(0, s.opts.Now().Sub(t)) }
