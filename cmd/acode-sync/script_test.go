@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -76,6 +78,7 @@ func verbs() map[string]script.Verb {
 		"until_sql":  script.Usage(2, "until_sql RESULT QUERY", untilQuery),
 		"http":       script.Usage(1, "http PATH", get),
 		"until_http": script.Usage(2, "until_http PATH TEXT", untilGet),
+		"dropped":    script.Usage(0, "dropped", dropped),
 		"role":       script.Usage(0, "role [NAME]", role),
 		"database":   script.Usage(0, "database", database),
 	})
@@ -139,6 +142,26 @@ func untilGet(ts *testscript.TestScript, args []string) {
 		_, body, err := ask(ts, args[0])
 		return err == nil && strings.Contains(body, args[1])
 	})
+}
+
+// dropped gives up what is parked, event by event by their ids, until nothing is.
+func dropped(ts *testscript.TestScript, _ []string) {
+	for range 20 {
+		var list struct {
+			Parked []struct {
+				Short string `json:"short_id"`
+				Seq   uint64
+			}
+		}
+		ts.Check(ts.Exec("acode", "sync", "parked", "list", "--json"))
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
+		if len(list.Parked) == 0 {
+			return
+		}
+		p := list.Parked[0]
+		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq)) // the next one may be parked now
+	}
+	ts.Fatalf("events are still parked")
 }
 
 // role lets acode connect as somebody else, whose password nobody may ever see, or as before.
