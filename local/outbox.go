@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,6 +24,7 @@ type Outbox struct {
 	stmts map[string]*sql.Stmt
 	file  fs.FileInfo // the database as it was opened
 	seen  int64       // data_version when News was asked last
+	wrote int         // commits
 	dead  error       // a write failed: nothing is written any more
 }
 
@@ -33,10 +33,13 @@ const (
 	// milliseconds. It is short because a writer of this process may wait for it too.
 	outboxWait = 200
 
-	// outboxFrames is how long the log may get before a drainer copies it back: longer than a
-	// writer lets it get, so that it happens only where nobody else commits. An idle syncer
+	// outboxFrames is how much of the log may wait before a drainer copies it back: more than a
+	// writer lets wait, so that it happens only where nobody else commits. An idle syncer
 	// writes a heartbeat every few seconds for months.
 	outboxFrames = 2 * growFrames
+
+	// looksAtLog is after how many commits a drainer looks how much waits.
+	looksAtLog = 64
 )
 
 // Outbox opens the store's outbox; the caller closes it before the store. It returns
@@ -51,7 +54,7 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	}
 	o := &Outbox{st: s, stmts: map[string]*sql.Stmt{}, seen: -1}
 	var err error
-	o.db, err = sql.Open("sqlite", dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", outboxFrames)))
+	o.db, err = sql.Open("sqlite", dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)"))
 	if err != nil {
 		return nil, storeError("open outbox", err)
 	}
@@ -167,24 +170,53 @@ func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Contex
 		if o.dead != nil {
 			return o.dead
 		}
-		unlock, err := o.begin(ctx)
-		if err != nil {
-			return storeError(doing, err)
-		}
-		defer unlock()
-		if err = f(whole); err == nil {
-			err = o.exec(whole, commit)
-		}
+		err := storeError(doing, o.commit(ctx, whole, f))
 		if err == nil {
+			o.copyBack(whole)
 			return nil
 		}
-		(&writeConn{conn: o.conn}).rollback()
-		err = storeError(doing, err)
-		if fatal(err) && session.CodeOf(err) != session.ErrDiskFull {
-			o.dead = err
-		}
+		o.judge(err)
 		return err
 	})
+}
+
+// commit waits no longer than ctx for the lock; whole is without an end.
+func (o *Outbox) commit(ctx, whole context.Context, f func(ctx context.Context) error) error {
+	unlock, err := o.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err = f(whole); err == nil {
+		err = o.exec(whole, commit)
+	}
+	if err != nil {
+		(&writeConn{conn: o.conn}).rollback()
+	}
+	return err
+}
+
+// judge sees to it that nothing is written after a failure of the disk. Where only room was
+// missing, what was written before is as good as ever.
+func (o *Outbox) judge(err error) {
+	if fatal(err) && session.CodeOf(err) != session.ErrDiskFull {
+		o.dead = err
+	}
+}
+
+// copyBack copies the log into the database where nobody else does, and not in a commit, for
+// whose end a step may wait. It costs syncs, so it must be seldom.
+func (o *Outbox) copyBack(ctx context.Context) {
+	o.wrote++
+	if o.wrote%looksAtLog != 0 {
+		return
+	}
+	var busy, log, copied int
+	err := o.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &log, &copied)
+	if err == nil && log-copied >= outboxFrames {
+		err = o.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &copied)
+	}
+	o.judge(storeError("copy log back", err)) // what was committed is as good as before
 }
 
 // How often a drainer tries to write: first only while no writer of this process does, then
