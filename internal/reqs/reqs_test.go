@@ -98,7 +98,10 @@ func exists(ref string) error {
 		return nil
 	}
 	if script, ok := strings.CutPrefix(ref, "script/"); ok {
-		_, err := os.Stat(filepath.Join(root, "cmd", "app", "testdata", "script", script+".txtar"))
+		found, err := filepath.Glob(filepath.Join(root, "cmd", "*", "testdata", "script", script+".txtar"))
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("there is no such script")
+		}
 		return err
 	}
 	if target, ok := strings.CutPrefix(ref, "make "); ok {
