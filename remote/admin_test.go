@@ -185,7 +185,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("Prune of what is not verified: got %+v, want it to stay", got)
 	}
 	verifyAll(t, r, 100)
-	projectAll(t, s, r)
+	projectAll(t, r, 100)
 	if got := prune(1, true); len(got) != 1 || got[0].Blocked != "" || got[0].Bytes == 0 {
 		t.Errorf("Prune, dry: got %+v", got)
 	}
@@ -221,12 +221,6 @@ func TestPrune(t *testing.T) {
 	if err := execAs(s.url, `SELECT acode.prune_month(date_trunc('month', now() AT TIME ZONE 'UTC')::date)`); err == nil {
 		t.Errorf("prune_month of this month: not refused")
 	}
-}
-
-// projectAll marks everything as projected.
-func projectAll(t *testing.T, s *site, _ *remote.Server) {
-	t.Helper()
-	s.exec(`UPDATE acode.heads SET projected_seq = last_seq`)
 }
 
 // Errors of an administrator's command have a code and a hint, and no password.

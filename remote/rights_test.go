@@ -3,6 +3,7 @@ package remote_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,7 +46,8 @@ func forbidden() map[string]string {
 		"make a schema":       `CREATE SCHEMA pg_catalog2`,
 		"server files":        `SELECT pg_read_file('/etc/passwd')`,
 	}
-	for _, table := range []string{"meta", "heads", "events", "forks", "blobs", "blob_chunks"} {
+	for _, table := range []string{"meta", "heads", "events", "forks", "blobs", "blob_chunks", "p_sessions", "p_steps", "p_tool_calls",
+		"p_checkpoints", "p_approvals", "p_machines", "p_flags"} {
 		m["read "+table] = `SELECT 1 FROM acode.` + table
 	}
 	return m
@@ -103,4 +105,27 @@ func TestSearchPathTrick(t *testing.T) {
 	if after := (&lane{site: s}).rows(); after != before {
 		t.Errorf("the trick changed the server: %s, was %s", after, before)
 	}
+}
+
+// A reader sees the views, and nothing else.
+func TestReaderIsConfined(t *testing.T) {
+	s := newSite(t)
+	reader := s.role("acode_reader")
+	for view := range strings.FieldsSeq(s.value(`SELECT string_agg(viewname, ' ') FROM pg_views WHERE schemaname = 'acode_views'`)) {
+		if err := execAs(reader, `TABLE acode_views.`+view); err != nil {
+			t.Errorf("read %s: %v", view, err)
+		}
+		if err := execAs(reader, `DELETE FROM acode_views.`+view); err == nil {
+			t.Errorf("delete from %s: not refused", view)
+		}
+	}
+	for name, sql := range forbidden() {
+		if name == "become the reader" {
+			continue
+		}
+		err := execAs(reader, sql)
+		wantState(t, name+", as reader", err, "42501")
+	}
+	wantState(t, "hello, as reader", execAs(reader, `SELECT * FROM acode.hello('x')`), "42501")
+	wantState(t, "a view, as writer", execAs(s.role("acode_writer"), `TABLE acode_views.sessions`), "42501")
 }

@@ -292,7 +292,7 @@ $$;
 -- +goose StatementEnd
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA acode FROM PUBLIC;
-GRANT USAGE ON SCHEMA acode TO acode_writer, acode_reader;
+GRANT USAGE ON SCHEMA acode TO acode_writer;
 GRANT EXECUTE ON FUNCTION acode.hello(text), acode.marks(text, uuid, integer), acode.maintain(),
     acode.ingest(uuid, text, bigint, bytea, uuid[], bigint[], text[], text[], bigint[], bytea[], bytea[]) TO acode_writer;
 RESET ROLE;

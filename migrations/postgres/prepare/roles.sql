@@ -1,5 +1,5 @@
 -- What must be there before the first migration: the roles, which belong to the whole cluster
--- and may stem from another database of it, and the schema. Every statement may be repeated.
+-- and may stem from another database of it, and the schemas. Every statement may be repeated.
 DO $$
 DECLARE
     r text;
@@ -21,5 +21,9 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'acode') THEN
         CREATE SCHEMA acode AUTHORIZATION acode_owner;
     END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'acode_views') THEN
+        CREATE SCHEMA acode_views AUTHORIZATION acode_owner;
+    END IF;
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO acode_writer, acode_reader', current_database());
 END
 $$;

@@ -1,0 +1,195 @@
+package remote_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+// projectAll runs Project until nothing is left, and counts the calls.
+func projectAll(t *testing.T, r *remote.Server, limit int) int {
+	t.Helper()
+	for n := 1; n < 1000; n++ {
+		more, err := r.Project(t.Context(), limit)
+		if err != nil {
+			t.Fatalf("Project: %v", err)
+		}
+		if !more {
+			return n
+		}
+	}
+	t.Fatal("Project: never ends")
+	return 0
+}
+
+// say appends an event whose payload is data.
+func (c *chain) say(typ session.EventType, data any) *chain {
+	payload, err := json.Marshal(data)
+	if err != nil {
+		panic(err)
+	}
+	epoch := c.epoch()
+	if typ == session.ExecutionAcquired {
+		epoch++
+	}
+	return c.add(typ, epoch, payload)
+}
+
+// story is a session with one of each event.
+func story() *chain {
+	c := &chain{id: newID()}
+	step := func(name string) session.StepID { return session.StepID{Task: "build", Step: name} }
+	key := func(name string, attempt int) string {
+		return session.Key{Session: c.id, Step: step(name), Operation: session.OpMain, Attempt: attempt}.String()
+	}
+	c.say(session.SessionCreated, session.SessionCreatedData{V: 1, Short: "abc123", Task: "Größe 漢字", Workspace: "/w", Tasks: 1, Steps: 4, OnFailure: "pause", Program: "1.0"})
+	c.say(session.StateChanged, session.StateChangedData{From: session.Created, To: session.Planning})
+	c.say(session.ExecutionAcquired, session.ExecutionAcquiredData{Device: device, Host: "laptop", PID: 42, Workspace: "/moved"})
+	c.say(session.StateChanged, session.StateChangedData{From: session.Planning, To: session.Executing})
+	c.say(session.StepStarted, session.StepStartedData{StepID: step("test"), Kind: "run", Key: key("test", 1), Attempt: 1})
+	c.say(session.StepFailedEvent, session.StepFailedData{StepID: step("test"), Key: key("test", 1), Attempt: 1, Code: session.ErrCommand, Message: "exit 2", Command: &session.CommandResult{Exit: 2, DurationUS: 7, Stdout: session.Output{Bytes: 11}}})
+	c.say(session.StepStarted, session.StepStartedData{StepID: step("test"), Kind: "run", Key: key("test", 2), Attempt: 2, By: "person"})
+	c.say(session.StepCompleted, session.StepCompletedData{StepID: step("test"), Key: key("test", 2), Attempt: 2, Command: &session.CommandResult{DurationUS: 9, Stdout: session.Output{Bytes: 3}, Stderr: session.Output{Bytes: 4}}})
+	c.say(session.ApprovalRequested, session.ApprovalRequestedData{StepID: step("gate"), Question: "go on?", Digest: "d1"})
+	c.say(session.ApprovalDenied, session.ApprovalDeniedData{StepID: step("gate"), Digest: "d1", By: "anna", Reason: "no"})
+	c.say(session.ApprovalRequested, session.ApprovalRequestedData{StepID: step("gate"), Question: "now?", Digest: "d1"})
+	c.say(session.ApprovalGranted, session.ApprovalGrantedData{StepID: step("gate"), Digest: "d1", By: "bert", For: 2})
+	c.say(session.StepStarted, session.StepStartedData{StepID: step("lost"), Kind: "run", Key: key("lost", 1), Attempt: 1})
+	c.say(session.StepUnknown, session.StepUnknownData{StepID: step("lost"), Key: key("lost", 1), Attempt: 1, Why: "killed"})
+	c.say(session.CheckpointCreated, session.CheckpointCreatedData{Why: "risk"})
+	return c.say(session.StateChanged, session.StateChangedData{From: session.Executing, To: session.Paused, Reason: session.ReasonUncertain, Detail: "look"})
+}
+
+// The views say what the events say; projecting again from the start changes nothing.
+func TestProject(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	c := story()
+	if _, err := r.Copy(t.Context(), c.from(1, len(c.events))); err != nil {
+		t.Fatal(err)
+	}
+	if n := projectAll(t, r, 3); n != 6 {
+		t.Errorf("Project: %d calls of 3 events for 16, want 6", n)
+	}
+	views := map[string]string{
+		`SELECT short_id, task, workspace, state, reason, detail, host, pid, tasks, steps, steps_completed, epoch, last_seq, projected_seq, device = '` + device + `' FROM acode_views.sessions`: "abc123|Größe 漢字|/moved|paused|uncertain|look|laptop|42|1|4|1|1|16|16|true",
+		`SELECT task, status, steps_begun, steps_completed FROM acode_views.tasks`:                                                                                                               "build|uncertain|2|1",
+		`SELECT step, kind, status, attempt, code, message, ended_at - started_at FROM acode_views.steps ORDER BY step`:                                                                          "lost|run|uncertain|1||killed|00:00:00.000001\ntest|run|completed|2|||00:00:00.000001",
+		`SELECT step, operation, attempt, status, exit, duration_us, stdout_bytes, stderr_bytes, by, code FROM acode_views.tool_calls ORDER BY step, attempt`:                                    "lost|main|1|uncertain||||||\ntest|main|1|failed|2|7|11|0||" + string(session.ErrCommand) + "\ntest|main|2|completed|0|9|3|4|person|",
+		`SELECT seq, task, step, why FROM acode_views.checkpoints ORDER BY seq`:                                                                                                                  "6|build|test|\n8|build|test|\n15|||risk",
+		`SELECT question, answer, by, reason, answer_seq FROM acode_views.approvals ORDER BY seq`:                                                                                                "go on?|denied|anna|no|10\nnow?|granted|bert||12",
+		`SELECT device = '` + device + `', host, pid, sessions, events FROM acode_views.machines`:                                                                                                "true|laptop|42|1|16",
+		`SELECT count(*), min(happened_at) FROM acode_views.events`:                                                                                                                              "16|2027-01-15T08:00:00.000001+00:00",
+		`SELECT count(*) FROM acode_views.flags`:                                                                                                                                                 "0",
+	}
+	check := func() {
+		t.Helper()
+		for sql, want := range views {
+			if diff := cmp.Diff(lines(want), lines(s.rowsOf(sql))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", sql, diff)
+			}
+		}
+	}
+	check()
+	s.exec(`UPDATE acode.heads SET projected_seq = 0`)
+	projectAll(t, r, 100)
+	check()
+	other := s.open(s.role("acode_writer"))
+	s.exec(`UPDATE acode.heads SET projected_seq = 0`)
+	if n := projectAll(t, other, 100); n != 1 || s.value(`SELECT projected_seq FROM acode.heads`) != "0" {
+		t.Errorf("Project of a role without sessions touched another's")
+	}
+}
+
+// rowsOf gives rows of columns separated by bars.
+func (s *site) rowsOf(sql string) string {
+	s.t.Helper()
+	return s.value(`SET timezone = 'UTC'; SELECT coalesce(string_agg(array_to_string(ARRAY(SELECT value FROM json_each_text(j)), '|', ''), E'\n'), '') FROM (SELECT row_to_json(x) AS j FROM (` + sql + `) x) y`)
+}
+
+func lines(s string) []string {
+	var out []string
+	for line := range strings.Lines(s) {
+		out = append(out, strings.TrimSpace(line))
+	}
+	return out
+}
+
+// Content that PostgreSQL cannot hold is flagged, and what can be read is read.
+func TestProjectPoison(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	c := newChain(1)
+	for _, p := range poison() {
+		for _, typ := range session.EventTypes[3:] {
+			c.add(typ, 0, p)
+		}
+	}
+	plain := len(c.events)
+	key := func(n int) string { return fmt.Sprintf("v1:%s:t/s%d/main:1", c.id, n) }
+	c.add(session.StepCompleted, 0, fmt.Appendf(nil, `{"task":"t","step":"s1","key":"%s","attempt":1,"message":"a\u0000b\ud800c\\u0000"}`, key(1)))
+	c.add(session.StepCompleted, 0, fmt.Appendf(nil, `{"task":"t","step":"s2","key":"%s","attempt":1e3,"command":{"exit":99999999999999999999,"duration_us":"x"}}`, key(2)))
+	c.add(session.StepCompleted, 0, fmt.Appendf(nil, `{"task":"%s","step":"s3","key":"v1:a:%[1]s","attempt":1}`, strings.Repeat("ä漢", 800)))
+	c.add(session.StepCompleted, 0, []byte(`{"payload_blob":{"hash":"00","bytes":20000}}`))
+	c.add(session.StepCompleted, 0, []byte(`{"withheld":"parked"}`))
+	c.add(session.StepCompleted, 0, []byte(`{"task":{"a":1},"step":["x"],"key":7,"attempt":true,"command":"none"}`))
+	c.add(session.StateChanged, 0, []byte(`{"to":"paused"}`))
+	if _, err := r.Deliver(t.Context(), c.from(1, len(c.events))); err != nil {
+		t.Fatal(err)
+	}
+	next := newChain(5)
+	if _, err := r.Deliver(t.Context(), next.from(1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	projectAll(t, r, 50)
+	if got := s.value(`SELECT bool_and(projected_seq = last_seq) FROM acode.heads`); got != "t" {
+		t.Errorf("projection stopped")
+	}
+	at := func(n int) string {
+		return s.value(fmt.Sprintf(`SELECT coalesce(min(flag), '') FROM acode.p_flags WHERE session_id = '%s' AND seq = %d`, c.id, plain+n))
+	}
+	for n, want := range []string{1: "replaced", 2: "", 3: "", 4: "in_blob", 5: "withheld", 6: "", 7: ""} {
+		if got := at(n); n > 0 && got != want {
+			t.Errorf("flag of the event %d after the poison: got %q, want %q", n, got, want)
+		}
+	}
+	if got := s.value(`SELECT encode(convert_to(message, 'UTF8'), 'hex') FROM acode_views.steps WHERE step = 's1'`); got != fmt.Sprintf("%x", "a\ufffdb\ufffdc\\u0000") {
+		t.Errorf("message: got %s, want the two characters replaced and the text of an escape kept", got)
+	}
+	if got := s.value(`SELECT status || attempt FROM acode_views.tool_calls WHERE step = 's2' AND exit IS NULL AND duration_us IS NULL`); got != "completed1000" {
+		t.Errorf("step with numbers too large: got %s", got)
+	}
+	if got := s.value(fmt.Sprintf(`SELECT count(DISTINCT flag) > 3 AND count(*) > 60 FROM acode.p_flags WHERE session_id = '%s'`, c.id)); got != "t" {
+		t.Errorf("flags: %s", s.value(`SELECT string_agg(DISTINCT flag, ', ') || count(*) FROM acode.p_flags`))
+	}
+	if got := s.value(fmt.Sprintf(`SELECT state FROM acode_views.sessions WHERE session_id = '%s'`, c.id)); got != "paused" {
+		t.Errorf("state after the poison: got %q, want paused", got)
+	}
+}
+
+// An event that makes a piece fail is flagged, and the others of the piece are projected.
+func TestProjectGoesAround(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	s.exec(`ALTER TABLE acode.p_checkpoints ADD CHECK (why <> 'bad')`)
+	c := newChain(2)
+	for _, why := range []string{"good", "bad", "better"} {
+		c.say(session.CheckpointCreated, session.CheckpointCreatedData{Why: why})
+	}
+	if _, err := r.Deliver(t.Context(), c.from(1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	projectAll(t, r, 100)
+	if got := s.value(`SELECT string_agg(why, ' ' ORDER BY seq) FROM acode.p_checkpoints`); got != "good better" {
+		t.Errorf("checkpoints: got %q, want the good ones", got)
+	}
+	if got := s.value(`SELECT string_agg(seq || ' ' || flag, ', ') FROM acode_views.flags`); got != "4 failed 23514" {
+		t.Errorf("flags: got %q", got)
+	}
+}
