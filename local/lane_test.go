@@ -146,6 +146,27 @@ func TestLanesAreNotSigned(t *testing.T) {
 	}
 }
 
+// A session that the outbox lacks, for whatever reason, is found by whoever looks at all.
+func TestLanesMendTheOutbox(t *testing.T) {
+	s := open(t, options(t))
+	a, b := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
+	o := openOutbox(t, s)
+	acknowledge(t, o, b, 4)
+	must(t, s.Exec(t.Context(), `DELETE FROM outbox`))
+	if got := changed(t, o); len(got) != 0 {
+		t.Fatalf("Changed of an outbox that lacks everything: got %+v", got)
+	}
+	if lanes, err := o.Lanes(t.Context()); err != nil || len(lanes) != 2 {
+		t.Errorf("Lanes: got %+v, %v", lanes, err)
+	}
+	if nos, err := o.Enlisted(t.Context()); err != nil || !slices.Equal(nos, []int64{1}) {
+		t.Errorf("the outbox has sessions %v, %v", nos, err)
+	}
+	if got := changed(t, o); !slices.Equal(ids(got), []session.ID{a}) {
+		t.Errorf("Changed: got %+v", got)
+	}
+}
+
 // unpackVersion1 puts a store that the first version made where o says.
 func unpackVersion1(t *testing.T) local.Options {
 	t.Helper()

@@ -62,16 +62,31 @@ func (o *Outbox) settle(ctx context.Context, nos []int64) error {
 	})
 }
 
-// Lanes lists every lane, in the order of session numbers.
+// pendingUnlisted selects sessions that the outbox lacks.
+const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no
+	WHERE s.last_seq > coalesce(l.acked, 0) AND s.no NOT IN (SELECT session_no FROM outbox)`
+
+// Lanes lists every lane, in the order of session numbers. As it reads all of them anyway, it
+// also puts those back that Changed lacks, which damage leaves behind, and a program of
+// version 1 that went on writing while another one migrated the store.
 func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
+	lacks := false
 	err = o.use(ctx, func(ctx context.Context) error {
 		all, err := readLanes(ctx, o.conn, lanesQuery)
 		for _, l := range all {
 			out = append(out, l.Lane)
 		}
-		return err
+		if err == nil {
+			err = o.queryRow(ctx, `SELECT EXISTS (`+pendingUnlisted+`)`, nil, &lacks)
+		}
+		return storeError("read lanes", err)
 	})
-	return out, err
+	if err != nil || !lacks {
+		return out, err
+	}
+	return out, o.tx(ctx, "mend outbox", func(ctx context.Context) error {
+		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) `+pendingUnlisted)
+	})
 }
 
 // Totals gives the number of sessions and, for each Remote of lanes, how many events it

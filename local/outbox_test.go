@@ -473,9 +473,9 @@ func (w *world) pick() *local.Writer { return rapid.SampledFrom(w.ws).Draw(w.t, 
 
 // judge: whatever happened, each session with something to deliver is found.
 func (w *world) judge(ctx context.Context) {
-	lanes, err := w.outbox.Lanes(ctx)
-	w.must(err)
 	got, err := w.outbox.Changed(ctx)
+	w.must(err)
+	lanes, err := w.outbox.Lanes(ctx) // not before: it would mend what is missing
 	w.must(err)
 	var want []session.Lane
 	sum := uint64(0)
