@@ -13,6 +13,7 @@ import (
 type order struct {
 	lane    session.Lane
 	size    size
+	events  int               // at most, of this delivery
 	copies  bool              // COPY may be used
 	ahead   *session.Delivery // was read already; nil: nothing was
 	whole   bool              // no refused row is hunted
@@ -43,13 +44,17 @@ func (s *Syncer) order(l session.Lane) order {
 	r := s.lane(l.Session)
 	o := order{lane: l, size: s.size, sent: s.link.sent, ahead: r.ahead, whole: r.limit == 0}
 	r.ahead = nil
-	if r.limit > 0 {
-		o.size.events = min(o.size.events, r.limit)
+	tries := s.link.strikes < maxStrikes // at COPY
+	switch o.events = o.size.events; {
+	case r.limit > 0:
+		o.events = min(o.events, r.limit)
+	case !r.fresh && tries && l.Pending() > 2*openingEvents:
+		o.events = min(o.events, openingEvents)
 	}
 	if s.passable(l) {
 		o.standIn = l.Parked
 	}
-	o.copies = r.fresh && o.whole && s.link.strikes < maxStrikes
+	o.copies = r.fresh && o.whole && tries
 	return o
 }
 
@@ -86,7 +91,7 @@ func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
 	if a := o.ahead; a != nil && a.Events[0].Seq == o.lane.Acked+1 && len(a.Events) <= o.size.events {
 		return *a, nil
 	}
-	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.lane.Acked, o.size.events, o.size.bytes)
+	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.lane.Acked, o.events, o.size.bytes)
 	if err == nil && len(d.Events) == 0 {
 		err = errors.New("events that were counted cannot be read")
 	}
@@ -104,7 +109,7 @@ func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *ses
 		c <- nil
 		return c
 	}
-	o.lane.Acked, o.ahead = seq, nil
+	o.lane.Acked, o.events, o.ahead = seq, o.size.events, nil
 	go func() {
 		d, err := s.read(ctx, o)
 		if err != nil {

@@ -188,7 +188,7 @@ func TestClockSteps(t *testing.T) {
 func TestBlackHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
-		f.commit(name(1), 4000)
+		f.commit(name(1), 400)
 		s := syncer(f, sv, func(o *outbox.Options) { o.Timeout = 3 * time.Second })
 		sv.fate = func(op string) fate {
 			if op == "deliver" {
@@ -208,7 +208,7 @@ func TestBlackHole(t *testing.T) {
 			t.Error(err)
 		}
 		fail(t, judge(f, sv, true))
-		if sv.ways[0] != "ingest 500" {
+		if sv.ways[0] != "ingest 200" {
 			t.Errorf("first batch after a time-out: got %s, want half of the one before", sv.ways[0])
 		}
 	})

@@ -21,7 +21,7 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 		return s.later(ctx, res.lane, res.err)
 	}
 	if timedOut(f) {
-		s.size.halve()
+		s.shrink(res)
 	}
 	switch {
 	case f.Class == session.FaultRefused:
@@ -31,6 +31,24 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 		return s.later(ctx, res.lane, f)
 	}
 	return res.lane, f
+}
+
+// shrink sends less after a time-out: less of this lane until what timed out is through, and
+// less of every lane where the batch was as long as the link was thought to bear.
+func (s *Syncer) shrink(res result) {
+	n := len(res.d.Events)
+	if 2*n >= s.size.events {
+		s.size.halve()
+	}
+	if n > 1 {
+		s.lane(res.lane.Session).cut(res.d)
+	}
+}
+
+// cut makes the next deliveries of a lane half of d until d is through.
+func (r *lane) cut(d session.Delivery) {
+	n := len(d.Events)
+	r.limit, r.suspect = n/2, max(r.suspect, d.Events[n-1].Seq)
 }
 
 // later makes a lane wait for a trouble that is its own and that counts no attempt.
@@ -52,7 +70,7 @@ func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) 
 	s.opts.Metrics.erred(f.Class)
 	r := s.lane(res.lane.Session)
 	if n := len(res.d.Events); n > 1 {
-		r.limit, r.suspect = n/2, max(r.suspect, res.d.Events[n-1].Seq)
+		r.cut(res.d)
 		s.opts.Metrics.retried(retryHalved)
 		return res.lane, nil
 	}

@@ -3,7 +3,7 @@ package outbox
 import "time"
 
 const (
-	firstEvents = 1000
+	firstEvents = 2000
 	maxEvents   = 10_000
 	firstBytes  = 1 << 20
 	maxBytes    = 4 << 20 // of all that is in memory: in flight, and as much read ahead
@@ -12,12 +12,18 @@ const (
 	targetDuration = 500 * time.Millisecond
 
 	// One event costs a server about perEvent more by one statement than by COPY, and one byte
-	// perByte; COPY takes one round trip more.
+	// perByte.
 	perEvent = 10 * time.Microsecond
 	perByte  = 2 * time.Nanosecond
 
+	// A COPY that is refused was a round trip for nothing; about one in refusedShare is.
+	refusedShare = 16
+
+	// openingEvents begin a backlog by one statement, so that COPY has a mark to begin from.
+	openingEvents = 250
+
 	minCopyEvents = 64
-	maxStrikes    = 3
+	maxStrikes    = 3 // refusals in a row until COPY is left alone for as long as a connection lasts
 )
 
 // size adapts batches to a link.
@@ -53,9 +59,9 @@ func (z *size) round(d, work time.Duration) {
 	z.trip = min(sample, z.trip+z.trip/16+1)
 }
 
-// worthCopy reports whether COPY's further round trip is less than what it saves.
+// worthCopy reports whether COPY saves more than the round trips that its refusals cost.
 func (z *size) worthCopy(n, b int) bool {
-	return n >= minCopyEvents && time.Duration(n)*perEvent+time.Duration(b)*perByte > z.trip
+	return n >= minCopyEvents && time.Duration(n)*perEvent+time.Duration(b)*perByte > z.trip/refusedShare
 }
 
 // meanBytes estimates the payload of an event.

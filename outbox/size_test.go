@@ -94,7 +94,7 @@ func TestCopyIsChosenByTheRoundTrip(t *testing.T) {
 	}{{time.Millisecond, true}, {400 * time.Millisecond, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			f, sv := newStore(), newServer()
-			f.commit(name(1), 4000)
+			f.commit(name(1), 1200)
 			sv.delay = c.delay
 			if err := syncer(f, sv).Drain(t.Context()); err != nil {
 				t.Fatal(err)
