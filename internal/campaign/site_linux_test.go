@@ -122,10 +122,17 @@ type ended struct {
 	output string
 }
 
-// String says it on one line, so that a search for the failures of a log finds all of it.
+// String says it on one line, so that a search for the failures of a log finds it. What says
+// why stands at the end.
 func (e ended) String() string {
-	return fmt.Sprintf("acode %s: exit %d: %s", e.args, e.exit, strings.ReplaceAll(strings.TrimSpace(e.output), "\n", " | "))
+	text := strings.ReplaceAll(strings.TrimSpace(e.output), "\n", " | ")
+	if len(text) > shownBytes {
+		text = "... " + text[len(text)-shownBytes:]
+	}
+	return fmt.Sprintf("acode %s: exit %d: %s", e.args, e.exit, text)
 }
+
+const shownBytes = 1000 // of what a process wrote
 
 // codes matches the codes of errors.
 var codes = regexp.MustCompile(`ACODE-[A-Z]+-\d+|LOCK-\d+|CKPT-\d+|FILE-\d+`)
