@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 
-.PHONY: build demo test check cross torture bench cover clean docs fixture
+.PHONY: build demo demo-sync test check cross torture bench cover clean docs fixture
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
@@ -12,6 +12,11 @@ build:
 # Runs an example plan, kills acode with -9 in the middle, resumes, and shows the ledger.
 demo: build
 	@./scripts/demo bin/acode
+
+# Runs a plan while its server is away, then starts the server, delivers, and shows what arrived.
+demo-sync: build
+	@./scripts/need postgres:postgresql curl
+	@./scripts/demo-sync bin
 
 # Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL and PgBouncer where
 # they are missing. The PostgreSQL is a private one that ends with the tests.

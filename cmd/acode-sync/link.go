@@ -17,7 +17,7 @@ type link struct {
 	*app.Site
 	store  *local.Store
 	outbox *local.Outbox
-	server stub
+	server *remote.Server
 	syncer *outbox.Syncer
 }
 
@@ -42,7 +42,7 @@ func (p *program) open(ctx context.Context, command string, o outbox.Options) (l
 	if l.Site, err = p.Site(); err != nil {
 		return nil, err
 	}
-	if l.server.Server, err = remote.Open(remoteOptions(l.Site)); err != nil {
+	if l.server, err = remote.Open(remoteOptions(l.Site)); err != nil {
 		return nil, err
 	}
 	if l.store, err = l.OpenWrite(ctx); err == nil {
@@ -60,7 +60,7 @@ func (p *program) open(ctx context.Context, command string, o outbox.Options) (l
 
 func (l *link) close() error {
 	var errs []error
-	if l.server.Server != nil {
+	if l.server != nil {
 		errs = append(errs, l.server.Close())
 	}
 	if l.outbox != nil {

@@ -99,7 +99,11 @@ func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64) error {
 	release, err := l.Drainer("acode sync now")
 	if err == nil {
-		return errors.Join(l.syncer.Drain(ctx), release())
+		err := l.syncer.Drain(ctx)
+		if err == nil {
+			l.chores(ctx)
+		}
+		return errors.Join(err, release())
 	}
 	if !errors.Is(err, session.ErrLocked) {
 		return err
@@ -115,6 +119,17 @@ func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64) error {
 		delete(goal, id)
 	}
 	return nil
+}
+
+// choresTime bounds what a barrier does for the server beyond delivery.
+const choresTime = 5 * time.Second
+
+// chores has the server verify and project what arrived. What is left of it is taken up by
+// whoever drains next.
+func (l *link) chores(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, choresTime)
+	defer cancel()
+	_ = l.syncer.Settle(ctx)
 }
 
 func (p *program) statusCommand() *cobra.Command {

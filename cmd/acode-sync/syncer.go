@@ -62,7 +62,7 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 	defer closer.Close()
 	d.log = log
 	if f.once {
-		return false, d.once(ctx)
+		return false, d.deliver(ctx, 0)
 	}
 	return d.run(ctx, f, reload)
 }
@@ -73,21 +73,6 @@ type daemon struct {
 	*link
 	metrics *outbox.Metrics
 	log     *slog.Logger
-}
-
-// once delivers what is pending and does the server's chores.
-func (d *daemon) once(ctx context.Context) error {
-	if err := d.deliver(ctx, 0); err != nil {
-		return err
-	}
-	release, err := d.Drainer("acode syncer --once")
-	if errors.Is(err, session.ErrLocked) {
-		return nil // whoever drains does the chores too
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.syncer.Settle(ctx), release())
 }
 
 func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
