@@ -25,7 +25,7 @@ func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 	c.exec(`CREATE OR REPLACE FUNCTION acode.be_durable() RETURNS void LANGUAGE plpgsql AS 'BEGIN END'`)
 	c.clear()
 	s := openStore(t, homeIn(scratch(t)))
-	found := crash(t, c, s, ways()[0])
+	found := crashed(t, c, s, ways()[0])
 	if !strings.Contains(fmt.Sprint(found), "early: ") {
 		t.Errorf("a server that is not told to be durable: got %v, want acknowledged events that are gone", found)
 	}
@@ -40,15 +40,15 @@ func crashes(t *testing.T, c *cluster, w way, n int) {
 	c.clear()
 	s := openStore(t, homeIn(scratch(t)))
 	for range n {
-		report(t, w.name, crash(t, c, s, w))
+		report(t, w.name, crashed(t, c, s, w))
 	}
 	must(t, s.close())
 	report(t, w.name, judge(t, s.home, c.admin))
 	t.Logf("%s: %d crashes right after an acknowledgement, nothing lost", w.name, n)
 }
 
-// crash delivers a session, kills the server, and looks at what it has when it is back.
-func crash(t *testing.T, c *cluster, s *store, w way) breaches {
+// crashed delivers a session, kills the server, and looks at what it has when it is back.
+func crashed(t *testing.T, c *cluster, s *store, w way) breaches {
 	t.Helper()
 	must(t, s.create(20).Close())
 	r, err := openRemote(c.role)

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
@@ -80,7 +82,8 @@ type lane struct {
 type journal struct {
 	events []event
 	lanes  map[string]lane
-	totals int // events that the totals of the store say are acknowledged
+	totals int               // events that the totals of the store say are acknowledged
+	blobs  map[string]string // what is to be done with a blob: "send" it, or "keep" it; others may go
 }
 
 const storeSQL = `SELECT session, seq, time_us, id, lower(hex(type)), lower(hex(actor)), epoch, lower(hex(CAST(payload AS BLOB))), hash FROM journal ORDER BY session, seq;
@@ -88,12 +91,24 @@ SELECT '---';
 SELECT s.id, s.last_seq, coalesce(l.acked, 0), coalesce(l.state, ''), coalesce(l.parked, 0), coalesce(l.attempts, 0), lower(hex(s.head)), coalesce(l.reason, '')
 FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no ORDER BY s.id;
 SELECT '---';
-SELECT coalesce(sum(acked), 0) FROM totals;`
+SELECT coalesce(sum(acked), 0) FROM totals;
+SELECT '---';
+SELECT lower(hex(b.hash)), CASE WHEN codec = 'sealed' THEN 'keep' WHEN EXISTS (SELECT 1 FROM events e WHERE instr(e.payload, lower(hex(b.hash)))) THEN 'send' ELSE '' END FROM blobs b;`
 
 // readStore reads a copy of a store that nobody has open.
 func readStore(t testing.TB, home string) journal {
 	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Dir(home), "copy-")
+	out := closed(t, home, storeSQL)
+	if out == "" {
+		return journal{}
+	}
+	return parseStore(t, out)
+}
+
+// closed asks a copy of a store that nobody has open; without a store it gives nothing.
+func closed(t testing.TB, home, sql string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "copy-")
 	must(t, err)
 	defer os.RemoveAll(dir)
 	for _, name := range []string{"acode.db", "acode.db-wal"} {
@@ -104,7 +119,10 @@ func readStore(t testing.TB, home string) journal {
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
-	return parseStore(t, sqlite(t, filepath.Join(dir, "acode.db"), storeSQL))
+	if _, err := os.Stat(filepath.Join(dir, "acode.db")); err != nil {
+		return ""
+	}
+	return sqlite(t, filepath.Join(dir, "acode.db"), sql)
 }
 
 // sqlite asks the sqlite3 program.
@@ -130,10 +148,10 @@ func (s *store) live(sql string) string {
 func parseStore(t testing.TB, out string) journal {
 	t.Helper()
 	parts := strings.Split(out, "---\n")
-	if len(parts) != 3 {
-		t.Fatalf("sqlite3: got %d parts, want 3: %s", len(parts), out)
+	if len(parts) != 4 {
+		t.Fatalf("sqlite3: got %d parts, want 4: %s", len(parts), out)
 	}
-	j := journal{lanes: map[string]lane{}}
+	j := journal{lanes: map[string]lane{}, blobs: map[string]string{}}
 	for line := range strings.Lines(parts[0]) {
 		j.events = append(j.events, parseEvent(strings.TrimSpace(line)))
 	}
@@ -145,6 +163,10 @@ func parseStore(t testing.TB, out string) journal {
 		j.lanes[f[0]] = lane{f[0], atoi(t, f[1]), atoi(t, f[2]), f[3], atoi(t, f[4]), atoi(t, f[5]), f[6], f[7]}
 	}
 	j.totals = atoi(t, strings.TrimSpace(parts[2]))
+	for line := range strings.Lines(parts[3]) {
+		hash, fate, _ := strings.Cut(strings.TrimSpace(line), "|")
+		j.blobs[hash] = fate
+	}
 	return j
 }
 
@@ -158,7 +180,8 @@ func atoi(t testing.TB, s string) int {
 // held is what psql reads of a server.
 type held struct {
 	events []event
-	heads  map[string][3]string // last seq, hash, sessions's first seq
+	heads  map[string][2]string // last seq, hash
+	blobs  map[string]string    // what is wrong with a blob; empty: nothing
 	strays []string
 }
 
@@ -169,23 +192,27 @@ const serverSQL = `SELECT session_id, seq, time_us, replace(id::text, '-', ''), 
 SELECT session_id, last_seq, encode(head, 'hex') FROM acode.heads ORDER BY session_id;
 \echo ---
 SELECT 'fork of ' || session_id || ' seq ' || seq || ' ' || reason FROM acode.forks ORDER BY fork;
+SELECT 'chunk of half a blob ' || encode(c.hash, 'hex') FROM acode.blob_chunks c LEFT JOIN acode.blobs b USING (owner, hash) WHERE b.hash IS NULL;
+\echo ---
+SELECT encode(b.hash, 'hex'), b.bytes, b.chunks, count(c.n), encode(string_agg(c.data, ''::bytea ORDER BY c.n), 'hex')
+FROM acode.blobs b LEFT JOIN acode.blob_chunks c USING (owner, hash) GROUP BY b.owner, b.hash;
 `
 
 // readServer reads all that a server has.
 func readServer(t testing.TB, admin string) held {
 	t.Helper()
 	parts := strings.Split(pgtest.Psql(t, admin, serverSQL)+"\n", "---\n")
-	if len(parts) != 3 {
-		t.Fatalf("psql: got %d parts, want 3", len(parts))
+	if len(parts) != 4 {
+		t.Fatalf("psql: got %d parts, want 4", len(parts))
 	}
-	h := held{heads: map[string][3]string{}}
+	h := held{heads: map[string][2]string{}, blobs: map[string]string{}}
 	for line := range strings.Lines(parts[0]) {
 		h.events = append(h.events, parseEvent(strings.TrimSpace(line)))
 	}
 	for line := range strings.Lines(parts[1]) {
 		f := strings.Split(strings.TrimSpace(line), "|")
 		if len(f) == 3 {
-			h.heads[f[0]] = [3]string{f[1], f[2]}
+			h.heads[f[0]] = [2]string{f[1], f[2]}
 		}
 	}
 	for line := range strings.Lines(parts[2]) {
@@ -193,7 +220,35 @@ func readServer(t testing.TB, admin string) held {
 			h.strays = append(h.strays, line)
 		}
 	}
+	for line := range strings.Lines(parts[3]) {
+		if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == 5 {
+			h.blobs[f[0]] = whole(f)
+		}
+	}
 	return h
+}
+
+// whole says what is wrong with a blob: hash, bytes, chunks, how many there are, and content.
+func whole(f []string) string {
+	raw, err := hex.DecodeString(f[4])
+	if err != nil {
+		return err.Error()
+	}
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return err.Error()
+	}
+	defer z.Close()
+	content, err := z.DecodeAll(raw, nil)
+	switch sum := sha256.Sum256(content); {
+	case err != nil:
+		return err.Error()
+	case f[2] != f[3]:
+		return fmt.Sprintf("%s chunks of %s", f[3], f[2])
+	case f[1] != strconv.Itoa(len(content)) || f[0] != hex.EncodeToString(sum[:]):
+		return fmt.Sprintf("%d bytes of %s, with another hash", len(content), f[1])
+	}
+	return ""
 }
 
 // breaches collects what is wrong.
@@ -234,7 +289,28 @@ func compare(t testing.TB, j journal, h held) (b breaches) {
 	for k := range there {
 		b.add("stray: event %s of %s", k[1], k[0])
 	}
+	b = append(b, contents(j, h)...)
 	return append(b, marks(j, h)...)
+}
+
+// contents compares the blobs that events name with those of the server.
+func contents(j journal, h held) (b breaches) {
+	for hash, fate := range j.blobs {
+		if _, ok := h.blobs[hash]; !ok && fate == "send" {
+			b.add("lost: blob %s", hash)
+		}
+	}
+	for hash, wrong := range h.blobs {
+		switch fate, ok := j.blobs[hash]; {
+		case !ok:
+			b.add("stray: blob %s", hash)
+		case fate == "keep":
+			b.add("leaked: blob %s is sealed", hash)
+		case wrong != "":
+			b.add("half a blob: %s: %s", hash, wrong)
+		}
+	}
+	return b
 }
 
 // marks compares what store and server say about how far they are.

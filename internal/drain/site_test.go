@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	mrand "math/rand/v2"
 	"net/url"
 	"os"
@@ -143,7 +142,7 @@ func execute(ctx context.Context, address string, sql ...string) error {
 // clear makes the server one that never heard of any session.
 func (s *server) clear() {
 	s.t.Helper()
-	s.exec(`SET session_replication_role = replica; DELETE FROM acode.events; DELETE FROM acode.heads; DELETE FROM acode.forks`)
+	s.exec(`SET session_replication_role = replica; DELETE FROM acode.events; DELETE FROM acode.heads; DELETE FROM acode.forks; DELETE FROM acode.blobs; DELETE FROM acode.blob_chunks`)
 }
 
 // connect opens a client at an address of the role; empty is the server's own.
@@ -237,7 +236,7 @@ func (s *store) create(n int) *local.Writer {
 	s.t.Helper()
 	id, err := s.st.NewID()
 	must(s.t, err)
-	p := &session.Plan{Version: 1, Task: "drain", OnFailure: session.FailurePauses, Tasks: []session.Task{{ID: "t",
+	p := &session.Plan{Version: 1, Task: "drain " + string(id), OnFailure: session.FailurePauses, Tasks: []session.Task{{ID: "t",
 		Steps: []session.Step{{ID: "s", Kind: session.KindApprove, Approve: "go on?"}}}}}
 	w, err := s.st.Create(s.t.Context(), local.NewSession{ID: id, Task: "drain", Workspace: "/ws", Plan: p, Config: "c"})
 	must(s.t, err)
@@ -276,13 +275,11 @@ func asRemote(r *remote.Server) outbox.Remote {
 	return bare{r}
 }
 
-// bare is a client that delivers events and nothing else.
+// bare is a client that fills no typed tables.
 type bare struct{ *remote.Server }
 
-func (b bare) MissingBlobs(context.Context, []string) ([]string, error) { return nil, nil }
-func (b bare) PutBlob(context.Context, string, int64, io.Reader) error  { return nil }
-func (b bare) Verify(context.Context, int) (bool, error)                { return false, nil }
-func (b bare) Project(context.Context, int) (bool, error)               { return false, nil }
+// Project implements outbox.Remote.
+func (bare) Project(context.Context, int) (bool, error) { return false, nil }
 
 // copier delivers by COPY wherever there are events, and by one statement where that is
 // refused.
