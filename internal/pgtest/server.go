@@ -24,7 +24,7 @@ type Options struct {
 	Durable bool              // fsync and full page writes, as in production
 	Scram   bool              // roles need the password that URL names; the superuser has it
 	Conf    map[string]string // more settings of postgresql.conf
-	Dir     string            // an existing folder to make the cluster in; empty: /tmp
+	Dir     string            // an existing folder, open to everybody, to make the cluster in; empty: /tmp
 	Backup  string            // what BaseBackup gave: begin with that, identity included
 	Stopped bool              // do not start it
 	Own     bool              // it has programs of its own, for Upgrade
@@ -227,7 +227,7 @@ func (s *Server) ready() error {
 		if err == nil {
 			return conn.Close(ctx)
 		}
-		if ended, _ := os.Stat(filepath.Join(s.Root, "pid")); ended == nil {
+		if !s.alive() {
 			status, _ := s.super.wait(patience) // its log says more
 			return fmt.Errorf("the server ended with status %d: %s", status, s.Log())
 		}
@@ -255,6 +255,23 @@ func (s *Server) stop(m Mode) error {
 	return err
 }
 
+// Wait waits until a server that is about to end by itself is gone, and gives its exit status.
+func (s *Server) Wait() int {
+	s.tb.Helper()
+	status, err := s.super.wait(patience)
+	if err != nil {
+		s.tb.Fatalf("wait: %v", err)
+	}
+	return status
+}
+
+// alive reports whether the server's first process has not ended yet: its supervisor removes
+// the file that names it, and until then nobody else has its number.
+func (s *Server) alive() bool {
+	_, err := os.Stat(filepath.Join(s.Root, "pid"))
+	return err == nil
+}
+
 func stopSignals() map[Mode]syscall.Signal {
 	return map[Mode]syscall.Signal{Smart: syscall.SIGTERM, Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT}
 }
@@ -271,7 +288,7 @@ func (s *Server) Pid() int { return s.super.pid }
 
 // Signal sends a signal to the server's first process.
 func (s *Server) Signal(sig syscall.Signal) error {
-	if s.super.pid == 0 {
+	if s.super.pid == 0 || !s.alive() {
 		return errors.New("signal: the server does not run")
 	}
 	return syscall.Kill(s.super.pid, sig)
@@ -281,7 +298,7 @@ func (s *Server) Signal(sig syscall.Signal) error {
 // waits until all are gone. Start recovers.
 func (s *Server) Kill9() {
 	s.tb.Helper()
-	if s.super.pid == 0 {
+	if s.super.pid == 0 || !s.alive() {
 		s.tb.Fatal("kill -9: the server does not run")
 	}
 	if err := killTree(s.super.pid); err != nil {

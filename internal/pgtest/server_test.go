@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/acode-dev/acode/internal/pgtest"
@@ -54,6 +55,7 @@ func TestServer(t *testing.T) {
 	t.Run("stops_and_starts", func(t *testing.T) { stopsAndStarts(t, s) })
 	t.Run("kill_9_loses_what_was_not_flushed", func(t *testing.T) { kill9Loses(t, s) })
 	t.Run("settings", func(t *testing.T) { settings(t, s) })
+	t.Run("ends_by_itself", func(t *testing.T) { endsByItself(t, s) })
 	t.Run("upgrade", func(t *testing.T) { upgrade(t, s) })
 	t.Run("restore", func(t *testing.T) { restore(t, s) })
 }
@@ -151,6 +153,25 @@ func TestScram(t *testing.T) {
 	if _, err := pgx.Connect(context.Background(), wrong); err == nil || !strings.Contains(err.Error(), "28P01") {
 		t.Errorf("wrong password: got %v, want 28P01", err)
 	}
+}
+
+// A server that ended by itself is told apart from one that runs, and starts again.
+func endsByItself(t *testing.T, s *pgtest.Server) {
+	s.SetConf("restart_after_crash", "off")
+	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.Wait(); status != 1 || s.Pid() != 0 {
+		t.Errorf("Wait: got status %d, process %d, want 1 and none", status, s.Pid())
+	}
+	if err := s.Signal(0); err == nil {
+		t.Error("Signal: got nil, want an error")
+	}
+	s.Start()
 }
 
 // Trap 23: a server whose package is upgraded under it cannot load what it has not loaded yet,

@@ -40,7 +40,7 @@ type Cut struct {
 // Line is how bytes travel in one direction.
 type Line struct {
 	Hold           bool          // nothing passes until the fault changes
-	Delay          time.Duration // each byte arrives so much later; a round trip has both lines'
+	Delay          time.Duration // bytes that are sent from now on arrive so much later
 	BytesPerSecond int           // 0: as fast as it goes
 }
 
