@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,8 +46,9 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			s := &server{t: t, direct: database, proxy: pgwire.New(t, u.Host)}
+			s := &server{t: t, direct: database, proxy: pgwire.New(t, u.Host), secret: "hunter22"}
 			env.Values[serverKey{}] = s
+			env.Setenv("DEVICE", "d_"+strings.ToLower(rand.Text())) // roles are the cluster's
 			env.Setenv("ACODE_SYNC_LISTEN", "unix:"+filepath.Join(env.WorkDir, "http"))
 			address, err := s.proxy.URL(database)
 			env.Setenv("ACODE_POSTGRES_URL", address)
@@ -65,6 +67,7 @@ type serverKey struct{}
 type server struct {
 	t      *testing.T
 	direct string // address without the network between
+	secret string // of the role that was added last
 	proxy  *pgwire.Proxy
 }
 
@@ -79,6 +82,7 @@ func verbs() map[string]script.Verb {
 		"http":       script.Usage(1, "http PATH", get),
 		"until_http": script.Usage(2, "until_http PATH TEXT", untilGet),
 		"dropped":    script.Usage(0, "dropped", dropped),
+		"password":   script.Usage(0, "password", password),
 		"role":       script.Usage(0, "role [NAME]", role),
 		"database":   script.Usage(0, "database", database),
 	})
@@ -168,9 +172,15 @@ func dropped(ts *testscript.TestScript, _ []string) {
 func role(ts *testscript.TestScript, args []string) {
 	name := url.User("postgres")
 	if len(args) > 0 {
-		name = url.UserPassword(args[0], "hunter22")
+		name = url.UserPassword(args[0], own(ts).secret)
 	}
 	change(ts, func(u *url.URL) { u.User = name })
+}
+
+// password takes the last line of the last output for the password of roles to come.
+func password(ts *testscript.TestScript, _ []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	own(ts).secret = lines[len(lines)-1]
 }
 
 // database lets the address lead to another, empty database, which it calls $DATABASE.

@@ -64,7 +64,7 @@ func Modules() map[string][]string {
 		"github.com/goccy/go-yaml":           {"plan", "config"},
 		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
-		"github.com/dustin/go-humanize":      {"terminal"},
+		"github.com/dustin/go-humanize":      {"terminal", "cmd/acode-sync"},
 		"golang.org/x/term":                  {"terminal", "cmd"},
 		"github.com/spf13/cobra":             {"cmd"},
 		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "internal", "cmd"},
