@@ -18,7 +18,7 @@ import (
 
 // A device is added, delivers, is revoked, is out at once, and comes back with its sessions.
 func TestDevices(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	name := "laptop_" + strings.ToLower(rand.Text()[:10])
 	password, err := remote.AddDevice(t.Context(), options(s.url), name)
 	if err != nil {

@@ -104,7 +104,7 @@ func (l *lane) holds(t *testing.T, c *chain) {
 
 // FR-053, FR-054: every delivery has its effect exactly once.
 func TestDelivery(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	conform(t, s, "in_order", func(t *testing.T, l *lane) {
 		c := newChain(7).acquire().grow(2)
 		for i := 1; i <= 10; i++ {
@@ -147,7 +147,7 @@ func TestDelivery(t *testing.T) {
 
 // A chain that is not the server's is filed and changes nothing else.
 func TestForks(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	conform(t, s, "forked_at_the_mark", func(t *testing.T, l *lane) {
 		c := newChain(5)
 		other := c.split(3).grow(4)
@@ -199,7 +199,7 @@ func (l *lane) filed(t *testing.T, id session.ID, want string) {
 
 // What can be no delivery is refused, and took nothing.
 func TestRefusals(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	conform(t, s, "malformed", func(t *testing.T, l *lane) {
 		before := l.rows()
 		jump := newChain(2)
@@ -245,7 +245,7 @@ func TestRefusals(t *testing.T) {
 
 // 10,000 events, in batches.
 func TestManyEvents(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	conform(t, s, "ten_thousand", func(t *testing.T, l *lane) {
 		c := newChain(10_000)
 		for i := 0; i < 10_000; i += 2500 {
@@ -259,7 +259,7 @@ func TestManyEvents(t *testing.T) {
 
 // What PostgreSQL's own types refuse is taken as it is (trap of opaque payloads).
 func TestPoison(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	conform(t, s, "payloads", func(t *testing.T, l *lane) {
 		c := newChain(1)
 		for _, p := range poison() {

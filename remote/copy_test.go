@@ -13,7 +13,7 @@ import (
 
 // The door of COPY is a right to insert: what goes through it another way is checked as well.
 func TestInsertsAreChecked(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	mine := s.role("acode_writer")
 	r := s.open(mine)
 	c := newChain(3).acquire().acquire()
@@ -69,7 +69,7 @@ func TestInsertsAreChecked(t *testing.T) {
 // Rows that another device copies for a session that is not its own, in a transaction that it
 // keeps open, do not stop the owner.
 func TestForeignRowsBlockNobody(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))
 	c := newChain(4)
 	if _, err := r.Deliver(t.Context(), c.from(1, 2)); err != nil {

@@ -67,7 +67,7 @@ func TestMissingPartition(t *testing.T) {
 
 // The server gives up before the client does, and the connection lives (trap of deadlines).
 func TestStatementTimeout(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	mine := s.role("acode_writer")
 	r, err := remote.Open(remote.Options{URL: mine, Now: time.Now, Timeout: 300 * time.Millisecond})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestSilence(t *testing.T) {
 // A call that is cut while it waits for the answer is offline and of unknown outcome; the next
 // one finds another connection.
 func TestCancelledWhileWaiting(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))
 	c := newChain(4)
 	if _, err := r.Deliver(t.Context(), c.from(1, 2)); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Hello names the database, not its address, and counts what it has of this device alone.
 func TestHello(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	mine, theirs := s.role("acode_writer"), s.role("acode_writer")
 	r := s.open(mine)
 	for i, address := range []string{mine, mine, theirs} {
@@ -51,7 +51,7 @@ func TestHello(t *testing.T) {
 
 // Marks lists this device's sessions, in pages, by id.
 func TestMarks(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))
 	var want []session.Mark
 	for i := range 7 {

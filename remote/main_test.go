@@ -6,7 +6,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,14 +29,49 @@ type site struct {
 	url string // of a superuser
 }
 
+// newSite makes one that nobody else uses.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, url: pgtest.Database(t)}
-	if _, err := remote.Migrate(t.Context(), s.options(s.url), nil); err != nil {
-		t.Fatalf("Migrate: %v", err)
-	}
-	return s
+	return &site{t: t, url: migrated(t)}
 }
+
+func migrated(tb testing.TB) string {
+	address := pgtest.Database(tb)
+	if _, err := remote.Migrate(context.Background(), options(address), nil); err != nil {
+		tb.Fatalf("Migrate: %v", err)
+	}
+	return address
+}
+
+// commonSite gives the one of all tests that are content with sessions and roles of their own:
+// to make a database takes longer than most tests.
+func commonSite(t *testing.T) *site {
+	t.Helper()
+	return &site{t: t, url: common()}
+}
+
+var common = sync.OnceValue(func() string { return migrated(&theEnd) })
+
+var theEnd keeper
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, f := range slices.Backward(theEnd.cleanups) {
+		f()
+	}
+	os.Exit(code)
+}
+
+// keeper cleans up when all tests have ended.
+type keeper struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (k *keeper) Helper()                      {}
+func (k *keeper) Cleanup(f func())             { k.cleanups = append(k.cleanups, f) }
+func (k *keeper) Errorf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
+func (k *keeper) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
 
 func (s *site) options(address string) remote.Options {
 	return remote.Options{URL: address, Now: time.Now}

@@ -55,7 +55,7 @@ func forbidden() map[string]string {
 
 // S4: a device's role reaches the functions and one INSERT, nothing else (FR-050 to FR-055 rest on it).
 func TestWriterIsConfined(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	writer := s.role("acode_writer")
 	c := newChain(3)
 	if _, err := s.open(s.role("acode_writer")).Deliver(t.Context(), c.from(1, 3)); err != nil {
@@ -83,7 +83,7 @@ func TestWriterIsConfined(t *testing.T) {
 
 // Objects of the caller's own, found first, must not be what the functions use.
 func TestSearchPathTrick(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	victim := newChain(3)
 	if _, err := s.open(s.role("acode_writer")).Deliver(t.Context(), victim.from(1, 3)); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestSearchPathTrick(t *testing.T) {
 
 // A reader sees the views, and nothing else.
 func TestReaderIsConfined(t *testing.T) {
-	s := newSite(t)
+	s := commonSite(t)
 	reader := s.role("acode_reader")
 	for view := range strings.FieldsSeq(s.value(`SELECT string_agg(viewname, ' ') FROM pg_views WHERE schemaname = 'acode_views'`)) {
 		if err := execAs(reader, `TABLE acode_views.`+view); err != nil {
