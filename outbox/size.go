@@ -34,9 +34,13 @@ type size struct {
 
 func newSize() size { return size{events: firstEvents, bytes: firstBytes} }
 
-// grown takes note of a batch of n events and b bytes that took d and worked.
+// grown takes note of a batch of n events and b bytes that took d and worked. A long way is
+// no reason for small batches: what counts is what the batch added to a round trip.
 func (z *size) grown(n, b int, d time.Duration) {
-	z.round(d, time.Duration(n)*perEvent+time.Duration(b)*perByte)
+	if work := time.Duration(n)*perEvent + time.Duration(b)*perByte; n <= openingEvents || d-work < z.trip {
+		z.round(d, work)
+	}
+	d -= z.trip
 	switch full := 2*n >= z.events || 2*b >= z.bytes; { // what was read ahead is a step behind
 	case d > 4*targetDuration:
 		z.halve()

@@ -27,7 +27,7 @@ func sizes(sv *server, way string) (out []int) {
 func TestBatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
-		f.commit(name(1), 60000)
+		f.commit(name(1), 40000)
 		sv.delay = 50 * time.Millisecond
 		start := time.Now()
 		if err := syncer(f, sv).Drain(t.Context()); err != nil {
@@ -39,7 +39,7 @@ func TestBatchesGrow(t *testing.T) {
 			t.Errorf("batches: got %v, want most of 5,000 to 10,000 by COPY", sv.ways)
 		}
 		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("60,000 events at 50 ms: took %s, want at most 2s", took)
+			t.Errorf("40,000 events at 50 ms: took %s, want at most 2s", took)
 		}
 	})
 }

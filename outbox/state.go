@@ -205,9 +205,12 @@ func (s *Syncer) beatWhenDue(ctx context.Context) {
 // is left to the next call that matters.
 func (s *Syncer) beat(ctx context.Context) {
 	s.beatAt = s.wall()
-	us := s.beatAt.UnixMicro()
-	s.update(func(n *Snapshot) { n.Heartbeat.BeatUS = us })
-	_ = s.opts.Source.Beat(ctx, s.Snapshot().Heartbeat)
+	var h session.Heartbeat
+	s.update(func(n *Snapshot) {
+		n.Heartbeat.BeatUS = s.beatAt.UnixMicro()
+		h = n.Heartbeat
+	})
+	_ = s.opts.Source.Beat(ctx, h)
 }
 
 // refresh reads what waits, so that its age rises in every fault (O5).
