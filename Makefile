@@ -18,10 +18,10 @@ demo-sync: build
 	@./scripts/need postgres:postgresql curl
 	@./scripts/demo-sync bin
 
-# Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL and PgBouncer where
-# they are missing. The PostgreSQL is a private one that ends with the tests.
+# Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL, PgBouncer and
+# Prometheus where they are missing. The PostgreSQL is a private one that ends with the tests.
 test:
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus curl
 	@./scripts/test
 
 check:

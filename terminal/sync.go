@@ -19,18 +19,19 @@ const syncOff = "off (local only)"
 // for never.
 type SyncView struct {
 	State     session.SyncState
-	Reason    string // in words; may be empty
-	Pending   uint64 // events that wait
-	Sessions  int    // that have some
-	SinceUS   int64  // when State began
-	OldestUS  int64  // time of the oldest pending event
-	LastUS    int64  // last success
-	AttemptUS int64  // last attempt
-	NextUS    int64  // next attempt
-	Verified  uint64 // seq up to where the server recomputed the chain; of one session
-	Acked     uint64 // seq that the server acknowledged; of one session
-	Server    string // host, port and database
-	Identity  string // of the database that acknowledged
+	Link      session.SyncState // of the connection, where State is that of sessions that need a person
+	Reason    string            // of the connection's state, in words; may be empty
+	Pending   uint64            // events that wait
+	Sessions  int               // that have some
+	SinceUS   int64             // when State began
+	OldestUS  int64             // time of the oldest pending event
+	LastUS    int64             // last success
+	AttemptUS int64             // last attempt
+	NextUS    int64             // next attempt
+	Verified  uint64            // seq up to where the server recomputed the chain; of one session
+	Acked     uint64            // seq that the server acknowledged; of one session
+	Server    string            // host, port and database
+	Identity  string            // of the database that acknowledged
 	Drainer   *Drainer
 	Lanes     []LaneView // that need a person
 	Now       time.Time
@@ -115,6 +116,9 @@ func (v SyncView) details() []string {
 		return nil
 	}
 	lines := []string{"State: " + v.stateLine()}
+	if v.Link != "" && v.Link != v.State {
+		lines = append(lines, "Connection: "+string(v.Link)+" - "+stateMeaning(v.Link))
+	}
 	if v.OldestUS > 0 {
 		lines = append(lines, "Oldest pending: "+v.ago(v.OldestUS))
 	}

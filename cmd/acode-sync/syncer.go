@@ -61,6 +61,7 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 	}
 	defer closer.Close()
 	d.log = log
+	metrics.Watch(func() outbox.Snapshot { return d.snapshot(ctx) })
 	if f.once {
 		return false, d.deliver(ctx, 0)
 	}
@@ -130,6 +131,20 @@ func pause(ctx context.Context, t time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
+}
+
+// snapshot is how delivery stands: by this process while it delivers, else by what the one that
+// does so leaves in the store.
+func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
+	n := d.syncer.Snapshot()
+	if n.Leader {
+		return n
+	}
+	h, lanes, backlog, err := d.store.Sync(ctx)
+	if err != nil {
+		return n
+	}
+	return outbox.Look(h, lanes, backlog)
 }
 
 // changed logs each change of the connection's state.

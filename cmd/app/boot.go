@@ -46,10 +46,12 @@ func (a *app) bootIn(dir string, flags map[string]string) (*base, error) {
 	if a.timeout < 0 {
 		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--timeout=%s: must not be negative; nothing was changed", a.timeout)}
 	}
-	b := &base{app: a, workspace: dir, flags: flags, redactor: redact.New(redact.FromEnvironment(os.Environ()))}
-	var err error
-	b.cfg, err = loadConfig(a, dir, flags)
-	return b, err
+	cfg, err := loadConfig(a, dir, flags)
+	if err != nil {
+		return nil, err
+	}
+	secrets := redact.FromEnvironment(append(os.Environ(), "url="+cfg.Config.Sync.URL)) // the file may hold a password too
+	return &base{app: a, workspace: dir, flags: flags, cfg: cfg, redactor: redact.New(secrets)}, nil
 }
 
 // bootFor boots to go on with the session that ref names, or one of this workspace when ref is

@@ -40,7 +40,12 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 	}
 	v.State = stateOf(v, h)
 	if v.State != h.State {
-		v.Reason, v.SinceUS = "", 0
+		v.SinceUS = 0
+		if faulty(h.State) {
+			v.Link = h.State
+		} else {
+			v.Reason = ""
+		}
 	}
 	if holder, held, err := lock.Read(drainerLock(b.home())); err == nil && held {
 		v.Drainer = &terminal.Drainer{PID: holder.PID, Command: h.Command, BeatUS: h.BeatUS}
@@ -66,6 +71,15 @@ func (b *base) troubled(ctx context.Context, s *local.Store, lanes []session.Lan
 	return out, nil
 }
 
+// faulty reports whether a connection in this state delivers nothing.
+func faulty(state session.SyncState) bool {
+	switch state {
+	case "", session.SyncSynced, session.SyncPending, session.SyncDisabled, session.SyncPaused:
+		return false
+	}
+	return true
+}
+
 // stateOf puts lanes and connection together: what needs a person first, then what keeps
 // everything from being delivered.
 func stateOf(v terminal.SyncView, h session.Heartbeat) session.SyncState {
@@ -82,10 +96,10 @@ func stateOf(v terminal.SyncView, h session.Heartbeat) session.SyncState {
 		return session.SyncSynced
 	case h.Paused:
 		return session.SyncPaused
-	case h.State == "" || h.State == session.SyncSynced || h.State == session.SyncDisabled || h.State == session.SyncPaused:
-		return session.SyncPending
+	case faulty(h.State):
+		return h.State
 	}
-	return h.State
+	return session.SyncPending
 }
 
 // unhealthy is the exit status of status --check when a person is needed.
