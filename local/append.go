@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -50,11 +51,24 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		return nil, w.failed(ctx, storeError("append", err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
+	w.carryOver(b.alone, requestID)
 	w.st.wr.left(w, b.lastUS)
 	if b.touched {
 		w.writeHead(b.commit)
 	}
 	return b.events, nil
+}
+
+// carryOver keeps what was known of the store before a commit of this writer, as long as nobody
+// else committed: its own changes neither the epoch nor, unless it answers one, the requests.
+func (w *Writer) carryOver(alone bool, requestID int64) {
+	now := w.st.wr.commits
+	if alone && w.fenced.commits == now-1 {
+		w.fenced.commits = now
+	}
+	if alone && w.listed.commits == now-1 && requestID == 0 {
+		w.listed.commits = now
+	}
 }
 
 // failed decides what an error leaves of the writer. A refusal leaves it as it was before,
@@ -113,7 +127,7 @@ const (
 
 // hotStatements are what a durable operation runs.
 func hotStatements() []string {
-	return []string{begin, commit, selectRequests, readEpoch, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile, readFence, insertOutbox, updateTurn}
+	return []string{dataVersion, selectRequests, readEpoch, begin, commit, rollback, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile, readFence, insertOutbox, updateTurn}
 }
 
 // batch is one transaction of a writer.
@@ -127,6 +141,7 @@ type batch struct {
 	files   []string
 	scalars bool // more of the session's row changed than what every commit changes
 	touched bool // events were applied
+	alone   bool // nobody else committed since this writer did
 	commit  session.Commit
 	enlist  bool // the session may have been taken out of the outbox
 
@@ -184,19 +199,18 @@ func (b *batch) fence(ctx context.Context) error {
 		err := b.c.queryRow(ctx, `SELECT coalesce(max(last_us), 0), coalesce(max(no), 0) + 1 FROM sessions`, nil, &b.lastUS, &b.no)
 		return rowError("read clock", b.w.sess.ID, err)
 	}
-	if lastUS, same := b.c.asLeft(b.w); same {
-		b.lastUS = lastUS
+	if b.lastUS, b.alone = b.c.asLeft(b.w); b.alone {
 		return nil
 	}
 	b.enlist = true
 	var epoch, seq uint64
-	var head []byte
+	var head session.Hash
 	err := b.c.queryRow(ctx, readFence, []any{b.c.turn, b.c.lastUS, b.no}, &b.lastUS, &epoch, &seq, &head)
 	if err != nil {
 		return rowError("read session", b.w.sess.ID, err)
 	}
 	s := b.w.sess
-	if epoch != s.Epoch || seq != s.LastSeq || hash32(head) != s.Head {
+	if epoch != s.Epoch || seq != s.LastSeq || head != s.Head {
 		return fenced(epoch, s.Epoch)
 	}
 	return nil
@@ -366,7 +380,7 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 	}
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
 		var no int64
-		row, err := readSession(ctx, s.wr.conn, r.Session)
+		row, err := readSession(ctx, s.wr.link, r.Session)
 		if err != nil {
 			return err
 		}
@@ -390,18 +404,29 @@ func requestRow(r session.Request) []byte {
 func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
-	var out []session.Request
-	err := w.query(ctx, func(q querier) (err error) {
-		if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if w.st.wr == nil {
+		var out []session.Request
+		err := w.st.readApart(ctx, func(q querier) (err error) {
+			out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
 			return err
+		})
+		return out, err
+	}
+	ctx = context.WithoutCancel(ctx) // as in Fence
+	now, err := w.st.wr.stamp(ctx)
+	if err != nil {
+		return nil, storeError("read requests", err)
+	}
+	if now != w.listed {
+		if w.requests, err = readRequests(ctx, keeper{w.st.wr.link}, w.st.keys, w.no, w.sess.ID); err != nil {
+			return w.requests, err
 		}
-		if w.st.wr != nil {
-			q, ctx = w.st.wr, context.WithoutCancel(ctx) // which has the statement; as in Fence
-		}
-		out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
-		return err
-	})
-	return out, err
+		w.listed = now
+	}
+	return slices.Clone(w.requests), nil
 }
 
 func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) ([]session.Request, error) {
@@ -413,11 +438,11 @@ func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.
 	var out []session.Request
 	for rows.Next() {
 		r := session.Request{Session: id}
-		var sum []byte
+		var sum session.Hash
 		if err := rows.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &r.Digest, &r.Reason, &r.By, &sum); err != nil {
 			return out, rowError("read request", id, err)
 		}
-		if !sameHash(hash32(sum), k.sign(requestRow(r))) {
+		if !sameHash(sum, k.sign(requestRow(r))) {
 			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: "acode verify " + string(id)}
 		}
 		out = append(out, r)

@@ -208,10 +208,12 @@ func (w *Writer) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 			return w.st.unpack(p, w.st.keys)
 		}
 	}
-	if w.st.wr == nil {
-		return w.st.OpenBlob(ctx, hash)
-	}
-	return w.st.openBlob(ctx, w.st.wr.conn, hash)
+	var r io.ReadCloser
+	err = w.query(ctx, func(q querier) (err error) {
+		r, err = w.st.openBlob(ctx, q, hash)
+		return err
+	})
+	return r, err
 }
 
 func parseHash(text string) (h session.Hash, err error) {
@@ -249,7 +251,7 @@ func damagedBlob(name session.Hash, cause error) error {
 
 func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io.ReadCloser, error) {
 	p := pendingBlob{name: name}
-	var keyID sql.NullString
+	var keyID text
 	err := q.QueryRowContext(ctx, `SELECT bytes, codec, key_id, data FROM blobs WHERE hash = ?`, name[:]).Scan(&p.bytes, &p.codec, &keyID, &p.data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s.openLarge(ctx, name)

@@ -2,12 +2,10 @@ package local
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 
 	"github.com/acode-dev/acode/session"
@@ -48,9 +46,7 @@ func lockOpenFiles() error {
 
 // writeConn is the one connection that writes, with every statement of the hot path prepared.
 type writeConn struct {
-	db    *sql.DB
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
+	*link
 	place []placed // the files that were opened
 	dead  bool     // a write or a sync failed: not even a close may touch the files again
 
@@ -58,6 +54,22 @@ type writeConn struct {
 	lastUS  int64   // the store's clock then
 	version uint32  // of the data then
 	turn    int64   // what sync.turn is while only drainers committed since; 0: not known
+	commits uint64  // attempts through this connection
+}
+
+// stamp is a state of the store: equal ones have nobody's commit between them.
+type stamp struct {
+	conn    *writeConn // nil: no stamp
+	commits uint64     // through it
+	version int64      // changes with the commits of others
+}
+
+const dataVersion = `PRAGMA data_version`
+
+// stamp looks whether others committed.
+func (w *writeConn) stamp(ctx context.Context) (stamp, error) {
+	s := stamp{conn: w, commits: w.commits}
+	return s, w.queryRow(ctx, dataVersion, nil, &s.version)
 }
 
 // left notes how writer by left the database with its commit.
@@ -80,47 +92,44 @@ func (w *writeConn) asLeft(by *Writer) (lastUS int64, same bool) {
 
 // dataVersion changes with every commit of anybody; what others committed counts from the
 // begin of the next transaction.
-func (w *writeConn) dataVersion() (v uint32, err error) {
-	err = w.conn.Raw(func(c any) error {
-		fc, ok := c.(sqlite.FileControl)
-		if !ok {
-			return errors.New("the driver has no file control")
-		}
-		v, err = fc.FileControlDataVersion("main")
-		return err
-	})
-	return v, err
+func (w *writeConn) dataVersion() (uint32, error) {
+	fc, err := w.control()
+	if err != nil {
+		return 0, err
+	}
+	return fc.FileControlDataVersion("main")
 }
 
 // prepareAll prepares what the first transaction will run, so that it does not hold the
 // store's lock meanwhile.
-func (w *writeConn) prepareAll(ctx context.Context) error {
+func (w *writeConn) prepareAll() error {
 	for _, query := range hotStatements() {
-		if _, err := w.stmt(ctx, query); err != nil {
+		if _, err := w.kept(query); err != nil {
 			return storeError("prepare", err)
 		}
 	}
 	return nil
 }
 
-// QueryContext is that of a database, with a prepared statement.
-func (w *writeConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	st, err := w.stmt(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return st.QueryContext(ctx, args...)
-}
-
-// QueryRowContext is that of a database.
-func (w *writeConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return w.conn.QueryRowContext(ctx, query, args...)
-}
-
 // placed is a file of the store as it was when it was opened.
 type placed struct {
 	path string
-	info fs.FileInfo
+	file fileID // zero: not known yet
+}
+
+// fileID tells one file from another.
+type fileID struct{ dev, ino uint64 }
+
+// same reports whether path still names the file that it named before.
+func (p *placed) same() (bool, error) {
+	now, err := whereIs(p.path)
+	if err != nil {
+		return false, &fs.PathError{Op: "stat", Path: p.path, Err: err}
+	}
+	if p.file == (fileID{}) {
+		p.file = now
+	}
+	return p.file == now, nil
 }
 
 // inPlace reports whether the files that are written are those that have the names of the
@@ -128,9 +137,8 @@ type placed struct {
 func (w *writeConn) inPlace() error {
 	for i := range w.place {
 		p := &w.place[i]
-		info, err := os.Lstat(p.path)
-		if err == nil && (p.info == nil || os.SameFile(info, p.info)) {
-			p.info = info
+		same, err := p.same()
+		if same {
 			continue
 		}
 		w.dead = true
@@ -154,18 +162,12 @@ func (w *writeConn) seen(err error) error {
 	return err
 }
 
-func openWriteConn(ctx context.Context, home string) (*writeConn, error) {
-	db, err := sql.Open("sqlite", dsn(home, "rw", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames)))
+func openWriteConn(home string) (*writeConn, error) {
+	l, err := openLink(dsn(home, "rw", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames)))
 	if err != nil {
 		return nil, storeError("open store", err)
 	}
-	db.SetMaxOpenConns(1)
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		_ = db.Close() // the first error says more
-		return nil, storeError("open store", err)
-	}
-	w := &writeConn{db: db, conn: conn, stmts: map[string]*sql.Stmt{}}
+	w := &writeConn{link: l}
 	for _, suffix := range []string{"", "-wal"} {
 		w.place = append(w.place, placed{path: filepath.Join(home, databaseName) + suffix})
 	}
@@ -173,23 +175,8 @@ func openWriteConn(ctx context.Context, home string) (*writeConn, error) {
 		_ = w.close() // the first error says more
 		return nil, storeError("keep log", err)
 	}
-	if info, err := os.Lstat(w.place[0].path); err == nil { // else the first commit says so
-		w.place[0].info = info
-	}
+	_, _ = w.place[0].same() // the first commit says so too
 	return w, nil
-}
-
-// keepWAL stops the last close from deleting the log, which costs the next process the growth
-// of a new one.
-func (w *writeConn) keepWAL() error {
-	return w.conn.Raw(func(c any) error {
-		fc, ok := c.(sqlite.FileControl)
-		if !ok {
-			return errors.New("the driver has no file control")
-		}
-		_, err := fc.FileControlPersistWAL("main", 1)
-		return err
-	})
 }
 
 // restart copies the log into the database, synced, before anything new is acknowledged:
@@ -207,16 +194,10 @@ func (w *writeConn) restart(ctx context.Context) error {
 	return err
 }
 
-// patience sets for how long statements wait for other processes.
-func (w *writeConn) patience(ctx context.Context, ms int) error {
-	_, err := w.conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, ms))
-	return storeError("set patience", err)
-}
-
 func (w *writeConn) tryRestart(ctx context.Context) error {
 	for range 3 {
 		var busy, log, copied int
-		err := w.seen(w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied))
+		err := w.seen(w.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied))
 		if err == nil && busy == 0 {
 			return nil
 		}
@@ -232,33 +213,14 @@ func retryable(err error) bool {
 	return errors.As(err, &e) && e.Retryable
 }
 
-func (w *writeConn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st := w.stmts[query]; st != nil {
-		return st, nil
-	}
-	st, err := w.conn.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	w.stmts[query] = st
-	return st, nil
-}
-
+// exec runs a statement that is kept.
 func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {
-	st, err := w.stmt(ctx, query)
-	if err != nil {
-		return err
-	}
-	_, err = st.ExecContext(ctx, args...)
-	return w.seen(err)
+	return w.seen(w.link.exec(ctx, query, args...))
 }
 
+// queryRow reads one row through a statement that is kept.
 func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
-	st, err := w.stmt(ctx, query)
-	if err != nil {
-		return err
-	}
-	return w.seen(st.QueryRowContext(ctx, args...).Scan(dst...))
+	return w.seen(w.link.queryRow(ctx, query, args, dst...))
 }
 
 // commitError is a failure of COMMIT: the commit may have happened all the same.
@@ -270,6 +232,9 @@ func (e *commitError) Unwrap() error { return e.err }
 const (
 	begin  = `BEGIN IMMEDIATE`
 	commit = `COMMIT`
+
+	beginReading = `BEGIN`
+	rollback     = `ROLLBACK`
 )
 
 // tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx.
@@ -285,6 +250,7 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 		w.rollback()
 		return err
 	}
+	w.commits++
 	if err := w.exec(ctx, commit); err != nil {
 		w.rollback()
 		return &commitError{err}
@@ -295,18 +261,6 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	return nil
 }
 
-// rollback ends a transaction that wrote nothing worth keeping. The driver interrupts whatever
-// runs when a context ends, which may come late enough to meet the next statement: a
-// transaction that stayed open would refuse every later one.
-func (w *writeConn) rollback() {
-	for range 10 {
-		_, err := w.conn.ExecContext(context.Background(), `ROLLBACK`)
-		if resultCode(err)&0xff != sqliteInterrupt { // SQLite may also have rolled back by itself
-			return
-		}
-	}
-}
-
 // close copies the log into the database where nobody else has the store open. After a failed
 // sync that would write pages that may never have reached the disk, so a dead connection is
 // left to the end of the process.
@@ -314,9 +268,5 @@ func (w *writeConn) close() error {
 	if w.dead {
 		return nil
 	}
-	var errs []error
-	for _, st := range w.stmts {
-		errs = append(errs, st.Close())
-	}
-	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+	return w.link.close()
 }

@@ -23,8 +23,7 @@ func (s *Store) Checkpoint(ctx context.Context) error { return s.wr.restart(ctx)
 
 // Exec runs a statement on the connection that writes.
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
-	_, err := s.wr.conn.ExecContext(ctx, query, args...)
-	return err
+	return s.wr.ExecContext(ctx, query, args...)
 }
 
 // Dump gives every row that has a meaning, as text.
@@ -122,7 +121,7 @@ const SchemaSum = schemaSum
 
 // Schema gives the schema as text.
 func (s *Store) Schema(ctx context.Context) (string, error) {
-	rows, err := queryStrings(ctx, s.wr.conn, schemaQuery)
+	rows, err := queryStrings(ctx, s.wr.link, schemaQuery)
 	return strings.Join(rows, "\n"), err
 }
 
@@ -131,11 +130,16 @@ func DSN(home, mode string, pragmas ...string) string { return dsn(home, mode, p
 
 // Pragma reads a setting of the connection that writes, or of one that reads.
 func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string, err error) {
-	get := func(q querier) error { return q.QueryRowContext(ctx, `PRAGMA `+name).Scan(&v) }
-	if writer {
-		return v, get(s.wr.conn)
+	get := func(q querier) error {
+		var value any
+		err := q.QueryRowContext(ctx, `PRAGMA `+name).Scan(&value)
+		v = fmt.Sprint(value)
+		return err
 	}
-	return v, s.read(ctx, get)
+	if writer {
+		return v, get(s.wr.link)
+	}
+	return v, s.readApart(ctx, get)
 }
 
 // Hold reads what is there now and keeps reading it until release.
@@ -159,9 +163,9 @@ func (s *Store) Hold(ctx context.Context) (release func(), err error) {
 
 // TryWrite writes through a connection that reads.
 func (s *Store) TryWrite(ctx context.Context) error {
-	db, err := s.reader(ctx)
+	l, err := s.reader(ctx)
 	if err == nil {
-		_, err = db.ExecContext(ctx, `CREATE TABLE intruder (x)`)
+		err = l.ExecContext(ctx, `CREATE TABLE intruder (x)`)
 	}
 	return err
 }
@@ -212,8 +216,9 @@ func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err erro
 
 // OutboxPragma reads a setting of the drainer's connection.
 func (o *Outbox) OutboxPragma(ctx context.Context, name string) (v string, err error) {
-	err = o.use(ctx, func(ctx context.Context) error { return o.queryRow(ctx, `PRAGMA `+name, nil, &v) })
-	return v, err
+	var value any
+	err = o.use(ctx, func(ctx context.Context) error { return o.queryRow(ctx, `PRAGMA `+name, nil, &value) })
+	return fmt.Sprint(value), err
 }
 
 // OutboxExec runs a statement on the drainer's connection.
@@ -230,15 +235,12 @@ const OutboxFrames = outboxFrames
 // Truncate copies the log into the database and empties it, unless somebody reads.
 func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	var log, copied int
-	err = s.wr.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &copied)
+	err = s.wr.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &copied)
 	return busy, err
 }
 
 // PagesWritten is how many pages the connection that writes has written since it was opened.
 func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
-	err = s.wr.conn.Raw(func(c any) error {
-		n, _, err = c.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
-		return err
-	})
+	n, _, err = s.wr.conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
 	return n, err
 }

@@ -152,6 +152,9 @@ func TestMain(m *testing.M) {
 	} else if home != "" {
 		appendForEver(home)
 	}
+	if home := os.Getenv(rivalHome); home != "" {
+		rivalProcess(home)
+	}
 	if database := os.Getenv(trapDatabase); database != "" {
 		trapProcess(database)
 	}

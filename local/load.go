@@ -39,8 +39,9 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 		}
 		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
 		w.steps, w.files = l.row.steps, l.row.files
+		s.used = true
 		if s.wr != nil {
-			return errors.Join(checkSchema(ctx, q), checkTypes(ctx, q, l.row.no), checkClock(ctx, q), s.wr.prepareAll(ctx))
+			return errors.Join(checkSchema(ctx, q), checkClock(ctx, q), s.wr.prepareAll())
 		}
 		return nil
 	})
@@ -53,13 +54,9 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 // snapshot reads one consistent state, through the connection that writes where there is one.
 func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
-		return w.st.read(ctx, f)
+		return w.st.readApart(ctx, f)
 	}
-	if err := w.st.wr.exec(context.WithoutCancel(ctx), `BEGIN`); err != nil {
-		return storeError("begin reading", err)
-	}
-	defer w.st.wr.rollback() // nothing was written
-	return f(w.st.wr.conn)
+	return w.st.wr.snapshot(ctx, f)
 }
 
 type loader struct {
@@ -146,12 +143,12 @@ func (l *loader) hashAt(seq uint64) (session.Hash, error) {
 	if seq == 0 {
 		return session.Hash{}, nil
 	}
-	var h []byte
+	var h session.Hash
 	err := l.q.QueryRowContext(l.ctx, `SELECT hash FROM events WHERE pos = ?`, position(l.row.no, seq)).Scan(&h)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return session.Hash{}, rowError("read event", l.id, err)
 	}
-	return hash32(h), nil
+	return h, nil
 }
 
 // checkpoint finds the newest valid checkpoint; ok is false when there is none.
@@ -271,11 +268,43 @@ func (l *loader) checkProjections() error {
 		have, want session.Hash
 	}{{"session", l.sums.row(l.row.sess), c.Row}, {"steps", l.sums.steps, c.Steps}, {"files", l.sums.files, c.Files}} {
 		if !sameHash(part.have, part.want) {
-			return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of table %s are not what was signed", part.name)
+			return l.rowsDiffer(part.name)
 		}
 	}
 	if !l.row.steps.complete() || !l.row.files.complete() {
 		return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of tables steps and files are not numbered as they were written")
 	}
 	return nil
+}
+
+func (l *loader) rowsDiffer(table string) error {
+	return corrupt(session.ErrTampered, l.id, l.row.commit.LastSeq, "the rows of table %s are not what was signed", table)
+}
+
+// Workspace gives the directory that a session was executed in last, and its short id. Its row is compared with
+// what was signed first, because nothing else is read before that directory is entered.
+func (s *Store) Workspace(ctx context.Context, id session.ID) (dir, short string, err error) {
+	k, err := s.theKeys(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	head, err := readHead(s.opts.Home, k, id)
+	if err != nil {
+		return "", "", err
+	}
+	err = s.read(ctx, func(q querier) (err error) {
+		l := &loader{ctx: ctx, q: q, k: k, id: id}
+		if l.row, err = readSession(ctx, q, id); err != nil {
+			return l.lost(head, err)
+		}
+		if err := l.checkCommit(); err != nil {
+			return err
+		}
+		if !sameHash(newDigests(k, id).row(l.row.sess), l.row.commit.Row) {
+			return l.rowsDiffer("session")
+		}
+		dir, short = l.row.sess.Workspace, l.row.sess.Short
+		return nil
+	})
+	return dir, short, err
 }

@@ -52,10 +52,10 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil
 	}
-	if s.wr, err = openWriteConn(ctx, s.opts.Home); err != nil {
+	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
 		return false, err
 	}
-	version, err := schemaVersion(ctx, s.wr.conn)
+	version, err := schemaVersion(ctx, s.wr.link)
 	if err != nil || version == 0 {
 		return false, err
 	}
@@ -65,7 +65,7 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if err := s.upgrade(ctx, version); err != nil {
 		return false, err
 	}
-	s.row, err = readStoreRow(ctx, s.wr.conn)
+	s.row, err = readStoreRow(ctx, s.wr.link)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -118,13 +118,13 @@ func (s *Store) makeStore(ctx context.Context) error {
 	if s.wr != nil {
 		_ = s.wr.close() // it was opened before this process was alone
 	}
-	if s.wr, err = openWriteConn(ctx, s.opts.Home); err != nil {
+	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
 		return err
 	}
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	if s.row, err = readStoreRow(ctx, s.wr.conn); !errors.Is(err, sql.ErrNoRows) {
+	if s.row, err = readStoreRow(ctx, s.wr.link); !errors.Is(err, sql.ErrNoRows) {
 		return storeError("read store", err)
 	}
 	return s.firstRow(ctx)
@@ -145,7 +145,7 @@ func lockFile(path string) (unlock func(), err error) {
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	version, err := schemaVersion(ctx, s.wr.conn)
+	version, err := schemaVersion(ctx, s.wr.link)
 	if err != nil || version == migrations.SQLiteVersion {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return storeError("migrate store", err)
 	}
-	s.wr, err = openWriteConn(ctx, s.opts.Home)
+	s.wr, err = openWriteConn(s.opts.Home)
 	return err
 }
 
@@ -215,7 +215,7 @@ const growFrames = 500
 // acknowledged yet, so it need not sync before the end.
 func (s *Store) growLog(ctx context.Context) error {
 	for _, q := range []string{`PRAGMA wal_autocheckpoint = 0`, `PRAGMA synchronous = OFF`} {
-		if _, err := s.wr.conn.ExecContext(ctx, q); err != nil {
+		if err := s.wr.ExecContext(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Store) growLog(ctx context.Context) error {
 		}
 	}
 	for _, q := range []string{`PRAGMA synchronous = FULL`, fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, growFrames)} {
-		if _, err := s.wr.conn.ExecContext(ctx, q); err != nil {
+		if err := s.wr.ExecContext(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -259,12 +259,12 @@ func makeDatabase(ctx context.Context, home string) error {
 	if err := syncDir(home); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", dsn(home, "rw", fmt.Sprintf("page_size(%d)", pageBytes)))
+	l, err := openLink(dsn(home, "rw", fmt.Sprintf("page_size(%d)", pageBytes)))
 	if err != nil {
 		return storeError("make database", err)
 	}
-	_, err = db.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
-	if cerr := db.Close(); err == nil {
+	err = l.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
+	if cerr := l.close(); err == nil {
 		err = cerr
 	}
 	return storeError("make database", err)

@@ -18,10 +18,8 @@ import (
 // concurrent use.
 type Outbox struct {
 	st    *Store
-	mu    sync.Mutex // guards everything below
-	db    *sql.DB
-	conn  *sql.Conn // nil: closed
-	stmts map[string]*sql.Stmt
+	mu    sync.Mutex  // guards everything below
+	conn  *link       // nil: closed
 	file  fs.FileInfo // the database as it was opened
 	seen  int64       // data_version when News was asked last
 	wrote int         // commits
@@ -52,18 +50,13 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
-	o := &Outbox{st: s, stmts: map[string]*sql.Stmt{}, seen: -1}
+	o := &Outbox{st: s, seen: -1}
 	var err error
-	o.db, err = sql.Open("sqlite", dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)"))
+	o.conn, err = openLink(dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)"))
 	if err != nil {
 		return nil, storeError("open outbox", err)
 	}
-	o.db.SetMaxOpenConns(1)
-	if o.conn, err = o.db.Conn(ctx); err == nil {
-		c := &writeConn{conn: o.conn}
-		err = errors.Join(c.keepWAL(), c.patience(ctx, outboxWait))
-	}
-	if err == nil {
+	if err = errors.Join(o.conn.keepWAL(), o.conn.patience(ctx, outboxWait)); err == nil {
 		o.file, err = os.Lstat(o.path())
 	}
 	if err == nil {
@@ -91,18 +84,11 @@ func (o *Outbox) Device() string { return o.st.Device() }
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.db == nil || o.dead != nil { // a close may write what could not be written
+	if o.conn == nil || o.dead != nil { // a close may write what could not be written
 		return nil
 	}
-	var errs []error
-	for _, st := range o.stmts {
-		errs = append(errs, st.Close())
-	}
-	if o.conn != nil {
-		errs = append(errs, o.conn.Close())
-	}
-	err := errors.Join(append(errs, o.db.Close())...)
-	o.db, o.conn = nil, nil
+	err := o.conn.close()
+	o.conn = nil
 	return storeError("close outbox", err)
 }
 
@@ -137,31 +123,12 @@ func (o *Outbox) inPlace() error {
 	}
 }
 
-func (o *Outbox) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st := o.stmts[query]; st != nil {
-		return st, nil
-	}
-	st, err := o.conn.PrepareContext(ctx, query)
-	if err == nil {
-		o.stmts[query] = st
-	}
-	return st, err
-}
-
 func (o *Outbox) exec(ctx context.Context, query string, args ...any) error {
-	st, err := o.stmt(ctx, query)
-	if err == nil {
-		_, err = st.ExecContext(ctx, args...)
-	}
-	return err
+	return o.conn.exec(ctx, query, args...)
 }
 
 func (o *Outbox) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
-	st, err := o.stmt(ctx, query)
-	if err != nil {
-		return err
-	}
-	return st.QueryRowContext(ctx, args...).Scan(dst...)
+	return o.conn.queryRow(ctx, query, args, dst...)
 }
 
 // tx runs f in one transaction, which is kept short.
@@ -191,7 +158,7 @@ func (o *Outbox) commit(ctx, whole context.Context, f func(ctx context.Context) 
 		err = o.exec(whole, commit)
 	}
 	if err != nil {
-		(&writeConn{conn: o.conn}).rollback()
+		o.conn.rollback()
 	}
 	return err
 }

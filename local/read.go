@@ -67,17 +67,15 @@ func checkLost(home string) error {
 	}
 }
 
-// reader opens the pool for reading at its first use.
-func (s *Store) reader(ctx context.Context) (*sql.DB, error) {
-	s.rmu.Lock()
-	defer s.rmu.Unlock()
+// reader opens the connection that reads at its first use.
+func (s *Store) reader(ctx context.Context) (*link, error) {
 	if s.rd != nil {
 		return s.rd, nil
 	}
-	db, err := s.openReader(ctx, dsn(s.opts.Home, "ro", "query_only(1)"))
+	l, err := s.openReader(ctx, dsn(s.opts.Home, "ro", "query_only(1)"))
 	if err == nil {
-		s.rd = db
-		return db, nil
+		s.rd = l
+		return l, nil
 	}
 	if code := session.CodeOf(err); code == session.ErrNewer || code == session.ErrCorrupt || code == session.ErrUnknownID {
 		return nil, err
@@ -87,40 +85,37 @@ func (s *Store) reader(ctx context.Context) (*sql.DB, error) {
 	// a file that is open for reading only, so that not even its close can write. No writer can
 	// be at work then: it would have made the -shm file.
 	alone := dsn(s.opts.Home, "ro", "locking_mode(EXCLUSIVE)", "query_only(1)") + "&vfs=unix-none"
-	db, second := s.openReader(ctx, alone)
+	l, second := s.openReader(ctx, alone)
 	if second != nil {
 		return nil, err
 	}
-	s.rd = db
-	return db, nil
+	s.rd = l
+	return l, nil
 }
 
-func (s *Store) openReader(ctx context.Context, name string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", name)
+func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
+	l, err := openLink(name)
 	if err != nil {
 		return nil, storeError("open store", err)
 	}
-	db.SetMaxOpenConns(1)
-	err = func() error {
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return storeError("open store", err)
-		}
-		defer conn.Close()
-		if err := (&writeConn{conn: conn}).keepWAL(); err != nil {
-			return storeError("keep log", err)
-		}
-		v, err := schemaVersion(ctx, conn)
-		if err == nil && v == 0 { // whoever made the store did not come to its end
-			return noStore(s.opts.Home)
-		}
-		return err
-	}()
+	err = storeError("keep log", l.keepWAL())
+	if err == nil {
+		err = s.readable(ctx, l)
+	}
 	if err != nil {
-		_ = db.Close() // the first error says more
+		_ = l.close() // the first error says more
 		return nil, err
 	}
-	return db, nil
+	return l, nil
+}
+
+// readable refuses a database that is none yet, or that is newer.
+func (s *Store) readable(ctx context.Context, q querier) error {
+	v, err := schemaVersion(ctx, q)
+	if err == nil && v == 0 { // whoever made the store did not come to its end
+		return noStore(s.opts.Home)
+	}
+	return err
 }
 
 // View gives the state of a session from its projections, without checking it.

@@ -26,7 +26,7 @@ func (w *Writer) Recover(ctx context.Context) error {
 		return err
 	}
 	epoch, seq := w.sess.Epoch, w.sess.LastSeq
-	fresh := &loader{ctx: ctx, q: w.st.wr.conn, k: w.st.keys, id: w.sess.ID}
+	fresh := &loader{ctx: ctx, q: w.st.wr.link, k: w.st.keys, id: w.sess.ID}
 	if err := fresh.run(w.st.opts.Home); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Store) reopen(ctx context.Context) error {
 		_ = s.wr.close()
 		s.wr = nil
 	}
-	wr, err := openWriteConn(ctx, s.opts.Home)
+	wr, err := openWriteConn(s.opts.Home)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Store) reopen(ctx context.Context) error {
 	if err := wr.restart(ctx); err != nil && !errors.Is(err, session.ErrDiskFull) {
 		return err
 	}
-	row, err := readStoreRow(ctx, wr.conn)
+	row, err := readStoreRow(ctx, wr.link)
 	if err != nil {
 		return storeError("read store", err)
 	}

@@ -30,25 +30,19 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 		steps: ordinals[session.StepID]{}, files: ordinals[string]{},
 	}
 	s, c := r.sess, &r.commit
-	var head, row, steps, files, hmac []byte
 	err := q.QueryRowContext(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
 		state, left_state, reason, detail, epoch, device, manifest, git, last_seq, last_us, created_us, done,
 		head, row_digest, steps, files, key_id, hmac FROM sessions WHERE id = ?`, string(id)).
 		Scan(&r.no, &s.ID, &s.Short, &s.Task, &s.Workspace, &s.Plan.Hash, &s.Plan.Bytes, &s.Plan.Sealed, &s.Tasks, &s.StepTotal, &s.OnFailure, &s.Config,
 			&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done,
-			&head, &row, &steps, &files, &c.KeyID, &hmac)
+			&s.Head, &c.Row, &c.Steps, &c.Files, &c.KeyID, &c.HMAC)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, unknown(string(id))
 	}
 	if err != nil {
 		return nil, rowError("read session", id, err)
 	}
-	copy(s.Head[:], head)
 	c.Session, c.LastSeq, c.Head, c.Epoch = s.ID, s.LastSeq, s.Head, s.Epoch
-	copy(c.Row[:], row)
-	copy(c.Steps[:], steps)
-	copy(c.Files[:], files)
-	copy(c.HMAC[:], hmac)
 	return r, nil
 }
 
@@ -86,7 +80,7 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
 	for rows.Next() {
 		st := &session.StepState{}
 		var pos int64
-		var key, code, message, capture, approval sql.NullString
+		var key, code, message, capture, approval text
 		err := rows.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
 		if err != nil {
 			return err
@@ -114,12 +108,12 @@ func mainKey(id session.ID, st *session.StepState) string {
 	return session.Key{Session: id, Step: st.StepID, Operation: session.OpMain, Attempt: st.Attempt}.String()
 }
 
-func decodeOptional[T any](text sql.NullString, dst **T) error {
-	if !text.Valid {
+func decodeOptional[T any](column text, dst **T) error {
+	if !column.Valid {
 		return nil
 	}
 	*dst = new(T)
-	if err := json.Unmarshal([]byte(text.String), *dst); err != nil {
+	if err := json.Unmarshal([]byte(column.String), *dst); err != nil {
 		return fmt.Errorf("decode column: %w", err)
 	}
 	return nil
@@ -175,13 +169,10 @@ type scanner interface{ Scan(dst ...any) error }
 func scanEvent(row scanner, id session.ID) (session.Event, error) {
 	e := session.Event{Session: id}
 	var pos int64
-	var eid, hash []byte
-	if err := row.Scan(&pos, &eid, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &hash); err != nil {
+	if err := row.Scan(&pos, &e.ID, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &e.Hash); err != nil {
 		return e, err
 	}
 	e.Seq = uint64(pos) & seqMask
-	copy(e.ID[:], eid)
-	copy(e.Hash[:], hash)
 	return e, nil
 }
 
@@ -191,11 +182,11 @@ const checkpointQuery = `SELECT pos, epoch, hash, checkpoint, payload FROM event
 // scanCheckpoint reads one; valid is false when its bytes are none, and only Seq is set then.
 func scanCheckpoint(row scanner, id session.ID, keyID string) (c session.Checkpoint, valid bool, err error) {
 	var pos int64
-	var head, b, payload []byte
-	if err := row.Scan(&pos, &c.Epoch, &head, &b, &payload); err != nil {
+	var b, payload []byte
+	if err := row.Scan(&pos, &c.Epoch, &c.Head, &b, &payload); err != nil {
 		return c, false, err
 	}
-	c.Session, c.Seq, c.Head = id, uint64(pos)&seqMask, hash32(head)
+	c.Session, c.Seq = id, uint64(pos)&seqMask
 	if decodeCheckpoint(&c, b, payload, keyID) != nil {
 		return session.Checkpoint{Seq: c.Seq}, false, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
@@ -30,30 +29,6 @@ func checkSchema(ctx context.Context, q querier) error {
 		return nil
 	}
 	return &session.Error{Code: session.ErrCorrupt, Message: "the schema of the store is not what acode made; nothing was changed", Place: "sqlite_schema", Next: "acode verify"}
-}
-
-// checkTypes returns ErrCorrupt when a row that the session's next commit may rewrite holds a
-// value of another type than its column: it reads the same, and SQLite would refuse to write
-// it, perhaps only after an effect.
-func checkTypes(ctx context.Context, q querier, no int64) error {
-	first, last := rowPosition(no, 0), rowPosition(no, ordinalMask)
-	for _, t := range []struct {
-		table, key  string
-		first, last int64
-	}{{"sessions", "no", no, no}, {"steps", "pos", first, last}, {"files", "pos", first, last}} {
-		wrong, err := queryStrings(ctx, q, `SELECT printf('typeof("%w") NOT IN (''null'', %Q)', name, lower(type)) FROM pragma_table_info(?)`, t.table)
-		if err != nil {
-			return err
-		}
-		found, err := queryStrings(ctx, q, fmt.Sprintf(`SELECT 1 FROM %s WHERE %s BETWEEN ? AND ? AND (%s) LIMIT 1`, t.table, t.key, strings.Join(wrong, " OR ")), t.first, t.last)
-		if err != nil {
-			return err
-		}
-		if len(found) > 0 {
-			return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session holds a value of the wrong type; nothing was changed", Place: "table " + t.table, Next: "acode verify"}
-		}
-	}
-	return nil
 }
 
 // latestUS is a time that no clock tells before the year 2255.

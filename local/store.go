@@ -44,8 +44,9 @@ type Store struct {
 	kmu  sync.Mutex
 	mu   sync.Mutex // guards everything below: there is one connection that writes
 	wr   *writeConn // nil when opened for reading
+	used bool       // there is a Writer, which must not wait for those who read
 	rmu  sync.Mutex
-	rd   *sql.DB // nil until the first read
+	rd   *link // nil until the first read
 }
 
 // storeRow is the one row that describes the store itself.
@@ -63,16 +64,9 @@ func (r storeRow) signed() []byte {
 	return numbers(b, uint64(r.format))
 }
 
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
-	var h []byte
 	err = q.QueryRowContext(ctx, `SELECT format, device, key_source, key_id, hmac FROM store WHERE one = 1`).
-		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &h)
-	copy(r.hmac[:], h)
+		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &r.hmac)
 	if err == nil {
 		return r, nil
 	}
@@ -123,7 +117,7 @@ func (s *Store) Close() error {
 	defer s.rmu.Unlock()
 	var errs []error
 	if s.rd != nil {
-		errs = append(errs, s.rd.Close())
+		errs = append(errs, s.rd.close())
 		s.rd = nil
 	}
 	if s.wr != nil {
@@ -183,14 +177,30 @@ func (s *Store) source() keySource {
 
 // read runs f on one consistent state of the database, without writing.
 func (s *Store) read(ctx context.Context, f func(q querier) error) error {
-	db, err := s.reader(ctx)
+	if done, err := s.readEarly(ctx, f); done {
+		return err
+	}
+	return s.readApart(ctx, f)
+}
+
+// readApart is read for those who have the connection that writes locked already.
+func (s *Store) readApart(ctx context.Context, f func(q querier) error) error {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	l, err := s.reader(ctx)
 	if err != nil {
 		return err
 	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return storeError("begin reading", err)
+	return l.snapshot(ctx, f)
+}
+
+// readEarly reads through the connection that writes as long as nobody writes, which spares a
+// start the opening of a second one.
+func (s *Store) readEarly(ctx context.Context, f func(q querier) error) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == nil || s.used {
+		return false, nil
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
-	return f(tx)
+	return true, s.wr.snapshot(ctx, f)
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -159,6 +160,11 @@ func (v *verifier) schema() error {
 	if err := runMigrations(v.ctx, db, version); err != nil {
 		return storeError("make schema", err)
 	}
+	conn, err := db.Conn(v.ctx)
+	if err != nil {
+		return storeError("make schema", err)
+	}
+	defer conn.Close()
 	for place, query := range map[string]string{
 		"schema":                 schemaQuery,
 		"table goose_db_version": `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
@@ -168,7 +174,11 @@ func (v *verifier) schema() error {
 		if err != nil {
 			return err
 		}
-		want, err := queryStrings(v.ctx, db, query)
+		var want []string
+		err = conn.Raw(func(c any) (err error) {
+			want, err = queryStrings(v.ctx, &link{conn: c.(driver.Conn)}, query)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -191,11 +201,11 @@ func queryStrings(ctx context.Context, q querier, query string, args ...any) ([]
 	defer rows.Close()
 	var out []string
 	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
+		var v any
+		if err := rows.Scan(&v); err != nil {
 			return nil, rowError("verify", "", err)
 		}
-		out = append(out, s)
+		out = append(out, fmt.Sprint(v))
 	}
 	return out, storeError("verify", rows.Err())
 }

@@ -28,6 +28,10 @@ type Writer struct {
 	files   ordinals[string]
 	before  session.Commit // what the newest batch began with: epoch, seq and head
 	broken  error          // not nil: nothing may be written any more
+
+	fenced   stamp // when the epoch was this writer's
+	listed   stamp // when requests were all
+	requests []session.Request
 }
 
 // NewSession is what Create needs to know.
@@ -52,6 +56,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
 	}
+	s.used = true
 	w := &Writer{st: s, sess: &session.Session{ID: n.ID}, sums: newDigests(s.keys, n.ID), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
 	ref, err := w.stage(bytes.NewReader(plan), int64(len(plan)))
 	if err != nil {
@@ -109,6 +114,16 @@ func (s *Store) newShort(ctx context.Context) (string, error) {
 // Session is the state after the last Append; callers only read it.
 func (w *Writer) Session() *session.Session { return w.sess }
 
+// Plan reads the plan of the session.
+func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
+	r, err := w.Open(ctx, w.sess.Plan.Hash)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return decodePlan(r)
+}
+
 // Report says what Load checked; it is empty after Create.
 func (w *Writer) Report() LoadReport { return w.report }
 
@@ -142,14 +157,22 @@ func (w *Writer) Fence(ctx context.Context) error {
 	if err := w.usable(ctx); err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // a watch on it would cost more than the statement
+	now, err := w.st.wr.stamp(ctx)
+	if err != nil {
+		return storeError("read epoch", err)
+	}
+	if now == w.fenced {
+		return nil
+	}
 	var epoch uint64
-	// A watch on ctx would cost more than the statement.
-	if err := w.st.wr.queryRow(context.WithoutCancel(ctx), readEpoch, []any{w.no}, &epoch); err != nil {
+	if err := w.st.wr.queryRow(ctx, readEpoch, []any{w.no}, &epoch); err != nil {
 		return storeError("read epoch", err)
 	}
 	if epoch != w.sess.Epoch {
 		return fenced(epoch, w.sess.Epoch)
 	}
+	w.fenced = now
 	return nil
 }
 
@@ -181,7 +204,7 @@ func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err er
 // query reads through the connection that writes, so that a resume opens no second one.
 func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
-		return w.st.read(ctx, f)
+		return w.st.readApart(ctx, f)
 	}
-	return f(w.st.wr.conn)
+	return f(w.st.wr.link)
 }

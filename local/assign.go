@@ -1,0 +1,96 @@
+package local
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// text is a column of text that may hold nothing.
+type text struct {
+	String string
+	Valid  bool
+}
+
+// assign stores a column in what dst points to. A value of another type than its column was
+// damaged: it might read the same, and SQLite would refuse to write it back, perhaps only after
+// an effect. So nothing is converted but what SQLite has no type for.
+func assign(dst any, v driver.Value) error {
+	ok := false
+	switch d := dst.(type) {
+	case *any:
+		*d, ok = v, true
+	case *string:
+		*d, ok = v.(string)
+	case *text:
+		d.String, d.Valid = v.(string)
+		ok = d.Valid || v == nil
+	case *[]byte:
+		ok = assignBytes(d, v)
+	case *session.Hash:
+		var b []byte
+		b, ok = v.([]byte)
+		*d = hash32(b)
+	case *[16]byte:
+		var b []byte
+		b, ok = v.([]byte)
+		copy(d[:], b)
+	default:
+		return assignNumber(dst, v)
+	}
+	return mismatch(ok, dst, v)
+}
+
+func mismatch(ok bool, dst any, v driver.Value) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("it holds %T, not what %T takes", v, dst)
+}
+
+// assignBytes takes text too: a payload is text.
+func assignBytes(d *[]byte, v driver.Value) bool {
+	switch b := v.(type) {
+	case []byte:
+		*d = b
+	case string:
+		*d = []byte(b)
+	case nil:
+		*d = nil
+	default:
+		return false
+	}
+	return true
+}
+
+func assignNumber(dst any, v driver.Value) error {
+	n, ok := v.(int64)
+	switch d := dst.(type) {
+	case *int64:
+		*d = n
+	case *int:
+		*d = int(n)
+	case *uint64:
+		*d, ok = uint64(n), ok && n >= 0
+	case *uint32:
+		*d, ok = uint32(n), ok && n >= 0 && n <= math.MaxUint32
+	case *bool:
+		*d, ok = n == 1, ok && (n == 0 || n == 1)
+	default:
+		return assignNamed(dst, v)
+	}
+	return mismatch(ok, dst, v)
+}
+
+// assignNamed stores text in a type made of string.
+func assignNamed(dst any, v driver.Value) error {
+	s, ok := v.(string)
+	if d := reflect.ValueOf(dst).Elem(); ok && d.Kind() == reflect.String {
+		d.SetString(s)
+		return nil
+	}
+	return mismatch(false, dst, v)
+}
