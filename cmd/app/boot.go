@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/config"
@@ -104,18 +103,14 @@ func ownWorkspace(ctx context.Context, s *local.Store, ref string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	sums, err := s.Summaries(ctx, "")
+	recorded, short, err := s.Workspace(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(sums, func(m session.Summary) bool { return m.ID == id })
-	if i < 0 {
-		return "", &session.Error{Code: session.ErrCorrupt, Message: "the store has lost the row of this session; nothing was changed", Place: string(id), Next: "acode verify " + string(id)}
-	}
-	dir, err := workspaceDir(sums[i].Workspace)
+	dir, err := workspaceDir(recorded)
 	if err != nil {
-		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + sums[i].Short + " does not exist; nothing was changed", Place: sums[i].Workspace, Cause: err,
-			Next: "acode resume " + sums[i].Short + " -C DIR, where DIR is where it is now"}
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " does not exist; nothing was changed", Place: recorded, Cause: err,
+			Next: "acode resume " + short + " -C DIR, where DIR is where it is now"}
 	}
 	return dir, nil
 }

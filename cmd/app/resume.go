@@ -123,7 +123,7 @@ func (w *work) load(ctx context.Context, ref string) error {
 	if err := resume.Allowed(w.writer.Session()); err != nil {
 		return err
 	}
-	w.plan, err = w.store.Plan(ctx, w.writer.Session())
+	w.plan, err = w.writer.Plan(ctx)
 	return err
 }
 
@@ -236,6 +236,9 @@ func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 	var elsewhere []string
 	for _, r := range all {
 		if !r.State.Terminal() && !r.Running {
+			if _, _, err := s.Workspace(ctx, r.ID); err != nil { // it may be of this workspace
+				return err
+			}
 			elsewhere = append(elsewhere, r.Short+" in "+r.Workspace)
 		}
 	}
