@@ -27,11 +27,6 @@ func restore(t *testing.T, s *pgtest.Server) {
 		t.Errorf("settings after Restore: got %s, want %d|9MB", got, port)
 	}
 	s.Psql("INSERT INTO r VALUES (3)") // the backup does not change
-	s.Stop(pgtest.Fast)
-	s.Restore(backup)
-	if got := s.Psql(state); got != then {
-		t.Errorf("after the second Restore: got %s, want %s", got, then)
-	}
 	other := pgtest.New(t, pgtest.Options{Backup: backup})
 	if got := other.Psql(state); got != then || other.Port == s.Port {
 		t.Errorf("New from a backup: got %s at %s, want %s elsewhere", got, other.Addr(), then)

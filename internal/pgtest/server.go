@@ -340,8 +340,8 @@ func (s *Server) Log() string {
 }
 
 // SetConf changes a setting; an empty value takes the server's default. It returns when new
-// connections see it, where the setting needs no restart; clients that are connected see it
-// before their next statement.
+// connections see it, or where it needs a restart, when the next Start will; clients that are
+// connected see it before their next statement.
 func (s *Server) SetConf(name, value string) {
 	s.tb.Helper()
 	if s.conf[name] = value; value == "" {
@@ -358,6 +358,7 @@ func (s *Server) SetConf(name, value string) {
 	}
 }
 
+// reload has the server read its settings, and waits until it has.
 func (s *Server) reload() error {
 	const loaded = "SELECT pg_conf_load_time()"
 	before, err := s.query(loaded)
@@ -372,8 +373,12 @@ func (s *Server) reload() error {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
-		if now, err := s.query(loaded); err != nil || now != before {
+		now, err := s.query(loaded)
+		if err != nil {
 			return err
+		}
+		if now != before {
+			return s.refused()
 		}
 		select {
 		case <-limit.C:
@@ -381,6 +386,17 @@ func (s *Server) reload() error {
 		case <-tick.C:
 		}
 	}
+}
+
+// refused says which settings the server does not take, but for those that need a restart, for
+// which it says so of good ones, too.
+func (s *Server) refused() error {
+	wrong, err := s.query("SELECT coalesce(string_agg(concat_ws(': ', name, error), ', '), '') " +
+		"FROM pg_file_settings LEFT JOIN pg_settings USING (name) WHERE error <> '' AND context IS DISTINCT FROM 'postmaster'")
+	if err == nil && wrong != "" {
+		err = errors.New(wrong)
+	}
+	return err
 }
 
 func (s *Server) close() {

@@ -130,9 +130,11 @@ func settings(t *testing.T, s *pgtest.Server) {
 	if got := s.Psql("SHOW work_mem"); got != "4MB" {
 		t.Errorf("work_mem taken back: got %s, want the server's 4MB", got)
 	}
-	s.Stop(pgtest.Fast)
 	s.SetConf("max_connections", "17")
-	s.Start()
+	if got := s.Psql("SHOW max_connections"); got == "17" {
+		t.Errorf("max_connections before a restart: got %s, want the one of before", got)
+	}
+	s.Restart(pgtest.Fast)
 	if got := s.Psql("SHOW max_connections"); got != "17" {
 		t.Errorf("max_connections: got %s, want 17", got)
 	}
@@ -205,28 +207,46 @@ func upgrade(t *testing.T, s *pgtest.Server) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
-	stopped := pgtest.New(t, pgtest.Options{Stopped: true})
+	r := &recorder{}
+	t.Cleanup(func() { r.cleanups[0]() })
+	stopped := pgtest.New(r, pgtest.Options{Stopped: true})
 	for name, c := range map[string]struct {
-		test func(tb testing.TB)
+		part func()
 		want string
 	}{
-		"control":        {func(tb testing.TB) { pgtest.Psql(tb, address, "SELECT 1") }, ""},
-		"statement":      {func(tb testing.TB) { pgtest.Psql(tb, address, "SELECT 1/0") }, "division by zero"},
-		"setting":        {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Conf: map[string]string{"nosuch": "1"}}) }, "nosuch"},
-		"folder":         {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Dir: "/nonexistent"}) }, "/nonexistent"},
-		"restore":        {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Restore("/nonexistent") }, "/nonexistent"},
-		"not_running":    {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Stop(pgtest.Fast) }, "does not run"},
-		"nobody_to_kill": {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Kill9() }, "does not run"},
-		"no_own":         {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Stopped: true}).Upgrade() }, "plpgsql"},
-		"bouncer":        {func(tb testing.TB) { pgtest.Bouncer(tb, "postgres://%zz") }, "parse"},
-		"no_such_backup": {func(tb testing.TB) { pgtest.New(tb, pgtest.Options{Backup: "/nonexistent"}) }, "/nonexistent"},
+		"statement":      {func() { pgtest.Psql(r, address, "SELECT 1/0") }, "division by zero"},
+		"folder":         {func() { pgtest.New(r, pgtest.Options{Dir: "/nonexistent"}) }, "/nonexistent"},
+		"bouncer":        {func() { pgtest.Bouncer(r, "postgres://%zz") }, "parse"},
+		"not_running":    {func() { stopped.Stop(pgtest.Fast) }, "does not run"},
+		"no_end":         {func() { stopped.Wait() }, "does not run"},
+		"nobody_to_kill": {func() { stopped.Kill9() }, "does not run"},
+		"not_its_own":    {func() { stopped.Upgrade() }, "plpgsql"},
+		"no_backup":      {func() { stopped.BaseBackup("x") }, "No such file"},
+		"not_ready":      {func() { stopped.Ready() }, "ended"},
 	} {
-		if got := record(c.test); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+		if got := r.try(c.part); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q in it", name, got, c.want)
 		}
 	}
-	if err := stopped.Signal(0); err == nil {
-		t.Error("Signal to a server that is stopped: got nil, want an error")
+	if got := r.try(func() { pgtest.Psql(r, address, "SELECT 1") }); got != "" {
+		t.Errorf("control: got %q, want nothing", got)
+	}
+	stopped.SetConf("nosuch", "1")
+	if got := r.try(stopped.Start); !strings.Contains(got, `unrecognized configuration parameter "nosuch"`) {
+		t.Errorf("setting: got %q, want what the server says of it", got)
+	}
+	stopped.SetConf("nosuch", "")
+	if got := r.try(stopped.Start); got != "" {
+		t.Errorf("Start after a failure: got %q, want nothing", got)
+	}
+	if got := r.try(stopped.Start); !strings.Contains(got, "the server runs") {
+		t.Errorf("Start twice: got %q, want that it runs", got)
+	}
+	if got := r.try(func() { stopped.SetConf("work_mem", "x") }); !strings.Contains(got, "work_mem") {
+		t.Errorf("SetConf of nonsense: got %q, want the name of the setting", got)
+	}
+	if got := r.try(func() { stopped.Restore("/nonexistent") }); !strings.Contains(got, "/nonexistent") {
+		t.Errorf("Restore: got %q, want the name of the backup", got)
 	}
 }
 

@@ -22,17 +22,25 @@ func (r *recorder) Fatalf(f string, args ...any) {
 	runtime.Goexit()
 }
 
-// record runs a test to its end, cleanups included, and gives what it said.
-func record(test func(tb testing.TB)) string {
-	r := &recorder{}
+// try runs a part of the test to its end, and gives what it said.
+func (r *recorder) try(part func()) string {
+	r.said = ""
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		test(r)
+		part()
 	}()
 	<-done
-	for i := len(r.cleanups) - 1; i >= 0; i-- {
-		r.cleanups[i]()
-	}
 	return r.said
+}
+
+// record runs a test to its end, cleanups included, and gives what it said.
+func record(test func(tb testing.TB)) string {
+	r := &recorder{}
+	said := r.try(func() { test(r) })
+	return said + r.try(func() {
+		for i := len(r.cleanups) - 1; i >= 0; i-- {
+			r.cleanups[i]()
+		}
+	})
 }
