@@ -10,17 +10,18 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/cmd/app"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
 func (p *program) adminCommand() *cobra.Command {
-	device := group("device", "Say which machines may deliver",
+	device := app.Group("device", "Say which machines may deliver",
 		p.administer("add NAME", "Make a login role that may deliver, and print its password once", 1, p.addDevice),
 		p.administer("list", "List the roles that may deliver", 0, p.listDevices),
 		p.administer("revoke NAME", "Let a role deliver no more; what it delivered stays", 1, p.revokeDevice))
-	return group("admin", "Look after the server: migrate, devices, verify, prune", p.migrateCommand(), device,
+	return app.Group("admin", "Look after the server: migrate, devices, verify, prune", p.migrateCommand(), device,
 		p.administer("status", "Say how large the server is and who delivers", 0, p.adminStatus),
 		p.administer("verify", "Recompute every chain, fork and blob on the server; exits 1 for a difference", 0, p.adminVerify),
 		p.pruneCommand())

@@ -24,10 +24,3 @@ func run(ctx context.Context, args []string) int {
 
 // program is one invocation.
 type program struct{ *app.Host }
-
-// group is a command that only holds others.
-func group(use, short string, commands ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short}
-	c.AddCommand(commands...)
-	return c
-}

@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) parkedCommand() *cobra.Command {
-	return group("parked", "Look after events that the server refused", p.parkedList(), p.parkedShow(), p.parkedRetry(), p.parkedDrop())
+	return app.Group("parked", "Look after events that the server refused", p.parkedList(), p.parkedShow(), p.parkedRetry(), p.parkedDrop())
 }
 
 // parked lists the lanes that wait for a person because of a row.

@@ -48,6 +48,11 @@ func TestScripts(t *testing.T) {
 			}
 			s := &server{t: t, direct: database, proxy: pgwire.New(t, u.Host), secret: "hunter22"}
 			env.Values[serverKey{}] = s
+			repository, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("REPOSITORY", repository)
 			env.Setenv("DEVICE", "d_"+strings.ToLower(rand.Text())) // roles are the cluster's
 			env.Setenv("ACODE_SYNC_LISTEN", "unix:"+filepath.Join(env.WorkDir, "http"))
 			address, err := s.proxy.URL(database)

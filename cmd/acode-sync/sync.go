@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) syncCommand() *cobra.Command {
-	return group("sync", "Deliver sessions to the server, or say how that stands",
+	return app.Group("sync", "Deliver sessions to the server, or say how that stands",
 		p.nowCommand(), p.statusCommand(), p.pauseCommand(true), p.pauseCommand(false), p.verifyCommand(), p.parkedCommand(), p.rebindCommand(), p.drainCommand())
 }
 

@@ -11,7 +11,6 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration"}
 	var origin bool
 	show := &cobra.Command{Use: "show", Short: "Show every value in force", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		b, err := a.boot(nil)
@@ -42,8 +41,7 @@ func (a *app) configCommand() *cobra.Command {
 		_, err = fmt.Fprintln(a.io.out, "Configuration valid")
 		return err
 	}}
-	cmd.AddCommand(show, validate)
-	return cmd
+	return Group("config", "Show and check the configuration", show, validate)
 }
 
 func (a *app) schemaCommand() *cobra.Command {

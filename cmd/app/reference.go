@@ -46,7 +46,7 @@ func describe(b *strings.Builder, c *cobra.Command) {
 		if text == "" {
 			text = sub.Short + "."
 		}
-		if sub.Runnable() {
+		if sub.Runnable() && !sub.HasSubCommands() {
 			fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n", sub.CommandPath(), text, sub.UseLine())
 			if flags := sub.NonInheritedFlags().FlagUsages(); flags != "" {
 				fmt.Fprintf(b, "\n%s", flags)

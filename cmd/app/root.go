@@ -48,6 +48,18 @@ func execute(ctx context.Context, args []string, io stdio) int {
 	return a.carryOut(ctx, a.root(), args)
 }
 
+// Group is a command that only holds others. A word that is none of them is an error.
+func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		}
+		return cmd.Help()
+	}}
+	c.AddCommand(commands...)
+	return c
+}
+
 // isUsage recognises what cobra and pflag complain about; they have no types for it.
 func isUsage(err error) bool {
 	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "flag needs an argument", "invalid argument", "accepts ", "requires at least", "if any flags in the group", "required flag"} {

@@ -17,9 +17,8 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "session", Short: "List, show, cancel and explain sessions"}
-	cmd.AddCommand(a.listCommand(), a.showCommand(), a.historyCommand(), a.cancelCommand(), a.unlockCommand(), a.exportCommand())
-	return cmd
+	return Group("session", "List, show, cancel and explain sessions",
+		a.listCommand(), a.showCommand(), a.historyCommand(), a.cancelCommand(), a.unlockCommand(), a.exportCommand())
 }
 
 func (a *app) listCommand() *cobra.Command {

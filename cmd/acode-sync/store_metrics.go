@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/acode-dev/acode/local"
+)
+
+// storeMetrics shows how large the store's files are, and what this process's drainer does to
+// them. It is a prometheus.Collector.
+type storeMetrics struct {
+	database, wal string // paths
+
+	databaseBytes, walBytes *prometheus.Desc
+	commits, checkpoints    prometheus.Histogram
+	busy, failures          prometheus.Counter
+}
+
+func newStoreMetrics(home string) *storeMetrics {
+	size := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	duration := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	return &storeMetrics{
+		database: filepath.Join(home, local.DatabaseName), wal: filepath.Join(home, local.DatabaseName+"-wal"),
+		databaseBytes: size("acode_store_database_bytes", "Size of the store's database without its log."),
+		walBytes:      size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and does not shrink."),
+		commits:       duration("acode_store_commit_duration_seconds", "Duration of the drainer's commits, the wait for the lock included."),
+		checkpoints:   duration("acode_store_checkpoint_duration_seconds", "Duration of the drainer's copying of the log into the database."),
+		busy:          counter("acode_store_busy_total", "How often the drainer found another writer at its commit."),
+		failures:      counter("acode_store_checkpoint_failures_total", "How often the drainer could not copy the log into the database."),
+	}
+}
+
+// observer counts what an outbox does.
+func (m *storeMetrics) observer() local.Observer {
+	return local.Observer{
+		Commit: func(took time.Duration, busy int, _ error) {
+			m.commits.Observe(took.Seconds())
+			m.busy.Add(float64(busy))
+		},
+		Checkpoint: func(took time.Duration, err error) {
+			m.checkpoints.Observe(took.Seconds())
+			if err != nil {
+				m.failures.Inc()
+			}
+		},
+	}
+}
+
+func (m *storeMetrics) own() []prometheus.Collector {
+	return []prometheus.Collector{m.commits, m.checkpoints, m.busy, m.failures}
+}
+
+// Describe implements prometheus.Collector.
+func (m *storeMetrics) Describe(out chan<- *prometheus.Desc) {
+	out <- m.databaseBytes
+	out <- m.walBytes
+	for _, c := range m.own() {
+		c.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector. It asks for the sizes by name: to open and close
+// the files would take SQLite's locks away.
+func (m *storeMetrics) Collect(out chan<- prometheus.Metric) {
+	for desc, path := range map[*prometheus.Desc]string{m.databaseBytes: m.database, m.walBytes: m.wal} {
+		info, err := os.Stat(path)
+		switch {
+		case err == nil:
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(info.Size()))
+		case errors.Is(err, fs.ErrNotExist) && path == m.wal:
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 0)
+		}
+	}
+	for _, c := range m.own() {
+		c.Collect(out)
+	}
+}
