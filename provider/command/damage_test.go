@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -116,7 +117,17 @@ func TestClaimReplaced(t *testing.T) {
 // end.
 func TestClaimRemoved(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	waits := make(chan struct{})
+	cfg := config(s.dir, 1)
+	cfg.SetHook(firstTime("waiting", func() { close(waits) }))
+	r := command.NewRunner(cfg)
+	t.Cleanup(func() { _ = r.Close() })
+	done := s.begin(r, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	select { // before that the claim may still be looked for, to be made
+	case <-waits:
+	case r := <-done:
+		t.Fatalf("Run came back while the command runs: %+v", r)
+	}
 	if err := os.Remove(command.ClaimPath(s.dir, "k")); err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +135,16 @@ func TestClaimRemoved(t *testing.T) {
 		t.Errorf("got %+v, want ErrCorrupt", r)
 	}
 	s.touch("go")
+}
+
+// firstTime gives a hook that does something at the first time of a point.
+func firstTime(point string, do func()) func(string) {
+	var once sync.Once
+	return func(p string) {
+		if p == point {
+			once.Do(do)
+		}
+	}
 }
 
 func TestOutputIsCapped(t *testing.T) { each(t, outputIsCapped, "CMDTEST_MAX=65536") }
