@@ -170,6 +170,8 @@ DECLARE
     h     heads%ROWTYPE;
     known integer := 0; -- how many of them lie at or below the mark
     bad   integer;      -- the first that is not the server's, from 1
+    month date := date_trunc('month', now() AT TIME ZONE 'UTC')::date; -- the defaults, once for all rows
+    me    oid := session_user::regrole::oid;
 BEGIN
     PERFORM be_durable();
     IF coalesce(p_first, 0) < 1 OR octet_length(p_prev) IS DISTINCT FROM 32 OR p_session IS NULL OR p_device IS NULL
@@ -188,8 +190,8 @@ BEGIN
         bad := first_difference(h, p_first, p_prev, p_hashes, p_epochs, known);
         IF bad IS NULL THEN
             PERFORM check_epochs(h.epoch, p_types[known + 1:], p_epochs[known + 1:]);
-            INSERT INTO events (session_id, seq, id, time_us, type, actor, epoch, device, hash, payload)
-            SELECT p_session, p_first + u.o - 1, u.id, u.time_us, u.type, u.actor, u.epoch, p_device, u.hash, u.payload
+            INSERT INTO events (session_id, seq, month, sender, id, time_us, type, actor, epoch, device, hash, payload)
+            SELECT p_session, p_first + u.o - 1, month, me, u.id, u.time_us, u.type, u.actor, u.epoch, p_device, u.hash, u.payload
             FROM unnest(p_ids, p_times, p_types, p_actors, p_epochs, p_hashes, p_payloads)
                 WITH ORDINALITY AS u (id, time_us, type, actor, epoch, hash, payload, o)
             WHERE u.o > known;

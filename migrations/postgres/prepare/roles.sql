@@ -15,7 +15,8 @@ BEGIN
             NULL; -- another database's migration was faster
         END;
     END LOOP;
-    IF NOT pg_has_role(current_user, 'acode_owner', 'MEMBER') THEN
+    -- Since version 16 who makes a role may administer it, and not yet act as it.
+    IF NOT pg_has_role(current_user, 'acode_owner', CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END) THEN
         EXECUTE format('GRANT acode_owner TO %I', current_user);
     END IF;
     IF NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'acode') THEN
