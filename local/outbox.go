@@ -24,6 +24,9 @@ type Outbox struct {
 	seen  int64       // data_version when News was asked last
 	wrote int         // commits
 	dead  error       // a write failed: nothing is written any more
+
+	observer Observer
+	busy     int // how often this commit found the lock taken
 }
 
 const (
@@ -137,7 +140,9 @@ func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Contex
 		if o.dead != nil {
 			return o.dead
 		}
+		done := o.committing()
 		err := storeError(doing, o.commit(ctx, whole, f))
+		done(err)
 		if err == nil {
 			o.copyBack(whole)
 			return nil
@@ -181,7 +186,9 @@ func (o *Outbox) copyBack(ctx context.Context) {
 	var busy, log, copied int
 	err := o.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &log, &copied)
 	if err == nil && log-copied >= outboxFrames {
+		done := o.copying()
 		err = o.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &copied)
+		done(err)
 	}
 	o.judge(storeError("copy log back", err)) // what was committed is as good as before
 }
@@ -209,6 +216,7 @@ func (o *Outbox) begin(ctx context.Context) (unlock func(), err error) {
 				return unlock, nil
 			}
 			unlock()
+			o.busy++
 			if resultCode(err)&0xff != sqliteBusy || try >= allTries {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +30,7 @@ func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
 	m := outbox.NewMetrics(p.Version(), runtime.Version())
 	m.Watch(func() outbox.Snapshot { return outbox.Look(h, lanes, backlog) })
 	r := prometheus.NewRegistry()
-	if err := r.Register(m); err != nil {
+	if err := errors.Join(r.Register(m), r.Register(newStoreMetrics(st))); err != nil {
 		return err
 	}
 	families, err := r.Gather()

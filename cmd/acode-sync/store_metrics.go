@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,14 +11,14 @@ import (
 // storeMetrics shows how large the store's files are, and what this process's drainer does to
 // them. It is a prometheus.Collector.
 type storeMetrics struct {
-	database, wal string // paths
+	sizes func() (database, wal int64, err error)
 
 	databaseBytes, walBytes *prometheus.Desc
 	commits, checkpoints    prometheus.Histogram
 	busy, failures          prometheus.Counter
 }
 
-func newStoreMetrics(home string) *storeMetrics {
+func newStoreMetrics(st *local.Store) *storeMetrics {
 	size := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	duration := func(name, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
@@ -32,7 +28,7 @@ func newStoreMetrics(home string) *storeMetrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &storeMetrics{
-		database: filepath.Join(home, local.DatabaseName), wal: filepath.Join(home, local.DatabaseName+"-wal"),
+		sizes:         st.Sizes,
 		databaseBytes: size("acode_store_database_bytes", "Size of the store's database without its log."),
 		walBytes:      size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and does not shrink."),
 		commits:       duration("acode_store_commit_duration_seconds", "Duration of the drainer's commits, the wait for the lock included."),
@@ -71,17 +67,11 @@ func (m *storeMetrics) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It asks for the sizes by name: to open and close
-// the files would take SQLite's locks away.
+// Collect implements prometheus.Collector. Sizes that nobody can tell are not shown.
 func (m *storeMetrics) Collect(out chan<- prometheus.Metric) {
-	for desc, path := range map[*prometheus.Desc]string{m.databaseBytes: m.database, m.walBytes: m.wal} {
-		info, err := os.Stat(path)
-		switch {
-		case err == nil:
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(info.Size()))
-		case errors.Is(err, fs.ErrNotExist) && path == m.wal:
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 0)
-		}
+	if database, wal, err := m.sizes(); err == nil {
+		out <- prometheus.MustNewConstMetric(m.databaseBytes, prometheus.GaugeValue, float64(database))
+		out <- prometheus.MustNewConstMetric(m.walBytes, prometheus.GaugeValue, float64(wal))
 	}
 	for _, c := range m.own() {
 		c.Collect(out)

@@ -55,6 +55,8 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 		return false, err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	d.files = newStoreMetrics(d.store)
+	d.outbox.Observe(d.files.observer())
 	log, closer, err := d.Log()
 	if err != nil {
 		return false, err
@@ -73,6 +75,7 @@ type daemon struct {
 	*program
 	*link
 	metrics *outbox.Metrics
+	files   *storeMetrics
 	log     *slog.Logger
 }
 

@@ -75,10 +75,10 @@ func (d *daemon) handler(withProfiles bool) http.Handler {
 	return mux
 }
 
-// registry holds the syncer's metrics and those of its process.
+// registry holds the syncer's metrics, the store's, and those of its process.
 func (d *daemon) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(d.metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(d.metrics, d.files, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 

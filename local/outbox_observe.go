@@ -1,0 +1,75 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Sizes gives the bytes of the database and of the log beside it, 0 for one that is not there.
+// The files are asked for by name: to open and close them would take SQLite's locks away.
+func (s *Store) Sizes() (database, log int64, err error) {
+	path := filepath.Join(s.opts.Home, databaseName)
+	database, err = sizeOf(path)
+	if err == nil {
+		log, err = sizeOf(path + "-wal")
+	}
+	return database, log, storeError("look at the store's files", err)
+}
+
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Observer is told what an Outbox does to the database. What is nil is not called; a call must
+// be quick, because a step may wait for its end.
+type Observer struct {
+	// Commit is told of each attempt to commit: how long it took, the wait for the lock in it,
+	// and how often another writer had the lock.
+	Commit func(took time.Duration, busy int, err error)
+
+	// Checkpoint is told of each copying back of the log.
+	Checkpoint func(took time.Duration, err error)
+}
+
+// Observe makes b learn what is done from now on.
+func (o *Outbox) Observe(b Observer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.observer = b
+}
+
+// committing begins a commit; what it gives tells of its end.
+func (o *Outbox) committing() func(error) {
+	f := o.observer.Commit
+	if f == nil {
+		return func(error) {}
+	}
+	o.busy = 0
+	start := o.st.opts.Now()
+	return func(err error) { f(o.since(start), o.busy, err) }
+}
+
+// copying is committing for the copying back of the log.
+func (o *Outbox) copying() func(error) {
+	f := o.observer.Checkpoint
+	if f == nil {
+		return func(error) {}
+	}
+	start := o.st.opts.Now()
+	return func(err error) { f(o.since(start), err) }
+}
+
+// since is never negative: the clock may have been set back.
+func (o *Outbox) since(start time.Time) time.Duration {
+	return max(0, o.st.opts.Now().Sub(start))
+}
