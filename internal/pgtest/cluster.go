@@ -2,11 +2,8 @@ package pgtest
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 )
 
@@ -66,45 +63,4 @@ func (f *files) write(path, text string) error {
 		return err
 	}
 	return f.acct.own(path)
-}
-
-// settings are what a server of tests needs. One that is not durable survives kill -9, and
-// only a failure of the machine harms it.
-func settings(root string, port int, o Options) map[string]string {
-	conf := map[string]string{
-		"listen_addresses":           "127.0.0.1",
-		"port":                       fmt.Sprint(port),
-		"unix_socket_directories":    root,
-		"dynamic_shared_memory_type": "mmap", // so that nothing of it outlives the cluster's files
-		"shared_buffers":             "64MB",
-		"timezone":                   "UTC",
-		"log_line_prefix":            "%m [%p] %q%u@%d ",
-		"fsync":                      "off",
-		"full_page_writes":           "off",
-	}
-	if o.Durable {
-		conf["fsync"], conf["full_page_writes"] = "on", "on"
-	}
-	maps.Copy(conf, o.Conf)
-	return conf
-}
-
-// render writes settings as postgresql.conf does.
-func render(conf map[string]string) string {
-	var out strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(conf)) {
-		fmt.Fprintf(&out, "%s = '%s'\n", name, strings.ReplaceAll(conf[name], "'", "''"))
-	}
-	return out.String()
-}
-
-// access says who may connect how: over the socket, whose folder is private, the superuser.
-func access(scram bool) string {
-	method := "trust"
-	if scram {
-		method = "scram-sha-256"
-	}
-	return "local all,replication " + superuser + " trust\n" +
-		"local all all " + method + "\n" +
-		"host all,replication all 127.0.0.1/32 " + method + "\n"
 }

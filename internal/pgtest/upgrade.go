@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// program folders of an installation, by the options of pg_config that name them.
+// layout is the folders of an installation, as pg_config names them.
 type layout struct {
 	bin, lib, share string
 }
