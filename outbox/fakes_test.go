@@ -221,6 +221,7 @@ type server struct {
 	at      []time.Time // of every hello
 	open    int         // calls in flight
 	maxOpen int
+	lost    int // calls that met another fate than to arrive
 
 	verified, projected int
 
@@ -275,6 +276,9 @@ func (f *server) through(ctx context.Context, op string, d session.Delivery, app
 	fate := arrives
 	if f.fate != nil {
 		fate = f.fate(op)
+	}
+	if fate != arrives {
+		f.lost++
 	}
 	var fault *session.SyncFault
 	if f.fault != nil {

@@ -214,7 +214,10 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	n := (*look)()
 	for _, g := range m.gauges {
-		if g.read != nil {
+		switch {
+		case g.read != nil && g.read(n) < 0: // not known
+			continue
+		case g.read != nil:
 			out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.read(n))
 			continue
 		}

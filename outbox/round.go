@@ -90,6 +90,9 @@ func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
 		case <-s.wake:
 			r.refill(ctx)
 		case <-tick.C:
+			if s.held(ctx) {
+				r.halt(errHeld)
+			}
 			r.refill(ctx)
 			s.works(ctx) // it takes longer than a moment
 			s.beatWhenDue(ctx)
@@ -207,6 +210,9 @@ func (s *Syncer) waits(l session.Lane) time.Duration {
 
 // dispatch begins deliveries while there is room for them.
 func (r *round) dispatch(ctx context.Context) {
+	if r.s.paused.Load() {
+		r.halt(errHeld)
+	}
 	for r.stop == nil && ctx.Err() == nil && len(r.queue) > 0 && len(r.busy) < r.s.opts.Parallel {
 		l := r.queue[0]
 		r.queue = r.queue[1:]

@@ -125,6 +125,8 @@ func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 	if err := s.opts.Source.SaveLane(ctx, now); err != nil {
 		return &storeTrouble{err}
 	}
-	s.link.acked += now.Acked - before.Acked // wraps around when the mark goes down
+	delta := now.Acked - before.Acked // wraps around when the mark goes down
+	s.link.acked += delta
+	s.acked += delta
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 type Snapshot struct {
 	Heartbeat session.Heartbeat
 	Backlog   session.Backlog // as of the last heartbeat
-	Bytes     int64           // of payload that waits
+	Bytes     int64           // of payload that waits; negative: not known
 	Lanes     map[session.SyncState]int
 
 	Leader   bool // this process drains
@@ -44,7 +44,10 @@ func severity(state session.SyncState) int { return slices.Index(session.SyncSta
 
 // Look makes a snapshot of what a store keeps, for those who only look.
 func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog) Snapshot {
-	n := Snapshot{Heartbeat: h, Backlog: b, Lanes: map[session.SyncState]int{}, Total: len(lanes)}
+	n := Snapshot{Heartbeat: h, Backlog: b, Bytes: -1, Lanes: map[session.SyncState]int{}, Total: len(lanes)}
+	if b.Events == 0 {
+		n.Bytes = 0
+	}
 	for _, l := range lanes {
 		n.Lanes[laneState(l)]++
 		n.Enqueued += l.Acked + l.Pending()
@@ -94,8 +97,14 @@ func (s *Syncer) attempted() {
 	s.update(func(n *Snapshot) { n.Heartbeat.AttemptUS, n.Heartbeat.NextUS, n.Backoff = us, 0, 0 })
 }
 
-// counted notes how many lanes there are.
-func (s *Syncer) counted(t Totals) { s.update(func(n *Snapshot) { n.Total = t.Lanes }) }
+// counted notes how many lanes there are, and what they have acknowledged, by whomever.
+func (s *Syncer) counted(t Totals) {
+	s.summed, s.acked = true, 0
+	for _, n := range t.Acked {
+		s.acked += n
+	}
+	s.update(func(n *Snapshot) { n.Total = t.Lanes })
+}
 
 // greeted notes a server that answers.
 func (s *Syncer) greeted(h session.Hello) {
@@ -228,8 +237,21 @@ func (s *Syncer) refresh(ctx context.Context) {
 		s.sample(ctx, b)
 		bytes = s.mean.of(b.Events)
 	}
-	acked := s.link.acked
-	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, acked+b.Events) })
+	enqueued := s.enqueued(ctx, b)
+	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, enqueued) })
+}
+
+// enqueued counts the events of the store. It never starts from less than all of them, which
+// would look like many commits at once as soon as a server is there.
+func (s *Syncer) enqueued(ctx context.Context, b session.Backlog) uint64 {
+	if !s.summed {
+		t, err := s.totals(ctx)
+		if err != nil {
+			return 0
+		}
+		s.counted(t)
+	}
+	return s.acked + b.Events
 }
 
 const (

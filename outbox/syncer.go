@@ -31,6 +31,8 @@ type Syncer struct {
 	beatAt  time.Time
 	chores  chores
 	mean    meanBytes
+	acked   uint64 // what all lanes add up to
+	summed  bool   // acked is known
 
 	mu   sync.Mutex
 	snap Snapshot
@@ -103,7 +105,7 @@ func (s *Syncer) turn(ctx context.Context) {
 	next, err := s.pass(ctx, nil)
 	var quiet *silence
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, errHeld): // the next turn sees why
 	case errors.As(err, &quiet):
 		s.keepQuiet(ctx, quiet)
 	case err != nil:
@@ -136,6 +138,7 @@ func (s *Syncer) Drain(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, errHeld):
 		case errors.As(err, &quiet):
 			s.keepQuiet(ctx, quiet)
 		case err != nil:
@@ -158,6 +161,9 @@ func (s *Syncer) begin() (release func(), err error) {
 	}
 	return func() { s.running.Store(false) }, nil
 }
+
+// errHeld ends a round because a person paused delivery.
+var errHeld = errors.New("delivery is paused")
 
 // held reports whether a person paused delivery. Where that cannot be read, delivery goes on.
 func (s *Syncer) held(ctx context.Context) bool {

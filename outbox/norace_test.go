@@ -1,0 +1,6 @@
+//go:build !race
+
+package outbox_test
+
+// outageDays is the longest outage that is played.
+const outageDays = 30
