@@ -58,6 +58,19 @@ const (
 	classStore         = "store"
 )
 
+// aboutRows reports whether an SQLSTATE may come from the rows that were sent. Those of
+// connections, resources, operators and the system do not.
+func aboutRows(state string) bool {
+	if len(state) != 5 {
+		return false
+	}
+	switch state[:2] {
+	case "08", "53", "57", "58":
+		return false
+	}
+	return true
+}
+
 // otherDatabase is what a server of another identity is met with.
 type otherDatabase struct{ have, want string }
 

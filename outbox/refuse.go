@@ -26,11 +26,26 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	switch {
 	case f.Class == session.FaultRefused:
 		return s.refused(ctx, res, f)
-	case laneOnly(f):
+	case laneOnly(f), s.provedOwn(res.lane.Session, f):
 		s.opts.Metrics.erred(f.Class)
 		return s.later(ctx, res.lane, f)
 	}
 	return res.lane, f
+}
+
+// provedOwn reports whether passing trouble of the server is one lane's own after all: it met
+// that lane before, and others were delivered since. Without this a row that makes the server
+// fail would hold every session (O3).
+func (s *Syncer) provedOwn(id session.ID, f *session.SyncFault) bool {
+	if f.Class != session.FaultServer || !aboutRows(f.SQLState) {
+		return false
+	}
+	r := s.lane(id)
+	if r.failed && s.acks > r.failedAt {
+		return true
+	}
+	r.failed, r.failedAt = true, s.acks
+	return false
 }
 
 // shrink sends less after a time-out: less of this lane until what timed out is through, and

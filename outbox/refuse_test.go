@@ -278,3 +278,40 @@ func TestRefusedBlob(t *testing.T) {
 		}
 	})
 }
+
+// A row that makes the server fail, in a way that looks like passing trouble, holds its own
+// session only, and is not parked for it.
+func TestServerFailsOverOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		for n := range 30 {
+			f.commit(name(n), 3)
+		}
+		sv.fault = func(_ string, d session.Delivery) *session.SyncFault {
+			if d.Session == name(0) {
+				return &session.SyncFault{Class: session.FaultServer, SQLState: "XX000", Cause: errors.New("internal error")}
+			}
+			return nil
+		}
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(10 * time.Second)
+		f.commit(name(31), 3)
+		s.Wake()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		for n := 1; n < 32; n++ {
+			if l := f.lane(name(n)); l.Pending() != 0 {
+				t.Errorf("lane %d: got %+v, want it delivered", n, l)
+			}
+		}
+		if l := f.lane(name(0)); l.Attempts != 0 || l.State != session.SyncRetrying || !strings.Contains(l.Reason, "internal error") {
+			t.Errorf("lane: got %+v, want retrying without an attempt", l)
+		}
+		sv.set(func() { sv.fault = nil })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		stop()
+	})
+}

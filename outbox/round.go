@@ -17,9 +17,11 @@ type lane struct {
 	ahead   *session.Delivery
 	backoff *schedule // of the lane's own trouble; nil: it had none
 
-	troubles int   // waits in a row for the lane's own trouble
-	trouble  error // the last of them
-	hopeless bool  // the stand-in of the parked row was refused as well
+	troubles int    // waits in a row for the lane's own trouble
+	trouble  error  // the last of them
+	failed   bool   // passing trouble of the server met this lane, when the syncer had
+	failedAt uint64 // so many acknowledgements
+	hopeless bool   // the stand-in of the parked row was refused as well
 }
 
 // over reports whether the server has another history of the session, or another executor.

@@ -83,7 +83,7 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	case stuck(now) && !s.passable(now):
 		s.tell(now)
 	case now.Acked > res.lane.Acked:
-		r.backoff, r.troubles, r.trouble = nil, 0, nil
+		r.backoff, r.troubles, r.trouble, r.failed = nil, 0, nil, false
 	case now.Acked < res.lane.Acked && r.rewinds == 0:
 		r.rewinds++
 		s.opts.Metrics.retried(retryRewound)

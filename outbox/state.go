@@ -129,6 +129,7 @@ func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane)
 	if now.Acked <= res.lane.Acked {
 		return
 	}
+	s.acks++
 	s.backoff.reset()
 	s.mean.add(len(res.d.Events), res.bytes)
 	s.chores.owe(now)

@@ -31,6 +31,7 @@ type Syncer struct {
 	beatAt  time.Time
 	chores  chores
 	mean    meanBytes
+	acks    uint64 // deliveries that were acknowledged
 	acked   uint64 // what all lanes add up to
 	summed  bool   // acked is known
 
