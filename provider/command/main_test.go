@@ -5,6 +5,7 @@ package command_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -205,9 +206,10 @@ func (s *stage) inside(env ...string) {
 			s.t.Errorf("Supervise: %v", err)
 		}
 	})
-	eventually(s.t, "the supervisor's socket", func() bool {
-		_, err := os.Lstat(filepath.Join(s.dir, "s"))
-		return err == nil
+	// Its name is there before anybody listens: who dials then starts another supervisor, which
+	// would be taken for a command's child here.
+	eventually(s.t, "the supervisor to answer", func() bool {
+		return !errors.Is(command.Send(s.ctx(), s.dir, "hail"), command.ErrLost)
 	})
 	if _, err := os.Lstat(left); !os.IsNotExist(err) {
 		s.t.Errorf("a leftover of a killed supervisor stays: %v", err)
