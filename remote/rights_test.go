@@ -13,8 +13,6 @@ import (
 func forbidden() map[string]string {
 	const zero = `decode(repeat('00', 32), 'hex')`
 	m := map[string]string{
-		"insert month":        `INSERT INTO acode.events (session_id, seq, month, id, time_us, epoch, type, actor, device, prev, hash, payload) VALUES (gen_random_uuid(), 1, '2000-01-01', gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, ` + zero + `, '')`,
-		"insert sender":       `INSERT INTO acode.events (session_id, seq, sender, id, time_us, epoch, type, actor, device, prev, hash, payload) VALUES (gen_random_uuid(), 1, 10, gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, ` + zero + `, '')`,
 		"insert received_at":  `INSERT INTO acode.events (session_id, seq, received_at, id, time_us, epoch, type, actor, device, prev, hash, payload) VALUES (gen_random_uuid(), 1, now(), gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, ` + zero + `, '')`,
 		"insert head":         `INSERT INTO acode.heads (session_id, owner, device, last_seq, epoch, head, first_prev, verified_head) VALUES (gen_random_uuid(), session_user, 'd', 0, 0, ` + zero + `, ` + zero + `, ` + zero + `)`,
 		"steal a session":     `UPDATE acode.heads SET owner = session_user`,

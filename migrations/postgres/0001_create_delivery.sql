@@ -31,27 +31,25 @@ CREATE TABLE acode.heads (
 CREATE INDEX heads_of_device ON acode.heads (owner, device, session_id);
 CREATE INDEX heads_to_verify ON acode.heads (owner, session_id) WHERE verified_seq < last_seq AND broken_seq IS NULL;
 
--- Partitioned by the month of receipt, so that pruning drops tables. sender is part of the key
--- so that rows which another role inserts, and which its trigger will refuse, block nobody:
--- month and sender are defaults that no device may set. prev is given for the first event of a
--- copied delivery only; elsewhere it is the hash of the row before.
+-- Partitioned by the month of receipt, so that pruning drops tables. received_at is a default
+-- that no device may set. That it is part of the key lets rows which a trigger will refuse, or
+-- which come a second time, block nobody: the head says what is unique. prev is given for the
+-- first event of a copied delivery only; elsewhere it is the hash of the row before.
 CREATE TABLE acode.events (
     session_id  uuid   NOT NULL,
-    seq         bigint NOT NULL CHECK (seq > 0),
-    month       date   NOT NULL DEFAULT (date_trunc('month', now() AT TIME ZONE 'UTC'))::date,
-    sender      oid    NOT NULL DEFAULT session_user::regrole::oid,
+    seq         bigint NOT NULL,
     received_at timestamptz NOT NULL DEFAULT now(),
     id          uuid   NOT NULL,
     time_us     bigint NOT NULL,
-    epoch       bigint NOT NULL CHECK (epoch >= 0),
+    epoch       bigint NOT NULL,
     type        text   NOT NULL CHECK (length(type) BETWEEN 1 AND 100),
     actor       text   NOT NULL CHECK (length(actor) BETWEEN 1 AND 200),
     device      text   NOT NULL,
-    prev        bytea  CHECK (octet_length(prev) = 32),
+    prev        bytea,
     hash        bytea  NOT NULL CHECK (octet_length(hash) = 32),
     payload     bytea  NOT NULL CHECK (octet_length(payload) <= 16384),
-    PRIMARY KEY (session_id, seq, month, sender)
-) PARTITION BY RANGE (month);
+    PRIMARY KEY (session_id, seq, received_at)
+) PARTITION BY RANGE (received_at);
 
 -- Events that do not extend their session: of a stale epoch, or of another chain. Never
 -- dropped, never merged.
@@ -109,7 +107,7 @@ BEGIN
         IF to_regclass('acode.' || name) IS NULL THEN
             EXECUTE format('CREATE TABLE acode.%I (LIKE acode.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name);
             EXECUTE format('ALTER TABLE acode.events ATTACH PARTITION acode.%I FOR VALUES FROM (%L) TO (%L)',
-                name, m, (m + interval '1 month')::date);
+                name, to_char(m, 'YYYY-MM-DD') || ' 00:00+00', to_char(m + interval '1 month', 'YYYY-MM-DD') || ' 00:00+00');
             made := made + 1;
         END IF;
         m := (m + interval '1 month')::date;
@@ -170,8 +168,6 @@ DECLARE
     h     heads%ROWTYPE;
     known integer := 0; -- how many of them lie at or below the mark
     bad   integer;      -- the first that is not the server's, from 1
-    month date := date_trunc('month', now() AT TIME ZONE 'UTC')::date; -- the defaults, once for all rows
-    me    oid := session_user::regrole::oid;
 BEGIN
     PERFORM be_durable();
     IF coalesce(p_first, 0) < 1 OR octet_length(p_prev) IS DISTINCT FROM 32 OR p_session IS NULL OR p_device IS NULL
@@ -190,8 +186,8 @@ BEGIN
         bad := first_difference(h, p_first, p_prev, p_hashes, p_epochs, known);
         IF bad IS NULL THEN
             PERFORM check_epochs(h.epoch, p_types[known + 1:], p_epochs[known + 1:]);
-            INSERT INTO events (session_id, seq, month, sender, id, time_us, type, actor, epoch, device, hash, payload)
-            SELECT p_session, p_first + u.o - 1, month, me, u.id, u.time_us, u.type, u.actor, u.epoch, p_device, u.hash, u.payload
+            INSERT INTO events (session_id, seq, id, time_us, type, actor, epoch, device, hash, payload)
+            SELECT p_session, p_first + u.o - 1, u.id, u.time_us, u.type, u.actor, u.epoch, p_device, u.hash, u.payload
             FROM unnest(p_ids, p_times, p_types, p_actors, p_epochs, p_hashes, p_payloads)
                 WITH ORDINALITY AS u (id, time_us, type, actor, epoch, hash, payload, o)
             WHERE u.o > known;

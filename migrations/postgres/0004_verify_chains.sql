@@ -102,18 +102,19 @@ CREATE FUNCTION acode.prune_month(p_month date) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, acode, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
     name text := 'events_' || to_char(p_month, 'YYYY_MM');
+    busy boolean;
 BEGIN
     IF p_month >= date_trunc('month', now() AT TIME ZONE 'UTC')::date THEN
         RAISE EXCEPTION 'the month % is not over', p_month USING ERRCODE = 'AC006';
     END IF;
-    IF EXISTS (SELECT 1 FROM events e JOIN heads h USING (session_id) WHERE e.month = p_month
-        AND (e.seq > h.verified_seq OR e.seq > h.projected_seq)) THEN
+    EXECUTE format('SELECT EXISTS (SELECT 1 FROM acode.%I e JOIN acode.heads h USING (session_id)
+        WHERE e.seq > h.verified_seq OR e.seq > h.projected_seq)', name) INTO busy;
+    IF busy THEN
         RAISE EXCEPTION 'the month % has events that are not verified and projected yet', p_month USING ERRCODE = 'AC006';
     END IF;
-    UPDATE heads h SET first_seq = m.seq + 1, first_prev = m.hash
-    FROM (SELECT DISTINCT ON (e.session_id) e.session_id, e.seq, e.hash FROM events e WHERE e.month = p_month
-        ORDER BY e.session_id, e.seq DESC) m
-    WHERE h.session_id = m.session_id AND h.first_seq <= m.seq;
+    EXECUTE format('UPDATE acode.heads h SET first_seq = m.seq + 1, first_prev = m.hash
+        FROM (SELECT DISTINCT ON (e.session_id) e.session_id, e.seq, e.hash FROM acode.%I e ORDER BY e.session_id, e.seq DESC) m
+        WHERE h.session_id = m.session_id AND h.first_seq <= m.seq', name);
     EXECUTE format('DROP TABLE acode.%I', name);
 END
 $$;
