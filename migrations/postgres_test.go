@@ -14,7 +14,7 @@ func TestServerMigrationsArePinned(t *testing.T) {
 		"0002_take_copies.sql":     "454f74bc4d34d7121b028fc1f5706878fded602e9f0241dd9e797466d0cc0ce1",
 		"0003_add_blobs.sql":       "3a6ae92de24bff8d7f3a56b7d259f266b78f133f498d4002692b5cd74b512f98",
 		"0004_verify_chains.sql":   "6f1336c8d17822edd0ff110cefc2190187422a22a9a4dbdaa891b3e4b2730033",
-		"0005_add_projections.sql": "ba7379a17a64b673d4e3497cd80ca1ba62f092031ee1a5626655340f061ef27a",
+		"0005_add_projections.sql": "ea5eedcbec4f75a00fe08f0e7de46df95cfef2201cf4d7143b66fb32e6fd94bd",
 	})
 }
 

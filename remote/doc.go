@@ -6,4 +6,10 @@
 //	S2  No state of a connection is relied upon, so a pooler in transaction mode may sit between.
 //	S3  Every call has a deadline that the server enforces first.
 //	S4  A device's role reaches the functions and one INSERT, nothing else.
+//	S5  Nothing in a payload can stop a delivery or a projection: it travels as bytes, and what
+//	    PostgreSQL cannot hold is flagged when it is read.
+//	S6  No error repeats a password.
+//
+// Server is what a device's role may do; it implements the outbox's Remote. Migrate, AddDevice,
+// RevokeDevice, ListDevices, ReadStatus, VerifyAll and Prune are an administrator's.
 package remote

@@ -223,8 +223,10 @@ $$;
 CREATE FUNCTION acode.project_events(h acode.heads, p_after bigint, p_to bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
-    e record;
-    c content;
+    e       record;
+    c       content;
+    v_epoch bigint;
+    v_last  bigint;
 BEGIN
     INSERT INTO p_sessions (session_id) VALUES (h.session_id) ON CONFLICT DO NOTHING;
     FOR e IN SELECT v.seq, v.time_us, v.epoch, v.type, v.device, v.hash, v.payload FROM events v
@@ -257,8 +259,10 @@ BEGIN
             INSERT INTO p_checkpoints (session_id, seq, time_us, epoch, task, step, why, hash)
             VALUES (h.session_id, e.seq, e.time_us, e.epoch, c.j ->> 'task', c.j ->> 'step', c.j ->> 'why', e.hash) ON CONFLICT DO NOTHING;
         END IF;
-        UPDATE p_sessions s SET epoch = e.epoch, last_us = e.time_us WHERE s.session_id = h.session_id AND e.seq = p_to;
+        v_epoch := e.epoch;
+        v_last := e.time_us;
     END LOOP;
+    UPDATE p_sessions s SET epoch = coalesce(v_epoch, s.epoch), last_us = coalesce(v_last, s.last_us) WHERE s.session_id = h.session_id;
 END
 $$;
 -- +goose StatementEnd
