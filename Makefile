@@ -51,9 +51,9 @@ docs: build
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit
 # is marked and fails nothing: the machine may be busy.
 bench:
-	@./scripts/need git
-	$(GO) run ./internal/bench
-	cd bench/peers && $(GO) run .
+	@./scripts/need git postgres:postgresql
+	./scripts/postgres $(GO) run ./internal/bench
+	cd bench/peers && ../../scripts/postgres $(GO) run .
 
 # Writes the store of format 1 that every later version must read. Only before a release
 # that changes the format: what was released stays as it is.

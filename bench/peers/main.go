@@ -29,6 +29,8 @@ func main() {
 		err = resumePeer(ctx, os.Args[2])
 	case len(os.Args) == 3 && os.Args[1] == prepareSwitch:
 		err = preparePeer(ctx, os.Args[2])
+	case len(os.Args) == 2 && os.Args[1] == "river":
+		err = alone(ctx)
 	default:
 		err = compare(ctx)
 	}
@@ -38,7 +40,7 @@ func main() {
 	}
 }
 
-// compare prints both ratios. Only a failure to measure is an error.
+// compare prints the ratios. Only a failure to measure is an error.
 func compare(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "acode-peers-")
 	if err != nil {
@@ -61,7 +63,20 @@ func compare(ctx context.Context) error {
 		return fmt.Errorf("resumes: %w", err)
 	}
 	report("resume, process start to first new step / the same of DBOS", ours, theirs, maxResume)
+	if err := compareDrains(ctx, dir); err != nil {
+		return fmt.Errorf("drains: %w", err)
+	}
 	return nil
+}
+
+// alone compares drains only.
+func alone(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "acode-peers-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return compareDrains(ctx, dir)
 }
 
 func report(what string, a, b []time.Duration, limit float64) {

@@ -41,7 +41,7 @@ func Packages() map[string][]string {
 		"internal/torture":  {"session", "internal/crash"},
 		"internal/campaign": {},
 		"internal/faults":   {"session", "local", "resume", "internal/crash"},
-		"internal/bench":    {"session", "local", "resume", "workspace", "provider/command", "internal/crash", "redact", "plan"},
+		"internal/bench":    {"session", "local", "resume", "workspace", "provider/command", "internal/crash", "redact", "plan", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {"session", "local", "outbox", "remote", "migrations", "internal/pgtest", "internal/pgwire", "internal/crash"},
 		"internal/reqs":     {},
 		"internal/deploy":   {"outbox"},

@@ -55,6 +55,8 @@ func parts() []part {
 		{"environment", (*bench).environments},
 		{"planning", (*bench).planning},
 		{"fresh", (*bench).freshSteps},
+		{"drain", delivering((*bench).drains)},
+		{"far", delivering((*bench).farDrains)},
 	}
 }
 
