@@ -94,6 +94,9 @@ func (c *programCuts) trial(p point, program string) {
 	if exit, said := c.deliver(s, pgwire.Fault{}); exit != 0 {
 		found.add("stuck: sync now after the cut: exit %d: %s", exit, said)
 	}
+	if exit, said := s.run("sync", "verify"); exit != 0 {
+		found.add("sync verify at the end: exit %d: %.300s", exit, said)
+	}
 	for _, f := range append(found, judge(c.t, homeIn(s.root), c.sv.admin)...) {
 		c.tally.found.add("%s: %s", p.name, f)
 	}
@@ -105,7 +108,7 @@ func TestProgramCuts(t *testing.T) {
 	t.Parallel()
 	c := newProgramCuts(t)
 	all := c.points()
-	points := sample(random(t), all, min(setting(t, "ACODE_DRAIN_CUTS", 6), 500))
+	points := sample(random(t), all, min(setting(t, "ACODE_DRAIN_CUTS", 4), 500))
 	for _, p := range points {
 		c.trial(p, "")
 	}

@@ -37,6 +37,7 @@ type kills struct {
 func allKills() []kills {
 	return []kills{
 		{"acode sync now", []string{"sync", "now"}, crash.RoleAcode, backlog},
+		{"acode syncer --once", []string{"syncer", "--once"}, crash.RoleAcode, backlog},
 		{"the drain of acode run", []string{"run", "--plan", "../plan.yml"}, roleDrainer, nil},
 	}
 }
@@ -164,6 +165,9 @@ func (k *killer) trial(at crash.Point) {
 		found.add("sync now after the kill: exit %d: %.300s", exit, said)
 	}
 	found = append(found, judge(k.t, homeIn(s.root), k.sv.admin)...)
+	if exit, said := s.run("sync", "verify"); exit != 0 {
+		found.add("sync verify at the end: exit %d: %.300s", exit, said)
+	}
 	for _, f := range found {
 		k.tally.found.add("kill %s call %d (%s): %s", at.When, at.N, res.At, f)
 	}
@@ -177,7 +181,7 @@ func TestKills(t *testing.T) {
 		t.Run(strings.ReplaceAll(series.name, " ", "_"), func(t *testing.T) {
 			k := newKiller(t, series)
 			all := k.points()
-			points := sample(random(t), all, setting(t, "ACODE_DRAIN_KILLS", 8))
+			points := sample(random(t), all, setting(t, "ACODE_DRAIN_KILLS", 6))
 			for _, p := range points {
 				k.trial(p)
 			}

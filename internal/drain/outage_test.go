@@ -294,10 +294,10 @@ func terminated(t *testing.T, c *cluster) {
 // impatient delivers to a server whose own patience for statements is a millisecond.
 func impatient(t *testing.T, c *cluster) {
 	x := newScene(t, c)
-	c.pg.SetConf("statement_timeout", "1")
-	t.Cleanup(func() { c.pg.SetConf("statement_timeout", "") })
+	role := userOf(t, c.role)
+	c.exec(`ALTER ROLE ` + role + ` SET statement_timeout = 1; ` + endOthers)
 	x.grow(1200)
 	x.settle("everything is delivered although the server has no patience")
-	c.pg.SetConf("statement_timeout", "")
+	c.exec(`ALTER ROLE ` + role + ` RESET statement_timeout`)
 	report(t, "statement_timeout", x.finish())
 }
