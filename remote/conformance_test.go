@@ -284,9 +284,9 @@ func TestRestoredServer(t *testing.T) {
 	conform(t, s, "restored", func(t *testing.T, l *lane) {
 		c := newChain(8)
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.hashAt(5), Verdict: session.DeliveryTaken, Inserted: 5})
-		l.exec(`DROP TABLE IF EXISTS kept_events, kept_heads; CREATE TABLE kept_events AS TABLE acode.events; CREATE TABLE kept_heads AS TABLE acode.heads`)
+		l.exec(`DROP TABLE IF EXISTS kept_events, kept_heads, kept_counts; CREATE TABLE kept_events AS TABLE acode.events; CREATE TABLE kept_heads AS TABLE acode.heads; CREATE TABLE kept_counts AS TABLE acode.counts`)
 		l.send(t, c.from(6, 8), session.Mark{Seq: 8, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 3})
-		l.exec(`SET session_replication_role = replica; TRUNCATE acode.events, acode.heads; INSERT INTO acode.events SELECT * FROM kept_events; INSERT INTO acode.heads SELECT * FROM kept_heads`)
+		l.exec(`SET session_replication_role = replica; TRUNCATE acode.events, acode.heads, acode.counts; INSERT INTO acode.counts SELECT * FROM kept_counts; INSERT INTO acode.events SELECT * FROM kept_events; INSERT INTO acode.heads SELECT * FROM kept_heads`)
 		h, err := l.r.Hello(t.Context(), device)
 		if err != nil || h.Events != 5 {
 			t.Fatalf("Hello: got %+v, %v, want 5 events", h, err)

@@ -9,6 +9,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -91,5 +92,32 @@ func TestRetryAfter(t *testing.T) {
 	m, err := s.open(s.role("acode_writer")).Deliver(t.Context(), newChain(1).from(1, 1))
 	if err != nil || m.RetryAfter.Milliseconds() != 1500 {
 		t.Errorf("Deliver: got %+v, %v, want to wait 1.5 s", m, err)
+	}
+}
+
+// A session that goes on from another store is counted and listed there.
+func TestAnotherStore(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	c, stays := newChain(9), newChain(2)
+	for i, d := range []session.Delivery{c.from(1, 3), stays.from(1, 2), c.from(4, 6), c.from(7, 9)} {
+		if i >= 2 {
+			d.Device = "the other"
+		}
+		send := r.Deliver
+		if i == 3 {
+			send = r.Copy
+		}
+		if _, err := send(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for store, want := range map[string]uint64{device: 2, "the other": 9, "none": 0} {
+		if h, err := r.Hello(t.Context(), store); err != nil || h.Events != want {
+			t.Errorf("Hello of %s: got %d events, %v, want %d", store, h.Events, err, want)
+		}
+	}
+	if got, err := remote.VerifyAll(t.Context(), options(s.url)); err != nil || len(got.Differences) != 0 {
+		t.Errorf("VerifyAll: got %+v, %v", got, err)
 	}
 }

@@ -44,7 +44,7 @@ func forbidden() map[string]string {
 		"make a schema":       `CREATE SCHEMA pg_catalog2`,
 		"server files":        `SELECT pg_read_file('/etc/passwd')`,
 	}
-	for _, table := range []string{"meta", "heads", "events", "forks", "blobs", "blob_chunks", "p_sessions", "p_steps", "p_tool_calls",
+	for _, table := range []string{"meta", "heads", "counts", "events", "forks", "blobs", "blob_chunks", "p_sessions", "p_steps", "p_tool_calls",
 		"p_checkpoints", "p_approvals", "p_machines", "p_flags"} {
 		m["read "+table] = `SELECT 1 FROM acode.` + table
 	}

@@ -34,7 +34,7 @@ func (s *Server) work(ctx context.Context, sql string, limit int) (bool, error) 
 type Difference struct {
 	Session session.ID // empty for what belongs to none
 	Seq     uint64     // the first place; 0: all of it
-	What    string     // "missing", "duplicate", "changed", "head", "stray", "orphan", "fork" or "blob"
+	What    string     // "missing", "duplicate", "changed", "head", "stray", "orphan", "count", "fork" or "blob"
 	Detail  string     // in words
 }
 
@@ -60,7 +60,7 @@ func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	}
 	defer a.close()
 	var c Checked
-	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyOrphans, a.verifyForks, a.verifyBlobs} {
+	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyOrphans, a.verifyCounts, a.verifyForks, a.verifyBlobs} {
 		if err := step(ctx, &c); err != nil {
 			return c, a.failed("verify the server", err)
 		}
@@ -130,6 +130,23 @@ WHERE NOT EXISTS (SELECT 1 FROM acode.heads h WHERE h.session_id = e.session_id)
 			return err
 		}
 		c.Differences = append(c.Differences, Difference{Session: session.ID(id), Seq: uint64(seq), What: "orphan", Detail: fmt.Sprintf("%d events of a session without head", n)})
+		return nil
+	})
+}
+
+// verifyCounts compares what hello says with the heads.
+func (a *admin) verifyCounts(ctx context.Context, c *Checked) error {
+	const counts = `SELECT coalesce(h.owner, n.owner)::text, coalesce(h.device, n.device), coalesce(h.events, 0), coalesce(n.events, 0)
+FROM (SELECT owner, device, sum(last_seq)::bigint AS events FROM acode.heads GROUP BY owner, device) h
+FULL JOIN (SELECT owner, device, sum(events)::bigint AS events FROM acode.counts GROUP BY owner, device) n ON n.owner = h.owner AND n.device = h.device
+WHERE coalesce(h.events, 0) <> coalesce(n.events, 0) ORDER BY 1, 2`
+	return a.each(ctx, counts, nil, func(rows pgx.Rows) error {
+		var owner, device string
+		var have, counted int64
+		if err := rows.Scan(&owner, &device, &have, &counted); err != nil {
+			return err
+		}
+		c.Differences = append(c.Differences, Difference{What: "count", Detail: fmt.Sprintf("store %s of %s has %d events and is counted with %d", device, owner, have, counted)})
 		return nil
 	})
 }

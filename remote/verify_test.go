@@ -79,7 +79,7 @@ func TestVerifyAllFindsPlants(t *testing.T) {
 		"duplicate 4": `INSERT INTO acode.events SELECT session_id, seq, '$next'::date, id, time_us, epoch, type, actor, device, prev, hash, payload FROM $month WHERE session_id = '$id' AND seq = 4`,
 		"stray 11":    `INSERT INTO $month SELECT session_id, 11, received_at, id, time_us, epoch, type, actor, device, prev, hash, payload FROM $month WHERE session_id = '$id' AND seq = 4`,
 		"head 10":     `UPDATE acode.heads SET head = first_prev WHERE session_id = '$id'`,
-		"orphan 1":    `DELETE FROM acode.heads WHERE session_id = '$id'`,
+		"orphan 1":    `DELETE FROM acode.heads WHERE session_id = '$id'; UPDATE acode.counts SET events = 0`,
 	} {
 		c := newChain(10)
 		if _, err := r.Deliver(t.Context(), c.from(1, 10)); err != nil {
@@ -98,7 +98,7 @@ func TestVerifyAllFindsPlants(t *testing.T) {
 		if len(got.Differences) != 1 || got.Differences[0].Session != c.id || got.Differences[0].What != kind || got.Differences[0].Seq != seq {
 			t.Errorf("%s: VerifyAll found %+v", name, got.Differences)
 		}
-		s.exec(fmt.Sprintf(`DELETE FROM acode.events WHERE session_id = '%s'; DELETE FROM acode.heads WHERE session_id = '%[1]s'`, c.id))
+		s.exec(fmt.Sprintf(`DELETE FROM acode.events WHERE session_id = '%s'; DELETE FROM acode.heads WHERE session_id = '%[1]s'; DELETE FROM acode.counts`, c.id))
 	}
 }
 
@@ -121,9 +121,9 @@ func TestVerifyAllElsewhere(t *testing.T) {
 	if err != nil || got.Forks != 3 || got.Blobs != 1 || len(got.Differences) != 0 {
 		t.Errorf("VerifyAll: got %+v, %v, want 3 forks, 1 blob and nothing wrong", got, err)
 	}
-	s.exec(`UPDATE acode.forks SET actor = 'x' WHERE seq = 7; UPDATE acode.blob_chunks SET data = 'x'; UPDATE acode.heads SET broken_seq = 3`)
-	if got, err = remote.VerifyAll(t.Context(), options(s.url)); err != nil || len(got.Differences) != 2 || got.Differences[0].What != "fork" || got.Differences[1].What != "blob" {
-		t.Errorf("VerifyAll: got %+v, %v, want a fork and a blob", got, err)
+	s.exec(`UPDATE acode.forks SET actor = 'x' WHERE seq = 7; UPDATE acode.blob_chunks SET data = 'x'; UPDATE acode.heads SET broken_seq = 3; UPDATE acode.counts SET events = events + 1`)
+	if got, err = remote.VerifyAll(t.Context(), options(s.url)); err != nil || len(got.Differences) != 3 || got.Differences[0].What != "count" || got.Differences[1].What != "fork" || got.Differences[2].What != "blob" {
+		t.Errorf("VerifyAll: got %+v, %v, want a count, a fork and a blob", got, err)
 	}
 	if got := s.value(`SELECT count(broken_seq) FROM acode.heads`); got != "0" {
 		t.Errorf("a chain that is right again is still noted as broken")

@@ -51,6 +51,16 @@ CREATE TABLE acode.events (
     PRIMARY KEY (session_id, seq, received_at)
 ) PARTITION BY RANGE (received_at);
 
+-- How many events each store has delivered, so that hello need not look at every session. A
+-- store's sessions are spread over shards, so that lanes do not wait for one another.
+CREATE TABLE acode.counts (
+    owner  name     NOT NULL,
+    device text     NOT NULL,
+    shard  smallint NOT NULL,
+    events bigint   NOT NULL,
+    PRIMARY KEY (owner, device, shard)
+) WITH (fillfactor = 50);
+
 -- Events that do not extend their session: of a stale epoch, or of another chain. Never
 -- dropped, never merged.
 CREATE TABLE acode.forks (
@@ -154,6 +164,25 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+-- extend moves a session's mark, which is locked, and counts.
+CREATE FUNCTION acode.extend(h acode.heads, p_device text, p_last bigint, p_epoch bigint, p_head bytea) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
+DECLARE
+    v_shard smallint := hashtext(h.session_id::text) & 15;
+BEGIN
+    UPDATE heads u SET last_seq = p_last, epoch = p_epoch, head = p_head, device = p_device, updated_at = now()
+    WHERE u.session_id = h.session_id;
+    IF h.device <> p_device THEN -- it goes on from another store: all of it moves
+        UPDATE counts c SET events = c.events - h.last_seq WHERE c.owner = h.owner AND c.device = h.device AND c.shard = v_shard;
+        h.last_seq := 0;
+    END IF;
+    INSERT INTO counts AS c (owner, device, shard, events) VALUES (h.owner, p_device, v_shard, p_last - h.last_seq)
+    ON CONFLICT (owner, device, shard) DO UPDATE SET events = c.events + excluded.events;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
 -- ingest takes a delivery: contiguous events of one session from p_first on, the first of
 -- which follows p_prev. What is there already is compared and passed over, what is new extends
 -- the chain, what differs is filed as a fork. No events asks for the mark.
@@ -194,8 +223,8 @@ BEGIN
             duplicate := known;
             inserted := n - known;
             IF inserted > 0 THEN
-                UPDATE heads SET last_seq = p_first + n - 1, epoch = p_epochs[n], head = p_hashes[n], device = p_device,
-                    updated_at = now() WHERE session_id = p_session RETURNING * INTO h;
+                PERFORM extend(h, p_device, p_first + n - 1, p_epochs[n], p_hashes[n]);
+                SELECT * INTO h FROM heads WHERE session_id = p_session;
             END IF;
         ELSE
             verdict := CASE WHEN p_epochs[n] < h.epoch THEN 'fenced' ELSE 'forked' END;
@@ -270,11 +299,11 @@ $$;
 CREATE FUNCTION acode.hello(p_device text)
 RETURNS TABLE (system text, database text, schema_version integer, oldest_client integer, server_us bigint, events bigint, read_only boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
-    SELECT c.system_identifier::text, current_database()::text, m.schema_version, m.oldest_client,
+    SELECT s.system_identifier::text, current_database()::text, m.schema_version, m.oldest_client,
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-        coalesce((SELECT sum(h.last_seq) FROM heads h WHERE h.owner = session_user AND h.device = p_device), 0)::bigint,
+        coalesce((SELECT sum(c.events) FROM counts c WHERE c.owner = session_user AND c.device = p_device), 0)::bigint,
         pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean
-    FROM pg_control_system() c, meta m
+    FROM pg_control_system() s, meta m
 $$;
 -- +goose StatementEnd
 

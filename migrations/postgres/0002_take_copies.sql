@@ -32,8 +32,7 @@ BEGIN
     ELSIF x.high > h.epoch THEN
         PERFORM check_epochs(h.epoch, array_agg(c.type ORDER BY c.seq), array_agg(c.epoch ORDER BY c.seq)) FROM copied c;
     END IF;
-    UPDATE heads u SET last_seq = x.last, epoch = x.high, head = c.hash, device = one.device, updated_at = now()
-    FROM copied c WHERE u.session_id = one.session_id AND c.seq = x.last;
+    PERFORM extend(h, one.device, x.last, x.high, c.hash) FROM copied c WHERE c.seq = x.last;
     RETURN NULL;
 END
 $$;
