@@ -14,7 +14,7 @@ func TestServerMigrationsArePinned(t *testing.T) {
 		"0002_take_copies.sql":     "0fd5f59486a8d6b232d4f91d64789f717f73d54e894552a832d4e1a8f47081d0",
 		"0003_add_blobs.sql":       "3a6ae92de24bff8d7f3a56b7d259f266b78f133f498d4002692b5cd74b512f98",
 		"0004_verify_chains.sql":   "6f1336c8d17822edd0ff110cefc2190187422a22a9a4dbdaa891b3e4b2730033",
-		"0005_add_projections.sql": "ea5eedcbec4f75a00fe08f0e7de46df95cfef2201cf4d7143b66fb32e6fd94bd",
+		"0005_add_projections.sql": "a68218353da4f884b28f1fa9eae565150e5830dabfbec1b1672a64991c80878b",
 	})
 }
 

@@ -48,7 +48,7 @@ func story() *chain {
 	key := func(name string, attempt int) string {
 		return session.Key{Session: c.id, Step: step(name), Operation: session.OpMain, Attempt: attempt}.String()
 	}
-	c.say(session.SessionCreated, session.SessionCreatedData{V: 1, Short: "abc123", Task: "Größe 漢字", Workspace: "/w", Tasks: 1, Steps: 4, OnFailure: "pause", Program: "1.0"})
+	c.say(session.SessionCreated, session.SessionCreatedData{V: 1, Short: "abc123", Task: "Größe 漢字", Workspace: "/w", Tasks: 1, Steps: 4, OnFailure: "pause", Program: "1.0", ForkedFrom: &session.ForkPoint{Session: "01890a5d-ac96-774b-bcce-b302099a8057", Seq: 7}})
 	c.say(session.StateChanged, session.StateChangedData{From: session.Created, To: session.Planning})
 	c.say(session.ExecutionAcquired, session.ExecutionAcquiredData{Device: device, Host: "laptop", PID: 42, Workspace: "/moved"})
 	c.say(session.StateChanged, session.StateChangedData{From: session.Planning, To: session.Executing})
@@ -86,6 +86,7 @@ func TestProject(t *testing.T) {
 		`SELECT question, answer, by, reason, answer_seq FROM acode_views.approvals ORDER BY seq`:                                                                                                "go on?|denied|anna|no|10\nnow?|granted|bert||12",
 		`SELECT device = '` + device + `', host, pid, sessions, events FROM acode_views.machines`:                                                                                                "true|laptop|42|1|16",
 		`SELECT count(*), min(happened_at) FROM acode_views.events`:                                                                                                                              "16|2027-01-15T08:00:00.000001+00:00",
+		`SELECT forked_from, forked_seq FROM acode_views.sessions`:                                                                                                                               "01890a5d-ac96-774b-bcce-b302099a8057|7",
 		`SELECT count(*) FROM acode_views.flags`:                                                                                                                                                 "0",
 	}
 	check := func() {

@@ -10,6 +10,8 @@ CREATE TABLE acode.p_sessions (
     workspace  text,
     on_failure text,
     program    text,
+    forked_from text, -- the session that this one goes on from, after this event of it
+    forked_seq bigint,
     tasks      bigint,
     steps      bigint,
     state      text,
@@ -237,7 +239,8 @@ BEGIN
         END IF;
         IF e.type = 'SessionCreated' THEN
             UPDATE p_sessions s SET short_id = c.j ->> 'short_id', task = c.j ->> 'task', workspace = c.j ->> 'workspace',
-                on_failure = c.j ->> 'on_failure', program = c.j ->> 'program', tasks = as_number(c.j ->> 'tasks'),
+                on_failure = c.j ->> 'on_failure', program = c.j ->> 'program',
+                forked_from = c.j #>> '{forked_from,session}', forked_seq = as_number(c.j #>> '{forked_from,seq}'), tasks = as_number(c.j ->> 'tasks'),
                 steps = as_number(c.j ->> 'steps'), state = 'created', created_us = e.time_us WHERE s.session_id = h.session_id;
         ELSIF e.type = 'StateChanged' THEN
             UPDATE p_sessions s SET state = coalesce(c.j ->> 'to', s.state), reason = c.j ->> 'reason', detail = c.j ->> 'detail'
@@ -314,7 +317,7 @@ RETURN timestamptz '1970-01-01 00:00:00+00' + us * interval '1 microsecond';
 -- +goose StatementEnd
 
 CREATE VIEW acode_views.sessions AS
-SELECT h.session_id, p.short_id, h.owner, h.device, p.host, p.pid, p.task, p.workspace, p.state, p.reason, p.detail, p.on_failure, p.program,
+SELECT h.session_id, p.short_id, h.owner, h.device, p.host, p.pid, p.task, p.workspace, p.state, p.reason, p.detail, p.on_failure, p.program, p.forked_from, p.forked_seq,
     p.tasks, p.steps, (SELECT count(*) FROM acode.p_steps s WHERE s.session_id = h.session_id AND s.status = 'completed') AS steps_completed,
     h.epoch, acode_views.at(p.created_us) AS created_at, acode_views.at(p.last_us) AS last_event_at, h.updated_at AS received_at,
     h.last_seq, h.first_seq, h.verified_seq, h.projected_seq, h.broken_seq, encode(h.head, 'hex') AS head
