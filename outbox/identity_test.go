@@ -185,7 +185,9 @@ func TestStoreRestored(t *testing.T) {
 		}
 		var told []session.Lane
 		s := syncer(old, sv, func(o *outbox.Options) { o.OnLane = func(l session.Lane) { told = append(told, l) } })
-		_ = s.Drain(t.Context())
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+			t.Errorf("Drain of the older copy: got %v, want ErrForked", err)
+		}
 		if l := old.lane(name(1)); l.State != session.SyncForked || !strings.Contains(l.Reason, "older copy") || l.Acked != 5 {
 			t.Errorf("lane: got %+v, want forked: the store is the older copy", l)
 		}
@@ -196,7 +198,9 @@ func TestStoreRestored(t *testing.T) {
 			t.Errorf("Snapshot: got %d unknown events and %d lanes told, want 10 and 1", got.Unknown, len(told))
 		}
 		marks := sv.count("marks")
-		_ = s.Drain(t.Context())
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+			t.Errorf("Drain again: got %v, want ErrForked", err)
+		}
 		if got := sv.count("marks"); got != marks {
 			t.Errorf("comparisons for the same difference: got %d more, want none", got-marks)
 		}

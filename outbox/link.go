@@ -20,6 +20,10 @@ type link struct {
 	surplus int64     // events that the server has beyond what is known acknowledged, found good by the last comparison
 	sent    *blobSet  // blobs that the server has whole
 	strikes int       // refusals of COPY in a row
+
+	// older are lanes without anything pending of which the server has more or another history,
+	// as the last comparison found.
+	older []session.Lane
 }
 
 // drop forgets what a restored or another server would not know.
@@ -116,6 +120,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 		return &storeTrouble{err}
 	}
 	slices.SortFunc(all, func(a, b session.Lane) int { return cmp.Compare(a.Session, b.Session) })
+	s.link.older = nil
 	p := pager{s: s}
 	var acked uint64
 	for _, l := range all {
@@ -128,6 +133,9 @@ func (s *Syncer) compare(ctx context.Context) error {
 			return err
 		}
 		acked += now.Acked
+		if over(now) && !wentOn(now) && now.Pending() == 0 {
+			s.link.older = append(s.link.older, now)
+		}
 	}
 	s.link.acked, s.link.surplus = acked, int64(s.link.hello.Events)-int64(acked)
 	return nil

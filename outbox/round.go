@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -33,6 +35,10 @@ func over(l session.Lane) bool {
 // of is in nobody's way.
 func stuck(l session.Lane) bool { return over(l) || l.Parked > l.Acked }
 
+// wentOn reports whether a person settled a lane whose session goes on as another one: its
+// next attempt is never.
+func wentOn(l session.Lane) bool { return l.NextUS == math.MaxInt64 }
+
 // goals are what a Drain has to reach: the last seq of each lane when it began.
 type goals struct {
 	set   bool
@@ -41,14 +47,16 @@ type goals struct {
 	err   error // of the first lane that has trouble again and again
 }
 
-// verdict says why a drain that has nothing left to do did not deliver everything.
-func (g *goals) verdict() error {
-	if len(g.stuck) == 0 {
+// verdict says why a drain that has nothing left to do did not deliver everything, or why a
+// store that has delivered everything is no copy of what the server has.
+func (g *goals) verdict(older []session.Lane) error {
+	stuck := slices.Concat(g.stuck, older)
+	if len(stuck) == 0 {
 		return Envelope(g.err)
 	}
-	l := g.stuck[0]
+	l := stuck[0]
 	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
-	e.Message = fmt.Sprintf("what the server refused is kept and waits for a person, the rest is delivered (sessions that wait: %d): %s", len(g.stuck), l.Reason)
+	e.Message = fmt.Sprintf("what the server refused is kept and waits for a person, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
 	switch l.State {
 	case session.SyncFenced:
 		e.Code, e.Next = session.ErrFenced, "acode sync fork-off "+string(l.Session)
@@ -154,7 +162,7 @@ func (r *round) aim(changed []session.Lane) {
 	}
 	g.stuck, g.err = nil, nil
 	for _, l := range changed {
-		if stuck(l) && !r.s.passable(l) && l.Acked < g.last[l.Session] {
+		if stuck(l) && !wentOn(l) && !r.s.passable(l) && l.Acked < g.last[l.Session] {
 			g.stuck = append(g.stuck, l)
 		}
 	}

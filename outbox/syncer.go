@@ -148,7 +148,7 @@ func (s *Syncer) Drain(ctx context.Context) error {
 		case next == 0:
 			s.settled(ctx, 0)
 			s.beat(ctx) // whoever looks next sees what came of it
-			return g.verdict()
+			return g.verdict(s.link.older)
 		default:
 			s.rest(ctx, next, s.kick, nil)
 		}
