@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 
-.PHONY: build demo demo-sync test check cross torture bench cover clean docs fixture
+.PHONY: build demo demo-sync test test-postgres18 check cross torture bench cover clean docs fixture
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
@@ -24,6 +24,11 @@ test:
 	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus curl
 	@./scripts/test
 
+# What talks to PostgreSQL, against version 18, which Debian does not have yet.
+test-postgres18:
+	@./scripts/need postgres:postgresql npm
+	./scripts/postgres18 $(GO) test -count=1 ./remote ./cmd/acode-sync
+
 check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo 'run: gofmt -w .'; exit 1; }
 	$(GO) vet ./...
@@ -36,10 +41,12 @@ cross:
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/... || exit 1; \
 	done
 
-# Kills acode at its durable calls, resumes it, and judges where it ends. Takes a while.
+# Kills acode at its durable calls, resumes it, and judges where it ends; cuts and kills
+# deliveries and their server likewise. Takes a while.
 torture:
-	@./scripts/need sqlite3
+	@./scripts/need sqlite3 postgres:postgresql
 	$(GO) run ./internal/torture
+	$(GO) run ./internal/drain
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign
 
 # Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.
