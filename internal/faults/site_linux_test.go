@@ -104,7 +104,7 @@ var codes = regexp.MustCompile(`ACODE-[A-Z]+-\d+|LOCK-\d+|CKPT-\d+|FILE-\d+`)
 func (e ended) code() string { return codes.FindString(e.stderr + e.stdout) }
 
 // patience bounds every process that should have ended long ago.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // acode runs acode to its end.
 func (s site) acode(t testing.TB, args ...string) ended {

@@ -23,7 +23,7 @@ import (
 const maxProcesses = 16
 
 // processLimit is how long one process may take.
-const processLimit = 60 * time.Second
+const processLimit = 2 * time.Minute
 
 // Exit statuses that the harness answers.
 const (
