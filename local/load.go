@@ -56,7 +56,7 @@ func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.readApart(ctx, f)
 	}
-	return w.st.wr.snapshot(ctx, f)
+	return w.st.wr.snapshot(ctx, func(querier) error { return f(keeper{w.st.wr.link}) })
 }
 
 type loader struct {

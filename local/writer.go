@@ -206,5 +206,5 @@ func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.readApart(ctx, f)
 	}
-	return f(w.st.wr.link)
+	return f(keeper{w.st.wr.link})
 }

@@ -62,6 +62,9 @@ func (w *work) execute(ctx context.Context) error {
 	defer root.Close()
 	runner := w.runner()
 	defer runner.Close()
+	if w.runsNext() {
+		runner.Warm()
+	}
 	result, err := w.carryOut(ctx, again, root, runner)
 	var sig engine.Interrupted
 	switch {
@@ -76,6 +79,20 @@ func (w *work) execute(ctx context.Context) error {
 		return quietExit(status)
 	}
 	return nil
+}
+
+// runsNext guesses whether a command is what comes first: its supervisor can start while the
+// session is still being looked at.
+func (w *work) runsNext() bool {
+	for i := range w.plan.Tasks {
+		for j := range w.plan.Tasks[i].Steps {
+			step := &w.plan.Tasks[i].Steps[j]
+			if w.writer.Session().Status(session.StepID{Task: w.plan.Tasks[i].ID, Step: step.ID}) != session.StepDone {
+				return step.Kind == session.KindRun
+			}
+		}
+	}
+	return false
 }
 
 // untouched is the result of a signal that came before anything was executed.

@@ -186,7 +186,10 @@ func (r *Runner) connect(ctx context.Context) (*client, error) {
 	}
 	r.cfg.hook("announced")
 	err := retry(ctx, patience, func() (bool, error) {
-		conn, err := dial(r.cfg.Dir)
+		conn, err := r.warm, error(nil)
+		if r.warm = nil; conn == nil {
+			conn, err = dial(r.cfg.Dir)
+		}
 		if err == nil && conn == nil {
 			conn, err = r.spawn()
 		}

@@ -43,6 +43,7 @@ type Runner struct {
 	cfg  Config
 	mu   sync.Mutex
 	conn *client // nil until the first Run, and after a loss
+	warm *client // of a supervisor that was started and not asked for anything yet; nil: none
 }
 
 // NewRunner makes a Runner. It starts nothing and touches no file.
@@ -63,11 +64,33 @@ func NewRunner(cfg Config) *Runner {
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.conn != nil {
-		r.conn.close()
-		r.conn = nil
+	for _, c := range []**client{&r.conn, &r.warm} {
+		if *c != nil {
+			(*c).close()
+			*c = nil
+		}
 	}
 	return nil
+}
+
+// Warm begins to start the session's supervisor, unless one lives, and does not wait for it: to
+// be called when a Run comes next. It makes nothing known and starts no command. What goes
+// wrong is met by Run, and a supervisor that nobody asks for anything ends with Close.
+func (r *Runner) Warm() {
+	r.mu.Lock()
+	go func() {
+		defer r.mu.Unlock()
+		if r.conn != nil || r.warm != nil || os.MkdirAll(r.cfg.Dir, 0o700) != nil {
+			return
+		}
+		if conn, err := dial(r.cfg.Dir); conn != nil || err != nil {
+			if conn != nil {
+				conn.close()
+			}
+			return
+		}
+		r.warm, _ = r.spawn() // see above
+	}()
 }
 
 // Announce makes known that the session is executed under this Runner's epoch: when it

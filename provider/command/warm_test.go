@@ -1,0 +1,86 @@
+//go:build linux
+
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/provider/command"
+)
+
+// warmed gives a runner whose supervisor begins to start, and counts those that it starts.
+func (s *stage) warmed() (*command.Runner, *atomic.Int32) {
+	spawned := &atomic.Int32{}
+	cfg := config(s.dir, 1)
+	cfg.SetHook(func(point string) {
+		if point == "spawned" {
+			spawned.Add(1)
+		}
+	})
+	r := command.NewRunner(cfg)
+	s.t.Cleanup(func() { _ = r.Close() })
+	r.Warm()
+	return r, spawned
+}
+
+// A supervisor that was started beforehand is the one that runs the command.
+func TestWarmSupervisorServes(t *testing.T) {
+	s := newStage(t)
+	r, spawned := s.warmed()
+	r.Warm() // changes nothing
+	if rec, err := r.Run(s.ctx(), s.sh("k", "echo once >> ledger")); err != nil || rec.Exit != 0 {
+		t.Fatalf("Run: got %+v, %v", rec, err)
+	}
+	if s.ledger() != "once\n" || spawned.Load() != 1 {
+		t.Errorf("ledger %q, %d supervisors; want once and 1", s.ledger(), spawned.Load())
+	}
+	other, more := s.warmed() // one lives
+	if rec, err := other.Run(s.ctx(), s.sh("l", "echo twice >> ledger")); err != nil || rec.Exit != 0 || more.Load() != 0 {
+		t.Errorf("Run beside a supervisor: got %+v, %v, %d supervisors more", rec, err, more.Load())
+	}
+}
+
+// One that nobody asks for anything claims nothing, makes no epoch known and ends.
+func TestWarmSupervisorEndsUnused(t *testing.T) {
+	s := newStage(t)
+	r, spawned := s.warmed()
+	eventually(t, "the supervisor to serve", func() bool { return spawned.Load() == 1 && s.serves() })
+	pid := s.supervisorPID()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.supervisorGone()
+	eventually(t, "the supervisor's process to end", func() bool { return !running(pid) })
+	if recs, err := command.Records(s.dir); err != nil || len(recs) != 0 {
+		t.Errorf("Records: got %v, %v", recs, err)
+	}
+	if err := s.runner(0).Announce(s.ctx()); err != nil { // the lowest there is
+		t.Errorf("Announce: got %v; an epoch was made known before anything ran", err)
+	}
+}
+
+// One that was killed before it was asked is replaced, and the command runs once.
+func TestWarmSupervisorKilled(t *testing.T) {
+	s := newStage(t)
+	r, spawned := s.warmed()
+	eventually(t, "the supervisor to serve", s.serves)
+	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := r.Run(s.ctx(), s.sh("k", "echo once >> ledger")); err != nil || rec.Exit != 0 {
+		t.Fatalf("Run: got %+v, %v", rec, err)
+	}
+	if s.ledger() != "once\n" || spawned.Load() != 2 {
+		t.Errorf("ledger %q, %d supervisors; want once and 2", s.ledger(), spawned.Load())
+	}
+}
+
+// serves reports whether a supervisor listens.
+func (s *stage) serves() bool {
+	_, err := os.Lstat(filepath.Join(s.dir, "s"))
+	return err == nil
+}
