@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,8 @@ const (
 	maxKnownBlobs = 10_000
 )
 
-// blobSet remembers which blobs the server has whole.
+// blobSet remembers which blobs the server has whole: those that acknowledged events name, so
+// that a server which lost one is noticed by its mark.
 type blobSet struct {
 	mu     sync.Mutex
 	hashes map[string]bool
@@ -32,41 +34,38 @@ func (b *blobSet) has(hash string) bool {
 	return b.hashes[hash]
 }
 
-func (b *blobSet) add(hash string) {
+func (b *blobSet) add(hashes []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.hashes == nil || len(b.hashes) >= maxKnownBlobs {
 		b.hashes = map[string]bool{}
 	}
-	b.hashes[hash] = true
+	for _, h := range hashes {
+		b.hashes[h] = true
+	}
 }
 
-// sendBlobs puts the content that d names on the server before d.
-func (s *Syncer) sendBlobs(ctx context.Context, d session.Delivery, sent *blobSet) error {
+// sendBlobs puts the content that d names on the server before d, and gives what it had to ask
+// for.
+func (s *Syncer) sendBlobs(ctx context.Context, d session.Delivery, sent *blobSet) (named []string, err error) {
 	namer, ok := s.opts.Source.(Namer)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	refs := map[string]session.BlobRef{}
-	var hashes []string
 	for _, ref := range namer.Blobs(d) {
 		if _, twice := refs[ref.Hash]; twice || ref.Sealed || ref.Hash == "" || sent.has(ref.Hash) {
 			continue
 		}
 		refs[ref.Hash] = ref
-		hashes = append(hashes, ref.Hash)
+		named = append(named, ref.Hash)
 	}
-	for len(hashes) > 0 {
-		page := hashes[:min(len(hashes), blobsPage)]
-		hashes = hashes[len(page):]
+	for page := range slices.Chunk(named, blobsPage) {
 		if err := s.sendMissing(ctx, page, refs); err != nil {
-			return err
-		}
-		for _, h := range page {
-			sent.add(h)
+			return nil, err
 		}
 	}
-	return nil
+	return named, nil
 }
 
 func (s *Syncer) sendMissing(ctx context.Context, page []string, refs map[string]session.BlobRef) error {

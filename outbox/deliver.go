@@ -33,6 +33,7 @@ type result struct {
 	d       session.Delivery
 	bytes   int
 	way     string
+	blobs   []string // that d names and the server has
 	mark    session.Mark
 	took    time.Duration // of the call that delivered
 	ahead   *session.Delivery
@@ -79,7 +80,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 	ahead := s.readAhead(ctx, o, d.Events[len(d.Events)-1].Seq)
 	standIn(d, o)
 	res.d, res.bytes = d, payloads(d)
-	if res.err = s.sendBlobs(ctx, d, o.sent); res.err == nil {
+	if res.blobs, res.err = s.sendBlobs(ctx, d, o.sent); res.err == nil {
 		s.send(ctx, o, &res)
 	}
 	res.ahead = <-ahead

@@ -249,10 +249,11 @@ func (f *server) backup() (restore func()) {
 	for id, chain := range f.chains {
 		kept[id] = slices.Clone(chain)
 	}
+	blobs := maps.Clone(f.blobs)
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.chains = kept
+		f.chains, f.blobs = kept, blobs
 		f.seen = map[session.ID]map[uint64]int{}
 	}
 }
@@ -502,6 +503,13 @@ func judge(f *store, sv *server, complete bool) (findings []string) {
 		for i := range min(len(chain), len(there)) {
 			if chain[i].Hash != there[i].Hash || !bytes.Equal(chain[i].Payload, there[i].Payload) {
 				add("%s: event %d differs", id, i+1)
+			}
+		}
+		for _, e := range there {
+			for _, ref := range f.names[e.Hash] {
+				if _, ok := sv.blobs[ref.Hash]; !ok && !ref.Sealed {
+					add("%s: the server lacks blob %s of event %d", id, ref.Hash, e.Seq)
+				}
 			}
 		}
 		for seq, n := range sv.seen[id] {

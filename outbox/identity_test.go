@@ -73,6 +73,42 @@ func TestServerRestoredUnderARunningSyncer(t *testing.T) {
 	})
 }
 
+// The same with content that events name: the server lost that too, whether its connection is
+// seen to break or not, and whether a greeting or a delivery finds it out.
+func TestServerRestoredWithoutItsBlobs(t *testing.T) {
+	for _, way := range []string{"greeting", "delivery"} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sv := newStore(), newServer()
+				f.commit(name(1), 10)
+				s := syncer(f, sv)
+				stop := running(t, s)
+				synctest.Wait()
+				restore := sv.backup()
+				f.blobs["big"] = []byte("big")
+				made := f.commit(name(1), 10)
+				f.mu.Lock()
+				f.names[made[3].Hash] = []session.BlobRef{{Hash: "big", Bytes: 3}}
+				f.mu.Unlock()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				fail(t, judge(f, sv, true))
+				restore()
+				if way == "delivery" {
+					f.commit(name(1), 1)
+					s.Wake()
+				} else {
+					s.Kick()
+				}
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				fail(t, judge(f, sv, true))
+				stop()
+			})
+		})
+	}
+}
+
 // Many sessions: the comparison walks pages of marks.
 func TestCompareByPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

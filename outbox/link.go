@@ -18,7 +18,7 @@ type link struct {
 	at      time.Time // of the last Hello
 	acked   uint64    // events that this server is known to have
 	surplus int64     // events that the server has beyond what is known acknowledged, found good by the last comparison
-	sent    *blobSet  // blobs that the server has whole
+	sent    *blobSet
 	strikes int       // refusals of COPY in a row
 
 	// older are lanes without anything pending of which the server has more or another history,
@@ -120,7 +120,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 		return &storeTrouble{err}
 	}
 	slices.SortFunc(all, func(a, b session.Lane) int { return cmp.Compare(a.Session, b.Session) })
-	s.link.older = nil
+	s.link.older, s.link.sent = nil, &blobSet{} // a server that was put back lost content as well
 	p := pager{s: s}
 	var acked uint64
 	for _, l := range all {

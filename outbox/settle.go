@@ -80,6 +80,12 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 		r.limit, r.suspect = 0, 0
 	}
 	switch {
+	case now.Acked < res.lane.Acked: // a server that was put back lost content as well
+		s.link.sent = &blobSet{}
+	case now.Acked > res.lane.Acked:
+		s.link.sent.add(res.blobs)
+	}
+	switch {
 	case stuck(now) && !s.passable(now):
 		s.tell(now)
 	case now.Acked > res.lane.Acked:
