@@ -75,6 +75,9 @@ func readBacklog(ctx context.Context, q querier, query string) (b session.Backlo
 
 // troubled reports whether a lane needs a person.
 func troubled(l session.Lane) bool {
+	if WentOn(l) {
+		return false
+	}
 	switch l.State {
 	case session.SyncParked, session.SyncFenced, session.SyncForked:
 		return true
@@ -102,7 +105,7 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 			return err
 		}
 		for _, l := range all {
-			if l.Pending() > 0 || troubled(l.Lane) {
+			if l.Pending() > 0 && !WentOn(l.Lane) || troubled(l.Lane) {
 				lanes = append(lanes, l.Lane)
 			}
 		}

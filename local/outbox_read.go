@@ -62,9 +62,10 @@ func (o *Outbox) settle(ctx context.Context, nos []int64) error {
 	})
 }
 
-// pendingUnlisted selects sessions that the outbox lacks.
+// pendingUnlisted selects sessions that the outbox lacks. Those that went on as others, whose
+// next attempt is never, are not pending.
 const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no
-	WHERE s.last_seq > coalesce(l.acked, 0) AND s.no NOT IN (SELECT session_no FROM outbox)`
+	WHERE s.last_seq > coalesce(l.acked, 0) AND coalesce(l.next_us, 0) < 9223372036854775807 AND s.no NOT IN (SELECT session_no FROM outbox)`
 
 // Lanes lists every lane, in the order of session numbers. As it reads all of them anyway, it
 // also puts those back that Changed lacks, which damage leaves behind, and a program of

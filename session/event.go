@@ -122,6 +122,15 @@ type SessionCreatedData struct {
 	OnFailure OnFailure `json:"on_failure"`
 	Config    string    `json:"config,omitempty"` // JSON of the configuration that started it
 	Program   string    `json:"program"`          // version of acode
+
+	ForkedFrom *ForkPoint `json:"forked_from,omitempty"` // nil: the session began here
+}
+
+// ForkPoint is where a session left the history of another one, which the server has.
+type ForkPoint struct {
+	Session ID     `json:"session"`
+	Seq     uint64 `json:"seq"`            // of the last event that both have; 0: they share none
+	Hash    string `json:"hash,omitempty"` // of that event, in hex
 }
 
 // BlobRef names content that is kept outside the journal: its SHA-256 in hex and its length

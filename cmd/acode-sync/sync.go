@@ -17,7 +17,7 @@ import (
 
 func (p *program) syncCommand() *cobra.Command {
 	return app.Group("sync", "Deliver sessions to the server, or say how that stands",
-		p.nowCommand(), p.statusCommand(), p.pauseCommand(true), p.pauseCommand(false), p.verifyCommand(), p.parkedCommand(), p.rebindCommand(), p.drainCommand())
+		p.nowCommand(), p.statusCommand(), p.pauseCommand(true), p.pauseCommand(false), p.verifyCommand(), p.parkedCommand(), p.forkOffCommand(), p.rebindCommand(), p.drainCommand())
 }
 
 func (p *program) nowCommand() *cobra.Command {
@@ -147,7 +147,10 @@ func (p *program) printStatus(ctx context.Context, s *app.Site, st *local.Store)
 	case p.JSON():
 		return terminal.SyncStatusJSON(p.Out(), v)
 	}
-	return terminal.SyncStatus(p.Out(), v)
+	if err := terminal.SyncStatus(p.Out(), v); err != nil {
+		return err
+	}
+	return printWentOn(ctx, p.Out(), st)
 }
 
 // reading wraps a command that only looks.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -34,6 +35,7 @@ type comparison struct {
 	pending     uint64
 	blobs       int
 	differences []difference
+	continued   []difference // sessions that went on as others, which is none
 }
 
 func (c *comparison) differ(id session.ID, format string, args ...any) {
@@ -112,6 +114,10 @@ func (c *comparison) lane(ctx context.Context, lane session.Lane) error {
 	m := c.marks[lane.Session]
 	delete(c.marks, lane.Session)
 	c.events += m.Seq
+	if local.WentOn(lane) {
+		c.continued = append(c.continued, difference{lane.Session, lane.Reason + "; the server has another history under this id, and what was here as a fork"})
+		return nil
+	}
 	if m.Seq > lane.LastSeq {
 		c.differ(lane.Session, "the server has %d events and the store %d: this store is the older copy", m.Seq, lane.LastSeq)
 		return nil
@@ -164,10 +170,14 @@ func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64)
 func (c *comparison) print(p *program) error {
 	if p.JSON() {
 		if err := terminal.JSON(p.Out(), map[string]any{"v": 1, "sessions": c.sessions, "events": c.events, "events_pending": c.pending, "blobs": c.blobs,
+			"continued":   append([]difference{}, c.continued...),
 			"differences": append([]difference{}, c.differences...)}); err != nil {
 			return err
 		}
 	} else {
+		for _, d := range c.continued {
+			fmt.Fprintf(p.Out(), "%s: %s\n", d.Session, terminal.Clean(d.Message))
+		}
 		for _, d := range c.differences {
 			fmt.Fprintf(p.Err(), "%s: %s\n", d.Session, terminal.Clean(d.Message))
 		}

@@ -30,6 +30,9 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 			return v, err
 		}
 		v.Pending, v.Sessions, v.Acked, v.Verified = lane.Pending(), 0, lane.Acked, lane.Verified
+		if local.WentOn(lane) {
+			v.Pending = 0
+		}
 		if v.Pending == 0 {
 			v.OldestUS = 0
 		}
@@ -131,6 +134,9 @@ func (b *base) notForked(ctx context.Context, s *local.Store, id session.ID) err
 	lane, err := s.Lane(ctx, id)
 	if err != nil {
 		return err
+	}
+	if local.WentOn(lane) {
+		return wentOn(ctx, s, lane)
 	}
 	return forked(lane.State, lane.Reason)
 }

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (p *program) forkOffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "fork-off ID", Short: "Go on with a session as a new one, where the server has another history of it", Args: cobra.ExactArgs(1),
+		Long: "Go on with a session as a new one, where the server has another history of it: another copy\nof the store went on, or an older copy was put back. What is here is filed on the server as a\nfork and becomes a new session, linked to the old one; what was done counts as done there. A\ncommand that was in progress is asked about, since the other copy may have run it. The old\nsession is cancelled here. Repeat it after a failure: it goes on where it stopped.",
+		RunE: func(cmd *cobra.Command, args []string) error { return p.forkOff(cmd.Context(), args[0]) },
+	}
+}
+
+func (p *program) forkOff(ctx context.Context, ref string) error {
+	l, err := p.open(ctx, "sync fork-off", outbox.Options{})
+	if err != nil {
+		return err
+	}
+	f := &forking{link: l}
+	if err = f.lock(ctx, ref); err == nil {
+		err = errors.Join(f.run(ctx), f.release())
+	}
+	if err == nil {
+		err = f.print(p)
+	}
+	return errors.Join(err, l.close())
+}
+
+// forking is a session on its way to another id.
+type forking struct {
+	*link
+	release func() error
+	old     *session.Session
+	lane    session.Lane
+	server  session.Mark
+	shared  uint64 // seq of the last event that both have
+	new     session.Summary
+	unknown map[session.StepID]string
+}
+
+// lock finds the session and sees to it that nobody executes it.
+func (f *forking) lock(ctx context.Context, ref string) error {
+	id, err := f.Find(ctx, f.store, ref)
+	if err != nil {
+		return err
+	}
+	if f.release, err = f.Session(id, "acode sync fork-off"); err != nil {
+		return err
+	}
+	f.old, err = f.store.View(ctx, id)
+	return err
+}
+
+func (f *forking) run(ctx context.Context) error {
+	if err := f.settled(ctx); err != nil || local.WentOn(f.lane) {
+		return err
+	}
+	if err := f.meet(ctx); err != nil {
+		return outbox.Envelope(err)
+	}
+	if err := f.forked(); err != nil {
+		return err
+	}
+	if err := f.make(ctx); err != nil {
+		return outbox.Envelope(err)
+	}
+	// What was made cancelled the old session, which is an event more.
+	if err := f.file(ctx); err != nil {
+		return outbox.Envelope(err)
+	}
+	return f.store.CloseLane(ctx, f.lane, f.new.Short)
+}
+
+// settled looks whether all of this was done before.
+func (f *forking) settled(ctx context.Context) (err error) {
+	if f.lane, err = f.store.Lane(ctx, f.old.ID); err == nil {
+		f.new, _, err = f.store.ForkOf(ctx, f.old.ID)
+	}
+	return err
+}
+
+// meet delivers what is pending, which is how a fork is noticed, and makes sure that the server
+// is the one that noticed it.
+func (f *forking) meet(ctx context.Context) error {
+	err := f.attempt(ctx, map[session.ID]uint64{})
+	if err != nil && !errors.Is(err, session.ErrForked) && !errors.Is(err, session.ErrFenced) && !errors.Is(err, session.ErrParked) {
+		return err
+	}
+	hello, err := f.link.server.Hello(ctx, f.outbox.Device())
+	if err != nil {
+		return err
+	}
+	if f.lane, err = f.store.Lane(ctx, f.old.ID); err != nil {
+		return err
+	}
+	id := hello.Remote.String()
+	if f.lane.Remote != "" && f.lane.Remote != id {
+		return &session.Error{Code: session.ErrOtherRemote, Message: "the address leads to another database than the one that has the session's other history; nothing was changed", Next: "acode sync status"}
+	}
+	f.lane.Remote = id
+	return nil
+}
+
+// forked refuses a session whose history the server shares.
+func (f *forking) forked() error {
+	if f.lane.State == session.SyncForked || f.lane.State == session.SyncFenced {
+		return nil
+	}
+	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was changed", Place: f.old.Short, Next: "acode sync status"}
+}
+
+// make makes the new session unless it was made before.
+func (f *forking) make(ctx context.Context) error {
+	if f.new.ID != "" {
+		return nil
+	}
+	if err := f.file(ctx); err != nil {
+		return err
+	}
+	if err := f.inProgress(ctx); err != nil {
+		return err
+	}
+	id, err := f.store.NewID()
+	if err != nil {
+		return err
+	}
+	made, err := f.store.ForkOff(ctx, local.Fork{From: f.old.ID, ID: id, Shared: f.shared, Unknown: f.unknown})
+	if err == nil {
+		f.new = session.Summary{ID: made.ID, Short: made.Short, State: made.State, LastSeq: made.LastSeq}
+	}
+	return err
+}
+
+const (
+	sharedEvents = 2000
+	sharedBytes  = 8 << 20
+	forkBytes    = 512 << 20 // below what PostgreSQL takes in one statement
+)
+
+// file finds the last event that the server shares and has it file all that follows. A fork is
+// one delivery: the server takes none that begins above its own end.
+func (f *forking) file(ctx context.Context) error {
+	for after := uint64(0); ; {
+		d, err := f.outbox.Delivery(ctx, f.old.ID, after, sharedEvents, sharedBytes)
+		if err != nil {
+			return err
+		}
+		if len(d.Events) == 0 { // this store is the older copy
+			f.shared = after
+			return nil
+		}
+		if f.server, err = f.link.server.Deliver(ctx, d); err != nil {
+			return err
+		}
+		switch m := f.server; {
+		case m.Verdict == session.DeliveryTaken && m.Inserted == 0:
+			after = d.Events[len(d.Events)-1].Seq
+		case m.Verdict == session.DeliveryForked || m.Verdict == session.DeliveryFenced:
+			f.shared = d.Events[0].Seq - 1 + uint64(m.Duplicate)
+			return f.fileAll(ctx)
+		default:
+			return f.mended(ctx)
+		}
+	}
+}
+
+// mended is a server that takes the session again: it was restored to a time before the other
+// history.
+func (f *forking) mended(ctx context.Context) error {
+	l := f.lane
+	l.State, l.Reason, l.Acked = session.SyncPending, "", 0
+	return errors.Join(f.outbox.SaveLane(ctx, l), &session.Error{Code: session.ErrUsage, Place: f.old.Short,
+		Message: "the server no longer has another history of this session and takes this one; nothing was forked off", Next: "acode sync now"})
+}
+
+// fileAll has the server file everything above the last event that it shares.
+func (f *forking) fileAll(ctx context.Context) error {
+	d, err := f.outbox.Delivery(ctx, f.old.ID, f.shared, math.MaxInt32, forkBytes)
+	if err != nil {
+		return err
+	}
+	last, err := f.store.Lane(ctx, f.old.ID)
+	if err != nil {
+		return err
+	}
+	if d.Events[len(d.Events)-1].Seq < last.LastSeq {
+		return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("what differs from the server's history is more than %d MiB, which no server takes at once; nothing was changed", forkBytes>>20), Place: f.old.Short}
+	}
+	if err := f.blobs(ctx, d); err != nil {
+		return err
+	}
+	f.server, err = f.link.server.Deliver(ctx, d)
+	return err
+}
+
+// blobs puts the content that d names on the server.
+func (f *forking) blobs(ctx context.Context, d session.Delivery) error {
+	refs := f.outbox.Blobs(d)
+	bytes := map[string]int64{}
+	hashes := make([]string, len(refs))
+	for i, ref := range refs {
+		hashes[i], bytes[ref.Hash] = ref.Hash, ref.Bytes
+	}
+	missing, err := f.link.server.MissingBlobs(ctx, hashes)
+	if err != nil {
+		return err
+	}
+	for _, hash := range missing {
+		content, err := f.outbox.Blob(ctx, hash)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.link.server.PutBlob(ctx, hash, bytes[hash], content), content.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inProgress finds out which commands in progress nobody can know the outcome of. What the
+// other copy did under the same key stands in no record of this one.
+func (f *forking) inProgress(ctx context.Context) error {
+	f.unknown = map[session.StepID]string{}
+	for id, st := range f.old.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		events, err := f.store.Events(ctx, f.old.ID, st.StartSeq-1, 1)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		var intent session.StepStartedData
+		if err := events[0].Decode(&intent); err != nil {
+			return err
+		}
+		if intent.Kind != session.KindRun {
+			continue
+		}
+		if err := f.command(ctx, id, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *forking) command(ctx context.Context, id session.StepID, st *session.StepState) error {
+	rec, err := f.Command(ctx, f.old.ID, st.Key)
+	if err != nil {
+		return err
+	}
+	switch rec.State {
+	case session.CommandRunning, session.CommandUnattended:
+		return &session.Error{Code: session.ErrLocked, Message: fmt.Sprintf("the command of %s still runs; nothing was changed", id), Place: f.old.Short, Retryable: true,
+			Next: "wait for its end, or end it: acode session cancel --command " + f.old.Short}
+	case session.CommandUnclaimed, session.CommandVoid:
+		if st.StartSeq <= f.shared {
+			f.unknown[id] = "this copy of the session never started the command, and the other one may have"
+		}
+	case session.CommandFinished:
+		f.unknown[id] = fmt.Sprintf("the command ended with status %d before the session was forked off, and its result was not recorded", rec.Exit)
+	default:
+		f.unknown[id] = rec.Why
+	}
+	return nil
+}
+
+func (f *forking) print(p *program) error {
+	if p.JSON() {
+		steps := []string{}
+		for id := range f.unknown {
+			steps = append(steps, id.String())
+		}
+		return terminal.JSON(p.Out(), map[string]any{"v": 1, "session_id": f.old.ID, "short_id": f.old.Short, "new_session_id": f.new.ID, "new_short_id": f.new.Short,
+			"shared_seq": f.shared, "unknown_steps": steps})
+	}
+	_, err := fmt.Fprintf(p.Out(), "%s went on as %s: all of it is kept here, and on the server as a fork.\n", f.old.Short, f.new.Short)
+	if f.server.Seq > f.shared {
+		_, err = fmt.Fprintf(p.Out(), "The server's own history has %s that this store never had; what they did may be done again.\n", terminal.Plural(int(f.server.Seq-f.shared), "event"))
+	}
+	for id, why := range f.unknown {
+		_, err = fmt.Fprintf(p.Out(), "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))
+	}
+	if err == nil && !f.new.State.Terminal() {
+		_, err = fmt.Fprintf(p.Out(), "Continue with: acode resume %s\n", f.new.Short)
+	}
+	return err
+}
+
+// printWentOn says in words which sessions went on as others.
+func printWentOn(ctx context.Context, w io.Writer, st *local.Store) error {
+	lanes, err := st.WentOnLanes(ctx)
+	for _, l := range lanes {
+		s, verr := st.View(ctx, l.Session)
+		if verr != nil {
+			return verr
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n", s.Short, terminal.Clean(l.Reason)); err != nil {
+			return err
+		}
+	}
+	return err
+}

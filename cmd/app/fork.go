@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// Session takes the lock of a session, so that nobody executes it. ErrLocked says who does.
+func (s *Site) Session(id session.ID, doing string) (release func() error, err error) {
+	self, err := lock.Self(doing, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	self.Session = id
+	path := s.b.lockFile(id)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
+	}
+	l, err := lock.Acquire(path, self)
+	if err != nil {
+		return nil, err
+	}
+	return l.Release, nil
+}
+
+// Command reads what became of a command of a session. It changes nothing.
+func (s *Site) Command(ctx context.Context, id session.ID, key string) (session.CommandRecord, error) {
+	r := command.NewRunner(command.Config{Dir: s.b.commandDir(id), Session: id, Now: s.Now})
+	defer r.Close()
+	return r.Look(ctx, key)
+}
+
+// wentOn refuses a session that goes on as another one, and says as which.
+func wentOn(ctx context.Context, s *local.Store, lane session.Lane) error {
+	as, _, err := s.ForkOf(ctx, lane.Session)
+	if err != nil {
+		return err
+	}
+	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; nothing more is done under this id", Next: "acode resume " + as.Short}
+}
