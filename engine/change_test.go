@@ -181,58 +181,21 @@ func TestReadInProgress(t *testing.T) {
 	w.inOrder("notice started t/r", "notice handling t/r retry", "commit completed t/r/main:1 + completed")
 }
 
-// A full disk pauses the session with the room kept for that; nothing acknowledged is lost
-// and nothing is repeated.
-func TestDiskFull(t *testing.T) {
-	full := &session.Error{Code: session.ErrDiskFull, Message: "no room left"}
-	fresh := func() *world {
-		w := newWorld(t, plan(task("t", command("a", "ledger a", capturing("V")), write("f", "f", "new"), command("b", "ledger b"))))
-		w.files["f"] = "old"
-		return w
+// What was carried out whole and cannot be looked at stops the process and fails no step: the
+// next resume finds it applied.
+func TestAppliedAndNotLookedAt(t *testing.T) {
+	w := newWorld(t, plan(task("t", write("f", "f", "new"), command("b", "ledger b"))))
+	w.fails["look at what was applied"] = &session.Error{Code: session.ErrStoreIO, Message: "cannot be looked at"}
+	if _, _, err := w.process().run(); !errors.Is(err, session.ErrStoreIO) {
+		t.Fatalf("Execute: got %v, want %s", err, session.ErrStoreIO)
 	}
-	ends := func(w *world) {
-		t.Helper()
-		wantResult(t, w.process().must(), session.Completed, "", "")
-		w.ledgered("a", "b")
-		w.holds(map[string]string{"f": "new"})
+	if n := w.count("commit failed"); n > 0 {
+		t.Errorf("%d steps failed", n)
 	}
-	for _, port := range []string{"append", "stage", "apply"} {
-		for n := 1; ; n++ {
-			w := fresh()
-			w.nth = map[string]int{port: n}
-			w.fault = full
-			res, _, err := w.process().run()
-			if err != nil {
-				t.Fatalf("%s %d: %v", port, n, err)
-			}
-			w.lawful()
-			if res.State == session.Completed {
-				break
-			}
-			if res.Code != session.ErrDiskFull {
-				t.Fatalf("%s %d: got %+v, want ErrDiskFull", port, n, res)
-			}
-			if res.State == session.Paused && res.Reason != session.ReasonDiskFull {
-				t.Fatalf("%s %d: got %+v, want the reason disk_full", port, n, res)
-			}
-			if port == "apply" {
-				w.inOrder("commit failed t/f/main:1") // nothing was changed, and that is known
-			}
-			w.nth = nil
-			ends(w)
-		}
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("notice handling t/f applied", "notice completed t/f")
+	if n := w.count("effect t/f"); n != 1 {
+		t.Errorf("the file was written %d times", n)
 	}
-	w := fresh()
-	w.fails["append"], w.fails["recover"] = full, errStore
-	if _, _, err := w.process().run(); !errors.Is(err, errStore) || !errors.Is(err, session.ErrDiskFull) {
-		t.Errorf("Execute: got %v, want both errors", err)
-	}
-	ends(w)
-	w = fresh()
-	w.refuses["append"] = full
-	if _, _, err := w.process().run(); !errors.Is(err, session.ErrDiskFull) {
-		t.Errorf("Execute on a disk that stays full: got %v", err)
-	}
-	delete(w.refuses, "append")
-	ends(w)
+	w.ledgered("b")
 }

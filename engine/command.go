@@ -193,29 +193,35 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	if err != nil {
 		return err
 	}
+	receipt := session.StepCompletedData{Command: result, Files: files, By: by}
+	f := judge(step.Run, result)
+	if f != nil {
+		f.last = last
+	} else if step.Run.Capture != "" {
+		receipt.Capture, err = e.capture(ctx, rec.Key, step.Run.Capture)
+		if f, err = captureFailure(err); err != nil {
+			return err
+		}
+	}
+	// Only now: until there is a receipt, the raw output is all that there is.
 	e.spent = append(e.spent, rec.Key)
 	for _, line := range wrote {
 		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
 	}
-	if f := judge(step.Run, result); f != nil {
-		f.command, f.files, f.last = result, files, last
+	if f != nil {
+		f.command, f.files = result, files
 		return f
-	}
-	receipt := session.StepCompletedData{Command: result, Files: files, By: by}
-	if step.Run.Capture != "" {
-		if receipt.Capture, err = e.capture(ctx, rec.Key, step.Run.Capture); err != nil {
-			return captureFailure(err, result, files)
-		}
 	}
 	e.done(it, receipt)
 	return nil
 }
 
-func captureFailure(err error, result *session.CommandResult, files []session.FileState) error {
-	if session.CodeOf(err) != session.ErrCommand {
-		return err
+// captureFailure tells an output that cannot be captured from one that could not be read.
+func captureFailure(err error) (*failure, error) {
+	if err == nil || session.CodeOf(err) != session.ErrCommand {
+		return nil, err
 	}
-	return &failure{code: session.ErrCommand, message: err.Error(), command: result, files: files}
+	return &failure{code: session.ErrCommand, message: err.Error()}, nil
 }
 
 // judge says what was wrong with a finished command, nil when nothing was.

@@ -44,6 +44,7 @@ type Engine struct {
 	pending  []session.Draft     // receipts and acquisition that the next commit takes along
 	onCommit []session.Notice    // to be shown once they are durable
 	spent    []string            // keys whose raw output goes once the receipt is durable
+	doubt    uint64              // last seq before a commit that failed; 0 when none did
 	visible  *session.Visibility // captures by step
 	failed   map[string]bool     // tasks with a failed step, or blocked by one
 	next     session.Continuation
@@ -95,12 +96,27 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 	}
 	ctx = context.WithoutCancel(ctx)
 	result, err := e.finish(ctx, halt)
-	if errors.Is(err, session.ErrDiskFull) && halt.reason != session.ReasonDiskFull {
-		if halt, err = e.full(ctx, err); err == nil {
-			result, err = e.finish(ctx, halt)
-		}
+	if errors.Is(err, session.ErrDiskFull) {
+		return e.finishFull(ctx, halt, err)
 	}
 	return result, err
+}
+
+// finishFull finishes when the commit of was met a full disk: with all that is pending if the
+// reserved room holds it, else with the pause alone.
+func (e *Engine) finishFull(ctx context.Context, was *stop, cause error) (result session.Result, err error) {
+	for _, alone := range []bool{false, true} {
+		if was, err = e.full(ctx, was, cause); err != nil {
+			return result, err
+		}
+		if alone {
+			e.pending, e.onCommit, e.spent = nil, nil, nil // found again at the next resume
+		}
+		if result, cause = e.finish(ctx, was); !errors.Is(cause, session.ErrDiskFull) {
+			return result, cause
+		}
+	}
+	return result, cause
 }
 
 // walk does the items in order.
@@ -171,7 +187,7 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 		if _, err := e.Journal.AppendAnswering(ctx, r.ID, d...); err != nil {
 			return err
 		}
-		return &stop{code: session.ErrCancelled, detail: "cancelled from elsewhere"}
+		return cancelled()
 	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
 	case r.Kind == session.RequestApprove && st.Approval.Answer == "":
 		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
@@ -181,6 +197,10 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	}
 	_, err := e.Journal.AppendAnswering(ctx, r.ID, d...)
 	return err
+}
+
+func cancelled() *stop {
+	return &stop{code: session.ErrCancelled, detail: "cancelled from elsewhere"}
 }
 
 func (e *Engine) step(ctx context.Context, it *session.Item) error {
@@ -288,17 +308,30 @@ func (e *Engine) halted(ctx context.Context, err error) (*stop, error) {
 	case errors.Is(err, session.ErrFileChanged) || errors.Is(err, session.ErrEnvironment):
 		return &stop{to: session.Paused, reason: session.ReasonEnvironment, code: session.CodeOf(err), detail: err.Error()}, nil
 	case errors.Is(err, session.ErrDiskFull):
-		return e.full(context.WithoutCancel(ctx), err)
+		return e.full(context.WithoutCancel(ctx), nil, err)
 	}
 	return nil, err
 }
 
-// full leaves the session paused on a full disk, with the room that was reserved for it.
-func (e *Engine) full(ctx context.Context, cause error) (*stop, error) {
+// full makes room to leave the session paused on a full disk. What is pending goes with the
+// pause: nobody may be asked twice for an answer. A commit that failed may have happened all
+// the same, which the journal knows now; if it was the one of was, that stands.
+func (e *Engine) full(ctx context.Context, was *stop, cause error) (*stop, error) {
 	if err := e.Journal.Recover(ctx); err != nil {
 		return nil, errors.Join(cause, err)
 	}
-	e.pending, e.onCommit, e.spent = nil, nil, nil
+	s := e.Journal.Session()
+	if happened := e.doubt > 0 && s.LastSeq > e.doubt; happened {
+		if err := e.committed(); err != nil {
+			return nil, errors.Join(cause, err)
+		}
+		if was != nil {
+			return was, nil
+		}
+	}
+	if s.State == session.Cancelled {
+		return cancelled(), nil
+	}
 	return &stop{to: session.Paused, reason: session.ReasonDiskFull, code: session.ErrDiskFull, detail: cause.Error()}, nil
 }
 
@@ -366,10 +399,16 @@ func (e *Engine) commit(ctx context.Context, drafts ...session.Draft) error {
 	if len(all) == 0 {
 		return nil
 	}
+	e.doubt = e.Journal.Session().LastSeq
 	if _, err := e.Journal.Append(ctx, all...); err != nil {
 		return err
 	}
-	e.pending = nil
+	return e.committed()
+}
+
+// committed shows and removes what waited for the commit that has just happened.
+func (e *Engine) committed() error {
+	e.pending, e.doubt = nil, 0
 	for _, n := range e.onCommit {
 		if n.Item != nil {
 			n.Took = e.since(e.Journal.Session().Steps[n.Item.ID])

@@ -252,7 +252,10 @@ func wantResult(t tester, got session.Result, state session.State, reason sessio
 	}
 }
 
-var errStore = errors.New("input/output error")
+var (
+	errStore       = errors.New("input/output error")
+	errFull  error = &session.Error{Code: session.ErrDiskFull, Message: "no room left"}
+)
 
 func answer(a engine.Answer) func(context.Context, string) (engine.Answer, error) {
 	return func(context.Context, string) (engine.Answer, error) { return a, nil }

@@ -42,6 +42,7 @@ type world struct {
 	refuses  map[string]error // by call: returned each time
 	nth      map[string]int   // by call: after so many it returns fault, once
 	fault    error
+	most     int             // drafts that a commit has room for; 0 for any number
 	doneKeys map[string]bool // commands whose effect took place
 	lastKey  string          // of the command that ran last
 	lastEnv  []string        // likewise
@@ -151,6 +152,9 @@ func (w *world) Append(ctx context.Context, drafts ...session.Draft) ([]session.
 	if w.fences > 0 {
 		return nil, session.ErrFenced
 	}
+	if w.most > 0 && len(drafts) > w.most {
+		return nil, errFull
+	}
 	words := make([]string, len(drafts))
 	out := make([]session.Event, len(drafts))
 	for i, d := range drafts {
@@ -158,7 +162,7 @@ func (w *world) Append(ctx context.Context, drafts ...session.Draft) ([]session.
 	}
 	w.note("commit %s", strings.Join(words, " + "))
 	w.reached("committed") // after the commit, before anybody hears of it
-	return out, nil
+	return out, w.call("reply")
 }
 
 // word is how a draft stands in the trace.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 
@@ -18,7 +19,9 @@ import (
 // Apply carries out what Prepare worked out under key and gives the files as they are
 // then, one a transition. When it returns nil, they and the directories that name them
 // are durable (W4). It returns ErrFileChanged, with nothing changed, when a path is no
-// longer what was hashed; any other failure is undone as well before it returns.
+// longer what was hashed; any other failure is undone as well before it returns. It
+// returns ErrStoreIO when it could not undo one, or could not look at what it had done:
+// then the step has not failed, and Inspect says how far it got.
 //
 // In order: missing directories, temporary files with their content, mode and fsync, a
 // last look at every path, renames and unlinks, one fsync per distinct directory. So a
@@ -236,8 +239,12 @@ func (a *applying) undo(ctx context.Context, cause error) error {
 		}
 	}
 	if len(a.done) > 0 {
-		if err := a.r.rollback(ctx, a.key, a.undoing(), nil, a.held); err != nil {
+		err := a.r.rollback(ctx, a.key, a.undoing(), nil, a.held)
+		if errors.Is(err, session.ErrFileChanged) {
 			return fmt.Errorf("undo a half-applied group: %w", errors.Join(err, cause))
+		}
+		if err != nil {
+			return unsettled("a change failed, and what it had done before could not all be undone; pre-images are kept", errors.Join(cause, err))
 		}
 	}
 	for _, dir := range slices.Backward(a.made) {
@@ -281,13 +288,29 @@ func (a *applying) states() ([]session.FileState, error) {
 			continue
 		}
 		now := a.r.now()
-		st, err := fstat(f)
+		st, err := a.r.lookAt(n.path, f)
 		if err != nil {
-			return nil, failure(n.path, "looking at it", err)
+			return nil, unsettled("the files were changed as planned, but could not be looked at again", failure(n.path, "looking at it", err))
 		}
 		s := st.state(n.path, n.cur.image.Hash, now)
 		s.Wrote = true
 		states = append(states, s)
 	}
 	return states, nil
+}
+
+// lookAt is fstat of a file that has just been put at name.
+func (r *Root) lookAt(name string, f *os.File) (stat, error) {
+	if r.seen != nil {
+		if err := r.seen(name); err != nil {
+			return stat{}, err
+		}
+	}
+	return fstat(f)
+}
+
+// unsettled is a failure after which only Inspect can say what a step did. Its code is one
+// that no step fails with.
+func unsettled(message string, cause error) error {
+	return &session.Error{Code: session.ErrStoreIO, Message: message, Cause: cause, Next: "check the disk, then resume"}
 }

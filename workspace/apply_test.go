@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -354,6 +355,77 @@ func TestApplyUndoesFailures(t *testing.T) {
 		wantCode(t, "Apply", err, session.ErrDiskFull)
 		if d := cmp.Diff(before, tree(t, dir)); d != "" {
 			t.Fatalf("failing effect %d left: %s", at, d)
+		}
+	}
+}
+
+// A group that was carried out whole and cannot be looked at is not one that failed, whatever
+// the disk says: it is found applied.
+func TestApplyThatCannotBeLookedAt(t *testing.T) {
+	changes := []session.Change{write("a", "2"), move("b", "n/b"), remove("c"), write("m/x", "y")}
+	for _, no := range []unix.Errno{unix.EIO, unix.ENOMEM, unix.ENOSPC, unix.EROFS} {
+		for _, name := range []string{"a", "n/b", "m/x"} {
+			dir := t.TempDir()
+			for _, old := range []string{"a", "b", "c"} {
+				put(t, dir, old, "content of "+old)
+			}
+			r := open(t, dir)
+			ts, err := r.Prepare(context.Background(), "key", changes)
+			must(t, err)
+			looked := false
+			r.SetSeen(func(at string) error {
+				if at == name {
+					looked = true
+					return no
+				}
+				return nil
+			})
+			_, err = r.Apply(context.Background(), "key")
+			wantCode(t, "Apply", err, session.ErrStoreIO)
+			if !looked || !errors.Is(err, no) {
+				t.Errorf("Apply: got %v, want %v at %s", err, no, name)
+			}
+			progress, _, err := open(t, dir).Inspect(context.Background(), "key", ts)
+			must(t, err)
+			if progress != session.Applied {
+				t.Errorf("%v at %s: Inspect: got %s, want %s", no, name, progress, session.Applied)
+			}
+		}
+	}
+}
+
+// A group that fails half-way and cannot be undone has not failed either: it is found half
+// done, and put back.
+func TestApplyThatCannotBeUndone(t *testing.T) {
+	changes := []session.Change{write("a", "2"), write("b", "2")}
+	for _, no := range []unix.Errno{unix.EIO, unix.ENOSPC, unix.EROFS, unix.EPERM} {
+		dir := t.TempDir()
+		put(t, dir, "a", "1")
+		put(t, dir, "b", "1")
+		before := tree(t, dir)
+		r := open(t, dir)
+		ts, err := r.Prepare(context.Background(), "key", changes)
+		must(t, err)
+		blobs := kept{}
+		blobs.keep(t, r, ts)
+		broken := false
+		r.SetHook(func(op string) error {
+			if broken = broken || op == "rename b"; broken {
+				return no
+			}
+			return nil
+		})
+		_, err = r.Apply(context.Background(), "key")
+		wantCode(t, "Apply", err, session.ErrStoreIO)
+		again := open(t, dir)
+		progress, _, err := again.Inspect(context.Background(), "key", ts)
+		must(t, err)
+		if progress != session.Partial {
+			t.Errorf("%v: Inspect: got %s, want %s", no, progress, session.Partial)
+		}
+		must(t, again.Rollback(context.Background(), "key", ts, nil, blobs.open))
+		if d := cmp.Diff(before, tree(t, dir)); d != "" {
+			t.Errorf("%v: Rollback: %s", no, d)
 		}
 	}
 }

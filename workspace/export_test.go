@@ -4,6 +4,9 @@ package workspace
 // stands for the end of the process.
 func (r *Root) SetHook(f func(op string) error) { r.hook = f }
 
+// SetSeen makes f hear of every last look that Apply takes at what it did; an error fails it.
+func (r *Root) SetSeen(f func(name string) error) { r.seen = f }
+
 // TempName names the n-th temporary file of key.
 func TempName(key string, n int) string { return tempName(key, n) }
 

@@ -41,7 +41,8 @@ type Root struct {
 	dir  string
 	root *os.Root
 	now  func() time.Time
-	hook func(op string) error // of tests: called before each effect
+	hook func(op string) error   // of tests: called before each effect
+	seen func(name string) error // of tests: called before a last look at an effect
 
 	mu       sync.Mutex
 	prepared map[string]*prepared
