@@ -42,6 +42,9 @@ func timedOut(f *session.SyncFault) bool {
 	return f.SQLState == "57014" || errors.Is(f.Cause, context.DeadlineExceeded)
 }
 
+// broke reports whether a connection ended under a call, which may have been too long for it.
+func broke(f *session.SyncFault) bool { return f.Class == session.FaultOffline && !f.Safe }
+
 // laneOnly reports whether f is about rows that somebody else holds, in which case other lanes
 // go on.
 func laneOnly(f *session.SyncFault) bool {

@@ -19,7 +19,7 @@ type link struct {
 	acked   uint64    // events that this server is known to have
 	surplus int64     // events that the server has beyond what is known acknowledged, found good by the last comparison
 	sent    *blobSet
-	strikes int       // refusals of COPY in a row
+	strikes int // refusals of COPY in a row
 
 	// older are lanes without anything pending of which the server has more or another history,
 	// as the last comparison found.

@@ -214,6 +214,36 @@ func TestBlackHole(t *testing.T) {
 	})
 }
 
+// A link that breaks under every batch but a small one lets a backlog through all the same, and
+// long batches come back when it is mended.
+func TestConnectionsThatBreakUnderBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 5500)
+		f.commit(name(2), 500)
+		brittle := func(_ string, d session.Delivery) *session.SyncFault {
+			if len(d.Events) > 10 {
+				return &session.SyncFault{Class: session.FaultOffline, SQLState: "57P01", Cause: errNet}
+			}
+			return nil
+		}
+		sv.fault = brittle
+		stop := running(t, syncer(f, sv))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		f.commit(name(1), 20000)
+		sv.set(func() { sv.fault, sv.ways = nil, nil })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		if got := len(sv.ways); got > 40 {
+			t.Errorf("batches of 20000 events over a mended link: got %d, want them to grow", got)
+		}
+		stop()
+	})
+}
+
 // What the server asks for is waited for, whatever comes; but not for ever.
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	if !errors.As(res.err, &f) {
 		return s.later(ctx, res.lane, res.err)
 	}
-	if timedOut(f) {
+	if timedOut(f) || broke(f) {
 		s.shrink(res)
 	}
 	switch {
@@ -48,8 +48,9 @@ func (s *Syncer) provedOwn(id session.ID, f *session.SyncFault) bool {
 	return false
 }
 
-// shrink sends less after a time-out: less of this lane until what timed out is through, and
-// less of every lane where the batch was as long as the link was thought to bear.
+// shrink sends less after a time-out or a connection that broke under a batch, which may be
+// what a link lets through at a time: less of this lane until what was tried is through, and less
+// of every lane where the batch was as long as the link was thought to bear.
 func (s *Syncer) shrink(res result) {
 	n := len(res.d.Events)
 	if 2*n >= s.size.events {
