@@ -10,9 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 )
+
+var _ outbox.Remote = (*remote.Server)(nil)
 
 // way is how a delivery travels.
 type way struct {
