@@ -37,6 +37,7 @@ type result struct {
 	mark    session.Mark
 	took    time.Duration // of the call that delivered
 	ahead   *session.Delivery
+	sent    bool  // its events were; content that they name comes before
 	refused bool  // COPY was refused and one statement took its place
 	err     error // a *session.SyncFault, a *storeTrouble, or of a context that ended
 }
@@ -136,6 +137,7 @@ func (s *Syncer) send(ctx context.Context, o order, res *result) {
 }
 
 func (s *Syncer) through(ctx context.Context, way func(context.Context, session.Delivery) (session.Mark, error), res *result) {
+	res.sent = true
 	start := s.opts.Now()
 	res.mark, res.err = call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return way(ctx, res.d) })
 	res.took = min(s.since(start), 2*s.opts.Timeout)

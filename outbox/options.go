@@ -17,7 +17,9 @@ const (
 	Wait OnParked = "wait"
 
 	// Continue delivers a stand-in for the row, which keeps the row's place and hash and says
-	// why it was refused, and goes on. The server's verified mark stays below it.
+	// why it was refused, and goes on. A lane that is past the row is parked no longer, since
+	// nothing waits for a person. That something was withheld stays visible: OnLane was told with
+	// the reason, the stand-in says it, and the server's verified mark stays below.
 	Continue OnParked = "continue"
 )
 
@@ -35,8 +37,7 @@ type Options struct {
 	Parallel int           // lanes with a delivery in flight; 0 means 4
 	Timeout  time.Duration // of one call to the server; 0 means 10s
 
-	// Dropped names parked rows that a person gave up, by session. Their lanes Continue, and
-	// nothing of them is parked afterwards.
+	// Dropped names parked rows that a person gave up, by session. Their lanes Continue.
 	Dropped map[session.ID]uint64
 
 	// Paused asks whether a person paused delivery; nil never does.

@@ -20,7 +20,7 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	if !errors.As(res.err, &f) {
 		return s.later(ctx, res.lane, res.err)
 	}
-	if timedOut(f) || broke(f) {
+	if res.sent && (timedOut(f) || broke(f)) {
 		s.shrink(res)
 	}
 	switch {

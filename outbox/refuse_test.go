@@ -107,12 +107,21 @@ func TestParkedLaneContinues(t *testing.T) {
 		f, sv := newStore(), newServer()
 		f.commit(name(1), 50)
 		poisoned(sv, name(1), 20, 40)
-		s := syncer(f, sv, func(o *outbox.Options) { o.OnParked = outbox.Continue })
+		var told []session.Lane
+		s := syncer(f, sv, func(o *outbox.Options) {
+			o.OnParked, o.OnLane = outbox.Continue, func(l session.Lane) { told = append(told, l) }
+		})
 		if err := s.Drain(t.Context()); err != nil {
 			t.Errorf("Drain: got %v", err)
 		}
-		if l := f.lane(name(1)); l.Acked != 50 || l.Parked != 40 || l.State != session.SyncParked || !strings.Contains(l.Reason, "event 40") {
-			t.Errorf("lane: got %+v, want all 50, parked at 40", l)
+		if l := f.lane(name(1)); l.Acked != 50 || l.Parked != 0 || l.State != session.SyncSynced || l.Reason != "" {
+			t.Errorf("lane: got %+v, want all 50 and nothing parked any more", l)
+		}
+		if len(told) != 2 || told[0].Parked != 20 || told[1].Parked != 40 || !strings.Contains(told[1].Reason, "event 40") {
+			t.Errorf("OnLane: got %+v, want both rows with their reasons", told)
+		}
+		if got := s.Snapshot().State(); got != session.SyncSynced {
+			t.Errorf("state: got %s, want synced", got)
 		}
 		chain := sv.chains[name(1)]
 		if got := string(chain[19].Payload); !strings.HasPrefix(got, `{"withheld":`) || strings.Contains(string(chain[20].Payload), "withheld") {

@@ -45,10 +45,9 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 	if now.Acked < now.LastSeq {
 		now.State = session.SyncPending
 	}
-	switch {
-	case s.dropped(l) && now.Acked >= l.Parked:
+	if now.Acked >= l.Parked {
 		now.Parked = 0
-	case l.Parked != 0:
+	} else {
 		now.State, now.Reason = session.SyncParked, l.Reason
 	}
 	return now, nil
