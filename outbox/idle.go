@@ -59,6 +59,7 @@ func (s *Syncer) Settle(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	defer s.leave(ctx)
 	if err := s.connect(ctx); err != nil {
 		if ctx.Err() == nil {
 			s.note(ctx, err, 0)

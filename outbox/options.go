@@ -29,8 +29,10 @@ type Options struct {
 	Remote Remote
 	Now    func() time.Time
 
-	// Heartbeat brings PID, StartedUS, Command and Address, and what should not be forgotten of
-	// the drainer before: State, SinceUS and LastUS.
+	// Heartbeat is the one that the store keeps, with PID, StartedUS, Command and Address of this
+	// drainer in place of those before. An outage began when the first drainer noticed it, and
+	// the last success is the store's, so State, Reason, SinceUS and LastUS are carried on; what
+	// else it has of the drainer before is dropped. The zero value knows of nothing.
 	Heartbeat session.Heartbeat
 
 	OnParked OnParked      // empty means Wait
@@ -43,7 +45,8 @@ type Options struct {
 	// Paused asks whether a person paused delivery; nil never does.
 	Paused func(ctx context.Context) (bool, error)
 
-	// OnState is told when the state of the connection changes; nil is not. It must not block.
+	// OnState is told the first state that this syncer finds, whatever it carries on, and each
+	// that differs from the one told before; nil is not. It must not block.
 	OnState func(h session.Heartbeat)
 
 	// OnLane is told when a lane becomes parked, fenced or forked; nil is not. It must not block.
@@ -57,9 +60,10 @@ const (
 	defaultParallel = 4
 	defaultTimeout  = 10 * time.Second
 
-	pollEvery  = time.Second      // how soon a commit of another process is seen
-	beatEvery  = 5 * time.Second  // how old a heartbeat and the counts of a snapshot get
-	probeEvery = 30 * time.Second // how soon an idle syncer notices that its server is gone or another
+	pollEvery   = time.Second      // how soon a commit of another process is seen
+	leaveWithin = time.Second      // the store has so long to take the last heartbeat
+	beatEvery   = 5 * time.Second  // how old a heartbeat and the counts of a snapshot get
+	probeEvery  = 30 * time.Second // how soon an idle syncer notices that its server is gone or another
 
 	maxAttempts   = 3                // refusals until a row is parked
 	maxRetryAfter = 10 * time.Minute // the longest that a server may silence us

@@ -198,9 +198,23 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 		s.beat(ctx)
 	}
 	s.beatWhenDue(ctx)
-	if turned && s.opts.OnState != nil {
+	if s.told != state && s.opts.OnState != nil {
 		s.opts.OnState(s.Snapshot().Heartbeat)
 	}
+	s.told = state
+}
+
+// leave ends the right to drain with a heartbeat that says how things stand now, however it
+// came to an end: whoever looks next has nothing else. Nobody tries again after it.
+func (s *Syncer) leave(ctx context.Context) {
+	s.update(func(n *Snapshot) {
+		n.Leader, n.InFlight, n.Backoff, n.Heartbeat.NextUS = false, 0, 0, 0
+		n.Up = s.link.up
+	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	s.refresh(ctx)
+	s.beat(ctx)
 }
 
 // beatWhenDue refreshes counts and heartbeat where they are old.

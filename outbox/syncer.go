@@ -31,9 +31,10 @@ type Syncer struct {
 	beatAt  time.Time
 	chores  chores
 	mean    meanBytes
-	acks    uint64 // deliveries that were acknowledged
-	acked   uint64 // what all lanes add up to
-	summed  bool   // acked is known
+	told    session.SyncState // by OnState; empty: nothing yet
+	acks    uint64            // deliveries that were acknowledged
+	acked   uint64            // what all lanes add up to
+	summed  bool              // acked is known
 
 	mu   sync.Mutex
 	snap Snapshot
@@ -51,10 +52,19 @@ func New(o Options) *Syncer {
 		backoff: newSchedule(o.Rand),
 	}
 	s.link.drop()
-	s.snap.Heartbeat = o.Heartbeat
+	s.snap.Heartbeat = carried(o.Heartbeat)
 	s.snap.Lanes = map[session.SyncState]int{}
 	o.Metrics.Watch(s.Snapshot)
 	return s
+}
+
+// carried is what a drainer begins with of the heartbeat before it.
+func carried(h session.Heartbeat) session.Heartbeat {
+	return session.Heartbeat{
+		PID: h.PID, StartedUS: h.StartedUS, Command: h.Command, Address: h.Address,
+		State: h.State, Reason: h.Reason, SinceUS: h.SinceUS, LastUS: h.LastUS,
+		Remote: h.Remote, Paused: h.Paused, // until this one knows better
+	}
 }
 
 // Wake says that this process committed something. It ends an idle wait and never shortens a
@@ -89,7 +99,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 	}
 	defer release()
 	s.lead(true)
-	defer s.lead(false)
+	defer s.leave(ctx)
 	for ctx.Err() == nil {
 		s.turn(ctx)
 	}
@@ -99,7 +109,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 // turn is one pass of Run and the wait after it.
 func (s *Syncer) turn(ctx context.Context) {
 	if s.held(ctx) {
-		s.stand(ctx, session.SyncPaused, "a person paused delivery", 0)
+		s.stand(ctx, session.SyncPaused, heldReason, 0)
 		s.rest(ctx, pollEvery, s.kick, nil)
 		return
 	}
@@ -128,10 +138,11 @@ func (s *Syncer) Drain(ctx context.Context) error {
 	defer release()
 	s.hurry = true
 	s.lead(true)
-	defer s.lead(false)
+	defer s.leave(ctx)
 	g := &goals{}
 	for {
 		if s.held(ctx) {
+			s.stand(ctx, session.SyncPaused, heldReason, 0)
 			return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: "acode sync unpause"}
 		}
 		next, err := s.pass(ctx, g)
@@ -147,7 +158,6 @@ func (s *Syncer) Drain(ctx context.Context) error {
 			return Envelope(err)
 		case next == 0:
 			s.settled(ctx, 0)
-			s.beat(ctx) // whoever looks next sees what came of it
 			return g.verdict(s.link.older)
 		default:
 			s.rest(ctx, next, s.kick, nil)
@@ -162,6 +172,8 @@ func (s *Syncer) begin() (release func(), err error) {
 	}
 	return func() { s.running.Store(false) }, nil
 }
+
+const heldReason = "a person paused delivery"
 
 // errHeld ends a round because a person paused delivery.
 var errHeld = errors.New("delivery is paused")
