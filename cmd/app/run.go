@@ -11,12 +11,15 @@ import (
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/plan"
+	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+	"github.com/acode-dev/acode/workspace"
 )
 
 func (a *app) runCommand() *cobra.Command {
 	var file string
-	var share bool
+	var share, dryRun bool
 	cmd := &cobra.Command{
 		Use: "run --plan FILE", Short: "Run a plan as a new session", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -24,28 +27,22 @@ func (a *app) runCommand() *cobra.Command {
 			if share {
 				flags["workspace.share"] = "true"
 			}
+			if dryRun {
+				return a.outline(file, flags)
+			}
 			return a.run(cmd.Context(), file, flags)
 		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	_ = cmd.MarkFlagRequired("plan") // the flag exists: it was defined above
 	return cmd
 }
 
 func (a *app) run(ctx context.Context, file string, flags map[string]string) error {
-	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !a.json && !a.quiet {
-		fmt.Fprintf(a.io.err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
-	}
-	p, err := plan.Load(file)
+	p, b, err := a.accept(file, flags)
 	if err != nil {
-		return err
-	}
-	b, err := a.boot(flags)
-	if err != nil {
-		return err
-	}
-	if err := b.guardHome(); err != nil {
 		return err
 	}
 	store, err := b.openWrite(ctx)
@@ -58,6 +55,45 @@ func (a *app) run(ctx context.Context, file string, flags map[string]string) err
 		err = w.execute(ctx)
 	}
 	return errors.Join(err, w.close())
+}
+
+// accept checks everything that a new session needs before there is one: the plan, the
+// configuration and the workspace. It changes nothing.
+func (a *app) accept(file string, flags map[string]string) (*session.Plan, *base, error) {
+	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !a.json && !a.quiet {
+		fmt.Fprintf(a.io.err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
+	}
+	p, err := plan.Load(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := a.boot(flags)
+	if err == nil {
+		err = b.guardHome()
+	}
+	return p, b, err
+}
+
+// outline says what run would do. It takes no lock, opens no store and changes no byte.
+func (a *app) outline(file string, flags map[string]string) error {
+	p, b, err := a.accept(file, flags)
+	if err != nil {
+		return err
+	}
+	root, err := workspace.Open(b.workspace, b.now)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	next, err := resume.Plan(p, &session.Session{}, nil, resume.Choices{Redact: b.redactor.String})
+	if err != nil {
+		return err
+	}
+	v := terminal.OutlineView{Task: b.redactor.String(p.Task), Workspace: b.workspace, OnFailure: p.OnFailure, Next: &next, Warnings: b.cfg.Warnings}
+	if b.json {
+		return terminal.OutlineJSON(b.io.out, v)
+	}
+	return terminal.Outline(b.io.out, v)
 }
 
 // create locks a new session before anybody can know of it, then makes it.

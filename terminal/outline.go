@@ -1,0 +1,81 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// OutlineView is what a new session of a plan would do. Task and Next are redacted.
+type OutlineView struct {
+	Task      string
+	Workspace string
+	OnFailure session.OnFailure
+	Next      *session.Continuation
+	Warnings  []string // of the configuration
+}
+
+// kinds counts the steps of each kind, in the order in which a plan's kinds are documented.
+func (v OutlineView) kinds() (names []session.Kind, count map[session.Kind]int) {
+	count = map[session.Kind]int{}
+	for _, it := range v.Next.Items {
+		count[it.Kind]++
+	}
+	for _, k := range []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindEdit, session.KindDelete,
+		session.KindMove, session.KindChanges, session.KindRun, session.KindApprove} {
+		if count[k] > 0 {
+			names = append(names, k)
+		}
+	}
+	return names, count
+}
+
+// Outline writes the tasks and steps of a plan in the order in which they would run.
+func Outline(w io.Writer, v OutlineView) error {
+	var b strings.Builder
+	names, count := v.kinds()
+	kinds := make([]string, len(names))
+	for i, k := range names {
+		kinds[i] = fmt.Sprintf("%s %s", comma(count[k]), k)
+	}
+	fmt.Fprintf(&b, "Would run: %s\n  Workspace: %s\n  Plan: %s, %s (%s)\n  On failure: %s\n", Clean(v.Task), Clean(v.Workspace),
+		Plural(v.Next.Tasks, "task"), Plural(len(v.Next.Items), "step"), strings.Join(kinds, ", "), v.OnFailure)
+	for _, warning := range v.Warnings {
+		fmt.Fprintf(&b, "  Warning: %s\n", Clean(warning))
+	}
+	task := 0
+	for _, it := range v.Next.Items {
+		if it.Task != task {
+			task = it.Task
+			fmt.Fprintf(&b, "  Task %d: %s\n", task, Clean(it.Title))
+		}
+		fmt.Fprintf(&b, "    Step %d: %s (%s)\n", it.Step, Clean(it.Label), it.Kind)
+	}
+	b.WriteString("Nothing was changed. The same command without --dry-run runs it.\n")
+	return write(w, b.String())
+}
+
+// OutlineJSON writes the same for scripts.
+func OutlineJSON(w io.Writer, v OutlineView) error {
+	_, count := v.kinds()
+	out := struct {
+		V         int                  `json:"v"`
+		Task      string               `json:"task"`
+		Workspace string               `json:"workspace"`
+		OnFailure session.OnFailure    `json:"on_failure"`
+		Tasks     int                  `json:"tasks"`
+		Steps     int                  `json:"steps"`
+		Kinds     map[session.Kind]int `json:"kinds"`
+		Items     []*stepJSON          `json:"items"`
+		Warnings  []string             `json:"warnings"`
+	}{
+		V: jsonVersion, Task: v.Task, Workspace: v.Workspace, OnFailure: v.OnFailure, Tasks: v.Next.Tasks, Steps: len(v.Next.Items),
+		Kinds: count, Items: []*stepJSON{}, Warnings: append([]string{}, v.Warnings...),
+	}
+	for _, it := range v.Next.Items {
+		out.Items = append(out.Items, newStepJSON(it))
+	}
+	return JSON(w, out)
+}
