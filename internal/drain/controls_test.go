@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/acode-dev/acode/internal/pgtest"
 )
 
 // A syncer that does nothing satisfies no judge of the series that let servers suffer: nothing
@@ -13,10 +11,10 @@ import (
 // themselves whether it passes.
 func TestIdleSyncerFails(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, pgtest.Options{})
+	c := &cluster{server: shared(t)}
 	x := &scene{t: t, c: c, s: openStore(t, homeIn(scratch(t)))}
 	must(t, x.s.create(5).Close())
-	must(t, idle(t.Context(), x.s, asRemote(c.connect(t, ""))))
+	must(t, idle(t.Context(), x.s, asRemote(c.connect(t, patience))))
 	if state, reason, _ := x.state(); state != "" || reason != "" {
 		t.Errorf("state: got %s (%s) with nobody who delivers", state, reason)
 	}
@@ -27,14 +25,7 @@ func TestIdleSyncerFails(t *testing.T) {
 	mustFind(t, "outages, crashes and poison", judge(t, x.s.home, c.admin), "lost: event 1 ", "lane of ", "head of ", "lost: blob ")
 
 	s := openStore(t, x.s.home)
-	must(t, s.deliver(c.server))
-	backup := c.pg.BaseBackup("early")
 	ids := s.begin(9)
-	must(t, s.deliver(c.server))
-	c.pg.Restore(backup)
-	must(t, idle(t.Context(), s, nil))
-	found, _ := s.midway(c.admin, "")
-	mustFind(t, "restored servers", found, "early: ")
 	must(t, s.close())
 	mustFind(t, "copied stores", filed(t, s.home, c.admin, string(ids[0]), 0), "is in no fork")
 }

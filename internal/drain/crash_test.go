@@ -30,7 +30,7 @@ func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 		t.Errorf("a server that is not told to be durable: got %v, want acknowledged events that are gone", found)
 	}
 	t.Logf("planted a server that does not wait for its disk: found %d times, first: %v", len(found), found[:1])
-	must(t, drain(t.Context(), s, asRemote(c.connect(t, "")))) // which finds out, and sends it again
+	must(t, drain(t.Context(), s, asRemote(c.connect(t, patience)))) // which finds out, and sends it again
 	must(t, s.close())
 	report(t, "after the loss", judge(t, s.home, c.admin))
 }

@@ -39,13 +39,20 @@ type scene struct {
 	stop   func()
 }
 
+// statementLimit is what a server that suffers may work on a statement, and callLimit how long a
+// call may take: short, as some faults are only noticed by their end.
+const (
+	statementLimit = 2 * time.Second
+	callLimit      = 5 * time.Second
+)
+
 // newScene starts to deliver a session, and waits until it is there.
 func newScene(t testing.TB, c *cluster) *scene {
 	t.Helper()
 	c.clear()
 	x := &scene{t: t, c: c, s: openStore(t, homeIn(scratch(t)))}
 	x.w = x.s.create(5)
-	x.syncer = x.s.syncer(asRemote(c.connect(t, "")))
+	x.syncer = x.s.syncer(asRemote(c.connect(t, statementLimit)), callLimit)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

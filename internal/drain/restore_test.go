@@ -41,10 +41,16 @@ func (s *store) deliver(sv *server) error {
 }
 
 // A server that was put back to an earlier backup has everything again after the next drain,
-// whether there is something new to deliver or not (FR-054).
+// whether there is something new to deliver or not, and whether a syncer runs meanwhile
+// (FR-054).
 func TestServerRestored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Options{})
+	t.Run("at_rest", func(t *testing.T) { restoredAtRest(t, c) })
+	t.Run("under_a_syncer", func(t *testing.T) { restoredUnderSyncer(t, c) })
+}
+
+func restoredAtRest(t *testing.T, c *cluster) {
 	root := scratch(t)
 	s := openStore(t, homeIn(root))
 	ids := s.begin(12, 40, 5)
@@ -55,14 +61,14 @@ func TestServerRestored(t *testing.T) {
 	must(t, s.deliver(c.server))
 	for _, news := range []bool{false, true} {
 		c.pg.Restore(backup)
-		if found, _ := s.midway(c.admin, ""); len(found) == 0 {
-			t.Fatalf("Restore: the server has all that was acknowledged, want less")
-		}
+		must(t, idle(t.Context(), s, nil)) // the control: it mends nothing
+		found, _ := s.midway(c.admin, "")
+		mustFind(t, "restored", found, "early: ")
 		if news {
 			s.regrow(more[0], 4)
 		}
 		must(t, s.deliver(c.server))
-		found, _ := s.midway(c.admin, "")
+		found, _ = s.midway(c.admin, "")
 		report(t, fmt.Sprintf("restored, with news: %v", news), found)
 	}
 	must(t, s.close())
@@ -72,12 +78,9 @@ func TestServerRestored(t *testing.T) {
 	}
 }
 
-// A server that is put back while a syncer runs is noticed by it.
-func TestServerRestoredUnderSyncer(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, pgtest.Options{})
+func restoredUnderSyncer(t *testing.T, c *cluster) {
 	x := newScene(t, c)
-	backup := c.pg.BaseBackup("early")
+	backup := c.pg.BaseBackup("later")
 	x.grow(25)
 	x.settle("what came after the backup is delivered")
 	c.pg.Restore(backup)

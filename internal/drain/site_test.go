@@ -145,20 +145,17 @@ func (s *server) clear() {
 	s.exec(`SET session_replication_role = replica; DELETE FROM acode.events; DELETE FROM acode.heads; DELETE FROM acode.forks; DELETE FROM acode.blobs; DELETE FROM acode.blob_chunks`)
 }
 
-// connect opens a client at an address of the role; empty is the server's own.
-func (s *server) connect(t testing.TB, address string) *remote.Server {
+// connect opens a client whose statements may take so long.
+func (s *server) connect(t testing.TB, limit time.Duration) *remote.Server {
 	t.Helper()
-	if address == "" {
-		address = s.role
-	}
-	r, err := openRemote(address)
+	r, err := remote.Open(remote.Options{URL: s.role, Now: time.Now, Timeout: limit})
 	must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
 func openRemote(address string) (*remote.Server, error) {
-	return remote.Open(remote.Options{URL: address, Now: time.Now, Timeout: statementLimit})
+	return remote.Open(remote.Options{URL: address, Now: time.Now, Timeout: patience})
 }
 
 // hostOf and userOf give parts of an address.
@@ -175,13 +172,6 @@ func userOf(t testing.TB, address string) string {
 	must(t, err)
 	return u.User.Username()
 }
-
-// statementLimit is what the server may work on a statement, and callLimit how long a call may
-// take: short, as some faults are only noticed by their end.
-const (
-	statementLimit = 2 * time.Second
-	callLimit      = 5 * time.Second
-)
 
 // at replaces the address in a URL by another host and port.
 func at(t testing.TB, address, hostport string) string {
@@ -298,9 +288,9 @@ func (c copier) Deliver(ctx context.Context, d session.Delivery) (session.Mark, 
 	return m, err
 }
 
-// syncer makes a syncer that waits as shortly as it may.
-func (s *store) syncer(r outbox.Remote) *outbox.Syncer {
-	return outbox.New(outbox.Options{Source: source{s.out}, Remote: r, Now: time.Now, Timeout: callLimit,
+// syncer makes a syncer whose calls may take so long, and that waits as shortly as it may.
+func (s *store) syncer(r outbox.Remote, limit time.Duration) *outbox.Syncer {
+	return outbox.New(outbox.Options{Source: source{s.out}, Remote: r, Now: time.Now, Timeout: limit,
 		Heartbeat: session.Heartbeat{PID: os.Getpid(), Command: "drain"}, Rand: func() float64 { return 0 }})
 }
 
@@ -308,7 +298,7 @@ func (s *store) syncer(r outbox.Remote) *outbox.Syncer {
 type drainer func(ctx context.Context, s *store, r outbox.Remote) error
 
 // drain is acode's.
-func drain(ctx context.Context, s *store, r outbox.Remote) error { return s.syncer(r).Drain(ctx) }
+func drain(ctx context.Context, s *store, r outbox.Remote) error { return s.syncer(r, patience).Drain(ctx) }
 
 // idle is the positive control: no judge may be content with it.
 func idle(context.Context, *store, outbox.Remote) error { return nil }
