@@ -12,6 +12,7 @@ import (
 // order is what a delivery is to do; it is all that a worker reads.
 type order struct {
 	lane    session.Lane
+	after   uint64 // it begins above this
 	size    size
 	events  int               // at most, of this delivery
 	copies  bool              // COPY may be used
@@ -44,8 +45,12 @@ type result struct {
 
 func (s *Syncer) order(l session.Lane) order {
 	r := s.lane(l.Session)
-	o := order{lane: l, size: s.size, sent: s.link.sent, ahead: r.ahead, whole: r.limit == 0}
+	o := order{lane: l, after: l.Acked, size: s.size, sent: s.link.sent, ahead: r.ahead, whole: r.limit == 0}
 	r.ahead = nil
+	if over(l) {
+		o.fork(r)
+		return o
+	}
 	tries := s.link.strikes < maxStrikes // at COPY
 	switch o.events = o.size.events; {
 	case r.limit > 0:
@@ -90,10 +95,10 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 
 // read gives the events above the lane's mark, from memory where they were read ahead.
 func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
-	if a := o.ahead; a != nil && a.Events[0].Seq == o.lane.Acked+1 && len(a.Events) <= o.size.events {
+	if a := o.ahead; a != nil && a.Events[0].Seq == o.after+1 && len(a.Events) <= o.size.events {
 		return *a, nil
 	}
-	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.lane.Acked, o.events, o.size.bytes)
+	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.after, o.events, o.size.bytes)
 	if err == nil && len(d.Events) == 0 {
 		err = errors.New("events that were counted cannot be read")
 	}
@@ -111,7 +116,7 @@ func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *ses
 		c <- nil
 		return c
 	}
-	o.lane.Acked, o.events, o.ahead = seq, o.size.events, nil
+	o.after, o.events, o.ahead = seq, o.size.events, nil
 	go func() {
 		d, err := s.read(ctx, o)
 		if err != nil {
@@ -178,17 +183,35 @@ func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 	}
 	s.link.strikes = strikesAfter(res, s.link.strikes)
 	s.size.grown(len(res.d.Events), res.bytes, res.took)
-	now, err := s.settle(ctx, res.lane, res.d, res.mark)
+	now, err := s.answered(ctx, res)
 	if err != nil {
 		return s.later(ctx, res.lane, err)
 	}
-	now = s.progress(res, now)
-	if err := s.save(ctx, res.lane, now); err != nil {
-		return now, err
+	if now != res.lane {
+		if err := s.save(ctx, res.lane, now); err != nil {
+			return now, err
+		}
 	}
 	s.acknowledged(ctx, res, now)
 	if wish := min(res.mark.RetryAfter, maxRetryAfter); wish > 0 {
 		return now, &silence{wish}
+	}
+	return now, nil
+}
+
+// answered gives the lane as it stands after an answer.
+func (s *Syncer) answered(ctx context.Context, res result) (session.Lane, error) {
+	if over(res.lane) {
+		return s.file(ctx, res)
+	}
+	now, err := s.settle(ctx, res.lane, res.d, res.mark)
+	if err != nil {
+		return now, err
+	}
+	now = s.progress(res, now)
+	if v := res.mark.Verdict; v == session.DeliveryFenced || v == session.DeliveryForked {
+		res.lane = now
+		return s.file(ctx, res)
 	}
 	return now, nil
 }

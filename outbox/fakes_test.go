@@ -214,8 +214,9 @@ type server struct {
 	chains  map[session.ID][]session.Event
 	blobs   map[string][]byte
 	epochs  map[session.ID]uint64
-	forks   int
-	seen    map[session.ID]map[uint64]int // how often each seq was inserted
+	filed   map[session.ID]map[uint64]session.Event // forks
+	pieces  bool                                    // it files what follows a filed event
+	seen    map[session.ID]map[uint64]int           // how often each seq was inserted
 	calls   map[string]int
 	ways    []string
 	at      []time.Time // of every hello
@@ -237,7 +238,7 @@ type server struct {
 func newServer() *server {
 	return &server{
 		id: session.RemoteIdentity{System: "7", Database: "acode", Schema: "acode"}, chains: map[session.ID][]session.Event{},
-		blobs: map[string][]byte{}, epochs: map[session.ID]uint64{}, seen: map[session.ID]map[uint64]int{}, calls: map[string]int{},
+		blobs: map[string][]byte{}, epochs: map[session.ID]uint64{}, seen: map[session.ID]map[uint64]int{}, filed: map[session.ID]map[uint64]session.Event{}, calls: map[string]int{},
 	}
 }
 
@@ -374,10 +375,13 @@ func (f *server) ingest(d session.Delivery) (session.Mark, *session.SyncFault) {
 	}
 	m := f.mark(d.Session)
 	if len(d.Events) > 0 && d.Events[0].Seq > m.Seq+1 {
+		if f.pieces && f.filed[d.Session][d.Events[0].Seq-1].Hash == d.Prev {
+			return f.file(d, 0), nil
+		}
 		m.Verdict = session.DeliveryGap
 		return f.answered(m), nil
 	}
-	for _, e := range d.Events {
+	for i, e := range d.Events {
 		n := uint64(len(f.chains[d.Session]))
 		same := e.Seq <= n && f.chains[d.Session][e.Seq-1].Hash == e.Hash
 		extends := e.Seq == n+1 && e.Hash == e.ChainHash(hashOf(f.chains[d.Session], n))
@@ -389,18 +393,28 @@ func (f *server) ingest(d session.Delivery) (session.Mark, *session.SyncFault) {
 			f.insert(e)
 			m.Inserted++
 		default:
-			f.forks++
-			m = f.mark(d.Session)
-			m.Verdict = session.DeliveryForked
-			if e.Epoch < m.Epoch {
-				m.Verdict = session.DeliveryFenced
-			}
-			return f.answered(m), nil
+			return f.file(d, i), nil
 		}
 	}
 	now := f.mark(d.Session)
 	now.Inserted, now.Duplicate = m.Inserted, m.Duplicate
 	return f.answered(now), nil
+}
+
+// file keeps a fork, which d is from its event i on.
+func (f *server) file(d session.Delivery, i int) session.Mark {
+	if f.filed[d.Session] == nil {
+		f.filed[d.Session] = map[uint64]session.Event{}
+	}
+	for _, e := range d.Events[i:] {
+		f.filed[d.Session][e.Seq] = e
+	}
+	m := f.mark(d.Session)
+	m.Verdict, m.Duplicate = session.DeliveryForked, i
+	if d.Events[len(d.Events)-1].Epoch < m.Epoch {
+		m.Verdict = session.DeliveryFenced
+	}
+	return f.answered(m)
 }
 
 func (f *server) answered(m session.Mark) session.Mark {

@@ -155,6 +155,7 @@ func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (s
 	case now.State == session.SyncForked:
 		s.tell(now)
 	case now.Acked < l.Acked:
+		s.refile()
 		s.opts.Metrics.retried(retryRewound)
 	}
 	return now, s.save(ctx, l, now)

@@ -20,10 +20,15 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	if !errors.As(res.err, &f) {
 		return s.later(ctx, res.lane, res.err)
 	}
+	if over(res.lane) && s.lane(res.lane.Session).filing.whole {
+		s.lane(res.lane.Session).filing.seeks += maxSeeks / maxAttempts // it must not stop the other lanes for ever
+	}
 	if res.sent && (timedOut(f) || broke(f)) {
 		s.shrink(res)
 	}
 	switch {
+	case f.Class == session.FaultRefused && over(res.lane):
+		return s.unfiled(ctx, res, f)
 	case f.Class == session.FaultRefused:
 		return s.refused(ctx, res, f)
 	case laneOnly(f), s.provedOwn(res.lane.Session, f):
@@ -74,7 +79,7 @@ func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (sess
 	}
 	now := l
 	now.NextUS = s.wallUS() + s.hold(s.lane(l.Session), trouble).Microseconds()
-	if l.Parked == 0 {
+	if l.Parked == 0 && !over(l) {
 		now.State, now.Reason = session.SyncRetrying, reasonOf(trouble)
 	}
 	return now, s.save(ctx, l, now)

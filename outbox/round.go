@@ -17,6 +17,7 @@ type lane struct {
 	suspect uint64 // the refused row is not above this
 	rewinds int    // how often the mark went down on this connection
 	ahead   *session.Delivery
+	filing  filing
 	backoff *schedule // of the lane's own trouble; nil: it had none
 
 	troubles int    // waits in a row for the lane's own trouble
@@ -181,7 +182,7 @@ func (s *Syncer) dropped(l session.Lane) bool {
 // admit adds l to queue if it is ready, or notes how long it waits.
 func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
 	switch wait := r.s.waits(l); {
-	case stuck(l) && !r.s.passable(l), l.Pending() == 0:
+	case stuck(l) && !r.s.passable(l) && !r.s.files(l), l.Pending() == 0:
 		return queue
 	case r.goals != nil && l.Acked >= r.goals.last[l.Session]:
 		return queue

@@ -35,6 +35,7 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 		return l, err
 	}
 	if !same {
+		now.Acked = min(now.Acked, m.Seq-1)
 		now.State = session.SyncForked
 		now.Reason = fmt.Sprintf("the server's event %d is not the one in the store", m.Seq)
 		return now, nil
@@ -81,6 +82,7 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	switch {
 	case now.Acked < res.lane.Acked: // a server that was put back lost content as well
 		s.link.sent = &blobSet{}
+		s.refile()
 	case now.Acked > res.lane.Acked:
 		s.link.sent.add(res.blobs)
 	}
@@ -131,6 +133,9 @@ func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 		return &storeTrouble{err}
 	}
 	delta := now.Acked - before.Acked // wraps around when the mark goes down
+	if over(now) {
+		s.link.surplus -= int64(delta) // what the server has is as it was
+	}
 	s.link.acked += delta
 	s.acked += delta
 	return nil

@@ -1,0 +1,152 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	// wholeBytes and wholeEvents bound the one delivery of a fork to a server that files no part
+	// of one that begins above its own end.
+	wholeBytes  = 16 << 20
+	wholeEvents = 50_000
+
+	// maxSeeks bounds how often a server is asked where a fork begins. Each step back is four
+	// times as long as the one before.
+	maxSeeks = 40
+)
+
+// filing is how far the divergent suffix of a fenced or forked lane is filed on the server. It
+// is not kept in the store: a syncer that starts files the suffix again, which changes nothing
+// there, and mends a server that was put back.
+type filing struct {
+	begun bool
+	after uint64 // the next delivery begins above this
+	back  uint64 // length of the last step back
+	seeks int
+	known bool   // shared is known
+	share uint64 // the last event that the server has too
+	whole bool   // it takes the suffix in one delivery only
+	rest  bool   // nothing more can be filed
+}
+
+// files reports whether a lane that is over has something to file.
+func (s *Syncer) files(l session.Lane) bool {
+	if !over(l) || wentOn(l) {
+		return false
+	}
+	f := s.lane(l.Session).filing
+	return !f.rest && (!f.begun || f.after < l.LastSeq)
+}
+
+// fork makes o a delivery of what is to be filed.
+func (o *order) fork(r *lane) {
+	f := &r.filing
+	if !f.begun { // with the last event that both should have, which shows whether they do
+		*f = filing{begun: true, after: max(o.lane.Acked, 1) - 1}
+	}
+	o.after, o.whole, o.copies, o.ahead = f.after, false, false, nil
+	switch o.events = o.size.events; {
+	case f.whole:
+		o.events, o.size.bytes = wholeEvents, wholeBytes
+	case r.limit > 0:
+		o.events = min(o.events, r.limit)
+	}
+}
+
+// file judges the answer to a delivery of a lane that is over. The fork begins after the last
+// event that the server has too; what follows that is filed piece by piece.
+func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
+	now, m := res.lane, res.mark
+	r := s.lane(now.Session)
+	f, n := &r.filing, len(res.d.Events)
+	first, last := res.d.Events[0].Seq, res.d.Events[n-1].Seq
+	f.begun, now.NextUS, r.backoff, r.troubles = true, 0, nil, 0
+	switch m.Verdict {
+	case session.DeliveryGap:
+		f.gap(m)
+	case session.DeliveryTaken:
+		if m.Inserted > 0 { // the server was put back to before its other history, and takes this one
+			*f = filing{}
+			return s.settle(ctx, now, res.d, m)
+		}
+		f.same(last)
+	case session.DeliveryFenced, session.DeliveryForked:
+		f.differs(first, last, uint64(min(max(m.Duplicate, 0), n-1)))
+		if f.known {
+			now.Acked, now.Remote = f.share, s.link.id
+		}
+	}
+	if f.after >= r.suspect {
+		r.limit, r.suspect = 0, 0
+	}
+	return f.bounded(now), nil
+}
+
+// differs takes note of a delivery that was filed, but for so many events at its beginning that
+// the server has too. Where there are none, the fork may begin earlier.
+func (f *filing) differs(first, last, same uint64) {
+	switch {
+	case same > 0 || first == 1:
+		f.known, f.share = true, first-1+same
+	case !f.known:
+		f.seeks++
+		f.back = max(4*f.back, last-first+1)
+		f.after = first - 1 - min(f.back, first-1)
+		return
+	}
+	f.after, f.rest = last, f.whole
+}
+
+// same takes note of a delivery that the server has all of.
+func (f *filing) same(last uint64) {
+	f.seeks++
+	f.after, f.share, f.known = last, last, true
+}
+
+// gap takes note of a delivery that begins above the server's end.
+func (f *filing) gap(m session.Mark) {
+	f.seeks++
+	switch {
+	case f.whole:
+		f.rest = true
+	case f.known:
+		f.after, f.whole = f.share, true
+	default:
+		f.after = max(m.Seq, 1) - 1
+	}
+}
+
+// bounded ends the filing of a lane that gets nowhere, and says what is not filed.
+func (f *filing) bounded(l session.Lane) session.Lane {
+	f.rest = f.rest || f.seeks > maxSeeks
+	if f.rest && f.after < l.LastSeq {
+		l.Reason = fmt.Sprintf("the server has another history of this session; it filed ours up to event %d, the rest is kept here for: acode sync fork-off", f.after)
+	}
+	return l
+}
+
+// unfiled judges a delivery of a lane that is over and that the server refused: halves find the
+// row, and there the filing ends.
+func (s *Syncer) unfiled(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
+	s.opts.Metrics.erred(f.Class)
+	r := s.lane(res.lane.Session)
+	if n := len(res.d.Events); n > 1 && !r.filing.whole {
+		r.cut(res.d)
+		s.opts.Metrics.retried(retryHalved)
+		return res.lane, nil
+	}
+	now := res.lane
+	r.filing.rest = true
+	now.Reason = fmt.Sprintf("the server has another history of this session; ours is kept here, and was refused as a fork from event %d on: %s", res.d.Events[0].Seq, f.Reason())
+	return now, s.save(ctx, res.lane, now)
+}
+
+// refile has every fork filed again, after a server lost some of what it had.
+func (s *Syncer) refile() {
+	for _, r := range s.lanes {
+		r.filing = filing{}
+	}
+}
