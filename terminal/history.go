@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -71,35 +72,52 @@ func gist(e session.Event) string {
 	return strings.Join(words, " ")
 }
 
-// HistoryJSON writes events as JSON Lines, oldest first. A payload that is no JSON is given
-// as a string.
+// EventJSON is the one shape of an event for scripts: a line of the history, an element of an
+// export. Time and Type are what an export said before it had the names of the history.
+type EventJSON struct {
+	V         int               `json:"v"`
+	TS        string            `json:"ts" jsonschema:"when it happened; UTC, microseconds"`
+	Type      string            `json:"type" jsonschema:"event on a line of its own, else the same as event"`
+	SessionID session.ID        `json:"session_id"`
+	Seq       uint64            `json:"seq"`
+	ID        string            `json:"id" jsonschema:"a UUID"`
+	Event     session.EventType `json:"event" jsonschema:"what happened"`
+	Actor     string            `json:"actor"`
+	Epoch     uint64            `json:"epoch"`
+	Payload   json.RawMessage   `json:"payload" jsonschema:"as properties describes it under the value of event; a string when it is no JSON"`
+	Hash      string            `json:"hash" jsonschema:"of the chain up to here, hexadecimal"`
+	Time      string            `json:"time" jsonschema:"the same as ts, without trailing zeros"`
+}
+
+func newEventJSON(e session.Event) EventJSON {
+	payload := json.RawMessage(e.Payload)
+	if !json.Valid(e.Payload) {
+		payload, _ = json.Marshal(string(e.Payload)) // a string always encodes
+	}
+	return EventJSON{
+		V: jsonVersion, TS: stamp(e.Time()), Type: "event", SessionID: e.Session, Seq: e.Seq, ID: uuid(e.ID), Event: e.Type,
+		Actor: e.Actor, Epoch: e.Epoch, Payload: payload, Hash: e.Hash.String(), Time: e.Time().Format(time.RFC3339Nano),
+	}
+}
+
+// HistoryJSON writes events as JSON Lines, oldest first.
 func HistoryJSON(w io.Writer, events []session.Event) error {
 	for _, e := range events {
-		payload := json.RawMessage(e.Payload)
-		if !json.Valid(e.Payload) {
-			payload, _ = json.Marshal(string(e.Payload)) // a string always encodes
-		}
-		err := JSON(w, struct {
-			V         int               `json:"v"`
-			TS        string            `json:"ts"`
-			Type      string            `json:"type"`
-			SessionID session.ID        `json:"session_id"`
-			Seq       uint64            `json:"seq"`
-			ID        string            `json:"id"`
-			Event     session.EventType `json:"event"`
-			Actor     string            `json:"actor"`
-			Epoch     uint64            `json:"epoch"`
-			Payload   json.RawMessage   `json:"payload"`
-			Hash      string            `json:"hash"`
-		}{
-			V: jsonVersion, TS: stamp(e.Time()), Type: "event", SessionID: e.Session, Seq: e.Seq,
-			ID: uuid(e.ID), Event: e.Type, Actor: e.Actor, Epoch: e.Epoch, Payload: payload, Hash: e.Hash.String(),
-		})
-		if err != nil {
+		if err := JSON(w, newEventJSON(e)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ExportEvents gives events as a document holds them.
+func ExportEvents(events []session.Event) []EventJSON {
+	out := make([]EventJSON, len(events))
+	for i, e := range events {
+		out[i] = newEventJSON(e)
+		out[i].Type = string(e.Type)
+	}
+	return out
 }
 
 func uuid(id [16]byte) string {

@@ -1,16 +1,21 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
 )
 
 var updateSchema = flag.Bool("update-schema", false, "write events.json anew")
@@ -41,9 +46,94 @@ func makeEventsSchema() ([]byte, error) {
 		}
 		types[string(name)] = s
 	}
+	event, err := jsonschema.For[terminal.EventJSON](nil)
+	if err != nil {
+		return nil, fmt.Errorf("describe an event: %w", err)
+	}
+	payload := event.Properties["payload"]
+	event.Properties["payload"] = &jsonschema.Schema{Description: payload.Description}
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		is := any(name)
+		event.AllOf = append(event.AllOf, &jsonschema.Schema{
+			If: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"event": {Const: &is}}},
+			Then: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{
+				"payload": {AnyOf: []*jsonschema.Schema{{Ref: "#/properties/" + name}, {Type: "string"}}}}},
+		})
+	}
 	return json.MarshalIndent(&jsonschema.Schema{
-		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "Payloads of acode events, by type", Type: "object", Properties: types,
+		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "Payloads of acode events, by type; $defs/event is the event around one",
+		Type: "object", Properties: types, Defs: map[string]*jsonschema.Schema{"event": event},
 	}, "", "  ")
+}
+
+// What history and export write is what the schema says, and nothing else is.
+func TestEventsSchemaDescribesEvents(t *testing.T) {
+	schema, err := makeEventsSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(schema, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Type, s.Ref = "", "#/$defs/event"
+	rules, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := []session.Event{
+		{Seq: 1, Type: session.StateChanged, Payload: []byte(`{"from":"created","to":"paused","reason":"user"}`)},
+		{Seq: 2, Type: session.StateChanged, Payload: []byte("torn")},
+		{Seq: 3, Type: session.ExecutionAcquired, Payload: []byte(`{"device":"d","host":"box","pid":7,"workspace":"/w"}`)},
+	}
+	var history bytes.Buffer
+	if err := terminal.HistoryJSON(&history, events); err != nil {
+		t.Fatal(err)
+	}
+	exported, err := json.Marshal(terminal.ExportEvents(events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []map[string]any
+	if err := json.Unmarshal(exported, &all); err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(history.Bytes()) {
+		var e map[string]any
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if kind := e["type"]; kind != "event" {
+			t.Errorf("type of a line: got %v", kind)
+		}
+		all = append(all, e)
+	}
+	for i, e := range all {
+		if err := rules.Validate(e); err != nil {
+			t.Errorf("%v: %v", e, err)
+		}
+		if twin := all[(i+len(events))%len(all)]; !cmp.Equal(without(e, "type"), without(twin, "type")) {
+			t.Errorf("history and export differ: %v and %v", e, twin)
+		}
+	}
+	for _, spoil := range []func(map[string]any){
+		func(e map[string]any) { delete(e, "ts") },
+		func(e map[string]any) { e["more"] = 1 },
+		func(e map[string]any) { e["payload"] = map[string]any{"to": 1} },
+		func(e map[string]any) { e["event"] = string(session.StepStarted) },
+	} {
+		e := maps.Clone(all[0])
+		spoil(e)
+		if rules.Validate(e) == nil {
+			t.Errorf("the schema allows %v", e)
+		}
+	}
+}
+
+func without(m map[string]any, name string) map[string]any {
+	m = maps.Clone(m)
+	delete(m, name)
+	return m
 }
 
 // payloads names the payload type of each event, for the schema.

@@ -150,32 +150,14 @@ func (a *app) exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return terminal.JSON(b.io.out, exportJSON{V: 1, Session: summary(sess), Plan: b.redactor.JSON(plan), Events: exported(events)})
+			return terminal.JSON(b.io.out, exportJSON{V: 1, Session: summary(sess), Plan: b.redactor.JSON(plan), Events: terminal.ExportEvents(events)})
 		}),
 	}
 }
 
 type exportJSON struct {
-	V       int             `json:"v"`
-	Session session.Summary `json:"session"`
-	Plan    json.RawMessage `json:"plan"` // redacted
-	Events  []eventJSON     `json:"events"`
-}
-
-type eventJSON struct {
-	Seq     uint64            `json:"seq"`
-	Time    string            `json:"time"`
-	Type    session.EventType `json:"type"`
-	Actor   string            `json:"actor"`
-	Epoch   uint64            `json:"epoch"`
-	Hash    string            `json:"hash"`
-	Payload json.RawMessage   `json:"payload"`
-}
-
-func exported(events []session.Event) []eventJSON {
-	out := make([]eventJSON, len(events))
-	for i, e := range events {
-		out[i] = eventJSON{Seq: e.Seq, Time: e.Time().Format(time.RFC3339Nano), Type: e.Type, Actor: e.Actor, Epoch: e.Epoch, Hash: e.Hash.String(), Payload: json.RawMessage(e.Payload)}
-	}
-	return out
+	V       int                  `json:"v"`
+	Session session.Summary      `json:"session"`
+	Plan    json.RawMessage      `json:"plan"` // redacted
+	Events  []terminal.EventJSON `json:"events"`
 }
