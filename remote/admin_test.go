@@ -208,6 +208,10 @@ func TestPrune(t *testing.T) {
 	if m, err := r.Deliver(t.Context(), long.from(1, 11)); err != nil || m.Verdict != session.DeliveryTaken || m.Inserted != 1 || m.Duplicate != 10 {
 		t.Errorf("Deliver of a pruned chain: got %+v, %v", m, err)
 	}
+	// Of a chain that was pruned whole the head's hash is left, and tells another chain.
+	if m, err := r.Deliver(t.Context(), short.split(2).grow(4).from(1, 6)); err != nil || m.Verdict != session.DeliveryForked || m.Seq != 4 || m.Inserted != 0 {
+		t.Errorf("Deliver of another chain than the pruned one: got %+v, %v, want it forked", m, err)
+	}
 	if m, err := r.Copy(t.Context(), short.grow(1).from(5, 5)); err != nil || m.Seq != 5 {
 		t.Errorf("Copy after a chain that was pruned whole: got %+v, %v", m, err)
 	}
