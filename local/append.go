@@ -51,23 +51,29 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		return nil, w.failed(ctx, storeError("append", err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
-	w.carryOver(b.alone, requestID)
+	before := stamp{conn: w.st.wr, version: w.st.wr.version}
 	w.st.wr.left(w, b.lastUS)
+	if b.alone {
+		w.carryOver(before, requestID)
+	}
 	if b.touched {
 		w.writeHead(b.commit)
 	}
 	return b.events, nil
 }
 
-// carryOver keeps what was known of the store before a commit of this writer, as long as nobody
-// else committed: its own changes neither the epoch nor, unless it answers one, the requests.
-func (w *Writer) carryOver(alone bool, requestID int64) {
-	now := w.st.wr.commits
-	if alone && w.fenced.commits == now-1 {
-		w.fenced.commits = now
+// carryOver keeps what was known of the store before a commit of this writer, with which nobody
+// came between: its own changes neither the epoch nor, unless it answers one, the requests.
+func (w *Writer) carryOver(before stamp, requestID int64) {
+	if w.st.wr.last != w {
+		return
 	}
-	if alone && w.listed.commits == now-1 && requestID == 0 {
-		w.listed.commits = now
+	after := stamp{conn: w.st.wr, version: w.st.wr.version}
+	if w.fenced == before {
+		w.fenced = after
+	}
+	if w.listed == before && requestID == 0 {
+		w.listed = after
 	}
 }
 
@@ -114,7 +120,12 @@ func (w *Writer) reload(ctx context.Context) error {
 const (
 	insertEvent   = `INSERT INTO events (pos, id, time_us, type, actor, epoch, hash, checkpoint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
-	insertStep    = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
+	updateWhole   = `UPDATE sessions SET state = ?, left_state = ?, reason = ?, detail = ?, workspace = ?, config = ?, epoch = ?, device = ?, manifest = ?, git = ?,
+		last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
+	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git,
+			last_seq, last_us, done, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateStep = `UPDATE steps SET status = ?, attempt = ?, key = ?, start_seq = ?, last_seq = ?, started_us = ?, ended_us = ?, code = ?, message = ?,
 		capture = ?, approval = ? WHERE pos = ?`
@@ -127,7 +138,7 @@ const (
 
 // hotStatements are what a durable operation runs.
 func hotStatements() []string {
-	return []string{dataVersion, selectRequests, readEpoch, begin, commit, rollback, insertEvent, updateSession, insertStep, updateStep, insertFile, updateFile, readFence, insertOutbox, updateTurn}
+	return []string{dataVersion, selectRequests, readEpoch, begin, commit, rollback, insertEvent, updateSession, updateWhole, insertStep, updateStep, insertFile, updateFile, readFence, insertOutbox, updateTurn}
 }
 
 // batch is one transaction of a writer.
@@ -318,16 +329,12 @@ func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
 	if !b.scalars {
 		return b.c.exec(ctx, updateSession, int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
 	}
-	return b.c.exec(ctx, `INSERT INTO sessions (no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
-			state, left_state, reason, detail, epoch, device, manifest, git, last_seq, last_us, created_us, done, head, row_digest, steps, files, key_id, hmac)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (no) DO UPDATE SET workspace = excluded.workspace, config = excluded.config, state = excluded.state, left_state = excluded.left_state,
-			reason = excluded.reason, detail = excluded.detail, epoch = excluded.epoch, device = excluded.device, manifest = excluded.manifest, git = excluded.git,
-			last_seq = excluded.last_seq, last_us = excluded.last_us, done = excluded.done, head = excluded.head, row_digest = excluded.row_digest,
-			steps = excluded.steps, files = excluded.files, key_id = excluded.key_id, hmac = excluded.hmac`,
-		b.no, string(s.ID), s.Short, s.Task, s.Workspace, s.Plan.Hash, s.Plan.Bytes, s.Plan.Sealed, s.Tasks, s.StepTotal, string(s.OnFailure), s.Config,
-		string(s.State), string(s.Left), string(s.Reason), s.Detail, int64(s.Epoch), s.Device, s.Manifest, s.Git, int64(s.LastSeq), s.LastUS, s.CreatedUS, s.Done,
-		s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:])
+	now := []any{string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Workspace, s.Config, int64(s.Epoch), s.Device, s.Manifest, s.Git,
+		int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no}
+	if b.w.no != 0 {
+		return b.c.exec(ctx, updateWhole, now...)
+	}
+	return b.c.exec(ctx, insertSession, append(now, string(s.ID), s.Short, s.Task, s.Plan.Hash, s.Plan.Bytes, s.Plan.Sealed, s.Tasks, s.StepTotal, string(s.OnFailure), s.CreatedUS)...)
 }
 
 func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {

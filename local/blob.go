@@ -106,12 +106,10 @@ func (w *Writer) stageSmall(content []byte, sealed bool) (session.BlobRef, error
 
 func (s *Store) pack(content []byte, sealed bool) (pendingBlob, error) {
 	p := pendingBlob{name: s.keys.blobName(sha256.Sum256(content), sealed), bytes: int64(len(content)), codec: codecRaw, data: content}
-	enc, err := newEncoder(nil)
+	packed, err := s.packer.pack(content)
 	if err != nil {
 		return p, fmt.Errorf("compress: %w", err)
 	}
-	defer enc.Close()
-	packed := enc.EncodeAll(content, nil)
 	if sealed {
 		var out bytes.Buffer
 		if err := sealTo(&out, s.keys, packed); err != nil {
@@ -272,12 +270,7 @@ func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io
 
 // unpack gives the content of a small blob, checked as a whole.
 func (s *Store) unpack(p pendingBlob, k *keys) (io.ReadCloser, error) {
-	r, err := decoder(bytes.NewReader(p.data), p.codec, k)
-	if err != nil {
-		return nil, asDamaged(p.name, err)
-	}
-	content, err := io.ReadAll(io.LimitReader(r, smallBytes+1))
-	_ = r.Close() // it only reads memory
+	content, err := s.packer.unpack(p, k)
 	if err != nil {
 		return nil, asDamaged(p.name, err)
 	}
@@ -295,19 +288,13 @@ func asDamaged(name session.Hash, err error) error {
 	return damagedBlob(name, err)
 }
 
-// decoder undoes a codec.
-func decoder(r io.Reader, codec string, k *keys) (io.ReadCloser, error) {
-	if codec == codecRaw {
-		return io.NopCloser(r), nil
+// unseal undoes the codec of a large blob.
+func unseal(r io.Reader, k *keys) (io.ReadCloser, error) {
+	u, err := newUnsealer(r, k)
+	if err != nil {
+		return nil, err
 	}
-	if codec == codecSealed {
-		u, err := newUnsealer(r, k)
-		if err != nil {
-			return nil, err
-		}
-		r = u
-	}
-	d, err := newDecoder(r)
+	d, err := newDecoder(u)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +312,7 @@ func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser
 	k, err := s.theKeys(ctx)
 	if err == nil {
 		var r io.ReadCloser
-		if r, err = decoder(f, codecSealed, k); err == nil {
+		if r, err = unseal(f, k); err == nil {
 			return &checkedReader{r: r, f: f, sum: sha256.New(), name: name, keys: k}, nil
 		}
 		err = asDamaged(name, err)

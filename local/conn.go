@@ -54,22 +54,24 @@ type writeConn struct {
 	lastUS  int64   // the store's clock then
 	version uint32  // of the data then
 	turn    int64   // what sync.turn is while only drainers committed since; 0: not known
-	commits uint64  // attempts through this connection
 }
 
 // stamp is a state of the store: equal ones have nobody's commit between them.
 type stamp struct {
 	conn    *writeConn // nil: no stamp
-	commits uint64     // through it
-	version int64      // changes with the commits of others
+	version uint32
 }
 
 const dataVersion = `PRAGMA data_version`
 
-// stamp looks whether others committed.
+// stamp looks whether anybody committed. The statement is for the read transaction that it
+// begins, in which SQLite notices what others did.
 func (w *writeConn) stamp(ctx context.Context) (stamp, error) {
-	s := stamp{conn: w, commits: w.commits}
-	return s, w.queryRow(ctx, dataVersion, nil, &s.version)
+	if err := w.exec(ctx, dataVersion); err != nil {
+		return stamp{}, err
+	}
+	v, err := w.dataVersion()
+	return stamp{conn: w, version: v}, err
 }
 
 // left notes how writer by left the database with its commit.
@@ -250,7 +252,6 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 		w.rollback()
 		return err
 	}
-	w.commits++
 	if err := w.exec(ctx, commit); err != nil {
 		w.rollback()
 		return &commitError{err}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,7 +35,7 @@ func encodeHead(c session.Commit) ([]byte, error) {
 	for _, h := range []session.Hash{c.Head, c.Row, c.Steps, c.Files} {
 		b = append(b, h[:]...)
 	}
-	b = append(b, fmt.Sprintf("%-8.8s", c.KeyID)...)
+	b = append(b, (c.KeyID + "        ")[:8]...)
 	return append(b, c.HMAC[:]...), nil
 }
 

@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -40,6 +42,7 @@ type keys struct {
 	state  []byte // digests of projection rows
 	seal   []byte // content of sealed blobs
 	name   []byte // names of sealed blobs
+	macs   sync.Pool
 }
 
 func newKeys(source string, secret []byte) (*keys, error) {
@@ -56,7 +59,17 @@ func newKeys(source string, secret []byte) (*keys, error) {
 }
 
 // sign gives the HMAC of b.
-func (k *keys) sign(b []byte) session.Hash { return mac(k.mac, b) }
+func (k *keys) sign(b []byte) (h session.Hash) {
+	m, ok := k.macs.Get().(hash.Hash)
+	if !ok {
+		m = hmac.New(sha256.New, k.mac)
+	}
+	m.Reset()
+	m.Write(b)
+	m.Sum(h[:0])
+	k.macs.Put(m)
+	return h
+}
 
 func mac(key, b []byte) (h session.Hash) {
 	m := hmac.New(sha256.New, key)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -103,9 +104,9 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
 	return rows.Err()
 }
 
-// mainKey is the key that nearly every step has, and which its row therefore leaves out.
+// mainKey is the session.Key that nearly every step has, and which its row therefore leaves out.
 func mainKey(id session.ID, st *session.StepState) string {
-	return session.Key{Session: id, Step: st.StepID, Operation: session.OpMain, Attempt: st.Attempt}.String()
+	return "v1:" + string(id) + ":" + st.Task + "/" + st.Step + "/" + session.OpMain + ":" + strconv.Itoa(st.Attempt)
 }
 
 func decodeOptional[T any](column text, dst **T) error {

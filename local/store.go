@@ -38,15 +38,16 @@ type Options struct {
 // Store is an open store. It is safe for concurrent use; two processes may have it open at
 // once, each writing sessions of its own.
 type Store struct {
-	opts Options
-	row  storeRow
-	keys *keys // nil in a store opened for reading until something needs it
-	kmu  sync.Mutex
-	mu   sync.Mutex // guards everything below: there is one connection that writes
-	wr   *writeConn // nil when opened for reading
-	used bool       // there is a Writer, which must not wait for those who read
-	rmu  sync.Mutex
-	rd   *link // nil until the first read
+	opts   Options
+	row    storeRow
+	packer packer
+	keys   *keys // nil in a store opened for reading until something needs it
+	kmu    sync.Mutex
+	mu     sync.Mutex // guards everything below: there is one connection that writes
+	wr     *writeConn // nil when opened for reading
+	used   bool       // there is a Writer, which must not wait for those who read
+	rmu    sync.Mutex
+	rd     *link // nil until the first read
 }
 
 // storeRow is the one row that describes the store itself.
