@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acode-dev/acode/internal/pgtest"
 	"github.com/acode-dev/acode/internal/pgwire"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
@@ -106,6 +107,15 @@ func (b *bench) points() (out []point) {
 	return out
 }
 
+// travels checks that the way is the one that is meant: only COPY says what its first row
+// follows.
+func (b *bench) travels(copies bool) {
+	b.t.Helper()
+	if led := pgtest.Psql(b.t, b.sv.admin, `SELECT count(*) FROM acode.events WHERE prev IS NOT NULL`); (led != "0") != copies {
+		b.t.Errorf("%s: %s deliveries went by COPY, want that: %v", b.way.name, led, copies)
+	}
+}
+
 // trial cuts one delivery and lets the next one through.
 func (b *bench) trial(p point) {
 	b.t.Helper()
@@ -173,6 +183,7 @@ func TestCuts(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, w, drain)
 			all := b.points()
+			b.travels(w.name == "copy")
 			points := sample(random(t), all, setting(t, "ACODE_DRAIN_CUTS", 40))
 			c := b.run(points)
 			t.Logf("%s: %d of %d points: %v", w.name, len(points), len(all), c)

@@ -19,7 +19,7 @@
 // The tests of this package are the torture; a plain run of them takes a sample. This command
 // runs the long form: it sets what the environment leaves open and starts go test.
 //
-//	ACODE_DRAIN_CUTS=all|N     cut after every byte, or at N of them
+//	ACODE_DRAIN_CUTS=all|N     cut after every byte of each way, or at N of them; 3000 is the long form
 //	ACODE_DRAIN_KILLS=all|N    kill at every call, or at N of them
 //	ACODE_DRAIN_CRASHES=N      crashes of a server that acknowledged
 //	ACODE_DRAIN_SEED=N         of all that is chosen at random
@@ -40,7 +40,7 @@ func main() {
 
 // run starts the tests in their long form.
 func run() error {
-	for name, value := range map[string]string{"ACODE_DRAIN_CUTS": "all", "ACODE_DRAIN_KILLS": "all", "ACODE_DRAIN_CRASHES": "30"} {
+	for name, value := range map[string]string{"ACODE_DRAIN_CUTS": "3000", "ACODE_DRAIN_KILLS": "all", "ACODE_DRAIN_CRASHES": "30"} {
 		if os.Getenv(name) != "" {
 			continue
 		}

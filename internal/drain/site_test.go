@@ -298,7 +298,9 @@ func (s *store) syncer(r outbox.Remote, limit time.Duration) *outbox.Syncer {
 type drainer func(ctx context.Context, s *store, r outbox.Remote) error
 
 // drain is acode's.
-func drain(ctx context.Context, s *store, r outbox.Remote) error { return s.syncer(r, patience).Drain(ctx) }
+func drain(ctx context.Context, s *store, r outbox.Remote) error {
+	return s.syncer(r, patience).Drain(ctx)
+}
 
 // idle is the positive control: no judge may be content with it.
 func idle(context.Context, *store, outbox.Remote) error { return nil }
