@@ -229,7 +229,7 @@ func decodeAs[D any](e session.Event, change func(*D) error) (D, error) {
 // ForkOf gives the session that id was forked off as; found is false when there is none.
 func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, found bool, err error) {
 	err = s.read(ctx, func(q querier) error {
-		rows, err := q.QueryContext(ctx, `SELECT s.id, s.short, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
+		rows, err := q.QueryContext(ctx, `SELECT s.id, s.short, s.state, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
 			WHERE instr(e.payload, '"forked_from":') > 0 OR substr(e.payload, 1, ?) = ? ORDER BY s.no`, len(payloadPrefix), payloadPrefix)
 		if err != nil {
 			return storeError("look for forks", err)
@@ -242,7 +242,7 @@ func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, f
 		defer rows.Close()
 		for rows.Next() {
 			c := candidate{e: session.Event{Seq: 1, Type: session.SessionCreated}}
-			if err := rows.Scan(&c.m.ID, &c.m.Short, &c.m.LastSeq, &c.e.Payload); err != nil {
+			if err := rows.Scan(&c.m.ID, &c.m.Short, &c.m.State, &c.m.LastSeq, &c.e.Payload); err != nil {
 				return rowError("look for forks", "", err)
 			}
 			all = append(all, c)

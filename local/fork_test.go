@@ -129,6 +129,8 @@ func TestClosedLaneIsSettled(t *testing.T) {
 	lane, err := s.Lane(t.Context(), w.Session().ID)
 	must(t, err)
 	must(t, s.CloseLane(t.Context(), lane, made.Short))
+	lane.Reason = "a drainer that was late"
+	saveLane(t, o, lane)
 	all, err := o.Lanes(t.Context()) // which puts back what is missing
 	must(t, err)
 	if len(all) != 2 || !local.WentOn(all[0]) || local.WentOn(all[1]) || all[0].State != session.SyncForked {

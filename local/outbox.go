@@ -243,10 +243,12 @@ const upsertLane = `INSERT INTO lanes (session_no, acked, verified, epoch, state
 	ON CONFLICT (session_no) DO UPDATE SET acked = excluded.acked, verified = excluded.verified, epoch = excluded.epoch, state = excluded.state,
 		reason = excluded.reason, attempts = excluded.attempts, next_us = excluded.next_us, parked = excluded.parked, remote = excluded.remote
 	WHERE (acked, verified, epoch, state, reason, attempts, next_us, parked, remote) IS NOT
-		(excluded.acked, excluded.verified, excluded.epoch, excluded.state, excluded.reason, excluded.attempts, excluded.next_us, excluded.parked, excluded.remote)`
+		(excluded.acked, excluded.verified, excluded.epoch, excluded.state, excluded.reason, excluded.attempts, excluded.next_us, excluded.parked, excluded.remote)
+		AND next_us < 9223372036854775807`
 
 // SaveLane keeps l; its LastSeq is not looked at. A lane whose Acked went down is among
-// Changed again. A power cut may lose what it keeps.
+// Changed again. A lane that CloseLane settled stays as it is. A power cut may lose what it
+// keeps.
 func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 	return o.tx(ctx, "save lane", func(ctx context.Context) error {
 		var no int64
@@ -261,7 +263,8 @@ func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 		if err != nil {
 			return err
 		}
-		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT no FROM sessions WHERE no = ? AND last_seq > ?`, no, int64(l.Acked))
+		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT no FROM sessions WHERE no = ? AND last_seq > ?
+			AND NOT EXISTS (SELECT 1 FROM lanes WHERE session_no = no AND next_us = ?)`, no, int64(l.Acked), int64(never))
 	})
 }
 

@@ -47,7 +47,9 @@ type forking struct {
 	server  session.Mark
 	shared  uint64 // seq of the last event that both have
 	new     session.Summary
-	unknown map[session.StepID]string
+
+	unknown  map[session.StepID]string // commands in progress, with why nobody can know
+	finished map[session.StepID]int    // those with a result, by attempt
 }
 
 // lock finds the session and sees to it that nobody executes it.
@@ -136,11 +138,58 @@ func (f *forking) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := f.store.ForkOff(ctx, local.Fork{From: f.old.ID, ID: id, Shared: f.shared, Unknown: f.unknown})
-	if err == nil {
-		f.new = session.Summary{ID: made.ID, Short: made.Short, State: made.State, LastSeq: made.LastSeq}
+	if err = f.adopt(ctx, id); err != nil {
+		return errors.Join(err, f.Disown(id))
 	}
-	return err
+	made, err := f.store.ForkOff(ctx, local.Fork{From: f.old.ID, ID: id, Shared: f.shared, Unknown: f.unknown})
+	if err != nil {
+		// A commit that failed may have happened: its results stay, and harm nothing.
+		return err
+	}
+	f.new = session.Summary{ID: made.ID, Short: made.Short, State: made.State, LastSeq: made.LastSeq}
+	return nil
+}
+
+// adopt gives the new session the results of commands before it is there: without them it would
+// run the commands again.
+func (f *forking) adopt(ctx context.Context, to session.ID) error {
+	if len(f.finished) == 0 {
+		return nil
+	}
+	plan, err := f.store.Plan(ctx, f.old)
+	if err != nil {
+		return err
+	}
+	for id, attempt := range f.finished {
+		run := command(plan, id)
+		if run == nil {
+			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the command %s, the plan does not; nothing was changed", id), Place: f.old.Short}
+		}
+		err := f.Adopt(ctx, f.old.ID, to, session.Key{Session: f.old.ID, Step: id, Operation: session.OpMain, Attempt: attempt}, run)
+		if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrUncertain) {
+			f.unknown[id] = "the command ended, and what it wrote is lost: " + err.Error()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command finds the command of a step; nil when there is none.
+func command(p *session.Plan, id session.StepID) *session.Run {
+	for i := range p.Tasks {
+		if p.Tasks[i].ID != id.Task {
+			continue
+		}
+		for _, step := range p.Tasks[i].Steps {
+			if step.ID == id.Step {
+				return step.Run
+			}
+		}
+	}
+	return nil
 }
 
 const (
@@ -232,7 +281,7 @@ func (f *forking) blobs(ctx context.Context, d session.Delivery) error {
 // inProgress finds out which commands in progress nobody can know the outcome of. What the
 // other copy did under the same key stands in no record of this one.
 func (f *forking) inProgress(ctx context.Context) error {
-	f.unknown = map[session.StepID]string{}
+	f.unknown, f.finished = map[session.StepID]string{}, map[session.StepID]int{}
 	for id, st := range f.old.Steps {
 		if st.Status != session.InProgress {
 			continue
@@ -269,7 +318,7 @@ func (f *forking) command(ctx context.Context, id session.StepID, st *session.St
 			f.unknown[id] = "this copy of the session never started the command, and the other one may have"
 		}
 	case session.CommandFinished:
-		f.unknown[id] = fmt.Sprintf("the command ended with status %d before the session was forked off, and its result was not recorded", rec.Exit)
+		f.finished[id] = st.Attempt
 	default:
 		f.unknown[id] = rec.Why
 	}

@@ -31,9 +31,23 @@ func (s *Site) Session(id session.ID, doing string) (release func() error, err e
 
 // Command reads what became of a command of a session. It changes nothing.
 func (s *Site) Command(ctx context.Context, id session.ID, key string) (session.CommandRecord, error) {
-	r := command.NewRunner(command.Config{Dir: s.b.commandDir(id), Session: id, Now: s.Now})
-	defer r.Close()
-	return r.Look(ctx, key)
+	return s.runner(id).Look(ctx, key)
+}
+
+// Adopt makes the result of a finished command of a session that of the same step of the one
+// that goes on with it, to.
+func (s *Site) Adopt(ctx context.Context, from, to session.ID, k session.Key, run *session.Run) error {
+	key := k.String()
+	k.Session = to
+	return s.runner(to).Adopt(ctx, s.b.commandDir(from), key, session.CommandRequest{Key: k.String(), Argv: run.Command(), Dir: run.Dir})
+}
+
+// Disown removes what Adopt kept for a session that was not made.
+func (s *Site) Disown(id session.ID) error { return os.RemoveAll(s.b.commandDir(id)) }
+
+// runner starts nothing: it only looks at records.
+func (s *Site) runner(id session.ID) *command.Runner {
+	return command.NewRunner(command.Config{Dir: s.b.commandDir(id), Session: id, Now: s.Now})
 }
 
 // wentOn refuses a session that goes on as another one, and says as which.

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Adopt makes the result of a command that finished under key, in the directory dir of another
+// session, the result of req in this Runner's session, which goes on with that one: it is never
+// started under the new key either. It is durable when it returns. ErrCorrupt says that the
+// outputs are gone, ErrUncertain that the command did not finish; nothing was adopted then.
+func (r *Runner) Adopt(_ context.Context, dir, key string, req session.CommandRequest) error {
+	rec, c, err := look(dir, key)
+	if err != nil {
+		return err
+	}
+	if rec.State != session.CommandFinished {
+		return &session.Error{Code: session.ErrUncertain, Message: fmt.Sprintf("the command is %s, not finished", rec.State), Place: key}
+	}
+	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
+		return storeError("make the directory of the session's commands", err)
+	}
+	exit := *c.Exit
+	if exit.Out, exit.Err, err = r.adoptOutputs(dir, key, req.Key); err != nil {
+		return err
+	}
+	h := c.Header
+	h.Key, h.Session, h.Request = req.Key, r.cfg.Session, digest(req)
+	files, err := writeClaim(r.cfg.Dir, "adopt-", h, func(string) {})
+	if files.w != nil {
+		defer files.close()
+	}
+	if err != nil {
+		return fmt.Errorf("adopt claim: %w", err)
+	}
+	if c.Start != nil {
+		if err := writeStart(files.w, req.Key, *c.Start); err != nil {
+			return storeError("adopt the start", err)
+		}
+	}
+	if err := writeExit(files.w, req.Key, exit); err != nil {
+		return storeError("adopt the result", err)
+	}
+	return nil
+}
+
+// adoptOutputs copies what the command of key wrote, and gives the length of both copies.
+func (r *Runner) adoptOutputs(dir, key, to string) (outLen, errLen int64, err error) {
+	stdout, stderr, err := openOutputsOf(dir, key)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = errors.Join(stdout.Close(), stderr.Close()) }() // only read
+	if outLen, err = copyOutput(filepath.Join(r.cfg.Dir, stem(to)+".out"), stdout); err == nil {
+		errLen, err = copyOutput(filepath.Join(r.cfg.Dir, stem(to)+".err"), stderr)
+	}
+	return outLen, errLen, err
+}
+
+func copyOutput(path string, from io.Reader) (n int64, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return 0, storeError("make a copy of the command's output", err)
+	}
+	n, err = io.Copy(f, from)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return n, storeError("copy the command's output", err)
+	}
+	return n, nil
+}
