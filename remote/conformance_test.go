@@ -169,6 +169,23 @@ func TestForks(t *testing.T) {
 		l.holds(t, c)
 		l.filed(t, c.id, "forked 4,5,6,7")
 	})
+	conform(t, s, "fork_in_pieces", func(t *testing.T, l *lane) {
+		c := newChain(5)
+		other := c.split(3).grow(9)
+		mark := session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryForked}
+		gap := session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryGap}
+		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 5})
+		l.judged(t, other.from(7, 9), gap)
+		l.judged(t, other.from(4, 7), mark)
+		l.judged(t, other.from(9, 12), gap)
+		for range 2 {
+			l.judged(t, other.from(8, 10), mark)
+		}
+		l.judged(t, other.from(11, 12), mark)
+		l.judged(t, c.split(5).grow(3).from(8, 8), gap)
+		l.holds(t, c)
+		l.filed(t, c.id, "forked 4,5,6,7,8,9,10,11,12")
+	})
 	conform(t, s, "fenced", func(t *testing.T, l *lane) {
 		c := newChain(2).acquire().grow(1)
 		late := c.split(4).grow(2)

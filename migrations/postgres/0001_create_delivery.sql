@@ -185,7 +185,8 @@ $$;
 -- +goose StatementBegin
 -- ingest takes a delivery: contiguous events of one session from p_first on, the first of
 -- which follows p_prev. What is there already is compared and passed over, what is new extends
--- the chain, what differs is filed as a fork. No events asks for the mark.
+-- the chain, what differs is filed as a fork, and so is what follows that. No events asks for
+-- the mark.
 CREATE FUNCTION acode.ingest(p_session uuid, p_device text, p_first bigint, p_prev bytea, p_ids uuid[], p_times bigint[],
     p_types text[], p_actors text[], p_epochs bigint[], p_hashes bytea[], p_payloads bytea[])
 RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict text, inserted integer, duplicate integer,
@@ -193,10 +194,11 @@ RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict te
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    n     integer := coalesce(cardinality(p_ids), 0);
-    h     heads%ROWTYPE;
-    known integer := 0; -- how many of them lie at or below the mark
-    bad   integer;      -- the first that is not the server's, from 1
+    n      integer := coalesce(cardinality(p_ids), 0);
+    h      heads%ROWTYPE;
+    known  integer := 0; -- how many of them lie at or below the mark
+    bad    integer;      -- the first that is not the server's, from 1
+    beyond boolean;      -- it begins above the mark: a gap, or more of what was filed
 BEGIN
     PERFORM be_durable();
     IF coalesce(p_first, 0) < 1 OR octet_length(p_prev) IS DISTINCT FROM 32 OR p_session IS NULL OR p_device IS NULL
@@ -208,11 +210,12 @@ BEGIN
     inserted := 0;
     duplicate := 0;
     h := lock_head(p_session, p_device, n > 0 AND p_first = 1);
-    IF n > 0 AND p_first > coalesce(h.last_seq, 0) + 1 THEN
+    beyond := p_first > coalesce(h.last_seq, 0) + 1;
+    IF n > 0 AND beyond AND NOT EXISTS (SELECT 1 FROM forks f WHERE f.session_id = p_session AND f.hash = p_prev AND f.seq = p_first - 1) THEN
         verdict := 'gap';
     ELSIF n > 0 THEN
         known := least(n, greatest(0, h.last_seq - p_first + 1));
-        bad := first_difference(h, p_first, p_prev, p_hashes, p_epochs, known);
+        bad := CASE WHEN beyond THEN 1 ELSE first_difference(h, p_first, p_prev, p_hashes, p_epochs, known) END;
         IF bad IS NULL THEN
             PERFORM check_epochs(h.epoch, p_types[known + 1:], p_epochs[known + 1:]);
             INSERT INTO events (session_id, seq, id, time_us, type, actor, epoch, device, hash, payload)
