@@ -57,6 +57,9 @@ func parts() []part {
 		{"fresh", (*bench).freshSteps},
 		{"drain", delivering((*bench).drains)},
 		{"far", delivering((*bench).farDrains)},
+		{"beside", delivering((*bench).besides)},
+		{"drainer", delivering((*bench).processes)},
+		{"status", (*bench).statuses},
 	}
 }
 
@@ -65,8 +68,8 @@ func run(ctx context.Context) (err error) {
 	only := ""
 	flag.StringVar(&b.acode, "acode", "", "`program` to measure; empty builds ./cmd/acode")
 	flag.StringVar(&b.scratch, "dir", "", "scratch `directory`, on the disk that is to be measured; empty makes one")
-	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, syncs, files, bytes, start, history, environment, planning, fresh")
-	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history instead of 200,000")
+	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, drainer, status")
+	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history and backlog")
 	flag.Parse()
 	pattern, err := regexp.Compile(only)
 	if err != nil {

@@ -27,7 +27,7 @@ type delivery struct {
 	admin    string // address for the superuser
 	role     string // name of the device's role
 	template string // name of the migrated database
-	program  string // acode-sync
+	program  string // acode-sync, where a part had it built
 	made     int    // databases so far
 	undo     []string
 }
@@ -43,22 +43,14 @@ func delivering(part func(*bench, context.Context, *delivery) error) func(*bench
 		}
 		d := &delivery{admin: admin}
 		defer func() { err = errors.Join(err, d.close()) }()
-		if err := d.prepare(ctx, b); err != nil {
+		if err := d.prepare(ctx); err != nil {
 			return err
 		}
 		return part(b, ctx, d)
 	}
 }
 
-func (d *delivery) prepare(ctx context.Context, b *bench) error {
-	dir, err := b.place("build")
-	if err != nil {
-		return err
-	}
-	d.program = filepath.Join(dir, "acode-sync")
-	if err := goBuild(ctx, d.program, "github.com/acode-dev/acode/cmd/acode-sync"); err != nil {
-		return err
-	}
+func (d *delivery) prepare(ctx context.Context) error {
 	if err := d.wait(ctx); err != nil {
 		return err
 	}
@@ -76,6 +68,16 @@ func (d *delivery) prepare(ctx context.Context, b *bench) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return d.exec(ctx, "CREATE ROLE "+name+" LOGIN IN ROLE acode_writer")
+}
+
+// build makes the program that delivers.
+func (d *delivery) build(ctx context.Context, b *bench) error {
+	dir, err := b.place("build")
+	if err != nil {
+		return err
+	}
+	d.program = filepath.Join(dir, "acode-sync")
+	return goBuild(ctx, d.program, "github.com/acode-dev/acode/cmd/acode-sync")
 }
 
 // wait sees to it that the cluster waits for its disk, as one in production does. Clusters for
