@@ -43,10 +43,11 @@ type result struct {
 	err     error // a *session.SyncFault, a *storeTrouble, or of a context that ended
 }
 
-func (s *Syncer) order(l session.Lane) order {
+// order makes the next delivery of a lane, whose payloads may have so many bytes.
+func (s *Syncer) order(l session.Lane, bytes int) order {
 	r := s.lane(l.Session)
 	o := order{lane: l, after: l.Acked, size: s.size, sent: s.link.sent, ahead: r.ahead, whole: r.limit == 0}
-	r.ahead = nil
+	r.ahead, o.size.bytes = nil, min(o.size.bytes, bytes)
 	if over(l) {
 		o.fork(r)
 		return o

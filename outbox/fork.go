@@ -10,8 +10,9 @@ import (
 const (
 	// wholeBytes and wholeEvents bound the one delivery of a fork to a server that files no part
 	// of one that begins above its own end.
-	wholeBytes  = 16 << 20
+	wholeBytes  = 8 << 20
 	wholeEvents = 50_000
+	maxPayload  = 64 << 10 // more than the payload of any event
 
 	// maxSeeks bounds how often a server is asked where a fork begins. Each step back is four
 	// times as long as the one before.
@@ -68,19 +69,37 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	case session.DeliveryGap:
 		f.gap(m)
 	case session.DeliveryTaken:
-		if m.Inserted > 0 { // the server was put back to before its other history, and takes this one
-			*f = filing{}
-			return s.settle(ctx, now, res.d, m)
-		}
-		f.same(last)
+		return s.shared(ctx, res, now)
 	case session.DeliveryFenced, session.DeliveryForked:
 		f.differs(first, last, uint64(min(max(m.Duplicate, 0), n-1)))
+		f.rest = f.whole && (n >= wholeEvents || res.bytes > wholeBytes-maxPayload)
 		if f.known {
 			now.Acked, now.Remote = f.share, s.link.id
 		}
 	}
 	if f.after >= r.suspect {
 		r.limit, r.suspect = 0, 0
+	}
+	return f.bounded(now), nil
+}
+
+// shared judges a delivery of a lane that is over and that the server has all of, or took.
+func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (session.Lane, error) {
+	f := &s.lane(now.Session).filing
+	if res.mark.Inserted > 0 { // it was put back to before its other history, and takes this one
+		*f = filing{}
+		return s.settle(ctx, now, res.d, res.mark)
+	}
+	if res.mark.Seq <= now.LastSeq {
+		if same, err := s.agrees(ctx, res.d, res.mark); err != nil || !same {
+			f.rest = true // an answer that contradicts itself
+			return now, err
+		}
+	}
+	f.same(res.d.Events[len(res.d.Events)-1].Seq)
+	now.Acked, now.Remote = max(now.Acked, f.share), s.link.id
+	if now.Pending() == 0 { // the store is the older copy, and nothing else
+		s.link.older = append(s.link.older, now)
 	}
 	return f.bounded(now), nil
 }
@@ -97,7 +116,7 @@ func (f *filing) differs(first, last, same uint64) {
 		f.after = first - 1 - min(f.back, first-1)
 		return
 	}
-	f.after, f.rest = last, f.whole
+	f.after, f.seeks = last, 0
 }
 
 // same takes note of a delivery that the server has all of.
@@ -110,7 +129,7 @@ func (f *filing) same(last uint64) {
 func (f *filing) gap(m session.Mark) {
 	f.seeks++
 	switch {
-	case f.whole:
+	case f.whole && f.after == f.share:
 		f.rest = true
 	case f.known:
 		f.after, f.whole = f.share, true

@@ -66,6 +66,19 @@ func (s *Syncer) connect(ctx context.Context) error {
 		}
 	}
 	s.greeted(hello)
+	return s.recall(ctx)
+}
+
+// recall looks whether a person settled what the last comparison found.
+func (s *Syncer) recall(ctx context.Context) error {
+	if len(s.link.older) == 0 {
+		return nil
+	}
+	all, err := s.opts.Source.Lanes(ctx)
+	if err != nil {
+		return &storeTrouble{err}
+	}
+	s.link.older = slices.DeleteFunc(all, func(l session.Lane) bool { return !older(l) })
 	return nil
 }
 
@@ -133,13 +146,17 @@ func (s *Syncer) compare(ctx context.Context) error {
 			return err
 		}
 		acked += now.Acked
-		if over(now) && !wentOn(now) && now.Pending() == 0 {
+		if older(now) {
 			s.link.older = append(s.link.older, now)
 		}
 	}
 	s.link.acked, s.link.surplus = acked, int64(s.link.hello.Events)-int64(acked)
 	return nil
 }
+
+// older reports whether a lane needs a person although it has nothing to deliver: the server has
+// more of it than the store, or had.
+func older(l session.Lane) bool { return over(l) && !wentOn(l) && l.Pending() == 0 }
 
 // correct settles one lane outside a delivery. A lane that is fenced or forked stays so.
 func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (session.Lane, error) {

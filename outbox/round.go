@@ -232,8 +232,7 @@ func (r *round) dispatch(ctx context.Context) {
 			return
 		}
 		r.busy[l.Session] = true
-		o := r.s.order(l)
-		o.size.bytes = min(o.size.bytes, maxBytes/2/min(r.s.opts.Parallel, len(r.busy)+len(r.queue)))
+		o := r.s.order(l, maxBytes/2/min(r.s.opts.Parallel, len(r.busy)+len(r.queue)))
 		r.s.attempted()
 		go func() { r.results <- r.s.deliver(ctx, o) }()
 	}

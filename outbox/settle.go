@@ -26,6 +26,7 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 		now.Reason = fmt.Sprintf("the server has another history of this session, up to event %d; ours is kept here and filed there as a fork", m.Seq)
 		return now, nil
 	case m.Seq > now.LastSeq:
+		now.Acked = min(now.Acked, now.LastSeq-1) // until it is known whether the server has the last event
 		now.State = session.SyncForked
 		now.Reason = fmt.Sprintf("the server has %d events of this session and the store %d: the store is the older copy", m.Seq, now.LastSeq)
 		return now, nil
@@ -135,6 +136,7 @@ func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 	delta := now.Acked - before.Acked // wraps around when the mark goes down
 	if over(now) {
 		s.link.surplus -= int64(delta) // what the server has is as it was
+		s.update(func(n *Snapshot) { n.Unknown = max(0, s.link.surplus) })
 	}
 	s.link.acked += delta
 	s.acked += delta

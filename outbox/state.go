@@ -115,11 +115,19 @@ func (s *Syncer) greeted(h session.Hello) {
 	})
 }
 
-// noteLanes counts the lanes that may have something to deliver.
+// noteLanes counts the lanes that may have something to deliver, and those that need a person
+// although they have nothing.
 func (s *Syncer) noteLanes(changed []session.Lane) {
 	counts := map[session.SyncState]int{}
+	pending := map[session.ID]bool{}
 	for _, l := range changed {
 		counts[laneState(l)]++
+		pending[l.Session] = true
+	}
+	for _, l := range s.link.older {
+		if !pending[l.Session] {
+			counts[laneState(l)]++
+		}
 	}
 	s.update(func(n *Snapshot) { n.Lanes = counts })
 }

@@ -1,0 +1,258 @@
+package outbox_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// twins makes two stores that share so many events of session 0, of which the first one has
+// delivered its own that follow.
+func twins(t *testing.T, shared, theirs, ours int) (twin *store, sv *server) {
+	t.Helper()
+	f, sv := drained(t, 1, shared)
+	twin = f.clone()
+	twin.now = func() time.Time { return time.Now().Add(time.Hour) }
+	f.commit(name(0), theirs)
+	if err := syncer(f, sv).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	twin.commit(name(0), ours)
+	return twin, sv
+}
+
+// unfiled counts the events of a session above seq that the server has in no fork.
+func unfiled(f *store, sv *server, id session.ID, seq int) (missing int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	for _, e := range f.events[id][seq:] {
+		if sv.filed[id][e.Seq].Hash != e.Hash {
+			missing++
+		}
+	}
+	return missing
+}
+
+// Nothing of a divergent suffix is dropped: all of it is filed, however long it is beside the
+// server's own history, while other sessions are delivered; then the lane rests.
+func TestWholeForkIsFiled(t *testing.T) {
+	for what, c := range map[string]struct {
+		theirs, ours int
+		pieces       bool
+	}{
+		"short":                 {3, 4, false},
+		"below_the_server":      {12000, 9000, false},
+		"above_the_server":      {3, 9000, false},
+		"above_it_in_pieces":    {3, 9000, true},
+		"far_above_in_pieces":   {3, 60000, true},
+		"the_older_copy_itself": {3000, 0, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sv := twins(t, 5, c.theirs, c.ours)
+				sv.pieces = c.pieces
+				f.commit(name(1), 300)
+				var told []session.Lane
+				s := syncer(f, sv, func(o *outbox.Options) { o.OnLane = func(l session.Lane) { told = append(told, l) } })
+				if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+					t.Errorf("Drain: got %v, want ErrForked", err)
+				}
+				if got := unfiled(f, sv, name(0), 5); got != 0 || len(sv.filed[name(0)]) != c.ours {
+					t.Errorf("not filed: got %d of %d, and %d filed", got, c.ours, len(sv.filed[name(0)]))
+				}
+				l := f.lane(name(0))
+				if l.State != session.SyncForked || l.Acked != 5 || l.Pending() != uint64(c.ours) || len(told) != 1 {
+					t.Errorf("lane: got %+v, told %d times, want forked with its suffix pending, once", l, len(told))
+				}
+				if l := f.lane(name(1)); l.Acked != 300 {
+					t.Errorf("other lane: got %+v, want it delivered", l)
+				}
+				stop := running(t, s)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				calls := sv.count("deliver")
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := sv.count("deliver") - calls; got != 0 {
+					t.Errorf("deliveries of a fork that is filed: got %d, want it to rest", got)
+				}
+				if c.ours > 0 {
+					f.commit(name(0), 7)
+					time.Sleep(10 * time.Second)
+					synctest.Wait()
+					if got := unfiled(f, sv, name(0), 5); got != 0 {
+						t.Errorf("not filed of what came later: got %d", got)
+					}
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// What no server takes at once is kept here, and the lane says so and rests.
+func TestForkThatIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := twins(t, 5, 3, 60000)
+		f.commit(name(1), 3)
+		s := syncer(f, sv)
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || !strings.Contains(err.Error(), "fork-off") {
+			t.Errorf("Drain: got %v, want ErrForked with what to do", err)
+		}
+		if l := f.lane(name(0)); l.State != session.SyncForked || l.Pending() != 60000 || len(sv.filed[name(0)]) != 50000 {
+			t.Errorf("lane: got %+v with %d events filed, want 50000", l, len(sv.filed[name(0)]))
+		}
+		calls := sv.count("deliver")
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || sv.count("deliver") != calls {
+			t.Errorf("Drain again: got %v and %d deliveries, want ErrForked and none", err, sv.count("deliver")-calls)
+		}
+	})
+}
+
+// A fork may begin below what was acknowledged: a server was put back, and then went on with
+// another copy. It is found, and filed from there.
+func TestForkBelowTheMark(t *testing.T) {
+	for what, pending := range map[string]int{"nothing_pending": 0, "news": 40} {
+		for _, theirs := range []int{1, 300, 5000} {
+			t.Run(what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, sv := drained(t, 1, 100)
+					restore := sv.backup()
+					twin := f.clone()
+					twin.now = func() time.Time { return time.Now().Add(time.Hour) }
+					f.commit(name(0), 2900)
+					if err := syncer(f, sv).Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					restore()
+					twin.commit(name(0), theirs)
+					if err := syncer(twin, sv).Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					f.commit(name(0), pending)
+					if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+						t.Errorf("Drain: got %v, want ErrForked", err)
+					}
+					if got := unfiled(f, sv, name(0), 100); got != 0 {
+						t.Errorf("not filed: got %d", got)
+					}
+					if l := f.lane(name(0)); l.Acked != 100 || l.State != session.SyncForked {
+						t.Errorf("lane: got %+v, want it forked at 100", l)
+					}
+					fail(t, judge(twin, sv, true))
+				})
+			})
+		}
+	}
+}
+
+// Whatever is lost on the way, a fork is filed in the end; and again by a syncer that knows
+// nothing of it, which changes nothing.
+func TestForkOverALossyLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := twins(t, 5, 3000, 3000)
+		random := rand.New(rand.NewPCG(1, 1))
+		sv.fate = func(string) fate { return fate(random.IntN(4)) }
+		stop := running(t, syncer(f, sv))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		if got := unfiled(f, sv, name(0), 5); got != 0 {
+			t.Errorf("not filed: got %d", got)
+		}
+		up(sv)
+		if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) || len(sv.filed[name(0)]) != 3000 {
+			t.Errorf("Drain: got %v with %d events filed, want ErrForked, 3000", err, len(sv.filed[name(0)]))
+		}
+	})
+}
+
+// A server that was put back to before its other history takes the session again.
+func TestForkThatIsNoneAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1, 5)
+		restore := sv.backup()
+		twin := f.clone()
+		twin.now = func() time.Time { return time.Now().Add(time.Hour) }
+		f.commit(name(0), 3)
+		if err := syncer(f, sv).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		twin.commit(name(0), 9)
+		if err := syncer(twin, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+			t.Errorf("Drain: got %v, want ErrForked", err)
+		}
+		restore()
+		if err := syncer(twin, sv).Drain(t.Context()); err != nil {
+			t.Errorf("Drain: got %v", err)
+		}
+		fail(t, judge(twin, sv, true))
+	})
+}
+
+// A row that is refused in a fork as well, or trouble of the fork's own, holds no other session
+// and leaves the lane what it is.
+func TestForkThatIsRefused(t *testing.T) {
+	for class, state := range map[session.SyncFaultClass]string{session.FaultRefused: "22021", session.FaultServer: "55P03"} {
+		synctest.Test(t, func(t *testing.T) {
+			f, sv := twins(t, 5, 3000, 400)
+			f.commit(name(1), 30)
+			sv.fault = func(_ string, d session.Delivery) *session.SyncFault {
+				for _, e := range d.Events {
+					if e.Session == name(0) && e.Seq == 77 {
+						return &session.SyncFault{Class: class, SQLState: state, Safe: true, Cause: errNet}
+					}
+				}
+				return nil
+			}
+			if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+				t.Errorf("Drain: got %v, want ErrForked", err)
+			}
+			l := f.lane(name(0))
+			if l.State != session.SyncForked || l.Parked != 0 || l.Attempts != 0 || l.Reason == "" {
+				t.Errorf("lane: got %+v, want forked and nothing parked", l)
+			}
+			if class == session.FaultRefused && (!strings.Contains(l.Reason, "event 77") || unfiled(f, sv, name(0), 5) != 400-71) {
+				t.Errorf("lane: got %+v with %d not filed, want those from 77 on", l, unfiled(f, sv, name(0), 5))
+			}
+			if l := f.lane(name(1)); l.Acked != 30 {
+				t.Errorf("other lane: got %+v, want it delivered", l)
+			}
+		})
+	}
+}
+
+// A lane whose session goes on as another one is settled: nothing of it is sent, and no drain
+// ends badly for it.
+func TestLaneThatWentOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := twins(t, 5, 30, 4)
+		l := f.lane(name(0))
+		l.State, l.NextUS = session.SyncForked, math.MaxInt64
+		_ = f.SaveLane(t.Context(), l)
+		if err := syncer(f, sv).Drain(t.Context()); err != nil || len(sv.filed) != 0 {
+			t.Errorf("Drain: got %v with %d sessions filed, want neither", err, len(sv.filed))
+		}
+
+		f, sv = twins(t, 5, 30, 0) // while a syncer runs that knows of it
+		s := syncer(f, sv)
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || s.Snapshot().State() != session.SyncForked {
+			t.Errorf("Drain of an older copy: got %v in state %s, want forked", err, s.Snapshot().State())
+		}
+		l = f.lane(name(0))
+		l.NextUS = math.MaxInt64
+		_ = f.SaveLane(t.Context(), l)
+		if err := s.Drain(t.Context()); err != nil || s.Snapshot().State() != session.SyncSynced {
+			t.Errorf("Drain: got %v in state %s, want synced", err, s.Snapshot().State())
+		}
+	})
+}
