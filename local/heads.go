@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -58,20 +59,28 @@ func decodeHead(b []byte) (c session.Commit, err error) {
 	return c, nil
 }
 
-// readHead gives nil when there is no head, or one that a power cut left empty.
+// readHead gives nil when there is no head, or one that a power cut left empty. A reader may
+// meet half of a head that is being written, so what is not signed is read until it stays the
+// same.
 func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
-	b, err := os.ReadFile(headPath(home, id))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && empty(b) {
-		return nil, nil
+	var before []byte
+	for {
+		b, err := os.ReadFile(headPath(home, id))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && empty(b) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, storeError("read head", err)
+		}
+		c, err := decodeHead(b)
+		if err == nil && c.Session == id && sameHash(k.sign(c.Signed()), c.HMAC) {
+			return &c, nil
+		}
+		if bytes.Equal(b, before) {
+			return nil, &session.Error{Code: session.ErrTampered, Message: "the head of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id)}
+		}
+		before = b
 	}
-	if err != nil {
-		return nil, storeError("read head", err)
-	}
-	c, err := decodeHead(b)
-	if err != nil || c.Session != id || !sameHash(k.sign(c.Signed()), c.HMAC) {
-		return nil, &session.Error{Code: session.ErrTampered, Message: "the head of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id)}
-	}
-	return &c, nil
 }
 
 func empty(b []byte) bool {

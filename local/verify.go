@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
@@ -86,6 +87,35 @@ type verifier struct {
 	q      querier
 	report VerifyReport
 	named  map[session.Hash]bool
+	heads  map[session.ID]witness
+}
+
+// witness is what the head of a session says, or why it says nothing.
+type witness struct {
+	commit *session.Commit
+	err    error
+}
+
+// readHeads reads the heads before the snapshot begins, with the first statement: whoever
+// commits meanwhile must not make a head look newer than what it is compared with.
+func (v *verifier) readHeads(id session.ID) error {
+	ids := []session.ID{id}
+	if id == "" {
+		ids = nil
+		entries, err := os.ReadDir(filepath.Join(v.s.opts.Home, "heads"))
+		if err != nil {
+			return storeError("list heads", err)
+		}
+		for _, e := range entries {
+			ids = append(ids, session.ID(e.Name()))
+		}
+	}
+	v.heads = make(map[session.ID]witness, len(ids))
+	for _, one := range ids {
+		c, err := readHead(v.s.opts.Home, v.k, one)
+		v.heads[one] = witness{c, err}
+	}
+	return nil
 }
 
 func (v *verifier) problem(p Problem) { v.report.Problems = append(v.report.Problems, p) }
@@ -99,6 +129,9 @@ func (v *verifier) add(id session.ID, err error, place string, trusted uint64) {
 }
 
 func (v *verifier) run(id session.ID) error {
+	if err := v.readHeads(id); err != nil {
+		return err
+	}
 	if err := v.database(); err != nil {
 		return err
 	}
@@ -222,13 +255,9 @@ func (v *verifier) sessions() ([]session.ID, error) {
 		seen[id] = true
 		ids = append(ids, session.ID(id))
 	}
-	heads, err := os.ReadDir(filepath.Join(v.s.opts.Home, "heads"))
-	if err != nil {
-		return nil, storeError("list heads", err)
-	}
-	for _, h := range heads {
-		if !seen[h.Name()] {
-			ids = append(ids, session.ID(h.Name()))
+	for _, id := range slices.Sorted(maps.Keys(v.heads)) {
+		if !seen[string(id)] {
+			ids = append(ids, id)
 		}
 	}
 	return ids, nil
@@ -237,7 +266,7 @@ func (v *verifier) sessions() ([]session.ID, error) {
 func (v *verifier) session(id session.ID) error {
 	v.report.Sessions++
 	l := &loader{ctx: v.ctx, q: v.q, k: v.k, id: id}
-	head, err := readHead(v.s.opts.Home, v.k, id)
+	head, err := v.heads[id].commit, v.heads[id].err
 	if err != nil {
 		v.add(id, err, "head", 0)
 	}
