@@ -137,6 +137,25 @@ func TestClaimRemoved(t *testing.T) {
 	s.touch("go")
 }
 
+// C1: a command that removes its own claim is not started again, by nobody.
+func TestClaimRemovedByItsCommand(t *testing.T) {
+	for range 20 {
+		s := newStage(t)
+		req := s.sh("k", "rm -f "+command.ClaimPath(s.dir, "k")+"; echo ran >> ledger")
+		for range 2 { // the supervisor remembers, too
+			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCorrupt) {
+				t.Errorf("got %+v, %v, want ErrCorrupt", rec, err)
+			}
+		}
+		eventually(t, "a line in the ledger", func() bool { return s.ledger() != "" })
+		_ = s.Close()
+		s.supervisorGone()
+		if s.ledger() != wrote {
+			t.Errorf("ledger %q, want one line", s.ledger())
+		}
+	}
+}
+
 // firstTime gives a hook that does something at the first time of a point.
 func firstTime(point string, do func()) func(string) {
 	var once sync.Once

@@ -119,6 +119,7 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 	if err := checkRequest(req); err != nil {
 		return session.CommandRecord{}, err
 	}
+	claimed := false
 	for range maxStarts {
 		rec, c, err := look(r.cfg.Dir, req.Key)
 		if err != nil {
@@ -131,14 +132,19 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 			}
 			return r.wait(ctx, req.Key)
 		}
+		if claimed { // the command itself may have removed it: to ask again would start it again
+			return rec, removed(r.cfg.Dir, req.Key)
+		}
 		conn, err := r.connect(ctx)
 		if err != nil {
 			return session.CommandRecord{}, err
 		}
 		r.cfg.hook("connected")
-		if err := conn.ask(ctx, message{Op: opRun, Request: &req}); err != nil && !errors.Is(err, errLost) {
+		err = conn.ask(ctx, message{Op: opRun, Request: &req})
+		if err != nil && !errors.Is(err, errLost) {
 			return session.CommandRecord{}, err
 		}
+		claimed = err == nil
 	}
 	return session.CommandRecord{}, &session.Error{Code: session.ErrInternal, Retryable: true, Place: req.Key,
 		Message: fmt.Sprintf("%d supervisors ended before they could start the command; it was not started", maxStarts)}
@@ -173,7 +179,7 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 			return rec, err
 		}
 		if rec.State == session.CommandUnclaimed {
-			return rec, corrupt(claimPath(r.cfg.Dir, key), errors.New("it was removed"))
+			return rec, removed(r.cfg.Dir, key)
 		}
 		r.cfg.hook("waiting")
 		select {
@@ -183,6 +189,11 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 		case <-tick.C:
 		}
 	}
+}
+
+// removed is the error for a claim that was there and is not.
+func removed(dir, key string) error {
+	return corrupt(claimPath(dir, key), errors.New("it was removed"))
 }
 
 // wake gives a channel that closes when the supervisor says that a command is over; nil

@@ -49,6 +49,9 @@ func (s *supervisor) start(req session.CommandRequest) error {
 	if _, err := os.Lstat(claimPath(s.cfg.Dir, req.Key)); err == nil {
 		return nil
 	}
+	if s.started(req.Key) {
+		return removed(s.cfg.Dir, req.Key)
+	}
 	gate, err := lockEpoch(context.Background(), s.cfg.Dir, unix.LOCK_SH)
 	if err != nil {
 		return err
@@ -71,6 +74,13 @@ func (s *supervisor) start(req session.CommandRequest) error {
 	}
 	s.begin(c, lock)
 	return nil
+}
+
+// started reports whether the command of key was started here, whatever became of its claim.
+func (s *supervisor) started(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys[key]
 }
 
 // takeLock takes the workspace's command lock, once for all commands that run here.
