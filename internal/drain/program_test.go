@@ -45,6 +45,7 @@ type site struct {
 	root    string
 	program string // stands for acode
 	address string // of the server
+	work    string // workspace; empty: one below root
 }
 
 func newSite(t testing.TB, root, address string) site {
@@ -58,7 +59,12 @@ func newSite(t testing.TB, root, address string) site {
 	return s
 }
 
-func (s site) ws() string { return filepath.Join(s.root, "ws") }
+func (s site) ws() string {
+	if s.work != "" {
+		return s.work
+	}
+	return filepath.Join(s.root, "ws")
+}
 
 func (s site) environ() []string {
 	user := filepath.Join(s.root, "user")

@@ -1,0 +1,92 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// askingTwice is a plan that waits for a person twice.
+const askingTwice = `version: 1
+task: Ask twice
+tasks:
+  - id: only
+    steps:
+      - {id: one, write: {path: one.txt, content: "one\n"}}
+      - {id: first, approve: "Go on?"}
+      - {id: second, approve: "Go on to the end?"}
+      - {id: two, run: "echo two"}
+`
+
+// Exit statuses.
+const (
+	exitApproval = 10
+	exitForked   = 23
+)
+
+// wants runs acode and wants an exit status.
+func (s site) wants(exit int, args ...string) string {
+	s.t.Helper()
+	got, said := s.run(args...)
+	if got != exit {
+		s.t.Fatalf("acode %s: exit %d, want %d: %s", strings.Join(args, " "), got, exit, said)
+	}
+	return said
+}
+
+// answer says yes to a session and lets it go on.
+func (s site) answer(id string, exit int) {
+	s.t.Helper()
+	s.wants(0, "approve", id)
+	s.wants(exit, "resume", id)
+}
+
+// A home that was copied, and then used beside the first one: one of the two sessions goes on,
+// the other is forked, becomes a session of its own, and both come to their ends on the server
+// with nothing lost.
+func TestForkedSessionGoesOnAsItsOwn(t *testing.T) {
+	t.Parallel()
+	sv := shared(t)
+	a := newSite(t, scratch(t), sv.role)
+	must(t, os.WriteFile(filepath.Join(a.root, "plan.yml"), []byte(askingTwice), 0o600))
+	a.wants(exitApproval, "run", "--plan", "../plan.yml")
+	a.wants(0, "sync", "now")
+	b := newSite(t, scratch(t), sv.role)
+	b.work = a.ws()
+	copyTree(t, homeIn(a.root), homeIn(b.root))
+	old := sessionsOf(t, a)[0]
+
+	a.answer(old, exitApproval)
+	b.answer(old, exitApproval)
+	a.wants(0, "sync", "now")
+	b.wants(exitForked, "sync", "now")
+	b.wants(0, "sync", "fork-off", old)
+	own := sessionsOf(t, b)
+	if len(own) != 2 {
+		t.Fatalf("sessions after fork-off: got %v, want two", own)
+	}
+	a.answer(old, 0)
+	b.answer(own[1], 0)
+	a.wants(0, "sync", "now")
+	_, said := b.run("sync", "now") // the old session stays what it is
+	t.Logf("sync now after fork-off: %.200s", said)
+
+	report(t, "the first home", without(without(judge(t, homeIn(a.root), sv.admin), "fork of "+old), own[1]))
+	report(t, "the second home", without(judge(t, homeIn(b.root), sv.admin), old))
+	shared := 0
+	for _, e := range readStore(t, homeIn(a.root)).events {
+		for _, f := range readStore(t, homeIn(b.root)).events {
+			if e == f {
+				shared++
+			}
+		}
+	}
+	report(t, "what the second home had of the old session", filed(t, homeIn(b.root), sv.admin, old, shared))
+}
+
+// sessionsOf lists the sessions of a store that nobody has open, oldest first.
+func sessionsOf(t testing.TB, s site) []string {
+	t.Helper()
+	return strings.Fields(closed(t, homeIn(s.root), `SELECT id FROM sessions ORDER BY no`))
+}
