@@ -51,14 +51,6 @@ type Metrics struct {
 	info   prometheus.Gauge
 }
 
-// gauge is a metric that is read from a snapshot.
-type gauge struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	read func(n Snapshot) float64
-	each func(n Snapshot) map[string]float64 // instead of read, by label
-}
-
 // NewMetrics makes the metrics of a program of the given versions. Until Watch or New gives it
 // something to look at, it shows no state.
 func NewMetrics(version, goversion string) *Metrics {
@@ -107,65 +99,6 @@ func (m *Metrics) prime() {
 	for _, reason := range []string{retryFault, retryLane, retryRewound, retryHalved, retryAsked} {
 		m.retries.WithLabelValues(reason)
 	}
-}
-
-// gauges lists what is read from a snapshot.
-func gauges() []gauge {
-	plain := func(name, help string, read func(n Snapshot) float64) gauge {
-		return gauge{desc: prometheus.NewDesc(name, help, nil, nil), kind: prometheus.GaugeValue, read: read}
-	}
-	byState := func(name, help string, each func(n Snapshot) map[string]float64) gauge {
-		return gauge{desc: prometheus.NewDesc(name, help, []string{"state"}, nil), kind: prometheus.GaugeValue, each: each}
-	}
-	enqueued := plain("acode_sync_enqueued_total", "Events of the store, acknowledged or pending.", func(n Snapshot) float64 { return float64(n.Enqueued) })
-	enqueued.kind = prometheus.CounterValue
-	return []gauge{
-		plain("acode_sync_pending_events", "Events that are not acknowledged: ready, backing off, in flight and behind a parked one.", func(n Snapshot) float64 { return float64(n.Backlog.Events) }),
-		plain("acode_sync_pending_bytes", "Bytes of payload that are not acknowledged, estimated from the mean of those read.", func(n Snapshot) float64 { return float64(n.Bytes) }),
-		plain("acode_sync_oldest_pending_timestamp_seconds", "Commit time of the oldest pending event; 0: nothing is pending.", func(n Snapshot) float64 { return seconds(n.Backlog.OldestUS) }),
-		enqueued,
-		plain("acode_sync_parked_events", "Events that the server refused and that wait for a person.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncParked]) }),
-		byState("acode_sync_lanes", "Sessions by state of their delivery.", laneCounts),
-		plain("acode_sync_backoff_seconds", "Length of the wait that goes on; 0: none does.", func(n Snapshot) float64 { return n.Backoff.Seconds() }),
-		plain("acode_sync_last_success_timestamp_seconds", "When the server last acknowledged, or had nothing left to; 0: never.", func(n Snapshot) float64 { return seconds(n.Heartbeat.LastUS) }),
-		plain("acode_sync_last_attempt_timestamp_seconds", "When the server was last called; 0: never.", func(n Snapshot) float64 { return seconds(n.Heartbeat.AttemptUS) }),
-		plain("acode_sync_next_attempt_timestamp_seconds", "When a wait that goes on ends; 0: none does.", func(n Snapshot) float64 { return seconds(n.Heartbeat.NextUS) }),
-		plain("acode_sync_remote_up", "1 when the server answered the last call.", func(n Snapshot) float64 { return truth(n.Up) }),
-		byState("acode_sync_state", "1 for the state that delivery is in, the worst of connection and sessions.", oneHot),
-		plain("acode_sync_leader", "1 when this process is the store's drainer.", func(n Snapshot) float64 { return truth(n.Leader) }),
-		plain("acode_sync_fenced_lanes", "Sessions that were taken over elsewhere.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncFenced]) }),
-		plain("acode_sync_forked_lanes", "Sessions of which the server has another history.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncForked]) }),
-	}
-}
-
-// laneStates are those that a lane can have.
-var laneStates = []session.SyncState{
-	session.SyncSynced, session.SyncPending, session.SyncRetrying, session.SyncParked, session.SyncFenced, session.SyncForked,
-}
-
-func laneCounts(n Snapshot) map[string]float64 {
-	out := map[string]float64{}
-	for _, state := range laneStates {
-		out[string(state)] = float64(n.Lanes[state])
-	}
-	return out
-}
-
-func oneHot(n Snapshot) map[string]float64 {
-	out := map[string]float64{}
-	for _, state := range session.SyncStates {
-		out[string(state)] = truth(state == n.State())
-	}
-	return out
-}
-
-func seconds(us int64) float64 { return float64(us) / 1e6 }
-
-func truth(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // MetricNames lists the metrics, sorted; a histogram by its base name.

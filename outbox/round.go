@@ -2,9 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -25,46 +22,6 @@ type lane struct {
 	failed   bool   // passing trouble of the server met this lane, when the syncer had
 	failedAt uint64 // so many acknowledgements
 	hopeless bool   // the stand-in of the parked row was refused as well
-}
-
-// over reports whether the server has another history of the session, or another executor.
-func over(l session.Lane) bool {
-	return l.State == session.SyncFenced || l.State == session.SyncForked
-}
-
-// stuck reports whether a lane waits for a person. A parked row that a stand-in took the place
-// of is in nobody's way.
-func stuck(l session.Lane) bool { return over(l) || l.Parked > l.Acked }
-
-// wentOn reports whether a person settled a lane whose session goes on as another one: its
-// next attempt is never.
-func wentOn(l session.Lane) bool { return l.NextUS == math.MaxInt64 }
-
-// goals are what a Drain has to reach: the last seq of each lane when it began.
-type goals struct {
-	set   bool
-	last  map[session.ID]uint64
-	stuck []session.Lane
-	err   error // of the first lane that has trouble again and again
-}
-
-// verdict says why a drain that has nothing left to do did not deliver everything, or why a
-// store that has delivered everything is no copy of what the server has.
-func (g *goals) verdict(older []session.Lane) error {
-	stuck := slices.Concat(g.stuck, older)
-	if len(stuck) == 0 {
-		return Envelope(g.err)
-	}
-	l := stuck[0]
-	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
-	e.Message = fmt.Sprintf("what the server refused is kept and waits for a person, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
-	switch l.State {
-	case session.SyncFenced:
-		e.Code, e.Next = session.ErrFenced, "acode sync fork-off "+string(l.Session)
-	case session.SyncForked:
-		e.Code, e.Next = session.ErrForked, "acode sync fork-off "+string(l.Session)
-	}
-	return e
 }
 
 // round delivers lanes in turn, several at a time.
@@ -148,37 +105,6 @@ func (r *round) refill(ctx context.Context) {
 	r.s.hurry = false
 }
 
-// aim sets the goals when the lanes are read for the first time, and lists those that no drain
-// can help.
-func (r *round) aim(changed []session.Lane) {
-	g := r.goals
-	if g == nil {
-		return
-	}
-	if !g.set {
-		g.set, g.last = true, map[session.ID]uint64{}
-		for _, l := range changed {
-			g.last[l.Session] = l.LastSeq
-		}
-	}
-	g.stuck, g.err = nil, nil
-	for _, l := range changed {
-		if stuck(l) && !wentOn(l) && !r.s.passable(l) && l.Acked < g.last[l.Session] {
-			g.stuck = append(g.stuck, l)
-		}
-	}
-}
-
-// passable reports whether a parked lane goes on with a stand-in for its parked row.
-func (s *Syncer) passable(l session.Lane) bool {
-	return l.Parked > l.Acked && !over(l) && (s.opts.OnParked == Continue || s.dropped(l)) && !s.lane(l.Session).hopeless
-}
-
-// dropped reports whether a person gave up the parked row of l.
-func (s *Syncer) dropped(l session.Lane) bool {
-	return l.Parked != 0 && s.opts.Dropped[l.Session] == l.Parked
-}
-
 // admit adds l to queue if it is ready, or notes how long it waits.
 func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
 	switch wait := r.s.waits(l); {
@@ -195,18 +121,6 @@ func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
 		return queue
 	}
 	return append(queue, l)
-}
-
-// givesUp reports whether a drain waits no longer for a lane with trouble of its own.
-func (r *round) givesUp(l session.Lane) bool {
-	known := r.s.lanes[l.Session]
-	if r.goals == nil || known == nil || known.troubles < maxAttempts {
-		return false
-	}
-	if r.goals.err == nil {
-		r.goals.err = known.trouble
-	}
-	return true
 }
 
 // waits gives how long l has to wait. A time beyond every backoff comes from a wall clock that

@@ -1,0 +1,125 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// stand notes the state of the connection, with its reason and the wait that follows.
+func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason string, wait time.Duration) {
+	us := s.wallUS()
+	var turned bool
+	s.update(func(n *Snapshot) {
+		h := &n.Heartbeat
+		turned = h.State != state
+		if turned {
+			h.SinceUS = us
+		}
+		h.State, h.Reason, h.Paused = state, reason, state == session.SyncPaused
+		h.NextUS, n.Backoff = 0, wait
+		if wait > 0 {
+			h.NextUS = us + wait.Microseconds()
+		}
+		n.Up = s.link.up
+	})
+	if turned || wait > 0 {
+		s.refresh(ctx) // a beat without would put off the next one that has it
+		s.beat(ctx)
+	}
+	s.beatWhenDue(ctx)
+	if s.told != state && s.opts.OnState != nil {
+		s.opts.OnState(s.Snapshot().Heartbeat)
+	}
+	s.told = state
+}
+
+// leave ends the right to drain with a heartbeat that says how things stand now, however it
+// came to an end: whoever looks next has nothing else. Nobody tries again after it.
+func (s *Syncer) leave(ctx context.Context) {
+	s.update(func(n *Snapshot) {
+		n.Leader, n.InFlight, n.Backoff, n.Heartbeat.NextUS = false, 0, 0, 0
+		n.Up = s.link.up
+	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	s.refresh(ctx)
+	s.beat(ctx)
+}
+
+// beatWhenDue refreshes counts and heartbeat where they are old.
+func (s *Syncer) beatWhenDue(ctx context.Context) {
+	if s.old(s.beatAt, beatEvery) {
+		s.refresh(ctx)
+		s.beat(ctx)
+	}
+}
+
+// beat leaves the heartbeat in the store. That informs and decides nothing, so a failure of it
+// is left to the next call that matters.
+func (s *Syncer) beat(ctx context.Context) {
+	s.beatAt = s.wall()
+	var h session.Heartbeat
+	s.update(func(n *Snapshot) {
+		n.Heartbeat.BeatUS = s.beatAt.UnixMicro()
+		h = n.Heartbeat
+	})
+	_ = s.opts.Source.Beat(ctx, h)
+}
+
+// refresh reads what waits, so that its age rises in every fault (O5).
+func (s *Syncer) refresh(ctx context.Context) {
+	b, err := s.opts.Source.Backlog(ctx)
+	if err != nil {
+		return // the numbers of before stay
+	}
+	var bytes int64
+	if z, ok := s.opts.Source.(Sizer); ok {
+		if exact, err := z.PendingBytes(ctx); err == nil {
+			bytes = exact
+		}
+	} else {
+		s.sample(ctx, b)
+		bytes = s.mean.of(b.Events)
+	}
+	enqueued := s.enqueued(ctx, b)
+	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, enqueued) })
+}
+
+// enqueued counts the events of the store. It never starts from less than all of them, which
+// would look like many commits at once as soon as a server is there.
+func (s *Syncer) enqueued(ctx context.Context, b session.Backlog) uint64 {
+	if !s.summed {
+		t, err := s.totals(ctx)
+		if err != nil {
+			return 0
+		}
+		s.counted(t)
+	}
+	return s.acked + b.Events
+}
+
+const (
+	sampleEvents = 200
+	sampleBytes  = 256 << 10
+)
+
+// sample reads a few pending events where nothing was read yet, so that what waits can be
+// estimated in an outage that was there from the start.
+func (s *Syncer) sample(ctx context.Context, b session.Backlog) {
+	if s.mean.events > 0 || b.Events == 0 {
+		return
+	}
+	changed, err := s.opts.Source.Changed(ctx)
+	for _, l := range changed {
+		if err != nil || l.Pending() == 0 {
+			continue
+		}
+		var d session.Delivery
+		if d, err = s.opts.Source.Delivery(ctx, l.Session, l.Acked, sampleEvents, sampleBytes); err == nil {
+			s.mean.add(len(d.Events), payloads(d))
+		}
+		return // an estimate is not worth a second try
+	}
+}
