@@ -83,6 +83,48 @@ func TestForkOffKeepsWhatWasDone(t *testing.T) {
 	}
 }
 
+// Every type of event has its place in the new history, and a payload that is a blob too.
+func TestForkOffKeepsEveryType(t *testing.T) {
+	opts := options(t)
+	s := open(t, opts)
+	id, err := s.NewID()
+	must(t, err)
+	w, err := s.Create(t.Context(), local.NewSession{ID: id, Task: "test", Workspace: "/ws", Plan: plan(3), Config: strings.Repeat("c", 2*session.MaxPayloadBytes)})
+	must(t, err)
+	defer w.Close()
+	appendAll(t, w, acquire(s), session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Planning, To: session.Executing}},
+		session.Draft{Type: session.ChangesAccepted, Actor: "user", Data: session.ChangesAcceptedData{By: "person", Files: []session.FileState{{Path: "a", Hash: "1"}}}},
+		session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: stepID(0), Question: "?", Digest: "d"}},
+		session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: stepID(0), Digest: "d", By: "me", For: 2}},
+		session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: stepID(1), Question: "?", Digest: "e"}},
+		session.Draft{Type: session.ApprovalDenied, Data: session.ApprovalDeniedData{StepID: stepID(1), Digest: "e", By: "me"}},
+		started(w, 2, 1), session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: stepID(2), Key: key(w, 2, 1), Attempt: 1, Why: "?"}}, tick())
+	before, err := s.Events(t.Context(), id, 0, 100)
+	must(t, err)
+	made := forkOff(t, s, w, 0, nil)
+	after, err := s.Events(t.Context(), made.ID, 0, 100)
+	must(t, err)
+	types := func(events []session.Event) (out []string) {
+		for _, e := range events {
+			out = append(out, e.Actor+" "+string(e.Type))
+		}
+		return out
+	}
+	if diff := cmp.Diff(types(before), types(after)); diff != "" {
+		t.Errorf("events (-old +new):\n%s", diff)
+	}
+	if a := made.Steps[stepID(0)].Approval; a == nil || a.For != 2 || made.Status(stepID(2)) != session.StepUncertain {
+		t.Errorf("new session: got %+v, %s", a, made.Status(stepID(2)))
+	}
+	if found, ok, err := s.ForkOf(t.Context(), id); err != nil || !ok || found.ID != made.ID {
+		t.Errorf("ForkOf: got %+v, %v, %v", found, ok, err)
+	}
+	read := openRead(t, opts)
+	if _, err := read.ForkOff(t.Context(), local.Fork{From: made.ID, ID: id}); !errors.Is(err, session.ErrReadOnly) {
+		t.Errorf("ForkOff of a store opened for reading: got %v", err)
+	}
+}
+
 // A session that is over is made a new one that is over, and stays as it is.
 func TestForkOffOfACompletedSession(t *testing.T) {
 	s := open(t, options(t))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -195,11 +194,9 @@ func command(p *session.Plan, id session.StepID) *session.Run {
 const (
 	sharedEvents = 2000
 	sharedBytes  = 8 << 20
-	forkBytes    = 512 << 20 // below what PostgreSQL takes in one statement
 )
 
-// file finds the last event that the server shares and has it file all that follows. A fork is
-// one delivery: the server takes none that begins above its own end.
+// file finds the last event that the server shares and has it file all that follows.
 func (f *forking) file(ctx context.Context) error {
 	for after := uint64(0); ; {
 		d, err := f.outbox.Delivery(ctx, f.old.ID, after, sharedEvents, sharedBytes)
@@ -234,24 +231,25 @@ func (f *forking) mended(ctx context.Context) error {
 		Message: "the server no longer has another history of this session and takes this one; nothing was forked off", Next: "acode sync now"})
 }
 
-// fileAll has the server file everything above the last event that it shares.
+// fileAll has the server file everything above the last event that it shares, piece by piece.
 func (f *forking) fileAll(ctx context.Context) error {
-	d, err := f.outbox.Delivery(ctx, f.old.ID, f.shared, math.MaxInt32, forkBytes)
-	if err != nil {
-		return err
+	for after := f.shared; ; {
+		d, err := f.outbox.Delivery(ctx, f.old.ID, after, sharedEvents, sharedBytes)
+		if err != nil || len(d.Events) == 0 {
+			return err
+		}
+		if err := f.blobs(ctx, d); err != nil {
+			return err
+		}
+		if f.server, err = f.link.server.Deliver(ctx, d); err != nil {
+			return err
+		}
+		if v := f.server.Verdict; v != session.DeliveryForked && v != session.DeliveryFenced {
+			return &session.Error{Code: session.ErrOffline, Retryable: true, Place: f.old.Short, Next: "acode sync fork-off " + f.old.Short,
+				Message: fmt.Sprintf("the server changed its mind about the session while it filed what is here (%s); nothing is lost", v)}
+		}
+		after = d.Events[len(d.Events)-1].Seq
 	}
-	last, err := f.store.Lane(ctx, f.old.ID)
-	if err != nil {
-		return err
-	}
-	if d.Events[len(d.Events)-1].Seq < last.LastSeq {
-		return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("what differs from the server's history is more than %d MiB, which no server takes at once; nothing was changed", forkBytes>>20), Place: f.old.Short}
-	}
-	if err := f.blobs(ctx, d); err != nil {
-		return err
-	}
-	f.server, err = f.link.server.Deliver(ctx, d)
-	return err
 }
 
 // blobs puts the content that d names on the server.
