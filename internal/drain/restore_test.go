@@ -158,10 +158,13 @@ func copied(t *testing.T, sv *server, name string, events int) {
 	if !errors.Is(err, session.ErrForked) && !errors.Is(err, session.ErrFenced) {
 		t.Errorf("%s: the second store: got %v, want forked or fenced", name, err)
 	}
+	if state := b.live(`SELECT l.state FROM lanes l JOIN sessions s ON s.no = l.session_no WHERE s.id = '` + string(id) + `'`); state != name {
+		t.Logf("state of the lane: got %s, want %s", state, name)
+	}
 	a.regrow(id, 2)
 	must(t, a.deliver(sv)) // the first one goes on
 	must(t, errors.Join(a.close(), b.close()))
-	t.Logf("%s: not filed: %v", name, filed(t, b.home, sv.admin, string(id), 10))
+	report(t, name+": forks", filed(t, b.home, sv.admin, string(id), 10))
 	found := without(judge(t, a.home, sv.admin), "fork of "+string(id))
 	report(t, name+": the first store", without(without(found, string(apart)), "stray: blob")) // which only the second has
 	if found := judge(t, b.home, sv.admin); len(without(found, string(id))) > 0 {
