@@ -53,7 +53,7 @@ func TestWholeForkIsFiled(t *testing.T) {
 		"below_the_server":      {12000, 9000, false},
 		"above_the_server":      {3, 9000, false},
 		"above_it_in_pieces":    {3, 9000, true},
-		"far_above_in_pieces":   {3, 60000, true},
+		"far_above_in_pieces":   {3, 15000, true},
 		"the_older_copy_itself": {3000, 0, false},
 	} {
 		t.Run(what, func(t *testing.T) {
