@@ -121,7 +121,7 @@ const SchemaSum = schemaSum
 
 // Schema gives the schema as text.
 func (s *Store) Schema(ctx context.Context) (string, error) {
-	rows, err := queryStrings(ctx, s.wr.link, schemaQuery)
+	rows, err := schemaRows(ctx, s.wr.link)
 	return strings.Join(rows, "\n"), err
 }
 

@@ -277,16 +277,19 @@ func (r row) Scan(dst ...any) error {
 }
 
 // keeper is a link that keeps the statements of what it reads, whose rows are read one after
-// the other.
+// the other. What it reads is short: a watch on the context would cost more.
 type keeper struct{ *link }
 
 // QueryContext is that of link.
 func (k keeper) QueryContext(ctx context.Context, query string, args ...any) (*rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	st, err := k.kept(query)
 	if err != nil {
 		return nil, err
 	}
-	return k.query(ctx, st, args)
+	return k.query(context.WithoutCancel(ctx), st, args)
 }
 
 // QueryRowContext is that of link.

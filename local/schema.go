@@ -1,16 +1,43 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
 
-// schemaQuery gives everything that SQLite was told to make.
-const schemaQuery = `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name`
+// schemaRows gives everything that SQLite was told to make. They are put in order here because
+// to begin a sort costs SQLite more than to read them.
+func schemaRows(ctx context.Context, q querier) ([]string, error) {
+	found, err := q.QueryContext(ctx, `SELECT type, name, tbl_name, sql FROM sqlite_schema`)
+	if err != nil {
+		return nil, storeError("read schema", err)
+	}
+	defer found.Close()
+	type object struct {
+		kind, name, table string
+		sql               text
+	}
+	var all []object
+	for found.Next() {
+		var o object
+		if err := found.Scan(&o.kind, &o.name, &o.table, &o.sql); err != nil {
+			return nil, rowError("read schema", "", err)
+		}
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b object) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
+	rows := make([]string, len(all))
+	for i, o := range all {
+		rows[i] = o.kind + " " + o.name + " " + o.table + " " + o.sql.String
+	}
+	return rows, storeError("read schema", found.Err())
+}
 
 // schemaSum is the digest of that in a store of this version, which is newer only where
 // migrations are.
@@ -20,7 +47,7 @@ const schemaSum = "4c3cb400bdb182a6de5ad8366df8b26c32b86aa6197c0969b50465eae86d2
 // trigger is met by the first statement that fires it, which may be the receipt of an effect:
 // whoever writes looks beforehand.
 func checkSchema(ctx context.Context, q querier) error {
-	rows, err := queryStrings(ctx, q, schemaQuery)
+	rows, err := schemaRows(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -198,18 +198,21 @@ func (v *verifier) schema() error {
 		return storeError("make schema", err)
 	}
 	defer conn.Close()
-	for place, query := range map[string]string{
-		"schema":                 schemaQuery,
-		"table goose_db_version": `SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
-		"table sqlite_sequence":  `SELECT name || ' ' || seq FROM sqlite_sequence ORDER BY name`,
+	rows := func(query string) func(context.Context, querier) ([]string, error) {
+		return func(ctx context.Context, q querier) ([]string, error) { return queryStrings(ctx, q, query) }
+	}
+	for place, read := range map[string]func(context.Context, querier) ([]string, error){
+		"schema":                 schemaRows,
+		"table goose_db_version": rows(`SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`),
+		"table sqlite_sequence":  rows(`SELECT name || ' ' || seq FROM sqlite_sequence ORDER BY name`),
 	} {
-		have, err := v.strings(query)
+		have, err := read(v.ctx, v.q)
 		if err != nil {
 			return err
 		}
 		var want []string
 		err = conn.Raw(func(c any) (err error) {
-			want, err = queryStrings(v.ctx, &link{conn: c.(driver.Conn)}, query)
+			want, err = read(v.ctx, &link{conn: c.(driver.Conn)})
 			return err
 		})
 		if err != nil {
