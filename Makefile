@@ -58,7 +58,7 @@ docs: build
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit
 # is marked and fails nothing: the machine may be busy.
 bench:
-	@./scripts/need git postgres:postgresql
+	@./scripts/need git sqlite3 postgres:postgresql
 	./scripts/postgres $(GO) run ./internal/bench
 	cd bench/peers && ../../scripts/postgres $(GO) run .
 

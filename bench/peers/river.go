@@ -230,7 +230,7 @@ func (s source) Totals(ctx context.Context) (outbox.Totals, error) {
 
 // drain delivers everything to a server without events, and gives how long that took.
 func (k *backlog) drain(ctx context.Context, pool *pgxpool.Pool) (time.Duration, error) {
-	for _, sql := range []string{"TRUNCATE acode.events, acode.heads CASCADE", "CHECKPOINT"} {
+	for _, sql := range []string{"TRUNCATE acode.events, acode.heads, acode.counts CASCADE", "CHECKPOINT"} {
 		if _, err := pool.Exec(ctx, sql); err != nil {
 			return 0, err
 		}

@@ -22,7 +22,8 @@ type backlog struct {
 	st       *local.Store
 	out      *local.Outbox
 	sessions []session.ID
-	events   int // of all sessions
+	events   int               // of all sessions
+	kept     chan session.Lane // see source
 }
 
 // newBacklog makes a store with sessions of about as many events each.
@@ -90,7 +91,22 @@ func (k *backlog) rewind(ctx context.Context) error {
 }
 
 // source is a store as the outbox sees it.
-type source struct{ *local.Outbox }
+type source struct {
+	*local.Outbox
+	kept chan<- session.Lane // is told of lanes that were kept, while it has room; nil is not
+}
+
+// SaveLane implements outbox.Source.
+func (s source) SaveLane(ctx context.Context, l session.Lane) error {
+	err := s.Outbox.SaveLane(ctx, l)
+	if err == nil && s.kept != nil {
+		select {
+		case s.kept <- l:
+		default:
+		}
+	}
+	return err
+}
 
 // Totals implements outbox.Totaler.
 func (s source) Totals(ctx context.Context) (outbox.Totals, error) {
@@ -121,7 +137,7 @@ func (k *backlog) connect(ctx context.Context, address string, statements bool) 
 	if _, err := r.Hello(ctx, k.st.Device()); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	o := outbox.Options{Source: source{k.out}, Remote: r, Now: now, Heartbeat: session.Heartbeat{PID: os.Getpid(), Command: "bench"}}
+	o := outbox.Options{Source: source{k.out, k.kept}, Remote: r, Now: now, Heartbeat: session.Heartbeat{PID: os.Getpid(), Command: "bench"}}
 	if statements {
 		o.Remote = byStatement{r}
 	}
