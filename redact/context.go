@@ -87,8 +87,9 @@ func secretName(name []byte) bool {
 }
 
 // telling lists the words that make a name the name of a secret.
-func telling() [8]string {
-	return [8]string{"api_key", "api-key", "apikey", "password", "passwd", "token", "secret", "credential"}
+func telling() [15]string {
+	return [15]string{"api_key", "api-key", "apikey", "password", "passwd", "token", "secret", "credential",
+		"access_key", "access-key", "accesskey", "account_key", "accountkey", "signing_key", "encryption_key"}
 }
 
 func skipQuote(b []byte, i int) int {

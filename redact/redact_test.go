@@ -377,6 +377,7 @@ func TestHostileTextIsLinear(t *testing.T) {
 	r := redact.New([]string{"aaaaaaaa", "abababab"})
 	for _, unit := range []string{
 		"-eyJ", "sk-ant-", "token=", "password='", "${token=", "$(token=", "://u:", "SG.", "a", "-----BEGIN PRIVATE KEY-----", "token:\"x token:'y", "Bearer ", "***",
+		"authorization=", "curl ", "curl -u ", ".atlasv1.", "hooks.slack.com/", ":AA", "dt0c01.", "EAAA", "access_key=",
 	} {
 		text := []byte(strings.Repeat(unit, 1<<18/len(unit)))
 		if got := r.Bytes(text); len(got) > 2*len(text) {

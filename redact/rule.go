@@ -54,7 +54,7 @@ type rule struct {
 // little below those of real tokens, and above those of names that merely look alike.
 func rules() []rule {
 	contextWords := telling()
-	return []rule{
+	return append(vendorRules(), []rule{
 		token(&alnum, 20, "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "hf_", "npm_"),
 		token(&word, 20, "github_pat_", "AIza"),
 		token(&word, 16, "glpat-", "sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-v1-"),
@@ -70,7 +70,7 @@ func rules() []rule {
 		{words: []string{"basic "}, fold: true, match: matchBasic},
 		{words: []string{"://"}, match: matchURL},
 		{words: contextWords[:], fold: true, match: matchContext},
-	}
+	}...)
 }
 
 // ruleSet is rules arranged for one pass: each is entered by the first three bytes of a
