@@ -184,7 +184,7 @@ func TestCuts(t *testing.T) {
 			b := newBench(t, w, drain)
 			all := b.points()
 			b.travels(w.name == "copy")
-			points := sample(random(t), all, setting(t, "ACODE_DRAIN_CUTS", 40))
+			points := sample(random(t), all, setting(t, "ACODE_DRAIN_CUTS", 32))
 			c := b.run(points)
 			t.Logf("%s: %d of %d points: %v", w.name, len(points), len(all), c)
 			report(t, w.name, c.found)

@@ -16,26 +16,28 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
+// binaries is the folder of the programs under test. TestMain makes it.
+var binaries string
+
 func TestMain(m *testing.M) {
 	launcher()
-	status := m.Run()
-	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir) // a leftover in a folder for such
+	var err error
+	if binaries, err = os.MkdirTemp("", "drain-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	status := m.Run()
+	_ = os.RemoveAll(binaries) // a leftover in a folder for such
 	os.Exit(status)
 }
 
-// programs builds acode and acode-sync, once.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "drain-")
+// build builds acode and acode-sync, once.
+var build = sync.OnceValue(func() error {
+	out, err := exec.Command("go", "build", "-o", binaries+"/", "../../cmd/acode", "../../cmd/acode-sync").CombinedOutput()
 	if err != nil {
-		return "", err
+		return fmt.Errorf("build: %w: %s", err, out)
 	}
-	out, err := exec.Command("go", "build", "-o", dir+"/", "../../cmd/acode", "../../cmd/acode-sync").CombinedOutput()
-	if err != nil {
-		return dir, fmt.Errorf("build: %w: %s", err, out)
-	}
-	return dir, nil
+	return nil
 })
 
 // site is an installation of acode with a workspace: the programs under test, a store, and a
@@ -50,9 +52,8 @@ type site struct {
 
 func newSite(t testing.TB, root, address string) site {
 	t.Helper()
-	dir, err := programs()
-	must(t, err)
-	s := site{t: t, root: root, program: filepath.Join(dir, "acode"), address: address}
+	must(t, build())
+	s := site{t: t, root: root, program: filepath.Join(binaries, "acode"), address: address}
 	for _, d := range []string{s.ws(), filepath.Join(root, "user")} {
 		must(t, os.MkdirAll(d, 0o755))
 	}
