@@ -76,11 +76,24 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 		if f.known {
 			now.Acked, now.Remote = f.share, s.link.id
 		}
+		if last >= now.LastSeq { // the end of the suffix is what its epoch is judged by
+			now = s.ruled(now, m)
+		}
 	}
 	if f.after >= r.suspect {
 		r.limit, r.suspect = 0, 0
 	}
 	return f.bounded(now), nil
+}
+
+// ruled takes over a ruling that is another than before, and tells of it.
+func (s *Syncer) ruled(l session.Lane, m session.Mark) session.Lane {
+	now := ruled(l, m)
+	if now.State == l.State {
+		return l
+	}
+	s.tell(now)
+	return now
 }
 
 // shared judges a delivery of a lane that is over and that the server has all of, or took.

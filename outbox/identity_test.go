@@ -280,8 +280,11 @@ func TestFenced(t *testing.T) {
 			sv.insert(e)
 		})
 		s := syncer(f, sv)
-		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) {
-			t.Errorf("Drain: got %v, want ErrForked: the marks are compared first", err)
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrFenced) {
+			t.Errorf("Drain: got %v, want ErrFenced: the marks are compared first, and do not say it", err)
+		}
+		if l := f.lane(name(0)); l.State != session.SyncFenced || l.Acked != 5 || unfiled(f, sv, name(0), 5) != 0 {
+			t.Errorf("lane: got %+v, want fenced at 5, and filed", l)
 		}
 		f, sv = drained(t, 1, 5)
 		f.commit(name(0), 1)

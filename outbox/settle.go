@@ -17,14 +17,8 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 		now.LastSeq = max(now.LastSeq, d.Events[n-1].Seq)
 	}
 	switch {
-	case m.Verdict == session.DeliveryFenced:
-		now.State = session.SyncFenced
-		now.Reason = fmt.Sprintf("the session was taken over elsewhere (epoch %d); what this store has beyond that is kept here and filed there as a fork", m.Epoch)
-		return now, nil
-	case m.Verdict == session.DeliveryForked:
-		now.State = session.SyncForked
-		now.Reason = fmt.Sprintf("the server has another history of this session, up to event %d; ours is kept here and filed there as a fork", m.Seq)
-		return now, nil
+	case m.Verdict == session.DeliveryFenced || m.Verdict == session.DeliveryForked:
+		return ruled(now, m), nil
 	case m.Seq > now.LastSeq:
 		now.Acked = min(now.Acked, now.LastSeq-1) // until it is known whether the server has the last event
 		now.State = session.SyncForked
@@ -53,6 +47,17 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 		now.State, now.Reason = session.SyncParked, l.Reason
 	}
 	return now, nil
+}
+
+// ruled makes a lane what the server ruled that it is: fenced, or forked.
+func ruled(l session.Lane, m session.Mark) session.Lane {
+	l.State = session.SyncForked
+	l.Reason = fmt.Sprintf("the server has another history of this session, up to event %d; ours is kept here and filed there as a fork", m.Seq)
+	if m.Verdict == session.DeliveryFenced {
+		l.State = session.SyncFenced
+		l.Reason = fmt.Sprintf("the session was taken over elsewhere (epoch %d); what this store has beyond that is kept here and filed there as a fork", m.Epoch)
+	}
+	return l
 }
 
 // agrees compares the chain at the server's mark with the store's.
