@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -56,42 +54,4 @@ func retriedBy(it *session.Item) string {
 		return "resume"
 	}
 	return ""
-}
-
-// inlineOutput is how much of an output stands in its receipt; more becomes a blob.
-const inlineOutput = 2 << 10
-
-// output keeps text, already cut if it had to be, as a receipt holds it.
-func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
-	text = e.clean(text)
-	out := &session.Output{Bytes: size, Cut: cut}
-	if len(text) <= inlineOutput {
-		out.Text = text
-		return out, nil
-	}
-	ref, err := e.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
-	out.Blob = ref
-	return out, err
-}
-
-// clean makes raw output fit to be kept and shown.
-func (e *Engine) clean(text string) string {
-	return e.Redact(strings.ToValidUTF8(text, "�"))
-}
-
-// fileFailure makes a step's failure of what a person can mend in the plan or the workspace;
-// anything else, like a broken store or the end of the context, stays what it is.
-func fileFailure(err error) error {
-	code := session.CodeOf(err)
-	switch code {
-	case session.ErrFileStep, session.ErrEscape, session.ErrReadOnly:
-		return &failure{code: code, message: err.Error()}
-	case session.ErrDiskFull:
-		return &failure{code: code, message: err.Error(), reason: session.ReasonDiskFull}
-	}
-	var known *session.Error
-	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return &failure{code: session.ErrFileStep, message: err.Error()}
 }

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	requestPoll = 200 * time.Millisecond
+	againWindow = 600 * time.Millisecond // in which a second signal is waited for
+)
+
+// await waits for a command. A signal leaves the command to its supervisor, a second one ends
+// it; a request to cancel the session ends it too.
+func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
+	watched, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.watch(watched, cancel)
+	}()
+	rec, err := wait(watched)
+	cancel(nil)
+	<-stopped
+	if err == nil || !errors.Is(err, context.Cause(watched)) && !errors.Is(err, context.Canceled) {
+		return rec, err
+	}
+	cause := context.Cause(watched)
+	var sig Interrupted
+	switch {
+	case errors.Is(cause, session.ErrCancelled):
+		return e.terminate(ctx, key)
+	case errors.As(cause, &sig):
+		return e.leave(ctx, it, key, sig)
+	}
+	return rec, cause
+}
+
+// watch ends a wait when somebody asks to cancel the session.
+func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(requestPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		requests, err := e.Journal.Requests(ctx)
+		if err != nil {
+			continue // the next Append meets the same store and says what is wrong with it
+		}
+		if slices.ContainsFunc(requests, func(r session.Request) bool { return r.Kind == session.RequestCancel }) {
+			cancel(session.ErrCancelled)
+			return
+		}
+	}
+}
+
+// leave pauses the session with its command running on, and gives a second signal a moment.
+func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
+	s := e.Journal.Session()
+	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
+		Detail: []string{"end it later: acode session cancel --command " + s.Short}})
+	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal; the command of " + it.ID.String() + " runs on"}
+	bg := context.WithoutCancel(ctx)
+	manifest, git := e.snapshot(bg)
+	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail, Manifest: manifest, Git: git}}); err != nil {
+		return session.CommandRecord{}, err
+	}
+	window := time.NewTimer(againWindow)
+	defer window.Stop()
+	select {
+	case <-window.C:
+		return session.CommandRecord{}, halt
+	case <-e.Again:
+		return e.terminate(bg, key)
+	}
+}
+
+// terminate ends the command and waits for its record.
+func (e *Engine) terminate(ctx context.Context, key string) (session.CommandRecord, error) {
+	bg := context.WithoutCancel(ctx)
+	if err := e.Commands.Terminate(bg, key); err != nil {
+		return session.CommandRecord{}, err
+	}
+	return e.Commands.Wait(bg, key)
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// failure is a step that went wrong; its receipt says so and the session's policy decides.
+type failure struct {
+	code    session.Code
+	message string
+	by      string // who declared it failed; empty: it did fail
+	command *session.CommandResult
+	last    []string // of what the command wrote to its standard error
+	files   []session.FileState
+	reason  session.Reason // of the pause; empty means task_failed
+}
+
+// Error implements error.
+func (f *failure) Error() string {
+	if f.by == "" {
+		return f.message
+	}
+	return f.message + " by " + f.by
+}
+
+// stepError records a failed step and says, as an error, whether the session goes on.
+func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	st := e.Journal.Session().Steps[it.ID]
+	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, Files: f.files, Command: f.command,
+	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
+	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
+	if err := e.commit(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if f.command != nil && f.command.Cancelled { // what asked for it also says where the session goes
+		if err := e.boundary(ctx); err != nil {
+			return err
+		}
+	}
+	halt := &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: f.code, detail: it.ID.String() + ": " + f.Error()}
+	if f.reason != "" {
+		halt.reason = f.reason
+		return halt
+	}
+	switch e.Plan.OnFailure {
+	case session.FailureContinues:
+		e.failed[it.ID.Task] = true
+		return nil
+	case session.FailureFails:
+		halt.to = session.Failed
+	}
+	return halt
+}
+
+// fileFailure makes a step's failure of what a person can mend in the plan or the workspace;
+// anything else, like a broken store or the end of the context, stays what it is.
+func fileFailure(err error) error {
+	code := session.CodeOf(err)
+	switch code {
+	case session.ErrFileStep, session.ErrEscape, session.ErrReadOnly:
+		return &failure{code: code, message: err.Error()}
+	case session.ErrDiskFull:
+		return &failure{code: code, message: err.Error(), reason: session.ReasonDiskFull}
+	}
+	var known *session.Error
+	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &failure{code: session.ErrFileStep, message: err.Error()}
+}

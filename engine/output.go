@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	maxCapture = 64 << 10
+	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
+	cutMargin  = 4 << 10   // seen beyond a cut: no secret is longer
+	shownLines = 5         // of the standard error of a failed command
+	wroteLines = 200       // of each output that whoever wants more is shown
+)
+
+// captureFailure tells an output that cannot be captured from one that could not be read.
+func captureFailure(err error) (*failure, error) {
+	if err == nil || session.CodeOf(err) != session.ErrCommand {
+		return nil, err
+	}
+	return &failure{code: session.ErrCommand, message: err.Error()}, nil
+}
+
+// result keeps what the command wrote; wrote is the end of both outputs, last that of its
+// standard error.
+func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
+	c = &session.CommandResult{
+		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
+		StartError: rec.StartError, DurationUS: rec.EndedUS - rec.StartedUS, Left: rec.Left,
+	}
+	stdout, stderr, err := e.Commands.Output(rec.Key)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer stdout.Close()
+	defer stderr.Close()
+	for _, o := range []struct {
+		from io.Reader
+		to   *session.Output
+	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
+		text, size, cut, err := ends(o.from, maxReceipt, e.clean)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("read command output: %w", err)
+		}
+		out, err := e.output(ctx, text, size, cut)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		*o.to = *out
+		wrote = append(wrote, e.lastLines(text, wroteLines)...)
+		last = e.lastLines(text, shownLines)
+	}
+	return c, wrote, last, nil
+}
+
+// lastLines is the end of a text, at most count lines, as a person is shown it.
+func (e *Engine) lastLines(text string, count int) []string {
+	text = strings.TrimSpace(e.clean(text))
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-count):]
+}
+
+// ends reads r whole and keeps its first and last limit/2 bytes. What it cuts it cleans
+// before, with a margin on the far side of the cut, so that no part of a secret is left over.
+func ends(r io.Reader, limit int, clean func(string) string) (text string, size int64, cut bool, err error) {
+	keep := limit/2 + cutMargin
+	head, err := io.ReadAll(io.LimitReader(r, int64(keep)))
+	if err != nil || len(head) < keep {
+		return string(head), int64(len(head)), false, err
+	}
+	tail := slices.Clone(head[limit/2:])
+	size = int64(len(head))
+	buf := make([]byte, 32<<10)
+	for err == nil {
+		var n int
+		n, err = r.Read(buf)
+		size += int64(n)
+		tail = append(tail, buf[:n]...)
+		if len(tail) > 2*keep {
+			cut = true
+			tail = append(tail[:0], tail[len(tail)-keep:]...)
+		}
+	}
+	if err != io.EOF {
+		return "", size, cut, err
+	}
+	first, last := string(head), string(tail)
+	if !cut { // nothing is lost yet: what runs over both halves is seen whole
+		first = string(head[:limit/2]) + last
+		if size <= int64(limit) {
+			return first, size, false, nil
+		}
+		last = first
+	}
+	first, last = clean(first), clean(last)
+	if cut { // however much cleaning took away, what the cut itself went through is in the margin
+		first, last = first[:max(0, len(first)-cutMargin)], last[min(len(last), cutMargin):]
+	}
+	return first[:min(len(first), limit/2)] + "\n[acode: the middle was left out]\n" + last[max(0, len(last)-limit/2):], size, true, nil
+}
+
+// capture takes the value of a capture from the command's raw standard output.
+func (e *Engine) capture(ctx context.Context, key, name string) (*session.Capture, error) {
+	stdout, stderr, err := e.Commands.Output(key)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	defer stderr.Close()
+	raw, err := io.ReadAll(io.LimitReader(stdout, 2*maxCapture))
+	if err != nil {
+		return nil, fmt.Errorf("read command output: %w", err)
+	}
+	value := strings.TrimSpace(string(raw))
+	switch {
+	case len(value) > maxCapture || len(raw) == 2*maxCapture:
+		return nil, badCapture(name, "is longer than 64 KiB")
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return nil, badCapture(name, "is no text")
+	}
+	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
+	return &session.Capture{Name: name, Blob: ref}, err
+}
+
+func badCapture(name, what string) error {
+	return &session.Error{Code: session.ErrCommand, Message: fmt.Sprintf("the output to be captured as %s %s", name, what)}
+}
+
+// inlineOutput is how much of an output stands in its receipt; more becomes a blob.
+const inlineOutput = 2 << 10
+
+// output keeps text, already cut if it had to be, as a receipt holds it.
+func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
+	text = e.clean(text)
+	out := &session.Output{Bytes: size, Cut: cut}
+	if len(text) <= inlineOutput {
+		out.Text = text
+		return out, nil
+	}
+	ref, err := e.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
+	out.Blob = ref
+	return out, err
+}
+
+// clean makes raw output fit to be kept and shown.
+func (e *Engine) clean(text string) string {
+	return e.Redact(strings.ToValidUTF8(text, "�"))
+}
