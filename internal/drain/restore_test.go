@@ -159,7 +159,7 @@ func copied(t *testing.T, sv *server, name string, events int) {
 		t.Errorf("%s: the second store: got %v, want forked or fenced", name, err)
 	}
 	if state := b.live(`SELECT l.state FROM lanes l JOIN sessions s ON s.no = l.session_no WHERE s.id = '` + string(id) + `'`); state != name {
-		t.Logf("state of the lane: got %s, want %s", state, name)
+		t.Errorf("state of the lane: got %s, want %s", state, name)
 	}
 	a.regrow(id, 2)
 	must(t, a.deliver(sv)) // the first one goes on
