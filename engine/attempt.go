@@ -18,51 +18,6 @@ func (e *Engine) willBe(s *session.Session) session.State {
 	return state
 }
 
-// queue lets the next commit take a draft along, and shows n after it (E2).
-func (e *Engine) queue(d session.Draft, n session.Notice) {
-	e.pending = append(e.pending, d)
-	e.onCommit = append(e.onCommit, n)
-}
-
-// commit makes everything pending and drafts durable in one transaction, which a signal
-// does not cut short: its outcome would be unknown.
-func (e *Engine) commit(ctx context.Context, drafts ...session.Draft) error {
-	ctx = context.WithoutCancel(ctx)
-	all := append(e.pending, drafts...)
-	if len(all) == 0 {
-		return nil
-	}
-	e.doubt = e.Journal.Session().LastSeq
-	if _, err := e.Journal.Append(ctx, all...); err != nil {
-		return err
-	}
-	return e.committed()
-}
-
-// committed shows and removes what waited for the commit that has just happened.
-func (e *Engine) committed() error {
-	e.pending, e.doubt = nil, 0
-	for _, n := range e.onCommit {
-		if n.Item != nil {
-			n.Took = e.since(e.Journal.Session().Steps[n.Item.ID])
-		}
-		e.Notify(n)
-	}
-	e.onCommit = nil
-	return e.forget()
-}
-
-// forget removes the raw outputs whose receipts are durable now.
-func (e *Engine) forget() error {
-	for _, key := range e.spent {
-		if err := e.Commands.Forget(key); err != nil {
-			return err
-		}
-	}
-	e.spent = nil
-	return nil
-}
-
 // since is how long a step took by the journal's own clock; 0 while that is unknown.
 func (e *Engine) since(st *session.StepState) time.Duration {
 	if st == nil || st.EndedUS == 0 {
