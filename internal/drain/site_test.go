@@ -139,10 +139,10 @@ func execute(ctx context.Context, address string, sql ...string) error {
 	return nil
 }
 
-// clear makes the server one that never heard of any session.
+// clear makes the server one that never heard of any session, also when it crashes afterwards.
 func (s *server) clear() {
 	s.t.Helper()
-	s.exec(`SET session_replication_role = replica; DELETE FROM acode.events; DELETE FROM acode.heads; DELETE FROM acode.forks; DELETE FROM acode.blobs; DELETE FROM acode.blob_chunks`)
+	s.exec(`SET synchronous_commit = on; SET session_replication_role = replica; DELETE FROM acode.events; DELETE FROM acode.heads; DELETE FROM acode.forks; DELETE FROM acode.blobs; DELETE FROM acode.blob_chunks`)
 }
 
 // connect opens a client whose statements may take so long.
