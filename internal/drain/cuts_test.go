@@ -219,7 +219,7 @@ func TestPlantedMistakes(t *testing.T) {
 	b := newBench(t, ways()[0], drain)
 	for _, p := range planted(b) {
 		b.way, b.drain, b.tally = p.way, p.drain, tally{}
-		points := sample(random(t), b.points(), 12)
+		points := sample(random(t), b.points(), 9)
 		b.renew()
 		b.tally = tally{}
 		c := b.run(points)

@@ -181,7 +181,7 @@ func TestKills(t *testing.T) {
 		t.Run(strings.ReplaceAll(series.name, " ", "_"), func(t *testing.T) {
 			k := newKiller(t, series)
 			all := k.points()
-			points := sample(random(t), all, setting(t, "ACODE_DRAIN_KILLS", 5))
+			points := sample(random(t), all, setting(t, "ACODE_DRAIN_KILLS", 4))
 			for _, p := range points {
 				k.trial(p)
 			}

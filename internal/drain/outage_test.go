@@ -281,7 +281,7 @@ func terminated(t *testing.T, c *cluster) {
 	conn, err := pgx.Connect(t.Context(), c.admin)
 	must(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
-	for range 40 {
+	for range 30 {
 		<-tick.C
 		var n int
 		must(t, conn.QueryRow(t.Context(), endOthers).Scan(&n))
@@ -295,7 +295,7 @@ func terminated(t *testing.T, c *cluster) {
 	if ended < 5 {
 		t.Errorf("terminated: got %d connections ended, want some", ended)
 	}
-	t.Logf("terminated: %d connections ended in 2 s, %d events were left before and %d then", ended, before, left)
+	t.Logf("terminated: %d connections ended in 1.5 s, %d events were left before and %d then", ended, before, left)
 }
 
 // impatient delivers to a server whose own patience for statements is a millisecond.
