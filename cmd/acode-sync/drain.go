@@ -20,7 +20,7 @@ import (
 
 const (
 	// newsEvery is how soon a commit of the session is seen.
-	newsEvery = 100 * time.Millisecond
+	newsEvery = 200 * time.Millisecond
 
 	// afterwards is for how long it goes on when the session's process has ended.
 	afterwards = 10 * time.Second

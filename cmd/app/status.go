@@ -170,14 +170,11 @@ func (b *base) row(sum session.Summary) terminal.Row {
 }
 
 func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (terminal.StatusView, error) {
-	sess, err := s.View(ctx, id)
+	sess, p, next, err := b.outlook(ctx, s, id)
 	if err != nil {
 		return terminal.StatusView{}, err
 	}
-	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail}
-	if v.At, err = b.position(ctx, s, id); err != nil {
-		return v, err
-	}
+	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail, At: stands(p, next)}
 	if v.Running {
 		if h, _, err := lock.Read(b.lockFile(id)); err == nil {
 			v.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
@@ -232,12 +229,17 @@ func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (ter
 	if err != nil {
 		return terminal.Position{}, err
 	}
+	return stands(p, next), nil
+}
+
+// stands is the first step that is not done.
+func stands(p *session.Plan, next session.Continuation) terminal.Position {
 	for _, it := range next.Items {
 		if it.Action != session.ActionSkip {
-			return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}, nil
+			return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 		}
 	}
-	return terminal.Position{}, nil
+	return terminal.Position{}
 }
 
 // outlook plans what is left without looking at files or commands.
