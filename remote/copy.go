@@ -45,7 +45,7 @@ func (s *Server) Copy(ctx context.Context, d session.Delivery) (session.Mark, er
 	var r *row
 	err = s.with(ctx, func(c *pgconn.PgConn) error {
 		sql := fmt.Sprintf(copySQL, milliseconds(limit), d.Session)
-		r, err = copyIn(ctx, c, sql, encodeCopy(id, d))
+		r, err = copyIn(ctx, c, sql, id, d)
 		return err
 	})
 	if err != nil {
@@ -56,34 +56,28 @@ func (s *Server) Copy(ctx context.Context, d session.Delivery) (session.Mark, er
 	return m, s.fault(r.err)
 }
 
-// encodeCopy gives d in COPY's binary format.
-func encodeCopy(id [16]byte, d session.Delivery) []byte {
-	size := 64
-	for i := range d.Events {
-		size += 200 + len(d.Device) + len(d.Events[i].Payload)
+// copyHeader begins COPY's binary format: its name, flags, and the length of an extension.
+const copyHeader = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+
+// appendRow appends event i of d in COPY's binary format.
+func appendRow(b []byte, id [16]byte, d session.Delivery, i int) []byte {
+	e := &d.Events[i]
+	b = binary.BigEndian.AppendUint16(b, copyColumns)
+	b = appendField(b, id[:])
+	b = appendNumber(b, e.Seq)
+	b = appendField(b, e.ID[:])
+	b = appendNumber(b, uint64(e.TimeUS))
+	b = appendNumber(b, e.Epoch)
+	b = appendField(b, e.Type)
+	b = appendField(b, e.Actor)
+	b = appendField(b, d.Device)
+	if i == 0 {
+		b = appendField(b, d.Prev[:])
+	} else {
+		b = append(b, 0xff, 0xff, 0xff, 0xff) // null: the hash of the row before
 	}
-	b := append(make([]byte, 0, size), "PGCOPY\n\xff\r\n\x00"...)
-	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // flags, length of an extension
-	for i := range d.Events {
-		e := &d.Events[i]
-		b = binary.BigEndian.AppendUint16(b, copyColumns)
-		b = appendField(b, id[:])
-		b = appendNumber(b, e.Seq)
-		b = appendField(b, e.ID[:])
-		b = appendNumber(b, uint64(e.TimeUS))
-		b = appendNumber(b, e.Epoch)
-		b = appendField(b, e.Type)
-		b = appendField(b, e.Actor)
-		b = appendField(b, d.Device)
-		if i == 0 {
-			b = appendField(b, d.Prev[:])
-		} else {
-			b = append(b, 0xff, 0xff, 0xff, 0xff) // null: the hash of the row before
-		}
-		b = appendField(b, e.Hash[:])
-		b = appendField(b, e.Payload)
-	}
-	return append(b, 0xff, 0xff) // the end
+	b = appendField(b, e.Hash[:])
+	return appendField(b, e.Payload)
 }
 
 func appendField[T ~string | ~[]byte](b []byte, v T) []byte {
@@ -96,13 +90,14 @@ func appendNumber(b []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(b, n)
 }
 
-// copyChunk is the most that one message of a COPY carries.
+// copyChunk is about how much one message of a COPY carries: the server works on it while the
+// next one is made.
 const copyChunk = 64 << 10
 
-// copyIn sends sql, whose second statement is a COPY, and its data without waiting in between,
+// copyIn sends sql, whose second statement is a COPY, and the rows of d without waiting in between,
 // and gives the row that the third statement answers. Where the server refuses the statements
 // before the COPY, it passes over the data that follows, as its protocol says.
-func copyIn(ctx context.Context, c *pgconn.PgConn, sql string, data []byte) (*row, error) {
+func copyIn(ctx context.Context, c *pgconn.PgConn, sql string, id [16]byte, d session.Delivery) (*row, error) {
 	// The connection's own guard of ctx stands only while it receives.
 	stop := context.AfterFunc(ctx, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
 	defer func() {
@@ -112,14 +107,18 @@ func copyIn(ctx context.Context, c *pgconn.PgConn, sql string, data []byte) (*ro
 	}()
 	f := c.Frontend()
 	f.SendQuery(&pgproto3.Query{String: sql})
-	for len(data) > 0 {
-		n := min(len(data), copyChunk)
-		f.Send(&pgproto3.CopyData{Data: data[:n]})
-		data = data[n:]
+	b := append(make([]byte, 0, 2*copyChunk), copyHeader...)
+	for i := range d.Events {
+		if b = appendRow(b, id, d, i); len(b) < copyChunk {
+			continue
+		}
+		f.Send(&pgproto3.CopyData{Data: b})
 		if err := f.Flush(); err != nil {
 			return nil, broken(ctx, c, err)
 		}
+		b = b[:0]
 	}
+	f.Send(&pgproto3.CopyData{Data: append(b, 0xff, 0xff)}) // the end
 	f.Send(&pgproto3.CopyDone{})
 	if err := f.Flush(); err != nil {
 		return nil, broken(ctx, c, err)

@@ -41,8 +41,11 @@ func Hold(t *testing.T, address string, d session.Delivery) (release func()) {
 	}
 	f := conn.PgConn().Frontend()
 	f.SendQuery(&pgproto3.Query{String: `COPY acode.events (session_id, seq, id, time_us, epoch, type, actor, device, prev, hash, payload) FROM STDIN (FORMAT binary)`})
-	data := encodeCopy(id, d)
-	f.Send(&pgproto3.CopyData{Data: data[:len(data)-2]})
+	data := []byte(copyHeader)
+	for i := range d.Events {
+		data = appendRow(data, id, d, i)
+	}
+	f.Send(&pgproto3.CopyData{Data: data})
 	if err := f.Flush(); err != nil {
 		t.Fatal(err)
 	}
