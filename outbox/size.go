@@ -6,7 +6,7 @@ const (
 	firstEvents = 2000
 	maxEvents   = 10_000
 	firstBytes  = 1 << 20
-	maxBytes    = 4 << 20 // of all that is in memory: in flight, and as much read ahead
+	maxBytes    = 6 << 20 // of all that is in memory: in flight, and as much read ahead
 
 	// targetDuration is what a batch may take and still grow.
 	targetDuration = 500 * time.Millisecond
