@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 
-.PHONY: build demo demo-sync test test-postgres18 check cross torture bench cover clean docs fixture
+.PHONY: build demo demo-sync test test-postgres18 check cross torture bench clean docs
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
@@ -62,12 +62,6 @@ bench:
 	@./scripts/need git sqlite3 postgres:postgresql
 	./scripts/postgres $(GO) run ./internal/bench
 	cd bench/peers && ../../scripts/postgres $(GO) run .
-
-# Writes the store of format 1 that every later version must read. Only before a release
-# that changes the format: what was released stays as it is.
-fixture:
-	@./scripts/need sqlite3
-	$(GO) test ./internal/faults -run TestFormat1 -write-fixture
 
 clean:
 	rm -rf bin

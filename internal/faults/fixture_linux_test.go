@@ -24,7 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var writeFixture = flag.Bool("write-fixture", false, "write testdata/format1.tar.gz and what must be read from it anew")
+var writeFixture = flag.Bool("write-fixture", false, "write what must be read from testdata/format1.tar.gz anew, and the store itself; what was released stays as it is")
 
 // The fixture is a store with its workspace and ledger, as the program of its time left them,
 // and what that program read from it.
