@@ -38,7 +38,7 @@ func (g *goals) verdict(older []session.Lane) error {
 	}
 	l := stuck[0]
 	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
-	e.Message = fmt.Sprintf("what the server refused is kept and waits for a person, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
+	e.Message = fmt.Sprintf("what waits for a person is kept, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
 	switch l.State {
 	case session.SyncFenced:
 		e.Code, e.Next = session.ErrFenced, "acode sync fork-off "+string(l.Session)

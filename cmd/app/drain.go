@@ -79,7 +79,7 @@ func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 		}
 		w.log.Info("delivery", "event", "sync_state", "state", string(n.State), "reason", n.Reason, "events_pending", n.Pending)
 		if n.Session != "" {
-			if err := forked(n.State, n.Reason); err != nil && n.Session == w.writer.Session().ID {
+			if err := forked(n.Session, n.State, n.Reason); err != nil && n.Session == w.writer.Session().ID {
 				cancel(err)
 			}
 			continue

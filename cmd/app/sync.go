@@ -138,15 +138,19 @@ func (b *base) notForked(ctx context.Context, s *local.Store, id session.ID) err
 	if local.WentOn(lane) {
 		return wentOn(ctx, s, lane)
 	}
-	return forked(lane.State, lane.Reason)
+	return forked(id, lane.State, lane.Reason)
 }
 
-func forked(state session.SyncState, reason string) error {
+// forked is the error for a session whose lane is in state, nil where that is none of these.
+func forked(id session.ID, state session.SyncState, reason string) error {
+	e := &session.Error{Code: session.ErrForked, Message: reason + "; nothing more is done here, and all of it is kept",
+		Next: "go on with it where it went on, or make a new session of what is here: acode sync fork-off " + string(id)}
 	switch state {
 	case session.SyncForked:
-		return &session.Error{Code: session.ErrForked, Message: "another copy of this session went on: " + reason + "; nothing more is done here, and all of it is kept"}
+		return e
 	case session.SyncFenced:
-		return &session.Error{Code: session.ErrFenced, Message: "the session was taken over elsewhere: " + reason + "; nothing more is done here, and all of it is kept"}
+		e.Code = session.ErrFenced
+		return e
 	}
 	return nil
 }
