@@ -90,7 +90,7 @@ func TestStagedContentComesBack(t *testing.T) {
 	}
 }
 
-// No byte of a secret lies in the store, wherever it came in (trap 7 for requests).
+// No byte of a secret lies in the store, wherever it came in, requests included.
 func TestSecretsDoNotReachTheDisk(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -85,7 +85,7 @@ func (p ticker) at(t *testing.T, us int64) (got int64) {
 	return got
 }
 
-// L3, trap 29: two processes with a session each, one of them with two, whose wall clocks step
+// L3: two processes with a session each, one of them with two, whose wall clocks step
 // back and forth: each event is later than every event before it, whoever wrote that one.
 func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
 	o := options(t)

@@ -54,7 +54,7 @@ func TestDiskFullStopsAndRecovers(t *testing.T) {
 	}
 }
 
-// L5, trap 43: whoever lost the session writes nothing more.
+// L5: whoever lost the session writes nothing more.
 func TestSecondHolderFencesTheFirst(t *testing.T) {
 	o := options(t)
 	first := open(t, o)
@@ -102,7 +102,7 @@ func TestRefusedBatchDoesNotFollowATakeover(t *testing.T) {
 }
 
 // Two processes write sessions of their own into one store; times stay strictly increasing
-// over both (trap 29), also when the wall clock steps back an hour (L3).
+// over both, also when the wall clock steps back an hour (L3).
 func TestClockOfTheStoreNeverStepsBack(t *testing.T) {
 	o := options(t)
 	c := newClock()

@@ -41,7 +41,7 @@ func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	}
 }
 
-// Trap 6: where heads tell of sessions, an empty or missing database is no new store. It stays
+// Where heads tell of sessions, an empty or missing database is no new store. It stays
 // as it is, and so does its log.
 func TestEmptyDatabaseIsNoNewStore(t *testing.T) {
 	for name, spoil := range map[string]func(database string) error{

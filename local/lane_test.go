@@ -92,7 +92,7 @@ func TestPauseIsForEveryProcess(t *testing.T) {
 	}
 }
 
-// Trap 37: what one database acknowledged is pending again for another.
+// What one database acknowledged is pending again for another.
 func TestOtherRemoteBeginsAnew(t *testing.T) {
 	s := open(t, options(t))
 	a, b := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID

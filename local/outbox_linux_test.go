@@ -120,7 +120,7 @@ func told(c crash.Call) (what string, seq uint64, pages int, ok bool) {
 	return what, seq, pages, err == nil && n == 3
 }
 
-// FR-050, trap 50: what a drainer keeps costs no sync, and a step costs one and the same pages
+// FR-050: what a drainer keeps costs no sync, and a step costs one and the same pages
 // whether somebody drains or not.
 func TestDrainingCostsNoSync(t *testing.T) {
 	o, want := closedSample(t)
@@ -144,7 +144,7 @@ func TestDrainingCostsNoSync(t *testing.T) {
 	}
 }
 
-// Trap 12: wherever the power goes while a drainer is the first to write into a restarted log,
+// Wherever the power goes while a drainer is the first to write into a restarted log,
 // nothing that was acknowledged is lost. Without the sync of the log's header it is.
 func TestPowerCutWhileDraining(t *testing.T) {
 	for _, tt := range []struct {

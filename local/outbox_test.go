@@ -99,7 +99,7 @@ func TestOutboxListsWhatIsPending(t *testing.T) {
 	}
 }
 
-// Traps 32, 33, 35: an outage does not make the backlog fall, and nothing acknowledged counts.
+// An outage does not make the backlog fall, and nothing acknowledged counts.
 func TestBacklogCountsEveryState(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)
@@ -346,7 +346,7 @@ func TestOutboxStopsAfterAFailedWrite(t *testing.T) {
 	saveLane(t, full, l)
 }
 
-// Trap 3: the settings of a drainer are in its DSN.
+// The settings of a drainer are in its DSN.
 func TestOutboxHasItsPragmas(t *testing.T) {
 	o := openOutbox(t, open(t, options(t)))
 	for name, want := range map[string]string{"synchronous": "1", "journal_mode": "wal", "secure_delete": "1", "foreign_keys": "1", "busy_timeout": "200", "wal_autocheckpoint": "0", "trusted_schema": "0"} {
@@ -587,7 +587,7 @@ func TestCommitWithoutEventsIsNotTheLastWord(t *testing.T) {
 	}
 }
 
-// Trap 5: the drainer reads and acknowledges while others commit; in the end everything is
+// The drainer reads and acknowledges while others commit; in the end everything is
 // acknowledged, and the journal is whole.
 func TestDrainingBesideWriters(t *testing.T) {
 	opts := options(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Trap 16: every file of the store is its owner's alone.
+// Every file of the store is its owner's alone.
 func TestStoreIsTheOwnersAlone(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -231,7 +231,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// Trap 14: without room for the -shm file the store still reads, with what only the log holds.
+// Without room for the -shm file the store still reads, with what only the log holds.
 func TestReadsWithoutSharedMemory(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -25,13 +25,13 @@ import (
 	"modernc.org/sqlite"
 )
 
-// The variables that make the test binary the process of trap 1.
+// The variables that make the test binary the process that reads the store beside SQLite.
 const (
 	trapDatabase = "LOCAL_TEST_TRAP_DATABASE" // a database of its own
 	trapLocking  = "LOCAL_TEST_TRAP_LOCKING"  // "process" or "file"
 )
 
-// acknowledged is how many rows the process of trap 1 commits at last.
+// acknowledged is how many rows that process commits at last.
 const acknowledged = 5
 
 // trapProcess opens a database, looks at its file in another way, and once it is told to go on
@@ -53,7 +53,7 @@ func trapProcess(database string) {
 	check(err)
 	for _, suffix := range []string{"", "-shm"} { // a scan of a workspace that walks over the store
 		if suffix == "-shm" && os.Getenv(trapLocking) == "file" {
-			continue // trap 13: nothing but SQLite opens it, locks of files or not
+			continue // nothing but SQLite opens it, locks of files or not
 		}
 		_, err = os.ReadFile(database + suffix)
 		check(err)
@@ -69,7 +69,7 @@ func trapProcess(database string) {
 	select {}
 }
 
-// Trap 1: with the locks of the process, another process deletes the log under a writer, and
+// With the locks of the process, another process deletes the log under a writer, and
 // what it commits then is gone with it; with the locks of the open file it is kept.
 func TestLocksOutliveAnotherOpen(t *testing.T) {
 	for _, tt := range []struct {
@@ -126,7 +126,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Trap 1 with the store itself: it is read and looked at by others while it is written.
+// The same with the store itself: it is read and looked at by others while it is written.
 func TestStoreOutlivesAnotherOpen(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -148,7 +148,7 @@ func TestStoreOutlivesAnotherOpen(t *testing.T) {
 	}
 }
 
-// Trap 2: writers in two processes wait for one another; a transaction that reads first and
+// Writers in two processes wait for one another; a transaction that reads first and
 // writes then fails at once.
 func TestWritersWaitForOneAnother(t *testing.T) {
 	o := options(t)
@@ -173,7 +173,7 @@ func TestWritersWaitForOneAnother(t *testing.T) {
 	}
 }
 
-// Traps 3, 7, 12: settings hold for every connection of a pool, not for the first alone.
+// Settings hold for every connection of a pool, not for the first alone.
 func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -213,7 +213,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	}
 }
 
-// Trap 4: a store opened for reading is, and is not made.
+// A store opened for reading is, and is not made.
 func TestReadingMakesAndChangesNothing(t *testing.T) {
 	o := options(t)
 	if _, err := local.OpenRead(t.Context(), o); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, session.ErrUnknownID) {
@@ -236,7 +236,7 @@ func TestReadingMakesAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Trap 5: whoever reads for long holds up neither an open nor a commit.
+// Whoever reads for long holds up neither an open nor a commit.
 func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -258,7 +258,7 @@ func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// Trap 8: times are integers.
+// Times are integers.
 func TestTimesAreIntegers(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -272,7 +272,7 @@ func TestTimesAreIntegers(t *testing.T) {
 	}
 }
 
-// Traps 10, 13, 49: what the sources must not say. Several statements with arguments in one
+// What the sources must not say. Several statements with arguments in one
 // string bind them again for each, INSERT OR REPLACE deletes children, and nothing but SQLite
 // opens the files of the database.
 func TestSourcesAvoidTraps(t *testing.T) {

@@ -131,7 +131,7 @@ func TestCompareByPages(t *testing.T) {
 	})
 }
 
-// Trap 35: what did not change costs nothing once a connection stands, and the pass after a
+// What did not change costs nothing once a connection stands, and the pass after a
 // comparison needs no other.
 func TestCostFollowsWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 	})
 }
 
-// Trap 37: another database is sent nothing and named; the one of before goes on.
+// Another database is sent nothing and named; the one of before goes on.
 func TestOtherDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 2, 3)

@@ -101,7 +101,7 @@ func TestWakeAndKick(t *testing.T) {
 	})
 }
 
-// Trap 24: whoever loses a connection comes back spread over five seconds.
+// Whoever loses a connection comes back spread over five seconds.
 func TestFirstDelayAfterAConnectionIsSpread(t *testing.T) {
 	var delays []time.Duration
 	for i := range 40 {
@@ -124,7 +124,7 @@ func TestFirstDelayAfterAConnectionIsSpread(t *testing.T) {
 	}
 }
 
-// Trap 27: a machine that sleeps ends the wait at once, although its timers stood still.
+// A machine that sleeps ends the wait at once, although its timers stood still.
 func TestSleepOfTheMachineEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &wallClock{}
@@ -183,7 +183,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// Trap 42: a partition that swallows everything is left at the call's deadline, and the end of
+// A partition that swallows everything is left at the call's deadline, and the end of
 // it is noticed within one backoff.
 func TestBlackHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

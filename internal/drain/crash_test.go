@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Trap 41: a server that commits without waiting for its disk loses what it said, unless it is
+// A server that commits without waiting for its disk loses what it said, unless it is
 // told otherwise for each delivery. What was acknowledged is there after kill -9.
 func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 	t.Parallel()

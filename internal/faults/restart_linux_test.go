@@ -6,7 +6,7 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// Trap 11: pages that an earlier process failed to sync may look written and not be. So the
+// Pages that an earlier process failed to sync may look written and not be. So the
 // first thing that a writing open does is to copy the log into the database, synced, before it
 // writes anything new to the log.
 func TestOpenCopiesTheLogFirst(t *testing.T) {

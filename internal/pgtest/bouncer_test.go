@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Trap 19: in transaction mode what a client sets stays for the next one, and prepared
+// In transaction mode what a client sets stays for the next one, and prepared
 // statements are another connection's. The control does the same without PgBouncer.
 func TestBouncerLeaksSettings(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func simple(t *testing.T, address string) *pgx.Conn {
 	return conn
 }
 
-// Trap 19: PgBouncer refuses a setting in the address that the server takes.
+// PgBouncer refuses a setting in the address that the server takes.
 func TestBouncerRefusesStartupSettings(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Database(t)

@@ -100,7 +100,7 @@ func stopsAndStarts(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// A killed server loses what it acknowledged with synchronous_commit=off, as trap 41 needs,
+// A killed server loses what it acknowledged with synchronous_commit=off,
 // and nothing with it on.
 func kill9Loses(t *testing.T, s *pgtest.Server) {
 	s.Psql("CREATE TABLE t (n int)")
@@ -176,7 +176,7 @@ func endsByItself(t *testing.T, s *pgtest.Server) {
 	s.Start()
 }
 
-// Trap 23: a server whose package is upgraded under it cannot load what it has not loaded yet,
+// A server whose package is upgraded under it cannot load what it has not loaded yet,
 // until it is started again.
 func upgrade(t *testing.T, s *pgtest.Server) {
 	const call = "DO 'BEGIN END'"

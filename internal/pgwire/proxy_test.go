@@ -210,7 +210,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// W3, trap 42: one-way, the delivery is made and its reply waits; it comes when the network
+// W3: one-way, the delivery is made and its reply waits; it comes when the network
 // is back. A client with a deadline does not wait that long.
 func TestHoldOneWay(t *testing.T) {
 	t.Parallel()
