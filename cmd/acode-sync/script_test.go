@@ -87,6 +87,7 @@ func verbs() map[string]script.Verb {
 		"http":       script.Usage(1, "http PATH", get),
 		"until_http": script.Usage(2, "until_http PATH TEXT", untilGet),
 		"dropped":    script.Usage(0, "dropped", dropped),
+		"nobody":     script.Usage(0, "nobody", nobody),
 		"password":   script.Usage(0, "password", password),
 		"role":       script.Usage(0, "role [NAME]", role),
 		"database":   script.Usage(0, "database", database),
@@ -171,6 +172,14 @@ func dropped(ts *testscript.TestScript, _ []string) {
 		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq)) // the next one may be parked now
 	}
 	ts.Fatalf("events are still parked")
+}
+
+// nobody waits until no process delivers.
+func nobody(ts *testscript.TestScript, _ []string) {
+	script.Until(ts, "wait until nobody delivers", func() bool {
+		ts.Check(ts.Exec("acode", "sync", "status"))
+		return strings.Contains(ts.ReadFile("stdout"), "Delivered by: nobody")
+	})
 }
 
 // role lets acode connect as somebody else, whose password nobody may ever see, or as before.
