@@ -36,8 +36,14 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 }
 
 // leave ends the right to drain with a heartbeat that says how things stand now, however it
-// came to an end: whoever looks next has nothing else. Nobody tries again after it.
+// came to an end: whoever looks next has nothing else. Nobody tries again after it. One that
+// was ended before it saw anything says nothing: what the store keeps may be newer than what it
+// began with.
 func (s *Syncer) leave(ctx context.Context) {
+	if s.told == "" {
+		s.lead(false)
+		return
+	}
 	s.update(func(n *Snapshot) {
 		n.Leader, n.InFlight, n.Backoff, n.Heartbeat.NextUS = false, 0, 0, 0
 		n.Up = s.link.up

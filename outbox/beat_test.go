@@ -93,6 +93,24 @@ func TestHeartbeatIsCarriedOn(t *testing.T) {
 	})
 }
 
+// A syncer that is ended before it looked leaves the heartbeat of whoever looked since it was
+// made.
+func TestHeartbeatOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		s := syncer(f, sv, func(o *outbox.Options) { o.Heartbeat = session.Heartbeat{State: session.SyncSynced} })
+		f.beat = session.Heartbeat{State: session.SyncOtherDatabase}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: got %v", err)
+		}
+		if f.beat.State != session.SyncOtherDatabase || s.Snapshot().Leader {
+			t.Errorf("heartbeat: got %+v, want that of before, and no leader", f.beat)
+		}
+	})
+}
+
 // The first state that a syncer finds is told also where the one before it found the same, and
 // nothing else of the one before is taken for its own.
 func TestCarriedStateIsTold(t *testing.T) {
