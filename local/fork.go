@@ -4,17 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/acode-dev/acode/session"
 )
-
-// never is the next attempt of a lane whose session went on as another one.
-const never = math.MaxInt64
-
-// WentOn reports whether a lane is settled because its session goes on as another one; its
-// reason says as which. All of it is on the server, as a fork, so nothing of it is pending.
-func WentOn(l session.Lane) bool { return l.NextUS == never }
 
 // Fork says how a session goes on under a new id.
 type Fork struct {
@@ -275,7 +267,7 @@ func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) err
 		if err := s.wr.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(l.Session)}, &no); err != nil {
 			return rowError("read session", l.Session, err)
 		}
-		err := s.wr.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), wentOnAs(short), 0, int64(never), 0, l.Remote)
+		err := s.wr.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), wentOnAs(short), 0, int64(session.NeverUS), 0, l.Remote)
 		if err != nil {
 			return err
 		}
@@ -295,7 +287,7 @@ func (s *Store) WentOnLanes(ctx context.Context) (out []session.Lane, err error)
 		}
 		all, err := readLanes(ctx, q, wentOnQuery)
 		for _, l := range all {
-			if WentOn(l.Lane) {
+			if l.WentOn() {
 				out = append(out, l.Lane)
 			}
 		}

@@ -175,7 +175,7 @@ func TestClosedLaneIsSettled(t *testing.T) {
 	saveLane(t, o, lane)
 	all, err := o.Lanes(t.Context()) // which puts back what is missing
 	must(t, err)
-	if len(all) != 2 || !local.WentOn(all[0]) || local.WentOn(all[1]) || all[0].State != session.SyncForked {
+	if len(all) != 2 || !all[0].WentOn() || all[1].WentOn() || all[0].State != session.SyncForked {
 		t.Errorf("Lanes: got %+v", all)
 	}
 	if diff := cmp.Diff([]session.ID{made.ID}, ids(changed(t, o))); diff != "" {

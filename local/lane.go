@@ -75,7 +75,7 @@ func readBacklog(ctx context.Context, q querier, query string) (b session.Backlo
 
 // troubled reports whether a lane needs a person.
 func troubled(l session.Lane) bool {
-	if WentOn(l) {
+	if l.WentOn() {
 		return false
 	}
 	switch l.State {
@@ -105,7 +105,7 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 			return err
 		}
 		for _, l := range all {
-			if l.Pending() > 0 && !WentOn(l.Lane) || troubled(l.Lane) {
+			if l.Pending() > 0 && !l.WentOn() || troubled(l.Lane) {
 				lanes = append(lanes, l.Lane)
 			}
 		}

@@ -264,7 +264,7 @@ func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 			return err
 		}
 		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT no FROM sessions WHERE no = ? AND last_seq > ?
-			AND NOT EXISTS (SELECT 1 FROM lanes WHERE session_no = no AND next_us = ?)`, no, int64(l.Acked), int64(never))
+			AND NOT EXISTS (SELECT 1 FROM lanes WHERE session_no = no AND next_us = ?)`, no, int64(l.Acked), int64(session.NeverUS))
 	})
 }
 

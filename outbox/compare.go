@@ -52,7 +52,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 
 // older reports whether a lane needs a person although it has nothing to deliver: the server has
 // more of it than the store, or had.
-func older(l session.Lane) bool { return over(l) && !wentOn(l) && l.Pending() == 0 }
+func older(l session.Lane) bool { return over(l) && !l.WentOn() && l.Pending() == 0 }
 
 // correct settles one lane outside a delivery. A lane that is fenced or forked stays so.
 func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (session.Lane, error) {

@@ -35,7 +35,7 @@ type filing struct {
 
 // files reports whether a lane that is over has something to file.
 func (s *Syncer) files(l session.Lane) bool {
-	if !over(l) || wentOn(l) {
+	if !over(l) || l.WentOn() {
 		return false
 	}
 	f := s.lane(l.Session).filing

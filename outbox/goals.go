@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/acode-dev/acode/session"
@@ -16,10 +15,6 @@ func over(l session.Lane) bool {
 // stuck reports whether a lane waits for a person. A parked row that a stand-in took the place
 // of is in nobody's way.
 func stuck(l session.Lane) bool { return over(l) || l.Parked > l.Acked }
-
-// wentOn reports whether a person settled a lane whose session goes on as another one: its
-// next attempt is never.
-func wentOn(l session.Lane) bool { return l.NextUS == math.MaxInt64 }
 
 // goals are what a Drain has to reach: the last seq of each lane when it began.
 type goals struct {
@@ -63,7 +58,7 @@ func (r *round) aim(changed []session.Lane) {
 	}
 	g.stuck, g.err = nil, nil
 	for _, l := range changed {
-		if stuck(l) && !wentOn(l) && !r.s.passable(l) && l.Acked < g.last[l.Session] {
+		if stuck(l) && !l.WentOn() && !r.s.passable(l) && l.Acked < g.last[l.Session] {
 			g.stuck = append(g.stuck, l)
 		}
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -44,10 +45,17 @@ type Lane struct {
 	State    SyncState // synced, pending, retrying, parked, fenced or forked; "" is pending
 	Reason   string    // in words; empty when there is none
 	Attempts int       // refusals of the row above Acked by a reachable server
-	NextUS   int64     // not before; 0 is now
+	NextUS   int64     // not before; 0 is now, NeverUS never
 	Parked   uint64    // the seq that waits for a person; 0: none
 	Remote   string    // RemoteIdentity of the database that acknowledged; empty before the first time
 }
+
+// NeverUS is the next attempt of a lane that a person settled.
+const NeverUS = math.MaxInt64
+
+// WentOn reports whether a lane is settled because its session goes on as another one; its
+// Reason says as which. All of it is on the server, as a fork, so nothing of it is pending.
+func (l Lane) WentOn() bool { return l.NextUS == NeverUS }
 
 // Pending is how many events wait.
 func (l Lane) Pending() uint64 {

@@ -65,7 +65,7 @@ func (f *forking) lock(ctx context.Context, ref string) error {
 }
 
 func (f *forking) run(ctx context.Context) error {
-	if err := f.settled(ctx); err != nil || local.WentOn(f.lane) {
+	if err := f.settled(ctx); err != nil || f.lane.WentOn() {
 		return err
 	}
 	if err := f.meet(ctx); err != nil {

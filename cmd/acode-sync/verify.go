@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -114,7 +113,7 @@ func (c *comparison) lane(ctx context.Context, lane session.Lane) error {
 	m := c.marks[lane.Session]
 	delete(c.marks, lane.Session)
 	c.events += m.Seq
-	if local.WentOn(lane) {
+	if lane.WentOn() {
 		c.continued = append(c.continued, difference{lane.Session, lane.Reason + "; the server has another history under this id, and what was here as a fork"})
 		return nil
 	}

@@ -30,7 +30,7 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 			return v, err
 		}
 		v.Pending, v.Sessions, v.Acked, v.Verified = lane.Pending(), 0, lane.Acked, lane.Verified
-		if local.WentOn(lane) {
+		if lane.WentOn() {
 			v.Pending = 0
 		}
 		if v.Pending == 0 {
@@ -135,7 +135,7 @@ func (b *base) notForked(ctx context.Context, s *local.Store, id session.ID) err
 	if err != nil {
 		return err
 	}
-	if local.WentOn(lane) {
+	if lane.WentOn() {
 		return wentOn(ctx, s, lane)
 	}
 	return forked(id, lane.State, lane.Reason)
