@@ -136,11 +136,7 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, en
 		return err
 	}
 	said := decisionJSON{SessionID: id, ShortID: sess.Short, Kind: string(r.Kind)}
-	self, err := lock.Self(commandLine(), b.now())
-	if err != nil {
-		return err
-	}
-	held, err := lock.Acquire(b.lockFile(id), self)
+	held, err := b.hold(id, commandLine())
 	if errors.Is(err, session.ErrLocked) {
 		if err := s.Ask(ctx, r); err != nil {
 			return err

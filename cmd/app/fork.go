@@ -3,26 +3,15 @@ package app
 import (
 	"context"
 	"os"
-	"path/filepath"
 
 	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
 )
 
 // Session takes the lock of a session, so that nobody executes it. ErrLocked says who does.
 func (s *Site) Session(id session.ID, doing string) (release func() error, err error) {
-	self, err := lock.Self(doing, s.Now())
-	if err != nil {
-		return nil, err
-	}
-	self.Session = id
-	path := s.b.lockFile(id)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
-	}
-	l, err := lock.Acquire(path, self)
+	l, err := s.b.hold(id, doing)
 	if err != nil {
 		return nil, err
 	}

@@ -134,11 +134,7 @@ func (s *Site) Drainer(command string) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	path := drainerLock(s.b.home())
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
-	}
-	l, err := lock.Acquire(path, self)
+	l, err := acquire(drainerLock(s.b.home()), self)
 	if err != nil {
 		return nil, err
 	}

@@ -237,10 +237,7 @@ func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error
 		return nil, err
 	}
 	self.Session = id
-	if err := os.MkdirAll(filepath.Dir(w.lockFile(id)), 0o700); err != nil {
-		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: w.home(), Cause: err}
-	}
-	sessionLock, err := lock.Acquire(w.lockFile(id), self)
+	sessionLock, err := acquire(w.lockFile(id), self)
 	if err != nil {
 		return nil, err
 	}
@@ -253,6 +250,24 @@ func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error
 		return nil, errors.Join(err, sessionLock.Release())
 	}
 	return append(taken, run), nil
+}
+
+// acquire takes the lock of a file, whose directory comes with the first one.
+func acquire(path string, h lock.Holder) (*lock.Lock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
+	}
+	return lock.Acquire(path, h)
+}
+
+// hold takes the lock of a session alone, for a change of it that executes nothing.
+func (b *base) hold(id session.ID, doing string) (*lock.Lock, error) {
+	self, err := lock.Self(doing, b.now())
+	if err != nil {
+		return nil, err
+	}
+	self.Session = id
+	return acquire(b.lockFile(id), self)
 }
 
 // close gives everything back, the locks last.
