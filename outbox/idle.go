@@ -38,7 +38,7 @@ func (s *Syncer) idle(ctx context.Context, next time.Duration) {
 		more, err := s.chore(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.rest(ctx, s.failed(ctx, err), s.kick)
+			s.rest(ctx, s.failed(ctx, err), s.kick, nil)
 			return
 		case more:
 			return

@@ -231,5 +231,5 @@ func (s *Syncer) keepQuiet(ctx context.Context, q *silence) {
 	s.opts.Metrics.retried(retryAsked)
 	s.ill = true
 	s.stand(ctx, session.SyncRetrying, q.Error(), q.d)
-	s.rest(ctx, q.d)
+	s.rest(ctx, q.d, nil, nil)
 }

@@ -12,17 +12,10 @@ const wakeSlack = 5 * time.Second
 // longestStep is how soon a long wait notices that the machine slept.
 const longestStep = 5 * time.Second
 
-// rest waits d, or until ctx ends, a channel of cut has something, or the machine slept. It
-// counts by timers, so that a wall clock that steps back lengthens nothing (O4), and keeps
+// rest waits d, or until ctx ends, kick or wake has something, or the machine slept. A nil
+// channel never has. It counts by timers, so that a wall clock that steps back lengthens nothing (O4), and keeps
 // the heartbeat fresh.
-func (s *Syncer) rest(ctx context.Context, d time.Duration, cut ...<-chan struct{}) {
-	var first, second <-chan struct{}
-	if len(cut) > 0 {
-		first = cut[0]
-	}
-	if len(cut) > 1 {
-		second = cut[1]
-	}
+func (s *Syncer) rest(ctx context.Context, d time.Duration, kick, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for left := d; left > 0; {
@@ -32,10 +25,10 @@ func (s *Syncer) rest(ctx context.Context, d time.Duration, cut ...<-chan struct
 		select {
 		case <-ctx.Done():
 			return
-		case <-first:
+		case <-kick:
 			s.hurry = true
 			return
-		case <-second:
+		case <-wake:
 			return
 		case <-timer.C:
 		}
