@@ -156,17 +156,10 @@ func (d *daemon) changed(h session.Heartbeat) {
 	if h.State != session.SyncSynced && h.State != session.SyncPending {
 		level = slog.LevelWarn
 	}
-	d.logger().Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
+	d.log.Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
 }
 
 // troubled logs a session that needs a person.
 func (d *daemon) troubled(l session.Lane) {
-	d.logger().Warn("a session needs a person", "event", "sync_lane", "session_id", string(l.Session), "state", string(l.State), "seq", l.Parked, "reason", l.Reason)
-}
-
-func (d *daemon) logger() *slog.Logger {
-	if d.log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return d.log
+	d.log.Warn("a session needs a person", "event", "sync_lane", "session_id", string(l.Session), "state", string(l.State), "seq", l.Parked, "reason", l.Reason)
 }
