@@ -23,14 +23,11 @@ func (k key) parseServer(text string) (parsed, error) {
 	return parsed{withoutPassword(u), text}, nil
 }
 
-// hidden stands for a password.
+// hidden stands for a password, as in url.URL.Redacted.
 const hidden = "xxxxx"
 
 func withoutPassword(u *url.URL) string {
 	shown := *u
-	if _, set := u.User.Password(); set {
-		shown.User = url.UserPassword(u.User.Username(), hidden)
-	}
 	q := shown.Query()
 	for name := range q {
 		if strings.Contains(strings.ToLower(name), "password") {
@@ -38,7 +35,7 @@ func withoutPassword(u *url.URL) string {
 			shown.RawQuery = q.Encode()
 		}
 	}
-	return shown.String()
+	return shown.Redacted()
 }
 
 // hidePasswords makes a line of a file fit to be shown, whether its URL is well formed or not.
