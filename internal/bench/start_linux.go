@@ -151,6 +151,9 @@ func (c commandSite) first(ctx context.Context) (int64, error) {
 	if out, err := exec.CommandContext(ctx, "cp", "-a", c.home()+".before", c.home()).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("copy store: %w: %s", err, out)
 	}
+	if err := c.settle(); err != nil {
+		return 0, err
+	}
 	ran := make(chan int64, 1)
 	go func() {
 		var b [1]byte
@@ -162,6 +165,16 @@ func (c commandSite) first(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return <-ran - started, nil
+}
+
+// settle syncs the copy of the store, as that of a session that was interrupted is: else the
+// resume would pay for the copying.
+func (c commandSite) settle() error {
+	f, err := os.Open(c.home())
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
 // rewrite appends events to the only session of s, as its holder would, until there are none.
