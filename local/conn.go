@@ -50,6 +50,9 @@ type writeConn struct {
 	place []placed // the files that were opened
 	dead  bool     // a write or a sync failed: not even a close may touch the files again
 
+	settled bool  // the log was copied back
+	refused error // why it could not be; it is not tried again
+
 	last    *Writer // the writer that committed through this connection last; nil: not known
 	lastUS  int64   // the store's clock then
 	version uint32  // of the data then
@@ -181,6 +184,15 @@ func openWriteConn(home string) (*writeConn, error) {
 	return w, nil
 }
 
+// settle is restart, once, before the first transaction. What fails is not tried again: the
+// system may take pages for written that it gave up on.
+func (w *writeConn) settle(ctx context.Context) error {
+	if !w.settled {
+		w.settled, w.refused = true, w.restart(context.WithoutCancel(ctx))
+	}
+	return w.refused
+}
+
 // restart copies the log into the database, synced, before anything new is acknowledged:
 // pages that an earlier process failed to sync may look written and not be. Other processes
 // that read or write may keep it from finishing, which is tried again a few times and then let
@@ -245,6 +257,9 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
+	if err := w.settle(ctx); err != nil {
+		return err
+	}
 	if err := w.exec(ctx, begin); err != nil {
 		return err
 	}

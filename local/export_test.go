@@ -19,10 +19,16 @@ func Short(o Options) Options {
 }
 
 // Checkpoint copies the log into the database.
-func (s *Store) Checkpoint(ctx context.Context) error { return s.wr.restart(ctx) }
+func (s *Store) Checkpoint(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wr.restart(ctx)
+}
 
 // Exec runs a statement on the connection that writes.
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.wr.ExecContext(ctx, query, args...)
 }
 
@@ -121,6 +127,8 @@ const SchemaSum = schemaSum
 
 // Schema gives the schema as text.
 func (s *Store) Schema(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	rows, err := schemaRows(ctx, s.wr.link)
 	return strings.Join(rows, "\n"), err
 }
@@ -130,6 +138,8 @@ func DSN(home, mode string, pragmas ...string) string { return dsn(home, mode, p
 
 // Pragma reads a setting of the connection that writes, or of one that reads.
 func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	get := func(q querier) error {
 		var value any
 		err := q.QueryRowContext(ctx, `PRAGMA `+name).Scan(&value)
@@ -171,7 +181,11 @@ func (s *Store) TryWrite(ctx context.Context) error {
 }
 
 // Reload does what follows a refused batch.
-func (w *Writer) Reload(ctx context.Context) error { return w.reload(ctx) }
+func (w *Writer) Reload(ctx context.Context) error {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	return w.reload(ctx)
+}
 
 // Settle does what Changed does when enough sessions are settled.
 func (o *Outbox) Settle(ctx context.Context, nos []int64) error { return o.settle(ctx, nos) }
@@ -234,6 +248,8 @@ const OutboxFrames = outboxFrames
 
 // Truncate copies the log into the database and empties it, unless somebody reads.
 func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var log, copied int
 	err = s.wr.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &copied)
 	return busy, err
@@ -241,6 +257,8 @@ func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 
 // PagesWritten is how many pages the connection that writes has written since it was opened.
 func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	n, _, err = s.wr.conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
 	return n, err
 }

@@ -41,14 +41,27 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 		w.steps, w.files = l.row.steps, l.row.files
 		s.used = true
 		if s.wr != nil {
-			return errors.Join(checkSchema(ctx, q), checkClock(ctx, q), s.wr.prepareAll())
+			return errors.Join(checkSchema(ctx, q), checkClock(ctx, q))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	if s.wr != nil {
+		go s.warm(s.wr)
+	}
 	return w, nil
+}
+
+// warm does what the first transaction needs, while others look at what is not in the store. What
+// goes wrong is met by that transaction.
+func (s *Store) warm(c *writeConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == c && c.settle(context.Background()) == nil {
+		_ = c.prepareAll()
+	}
 }
 
 // snapshot reads one consistent state, through the connection that writes where there is one.

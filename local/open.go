@@ -49,17 +49,18 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 // when there is none yet. SQLite never sees an empty database: it would delete the log beside
 // it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
-	if info, err := os.Lstat(filepath.Join(s.opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	path := filepath.Join(s.opts.Home, databaseName)
+	if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil
+	}
+	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) { // SQLite finds out at the first write
+		return false, storeError("open store", &fs.PathError{Op: "access", Path: path, Err: err})
 	}
 	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
 		return false, err
 	}
 	version, err := schemaVersion(ctx, s.wr.link)
 	if err != nil || version == 0 {
-		return false, err
-	}
-	if err := s.wr.restart(ctx); err != nil {
 		return false, err
 	}
 	if err := s.upgrade(ctx, version); err != nil {
@@ -77,6 +78,9 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 func (s *Store) upgrade(ctx context.Context, version int) error {
 	if version == migrations.SQLiteVersion {
 		return nil
+	}
+	if err := s.wr.settle(ctx); err != nil {
+		return err
 	}
 	unlock, err := lockFile(filepath.Join(s.opts.Home, "create.lock"))
 	if err != nil {
@@ -233,7 +237,7 @@ func (s *Store) growLog(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.wr.restart(ctx)
+	return s.wr.settle(ctx)
 }
 
 const (

@@ -50,7 +50,7 @@ const (
 // once after each restart of it, before anything follows its new header (synchronous=NORMAL
 // and not OFF): what a power cut leaves behind an old header is older than the database.
 func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
-	if err := s.writable(); err != nil {
+	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}
 	o := &Outbox{st: s, seen: -1}
@@ -69,13 +69,14 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	return nil, storeError("open outbox", err)
 }
 
-func (s *Store) writable() error {
+// settle makes sure that what is delivered is durable here first.
+func (s *Store) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wr == nil {
 		return readOnly()
 	}
-	return nil
+	return s.wr.settle(ctx)
 }
 
 func (o *Outbox) path() string { return filepath.Join(o.st.opts.Home, databaseName) }

@@ -53,6 +53,7 @@ func (s *Store) reopen(ctx context.Context) error {
 	s.wr = wr
 	// A log that finds no room in the database stays a log; only what could not be synced
 	// would have to stop here.
+	wr.settled = true
 	if err := wr.restart(ctx); err != nil && !errors.Is(err, session.ErrDiskFull) {
 		return err
 	}
