@@ -45,6 +45,11 @@ type choices struct {
 
 // execute prepares the session and carries it out; the result has been printed.
 func (w *work) execute(ctx context.Context) error {
+	runner := w.runner()
+	defer runner.Close()
+	if w.runsNext() {
+		runner.Warm()
+	}
 	delivery, err := w.syncView(ctx, w.store, w.writer.Session().ID)
 	if err != nil {
 		return err
@@ -60,11 +65,6 @@ func (w *work) execute(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
-	runner := w.runner()
-	defer runner.Close()
-	if w.runsNext() {
-		runner.Warm()
-	}
 	result, err := w.carryOut(ctx, again, root, runner)
 	var sig engine.Interrupted
 	switch {

@@ -185,24 +185,27 @@ func (r *Runner) connect(ctx context.Context) (*client, error) {
 		return nil, err
 	}
 	r.cfg.hook("announced")
+	if r.conn, r.warm = r.warm, nil; r.conn != nil {
+		return r.conn, nil
+	}
 	err := retry(ctx, patience, func() (bool, error) {
-		conn, err := r.warm, error(nil)
-		if r.warm = nil; conn == nil {
-			conn, err = dial(r.cfg.Dir)
-		}
-		if err == nil && conn == nil {
-			conn, err = r.spawn()
-		}
-		if err == nil {
-			err = r.hello(ctx, conn)
+		conn, err := dial(r.cfg.Dir)
+		switch {
+		case err != nil:
+			return true, err
+		case conn == nil:
+			r.conn, err = r.spawn()
+			return true, err
 		}
 		// One that is just ending, or just beginning, is met again a moment later.
+		err = r.hello(ctx, conn)
 		return !errors.Is(err, errLost), err
 	})
 	return r.conn, err
 }
 
-// spawn starts a supervisor in a process session of its own, connected by a socket pair.
+// spawn starts a supervisor in a process session of its own, connected by a socket pair. It is
+// this session's and needs no hello: what it is asked carries the epoch.
 func (r *Runner) spawn() (*client, error) {
 	near, far, err := socketPair()
 	if err != nil {
@@ -215,14 +218,19 @@ func (r *Runner) spawn() (*client, error) {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	defer func() { _ = null.Close() }()
-	p, err := os.StartProcess(r.cfg.Executable, append([]string{r.cfg.Executable}, r.cfg.Args...), &os.ProcAttr{
-		Dir: "/", Env: r.cfg.Env, Files: []*os.File{null, null, null, far}, Sys: &syscall.SysProcAttr{Setsid: true},
+	env := r.cfg.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	// Not by package os, which first starts a process to see what the kernel can do.
+	pid, err := syscall.ForkExec(r.cfg.Executable, append([]string{r.cfg.Executable}, r.cfg.Args...), &syscall.ProcAttr{
+		Dir: "/", Env: env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), far.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the supervisor of commands cannot be started; no command was", Place: r.cfg.Executable, Cause: err, Retryable: true}
 	}
 	r.cfg.hook("spawned")
-	go func() { _, _ = p.Wait() }() // it ends by itself; only its entry in the process table is left
+	go func() { _, _ = unix.Wait4(pid, nil, 0, nil) }() // it ends by itself; only its entry in the process table is left
 	conn, err := net.FileConn(near)
 	if err != nil {
 		return nil, fmt.Errorf("use socket pair: %w", err)

@@ -83,6 +83,18 @@ func retry(ctx context.Context, limit time.Duration, try func() (done bool, err 
 	}
 }
 
+// rest waits d and reports whether ctx goes on.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
 // checkEpoch returns ErrCorrupt when the epoch file of dir is damaged. It takes no lock.
 func checkEpoch(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "epoch"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

@@ -144,7 +144,9 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 		if err != nil && !errors.Is(err, errLost) {
 			return session.CommandRecord{}, err
 		}
-		claimed = err == nil
+		if claimed = err == nil; !claimed && !rest(ctx, shortWait) {
+			return session.CommandRecord{}, context.Cause(ctx)
+		}
 	}
 	return session.CommandRecord{}, &session.Error{Code: session.ErrInternal, Retryable: true, Place: req.Key,
 		Message: fmt.Sprintf("%d supervisors ended before they could start the command; it was not started", maxStarts)}
