@@ -60,6 +60,9 @@ func (s *supervisor) start(req session.CommandRequest) error {
 	if err := gate.admit(req.Epoch); err != nil {
 		return err
 	}
+	if err := s.durable(); err != nil {
+		return err
+	}
 	lock, err := s.takeLock()
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -43,7 +42,8 @@ type supervisor struct {
 	cfg  SupervisorConfig
 	self identity
 
-	starting sync.Mutex // one command is claimed and started at a time
+	durable  func() error // waits until the name of the claims' directory is
+	starting sync.Mutex   // one command is claimed and started at a time
 
 	mu       sync.Mutex
 	running  map[string]*running // by key
@@ -82,7 +82,14 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	if err := adopt(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
-	removeTemps(s.cfg.Dir)
+	claimed := tidy(s.cfg.Dir)
+	s.durable = sync.OnceValue(func() error {
+		if claimed { // which came after it
+			return nil
+		}
+		return syncParents(s.cfg.Dir)
+	})
+	go s.durable() // while the first request comes
 	s.disown()
 	ln, done, err := listen(s.cfg.Dir)
 	if err != nil {
@@ -143,16 +150,9 @@ func inherited(f *os.File) (*net.UnixConn, error) {
 }
 
 // lockSupervisor takes the lock that says which supervisor serves the session, or returns
-// EWOULDBLOCK. That the file exists says that the directory's own name is durable.
+// EWOULDBLOCK.
 func lockSupervisor(dir string, self identity) (*os.File, error) {
 	path := filepath.Join(dir, "supervisor.lock")
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		for _, d := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
-			if err := syncDir(d); err != nil {
-				return nil, storeError("make the directory of commands durable", err)
-			}
-		}
-	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, storeError("open the supervisor's lock", err)
@@ -186,14 +186,27 @@ func (s *supervisor) decline(conn *net.UnixConn) error {
 	return nil
 }
 
-// removeTemps removes what a killed supervisor left half made. Only one lives at a time.
-func removeTemps(dir string) {
+// tidy removes what a killed supervisor left half made, only one lives at a time, and reports
+// whether there is a claim.
+func tidy(dir string) (claimed bool) {
 	entries, _ := os.ReadDir(dir) // what is not seen now is seen by the next one
 	for _, e := range entries {
+		claimed = claimed || strings.HasSuffix(e.Name(), claimSuffix)
 		if strings.HasPrefix(e.Name(), tempPrefix) {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
+	return claimed
+}
+
+// syncParents makes the name of a new directory of claims, and that of its parent, durable.
+func syncParents(dir string) error {
+	for _, d := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
+		if err := syncDir(d); err != nil {
+			return storeError("make the directory of commands durable", err)
+		}
+	}
+	return nil
 }
 
 const tempPrefix = "new-"
