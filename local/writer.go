@@ -24,6 +24,7 @@ type Writer struct {
 	head    *os.File // nil until the first commit
 	pending []pendingBlob
 	report  LoadReport
+	ahead   *ahead // nil: nothing was read ahead
 	steps   ordinals[session.StepID]
 	files   ordinals[string]
 	before  session.Commit // what the newest batch began with: epoch, seq and head
@@ -116,6 +117,9 @@ func (w *Writer) Session() *session.Session { return w.sess }
 
 // Plan reads the plan of the session.
 func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
+	if w.ahead != nil && w.ahead.plan != nil {
+		return w.ahead.plan()
+	}
 	r, err := w.Open(ctx, w.sess.Plan.Hash)
 	if err != nil {
 		return nil, err
@@ -182,6 +186,11 @@ func fenced(theirs, ours uint64) error {
 
 // Event reads one event of the session.
 func (w *Writer) Event(ctx context.Context, seq uint64) (session.Event, error) {
+	if w.ahead != nil {
+		if e, ok := w.ahead.started[seq]; ok {
+			return e, nil
+		}
+	}
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
 	return w.event(ctx, seq)
