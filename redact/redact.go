@@ -42,6 +42,7 @@ type Redactor struct {
 // New returns a Redactor for exact values, which are found also in base64, hexadecimal,
 // percent-encoded and backslash-escaped form. Values below MinSecretBytes are ignored.
 func New(secrets []string) *Redactor {
+	go theRules() // a process that starts has something else to do until they are needed
 	return &Redactor{exact: newNeedles(secrets)}
 }
 

@@ -120,11 +120,7 @@ func (w *work) load(ctx context.Context, ref string) error {
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
 		return err
 	}
-	if err := resume.Allowed(w.writer.Session()); err != nil {
-		return err
-	}
-	w.plan, err = w.writer.Plan(ctx)
-	return err
+	return resume.Allowed(w.writer.Session())
 }
 
 // takeWithin takes the locks, waiting for their holders as long as it may.

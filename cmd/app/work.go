@@ -45,11 +45,6 @@ type choices struct {
 
 // execute prepares the session and carries it out; the result has been printed.
 func (w *work) execute(ctx context.Context) error {
-	runner := w.runner()
-	defer runner.Close()
-	if w.runsNext() {
-		runner.Warm()
-	}
 	delivery, err := w.syncView(ctx, w.store, w.writer.Session().ID)
 	if err != nil {
 		return err
@@ -65,6 +60,16 @@ func (w *work) execute(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
+	if w.plan == nil {
+		if w.plan, err = w.writer.Plan(ctx); err != nil { // decoded meanwhile
+			return err
+		}
+	}
+	runner := w.runner()
+	defer runner.Close()
+	if w.runsNext() {
+		runner.Warm()
+	}
 	result, err := w.carryOut(ctx, again, root, runner)
 	var sig engine.Interrupted
 	switch {
