@@ -127,7 +127,7 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 func judge(r *session.Run, c *session.CommandResult) *failure {
 	switch {
 	case c.StartError != "":
-		return &failure{code: session.ErrCommand, message: "the command could not be started: " + c.StartError}
+		return &failure{code: session.ErrCommand, message: "the command could not be started: " + r.Command()[0] + ": " + c.StartError}
 	case c.TimedOut:
 		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and was ended", r.Timeout)}
 	case c.Cancelled:

@@ -255,7 +255,7 @@ func TestFailedSteps(t *testing.T) {
 		{"exit", "exited with status 3", command("s", "exit 3"), session.ErrCommand},
 		{"signal", "killed by SIGKILL", command("s", "killed"), session.ErrCommand},
 		{"timeout", "ran out of its time", command("s", "slow"), session.ErrTimeout},
-		{"start", "could not be started: no such file", command("s", "unstartable"), session.ErrCommand},
+		{"start", "could not be started: /bin/sh: no such file", command("s", "unstartable"), session.ErrCommand},
 		{"refused", "dir leaves", command("s", "refuse"), session.ErrEscape},
 		{"capture_long", "longer than 64 KiB", command("s", "repeat 65537 x", capturing("V")), session.ErrCommand},
 		{"capture_endless", "longer than 64 KiB", command("s", "spaces", capturing("V")), session.ErrCommand},

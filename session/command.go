@@ -39,7 +39,7 @@ type CommandRecord struct {
 	Signal     string // "SIGKILL"
 	TimedOut   bool   // its timeout ended it
 	Cancelled  bool   // a person ended it
-	StartError string // why it could not start
+	StartError string // why it could not start; does not name the program, which may hold a secret
 	EndedUS    int64
 	Left       []string // descendants that outlived it: "pid command line"
 	Why        string   // of unknown: a sentence

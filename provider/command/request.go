@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -139,7 +138,7 @@ func program(name string, env []string) (string, error) {
 		denied = true
 	}
 	if denied {
-		return "", fmt.Errorf("%s: found in PATH, but not executable", name)
+		return "", errors.New("found in PATH, but not executable")
 	}
-	return "", fmt.Errorf("%s: not found in PATH", name)
+	return "", errors.New("not found in PATH")
 }

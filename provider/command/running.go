@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -184,7 +183,7 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		Dir: pathOf(c.place.dir, c.req.Workspace+"/"+c.req.Dir), Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.req.Argv[0], err)
+		return err
 	}
 	c.leader = pid
 	s.leaders[pid] = c
