@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -299,132 +298,6 @@ func (v *verifier) session(id session.ID) error {
 	return nil
 }
 
-// replayer computes a session from its events and compares it with its rows.
-type replayer struct {
-	v       *verifier
-	row     *sessionRecord
-	sess    *session.Session
-	sums    *digests
-	steps   ordinals[session.StepID]
-	files   ordinals[string]
-	blobbed map[string]bool
-}
-
-func (r *replayer) run() error {
-	checkpoints, err := r.checkpoints()
-	if err != nil {
-		return err
-	}
-	if !r.replay(checkpoints) {
-		return nil
-	}
-	for seq := range checkpoints {
-		r.add(session.ErrTampered, fmt.Sprintf("checkpoint at seq %d", seq), "it belongs to no event that carries one")
-	}
-	if r.sess.LastSeq != r.row.commit.LastSeq || r.sess.Head != r.row.commit.Head {
-		r.add(session.ErrTampered, fmt.Sprintf("seq %d", r.sess.LastSeq), fmt.Sprintf("the journal does not end at the signed event %d", r.row.commit.LastSeq))
-	}
-	r.compare()
-	return nil
-}
-
-func (r *replayer) add(code session.Code, place, message string) {
-	r.v.problem(Problem{Session: r.row.sess.ID, Code: code, Place: place, Message: message, Trusted: r.sess.LastSeq})
-}
-
-func (r *replayer) checkpoints() (map[uint64]session.Checkpoint, error) {
-	rows, err := r.v.q.QueryContext(r.v.ctx, checkpointQuery, position(r.row.no, 0), position(r.row.no, seqMask))
-	if err != nil {
-		return nil, storeError("read checkpoints", err)
-	}
-	defer rows.Close()
-	out := map[uint64]session.Checkpoint{}
-	for rows.Next() {
-		c, _, err := scanCheckpoint(rows, r.row.sess.ID, r.v.k.id) // one that is none differs from what it should be
-		if err != nil {
-			return nil, rowError("read checkpoint", r.row.sess.ID, err)
-		}
-		out[c.Seq] = c
-	}
-	return out, storeError("read checkpoints", rows.Err())
-}
-
-// replay reports false when an event does not follow: nothing after it can be computed.
-func (r *replayer) replay(checkpoints map[uint64]session.Checkpoint) bool {
-	for after := uint64(0); ; after = r.sess.LastSeq {
-		events, err := readEvents(r.v.ctx, r.v.q, r.row.no, r.row.sess.ID, after, tailBatch)
-		if err != nil {
-			r.v.add(r.row.sess.ID, err, fmt.Sprintf("seq %d", after+1), after)
-			return false
-		}
-		for i := range events {
-			if err := r.apply(&events[i], checkpoints); err != nil {
-				r.v.add(r.row.sess.ID, err, fmt.Sprintf("seq %d", events[i].Seq), r.sess.LastSeq)
-				return false
-			}
-		}
-		if len(events) < tailBatch {
-			return true
-		}
-	}
-}
-
-func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkpoint) error {
-	r.v.report.Events++
-	if err := r.v.s.expand(r.v.ctx, r.v.q, e); err != nil {
-		return err
-	}
-	if e.Full != nil {
-		r.blob(payloadRef(*e))
-	}
-	before := r.sess.LastSeq
-	delta, err := r.sess.Apply(*e)
-	if err != nil {
-		r.sess.LastSeq = before
-		return err
-	}
-	r.sums.apply(r.sess, delta)
-	for _, step := range delta.Steps {
-		r.steps.number(step)
-	}
-	for _, path := range delta.Files {
-		r.files.number(path)
-	}
-	for _, hash := range blobsOf(*e) {
-		r.blob(hash)
-	}
-	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
-		r.checkpoint(*e, delta, checkpoints)
-	}
-	return nil
-}
-
-// checkpoint compares the stored checkpoint of e with the one computed, and takes it out.
-func (r *replayer) checkpoint(e session.Event, d session.Delta, stored map[uint64]session.Checkpoint) {
-	r.v.report.Checkpoints++
-	place := fmt.Sprintf("checkpoint at seq %d", e.Seq)
-	got, ok := stored[e.Seq]
-	delete(stored, e.Seq)
-	if !ok {
-		r.add(session.ErrTampered, place, "it is missing")
-		return
-	}
-	got.Plan = r.row.sess.Plan.Hash
-	if want := checkpointOf(r.v.k, r.sess, r.sums, e, d); got != want {
-		r.add(session.ErrTampered, place, "it is not what the events add up to")
-	}
-}
-
-func (r *replayer) blob(hash string) {
-	if r.blobbed == nil {
-		r.blobbed = map[string]bool{}
-	}
-	if hash != "" && !r.blobbed[hash] {
-		r.blobbed[hash] = true
-		r.v.blob(r.row.sess.ID, hash, fmt.Sprintf("seq %d", r.sess.LastSeq))
-	}
-}
-
 // blob reads a blob to its end.
 func (v *verifier) blob(id session.ID, hash, place string) {
 	v.report.Blobs++
@@ -438,41 +311,6 @@ func (v *verifier) blob(id session.ID, hash, place string) {
 	}
 	if err != nil {
 		v.add(id, err, place, 0)
-	}
-}
-
-// compare reports every field of the projections that differs from the replay.
-func (r *replayer) compare() {
-	want, have := reflect.ValueOf(*r.sess), reflect.ValueOf(*r.row.sess)
-	for i := range want.NumField() {
-		name := want.Type().Field(i).Name
-		if name != "Steps" && name != "Files" && !reflect.DeepEqual(want.Field(i).Interface(), have.Field(i).Interface()) {
-			r.add(session.ErrTampered, "table sessions", fmt.Sprintf("%s is %v, and the events add up to %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
-		}
-	}
-	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)
-	compareRows(r, "files", r.sess.Files, r.row.sess.Files)
-	if !maps.Equal(r.steps, r.row.steps) || !maps.Equal(r.files, r.row.files) {
-		r.add(session.ErrTampered, "tables steps and files", "their rows are not in the order of the events")
-	}
-	c := r.row.commit
-	if c.Steps != r.sums.steps || c.Files != r.sums.files || c.Row != r.sums.row(r.sess) {
-		r.add(session.ErrTampered, "table sessions", "the signed digests are not those of the events")
-	}
-}
-
-func compareRows[K comparable, V any](r *replayer, table string, want, have map[K]*V) {
-	for k, v := range want {
-		if h := have[k]; h == nil {
-			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v is missing", k))
-		} else if !reflect.DeepEqual(v, h) {
-			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v differs from the events", k))
-		}
-	}
-	for k := range have {
-		if want[k] == nil {
-			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v comes from no event", k))
-		}
 	}
 }
 

@@ -1,0 +1,79 @@
+package local
+
+import (
+	"context"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// project writes the rows that the events changed, then signs the commit.
+func (b *batch) project(ctx context.Context) error {
+	s, sums := b.w.sess, b.w.sums
+	c := session.Commit{Session: s.ID, LastSeq: s.LastSeq, Head: s.Head, Epoch: s.Epoch, Row: sums.row(s), Steps: sums.steps, Files: sums.files, KeyID: b.w.st.keys.id}
+	c.HMAC = b.w.st.keys.sign(c.Signed())
+	b.commit = c
+	if err := b.projectSession(ctx, c); err != nil {
+		return err
+	}
+	for _, id := range b.steps {
+		if err := b.projectStep(ctx, s.Steps[id]); err != nil {
+			return err
+		}
+	}
+	for _, path := range b.files {
+		if err := b.projectFile(ctx, s.Files[path]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
+	s := b.w.sess
+	if !b.scalars {
+		return b.c.exec(ctx, updateSession, int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
+	}
+	now := []any{string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Workspace, s.Config, int64(s.Epoch), s.Device, s.Manifest, s.Git,
+		int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no}
+	if b.w.no != 0 {
+		return b.c.exec(ctx, updateWhole, now...)
+	}
+	return b.c.exec(ctx, insertSession, append(now, string(s.ID), s.Short, s.Task, s.Plan.Hash, s.Plan.Bytes, s.Plan.Sealed, s.Tasks, s.StepTotal, string(s.OnFailure), s.CreatedUS)...)
+}
+
+func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {
+	key := nullable(st.Key)
+	if st.Key == mainKey(b.w.sess.ID, st) {
+		key = nil
+	} else if st.Key == "" {
+		key = ""
+	}
+	n, known := b.w.steps.number(st.StepID)
+	pos := rowPosition(b.no, n)
+	rest := []any{string(st.Status), st.Attempt, key, int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
+		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval))}
+	if known {
+		return b.c.exec(ctx, updateStep, append(rest, pos)...)
+	}
+	return b.c.exec(ctx, insertStep, append([]any{pos, st.Task, st.Step}, rest...)...)
+}
+
+func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {
+	n, known := b.w.files.number(f.Path)
+	pos := rowPosition(b.no, n)
+	rest := []any{f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote}
+	if known {
+		return b.c.exec(ctx, updateFile, append(rest, pos)...)
+	}
+	return b.c.exec(ctx, insertFile, append([]any{pos, f.Path}, rest...)...)
+}
+
+func nullable(s string) any { return unless(s, "") }
+
+// unless leaves out what is the rule.
+func unless(s, rule string) any {
+	if s == rule {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,92 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Ask leaves a request for the process that holds the session. It is no event.
+func (s *Store) Ask(ctx context.Context, r session.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == nil {
+		return readOnly()
+	}
+	r, err := s.redactRequest(r)
+	if err != nil {
+		return err
+	}
+	err = s.wr.tx(ctx, func(ctx context.Context) error {
+		var no int64
+		row, err := readSession(ctx, s.wr.link, r.Session)
+		if err != nil {
+			return err
+		}
+		no = row.no
+		sum := s.keys.sign(requestRow(r))
+		return s.wr.exec(ctx, `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			no, string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By, sum[:])
+	})
+	if err != nil {
+		return storeError("ask", err)
+	}
+	return nil
+}
+
+func requestRow(r session.Request) []byte {
+	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By)
+}
+
+// Requests lists what others asked of this process, oldest first. One that acode did not
+// write is an error.
+func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if w.st.wr == nil {
+		var out []session.Request
+		err := w.st.readApart(ctx, func(q querier) (err error) {
+			out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
+			return err
+		})
+		return out, err
+	}
+	ctx = context.WithoutCancel(ctx) // as in Fence
+	now, err := w.st.wr.stamp(ctx)
+	if err != nil {
+		return nil, storeError("read requests", err)
+	}
+	if now != w.listed {
+		if w.requests, err = readRequests(ctx, keeper{w.st.wr.link}, w.st.keys, w.no, w.sess.ID); err != nil {
+			return w.requests, err
+		}
+		w.listed = now
+	}
+	return slices.Clone(w.requests), nil
+}
+
+func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) ([]session.Request, error) {
+	rows, err := q.QueryContext(ctx, selectRequests, no)
+	if err != nil {
+		return nil, storeError("read requests", err)
+	}
+	defer rows.Close()
+	var out []session.Request
+	for rows.Next() {
+		r := session.Request{Session: id}
+		var sum session.Hash
+		if err := rows.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &r.Digest, &r.Reason, &r.By, &sum); err != nil {
+			return out, rowError("read request", id, err)
+		}
+		if !sameHash(sum, k.sign(requestRow(r))) {
+			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: "acode verify " + string(id)}
+		}
+		out = append(out, r)
+	}
+	return out, storeError("read requests", rows.Err())
+}
