@@ -262,3 +262,11 @@ func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
 	n, _, err = s.wr.conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
 	return n, err
 }
+
+// Uncounted gives how many sessions have events that are not counted.
+func (s *Store) Uncounted(ctx context.Context) (n int, err error) {
+	err = s.read(ctx, func(q querier) error {
+		return q.QueryRowContext(ctx, `SELECT count(*) FROM (`+uncountedQuery+`)`, 0, -1).Scan(&n)
+	})
+	return n, err
+}

@@ -46,9 +46,13 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.wr.last, s.wr.turn = nil, 0 // each batch takes the clock from the store, the first one's included
+	copied := tailOf{Counted: session.Counted{Seq: old.sess.LastSeq, State: old.sess.State}} // its work is counted as the old one's
+	s.wr.last, s.wr.turn = nil, 0                                                            // each batch takes the clock from the store, the first one's included
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
 		if err := made.run(ctx); err != nil {
+			return err
+		}
+		if err := s.wr.exec(ctx, saveCounted, made.no, int64(copied.Seq), string(copied.State), copied.Resume); err != nil {
 			return err
 		}
 		return closed.run(ctx)

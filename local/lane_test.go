@@ -244,7 +244,7 @@ func TestVersion1IsMigrated(t *testing.T) {
 	wg.Wait()
 	must(t, errors.Join(errs...))
 	s := stores[0]
-	if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != "2" {
+	if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != "3" {
 		t.Errorf("user_version: got %s, %v", v, err)
 	}
 	ob := openOutbox(t, stores[1])

@@ -53,6 +53,10 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}
+	return s.openOutbox(ctx)
+}
+
+func (s *Store) openOutbox(ctx context.Context) (*Outbox, error) {
 	o := &Outbox{st: s, seen: -1}
 	var err error
 	o.conn, err = openLink(dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)"))

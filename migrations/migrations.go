@@ -14,7 +14,7 @@ var files embed.FS
 
 // SQLiteVersion is the schema version that this program knows; the store keeps its own in
 // PRAGMA user_version, so that an up-to-date store is recognised by one read.
-const SQLiteVersion = 2
+const SQLiteVersion = 3
 
 // PostgresVersion is the schema version of the server that this program knows; the server
 // keeps its own in acode.meta and says it in hello.

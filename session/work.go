@@ -1,0 +1,204 @@
+package session
+
+import "time"
+
+// WorkKey names what is counted of the work in a store. The set is closed: metrics list all
+// of it, see WorkKeys.
+type WorkKey struct {
+	Kind    string // one of the kinds below
+	Mode    string // of a resume; empty for the other kinds
+	Outcome string
+}
+
+// What is counted.
+const (
+	WorkSteps   = "steps"   // attempts of steps that came to an end
+	WorkResumes = "resumes" // of sessions that were executed before
+	WorkLocks   = "locks"   // attempts to take a session for execution
+)
+
+// The outcomes of an attempt of a step. One that nobody could know at first, and that was found
+// out later, counts as both.
+const (
+	StepsCompleted = "completed"
+	StepsFailed    = "failed"
+	StepsUnknown   = "unknown"
+)
+
+// The modes of a resume: how it found the session.
+const (
+	ResumeContinue = "continue" // it had stopped in order
+	ResumeRecover  = "recover"  // its process had ended without a word
+	ResumeNone     = "none"     // it was refused before that mattered
+)
+
+// The outcomes of a resume: what it led to. The last two are known only when somebody goes on
+// with the session; before that it may still be executed, or asked about.
+const (
+	ResumeCompleted   = "completed"
+	ResumePaused      = "paused"
+	ResumeFailed      = "failed"
+	ResumeCancelled   = "cancelled"
+	ResumeRefused     = "refused" // nothing was executed
+	ResumeApproval    = "awaiting_approval"
+	ResumeInterrupted = "interrupted" // its process ended without a word
+)
+
+// The outcomes of an attempt to take a session for execution.
+const (
+	LockAcquired = "acquired" // an epoch of the session began
+	LockHeld     = "held"     // another process executes the session, or in its workspace
+	LockRefused  = "refused"  // the lock cannot be trusted or used
+)
+
+// WorkKeys lists everything that is counted.
+func WorkKeys() []WorkKey {
+	out := []WorkKey{
+		{WorkSteps, "", StepsCompleted}, {WorkSteps, "", StepsFailed}, {WorkSteps, "", StepsUnknown},
+		{WorkLocks, "", LockAcquired}, {WorkLocks, "", LockHeld}, {WorkLocks, "", LockRefused},
+		{WorkResumes, ResumeNone, ResumeRefused},
+	}
+	for _, mode := range []string{ResumeContinue, ResumeRecover} {
+		for _, outcome := range []string{ResumeCompleted, ResumePaused, ResumeFailed, ResumeCancelled, ResumeApproval, ResumeInterrupted} {
+			out = append(out, WorkKey{WorkResumes, mode, outcome})
+		}
+	}
+	return out
+}
+
+// ResumePhase is a part of a resume, before the first step.
+type ResumePhase string
+
+// The phases of a resume, in their order.
+const (
+	PhaseLock        ResumePhase = "lock"        // until session and workspace are locked, waiting for others included
+	PhaseLoad        ResumePhase = "load"        // the session is read and verified
+	PhaseEnvironment ResumePhase = "environment" // files and git are compared, and how far the step in progress got
+	PhasePlan        ResumePhase = "plan"        // what is left is computed
+)
+
+// ResumePhases lists every phase.
+var ResumePhases = []ResumePhase{PhaseLock, PhaseLoad, PhaseEnvironment, PhasePlan}
+
+// PhaseBounds are the upper bounds of the buckets that durations of phases are counted in; what
+// is longer than the last has a bucket of its own.
+var PhaseBounds = []time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute,
+}
+
+// PhaseBucket is the index of the bucket that counts d, which may be one above the bounds.
+func PhaseBucket(d time.Duration) int {
+	i := 0
+	for i < len(PhaseBounds) && d > PhaseBounds[i] {
+		i++
+	}
+	return i
+}
+
+// PhaseTimes are durations of one phase.
+type PhaseTimes struct {
+	Buckets map[int]uint64 // by PhaseBucket; each duration in one
+	Sum     time.Duration
+}
+
+// Work is what was done in a store. What is missing is zero.
+type Work struct {
+	Counts map[WorkKey]uint64
+	Phases map[ResumePhase]PhaseTimes
+}
+
+// Observe adds the duration of a phase.
+func (w *Work) Observe(p ResumePhase, d time.Duration) { w.ObserveMany(p, PhaseBucket(d), 1, d) }
+
+// ObserveMany adds n durations of the bucket that add up to sum.
+func (w *Work) ObserveMany(p ResumePhase, bucket int, n uint64, sum time.Duration) {
+	if w.Phases == nil {
+		w.Phases = map[ResumePhase]PhaseTimes{}
+	}
+	times := w.Phases[p]
+	if times.Buckets == nil {
+		times.Buckets = map[int]uint64{}
+	}
+	times.Buckets[bucket] += n
+	times.Sum += sum
+	w.Phases[p] = times
+}
+
+// Add counts k n times more.
+func (w *Work) Add(k WorkKey, n uint64) {
+	if w.Counts == nil {
+		w.Counts = map[WorkKey]uint64{}
+	}
+	w.Counts[k] += n
+}
+
+// Counted is how far the events of a session are counted, and what must be known of them to
+// count the next ones.
+type Counted struct {
+	Seq    uint64
+	State  State  // of the session then
+	Resume string // mode of the resume whose outcome is not known yet; empty: there is none
+}
+
+// Count adds what the next event tells to w. to is the new state of a StateChanged; with an
+// empty one, which damage may leave, the event changes nothing.
+func (c *Counted) Count(w *Work, e Event, to State) {
+	c.Seq = e.Seq
+	switch e.Type {
+	case StepCompleted:
+		w.Add(WorkKey{Kind: WorkSteps, Outcome: StepsCompleted}, 1)
+	case StepFailedEvent:
+		w.Add(WorkKey{Kind: WorkSteps, Outcome: StepsFailed}, 1)
+	case StepUnknown:
+		w.Add(WorkKey{Kind: WorkSteps, Outcome: StepsUnknown}, 1)
+	case ExecutionAcquired:
+		c.acquired(w, e.Epoch)
+	case StateChanged:
+		c.changed(w, to)
+	case SessionCreated:
+		c.State = Created
+	case ChangesAccepted, StepStarted, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated:
+	}
+}
+
+// acquired ends the resume before, whose process cannot go on with the session any more.
+func (c *Counted) acquired(w *Work, epoch uint64) {
+	w.Add(WorkKey{Kind: WorkLocks, Outcome: LockAcquired}, 1)
+	if c.State == AwaitingApproval {
+		c.ended(w, ResumeApproval)
+	} else {
+		c.ended(w, ResumeInterrupted)
+	}
+	if epoch <= 1 { // the first execution resumes nothing
+		return
+	}
+	c.Resume = ResumeContinue
+	if c.State == Executing {
+		c.Resume = ResumeRecover
+	}
+}
+
+func (c *Counted) changed(w *Work, to State) {
+	switch to {
+	case "":
+		return
+	case Completed:
+		c.ended(w, ResumeCompleted)
+	case Paused:
+		c.ended(w, ResumePaused)
+	case Failed:
+		c.ended(w, ResumeFailed)
+	case Cancelled:
+		c.ended(w, ResumeCancelled)
+	case Created, Planning, AwaitingApproval, Executing:
+	}
+	c.State = to
+}
+
+func (c *Counted) ended(w *Work, outcome string) {
+	if c.Resume != "" {
+		w.Add(WorkKey{WorkResumes, c.Resume, outcome}, 1)
+		c.Resume = ""
+	}
+}
