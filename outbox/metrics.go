@@ -40,7 +40,8 @@ var errorClasses = []string{
 // Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector with
 // closed label sets; register it once. Nil records nothing.
 type Metrics struct {
-	look atomic.Pointer[func() Snapshot]
+	look     atomic.Pointer[func() Snapshot]
+	readWork atomic.Pointer[func() (session.Work, error)]
 
 	delivered, batches, errors, retries *prometheus.CounterVec
 
@@ -49,10 +50,11 @@ type Metrics struct {
 
 	gauges []gauge
 	info   prometheus.Gauge
+	work   workMetrics
 }
 
 // NewMetrics makes the metrics of a program of the given versions. Until Watch or New gives it
-// something to look at, it shows no state.
+// something to look at, it shows no state, and until WatchWork does, no work.
 func NewMetrics(version, goversion string) *Metrics {
 	m := &Metrics{
 		delivered: counters("acode_sync_delivered_total", "Events that the server acknowledged, by whether it had them already.", "result"),
@@ -65,6 +67,7 @@ func NewMetrics(version, goversion string) *Metrics {
 		bytes:     histogram("acode_sync_batch_bytes", "Bytes of payload in a delivery that was answered.", prometheus.ExponentialBuckets(256, 4, 8)),
 		ackDelay:  histogram("acode_sync_ack_delay_seconds", "Time from commit to acknowledgement of the oldest event of a delivery.", prometheus.ExponentialBuckets(0.01, 4, 12)),
 		gauges:    gauges(),
+		work:      newWorkMetrics(),
 		info: prometheus.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels say what runs.",
 			ConstLabels: prometheus.Labels{"version": version, "goversion": goversion}}),
 	}
@@ -110,6 +113,7 @@ func MetricNames() []string {
 		"acode_sync_parked_events", "acode_sync_lanes", "acode_sync_backoff_seconds", "acode_sync_last_success_timestamp_seconds",
 		"acode_sync_last_attempt_timestamp_seconds", "acode_sync_next_attempt_timestamp_seconds", "acode_sync_remote_up", "acode_sync_state",
 		"acode_sync_leader", "acode_sync_fenced_lanes", "acode_sync_forked_lanes", "acode_build_info",
+		"acode_work_steps_total", "acode_work_resumes_total", "acode_work_lock_acquisitions_total", "acode_work_resume_phase_duration_seconds",
 	}
 	slices.Sort(names)
 	return names
@@ -134,6 +138,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, g := range m.gauges {
 		out <- g.desc
 	}
+	m.work.describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -141,6 +146,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(out)
 	}
+	m.collectWork(out)
 	look := m.look.Load()
 	if look == nil {
 		return

@@ -59,6 +59,7 @@ func TestMetricNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := outbox.NewMetrics("v1", "go1")
 		syncer(newStore(), newServer(), func(o *outbox.Options) { o.Metrics = m })
+		m.WatchWork(func() (session.Work, error) { return session.Work{}, nil })
 		families := gather(t, m)
 		var names []string
 		for n := range families {

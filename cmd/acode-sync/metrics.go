@@ -12,12 +12,13 @@ import (
 	"github.com/acode-dev/acode/cmd/app"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
 )
 
 func (p *program) metricsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "metrics", Short: "Print the metrics of the syncer, without a syncer", Args: cobra.NoArgs,
-		Long: "Print what the store knows of delivery in the text format of Prometheus, for a textfile\ncollector. Counters of a running syncer are not among it; histograms are empty.",
+		Long: "Print what the store knows of delivery and work in the text format of Prometheus, for a\ntextfile collector. Counters of a running syncer are not among it; the histograms of delivery\nand store are empty.",
 		RunE: p.reading(func(ctx context.Context, _ *app.Site, st *local.Store) error { return p.printMetrics(ctx, st) }),
 	}
 }
@@ -27,8 +28,14 @@ func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
 	if err != nil {
 		return err
 	}
+	_ = st.CountWork(ctx) // what it cannot keep, on a read-only disk for one, is counted each time
+	w, err := st.Work(ctx)
+	if err != nil {
+		return err
+	}
 	m := outbox.NewMetrics(p.Version(), runtime.Version())
 	m.Watch(func() outbox.Snapshot { return outbox.Look(h, lanes, backlog) })
+	m.WatchWork(func() (session.Work, error) { return w, nil })
 	r := prometheus.NewRegistry()
 	if err := errors.Join(r.Register(m), r.Register(newStoreMetrics(st))); err != nil {
 		return err

@@ -64,6 +64,7 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 	defer closer.Close()
 	d.log = log
 	metrics.Watch(func() outbox.Snapshot { return d.snapshot(ctx) })
+	metrics.WatchWork(func() (session.Work, error) { return d.outbox.Work(ctx) })
 	if f.once {
 		return false, d.deliver(ctx, 0)
 	}
