@@ -103,11 +103,12 @@ func readPhases(ctx context.Context, q querier, w *session.Work) error {
 	for phases.Next() {
 		var p session.ResumePhase
 		var le, sum int64
-		var n uint64
-		if err := phases.Scan(&p, &le, &n, &sum); err != nil {
+		var b session.PhaseBucket
+		if err := phases.Scan(&p, &le, &b.Count, &sum); err != nil {
 			return rowError("read phases", "", err)
 		}
-		w.ObserveMany(p, session.PhaseBucket(time.Duration(min(le, math.MaxInt64/1000))*time.Microsecond), n, time.Duration(sum)*time.Microsecond)
+		b.Sum = time.Duration(sum) * time.Microsecond
+		w.AddPhase(p, session.BucketOf(time.Duration(min(le, math.MaxInt64/1000))*time.Microsecond), b)
 	}
 	return storeError("read phases", phases.Err())
 }

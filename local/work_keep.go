@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"errors"
+	"math"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -27,9 +29,17 @@ func (s *Store) CountWork(ctx context.Context) error {
 	return errors.Join(o.CountWork(ctx), o.Close())
 }
 
-// openWork opens a connection for what is not durable, if the store has the tables.
+// openWork opens a connection for what is not durable, or none where the store lacks the tables
+// or must be left alone.
 func (s *Store) openWork(ctx context.Context) (*Outbox, error) {
-	if s.writable() == nil { // it was brought to this version
+	s.mu.Lock()
+	writes := s.wr != nil // so it was brought to this version
+	alone := writes && (s.wr.dead || s.wr.refused != nil)
+	s.mu.Unlock()
+	switch {
+	case alone:
+		return nil, nil
+	case writes:
 		return s.openOutbox(ctx)
 	}
 	var version int
@@ -58,7 +68,7 @@ func (o *Outbox) CountWork(ctx context.Context) error {
 		if err != nil || len(tails) == 0 {
 			return err
 		}
-		err = o.tx(ctx, "count work", func(ctx context.Context) error { return o.keepCount(ctx, tails, w) })
+		err = o.soon(ctx, "count work", func(ctx context.Context) error { return o.keepCount(ctx, tails, w) })
 		if errors.Is(err, errOvertaken) {
 			return nil
 		}
@@ -70,6 +80,16 @@ func (o *Outbox) CountWork(ctx context.Context) error {
 			no-- // once more
 		}
 	}
+}
+
+// workWait bounds how long figures wait for those who write.
+const workWait = 100 * time.Millisecond
+
+// soon is tx that gives up where somebody keeps the store busy.
+func (o *Outbox) soon(ctx context.Context, doing string, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, workWait)
+	defer cancel()
+	return o.tx(ctx, doing, f)
 }
 
 // keepCount keeps what was counted, unless somebody else counted the same events.
@@ -96,7 +116,31 @@ func (o *Outbox) add(ctx context.Context, w session.Work) error {
 			return err
 		}
 	}
+	for phase, times := range w.Phases {
+		for bucket, b := range times {
+			if err := o.exec(ctx, addPhase, string(phase), boundUS(bucket), int64(b.Count), b.Sum.Microseconds()); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// boundUS is the upper bound of a bucket; the last has none.
+func boundUS(bucket int) int64 {
+	if bucket < len(session.PhaseBounds) {
+		return session.PhaseBounds[bucket].Microseconds()
+	}
+	return math.MaxInt64
+}
+
+// NoteWork adds what no event tells, unless somebody keeps the store busy. It is not durable.
+func (s *Store) NoteWork(ctx context.Context, w session.Work) error {
+	o, err := s.openWork(ctx)
+	if err != nil || o == nil {
+		return err
+	}
+	return errors.Join(o.soon(ctx, "note work", func(ctx context.Context) error { return o.add(ctx, w) }), o.Close())
 }
 
 // Work brings the count up to date as far as it can, and gives what was done in the store.

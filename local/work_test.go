@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -201,4 +202,55 @@ func TestWorkOfOddEvents(t *testing.T) {
 	if diff := cmp.Diff(want, workOf(t, s)); diff != "" {
 		t.Errorf("Work (-want +got):\n%s", diff)
 	}
+}
+
+// What no event tells is added up, by as many processes as there are.
+func TestNotedWorkAddsUp(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	create(t, s, 1)
+	var noted session.Work
+	held := session.WorkKey{Kind: session.WorkLocks, Outcome: session.LockHeld}
+	noted.Add(held, 1)
+	noted.Observe(session.PhaseLock, 3*time.Millisecond)
+	noted.Observe(session.PhaseLock, time.Hour)
+	for range 3 {
+		must(t, s.NoteWork(t.Context(), noted))
+	}
+	w, err := openRead(t, o).Work(t.Context())
+	must(t, err)
+	want := map[session.ResumePhase]map[int]session.PhaseBucket{session.PhaseLock: {
+		session.BucketOf(3 * time.Millisecond): {Count: 3, Sum: 9 * time.Millisecond}, session.BucketOf(time.Hour): {Count: 3, Sum: 3 * time.Hour}}}
+	if diff := cmp.Diff(want, w.Phases); diff != "" || w.Counts[held] != 3 {
+		t.Errorf("Work: got %v (-want +got):\n%s", w.Counts, diff)
+	}
+	if r := verify(t, s); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+}
+
+// Nobody waits long for figures: a store that somebody keeps busy is left alone.
+func TestNotedWorkDoesNotWait(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	create(t, s, 1)
+	var noted session.Work
+	noted.Observe(session.PhaseLock, time.Millisecond)
+	busy := open(t, o)
+	must(t, busy.Exec(t.Context(), `BEGIN IMMEDIATE`))
+	begun := time.Now()
+	if err := s.NoteWork(t.Context(), noted); err == nil {
+		t.Error("NoteWork beside one that writes: got no error")
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("NoteWork waited %s", took)
+	}
+	if err := s.CountWork(t.Context()); err == nil {
+		t.Error("CountWork beside one that writes: got no error")
+	}
+	if got := workOf(t, s)[session.WorkKey{Kind: session.WorkLocks, Outcome: session.LockAcquired}]; got != 1 {
+		t.Errorf("Work that could not be kept: got %d acquisitions, want 1", got)
+	}
+	must(t, busy.Exec(t.Context(), `ROLLBACK`))
+	must(t, s.NoteWork(t.Context(), noted))
 }

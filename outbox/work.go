@@ -48,15 +48,18 @@ func (m workMetrics) collect(out chan<- prometheus.Metric, w session.Work) {
 }
 
 // histogram adds up the buckets, as Prometheus wants them.
-func (m workMetrics) histogram(phase session.ResumePhase, times session.PhaseTimes) prometheus.Metric {
+func (m workMetrics) histogram(phase session.ResumePhase, times map[int]session.PhaseBucket) prometheus.Metric {
 	var n uint64
+	var sum float64
 	buckets := map[float64]uint64{}
-	for i, bound := range session.PhaseBounds {
-		n += times.Buckets[i]
-		buckets[bound.Seconds()] = n
+	for i := range len(session.PhaseBounds) + 1 {
+		n += times[i].Count
+		sum += times[i].Sum.Seconds()
+		if i < len(session.PhaseBounds) {
+			buckets[session.PhaseBounds[i].Seconds()] = n
+		}
 	}
-	n += times.Buckets[len(session.PhaseBounds)]
-	return prometheus.MustNewConstHistogram(m.phases, n, times.Sum.Seconds(), buckets, string(phase))
+	return prometheus.MustNewConstHistogram(m.phases, n, sum, buckets, string(phase))
 }
 
 // WatchWork gives m what it shows the work of. What cannot be read is not shown.

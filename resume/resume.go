@@ -36,7 +36,7 @@ type Journal interface {
 	Event(ctx context.Context, seq uint64) (session.Event, error)
 }
 
-// Resumer holds what a resume needs. Every field is needed.
+// Resumer holds what a resume needs. Every field is needed unless it says otherwise.
 type Resumer struct {
 	Journal     Journal
 	Plan        *session.Plan
@@ -47,6 +47,7 @@ type Resumer struct {
 	Options     Options
 	Notify      func(session.Notice)
 	Log         *slog.Logger
+	Mark        func(session.ResumePhase) // is told of the end of each phase; nil: nobody asks
 }
 
 // Options are what the configuration and the command line say about this resume.
@@ -100,10 +101,12 @@ func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 	if err != nil {
 		return Ready{}, err
 	}
+	r.mark(session.PhaseEnvironment)
 	next, err := Plan(r.Plan, s, seen, choices)
 	if err != nil {
 		return Ready{}, err
 	}
+	r.mark(session.PhasePlan)
 	r.log(s, next, env)
 	r.Notify(session.Notice{Kind: session.NoticeHeader, Session: s, Next: &next, Text: r.Options.Checkpoint})
 	ready := Ready{Next: next, Changed: env.changed}
@@ -111,6 +114,12 @@ func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 		ready.Begin, err = r.begin(ctx, s, env)
 	}
 	return ready, err
+}
+
+func (r *Resumer) mark(ended session.ResumePhase) {
+	if r.Mark != nil {
+		r.Mark(ended)
+	}
 }
 
 // Allowed returns ErrTerminal for a session that can never go on (FR-003, FR-004).

@@ -254,3 +254,21 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("Resume: got %v, want the cause", err)
 	}
 }
+
+// Whoever wants to know is told when each phase is over, and of none that was not.
+func TestMarks(t *testing.T) {
+	b := paused(t)
+	var got []session.ResumePhase
+	b.r.Mark = func(p session.ResumePhase) { got = append(got, p) }
+	if _, err := b.resume(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []session.ResumePhase{session.PhaseEnvironment, session.PhasePlan}; !slices.Equal(got, want) {
+		t.Errorf("Mark: got %v, want %v", got, want)
+	}
+	got = nil
+	b.to(session.Cancelled)
+	if _, err := b.resume(); err == nil || len(got) != 0 {
+		t.Errorf("Mark of what is refused: got %v, %v", got, err)
+	}
+}

@@ -87,8 +87,9 @@ var PhaseBounds = []time.Duration{
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute,
 }
 
-// PhaseBucket is the index of the bucket that counts d, which may be one above the bounds.
-func PhaseBucket(d time.Duration) int {
+// BucketOf is the index of the bound that a duration is counted under, one more than there are
+// where it exceeds them all.
+func BucketOf(d time.Duration) int {
 	i := 0
 	for i < len(PhaseBounds) && d > PhaseBounds[i] {
 		i++
@@ -96,34 +97,37 @@ func PhaseBucket(d time.Duration) int {
 	return i
 }
 
-// PhaseTimes are durations of one phase.
-type PhaseTimes struct {
-	Buckets map[int]uint64 // by PhaseBucket; each duration in one
-	Sum     time.Duration
+// PhaseBucket is how many durations lie between two bounds, and their sum.
+type PhaseBucket struct {
+	Count uint64
+	Sum   time.Duration
 }
 
 // Work is what was done in a store. What is missing is zero.
 type Work struct {
 	Counts map[WorkKey]uint64
-	Phases map[ResumePhase]PhaseTimes
+	Phases map[ResumePhase]map[int]PhaseBucket // by BucketOf
 }
 
 // Observe adds the duration of a phase.
-func (w *Work) Observe(p ResumePhase, d time.Duration) { w.ObserveMany(p, PhaseBucket(d), 1, d) }
-
-// ObserveMany adds n durations of the bucket that add up to sum.
-func (w *Work) ObserveMany(p ResumePhase, bucket int, n uint64, sum time.Duration) {
-	if w.Phases == nil {
-		w.Phases = map[ResumePhase]PhaseTimes{}
-	}
-	times := w.Phases[p]
-	if times.Buckets == nil {
-		times.Buckets = map[int]uint64{}
-	}
-	times.Buckets[bucket] += n
-	times.Sum += sum
-	w.Phases[p] = times
+func (w *Work) Observe(p ResumePhase, d time.Duration) {
+	w.AddPhase(p, BucketOf(d), PhaseBucket{Count: 1, Sum: d})
 }
+
+// AddPhase adds the durations of one bucket.
+func (w *Work) AddPhase(p ResumePhase, bucket int, more PhaseBucket) {
+	if w.Phases == nil {
+		w.Phases = map[ResumePhase]map[int]PhaseBucket{}
+	}
+	if w.Phases[p] == nil {
+		w.Phases[p] = map[int]PhaseBucket{}
+	}
+	b := w.Phases[p][bucket]
+	w.Phases[p][bucket] = PhaseBucket{Count: b.Count + more.Count, Sum: b.Sum + more.Sum}
+}
+
+// Empty reports whether nothing is counted.
+func (w *Work) Empty() bool { return len(w.Counts) == 0 && len(w.Phases) == 0 }
 
 // Add counts k n times more.
 func (w *Work) Add(k WorkKey, n uint64) {

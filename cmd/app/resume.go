@@ -96,23 +96,27 @@ func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
 	if f.dryRun {
 		return errors.Join(b.dryRun(ctx, store, ref, f.choices()), store.Close())
 	}
-	w := &work{base: b, store: store, choices: f.choices()}
+	w := &work{base: b, store: store, choices: f.choices(), tally: tally{now: b.now}}
 	err = w.load(ctx, ref)
 	if err == nil {
 		err = w.execute(ctx)
 	}
+	w.note(ctx, err)
 	return errors.Join(err, w.close())
 }
 
 // load finds, locks and verifies the session.
 func (w *work) load(ctx context.Context, ref string) error {
 	id, err := w.pick(ctx, w.store, ref, true)
-	if err != nil {
+	if w.tally.picked(err); err != nil {
 		return err
 	}
-	if w.locks, err = w.takeWithin(ctx, id, w.cfg.Config.Lock.Wait); err != nil {
+	w.locks, err = w.takeWithin(ctx, id, w.cfg.Config.Lock.Wait)
+	w.tally.lock(err)
+	if err != nil {
 		return w.lockedOut(ctx, id, err)
 	}
+	w.tally.ended(session.PhaseLock)
 	if err = w.notForked(ctx, w.store, id); err != nil {
 		return err
 	}
@@ -120,6 +124,8 @@ func (w *work) load(ctx context.Context, ref string) error {
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
 		return err
 	}
+	w.tally.ended(session.PhaseLoad)
+	w.tally.epoch = w.writer.Session().Epoch
 	return resume.Allowed(w.writer.Session())
 }
 

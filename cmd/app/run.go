@@ -49,11 +49,12 @@ func (a *app) run(ctx context.Context, file string, flags map[string]string) err
 	if err != nil {
 		return err
 	}
-	w := &work{base: b, store: store, plan: p, fresh: true}
+	w := &work{base: b, store: store, plan: p, fresh: true, tally: tally{now: b.now}}
 	err = w.create(ctx)
 	if err == nil {
 		err = w.execute(ctx)
 	}
+	w.note(ctx, err)
 	return errors.Join(err, w.close())
 }
 
@@ -102,7 +103,9 @@ func (w *work) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.locks, err = w.take(id, commandLine(), w.cfg.Config.Workspace.Share); err != nil {
+	w.locks, err = w.take(id, commandLine(), w.cfg.Config.Workspace.Share)
+	w.tally.lock(err)
+	if err != nil {
 		return err
 	}
 	config, err := json.Marshal(w.cfg.Keys())

@@ -31,6 +31,7 @@ type work struct {
 	fresh   bool
 	choices choices
 	printer *terminal.Printer
+	tally   tally
 }
 
 type release interface{ Release() error }
@@ -138,7 +139,12 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	begin := env
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
 	ask := &prompter{printer: w.printer, in: w.io.in, asks: w.interactive(), view: env.view, show: w.show}
-	ready, err := w.resumer(begin, root, runner, ask).Resume(ctx)
+	r := w.resumer(begin, root, runner, ask)
+	if !w.fresh {
+		w.tally.begin()
+		r.Mark = w.tally.ended
+	}
+	ready, err := r.Resume(ctx)
 	if err != nil {
 		return session.Result{}, err
 	}
