@@ -306,11 +306,23 @@ func checkLines(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// tree lists every file below DIR with mode, time of change, and hash. SQLite's shared memory is
-// touched by every reader, so there only its bytes count.
+// serves reports whether there is a socket below dir: one of a supervisor, which ends a moment
+// after the acode that started it.
+func serves(dir string) (found bool) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // what cannot be read is met by tree
+		found = found || err == nil && d.Type() == fs.ModeSocket
+		return nil
+	})
+	return found
+}
+
+// tree lists every file below DIR with mode, time of change, and hash, once nothing is executed
+// there. SQLite's shared memory is touched by every reader, so there only its bytes count.
 func tree(ts *testscript.TestScript, args []string) {
+	dir := ts.MkAbs(args[0])
+	Until(ts, "wait for supervisors in "+dir, func() bool { return !serves(dir) })
 	var out strings.Builder
-	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {
+	ts.Check(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
