@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
@@ -27,8 +28,25 @@ type Lock struct {
 	file  *os.File // the same file, for what flock.Flock does not give away
 }
 
-// Acquire takes the lock at path once, without waiting, and writes h into the file, which it
-// makes when it is missing. It returns
+// persist takes a lock, and puts up for a moment with one that no living process has signed:
+// somebody only asks whether it is free, a process that was killed is still ending, or a child
+// of it has not begun its own program yet.
+func persist[L any](take func() (L, error)) (L, error) {
+	const pause, patience = 10 * time.Millisecond, 100
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		l, err := take()
+		var by *HeldError
+		if !errors.As(err, &by) || by.Holder.PID != 0 || n == patience {
+			return l, err
+		}
+		<-tick.C
+	}
+}
+
+// Acquire takes the lock at path without waiting for a process that lives, and writes h into
+// the file, which it makes when it is missing. It returns
 //
 //   - ErrLocked with a *HeldError as its cause when somebody else has it,
 //   - ErrLockHolder when that is a live process that is no acode,
@@ -37,6 +55,10 @@ type Lock struct {
 //
 // The caller calls Release; the death of the process does the same.
 func Acquire(path string, h Holder) (*Lock, error) {
+	return persist(func() (*Lock, error) { return acquire(path, h) })
+}
+
+func acquire(path string, h Holder) (*Lock, error) {
 	for range attempts {
 		l := &Lock{path: path, flock: flock.New(path, flock.SetFlag(openFlags), flock.SetPermissions(0o600))}
 		locked, err := l.flock.TryLock()

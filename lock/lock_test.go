@@ -493,6 +493,26 @@ func TestPidReuse(t *testing.T) {
 	}
 }
 
+// A lock whose holder is dead and not gone yet is free a moment later.
+func TestHolderThatIsEnding(t *testing.T) {
+	path := lockPath(t)
+	dead := self(t)
+	dead.StartTime++
+	l, err := lock.Acquire(path, dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan error, 1)
+	time.AfterFunc(50*time.Millisecond, func() { released <- l.Release() })
+	next, err := lock.Acquire(path, self(t))
+	if err := errors.Join(err, <-released); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
 // I4: a command does not inherit the lock of a session: it outlives the holder, and the lock
 // is free.
 func TestCommandsDoNotInherit(t *testing.T) {

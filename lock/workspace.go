@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,32 +102,16 @@ func tryFlock(path string, f *os.File) error {
 	}
 }
 
-// patience is how long CommandLock puts up with a lock that no living process has signed:
-// somebody is only asking whether the lock is free.
-const (
-	patience = 20
-	pause    = 10 * time.Millisecond
-)
-
 // CommandLock takes the right to run a command in the workspace whose lock files lie in dir,
 // for the session that h names. The command inherits the file. It returns ErrLocked while
 // another command runs there, or when another session has begun to execute there.
 func CommandLock(dir string, h Holder, key string) (*os.File, error) {
-	path := filepath.Join(dir, commandFile)
 	h.Key = key
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		f, err := AcquireFile(path)
-		if err == nil {
-			return signCommand(dir, f, h)
-		}
-		var by *HeldError
-		if !errors.As(err, &by) || by.Holder.PID != 0 || n == patience {
-			return nil, err
-		}
-		<-tick.C
+	f, err := persist(func() (*os.File, error) { return AcquireFile(filepath.Join(dir, commandFile)) })
+	if err != nil {
+		return nil, err
 	}
+	return signCommand(dir, f, h)
 }
 
 func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {
