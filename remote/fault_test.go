@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/acode-dev/acode/internal/pgwire"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 )
@@ -146,5 +148,38 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	release()
 	if m, err := r.Deliver(t.Context(), c.from(1, 4)); err != nil || m.Seq != 4 {
 		t.Errorf("Deliver afterwards: got %+v, %v", m, err)
+	}
+}
+
+// A connection whose call was broken off in front of a server that became silent does not keep
+// Close, and with it the end of the syncer.
+func TestCloseBesideSilence(t *testing.T) {
+	s := commonSite(t)
+	direct, err := url.Parse(s.role("acode_writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pgwire.New(t, direct.Host)
+	address, err := p.URL(direct.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.open(address)
+	c := newChain(2)
+	if _, err := r.Deliver(t.Context(), c.from(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	p.Set(pgwire.Hole())
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := r.Deliver(ctx, c.from(2, 2)); err == nil {
+		t.Fatal("Deliver into a black hole: got no error")
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- r.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(4 * time.Second):
+		t.Error("Close: still waits for a server that does not answer")
 	}
 }

@@ -70,9 +70,24 @@ func Open(o Options) (*Server, error) {
 // Address gives host, port and database for people; never user or password.
 func (s *Server) Address() string { return s.address }
 
-// Close ends the connections, those in use when their calls have ended.
+// closeTimeout is for saying goodbye to a server that answers.
+const closeTimeout = time.Second
+
+// Close ends the connections, those in use when their calls have ended. It does not wait for a
+// server that has become silent: what is left of a call that was broken off in front of it ends
+// by itself, or with this process.
 func (s *Server) Close() error {
-	s.pool.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.pool.Close()
+	}()
+	limit := time.NewTimer(closeTimeout)
+	defer limit.Stop()
+	select {
+	case <-closed:
+	case <-limit.C:
+	}
 	return nil
 }
 
