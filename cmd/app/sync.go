@@ -13,7 +13,10 @@ import (
 // syncView is how delivery stands, as the store alone tells it: of one session, or of all when
 // id is empty. It takes no lock, writes nothing and needs no network.
 func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (terminal.SyncView, error) {
-	if b.cfg.Config.Sync.URL == "" {
+	holder, held, err := lock.Read(drainerLock(b.home()))
+	delivers := err == nil && held
+	// A process that delivers knows a server, also where this environment names none.
+	if b.cfg.Config.Sync.URL == "" && !delivers {
 		return terminal.SyncView{}, nil
 	}
 	h, lanes, backlog, err := s.Sync(ctx)
@@ -50,7 +53,7 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 			v.Reason = ""
 		}
 	}
-	if holder, held, err := lock.Read(drainerLock(b.home())); err == nil && held {
+	if delivers {
 		v.Drainer = &terminal.Drainer{PID: holder.PID, Command: h.Command, BeatUS: h.BeatUS}
 	} else {
 		v.NextUS = 0 // nobody will try then
