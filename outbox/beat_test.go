@@ -184,3 +184,20 @@ func TestHeartbeatAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// What waits is counted before the first attempt is over: a syncer that starts in front of a
+// silent server must not look as if nothing were pending.
+func TestBacklogBeforeTheFirstAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 3)
+		sv.delay = time.Hour
+		s := syncer(f, sv)
+		stop := running(t, s)
+		synctest.Wait()
+		if n := s.Snapshot(); n.Backlog.Events != 3 || n.Backlog.OldestUS == 0 {
+			t.Errorf("backlog before the first answer: got %+v, want 3 events", n.Backlog)
+		}
+		stop()
+	})
+}

@@ -100,6 +100,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 	defer release()
 	s.lead(true)
 	defer s.leave(ctx)
+	s.refresh(ctx) // the first attempt may take its time, and what waits must not seem gone meanwhile
 	for ctx.Err() == nil {
 		s.turn(ctx)
 	}
