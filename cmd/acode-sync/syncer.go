@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/acode-dev/acode/outbox"
@@ -50,7 +51,7 @@ func (p *program) serve(ctx context.Context, f syncerFlags) error {
 // serveOnce runs a syncer until ctx ends or the configuration is to be read again.
 func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
 	metrics := outbox.NewMetrics(p.Version(), runtime.Version())
-	d := &daemon{program: p, metrics: metrics}
+	d := &daemon{program: p, metrics: metrics, turned: make(chan struct{}, 1)}
 	if d.link, err = p.open(ctx, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
 		return false, err
 	}
@@ -78,6 +79,7 @@ type daemon struct {
 	metrics *outbox.Metrics
 	files   *storeMetrics
 	log     *slog.Logger
+	turned  chan struct{} // has something when the state changed
 }
 
 func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
@@ -99,11 +101,13 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	for {
 		select {
 		case <-ctx.Done():
+			tellSystemd(systemd.SdNotifyStopping)
 			d.log.Info("stopped", "event", "syncer_stopped")
 			return false, nil
 		case <-reload:
 			_, err := d.program.Site()
 			if err == nil {
+				tellSystemd(systemd.SdNotifyReloading) // and not that it stops: systemd kills what announced that and lives on
 				d.log.Info("reading the configuration again", "event", "syncer_reload")
 				return true, nil
 			}
@@ -158,6 +162,10 @@ func (d *daemon) changed(h session.Heartbeat) {
 		level = slog.LevelWarn
 	}
 	d.log.Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
+	select {
+	case d.turned <- struct{}{}:
+	default: // it is known already
+	}
 }
 
 // troubled logs a session that needs a person.

@@ -95,10 +95,12 @@ func (d *daemon) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// alive reports whether this process drains and does so, or leaves it to another one.
+// alive reports whether this process drains and does so, or leaves it to another one. Until its
+// first heartbeat, its start counts.
 func (d *daemon) alive() bool {
 	n := d.syncer.Snapshot()
-	return !n.Leader || d.Now().Sub(time.UnixMicro(n.Heartbeat.BeatUS)) < stuck
+	seen := max(n.Heartbeat.BeatUS, n.Heartbeat.StartedUS)
+	return !n.Leader || d.Now().Sub(time.UnixMicro(seen)) < stuck
 }
 
 // readyz says whether the store can be read. It does not fail because the server is away.
