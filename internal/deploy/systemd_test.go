@@ -2,11 +2,14 @@ package deploy_test
 
 import (
 	"fmt"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acode-dev/acode/config"
 )
 
 // unit is a unit file: the values of each directive, by "Section.Directive", in their order.
@@ -42,7 +45,7 @@ func TestUnits(t *testing.T) {
 		want := map[string]string{
 			"Unit.StartLimitIntervalSec": "0", "Service.Type": "notify", "Service.NotifyAccess": "main", "Service.WatchdogSec": "60",
 			"Service.ExecStart": "/usr/local/bin/acode syncer", "Service.ExecReload": "/bin/kill -HUP $MAINPID",
-			"Service.TimeoutStopSec": "10", "Service.Restart": "always", "Service.RestartPreventExitStatus": "2 3",
+			"Service.TimeoutStopSec": "10", "Service.Restart": "always", "Service.RestartPreventExitStatus": "3",
 			"Service.UMask": "0077", "Service.NoNewPrivileges": "yes", "Service.MemoryDenyWriteExecute": "yes",
 		}
 		for key, value := range own {
@@ -82,24 +85,25 @@ func TestSystemUnitLeavesWhatIsNeeded(t *testing.T) {
 			t.Errorf("RestrictAddressFamilies: %s lacks %s", families, family)
 		}
 	}
-	if home := "ACODE_HOME=/var/lib/" + u["Service.StateDirectory"][0]; !slices.Contains(u["Service.Environment"], home) {
-		t.Errorf("Environment: %q lacks %s, the one place that may be written", u["Service.Environment"], home)
+	page := read(t, "docs", "operations.md")
+	if home := "/var/lib/" + u["Service.StateDirectory"][0]; !strings.Contains(page, "useradd --system --home-dir "+home+" ") {
+		t.Errorf("docs/operations.md: the account's home is not %s, the one place that may be written", home)
 	}
 }
 
-// The URL in the example of an environment has no password.
-func TestEnvironmentHoldsNoPassword(t *testing.T) {
-	env := read(t, "deploy", "systemd", "syncer.env")
-	for _, want := range []string{"ACODE_POSTGRES_URL=postgres://", "PGPASSFILE="} {
-		if !strings.Contains(env, "\n"+want) {
-			t.Errorf("syncer.env: lacks %s", want)
-		}
+// The example is a configuration that acode accepts; its URL has TLS and no password.
+func TestExampleConfiguration(t *testing.T) {
+	text := read(t, "deploy", "systemd", "config.yml")
+	l, err := config.Load(config.Sources{UserFile: "config.yml", UserData: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for line := range strings.Lines(env) {
-		_, rest, _ := strings.Cut(line, "://")
-		if userinfo, _, ok := strings.Cut(rest, "@"); ok && strings.Contains(userinfo, ":") || strings.HasPrefix(line, "PGPASSWORD") {
-			t.Errorf("syncer.env: %s holds a password", strings.TrimSpace(line))
-		}
+	u, err := url.Parse(l.Config.Sync.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, has := u.User.Password(); has || u.User.Username() == "" || u.Query().Get("sslmode") != "verify-full" {
+		t.Errorf("sync.url: got %s, want a role without password, and sslmode=verify-full", u)
 	}
 }
 
