@@ -28,6 +28,7 @@ type SyncView struct {
 	LastUS    int64             // last success
 	AttemptUS int64             // last attempt
 	NextUS    int64             // next attempt
+	Paused    bool              // a person paused delivery, whether something waits or not
 	Verified  uint64            // seq up to where the server recomputed the chain; of one session
 	Acked     uint64            // seq that the server acknowledged; of one session
 	Server    string            // host, port and database
@@ -232,6 +233,9 @@ func SyncStatus(w io.Writer, v SyncView) error {
 	fmt.Fprintf(&b, "Sync: %s\n", v.Summary())
 	for _, l := range v.details() {
 		fmt.Fprintf(&b, "  %s\n", l)
+	}
+	if !v.off() && v.Paused && v.State != session.SyncPaused {
+		fmt.Fprintf(&b, "Paused: what comes next waits for: acode sync unpause\n")
 	}
 	if !v.off() {
 		fmt.Fprintf(&b, "Server: %s\n", orNone(Clean(v.Server), "not reached yet"))

@@ -25,7 +25,7 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 	}
 	v := terminal.SyncView{
 		Reason: h.Reason, SinceUS: h.SinceUS, LastUS: h.LastUS, AttemptUS: h.AttemptUS, NextUS: h.NextUS,
-		Pending: backlog.Events, Sessions: backlog.Sessions, OldestUS: backlog.OldestUS, Server: h.Address, Identity: h.Remote, Now: b.now(),
+		Pending: backlog.Events, Sessions: backlog.Sessions, OldestUS: backlog.OldestUS, Server: h.Address, Identity: h.Remote, Paused: h.Paused, Now: b.now(),
 	}
 	if id != "" {
 		lane, err := s.Lane(ctx, id)
