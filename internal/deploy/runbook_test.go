@@ -94,6 +94,13 @@ func TestPagesHoldNoDestructiveCommand(t *testing.T) {
 			t.Errorf("%s: %s", name, strings.TrimSpace(found))
 		}
 	}
+	for name, page := range pages(t) {
+		for _, found := range regexp.MustCompile("`acode admin prune[^`]*`").FindAllString(page, -1) {
+			if !strings.Contains(found, "--dry-run") {
+				t.Errorf("%s: %s drops what it names at once", name, found)
+			}
+		}
+	}
 	if !destructive.MatchString("    rm -rf store\n") || !destructive.MatchString("try `sudo kill -9 1`") {
 		t.Error("the pattern finds nothing")
 	}
