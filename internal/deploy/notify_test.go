@@ -106,11 +106,19 @@ func (s *started) status() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
+// The line that a unit starts, beside a systemd that is played.
+func TestService(t *testing.T) {
+	t.Parallel()
+	bin := programs(t)
+	t.Run("notifies", func(t *testing.T) { notifies(t, bin) })
+	t.Run("is_started_again", func(t *testing.T) { startedAgain(t, bin) })
+}
+
 // What systemd is told: ready without a server, alive, how it stands; of a reload that it is
 // one and no end, because systemd kills what announced its end and lives on; and the end.
-func TestServiceNotifies(t *testing.T) {
-	t.Parallel()
-	s := startService(t, programs(t))
+func notifies(t *testing.T, bin string) {
+	t.Helper()
+	s := startService(t, bin)
 	if before := s.hear("READY=1"); len(before) > 0 {
 		t.Errorf("before it was ready: %q", before)
 	}
@@ -136,9 +144,8 @@ func TestServiceNotifies(t *testing.T) {
 
 // Whom the watchdog ends is started again, whom nothing but a person can help is not: the unit
 // tells them apart by the exit status.
-func TestServiceIsStartedAgain(t *testing.T) {
-	t.Parallel()
-	bin := programs(t)
+func startedAgain(t *testing.T, bin string) {
+	t.Helper()
 	never := strings.Fields(readUnit(t, "system")["Service.RestartPreventExitStatus"][0])
 
 	hung := startService(t, bin)
