@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	"github.com/acode-dev/acode/session"
@@ -167,8 +168,21 @@ func (w *writeConn) seen(err error) error {
 	return err
 }
 
+// longestLog is what is left of the file of a log that an old reader made huge. Below it the
+// file keeps its size, with which it is cheaper to sync.
+const longestLog = 64 << 20
+
+// shortening adds to pragmas what shortens a huge log with the first commit after it was copied
+// back.
+func shortening(home string, pragmas ...string) []string {
+	if info, err := os.Stat(filepath.Join(home, databaseName) + "-wal"); err == nil && info.Size() > longestLog {
+		pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", longestLog))
+	}
+	return pragmas
+}
+
 func openWriteConn(home string) (*writeConn, error) {
-	l, err := openLink(dsn(home, "rw", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames)))
+	l, err := openLink(dsn(home, "rw", shortening(home, "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames))...))
 	if err != nil {
 		return nil, storeError("open store", err)
 	}

@@ -59,7 +59,7 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 func (s *Store) openOutbox(ctx context.Context) (*Outbox, error) {
 	o := &Outbox{st: s, seen: -1}
 	var err error
-	o.conn, err = openLink(dsn(s.opts.Home, "rw", "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)"))
+	o.conn, err = openLink(dsn(s.opts.Home, "rw", shortening(s.opts.Home, "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)")...))
 	if err != nil {
 		return nil, storeError("open outbox", err)
 	}

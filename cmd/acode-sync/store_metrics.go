@@ -30,7 +30,7 @@ func newStoreMetrics(st *local.Store) *storeMetrics {
 	return &storeMetrics{
 		sizes:         st.Sizes,
 		databaseBytes: size("acode_store_database_bytes", "Size of the store's database without its log."),
-		walBytes:      size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and does not shrink."),
+		walBytes:      size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and shrinks only from beyond 64 MiB."),
 		commits:       duration("acode_store_commit_duration_seconds", "Duration of the drainer's commits, the wait for the lock included."),
 		checkpoints:   duration("acode_store_checkpoint_duration_seconds", "Duration of the drainer's copying of the log into the database."),
 		busy:          counter("acode_store_busy_total", "How often the drainer found another writer at its commit."),
