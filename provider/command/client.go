@@ -30,6 +30,7 @@ type client struct {
 	await map[uint64]chan message
 	waken chan struct{} // closed and replaced at each wake
 	lost  chan struct{}
+	gone  chan struct{} // closed when the supervisor that was started for it has ended; nil: another's
 }
 
 func newClient(conn *net.UnixConn) *client {
@@ -230,12 +231,18 @@ func (r *Runner) spawn() (*client, error) {
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the supervisor of commands cannot be started; no command was", Place: r.cfg.Executable, Cause: err, Retryable: true}
 	}
 	r.cfg.hook("spawned")
-	go func() { _, _ = unix.Wait4(pid, nil, 0, nil) }() // it ends by itself; only its entry in the process table is left
+	gone := make(chan struct{})
+	go func() {
+		_, _ = unix.Wait4(pid, nil, 0, nil) // it ends by itself; only its entry in the process table is left
+		close(gone)
+	}()
 	conn, err := net.FileConn(near)
 	if err != nil {
 		return nil, fmt.Errorf("use socket pair: %w", err)
 	}
-	return newClient(conn.(*net.UnixConn)), nil
+	c := newClient(conn.(*net.UnixConn))
+	c.gone = gone
+	return c, nil
 }
 
 // socketPair makes two connected sockets that no other child inherits.

@@ -60,15 +60,24 @@ func NewRunner(cfg Config) *Runner {
 	return &Runner{cfg: cfg}
 }
 
-// Close closes the connection to the supervisor. Commands run on.
+// Close closes the connection to the supervisor. Commands run on. A supervisor that was asked
+// for nothing has ended when Close returns, unless that takes long.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range []**client{&r.conn, &r.warm} {
-		if *c != nil {
-			(*c).close()
-			*c = nil
+	if r.conn != nil {
+		r.conn.close()
+		r.conn = nil
+	}
+	if r.warm != nil {
+		r.warm.close()
+		limit := time.NewTimer(time.Second)
+		defer limit.Stop()
+		select {
+		case <-r.warm.gone:
+		case <-limit.C:
 		}
+		r.warm = nil
 	}
 	return nil
 }
