@@ -109,6 +109,8 @@ func mainKey(id session.ID, st *session.StepState) string {
 	return "v1:" + string(id) + ":" + st.Task + "/" + st.Step + "/" + session.OpMain + ":" + strconv.Itoa(st.Attempt)
 }
 
+// decodeOptional takes only what this program would write: encoding/json reads a key in any case,
+// and a damaged one would pass for whole.
 func decodeOptional[T any](column text, dst **T) error {
 	if !column.Valid {
 		return nil
@@ -116,6 +118,9 @@ func decodeOptional[T any](column text, dst **T) error {
 	*dst = new(T)
 	if err := json.Unmarshal([]byte(column.String), *dst); err != nil {
 		return fmt.Errorf("decode column: %w", err)
+	}
+	if optional(*dst) != column.String {
+		return errors.New("decode column: it is not as it is written")
 	}
 	return nil
 }

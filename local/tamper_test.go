@@ -254,3 +254,17 @@ func tamper(t *testing.T, o local.Options, script string) {
 		t.Fatal(err)
 	}
 }
+
+// encoding/json reads a key in any case: one that was damaged must not pass for whole.
+func TestDamagedCaseOfAKeyIsNamed(t *testing.T) {
+	s := open(t, options(t))
+	w := sample(t, s)
+	id := w.Session().ID
+	must(t, errors.Join(w.Close(), s.Exec(t.Context(), `UPDATE steps SET approval = replace(approval, '"digest"', '"diGest"')`)))
+	if r := verify(t, s); len(r.Problems) == 0 {
+		t.Error("Verify: finds nothing")
+	}
+	if _, err := s.Load(t.Context(), id); session.CodeOf(err) != session.ErrCorrupt {
+		t.Errorf("Load: got %v, want ErrCorrupt", err)
+	}
+}
