@@ -197,7 +197,8 @@ func (c *campaign) restore(t testing.TB) {
 	t.Helper()
 	c.site.quiet(t)
 	for _, dir := range []string{c.site.ws(), c.site.store()} {
-		must(t, os.RemoveAll(dir))
+		// A supervisor that has only just begun holds no lock yet, and makes files.
+		eventually(t, "the site can be removed", func() bool { return os.RemoveAll(dir) == nil })
 	}
 	must(t, copyTree(c.base, c.site.root))
 }

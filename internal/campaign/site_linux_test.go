@@ -351,6 +351,10 @@ func copyTree(from, to string) error {
 // nothing reads.
 var stamps = regexp.MustCompile(`(?m)^(INSERT INTO goose_db_version VALUES\(\d+,\d+,\d+),.*$`)
 
+// unsigned are rows that tell nothing of a session: how far delivery is, which the server
+// corrects, and counts of the work. docs/format.md says that nobody signs them.
+var unsigned = regexp.MustCompile(`(?m)^INSERT INTO (lanes|outbox|totals|drainer|sync|work|counted|phases) .*$`)
+
 // dump reads all rows of a copy of a store with sqlite3. What cannot be read gives its error.
 func dump(t testing.TB, store string) string {
 	t.Helper()
@@ -369,5 +373,5 @@ func dump(t testing.TB, store string) string {
 	if err != nil {
 		return fmt.Sprintf("%v: %s", err, out)
 	}
-	return stamps.ReplaceAllString(string(out), "$1)")
+	return unsigned.ReplaceAllString(stamps.ReplaceAllString(string(out), "$1)"), "")
 }
