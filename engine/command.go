@@ -83,8 +83,6 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 		return e.finished(ctx, it, step, rec, "")
 	case session.CommandUnknown, session.CommandLingering:
 		return e.unknown(ctx, it, step, rec)
-	case session.CommandVoid:
-		return e.nextAttempt(ctx, it, step, "policy")
 	}
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }

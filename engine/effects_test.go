@@ -252,7 +252,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 }
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
-// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, void, linger,
+// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, linger,
 // torn X, unknown, hang, refuse, unstartable, slow, killed.
 type supervisor struct{ w *world }
 
@@ -343,10 +343,6 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		if rec.State == session.CommandFinished || c.w.happened {
 			c.w.ledger = append(c.w.ledger, rest)
 			c.w.out[req.Key] = rest + "\n"
-		}
-	case "void":
-		if strings.HasSuffix(req.Key, ":1") {
-			rec.State = session.CommandVoid
 		}
 	case "linger":
 		rec.State, rec.Why, rec.Left = session.CommandLingering, "descendants are left", []string{"77 sleep"}

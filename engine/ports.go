@@ -100,7 +100,7 @@ type Commands interface {
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
 	// Run makes sure that the command of req has been started exactly once and returns its
-	// record when it is over: finished, unknown, lingering or void. If ctx ends first, the
+	// record when it is over: finished, unknown or lingering. If ctx ends first, the
 	// command goes on with its supervisor and Run returns ctx's cause. It returns ErrFenced
 	// when the supervisor has seen a later epoch.
 	Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error)

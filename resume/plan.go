@@ -143,8 +143,6 @@ func command(rec session.CommandRecord) (session.Action, string) {
 		return session.ActionAttach, "the command still runs"
 	case session.CommandFinished:
 		return session.ActionAttach, "the command has finished; its result stands recorded"
-	case session.CommandVoid:
-		return session.ActionRetry, "somebody decided against running the command"
 	}
 	return session.ActionDecide, rec.Why
 }

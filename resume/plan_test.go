@@ -42,7 +42,6 @@ func TestPlanActions(t *testing.T) {
 		{"run_running", session.KindRun, session.InProgress, cmd(session.CommandRunning), resume.Choices{}, session.ActionAttach, 3, "still runs"},
 		{"run_unattended", session.KindRun, session.InProgress, cmd(session.CommandUnattended), resume.Choices{}, session.ActionAttach, 3, "still runs"},
 		{"run_finished", session.KindRun, session.InProgress, cmd(session.CommandFinished), resume.Choices{}, session.ActionAttach, 3, "finished"},
-		{"run_void", session.KindRun, session.InProgress, cmd(session.CommandVoid), resume.Choices{}, session.ActionRetry, 3, "decided against"},
 		{"run_unknown", session.KindRun, session.InProgress, cmd(session.CommandUnknown), resume.Choices{}, session.ActionDecide, 3, "because"},
 		{"run_lingering", session.KindRun, session.InProgress, cmd(session.CommandLingering), resume.Choices{}, session.ActionDecide, 3, "because"},
 		{"not_applied", session.KindWrite, session.InProgress, file(session.NotApplied), resume.Choices{}, session.ActionProceed, 3, "nothing of it"},
@@ -109,7 +108,7 @@ func drawn(t *rapid.T) (*session.Plan, *session.Session, map[session.StepID]resu
 			}
 			seen[sid] = resume.Seen{
 				Progress: rapid.SampledFrom([]session.Progress{session.NotApplied, session.Applied, session.Partial, session.Foreign}).Draw(t, "progress"),
-				Record:   session.CommandRecord{State: rapid.SampledFrom([]session.CommandState{session.CommandUnclaimed, session.CommandRunning, session.CommandFinished, session.CommandUnknown, session.CommandVoid}).Draw(t, "record")},
+				Record:   session.CommandRecord{State: rapid.SampledFrom([]session.CommandState{session.CommandUnclaimed, session.CommandRunning, session.CommandFinished, session.CommandUnknown}).Draw(t, "record")},
 			}
 		}
 		p.Tasks = append(p.Tasks, tk)

@@ -24,7 +24,6 @@ const (
 	CommandFinished   CommandState = "finished"   // the exit record stands
 	CommandUnknown    CommandState = "unknown"    // claimed, over, and no exit record
 	CommandLingering  CommandState = "lingering"  // unknown, and descendants still run
-	CommandVoid       CommandState = "void"       // somebody decided against running it
 	CommandUnattended CommandState = "unattended" // running, but its supervisor is gone: the outcome will be unknown
 )
 

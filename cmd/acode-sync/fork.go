@@ -311,7 +311,7 @@ func (f *forking) command(ctx context.Context, id session.StepID, st *session.St
 	case session.CommandRunning, session.CommandUnattended:
 		return &session.Error{Code: session.ErrLocked, Message: fmt.Sprintf("the command of %s still runs; nothing was changed", id), Place: f.old.Short, Retryable: true,
 			Next: "wait for its end, or end it: acode session cancel --command " + f.old.Short}
-	case session.CommandUnclaimed, session.CommandVoid:
+	case session.CommandUnclaimed:
 		if st.StartSeq <= f.shared {
 			f.unknown[id] = "this copy of the session never started the command, and the other one may have"
 		}

@@ -39,7 +39,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 		switch rec.State {
 		case session.CommandUnclaimed:
 			return &session.Error{Code: session.ErrCommand, Message: "no command with this key was ever started", Place: key}
-		case session.CommandFinished, session.CommandUnknown, session.CommandVoid:
+		case session.CommandFinished, session.CommandUnknown:
 			return nil
 		case session.CommandRunning:
 			if conn, err = askToEnd(ctx, conn, dir, key); err != nil {

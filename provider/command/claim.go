@@ -30,10 +30,7 @@ const (
 	claimSuffix  = ".claim"
 )
 
-const (
-	stateClaimed = "claimed"
-	stateVoid    = "void"
-)
+const stateClaimed = "claimed"
 
 // identity names a process for good: a pid alone is reused within seconds.
 type identity struct {

@@ -71,9 +71,6 @@ func earlierEpochIsFenced(t *testing.T, s *stage) {
 	if _, err := s.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
 		t.Errorf("new connection: got %v, want ErrFenced", err)
 	}
-	if _, err := s.Void(s.ctx(), "b"); !errors.Is(err, session.ErrFenced) {
-		t.Errorf("Void: got %v, want ErrFenced", err)
-	}
 	req := s.sh("b", "echo b2 >> ledger")
 	req.Epoch = 2
 	if rec, err := later.Run(s.ctx(), req); err != nil || rec.State != session.CommandFinished || rec.Epoch != 2 {
@@ -233,28 +230,10 @@ func TestLongDirectory(t *testing.T) {
 	}
 }
 
-func TestVoid(t *testing.T) {
+func TestCancelOfAnUnclaimedKey(t *testing.T) {
 	s := newStage(t)
-	for range 2 {
-		if rec, err := s.Void(s.ctx(), "v"); err != nil || rec.State != session.CommandVoid || rec.Key != "v" {
-			t.Fatalf("Void: got %+v, %v", rec, err)
-		}
-	}
-	if rec := s.run(s.sh("v", "echo v >> ledger")); rec.State != session.CommandVoid {
-		t.Errorf("Run of a void key: got %+v", rec)
-	}
-	s.run(s.sh("k", "echo k >> ledger"))
-	if rec, err := s.Void(s.ctx(), "k"); err != nil || rec.State != session.CommandFinished {
-		t.Errorf("Void of a claimed key: got %+v, %v", rec, err)
-	}
-	if s.ledger() != "k\n" {
-		t.Errorf("ledger %q", s.ledger())
-	}
-	if err := command.Cancel(s.ctx(), s.dir, "v"); err != nil {
-		t.Errorf("Cancel of a void key: %v", err)
-	}
 	if err := command.Cancel(s.ctx(), s.dir, "none"); !errors.Is(err, session.ErrCommand) {
-		t.Errorf("Cancel of an unclaimed key: got %v, want ErrCommand", err)
+		t.Errorf("Cancel: got %v, want ErrCommand", err)
 	}
 }
 

@@ -45,9 +45,6 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 	if err != nil {
 		return session.CommandRecord{}, c, err
 	}
-	if c.Header.State == stateVoid {
-		return c.record(session.CommandVoid), c, nil
-	}
 	free, err := lockFree(f)
 	if err != nil {
 		return session.CommandRecord{}, c, corrupt(path, err)
@@ -174,7 +171,7 @@ func (c claim) ended() session.CommandRecord {
 // isOver reports whether nothing more will become known about a command in this state.
 func isOver(s session.CommandState) bool {
 	switch s {
-	case session.CommandFinished, session.CommandUnknown, session.CommandLingering, session.CommandVoid:
+	case session.CommandFinished, session.CommandUnknown, session.CommandLingering:
 		return true
 	}
 	return false

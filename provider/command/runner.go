@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/acode-dev/acode/session"
 )
 
@@ -104,7 +102,7 @@ func (r *Runner) Warm() {
 
 // Announce makes known that the session is executed under this Runner's epoch: when it
 // returns, no command of an earlier epoch is started any more. It returns ErrFenced when
-// a later epoch was announced. Run, Wait and Void announce by themselves; to call it
+// a later epoch was announced. Run and Wait announce by themselves; to call it
 // right after the session was acquired closes the time until then.
 func (r *Runner) Announce(ctx context.Context) error {
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
@@ -136,7 +134,7 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 		}
 		r.cfg.hook("looked")
 		if rec.State != session.CommandUnclaimed {
-			if want := digest(req); rec.State != session.CommandVoid && c.Header.Request != want {
+			if c.Header.Request != digest(req) {
 				return rec, &session.Error{Code: session.ErrConflict, Message: "the key was claimed for another command; nothing was started", Place: req.Key}
 			}
 			return r.wait(ctx, req.Key)
@@ -222,35 +220,6 @@ func (r *Runner) wake() <-chan struct{} {
 // ended: INT, TERM, KILL. The record of a supervised command says cancelled.
 func (r *Runner) Terminate(ctx context.Context, key string) error {
 	return cancelCommand(ctx, r.cfg.Dir, key, r.cfg.Grace)
-}
-
-// Void decides against ever running key and returns the record that stands: void, or what
-// somebody else claimed before.
-func (r *Runner) Void(ctx context.Context, key string) (session.CommandRecord, error) {
-	if err := r.Announce(ctx); err != nil {
-		return session.CommandRecord{}, err
-	}
-	gate, err := lockEpoch(ctx, r.cfg.Dir, unix.LOCK_SH)
-	if err != nil {
-		return session.CommandRecord{}, err
-	}
-	defer gate.close()
-	if err := gate.admit(r.cfg.Epoch); err != nil {
-		return session.CommandRecord{}, err
-	}
-	self, err := identify(os.Getpid())
-	if err != nil {
-		return session.CommandRecord{}, fmt.Errorf("identify this process: %w", err)
-	}
-	files, err := writeClaim(r.cfg.Dir, "void-", header{V: claimVersion, State: stateVoid, Key: key, Epoch: r.cfg.Epoch,
-		Session: r.cfg.Session, Supervisor: self, AtUS: r.cfg.Now().UnixMicro()}, func(string) {})
-	if files.w != nil {
-		files.close()
-	}
-	if err != nil && !errors.Is(err, errClaimed) {
-		return session.CommandRecord{}, err
-	}
-	return r.Look(ctx, key)
 }
 
 // Output opens what the command wrote so far, raw; the caller closes both. Where the
