@@ -142,37 +142,25 @@ func readHeartbeat(ctx context.Context, q querier) (h session.Heartbeat, err err
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return h, rowError("read heartbeat", "", err)
 	}
-	h.Paused, _, err = readSync(ctx, q)
+	h.Paused, err = readPaused(ctx, q)
 	return h, err
 }
 
-func readSync(ctx context.Context, q querier) (paused bool, remote string, err error) {
-	err = q.QueryRowContext(ctx, `SELECT paused, remote FROM sync`).Scan(&paused, &remote)
+func readPaused(ctx context.Context, q querier) (paused bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT paused FROM sync`).Scan(&paused)
 	if errors.Is(err, sql.ErrNoRows) { // nobody decided anything
-		return false, "", nil
+		return false, nil
 	}
-	return paused, remote, rowError("read sync", "", err)
+	return paused, rowError("read sync", "", err)
 }
 
 // PauseSync keeps whoever drains, in whatever process, from delivering until it is called
-// with false. It is durable when it returns.
+// with false. It is durable when it returns. The column remote is of no use: lanes say
+// themselves which database acknowledged them.
 func (s *Store) PauseSync(ctx context.Context, paused bool) error {
 	return s.decide(ctx, "pause sync", func(ctx context.Context) error {
 		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote, turn) VALUES (1, ?, '', 0) ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
 	})
-}
-
-// BoundRemote gives the identity of the database that lanes are for, in the form that they
-// keep; it is empty until BindRemote was called.
-func (s *Store) BoundRemote(ctx context.Context) (remote string, err error) {
-	err = s.read(ctx, func(q querier) error {
-		version, err := schemaVersion(ctx, q)
-		if err == nil && version >= versionOfLanes {
-			_, remote, err = readSync(ctx, q)
-		}
-		return err
-	})
-	return remote, err
 }
 
 // BindRemote makes r the database that sessions are delivered to. What another one
@@ -180,11 +168,7 @@ func (s *Store) BoundRemote(ctx context.Context) (remote string, err error) {
 func (s *Store) BindRemote(ctx context.Context, r session.RemoteIdentity) error {
 	remote := r.String()
 	return s.decide(ctx, "bind remote", func(ctx context.Context) error {
-		err := s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote, turn) VALUES (1, 0, ?, 0) ON CONFLICT (one) DO UPDATE SET remote = excluded.remote`, remote)
-		if err != nil {
-			return err
-		}
-		err = s.wr.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT session_no FROM lanes WHERE remote NOT IN ('', ?)`, remote)
+		err := s.wr.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT session_no FROM lanes WHERE remote NOT IN ('', ?)`, remote)
 		if err != nil {
 			return err
 		}

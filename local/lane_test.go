@@ -97,9 +97,6 @@ func TestOtherRemoteBeginsAnew(t *testing.T) {
 	s := open(t, options(t))
 	a, b := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
 	o := openOutbox(t, s)
-	if got, err := s.BoundRemote(t.Context()); err != nil || got != "" {
-		t.Errorf("BoundRemote at first: got %q, %v", got, err)
-	}
 	first := session.RemoteIdentity{System: "7001", Database: "acode", Schema: "acode"}
 	saveLane(t, o, session.Lane{Session: b, State: session.SyncRetrying, Reason: "not yet"})
 	must(t, s.BindRemote(t.Context(), first))
@@ -114,9 +111,6 @@ func TestOtherRemoteBeginsAnew(t *testing.T) {
 	got := changed(t, o)
 	if diff := cmp.Diff([]session.Lane{{Session: a, LastSeq: 4}, {Session: b, LastSeq: 4, State: session.SyncRetrying, Reason: "not yet"}}, got); diff != "" {
 		t.Errorf("Changed with another database: (-want +got)\n%s", diff)
-	}
-	if bound, err := s.BoundRemote(t.Context()); err != nil || bound != second.String() {
-		t.Errorf("BoundRemote: got %q, %v", bound, err)
 	}
 	if _, acked, err := o.Totals(t.Context()); err != nil || len(acked) != 0 {
 		t.Errorf("Totals: got %v, %v", acked, err)
@@ -219,9 +213,6 @@ func TestVersion1IsRead(t *testing.T) {
 		if l, err := s.Lane(t.Context(), sum.ID); err != nil || l.LastSeq != sum.LastSeq || l.Acked != 0 {
 			t.Errorf("Lane: got %+v, %v", l, err)
 		}
-	}
-	if remote, err := s.BoundRemote(t.Context()); err != nil || remote != "" {
-		t.Errorf("BoundRemote: got %q, %v", remote, err)
 	}
 	if r := verify(t, s); len(r.Problems) != 0 || r.Sessions != 2 {
 		t.Errorf("Verify: %+v", r)

@@ -143,7 +143,7 @@ func (o *Outbox) News(ctx context.Context) (news bool, err error) {
 // Paused reports whether a person paused delivery.
 func (o *Outbox) Paused(ctx context.Context) (paused bool, err error) {
 	err = o.use(ctx, func(ctx context.Context) error {
-		paused, _, err = readSync(ctx, o.conn)
+		paused, err = readPaused(ctx, o.conn)
 		return err
 	})
 	return paused, err

@@ -23,17 +23,6 @@ func Expand(content string, values map[string]string) string {
 	return b.String()
 }
 
-// References gives the names that content refers to as ${NAME}, in order, each once.
-func References(content string) []string {
-	var names []string
-	walkReferences(content, func(string) {}, func(name, _ string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	})
-	return names
-}
-
 // walkReferences cuts content into literal text, with $${ already turned into ${, and
 // references.
 func walkReferences(content string, literal func(string), reference func(name, written string)) {

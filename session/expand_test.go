@@ -43,13 +43,6 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-func TestReferences(t *testing.T) {
-	got := session.References("${B} ${A} $${C} ${B} ${bad-name} ${D")
-	if diff := cmp.Diff([]string{"B", "A"}, got); diff != "" {
-		t.Errorf("References (-want +got):\n%s", diff)
-	}
-}
-
 func TestValidVariable(t *testing.T) {
 	for in, want := range map[string]bool{"A": true, "_": true, "a1_B": true, "": false, "1a": false, "A-B": false, "É": false, "A=": false} {
 		if got := session.ValidVariable(in); got != want {
