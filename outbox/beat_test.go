@@ -149,7 +149,7 @@ func TestHeartbeatAtTheEnd(t *testing.T) {
 		"delivered":  {func(*store, *server, *outbox.Syncer) {}, session.SyncSynced, ""},
 		"offline":    {func(_ *store, sv *server, _ *outbox.Syncer) { down(sv) }, session.SyncOffline, ""},
 		"refused":    {func(_ *store, sv *server, _ *outbox.Syncer) { sv.fault = refused }, session.SyncAuthFailed, ""},
-		"paused":     {func(_ *store, _ *server, s *outbox.Syncer) { s.Pause() }, session.SyncPaused, ""},
+		"paused":     {func(f *store, _ *server, _ *outbox.Syncer) { f.held.Store(true) }, session.SyncPaused, ""},
 		"parked":     {func(_ *store, sv *server, _ *outbox.Syncer) { poisoned(sv, name(1), 12) }, session.SyncPending, ""},
 		"its_time":   {func(_ *store, sv *server, _ *outbox.Syncer) { sv.delay = time.Minute }, session.SyncSynced, session.SyncPending},
 		"the_store":  {func(f *store, _ *server, _ *outbox.Syncer) { f.broken["SaveLane"] = errors.New("full") }, session.SyncRetrying, ""},

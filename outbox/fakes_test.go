@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -28,6 +29,7 @@ type store struct {
 	broken map[string]error // by method
 	reads  int              // lanes listed by Changed and Lanes
 	now    func() time.Time
+	held   atomic.Bool // a person paused delivery
 }
 
 func newStore() *store {
@@ -96,6 +98,8 @@ func (f *store) clone() *store {
 }
 
 func (f *store) Device() string { return "device" }
+
+func (f *store) paused(context.Context) (bool, error) { return f.held.Load(), nil }
 
 func (f *store) list(method string, keep func(session.Lane) bool) ([]session.Lane, error) {
 	f.mu.Lock()

@@ -135,9 +135,6 @@ func (s *Syncer) waits(l session.Lane) time.Duration {
 
 // dispatch begins deliveries while there is room for them.
 func (r *round) dispatch(ctx context.Context) {
-	if r.s.paused.Load() {
-		r.halt(errHeld)
-	}
 	for r.stop == nil && ctx.Err() == nil && len(r.queue) > 0 && len(r.busy) < r.s.opts.Parallel {
 		l := r.queue[0]
 		r.queue = r.queue[1:]

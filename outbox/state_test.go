@@ -320,47 +320,28 @@ func TestStoreThatAddsUp(t *testing.T) {
 
 // Paused in the middle of a backlog: what is in flight ends, and nothing else begins.
 func TestPauseInABacklog(t *testing.T) {
-	for _, way := range []string{"here", "elsewhere"} {
-		synctest.Test(t, func(t *testing.T) {
-			f, sv := newStore(), newServer()
-			f.commit(name(1), 20000)
-			sv.delay = 700 * time.Millisecond
-			var mu sync.Mutex
-			elsewhere := false
-			s := syncer(f, sv, func(o *outbox.Options) {
-				o.Paused = func(context.Context) (bool, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					return elsewhere, nil
-				}
-			})
-			stop := running(t, s)
-			time.Sleep(time.Second)
-			if way == "here" {
-				s.Pause()
-			} else {
-				mu.Lock()
-				elsewhere = true
-				mu.Unlock()
-			}
-			time.Sleep(3 * time.Second)
-			synctest.Wait()
-			calls := sv.count("deliver") + sv.count("copy")
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if got := sv.count("deliver") + sv.count("copy"); got != calls || s.Snapshot().State() != session.SyncPaused {
-				t.Errorf("paused %s: got %d deliveries more in state %s, want none, paused", way, got-calls, s.Snapshot().State())
-			}
-			mu.Lock()
-			elsewhere = false
-			mu.Unlock()
-			s.Unpause()
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			fail(t, judge(f, sv, true))
-			stop()
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 20000)
+		sv.delay = 700 * time.Millisecond
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(time.Second)
+		f.held.Store(true)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		calls := sv.count("deliver") + sv.count("copy")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := sv.count("deliver") + sv.count("copy"); got != calls || s.Snapshot().State() != session.SyncPaused {
+			t.Errorf("paused: got %d deliveries more in state %s, want none, paused", got-calls, s.Snapshot().State())
+		}
+		f.held.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		stop()
+	})
 }
 
 // The count of what was committed does not jump when a server appears for the first time.

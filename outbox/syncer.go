@@ -11,14 +11,13 @@ import (
 )
 
 // Syncer delivers what a store has pending to a server. One at a time drains a store. Wake,
-// Kick, Pause, Unpause and Snapshot may be called by anybody at any time; Run, Drain and Settle
-// exclude one another.
+// Kick and Snapshot may be called by anybody at any time; Run, Drain and Settle exclude one
+// another.
 type Syncer struct {
 	opts    Options
 	wake    chan struct{} // a local commit
 	kick    chan struct{} // a reason not to wait any longer
 	running atomic.Bool
-	paused  atomic.Bool
 
 	// What follows belongs to Run, Drain and Settle.
 
@@ -74,15 +73,6 @@ func (s *Syncer) Wake() { poke(s.wake) }
 // Kick cuts a backoff short: somebody asked, the network changed, or the machine woke up. What
 // the server asked for is still waited for.
 func (s *Syncer) Kick() { poke(s.kick) }
-
-// Pause stops delivery after what is in flight.
-func (s *Syncer) Pause() { s.paused.Store(true) }
-
-// Unpause lets delivery go on at once.
-func (s *Syncer) Unpause() {
-	s.paused.Store(false)
-	s.Kick()
-}
 
 func poke(c chan struct{}) {
 	select {
@@ -181,8 +171,8 @@ var errHeld = errors.New("delivery is paused")
 
 // held reports whether a person paused delivery. Where that cannot be read, delivery goes on.
 func (s *Syncer) held(ctx context.Context) bool {
-	if s.paused.Load() || s.opts.Paused == nil {
-		return s.paused.Load()
+	if s.opts.Paused == nil {
+		return false
 	}
 	held, err := s.opts.Paused(ctx)
 	return err == nil && held

@@ -15,6 +15,9 @@ import (
 
 func syncer(f outbox.Source, sv outbox.Remote, change ...func(*outbox.Options)) *outbox.Syncer {
 	o := outbox.Options{Source: f, Remote: sv, Now: time.Now, Heartbeat: session.Heartbeat{PID: 4711, Command: "test"}}
+	if st, ok := f.(*store); ok {
+		o.Paused = st.paused
+	}
 	for _, c := range change {
 		c(&o)
 	}
