@@ -200,7 +200,7 @@ func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limi
 			return err
 		}
 		r := run{d: d, after: after, prev: d.Prev, maxBytes: maxBytes}
-		err = r.read(ctx, o.conn.conn, position(no, after), position(no, seqMask), int64(limit))
+		err = r.read(ctx, o.conn, position(no, after), position(no, seqMask), limit)
 		d.Events = r.d.Events
 		return rowError("read events", id, err)
 	})
