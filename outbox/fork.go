@@ -23,14 +23,15 @@ const (
 // is not kept in the store: a syncer that starts files the suffix again, which changes nothing
 // there, and mends a server that was put back.
 type filing struct {
-	begun bool
-	after uint64 // the next delivery begins above this
-	back  uint64 // length of the last step back
-	seeks int
-	known bool   // shared is known
-	share uint64 // the last event that the server has too
-	whole bool   // it takes the suffix in one delivery only
-	rest  bool   // nothing more can be filed
+	begun  bool
+	after  uint64 // the next delivery begins above this
+	back   uint64 // length of the last step back
+	seeks  int
+	known  bool   // shared is known
+	share  uint64 // the last event that the server has too
+	theirs uint64 // the last event of the server's own history
+	whole  bool   // it takes the suffix in one delivery only
+	rest   bool   // nothing more can be filed
 }
 
 // files reports whether a lane that is over has something to file.
@@ -64,7 +65,7 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	r := s.lane(now.Session)
 	f, n := &r.filing, len(res.d.Events)
 	first, last := res.d.Events[0].Seq, res.d.Events[n-1].Seq
-	f.begun, now.NextUS, r.backoff, r.troubles = true, 0, nil, 0
+	f.begun, f.theirs, now.NextUS, r.backoff, r.troubles = true, m.Seq, 0, nil, 0
 	switch m.Verdict {
 	case session.DeliveryGap:
 		f.gap(m)

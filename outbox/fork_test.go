@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,5 +255,92 @@ func TestLaneThatWentOn(t *testing.T) {
 		if err := s.Drain(t.Context()); err != nil || s.Snapshot().State() != session.SyncSynced {
 			t.Errorf("Drain: got %v in state %s, want synced", err, s.Snapshot().State())
 		}
+	})
+}
+
+// A fork is filed on request as it is in a drain, while another process may drain: what of it is
+// there already changes nothing, and what came later is filed too.
+func TestFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := twins(t, 5, 3000, 4000)
+		if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) {
+			t.Fatalf("Drain: got %v", err)
+		}
+		sv.set(func() { sv.filed = map[session.ID]map[uint64]session.Event{} }) // a server that was put back
+		s := syncer(f, sv)
+		for _, more := range []int{0, 0, 700} {
+			f.commit(name(0), more)
+			got, err := s.File(t.Context(), f.lane(name(0)))
+			if err != nil || got.Shared != 5 || got.Theirs != 3005 || got.Lane.State != session.SyncForked || got.Lane.Acked != 5 {
+				t.Errorf("File: got %+v, %v", got, err)
+			}
+			if n := unfiled(f, sv, name(0), 5); n != 0 {
+				t.Errorf("not filed: got %d", n)
+			}
+		}
+	})
+}
+
+// Filing on request waits as long as the server asks for, and not for one lane's trouble.
+func TestFileAndItsTroubles(t *testing.T) {
+	meets := func(seq uint64, fault session.SyncFault) func(*server) {
+		return func(sv *server) {
+			sv.fault = func(_ string, d session.Delivery) *session.SyncFault {
+				if slices.ContainsFunc(d.Events, func(e session.Event) bool { return e.Seq == seq }) {
+					return &fault
+				}
+				return nil
+			}
+		}
+	}
+	for what, c := range map[string]struct {
+		spoil func(sv *server)
+		want  error
+		took  time.Duration
+	}{
+		"silence":  {func(sv *server) { sv.answer = func(m *session.Mark) { m.RetryAfter = time.Minute } }, nil, time.Minute},
+		"offline":  {down, session.ErrOffline, 0},
+		"other":    {func(sv *server) { sv.id.Database = "other" }, session.ErrOtherRemote, 0},
+		"locked":   {meets(77, session.SyncFault{Class: session.FaultServer, SQLState: "55P03", Safe: true, Cause: errNet}), session.ErrOffline, 0},
+		"poisoned": {meets(77, session.SyncFault{Class: session.FaultRefused, SQLState: "22021", Safe: true, Cause: errNet}), session.ErrForked, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sv := twins(t, 5, 30, 100)
+				l := f.lane(name(0))
+				l.State = session.SyncForked
+				_ = f.SaveLane(t.Context(), l)
+				c.spoil(sv)
+				begin := time.Now()
+				if _, err := syncer(f, sv).File(t.Context(), f.lane(name(0))); !errors.Is(err, c.want) {
+					t.Errorf("File: got %v, want %v", err, c.want)
+				}
+				if took := time.Since(begin); took < c.took || took > c.took+time.Second {
+					t.Errorf("File: took %s, want %s", took, c.took)
+				}
+				if n := unfiled(f, sv, name(0), 5); c.want == nil && n != 0 {
+					t.Errorf("not filed: got %d", n)
+				}
+			})
+		})
+	}
+}
+
+// A lane that the server takes again is not filed, and neither is one that was never forked.
+func TestFileOfNoFork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1, 5)
+		got, err := syncer(f, sv).File(t.Context(), f.lane(name(0)))
+		if err != nil || got.Lane != f.lane(name(0)) || len(sv.filed) != 0 {
+			t.Errorf("File: got %+v, %v", got, err)
+		}
+		f.commit(name(0), 4)
+		l := f.lane(name(0))
+		l.State = session.SyncForked
+		_ = f.SaveLane(t.Context(), l)
+		if got, err = syncer(f, sv).File(t.Context(), l); err != nil || got.Lane.State != session.SyncSynced || got.Lane.Acked != 9 {
+			t.Errorf("File of what is no fork any more: got %+v, %v", got, err)
+		}
+		fail(t, judge(f, sv, true))
 	})
 }

@@ -11,15 +11,15 @@ import (
 )
 
 // Syncer delivers what a store has pending to a server. One at a time drains a store. Wake,
-// Kick and Snapshot may be called by anybody at any time; Run, Drain and Settle exclude one
-// another.
+// Kick and Snapshot may be called by anybody at any time; Run, Drain, Settle and File exclude
+// one another.
 type Syncer struct {
 	opts    Options
 	wake    chan struct{} // a local commit
 	kick    chan struct{} // a reason not to wait any longer
 	running atomic.Bool
 
-	// What follows belongs to Run, Drain and Settle.
+	// What follows belongs to Run, Drain, Settle and File.
 
 	link    link
 	lanes   map[session.ID]*lane // what is known about lanes beyond what the store keeps

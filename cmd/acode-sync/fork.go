@@ -42,9 +42,7 @@ type forking struct {
 	*link
 	release func() error
 	old     *session.Session
-	lane    session.Lane
-	server  session.Mark
-	shared  uint64 // seq of the last event that both have
+	filed   outbox.Filed
 	new     session.Summary
 
 	unknown  map[session.StepID]string // commands in progress, with why nobody can know
@@ -65,70 +63,63 @@ func (f *forking) lock(ctx context.Context, ref string) error {
 }
 
 func (f *forking) run(ctx context.Context) error {
-	if err := f.settled(ctx); err != nil || f.lane.WentOn() {
+	if err := f.settled(ctx); err != nil || f.filed.Lane.WentOn() {
 		return err
 	}
 	if err := f.meet(ctx); err != nil {
-		return outbox.Envelope(err)
+		return err
 	}
-	if err := f.forked(); err != nil {
+	if err := f.file(ctx); err != nil {
 		return err
 	}
 	if err := f.make(ctx); err != nil {
-		return outbox.Envelope(err)
+		return err
 	}
 	// What was made cancelled the old session, which is an event more.
 	if err := f.file(ctx); err != nil {
-		return outbox.Envelope(err)
+		return err
 	}
-	return f.store.CloseLane(ctx, f.lane, f.new.Short)
+	return f.store.CloseLane(ctx, f.filed.Lane, f.new.Short)
 }
 
 // settled looks whether all of this was done before.
 func (f *forking) settled(ctx context.Context) (err error) {
-	if f.lane, err = f.store.Lane(ctx, f.old.ID); err == nil {
+	if f.filed.Lane, err = f.store.Lane(ctx, f.old.ID); err == nil {
 		f.new, _, err = f.store.ForkOf(ctx, f.old.ID)
 	}
 	return err
 }
 
-// meet delivers what is pending, which is how a fork is noticed, and makes sure that the server
-// is the one that noticed it.
+// meet delivers what is pending, which is how a fork is noticed. Sessions that wait for a
+// person, this one among them, are no failure of it.
 func (f *forking) meet(ctx context.Context) error {
 	err := f.attempt(ctx, map[session.ID]uint64{})
-	if err != nil && !errors.Is(err, session.ErrForked) && !errors.Is(err, session.ErrFenced) && !errors.Is(err, session.ErrParked) {
-		return err
+	if errors.Is(err, session.ErrForked) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrParked) {
+		return nil
 	}
-	hello, err := f.link.server.Hello(ctx, f.outbox.Device())
+	return err
+}
+
+// file has the server file all that it does not share, and refuses a session whose whole
+// history it shares or takes.
+func (f *forking) file(ctx context.Context) error {
+	lane, err := f.store.Lane(ctx, f.old.ID)
+	if err == nil {
+		f.filed, err = f.syncer.File(ctx, lane)
+	}
 	if err != nil {
 		return err
 	}
-	if f.lane, err = f.store.Lane(ctx, f.old.ID); err != nil {
-		return err
-	}
-	id := hello.Remote.String()
-	if f.lane.Remote != "" && f.lane.Remote != id {
-		return &session.Error{Code: session.ErrOtherRemote, Message: "the address leads to another database than the one that has the session's other history; nothing was changed", Next: "acode sync status"}
-	}
-	f.lane.Remote = id
-	return nil
-}
-
-// forked refuses a session whose history the server shares.
-func (f *forking) forked() error {
-	if f.lane.State == session.SyncForked || f.lane.State == session.SyncFenced {
+	if state := f.filed.Lane.State; state == session.SyncForked || state == session.SyncFenced {
 		return nil
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was changed", Place: f.old.Short, Next: "acode sync status"}
+	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was forked off", Place: f.old.Short, Next: "acode sync status"}
 }
 
 // make makes the new session unless it was made before.
 func (f *forking) make(ctx context.Context) error {
 	if f.new.ID != "" {
 		return nil
-	}
-	if err := f.file(ctx); err != nil {
-		return err
 	}
 	if err := f.inProgress(ctx); err != nil {
 		return err
@@ -140,7 +131,7 @@ func (f *forking) make(ctx context.Context) error {
 	if err = f.adopt(ctx, id); err != nil {
 		return errors.Join(err, f.Disown(id))
 	}
-	made, err := f.store.ForkOff(ctx, local.Fork{From: f.old.ID, ID: id, Shared: f.shared, Unknown: f.unknown})
+	made, err := f.store.ForkOff(ctx, local.Fork{From: f.old.ID, ID: id, Shared: f.filed.Shared, Unknown: f.unknown})
 	if err != nil {
 		// A commit that failed may have happened: its results stay, and harm nothing.
 		return err
@@ -191,91 +182,6 @@ func command(p *session.Plan, id session.StepID) *session.Run {
 	return nil
 }
 
-const (
-	sharedEvents = 2000
-	sharedBytes  = 8 << 20
-)
-
-// file finds the last event that the server shares and has it file all that follows.
-func (f *forking) file(ctx context.Context) error {
-	for after := uint64(0); ; {
-		d, err := f.outbox.Delivery(ctx, f.old.ID, after, sharedEvents, sharedBytes)
-		if err != nil {
-			return err
-		}
-		if len(d.Events) == 0 { // this store is the older copy
-			f.shared = after
-			return nil
-		}
-		if f.server, err = f.link.server.Deliver(ctx, d); err != nil {
-			return err
-		}
-		switch m := f.server; {
-		case m.Verdict == session.DeliveryTaken && m.Inserted == 0:
-			after = d.Events[len(d.Events)-1].Seq
-		case m.Verdict == session.DeliveryForked || m.Verdict == session.DeliveryFenced:
-			f.shared = d.Events[0].Seq - 1 + uint64(m.Duplicate)
-			return f.fileAll(ctx)
-		default:
-			return f.mended(ctx)
-		}
-	}
-}
-
-// mended is a server that takes the session again: it was restored to a time before the other
-// history.
-func (f *forking) mended(ctx context.Context) error {
-	l := f.lane
-	l.State, l.Reason, l.Acked = session.SyncPending, "", 0
-	return errors.Join(f.outbox.SaveLane(ctx, l), &session.Error{Code: session.ErrUsage, Place: f.old.Short,
-		Message: "the server no longer has another history of this session and takes this one; nothing was forked off", Next: "acode sync now"})
-}
-
-// fileAll has the server file everything above the last event that it shares, piece by piece.
-func (f *forking) fileAll(ctx context.Context) error {
-	for after := f.shared; ; {
-		d, err := f.outbox.Delivery(ctx, f.old.ID, after, sharedEvents, sharedBytes)
-		if err != nil || len(d.Events) == 0 {
-			return err
-		}
-		if err := f.blobs(ctx, d); err != nil {
-			return err
-		}
-		if f.server, err = f.link.server.Deliver(ctx, d); err != nil {
-			return err
-		}
-		if v := f.server.Verdict; v != session.DeliveryForked && v != session.DeliveryFenced {
-			return &session.Error{Code: session.ErrOffline, Retryable: true, Place: f.old.Short, Next: "acode sync fork-off " + f.old.Short,
-				Message: fmt.Sprintf("the server changed its mind about the session while it filed what is here (%s); nothing is lost", v)}
-		}
-		after = d.Events[len(d.Events)-1].Seq
-	}
-}
-
-// blobs puts the content that d names on the server.
-func (f *forking) blobs(ctx context.Context, d session.Delivery) error {
-	refs := f.outbox.Blobs(d)
-	bytes := map[string]int64{}
-	hashes := make([]string, len(refs))
-	for i, ref := range refs {
-		hashes[i], bytes[ref.Hash] = ref.Hash, ref.Bytes
-	}
-	missing, err := f.link.server.MissingBlobs(ctx, hashes)
-	if err != nil {
-		return err
-	}
-	for _, hash := range missing {
-		content, err := f.outbox.Blob(ctx, hash)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.link.server.PutBlob(ctx, hash, bytes[hash], content), content.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // inProgress finds out which commands in progress nobody can know the outcome of. What the
 // other copy did under the same key stands in no record of this one.
 func (f *forking) inProgress(ctx context.Context) error {
@@ -312,7 +218,7 @@ func (f *forking) command(ctx context.Context, id session.StepID, st *session.St
 		return &session.Error{Code: session.ErrLocked, Message: fmt.Sprintf("the command of %s still runs; nothing was changed", id), Place: f.old.Short, Retryable: true,
 			Next: "wait for its end, or end it: acode session cancel --command " + f.old.Short}
 	case session.CommandUnclaimed:
-		if st.StartSeq <= f.shared {
+		if st.StartSeq <= f.filed.Shared {
 			f.unknown[id] = "this copy of the session never started the command, and the other one may have"
 		}
 	case session.CommandFinished:
@@ -330,11 +236,11 @@ func (f *forking) print(p *program) error {
 			steps = append(steps, id.String())
 		}
 		return terminal.JSON(p.Out(), map[string]any{"v": 1, "session_id": f.old.ID, "short_id": f.old.Short, "new_session_id": f.new.ID, "new_short_id": f.new.Short,
-			"shared_seq": f.shared, "unknown_steps": steps})
+			"shared_seq": f.filed.Shared, "unknown_steps": steps})
 	}
 	_, err := fmt.Fprintf(p.Out(), "%s went on as %s: all of it is kept here, and on the server as a fork.\n", f.old.Short, f.new.Short)
-	if f.server.Seq > f.shared {
-		_, err = fmt.Fprintf(p.Out(), "The server's own history has %s that this store never had; what they did may be done again.\n", terminal.Plural(int(f.server.Seq-f.shared), "event"))
+	if f.filed.Theirs > f.filed.Shared {
+		_, err = fmt.Fprintf(p.Out(), "The server's own history has %s that this store never had; what they did may be done again.\n", terminal.Plural(int(f.filed.Theirs-f.filed.Shared), "event"))
 	}
 	for id, why := range f.unknown {
 		_, err = fmt.Fprintf(p.Out(), "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))

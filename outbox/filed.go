@@ -1,0 +1,78 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Filed is how the fork of a session stands on the server.
+type Filed struct {
+	Lane   session.Lane // as it is kept now; neither fenced nor forked: the server takes the session again
+	Shared uint64       // seq of the last event that the server has too
+	Theirs uint64       // seq of the last event of the server's own history
+}
+
+// File has the server file all that a fenced or forked lane has beyond what the server shares;
+// any other lane is given back as it is. What was filed before is passed over, and to file it
+// again changes nothing, so another process may drain meanwhile. A fault of the server is that
+// of Drain; where the server does not take all of it, the Code is ErrFenced or ErrForked.
+func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
+	release, err := s.begin()
+	if err != nil {
+		return Filed{}, err
+	}
+	defer release()
+	if err := s.connect(ctx); err != nil {
+		return Filed{}, Envelope(err)
+	}
+	if l.Remote != "" && l.Remote != s.link.id {
+		return Filed{}, Envelope(&otherDatabase{have: s.link.id, want: l.Remote})
+	}
+	for s.files(l) {
+		if l, err = s.filePiece(ctx, l); err != nil {
+			return Filed{}, Envelope(err)
+		}
+	}
+	f := s.lane(l.Session).filing
+	if over(l) && (!f.known || f.after < l.LastSeq) {
+		return Filed{}, unfiledError(l)
+	}
+	return Filed{Lane: l, Shared: f.share, Theirs: f.theirs}, nil
+}
+
+// filePiece files the next piece, and gives the lane after it.
+func (s *Syncer) filePiece(ctx context.Context, l session.Lane) (session.Lane, error) {
+	now, err := s.judge(ctx, s.deliver(ctx, s.order(l, maxBytes/2)))
+	var quiet *silence
+	switch {
+	case errors.As(err, &quiet):
+		wait(ctx, quiet.d)
+		return now, ctx.Err()
+	case err == nil && over(now) && now.NextUS != 0: // a drain would go on with other lanes meanwhile
+		return now, s.lane(l.Session).trouble
+	}
+	return now, err
+}
+
+// wait returns after d, or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func unfiledError(l session.Lane) error {
+	e := &session.Error{Code: session.ErrForked, Place: string(l.Session), Next: "acode sync status",
+		Message: fmt.Sprintf("the server did not file all of what is here, which is kept: %s", l.Reason)}
+	if l.State == session.SyncFenced {
+		e.Code = session.ErrFenced
+	}
+	return e
+}
