@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 )
 
 // row is a line of the report.
@@ -42,11 +43,12 @@ func (r *report) mark(median, p95, limit float64) string {
 	return "PASS"
 }
 
-// ratio prints a divided by b.
-func (r *report) ratio(what string, a, b sample, limit float64) {
+// ratio prints a divided by b, and what else there is to say of it.
+func (r *report) ratio(what string, a, b sample, limit float64, more ...string) {
 	median, p95 := a.median()/b.median(), a.p95()/b.p95()
+	detail := fmt.Sprintf("%s; %s; n=%d; of the quickest tenth %.2f", a, b, len(a), a.at(0.1)/b.at(0.1))
 	r.line(row{what, fmt.Sprintf("%.2f", median), fmt.Sprintf("%.2f", p95), number(limit), r.mark(median, p95, limit),
-		fmt.Sprintf("%s; %s; n=%d; of the quickest tenth %.2f", a, b, len(a), a.at(0.1)/b.at(0.1))})
+		strings.Join(append([]string{detail}, more...), "; ")})
 }
 
 // count prints an exact figure, which has no distribution.
