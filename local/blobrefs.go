@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/acode-dev/acode/session"
@@ -13,6 +14,23 @@ func payloadRef(e session.Event) string {
 		return ""
 	}
 	return p.Blob.Hash
+}
+
+// mayName is true for every event of which blobsOf or payloadRef finds something, and for few
+// others: to decode all of them would cost more than to read them.
+func mayName(e session.Event) bool {
+	part := ""
+	switch e.Type {
+	case session.SessionCreated:
+		return true
+	case session.StateChanged, session.ExecutionAcquired:
+		part = `"manifest":"`
+	case session.StepStarted:
+		part = `"kept":"`
+	case session.StepCompleted, session.StepFailedEvent:
+		part = `"blob":{`
+	}
+	return bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) || part != "" && bytes.Contains(e.Payload, []byte(part))
 }
 
 // blobsOf lists the blobs that an event names.

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -47,7 +46,7 @@ func (o *Outbox) Blobs(d session.Delivery) []session.BlobRef {
 	var out []session.BlobRef
 	done := map[string]bool{}
 	for _, e := range d.Events {
-		if !namesBlobs(e.Payload) {
+		if !mayName(e) {
 			continue
 		}
 		for _, ref := range o.refs(e) {
@@ -79,17 +78,6 @@ func (o *Outbox) refs(e session.Event) (out []session.BlobRef) {
 		}
 	}
 	return out
-}
-
-// namesBlobs is true for every payload that names a blob and for few others: to decode all
-// of them would cost more than to read them.
-func namesBlobs(payload []byte) bool {
-	for _, part := range [...]string{`"plan":{`, `"blob":{`, payloadPrefix, `"kept":"`, `"manifest":"`} {
-		if bytes.Contains(payload, []byte(part)) {
-			return true
-		}
-	}
-	return false
 }
 
 // named lists what an event names, and what the blob names that holds its payload.

@@ -45,15 +45,11 @@ func (b *blobSet) add(hashes []string) {
 	}
 }
 
-// sendBlobs puts the content that d names on the server before d, and gives what it had to ask
-// for.
-func (s *Syncer) sendBlobs(ctx context.Context, d session.Delivery, sent *blobSet) (named []string, err error) {
-	namer, ok := s.opts.Source.(Namer)
-	if !ok {
-		return nil, nil
-	}
+// sendBlobs puts the content that a delivery names on the server before it, and gives what it
+// had to ask for.
+func (s *Syncer) sendBlobs(ctx context.Context, all []session.BlobRef, sent *blobSet) (named []string, err error) {
 	refs := map[string]session.BlobRef{}
-	for _, ref := range namer.Blobs(d) {
+	for _, ref := range all {
 		if _, twice := refs[ref.Hash]; twice || ref.Sealed || ref.Hash == "" || sent.has(ref.Hash) {
 			continue
 		}

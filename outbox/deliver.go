@@ -14,12 +14,18 @@ type order struct {
 	lane    session.Lane
 	after   uint64 // it begins above this
 	size    size
-	events  int               // at most, of this delivery
-	copies  bool              // COPY may be used
-	ahead   *session.Delivery // was read already; nil: nothing was
-	whole   bool              // no refused row is hunted
-	standIn uint64            // this row is not sent as it is; 0: every row is
+	events  int    // at most, of this delivery
+	copies  bool   // COPY may be used
+	ahead   *piece // was read already; nil: nothing was
+	whole   bool   // no refused row is hunted
+	standIn uint64 // this row is not sent as it is; 0: every row is
 	sent    *blobSet
+}
+
+// piece is what was read for a delivery, and the blobs that it names.
+type piece struct {
+	session.Delivery
+	refs []session.BlobRef
 }
 
 // The ways of a delivery.
@@ -37,7 +43,7 @@ type result struct {
 	blobs   []string // that d names and the server has
 	mark    session.Mark
 	took    time.Duration // of the call that delivered
-	ahead   *session.Delivery
+	ahead   *piece
 	sent    bool  // its events were; content that they name comes before
 	refused bool  // COPY was refused and one statement took its place
 	err     error // a *session.SyncFault, a *storeTrouble, or of a context that ended
@@ -79,15 +85,17 @@ func (s *Syncer) lane(id session.ID) *lane {
 // deliver carries out o. It runs beside others and touches nothing of the syncer's.
 func (s *Syncer) deliver(ctx context.Context, o order) result {
 	res := result{lane: o.lane, way: wayIngest}
-	d, err := s.read(ctx, o)
+	p, err := s.read(ctx, o)
 	if err != nil {
 		res.err = &storeTrouble{err}
 		return res
 	}
-	ahead := s.readAhead(ctx, o, d.Events[len(d.Events)-1].Seq)
-	standIn(d, o)
-	res.d, res.bytes = d, payloads(d)
-	if res.blobs, res.err = s.sendBlobs(ctx, d, o.sent); res.err == nil {
+	ahead := s.readAhead(ctx, o, p.Events[len(p.Events)-1].Seq)
+	if standIn(p.Delivery, o) {
+		p.refs = s.named(p.Delivery)
+	}
+	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
+	if res.blobs, res.err = s.sendBlobs(ctx, p.refs, o.sent); res.err == nil {
 		s.send(ctx, o, &res)
 	}
 	res.ahead = <-ahead
@@ -95,7 +103,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 }
 
 // read gives the events above the lane's mark, from memory where they were read ahead.
-func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
+func (s *Syncer) read(ctx context.Context, o order) (piece, error) {
 	if a := o.ahead; a != nil && a.Events[0].Seq == o.after+1 && len(a.Events) <= o.size.events {
 		return *a, nil
 	}
@@ -106,25 +114,33 @@ func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
 	if d.Device == "" {
 		d.Device = s.opts.Source.Device()
 	}
-	return d, err
+	return piece{d, s.named(d)}, err
+}
+
+// named gives the blobs that d names.
+func (s *Syncer) named(d session.Delivery) []session.BlobRef {
+	if namer, ok := s.opts.Source.(Namer); ok {
+		return namer.Blobs(d)
+	}
+	return nil
 }
 
 // readAhead reads what follows seq while the delivery up to it is on its way. The channel
 // gives nil where there is nothing or it cannot be read, and always gives something.
-func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *session.Delivery {
-	c := make(chan *session.Delivery, 1)
+func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *piece {
+	c := make(chan *piece, 1)
 	if !o.whole || seq >= o.lane.LastSeq {
 		c <- nil
 		return c
 	}
 	o.after, o.events, o.ahead = seq, o.size.events, nil
 	go func() {
-		d, err := s.read(ctx, o)
+		p, err := s.read(ctx, o)
 		if err != nil {
 			c <- nil // whoever needs it meets the error
 			return
 		}
-		c <- &d
+		c <- &p
 	}()
 	return c
 }
@@ -156,9 +172,9 @@ func refusal(err error) bool {
 	return errors.As(err, &f) && f.Class != session.FaultOffline && !timedOut(f)
 }
 
-// standIn replaces the parked row of a lane that goes on. Id, time, epoch and hash stay, so
-// that the chain stays whole; the content is not sent.
-func standIn(d session.Delivery, o order) {
+// standIn replaces the parked row of a lane that goes on, where d has it. Id, time, epoch and
+// hash stay, so that the chain stays whole; the content is not sent.
+func standIn(d session.Delivery, o order) (replaced bool) {
 	for i, e := range d.Events {
 		if o.standIn == 0 || e.Seq != o.standIn {
 			continue
@@ -169,7 +185,9 @@ func standIn(d session.Delivery, o order) {
 		}
 		e.Actor, e.Payload, e.Full = "acode", payload, nil
 		d.Events[i] = e
+		replaced = true
 	}
+	return replaced
 }
 
 // judge makes the lane after a delivery of its result, saves it, and returns the faults that
