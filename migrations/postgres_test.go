@@ -15,6 +15,7 @@ func TestServerMigrationsArePinned(t *testing.T) {
 		"0003_add_blobs.sql":       "3a6ae92de24bff8d7f3a56b7d259f266b78f133f498d4002692b5cd74b512f98",
 		"0004_verify_chains.sql":   "6f1336c8d17822edd0ff110cefc2190187422a22a9a4dbdaa891b3e4b2730033",
 		"0005_add_projections.sql": "a68218353da4f884b28f1fa9eae565150e5830dabfbec1b1672a64991c80878b",
+		"0006_spare_ingest.sql":    "5174a3b6f3cebd3f78b30dfb19ccab2718700849ce7f06d5df960d136ff9a8b3",
 	})
 }
 
