@@ -199,8 +199,8 @@ func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limi
 		if d.Prev, err = o.hashAt(ctx, no, id, after); err != nil || limit <= 0 {
 			return err
 		}
-		r := run{d: d, after: after, prev: d.Prev, maxBytes: maxBytes}
-		err = r.read(ctx, o.conn, position(no, after), position(no, seqMask), limit)
+		r := run{d: d, after: after, prev: d.Prev, limit: limit, maxBytes: maxBytes}
+		err = r.read(ctx, o.conn, position(no, after), position(no, seqMask))
 		d.Events = r.d.Events
 		return rowError("read events", id, err)
 	})

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -16,38 +17,47 @@ type run struct {
 	after    uint64
 	prev     session.Hash // of the event before the next
 	size     int          // of the payloads so far
+	limit    int          // of events
 	maxBytes int
 }
 
-// read adds what the rows that deliveryQuery gives hold.
-func (r *run) read(ctx context.Context, c *link, args ...any) error {
-	rows, err := keeper{c}.QueryContext(ctx, deliveryQuery, args...)
+// sampleEvents is how many events show how long the others are.
+const sampleEvents = 64
+
+// read adds the events between two positions, the first one excluded.
+func (r *run) read(ctx context.Context, c *link, from, to int64) error {
+	rows, err := keeper{c}.QueryContext(ctx, deliveryQuery, from, to, r.limit)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		e, err := scanEvent(rows, r.d.Session)
-		if err != nil {
-			return err
-		}
-		if more, err := r.take(e); err != nil || !more {
+		if more, err := r.take(rows); err != nil || !more {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// take adds e; more is false when there is no room for it.
-func (r *run) take(e session.Event) (more bool, err error) {
-	if r.size += len(e.Payload); r.size > r.maxBytes && len(r.d.Events) > 0 {
+// take adds the event of a row; more is false when there is no room for it.
+func (r *run) take(row scanner) (more bool, err error) {
+	n := len(r.d.Events)
+	if n == sampleEvents { // room for the rest at once: what a slice grows out of is garbage
+		r.d.Events = slices.Grow(r.d.Events, min(r.limit, n*r.maxBytes/max(r.size, 1)))
+	}
+	r.d.Events = append(r.d.Events, session.Event{Session: r.d.Session})
+	e := &r.d.Events[n]
+	if err := fillEvent(row, e); err != nil {
+		return false, err
+	}
+	if r.size += len(e.Payload); r.size > r.maxBytes && n > 0 {
+		r.d.Events = r.d.Events[:n]
 		return false, nil
 	}
-	want := r.after + 1 + uint64(len(r.d.Events))
+	want := r.after + 1 + uint64(n)
 	if e.Seq != want || e.Hash != e.ChainHash(r.prev) {
 		return false, corrupt(session.ErrCorrupt, r.d.Session, want-1, "event %d is missing or not what was chained, and is not delivered", want)
 	}
 	r.prev = e.Hash
-	r.d.Events = append(r.d.Events, e)
 	return true, nil
 }

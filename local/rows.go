@@ -174,12 +174,16 @@ type scanner interface{ Scan(dst ...any) error }
 
 func scanEvent(row scanner, id session.ID) (session.Event, error) {
 	e := session.Event{Session: id}
+	err := fillEvent(row, &e)
+	return e, err
+}
+
+// fillEvent reads an event of the session that e names already.
+func fillEvent(row scanner, e *session.Event) error {
 	var pos int64
-	if err := row.Scan(&pos, &e.ID, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &e.Hash); err != nil {
-		return e, err
-	}
+	err := row.Scan(&pos, &e.ID, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &e.Hash)
 	e.Seq = uint64(pos) & seqMask
-	return e, nil
+	return err
 }
 
 // checkpointQuery selects the checkpoints of a range of events.

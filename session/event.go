@@ -83,8 +83,8 @@ const chainDomain = "acode-event-v1\x00"
 // ChainHash computes what e.Hash must be after an event whose hash was prev (I6). The layout
 // is written down in docs/format.md; the first event of a session follows the zero hash.
 func (e Event) ChainHash(prev Hash) Hash {
-	b := make([]byte, 0, 160+len(e.Payload))
-	b = append(b, chainDomain...)
+	var few [2048]byte // enough for most: a backlog has a million, which would all be garbage
+	b := append(few[:0], chainDomain...)
 	b = append(b, prev[:]...)
 	b = append(b, e.ID[:]...)
 	b = appendText(b, string(e.Session))
