@@ -9,6 +9,7 @@ import (
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
 )
 
 // link is a store and a server, with everything between them.
@@ -52,9 +53,11 @@ func (p *program) open(ctx context.Context, command string, o outbox.Options) (l
 	}
 	o.Source, o.Remote, o.Now, o.Paused = source{l.outbox}, l.server, p.Now, l.outbox.Paused
 	o.OnParked = outbox.OnParked(l.Config().Sync.OnParked)
-	if o.Heartbeat, _, _, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
+	var waiting session.Backlog
+	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
 		return nil, errors.Join(err, l.close())
 	}
+	boundMemory(waiting.Sessions)
 	o.Heartbeat.PID, o.Heartbeat.StartedUS = os.Getpid(), p.Now().UnixMicro()
 	o.Heartbeat.Command, o.Heartbeat.Address = command, l.server.Address()
 	l.syncer = outbox.New(o)
