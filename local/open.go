@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,8 +51,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 // it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	path := filepath.Join(s.opts.Home, databaseName)
-	if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return false, nil
+	if begun, err := hasLog(path); err != nil || !begun {
+		return false, err
 	}
 	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) { // SQLite finds out at the first write
 		return false, storeError("open store", &fs.PathError{Op: "access", Path: path, Err: err})
@@ -71,6 +72,27 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 		return false, nil
 	}
 	return err == nil, storeError("read store", err)
+}
+
+// hasLog reports whether the database at path has got its log, and with it more than one page.
+// Until then only one process may look at it, under the lock of makeStore: to give it the log
+// needs it alone.
+func hasLog(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, storeError("open store", err)
+	}
+	defer f.Close()
+	var head [20]byte // the last two: who may write it and read it, 1 without a log
+	if _, err := f.ReadAt(head[:], 0); errors.Is(err, io.EOF) {
+		return false, nil
+	} else if err != nil {
+		return false, storeError("open store", err)
+	}
+	return head[18] != 1 || head[19] != 1, nil
 }
 
 // upgrade migrates a store that an older program made. Only one process does this at a time;
@@ -228,7 +250,7 @@ func (s *Store) growLog(ctx context.Context) error {
 		frames = s.opts.frames
 	}
 	for range frames {
-		if err := s.wr.exec(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, migrations.SQLiteVersion)); err != nil {
+		if err := s.wr.touch(ctx); err != nil {
 			return err
 		}
 	}
