@@ -298,5 +298,34 @@ func (w *writeConn) close() error {
 	if w.dead {
 		return nil
 	}
+	_ = w.anew(context.Background()) // it is only slower to open
 	return w.link.close()
+}
+
+// longFrames is how many pages make a log long enough to be begun anew.
+const longFrames = 50
+
+// anew copies a long log into the database and begins it again, with a commit that changes
+// nothing: whoever opens a store that nobody has open reads the log up to its end to find what
+// is valid.
+func (w *writeConn) anew(ctx context.Context) error {
+	if !w.settled || w.refused != nil {
+		return nil
+	}
+	var busy, log, copied int
+	err := w.seen(w.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &copied))
+	if err != nil || copied < log || log < longFrames {
+		return err
+	}
+	return w.tx(ctx, w.touch)
+}
+
+// touch writes a page that does not change: that of the version of the schema, which may be an
+// older one.
+func (w *writeConn) touch(ctx context.Context) error {
+	var version int
+	if err := w.queryRow(ctx, `PRAGMA user_version`, nil, &version); err != nil {
+		return err
+	}
+	return w.exec(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, version))
 }

@@ -32,6 +32,15 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	return s.wr.ExecContext(ctx, query, args...)
 }
 
+// LogFrames is how many pages the log holds.
+func (s *Store) LogFrames(ctx context.Context) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var busy, copied int
+	err = s.wr.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &n, &copied)
+	return n, err
+}
+
 // Dump gives every row that has a meaning, as text.
 func (s *Store) Dump(ctx context.Context) (string, error) {
 	var out strings.Builder
