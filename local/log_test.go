@@ -48,8 +48,8 @@ func TestHugeLogIsShortened(t *testing.T) {
 func TestLogIsBegunAnewAtTheEnd(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
-	w := create(t, s, 60)
-	for i := range 30 {
+	w := create(t, s, 150)
+	for i := range 150 {
 		appendAll(t, w, started(w, i, 1))
 		appendAll(t, w, completed(w, i, 1))
 	}
@@ -59,7 +59,7 @@ func TestLogIsBegunAnewAtTheEnd(t *testing.T) {
 	s = open(t, o)
 	after, err := s.LogFrames(t.Context())
 	must(t, err)
-	if before < 100 || after > 2 {
+	if before < 200 || after > 2 {
 		t.Errorf("the log had %d pages, and %d after the store was closed", before, after)
 	}
 	if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != strconv.Itoa(migrations.SQLiteVersion) {

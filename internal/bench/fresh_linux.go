@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	freshPairs = 10
+	freshPairs = 30
 	freshPlan  = 200
 	killedAt   = 100
 )
