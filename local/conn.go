@@ -295,10 +295,12 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 // sync that would write pages that may never have reached the disk, so a dead connection is
 // left to the end of the process.
 func (w *writeConn) close() error {
+	if !w.dead {
+		_ = w.anew(context.Background()) // else it is only slower to open
+	}
 	if w.dead {
 		return nil
 	}
-	_ = w.anew(context.Background()) // it is only slower to open
 	return w.link.close()
 }
 
@@ -308,10 +310,13 @@ const longFrames = 200
 
 // anew copies a long log into the database and begins it again, with a commit that changes
 // nothing: whoever opens a store that nobody has open reads the log up to its end to find what
-// is valid.
+// is valid. It waits for nobody.
 func (w *writeConn) anew(ctx context.Context) error {
 	if !w.settled || w.refused != nil {
 		return nil
+	}
+	if err := w.patience(ctx, 0); err != nil {
+		return err
 	}
 	var busy, log, copied int
 	err := w.seen(w.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &copied))
