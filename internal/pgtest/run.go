@@ -152,4 +152,19 @@ func (s *Server) Kill9() {
 	if _, err := s.super.wait(patience); err != nil {
 		s.tb.Fatalf("kill -9: %v", err)
 	}
+	if err := s.unlock(); err != nil {
+		s.tb.Fatalf("kill -9: %v", err)
+	}
+}
+
+// unlock removes lock files that a server was killed in the making of: the next one does not
+// start beside one that is empty, and leaves it to a person to see that nobody lives.
+func (s *Server) unlock() error {
+	locks, err := filepath.Glob(filepath.Join(s.Root, ".s.PGSQL.*.lock"))
+	for _, name := range append(locks, filepath.Join(s.Root, "data", "postmaster.pid")) {
+		if info, serr := os.Stat(name); serr == nil && info.Size() == 0 {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	return err
 }
