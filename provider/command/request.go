@@ -54,13 +54,27 @@ func checkRequest(req session.CommandRequest) error {
 	return nil
 }
 
-// environment is what the command gets: no name of acode's (keys, store, sockets) but its
-// own idempotency key, and where it is.
+// environment is what the command gets: each name once, with the last of its values, since
+// which of two a program takes is its own affair; no name of acode's (keys, store, sockets)
+// but its own idempotency key, and where it is.
 func environment(req session.CommandRequest) []string {
-	env := slices.DeleteFunc(slices.Clone(req.Env), func(v string) bool {
-		return strings.HasPrefix(v, "ACODE_") || strings.HasPrefix(v, "PWD=") || strings.HasPrefix(v, "OLDPWD=")
-	})
+	last := make(map[string]int, len(req.Env))
+	for i, v := range req.Env {
+		last[nameOf(v)] = i
+	}
+	var env []string
+	for i, v := range req.Env {
+		name := nameOf(v)
+		if last[name] == i && !strings.HasPrefix(name, "ACODE_") && name != "PWD" && name != "OLDPWD" {
+			env = append(env, v)
+		}
+	}
 	return append(env, "PWD="+filepath.Join(req.Workspace, req.Dir), keyVariable+"="+req.Key)
+}
+
+func nameOf(variable string) string {
+	name, _, _ := strings.Cut(variable, "=")
+	return name
 }
 
 // place is where a command runs: handles, so that nothing that happens to a path moves

@@ -124,9 +124,9 @@ func environmentAndPlace(t *testing.T, s *stage) {
 	if err := os.MkdirAll(filepath.Join(s.ws, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	req := s.sh("k", `env; echo "cwd=$(pwd)"; cat; ls -l /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' ' ; echo $$`)
+	req := s.sh("k", `tr '\0' '\n' < /proc/$$/environ; echo "cwd=$(pwd)"; cat; ls -l /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' ' ; echo $$`)
 	req.Dir = "sub"
-	req.Env = append(req.Env, "ACODE_HOME=/secret", "ACODE_CHECKPOINT_SECRET=x", "ACODE_IDEMPOTENCY_KEY=other", "MODE=release", "PWD=/wrong")
+	req.Env = append(req.Env, "MODE=debug", "ACODE_HOME=/secret", "ACODE_CHECKPOINT_SECRET=x", "ACODE_IDEMPOTENCY_KEY=other", "MODE=release", "PWD=/wrong")
 	s.run(req)
 	out, _ := s.output("k")
 	for _, want := range []string{"MODE=release\n", "ACODE_IDEMPOTENCY_KEY=k\n", "PWD=" + s.ws + "/sub\n", "cwd=" + s.ws + "/sub\n"} {
@@ -134,7 +134,7 @@ func environmentAndPlace(t *testing.T, s *stage) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
 	}
-	if strings.Count(out, "ACODE_") != 1 || strings.Contains(out, "CMDTEST") || strings.Contains(out, "/wrong") {
+	if strings.Count(out, "ACODE_") != 1 || strings.Contains(out, "CMDTEST") || strings.Contains(out, "/wrong") || strings.Contains(out, "MODE=debug") {
 		t.Errorf("environment is not scrubbed:\n%s", out)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
