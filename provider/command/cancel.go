@@ -91,6 +91,9 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) error
 		for _, p := range holders(f, key) {
 			roots = append(roots, p.pid)
 		}
+		if c, err := readClaim(f); err == nil && c.leaderAlive() { // whatever it closed, and with no key
+			roots = append(roots, c.Start.Leader.PID)
+		}
 		own := func(p process) bool { return p.pid == os.Getpid() } // asked from within the command
 		return slices.DeleteFunc(descendants(processes(), roots), own)
 	}}

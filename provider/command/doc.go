@@ -10,15 +10,17 @@
 // Invariants, cited by tests:
 //
 //	C1  One key is started at most once, whoever is killed at whatever instant.
-//	C2  A command is over when its claim can be locked, never because a pid is gone.
+//	C2  A command is over when its claim can be locked, never because a pid is gone, and not
+//	    while its leader, which may have closed what it inherited, is seen alive.
 //	C3  Nothing below the highest announced epoch is started.
 //	C4  An outcome is given only when the exit record stands; otherwise it is unknown.
 //	C5  The command holds its output itself: the death of its supervisor does not touch it.
 //	C6  Locks and claims decide; what comes over a socket cannot make a record false.
 //
 // What only Linux can promise: descendants in other process sessions are ended
-// (subreaper, /proc), signals cannot meet a reused pid (pidfd), one file system is synced
-// (syncfs), the middle of a long output is given back (punched holes), and the peer of
-// the socket is checked. Elsewhere the process group is signalled, everything is synced,
-// outputs are not capped on disk, and the socket lies in a directory of mode 0700.
+// (subreaper, /proc), a leader that closed the locked descriptor is still known, signals
+// cannot meet a reused pid (pidfd), one file system is synced (syncfs), the middle of a
+// long output is given back (punched holes), and the peer of the socket is checked.
+// Elsewhere the process group is signalled, everything is synced, outputs are not capped
+// on disk, and the socket lies in a directory of mode 0700.
 package command

@@ -197,6 +197,39 @@ func TestSupervisorDiesUnderClient(t *testing.T) {
 	}
 }
 
+// letGo closes all that a command inherits, as many a script does with descriptors of its own.
+const letGo = `for f in /proc/$$/fd/*; do n=${f##*/}; test $n -lt 3 || eval "exec $n>&-"; done; `
+
+// C2: a leader that closed the locked descriptor is no less alive, and ended like any other.
+func TestUnattendedWithoutItsLock(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		s := newStage(t)
+		req := s.sh("k", "")
+		req.Argv = []string{"/usr/bin/env", "-i", "/bin/bash", "-c", letGo + "> up; until test -e go; do /bin/sleep 0.01; done; echo ran >> ledger"}
+		done := s.begin(s.Runner, req, "up")
+		if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		s.supervisorGone()
+		if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnattended {
+			t.Errorf("Look: got %+v, %v", rec, err)
+		}
+		if cancel {
+			if err := s.Terminate(s.ctx(), "k"); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			s.touch("go")
+		}
+		if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
+			t.Errorf("got %+v", r)
+		}
+		if want := map[bool]string{false: wrote}[cancel]; s.ledger() != want {
+			t.Errorf("ledger %q, want %q", s.ledger(), want)
+		}
+	}
+}
+
 // C2: a supervisor killed between fork and start block left no name of the leader. It is
 // found by what it holds, and followed to its end all the same.
 func TestKilledBeforeStartBlock(t *testing.T) {

@@ -65,7 +65,7 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 // synced by then, a start block or an exit block on its way, may be torn: that is no damage.
 func (c claim) rebooted() bool { return c.Header.Supervisor.Boot != bootID() }
 
-// over judges a claim that nobody holds any more.
+// over judges a claim whose lock is free.
 func (c claim) over() (session.CommandRecord, error) {
 	switch {
 	case c.rebooted() && c.Exit != nil:
@@ -78,9 +78,13 @@ func (c claim) over() (session.CommandRecord, error) {
 		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
 	case c.Exit != nil:
 		return c.ended(), nil
+	case c.leaderAlive() && !groupsOnly: // it closed the locked descriptor that it inherited
+		return c.record(session.CommandUnattended), nil
 	}
 	return c.unknown(), nil
 }
+
+func (c claim) leaderAlive() bool { return c.Start != nil && alive(c.Start.Leader) }
 
 func (c claim) unknown() session.CommandRecord {
 	rec := c.record(session.CommandUnknown)
@@ -114,7 +118,7 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	case c.Exit != nil:
 		return c.ended(), nil
 	}
-	if c.Start != nil && alive(c.Start.Leader) {
+	if c.leaderAlive() {
 		return c.record(session.CommandUnattended), nil
 	}
 	left := holders(f, c.Header.Key)
