@@ -11,6 +11,9 @@ import (
 
 // run executes a command step under its supervisor.
 func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) error {
+	if it.Action == session.ActionAttach || it.Action == session.ActionDecide {
+		e.answered = e.key(it, it.Attempt)
+	}
 	if e.uncertain(it) {
 		if err := e.again(ctx, it); err != nil {
 			return err

@@ -44,6 +44,7 @@ type Engine struct {
 	onCommit []session.Notice    // to be shown once they are durable
 	spent    []string            // keys whose raw output goes once the receipt is durable
 	doubt    uint64              // last seq before a commit that failed; 0 when none did
+	answered string              // the key that Policy.Uncertain answers for; empty: none
 	visible  *session.Visibility // captures by step
 	failed   map[string]bool     // tasks with a failed step, or blocked by one
 	next     session.Continuation
@@ -51,7 +52,7 @@ type Engine struct {
 
 // Policy is what a person or the configuration decided beforehand.
 type Policy struct {
-	Uncertain session.OnInterrupt // --uncertain: answers what on_interrupt would ask; empty asks
+	Uncertain session.OnInterrupt // --uncertain: of the attempt that was in progress before, instead of on_interrupt; empty asks
 	Force     bool                // run tasks although one that they depend on failed
 }
 

@@ -32,7 +32,7 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		return err
 	}
 	if verdict == "" {
-		by, verdict = e.declared(step.Run)
+		by, verdict = e.declared(step.Run, rec.Key)
 	}
 	if verdict == session.InterruptAsks {
 		by = "person"
@@ -91,8 +91,10 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	return "", "", nil
 }
 
-func (e *Engine) declared(r *session.Run) (by string, verdict session.OnInterrupt) {
-	if e.Policy.Uncertain != "" {
+// declared gives what was decided beforehand. A person's answer holds for the attempt that it
+// was given for: nobody can have meant what became uncertain later.
+func (e *Engine) declared(r *session.Run, key string) (by string, verdict session.OnInterrupt) {
+	if e.Policy.Uncertain != "" && e.answered == key {
 		return "person", e.Policy.Uncertain
 	}
 	if r.OnInterrupt != "" {

@@ -53,6 +53,12 @@ func TestUncertain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("s", "torn X", c.with...))))
 			w.happened = c.happened
+			if c.flag != "" { // it answers for what was in progress before
+				w.crashIn, w.crashNth, w.killsToo = "claimed", 1, true
+				if _, crashed, err := w.process().run(); !crashed || err != nil {
+					t.Fatalf("Execute: got %v, crashed %v", err, crashed)
+				}
+			}
 			p := w.process()
 			p.policy.Uncertain = c.flag
 			if c.person != "" {
@@ -79,7 +85,7 @@ func TestUncertain(t *testing.T) {
 			by := receipt.By
 			if receipt.Attempt > 1 {
 				by = payload[session.StepStartedData](w, session.StepStarted).By
-				if n := w.count("notice started t/s"); n != 2 {
+				if n := w.count("notice started t/s"); c.flag == "" && n != 2 {
 					t.Errorf("notices: the step is shown as started %d times for 2 attempts", n)
 				}
 			}
@@ -114,6 +120,38 @@ func TestUncertainNobodyThere(t *testing.T) {
 	}
 	if n := w.count("commit unknown"); n != 1 {
 		t.Errorf("StepUnknown: recorded %d times", n)
+	}
+}
+
+// E5: --uncertain answers for the attempt that was in progress when it was said, and for nothing
+// that becomes uncertain later: neither another step nor the attempt that it asked for.
+func TestUncertainAnswersOnce(t *testing.T) {
+	for _, answer := range []session.OnInterrupt{session.InterruptDone, session.InterruptReruns} {
+		w := newWorld(t, plan(task("t", command("s", "torn X"), command("n", "torn N"), command("l", "ledger L"))))
+		wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+		p := w.process()
+		p.policy.Uncertain = answer
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+		if !strings.HasPrefix(res.Message, "t/n:") || w.sess.Steps[id("t", "s")].Status != session.StepDone || len(w.ledger) > 1 {
+			t.Errorf("%s: got %+v, ledger %q", answer, res, w.ledger)
+		}
+	}
+	w := newWorld(t, plan(task("t", command("s", "torn X"))))
+	w.crashIn, w.crashNth = "run", 1 // before it was claimed: it starts only now
+	if _, crashed, err := w.process().run(); !crashed || err != nil {
+		t.Fatalf("Execute: got %v, crashed %v", err, crashed)
+	}
+	p := w.process()
+	p.policy.Uncertain = session.InterruptDone
+	wantResult(t, p.must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	w = newWorld(t, plan(task("t", command("s", "unknown"))))
+	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	p = w.process()
+	p.policy.Uncertain = session.InterruptReruns
+	wantResult(t, p.must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	if n := w.count("effect t/s/main:"); n != 2 {
+		t.Errorf("rerun: the command was started %d times, want twice", n)
 	}
 }
 

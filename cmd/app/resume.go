@@ -43,7 +43,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	fl.Lookup("wait").NoOptDefVal = "60s"
 	fl.StringVar(&f.onChanges, "on-changes", "", "changed files: `continue|abort`")
 	fl.StringVar(&f.inProgress, "in-progress", "", "a file step in progress whose files hold something else: `rollback|retry|prompt`")
-	fl.StringVar(&f.uncertain, "uncertain", "", "a command whose outcome nobody can know: `rerun|done|fail`")
+	fl.StringVar(&f.uncertain, "uncertain", "", "the command in progress, if nobody can know its outcome: `rerun|done|fail`")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")

@@ -224,8 +224,8 @@ func (t *trial) argv(args []string) []string {
 	return append([]string{"/proc/self/exe", rebootSwitch, t.boot}, argv...)
 }
 
-// at gives the point of the nth process. One that brings an answer beforehand is left in
-// peace: a second outcome that nobody knows would get the same answer.
+// at gives the point of the nth process. One that brings an answer is left in peace: killed
+// before it has recorded that, it would be asked again, which counts as stuck.
 func (t *trial) at(n int, args []string) crash.Point {
 	i := slices.IndexFunc(t.kills, func(k kill) bool { return k.process == n })
 	if i < 0 {
