@@ -45,8 +45,10 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	case session.InterruptDone:
 		return e.declareDone(ctx, it, step, rec.Key, by)
 	case session.InterruptFails:
+		e.spent = append(e.spent, rec.Key)
 		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by}
 	case session.InterruptReruns:
+		e.spent = append(e.spent, rec.Key)
 		return e.nextAttempt(ctx, it, step, by)
 	}
 	return e.undecided(it, rec, session.ErrUncertain)

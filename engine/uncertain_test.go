@@ -68,6 +68,11 @@ func TestUncertain(t *testing.T) {
 			if d := cmp.Diff(c.ledger, w.ledger); d != "" {
 				t.Errorf("ledger (-want +got):\n%s", d)
 			}
+			forgotten := func() { // the raw output of an attempt stays no longer than the doubt
+				if n := w.count("forget t/s/main:1"); n != 1 {
+					t.Errorf("forget: the raw output of the uncertain attempt was removed %d times, want once", n)
+				}
+			}
 			if c.code != "" {
 				if res.State != session.Paused || res.Code != c.code {
 					t.Fatalf("Execute: got %s, %s, want paused, %s", res.State, res.Code, c.code)
@@ -75,12 +80,14 @@ func TestUncertain(t *testing.T) {
 				if c.by == "" {
 					return
 				}
+				forgotten()
 				if by := payload[session.StepFailedData](w, session.StepFailedEvent).By; by != c.by || !strings.HasSuffix(res.Message, "declared failed by "+c.by) {
 					t.Errorf("declared failed by: got %q, %q, want %q", by, res.Message, c.by)
 				}
 				return
 			}
 			wantResult(t, res, session.Completed, "", "")
+			forgotten()
 			receipt := payload[session.StepCompletedData](w, session.StepCompleted)
 			by := receipt.By
 			if receipt.Attempt > 1 {
