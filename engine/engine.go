@@ -63,6 +63,7 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 	e.next, e.pending = next, begin
 	e.visible = session.NewVisibility(e.Plan)
 	e.failed = map[string]bool{}
+	e.spent = e.unforgotten()
 	err := e.walk(ctx)
 	var halt *stop
 	switch {
@@ -209,6 +210,29 @@ func (e *Engine) committed() error {
 	}
 	e.onCommit = nil
 	return e.forget()
+}
+
+// unforgotten gives the keys whose raw output a process that was killed just after its last
+// commit had no time to remove.
+func (e *Engine) unforgotten() (keys []string) {
+	var last *session.StepState
+	for i := range e.next.Items {
+		it := &e.next.Items[i]
+		st := e.Journal.Session().Steps[it.ID]
+		if st == nil || it.Kind != session.KindRun {
+			continue
+		}
+		if st.EndedUS > 0 && (last == nil || st.EndedUS > last.EndedUS) {
+			last = st
+		}
+		if st.EndedUS == 0 && st.Attempt > 1 {
+			keys = append(keys, e.key(it, st.Attempt-1))
+		}
+	}
+	if last != nil {
+		keys = append(keys, last.Key)
+	}
+	return keys
 }
 
 // forget removes the raw outputs whose receipts are durable now.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,12 +157,18 @@ func (w *world) lawful() {
 				}
 			}
 		case "forget":
-			next := strings.TrimSuffix(words[1], ":1") + ":2" // an attempt that was given up for the next
-			if !strings.Contains(words[1], "/check:") && !durable["completed "+words[1]] && !durable["failed "+words[1]] && !durable["started "+next] {
+			if !strings.Contains(words[1], "/check:") && !durable["completed "+words[1]] && !durable["failed "+words[1]] && !durable["started "+following(words[1])] {
 				w.t.Errorf("E2: line %d, %q before the receipt is durable", i, line)
 			}
 		}
 	}
+}
+
+// following is the operation of the attempt for which that of op was given up.
+func following(op string) string {
+	i := strings.LastIndexByte(op, ':')
+	n, _ := strconv.Atoi(op[i+1:])
+	return fmt.Sprintf("%s:%d", op[:i], n+1)
 }
 
 // inOrder checks that the trace holds these lines in this order, others between them.

@@ -162,6 +162,21 @@ func TestUncertainAnswersOnce(t *testing.T) {
 	}
 }
 
+// What a process that was killed between a receipt and its next call left raw, the next one removes.
+func TestRawOutputOfAKilledProcess(t *testing.T) {
+	for _, shell := range []string{"ledger X", "torn X"} {
+		w := newWorld(t, plan(task("t", command("s", shell, onInterrupt(session.InterruptReruns)), command("n", "ledger N"))))
+		w.crashIn, w.crashNth = "forget", 1
+		if _, crashed, err := w.process().run(); !crashed || err != nil {
+			t.Fatalf("%s: got %v, crashed %v", shell, err, crashed)
+		}
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		if n := w.count("forget t/s/main:1"); n < 1 {
+			t.Errorf("%s: the raw output of the first attempt stays", shell)
+		}
+	}
+}
+
 // E5: a check is asked under a new key by each process, since a claimed key never runs again.
 func TestCheckIsAskedAgain(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", checking("has Y")))))
