@@ -15,31 +15,75 @@ import (
 // prompter asks the person at the terminal, when there is one.
 type prompter struct {
 	printer *terminal.Printer
-	in      io.Reader
+	in      *typing
 	asks    bool
 	view    func(session.ChangedFile) []string
 	show    func(lines []string)
 }
 
-// asked runs a question that ctx may end: a read from a terminal cannot be interrupted, so
-// its goroutine ends with the process.
-func asked[T any](ctx context.Context, question func() (T, error)) (T, error) {
-	type answer struct {
-		v   T
-		err error
+// typing is what a person types, read for one question after the other. A read from a terminal
+// cannot be interrupted: the one that a question gave up is what the next question goes on with.
+type typing struct {
+	in  io.Reader
+	got chan stroke // of the read that is under way; nil: none is
+}
+
+// stroke is one byte that was typed, or the end of input.
+type stroke struct {
+	b   byte
+	err error
+}
+
+// read waits for the next byte until ctx ends.
+func (t *typing) read(ctx context.Context) (byte, error) {
+	if t.got == nil {
+		got := make(chan stroke, 1)
+		go func() {
+			var b [1]byte
+			_, err := io.ReadFull(t.in, b[:])
+			got <- stroke{b[0], err}
+		}()
+		t.got = got
 	}
-	got := make(chan answer, 1)
-	go func() {
-		v, err := question()
-		got <- answer{v, err}
-	}()
 	select {
-	case a := <-got:
-		return a.v, a.err
+	case s := <-t.got:
+		t.got = nil
+		return s.b, s.err
 	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
+}
+
+// forget drops a line that was typed for a question which is over: it answers no other.
+func (t *typing) forget(ctx context.Context) {
+	if len(t.got) == 0 {
+		return
+	}
+	for b, err := t.read(ctx); err == nil && b != '\n'; {
+		b, err = t.read(ctx)
+	}
+}
+
+// reply reads what is typed for one question.
+type reply struct {
+	ctx context.Context
+	t   *typing
+}
+
+// Read implements io.Reader, a byte at a time.
+func (r reply) Read(p []byte) (int, error) {
+	b, err := r.t.read(r.ctx)
+	if err != nil {
+		return 0, err
+	}
+	p[0] = b
+	return 1, nil
+}
+
+// asked puts a question that ctx may end.
+func asked[T any](ctx context.Context, t *typing, question func(io.Reader) (T, error)) (T, error) {
+	t.forget(ctx)
+	return question(reply{ctx, t})
 }
 
 // Approve implements engine.Person.
@@ -47,7 +91,7 @@ func (p *prompter) Approve(ctx context.Context, _ session.Item, question string)
 	if !p.asks {
 		return engine.Answer{}, session.ErrApproval
 	}
-	yes, err := asked(ctx, func() (bool, error) { return p.printer.Approve(p.in, question) })
+	yes, err := asked(ctx, p.in, func(in io.Reader) (bool, error) { return p.printer.Approve(in, question) })
 	if err != nil {
 		return engine.Answer{}, nobody(ctx, err, session.ErrApproval)
 	}
@@ -60,8 +104,8 @@ func (p *prompter) Uncertain(ctx context.Context, item session.Item, why string)
 		return "", session.ErrUncertain
 	}
 	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether this command happened: " + why})
-	r, err := asked(ctx, func() (rune, error) {
-		return p.printer.Choose(p.in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
+	r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
+		return p.printer.Choose(in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
 	})
 	if err != nil {
 		return "", nobody(ctx, err, session.ErrUncertain)
@@ -83,8 +127,8 @@ func (p *prompter) Changed(ctx context.Context, changed []session.ChangedFile) (
 		return false, session.ErrEnvironment
 	}
 	for {
-		r, err := asked(ctx, func() (rune, error) {
-			return p.printer.Choose(p.in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
+		r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
+			return p.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
 		})
 		if err != nil {
 			return false, nobody(ctx, err, session.ErrEnvironment)
@@ -107,8 +151,8 @@ func (p *prompter) InProgress(ctx context.Context, id session.StepID, _ []sessio
 		return "", nil
 	}
 	p.show([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
-	r, err := asked(ctx, func() (rune, error) {
-		return p.printer.Choose(p.in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
+	r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
+		return p.printer.Choose(in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
 	})
 	if err != nil {
 		return "", nobody(ctx, err, session.ErrEnvironment)
