@@ -60,7 +60,7 @@ func (h *Host) Confirm(what, typed string) error {
 	if !h.a.interactive() {
 		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: "add --confirm=" + what}
 	}
-	yes, err := terminal.Confirm(h.a.io.in, h.a.io.err, what)
+	yes, err := unlessEnded(terminal.Confirm(h.a.io.in, h.a.io.err, what))
 	if err == nil && !yes {
 		err = &session.Error{Code: session.ErrUsage, Message: "not confirmed; nothing was changed"}
 	}

@@ -174,6 +174,14 @@ func nobody(ctx context.Context, err error, code session.Code) error {
 	return err
 }
 
+// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no.
+func unlessEnded(yes bool, err error) (bool, error) {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	return yes, err
+}
+
 func whoAmI() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username

@@ -199,7 +199,7 @@ func (b *base) confirm(ctx context.Context, s *local.Store, free []terminal.Row,
 	if len(free) > 1 {
 		question = "Resume " + r.Short + ", the most recent?"
 	}
-	yes, err := terminal.Ask(b.io.in, b.io.err, question, true)
+	yes, err := unlessEnded(terminal.Ask(b.io.in, b.io.err, question, true))
 	if err == nil && !yes {
 		return "", quietExit(0)
 	}

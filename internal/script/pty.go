@@ -29,7 +29,7 @@ func (s *screen) String() string {
 
 // onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed": as soon
 // as the terminal shows seen, below what was shown before, typed is typed with a return; ^INT sends
-// that signal instead, and what follows a ! is a command for the shell. What the terminal
+// that signal instead, ^EOF is what Ctrl-D types, and what follows a ! is a command for the shell. What the terminal
 // showed is what stdout looks at.
 func onTerminal(ts *testscript.TestScript, args []string) {
 	cmd := prepare(ts, args[2:])
@@ -84,6 +84,11 @@ func talk(ts *testscript.TestScript, s *started, shown *screen, ctrl interface{ 
 			return i >= 0
 		})
 		at += len(seen)
+		if typed == "^EOF" {
+			_, err := ctrl.Write([]byte{4})
+			ts.Check(err)
+			continue
+		}
 		if name, ok := strings.CutPrefix(typed, "^"); ok {
 			ts.Check(s.cmd.Process.Signal(map[string]syscall.Signal{"INT": syscall.SIGINT}[name]))
 			continue
