@@ -195,7 +195,7 @@ func held(path string) error {
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: "another process has the lock; nothing was changed",
-		Next: "wait for it with --wait, or look at it with: acode status", Retryable: true, Cause: &HeldError{path, h},
+		Next: "wait until it ends, or look at it with: acode status", Retryable: true, Cause: &HeldError{path, h},
 	}
 }
 

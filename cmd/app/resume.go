@@ -149,7 +149,7 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 }
 
 // pick gives the session that ref names, or the most recent resumable one of this workspace,
-// after asking whoever can be asked.
+// after asking whoever can be asked, or else the one that is executed when it may be waited for.
 func (b *base) pick(ctx context.Context, s *local.Store, ref string, confirm bool) (session.ID, error) {
 	if ref != "" {
 		return find(ctx, s, ref, true)
@@ -171,6 +171,8 @@ func (b *base) pick(ctx context.Context, s *local.Store, ref string, confirm boo
 	switch {
 	case len(free) > 0:
 		return b.confirm(ctx, s, free, confirm)
+	case len(running) > 0 && confirm && b.cfg.Config.Lock.Wait > 0:
+		return running[0].ID, nil // it is waited for
 	case len(running) > 0:
 		return "", b.held(running[0])
 	}
@@ -213,8 +215,11 @@ func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
 	}
 	_, held, rerr := lock.Read(w.lockFile(id))
 	s, verr := w.store.View(ctx, id)
-	if rerr != nil || verr != nil || !held {
-		return err // the workspace is held, or the holder has just ended
+	if rerr != nil || verr != nil {
+		return err
+	}
+	if !held { // but the workspace is, or the holder has just ended
+		return &session.Error{Code: session.ErrLocked, Message: "session " + s.Short + " was not resumed", Cause: err, Retryable: true, Next: waitFor(s.Short)}
 	}
 	return w.held(terminal.Row{Summary: summary(s)})
 }
@@ -226,8 +231,10 @@ func (b *base) held(r terminal.Row) error {
 	}
 	return &session.Error{Code: session.ErrLocked, Retryable: true,
 		Message: fmt.Sprintf("Session is locked by another process: %s is executed by pid %d since %s: %s", r.Short, h.PID, h.Since.UTC().Format(time.RFC3339), h.Command),
-		Next:    "wait for it with: acode resume " + r.Short + " --wait"}
+		Next:    waitFor(r.Short)}
 }
+
+func waitFor(short string) string { return "wait for it with: acode resume " + short + " --wait" }
 
 func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 	all, err := b.rows(ctx, s, "")
