@@ -213,7 +213,9 @@ func (e *Engine) rollBack(ctx context.Context, it *session.Item, d session.StepS
 	}
 	kept := map[string]string{}
 	for _, t := range d.Files {
-		kept[t.Pre.Hash] = t.Kept
+		if t.Kept != "" { // another path of the same content may have been moved, and so not be kept
+			kept[t.Pre.Hash] = t.Kept
+		}
 	}
 	return e.Files.Rollback(ctx, d.Key, d.Files, overwrite, func(hash string) (io.ReadCloser, error) {
 		return e.Blobs.Open(ctx, kept[hash])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -79,7 +80,7 @@ func midway(ts *testscript.TestScript, args []string) {
 	})
 }
 
-// prepared hashes what a file step would change, and keeps what it would replace.
+// prepared hashes what a file step would change, and keeps what it would make disappear.
 func prepared(ctx context.Context, ts *testscript.TestScript, w *local.Writer, key string, changes []session.Change) ([]session.Transition, error) {
 	root, err := workspace.Open(ts.MkAbs("."), time.Now)
 	if err != nil {
@@ -89,7 +90,8 @@ func prepared(ctx context.Context, ts *testscript.TestScript, w *local.Writer, k
 	files, err := root.Prepare(ctx, key, changes)
 	defer root.Discard(key)
 	for i, f := range files {
-		if f.Pre.Absent() {
+		moved := slices.ContainsFunc(files, func(o session.Transition) bool { return o.From == f.Path })
+		if f.Pre.Absent() || moved {
 			continue
 		}
 		r, err := root.Pre(f.Path)
