@@ -135,7 +135,7 @@ func Envelope(err error) error {
 	case session.FaultAuth:
 		e.Code, e.Retryable = session.ErrRemoteAuth, false
 		e.Message = "the server refused role, password or right, and everything is kept"
-		e.Next = "check the role in sync.url and its password in ~/.pgpass, reload the syncer if one runs, then: acode sync now"
+		e.Next = "check the role in sync.url and its password in ~/.pgpass, then: acode sync now"
 	case session.FaultUnmigrated:
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is older than this acode needs, and everything is kept"

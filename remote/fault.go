@@ -51,7 +51,7 @@ func (s *Server) fault(err error) error {
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
-	return classify(err, s.scrub)
+	return classify(err, *s.scrub.Load())
 }
 
 func classify(err error, clean scrubber) *session.SyncFault {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +45,7 @@ type Server struct {
 	now     func() time.Time
 	timeout time.Duration
 	address string
-	scrub   scrubber
+	scrub   atomic.Pointer[scrubber] // of the password that was read last
 }
 
 // Open reads the options; nothing is connected yet. A URL that cannot be used is
@@ -60,11 +61,13 @@ func Open(o Options) (*Server, error) {
 	if o.Conns == 0 {
 		o.Conns = DefaultConns
 	}
-	pool, err := newPool(o.URL, cfg, o.Conns)
-	if err != nil {
+	s := &Server{now: o.Now, timeout: o.Timeout, address: address(&cfg.Config)}
+	clean := newScrubber(&cfg.Config)
+	s.scrub.Store(&clean)
+	if s.pool, err = newPool(o, cfg, o.Conns, &s.scrub); err != nil {
 		return nil, fmt.Errorf("make pool: %w", err)
 	}
-	return &Server{pool: pool, now: o.Now, timeout: o.Timeout, address: address(&cfg.Config), scrub: newScrubber(&cfg.Config)}, nil
+	return s, nil
 }
 
 // Address gives host, port and database for people; never user or password.

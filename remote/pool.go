@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,13 +21,22 @@ const (
 	lifeJitter     = 5 * time.Minute
 )
 
-// newPool makes a pool that connects when it is first asked.
-func newPool(url string, cfg *pgx.ConnConfig, size int) (*pgxpool.Pool, error) {
-	p, err := pgxpool.ParseConfig(url)
+// newPool makes a pool that connects when it is first asked. Each connection begins with the
+// password as it is then: one that a person mended counts from the next attempt on.
+func newPool(o Options, cfg *pgx.ConnConfig, size int, scrub *atomic.Pointer[scrubber]) (*pgxpool.Pool, error) {
+	p, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
 		return nil, err
 	}
 	p.ConnConfig = cfg
+	p.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		if now, err := parse(o.URL, o.AllowPlaintext); err == nil { // else what was read before stays
+			c.Password = now.Password
+			clean := newScrubber(&c.Config)
+			scrub.Store(&clean)
+		}
+		return nil
+	}
 	p.MaxConns = int32(size)
 	p.PingTimeout = pingTimeout
 	p.MaxConnIdleTime = idleLimit
