@@ -75,10 +75,13 @@ func aboutRows(state string) bool {
 }
 
 // otherDatabase is what a server of another identity is met with.
-type otherDatabase struct{ have, want string }
+type otherDatabase struct{ have, want, said string }
 
 // Error names both databases.
 func (o *otherDatabase) Error() string {
+	if o.said != "" {
+		return o.said
+	}
 	return fmt.Sprintf("the address leads to database %s, and the store was delivered to %s", o.have, o.want)
 }
 
@@ -111,6 +114,20 @@ func stateOf(err error) (state session.SyncState, class, reason string) {
 		return session.SyncOtherDatabase, classOtherDatabase, o.Error()
 	}
 	return session.SyncRetrying, classStore, err.Error()
+}
+
+// faultOf gives the fault that a heartbeat tells of; nil: it tells of none.
+func faultOf(h session.Heartbeat) error {
+	if h.State == session.SyncOtherDatabase {
+		return &otherDatabase{said: h.Reason}
+	}
+	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly,
+		session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew} {
+		if f := (&session.SyncFault{Class: class, Cause: errors.New(h.Reason)}); f.State() == h.State {
+			return f
+		}
+	}
+	return nil
 }
 
 // Envelope makes what a person sees of a fault of the server: a *session.Error with ErrOffline,

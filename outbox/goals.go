@@ -3,6 +3,7 @@ package outbox
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -41,6 +42,30 @@ func (g *goals) verdict(older []session.Lane) error {
 		e.Code, e.Next = session.ErrForked, "acode sync fork-off "+string(l.Session)
 	}
 	return e
+}
+
+// Trouble says why another process has not delivered what is left, as far as its heartbeat and
+// the lanes tell, with the Codes of Drain. nil: it still may, or has not tried since then.
+func (s *Syncer) Trouble(h session.Heartbeat, since time.Time, left []session.Lane) error {
+	if h.Paused {
+		return errPaused()
+	}
+	g := &goals{}
+	for _, l := range left {
+		if stuck(l) && !s.passable(l) {
+			g.stuck = append(g.stuck, l)
+		}
+		if l.State == session.SyncRetrying && h.State == session.SyncRetrying {
+			return nil // the trouble may be the lane's own, which ends parked or delivered
+		}
+	}
+	switch {
+	case len(g.stuck) > 0 && len(g.stuck) == len(left):
+		return g.verdict(nil)
+	case h.AttemptUS < since.UnixMicro() || h.NextUS == 0: // of before, or it is at it
+		return nil
+	}
+	return Envelope(faultOf(h))
 }
 
 // aim sets the goals when the lanes are read for the first time, and lists those that no drain

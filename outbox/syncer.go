@@ -134,7 +134,7 @@ func (s *Syncer) Drain(ctx context.Context) error {
 	for {
 		if s.held(ctx) {
 			s.stand(ctx, session.SyncPaused, heldReason, 0)
-			return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: "acode sync unpause"}
+			return errPaused()
 		}
 		next, err := s.pass(ctx, g)
 		var quiet *silence
@@ -165,6 +165,11 @@ func (s *Syncer) begin() (release func(), err error) {
 }
 
 const heldReason = "a person paused delivery"
+
+// errPaused is what a person sees who asks for a delivery meanwhile.
+func errPaused() error {
+	return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: "acode sync unpause"}
+}
 
 // errHeld ends a round because a person paused delivery.
 var errHeld = errors.New("delivery is paused")

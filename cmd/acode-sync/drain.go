@@ -51,7 +51,7 @@ func (p *program) drain(ctx context.Context, ended <-chan struct{}) error {
 	}
 	defer l.close()
 	news.pending = func() uint64 { return l.syncer.Snapshot().Backlog.Events }
-	release, err := l.lead(ctx, ended)
+	release, err := l.lead(ctx, "acode sync drain", ended)
 	if err != nil || release == nil {
 		return err
 	}
@@ -59,12 +59,13 @@ func (p *program) drain(ctx context.Context, ended <-chan struct{}) error {
 	return l.drainUntil(ctx, ended)
 }
 
-// lead waits until this process may drain. release is nil when the session ended first.
-func (l *link) lead(ctx context.Context, ended <-chan struct{}) (release func() error, err error) {
+// lead waits until this process, which is called command, may drain. release is nil when the
+// session ended first.
+func (l *link) lead(ctx context.Context, command string, ended <-chan struct{}) (release func() error, err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		release, err := l.Drainer("acode sync drain")
+		release, err := l.Drainer(command)
 		if !errors.Is(err, session.ErrLocked) {
 			return release, err
 		}
@@ -102,8 +103,9 @@ func (l *link) drainUntil(ctx context.Context, ended <-chan struct{}) error {
 	return l.syncer.Settle(last)
 }
 
-// listen wakes the syncer when somebody committed.
+// listen wakes the syncer when somebody committed, and ends its wait when somebody asked.
 func (l *link) listen(ctx context.Context) {
+	asked := l.Asked()
 	tick := time.NewTicker(newsEvery)
 	defer tick.Stop()
 	for {
@@ -113,6 +115,10 @@ func (l *link) listen(ctx context.Context) {
 		case <-tick.C:
 			if news, err := l.outbox.News(ctx); err == nil && news {
 				l.syncer.Wake()
+			}
+			if now := l.Asked(); now != asked {
+				asked = now
+				l.syncer.Kick()
 			}
 		}
 	}

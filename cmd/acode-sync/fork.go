@@ -93,7 +93,7 @@ func (f *forking) settled(ctx context.Context) (err error) {
 // meet delivers what is pending, which is how a fork is noticed. Sessions that wait for a
 // person, this one among them, are no failure of it.
 func (f *forking) meet(ctx context.Context) error {
-	err := f.attempt(ctx, map[session.ID]uint64{})
+	err := f.attempt(ctx, map[session.ID]uint64{}, &other{})
 	if errors.Is(err, session.ErrForked) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrParked) {
 		return nil
 	}

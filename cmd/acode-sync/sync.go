@@ -24,7 +24,7 @@ func (p *program) nowCommand() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use: "now", Short: "Deliver what is pending and say when the server has it", Args: cobra.NoArgs,
-		Long: "Deliver what is pending. When it returns, everything that was committed before the call\nis on the server. Another process that delivers already is waited for.",
+		Long: "Deliver what is pending. When it returns, everything that was committed before the call\nis on the server. Another process that delivers already is asked to try at once, and waited for.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.now(cmd.Context(), wait) },
 	}
 	c.Flags().DurationVar(&wait, "wait", 0, "go on trying for this long when the server is away; exit 11 after it")
@@ -56,14 +56,19 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	begin := l.Now()
+	o := other{since: begin}
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
 	for {
-		if err = l.attempt(ctx, goal); err == nil || ctx.Err() != nil || !passing(err) {
+		if err = l.attempt(ctx, goal, &o); err == nil || ctx.Err() != nil || !passing(err) {
 			return err
 		}
-		if l.Now().Sub(begin) >= wait && !(errors.Is(err, session.ErrLocked) && wait == 0 && l.Now().Sub(begin) < otherDrainer) {
+		spent := l.Now().Sub(begin)
+		if spent >= wait && !(wait == 0 && spent < otherDrainer && o.hopeful(err)) {
 			break
+		}
+		if o.leads {
+			l.ask(&o, err, wait > 0)
 		}
 		select {
 		case <-ctx.Done():
@@ -74,6 +79,33 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	return &session.Error{Code: session.ErrTimeout, Message: fmt.Sprintf("not everything is delivered after %s; it is kept and delivered later", wait), Cause: err, Retryable: true, Next: "acode sync status"}
+}
+
+// other is what a barrier knows of another process that delivers.
+type other struct {
+	leads bool      // as of the last attempt
+	since time.Time // what it tried before that says nothing
+	asks  int
+}
+
+// hopeful reports whether a barrier without --wait goes on after err: the other process may not
+// have tried yet, or over a connection that had ended long ago.
+func (o *other) hopeful(err error) bool {
+	return o.leads && (errors.Is(err, session.ErrLocked) || o.asks < 2)
+}
+
+// ask has the other process try at once: for as long as always is true, else once, and once more
+// after a failure. One that cannot be asked tries again by itself.
+func (l *link) ask(o *other, err error, always bool) {
+	switch {
+	case always, o.asks == 0:
+	case o.asks == 1 && !errors.Is(err, session.ErrLocked):
+		o.since = l.Now()
+	default:
+		return
+	}
+	o.asks++
+	_ = l.AskDrainer()
 }
 
 // otherDrainer is how long a barrier without --wait gives a process that delivers already.
@@ -95,9 +127,10 @@ func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 }
 
 // attempt drains as the store's one drainer. While another process is that, it only looks how
-// far that one got.
-func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64) error {
+// far that one got, and what hinders it.
+func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other) error {
 	release, err := l.Drainer("acode sync now")
+	o.leads = errors.Is(err, session.ErrLocked)
 	if err == nil {
 		err := l.syncer.Drain(ctx)
 		if err == nil {
@@ -105,20 +138,32 @@ func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64) error {
 		}
 		return errors.Join(err, release())
 	}
-	if !errors.Is(err, session.ErrLocked) {
+	if !o.leads {
 		return err
 	}
+	var left []session.Lane
 	for id, seq := range goal {
 		lane, lerr := l.store.Lane(ctx, id)
 		if lerr != nil {
 			return lerr
 		}
-		if lane.Acked < seq {
-			return err
+		if lane.Acked >= seq || lane.WentOn() {
+			delete(goal, id)
+			continue
 		}
-		delete(goal, id)
+		left = append(left, lane)
 	}
-	return nil
+	if len(left) == 0 {
+		return nil
+	}
+	h, _, _, herr := l.store.Sync(ctx)
+	if herr != nil {
+		return herr
+	}
+	if trouble := l.syncer.Trouble(h, o.since, left); trouble != nil {
+		return trouble
+	}
+	return err
 }
 
 // choresTime bounds what a barrier does for the server beyond delivery.

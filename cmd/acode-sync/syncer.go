@@ -119,7 +119,7 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 // drain delivers whenever no other process does.
 func (d *daemon) drain(ctx context.Context) {
 	for ctx.Err() == nil {
-		release, err := d.lead(ctx, nil)
+		release, err := d.lead(ctx, "acode syncer", nil)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.Error("cannot drain", "event", "syncer_lock", "error", err.Error())

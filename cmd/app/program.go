@@ -141,6 +141,22 @@ func (s *Site) Drainer(command string) (release func() error, err error) {
 	return l.Release, nil
 }
 
+// AskDrainer asks whoever delivers from this store to wait no longer. It leaves word in the time
+// of the lock file, which nothing else depends on.
+func (s *Site) AskDrainer() error {
+	now := s.Now()
+	return os.Chtimes(drainerLock(s.b.home()), now, now)
+}
+
+// Asked gives the word that AskDrainer left: another value whenever somebody asked.
+func (s *Site) Asked() time.Time {
+	info, err := os.Stat(drainerLock(s.b.home()))
+	if err != nil {
+		return time.Time{} // nobody delivers, so nobody was asked
+	}
+	return info.ModTime()
+}
+
 func drainerLock(home string) string { return filepath.Join(home, "locks", "drainer") }
 
 // syncProgram is the program that delivers.

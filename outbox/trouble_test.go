@@ -1,0 +1,50 @@
+package outbox_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// What a process that delivers says of itself is the error of whoever waits for it, once it
+// tried since.
+func TestTrouble(t *testing.T) {
+	since := time.UnixMicro(1_000)
+	tried := func(state session.SyncState) session.Heartbeat {
+		return session.Heartbeat{State: state, Reason: "why", AttemptUS: 1_001, NextUS: 2_000}
+	}
+	one := func(l session.Lane) []session.Lane { l.LastSeq = 9; return []session.Lane{l} }
+	waits := one(session.Lane{})
+	parked := session.Lane{State: session.SyncParked, Parked: 3, Reason: "no"}
+	for name, c := range map[string]struct {
+		h    session.Heartbeat
+		left []session.Lane
+		want error
+	}{
+		"delivers":              {tried(session.SyncPending), waits, nil},
+		"offline":               {tried(session.SyncOffline), waits, session.ErrOffline},
+		"offline_before":        {session.Heartbeat{State: session.SyncOffline, AttemptUS: 999, NextUS: 2_000}, waits, nil},
+		"offline_and_trying":    {session.Heartbeat{State: session.SyncOffline, AttemptUS: 1_001}, waits, nil},
+		"readonly":              {tried(session.SyncServerReadonly), waits, session.ErrOffline},
+		"disk_full":             {tried(session.SyncDiskFull), waits, session.ErrOffline},
+		"slots_exhausted":       {tried(session.SyncRetrying), waits, session.ErrOffline},
+		"lane_retries":          {tried(session.SyncRetrying), one(session.Lane{State: session.SyncRetrying}), nil},
+		"auth":                  {tried(session.SyncAuthFailed), waits, session.ErrRemoteAuth},
+		"unmigrated":            {tried(session.SyncServerUnmigrated), waits, session.ErrRemoteOld},
+		"too_new":               {tried(session.SyncClientTooNew), waits, session.ErrRemoteOld},
+		"other_database":        {tried(session.SyncOtherDatabase), waits, session.ErrOtherRemote},
+		"paused":                {session.Heartbeat{Paused: true}, waits, session.ErrSyncOff},
+		"parked":                {tried(session.SyncPending), one(parked), session.ErrParked},
+		"parked_beside_another": {tried(session.SyncPending), append(one(parked), waits...), nil},
+		"forked":                {tried(session.SyncPending), one(session.Lane{State: session.SyncForked}), session.ErrForked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := outbox.New(outbox.Options{Now: time.Now}).Trouble(c.h, since, c.left); !errors.Is(got, c.want) {
+				t.Errorf("Trouble: got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
