@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -102,21 +101,6 @@ func (m *Metrics) prime() {
 	for _, reason := range []string{retryFault, retryLane, retryRewound, retryHalved, retryAsked} {
 		m.retries.WithLabelValues(reason)
 	}
-}
-
-// MetricNames lists the metrics, sorted; a histogram by its base name.
-func MetricNames() []string {
-	names := []string{
-		"acode_sync_delivered_total", "acode_sync_rejected_total", "acode_sync_batches_total", "acode_sync_errors_total", "acode_sync_retries_total",
-		"acode_sync_batch_duration_seconds", "acode_sync_batch_events", "acode_sync_batch_bytes", "acode_sync_ack_delay_seconds",
-		"acode_sync_pending_events", "acode_sync_pending_bytes", "acode_sync_oldest_pending_timestamp_seconds", "acode_sync_enqueued_total",
-		"acode_sync_parked_events", "acode_sync_lanes", "acode_sync_backoff_seconds", "acode_sync_last_success_timestamp_seconds",
-		"acode_sync_last_attempt_timestamp_seconds", "acode_sync_next_attempt_timestamp_seconds", "acode_sync_remote_up", "acode_sync_state",
-		"acode_sync_leader", "acode_sync_fenced_lanes", "acode_sync_forked_lanes", "acode_build_info",
-		"acode_work_steps_total", "acode_work_resumes_total", "acode_work_lock_acquisitions_total", "acode_work_resume_phase_duration_seconds",
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Watch gives m what it shows the state of: a syncer's Snapshot, or what Look makes of a store.

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,7 +9,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -74,7 +74,7 @@ func TestEveryMetricIsOnTheDashboard(t *testing.T) {
 	for _, expr := range panels(t) {
 		shown = append(shown, metricsIn(expr)...)
 	}
-	for _, name := range outbox.MetricNames() {
+	for _, name := range append(slices.Collect(maps.Keys(families(t))), ofStore()...) {
 		parts := []string{name, name + "_bucket", name + "_sum"}
 		if name != "acode_build_info" && !slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(shown, p) }) {
 			t.Errorf("%s: on no panel", name)
