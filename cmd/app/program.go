@@ -17,7 +17,6 @@ import (
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
-	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -39,9 +38,6 @@ func (h *Host) Version() string { return version }
 
 // JSON reports whether output is for scripts.
 func (h *Host) JSON() bool { return h.a.json }
-
-// Quiet reports whether only results, warnings and errors are printed.
-func (h *Host) Quiet() bool { return h.a.quiet }
 
 // Out is where results go.
 func (h *Host) Out() *os.File { return h.a.io.out }
@@ -93,9 +89,6 @@ type Site struct {
 
 // Config is the configuration in effect.
 func (s *Site) Config() config.Config { return s.b.cfg.Config }
-
-// Redactor knows the secrets of this process, the password of the server among them.
-func (s *Site) Redactor() *redact.Redactor { return s.b.redactor }
 
 // OpenRead opens the store for looking: it takes no lock and changes no byte.
 func (s *Site) OpenRead(ctx context.Context) (*local.Store, error) { return s.b.openRead(ctx) }
