@@ -24,6 +24,7 @@ func TestHouse(t *testing.T) {
 	for name, breaches := range map[string][]arch.Breach{
 		"layout":         arch.Layout(tree, arch.Packages()),
 		"imports":        arch.Imports(tree, arch.Packages(), arch.Modules()),
+		"idle":           arch.Idle(tree, arch.Packages(), arch.Modules()),
 		"clock":          arch.Clock(tree),
 		"inits":          arch.Inits(tree),
 		"variables":      arch.Variables(tree),

@@ -38,6 +38,52 @@ func Imports(t *Tree, packages, modules map[string][]string) []Breach {
 	return out
 }
 
+// Idle finds what the tables permit and nothing needs: a folder without Go files, an import that
+// no file of its folder has, an owner that does not use its module. Tests need no permission,
+// and redact is everybody's.
+func Idle(t *Tree, packages, modules map[string][]string) []Breach {
+	used := map[string][]string{} // imports by folder
+	for _, f := range t.Files {
+		list := used[f.Dir]
+		if !f.Test {
+			for _, spec := range f.AST.Imports {
+				list = append(list, importPath(spec))
+			}
+		}
+		used[f.Dir] = list
+	}
+	var out []Breach
+	for _, dir := range sortedKeys(packages) {
+		if _, ok := used[dir]; !ok {
+			out = append(out, Breach{dir, "is in the table of packages and holds no Go file: take its line out"})
+			continue
+		}
+		for _, ours := range packages[dir] {
+			if ours != "*" && ours != "redact" && !slices.Contains(used[dir], Module+"/"+ours) {
+				out = append(out, Breach{dir, "may import " + ours + " and does not: take that out of the table of packages"})
+			}
+		}
+	}
+	for _, module := range sortedKeys(modules) {
+		for _, folder := range modules[module] {
+			if !imports(used, folder, module) {
+				out = append(out, Breach{folder, "may import " + module + " and does not: take that out of the table of modules"})
+			}
+		}
+	}
+	return out
+}
+
+// imports reports whether something in folder uses module.
+func imports(used map[string][]string, folder, module string) bool {
+	for dir, list := range used {
+		if below(dir, folder) && slices.ContainsFunc(list, func(imported string) bool { return below(imported, module) }) {
+			return true
+		}
+	}
+	return false
+}
+
 func importPath(spec *ast.ImportSpec) string {
 	p, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {

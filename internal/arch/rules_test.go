@@ -49,6 +49,29 @@ func TestLayoutRule(t *testing.T) {
 	})
 }
 
+func TestIdleRule(t *testing.T) {
+	packages := map[string][]string{"session": {}, "lock": {"session", "redact"}, "cmd/app": {"*"}}
+	modules := map[string][]string{"gorm.io/gorm": {"lock"}}
+	rule := func(tree *arch.Tree) []arch.Breach { return arch.Idle(tree, packages, modules) }
+	source := func(lock string) map[string]string {
+		return map[string]string{"session/a.go": "package session", "cmd/app/a.go": "package app", "lock/a.go": "package lock\nimport (\n" + lock + "\n)"}
+	}
+	without := func(sources map[string]string, path string) map[string]string {
+		delete(sources, path)
+		return sources
+	}
+	both := source(house + "session\"\n\"gorm.io/gorm/clause\"")
+	inTest := source(house + "session\"")
+	inTest["lock/a_test.go"] = "package lock\nimport \"gorm.io/gorm\""
+	tryRule(t, rule, map[string]planted{
+		"needed":  {both, ""},
+		"import":  {source(`"gorm.io/gorm"`), "lock: may import session and does not"},
+		"module":  {source(house + `session"`), "lock: may import gorm.io/gorm and does not"},
+		"in_test": {inTest, "lock: may import gorm.io/gorm and does not"},
+		"folder":  {without(source(house+"session\"\n\"gorm.io/gorm\""), "cmd/app/a.go"), "cmd/app: is in the table of packages and holds no Go file"},
+	})
+}
+
 func TestImportsRule(t *testing.T) {
 	rule := func(tree *arch.Tree) []arch.Breach { return arch.Imports(tree, arch.Packages(), arch.Modules()) }
 	source := func(imported string) string { return "package x\nimport _ " + imported }
