@@ -32,7 +32,7 @@ test-postgres18:
 	./scripts/postgres18 $(GO) test -count=1 -skip TestServerRestored ./internal/drain
 
 check:
-	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo 'run: gofmt -w .'; exit 1; }
+	@odd=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; [ -z "$$odd" ] || { echo "$$odd"; echo 'run: gofmt -w .'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) test ./internal/arch
