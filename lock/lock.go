@@ -193,6 +193,10 @@ func held(path string) error {
 			Place: path, Next: fmt.Sprintf("find out what process %d is", h.PID), Cause: &HeldError{path, h},
 		}
 	}
+	return lockedBy(path, h)
+}
+
+func lockedBy(path string, h Holder) error {
 	return &session.Error{
 		Code: session.ErrLocked, Message: "another process has the lock; nothing was changed",
 		Next: "wait until it ends, or look at it with: acode status", Retryable: true, Cause: &HeldError{path, h},

@@ -31,7 +31,8 @@ func AcquireRun(dir string, h Holder) (*Lock, error) {
 	}
 	// The file names our session by now. CommandLock looks there after it has taken the
 	// command lock, so of two that come at once at least one sees the other.
-	if err := commandFree(dir, h.Session); err != nil {
+	_, err = persist(func() (*Lock, error) { return l, commandFree(dir, h.Session) })
+	if err != nil {
 		_ = l.Release() // the error says more
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func commandFree(dir string, id session.ID) error {
 	case id:
 		return nil
 	case "": // taken this instant and not signed yet
-		return held(path)
+		return lockedBy(path, Holder{})
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: fmt.Sprintf("a command of session %s still runs in this workspace (%s); nothing was changed", h.Session, h.Key),

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/session"
@@ -77,6 +78,40 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 	}
 	if err := l.Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A supervisor that a killed acode left behind takes the command lock and signs it a moment
+// later: whose it is can be told only then.
+func TestCommandLockBeingSigned(t *testing.T) {
+	for _, id := range []session.ID{"mine", "other"} {
+		dir := locksDir(t)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := lock.AcquireFile(filepath.Join(dir, "command"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed := make(chan error)
+		go func() {
+			h := self(t)
+			h.Session = id
+			<-time.After(50 * time.Millisecond)
+			signed <- lock.WriteHolder(f, h)
+		}()
+		l, err := lock.AcquireRun(dir, self(t))
+		switch {
+		case id == "mine" && err == nil:
+			err = l.Release()
+		case id == "other" && err != nil && strings.Contains(err.Error(), "a command of session other still runs"):
+			err = nil
+		default:
+			t.Errorf("AcquireRun beside a command of %s: got %v", id, err)
+		}
+		if err := errors.Join(err, <-signed, lock.ReleaseFile(f)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
