@@ -43,7 +43,7 @@ func killLeft(t *testing.T, s *stage) {
 
 // stubborn starts an orphan in a process session of its own, which wants neither INT nor
 // TERM, holds no descriptor of ours and has an empty environment.
-const stubborn = `(setsid env -i /bin/sh -c 'exec 3>&- 4>&- >/dev/null 2>&1; trap "" INT TERM; echo $$ > orphan.t; /bin/mv orphan.t orphan; while :; do /bin/sleep 1; done' &); until test -e orphan; do sleep 0.01; done; `
+const stubborn = `(setsid env -i /bin/bash -c 'exec 20>&- 21>&- >/dev/null 2>&1; trap "" INT TERM; echo $$ > orphan.t; /bin/mv orphan.t orphan; while :; do /bin/sleep 1; done' &); until test -e orphan; do sleep 0.01; done; `
 
 func TestTimeoutEndsEveryDescendant(t *testing.T) { each(t, timeoutEndsEveryDescendant) }
 

@@ -143,6 +143,20 @@ func environmentAndPlace(t *testing.T, s *stage) {
 	}
 }
 
+// A command has its three standard descriptors and those of its locks, out of the way of the
+// numbers that it may have been told of: nothing that it does with them meets a file of acode's.
+func TestDescriptors(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "command")
+	s := newStage(t, "CMDTEST_LOCK="+lock)
+	s.run(s.sh("k", "printf x >&4; cd /proc/$$/fd; for n in 3 4 5 6 7 8 9 20 21; do test ! -e $n || echo $n; done"))
+	if out, _ := s.output("k"); out != "20\n21\n" {
+		t.Errorf("descriptors beyond the standard ones: got %q", out)
+	}
+	if b, err := os.ReadFile(lock); err != nil || len(b) != 0 {
+		t.Errorf("the command wrote %q to its lock, %v", b, err)
+	}
+}
+
 // A directory cannot leave the workspace, and nothing is claimed for one that would.
 func TestDirIsConfined(t *testing.T) { each(t, dirIsConfined) }
 

@@ -15,6 +15,12 @@ import (
 
 const capEvery = 200 * time.Millisecond
 
+// lockFD is the descriptor under which a command inherits the lock on its claim; that of its
+// workspace follows. It is beyond those that scripts number by hand (exec 3>log), that programs
+// take for themselves, and that another program names in the environment, as make names the
+// descriptors of its job server.
+const lockFD = 20
+
 // running is a command from its claim to its exit record.
 type running struct {
 	req    session.CommandRequest
@@ -168,7 +174,11 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		return err
 	}
 	defer func() { _ = null.Close() }() // the command has its own
-	files := []uintptr{null.Fd(), c.outs.out.Fd(), c.outs.err.Fd(), c.claim.lock.Fd()}
+	files := append(make([]uintptr, 0, lockFD+2), null.Fd(), c.outs.out.Fd(), c.outs.err.Fd())
+	for len(files) < lockFD {
+		files = append(files, ^uintptr(0)) // closed
+	}
+	files = append(files, c.claim.lock.Fd())
 	if lock != nil {
 		files = append(files, lock.Fd())
 	}
