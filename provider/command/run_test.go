@@ -126,10 +126,10 @@ func environmentAndPlace(t *testing.T, s *stage) {
 	}
 	req := s.sh("k", `tr '\0' '\n' < /proc/$$/environ; echo "cwd=$(pwd)"; cat; ls -l /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' ' ; echo $$`)
 	req.Dir = "sub"
-	req.Env = append(req.Env, "MODE=debug", "ACODE_HOME=/secret", "ACODE_CHECKPOINT_SECRET=x", "ACODE_IDEMPOTENCY_KEY=other", "MODE=release", "PWD=/wrong")
+	req.Env = append(req.Env, "MODE=debug", "ACODE_HOME=/secret", "ACODE_CHECKPOINT_SECRET=x", "ACODE_IDEMPOTENCY_KEY=other", "MODE=release", "PWD=/wrong", "LATIN=caf\xe9")
 	s.run(req)
 	out, _ := s.output("k")
-	for _, want := range []string{"MODE=release\n", "ACODE_IDEMPOTENCY_KEY=k\n", "PWD=" + s.ws + "/sub\n", "cwd=" + s.ws + "/sub\n"} {
+	for _, want := range []string{"MODE=release\n", "LATIN=caf\xe9\n", "ACODE_IDEMPOTENCY_KEY=k\n", "PWD=" + s.ws + "/sub\n", "cwd=" + s.ws + "/sub\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}

@@ -147,7 +147,7 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 			return session.CommandRecord{}, err
 		}
 		r.cfg.hook("connected")
-		err = conn.ask(ctx, message{Op: opRun, Request: &req})
+		err = conn.ask(ctx, message{Op: opRun, Request: toRequest(req)})
 		if err != nil && !errors.Is(err, errLost) {
 			return session.CommandRecord{}, err
 		}

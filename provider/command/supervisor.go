@@ -358,7 +358,7 @@ func (s *supervisor) handle(m message) error {
 	case m.Op == opHello:
 		return s.admit(m.Epoch)
 	case m.Op == opRun && m.Request != nil:
-		return s.start(*m.Request)
+		return s.start(m.Request.command())
 	case m.Op == opTerminate:
 		s.terminate(m.Key)
 		return nil

@@ -17,13 +17,37 @@ const (
 )
 
 type message struct {
-	Op      string                  `json:"op"`
-	ID      uint64                  `json:"id,omitempty"` // of a request and its answer
-	Session session.ID              `json:"session,omitempty"`
-	Epoch   uint64                  `json:"epoch,omitempty"`
-	Key     string                  `json:"key,omitempty"`
-	Request *session.CommandRequest `json:"request,omitempty"`
-	Failure *failure                `json:"failure,omitempty"`
+	Op      string     `json:"op"`
+	ID      uint64     `json:"id,omitempty"` // of a request and its answer
+	Session session.ID `json:"session,omitempty"`
+	Epoch   uint64     `json:"epoch,omitempty"`
+	Key     string     `json:"key,omitempty"`
+	Request *request   `json:"request,omitempty"`
+	Failure *failure   `json:"failure,omitempty"`
+}
+
+// request is a session.CommandRequest on its way through a socket. A variable is bytes that
+// need be no text, which JSON would replace.
+type request struct {
+	session.CommandRequest
+	Env [][]byte `json:"env"`
+}
+
+func toRequest(req session.CommandRequest) *request {
+	r := &request{CommandRequest: req, Env: make([][]byte, len(req.Env))}
+	for i, v := range req.Env {
+		r.Env[i] = []byte(v)
+	}
+	return r
+}
+
+func (r *request) command() session.CommandRequest {
+	req := r.CommandRequest
+	req.Env = make([]string, len(r.Env))
+	for i, v := range r.Env {
+		req.Env[i] = string(v)
+	}
+	return req
 }
 
 // failure is a session.Error on its way through a socket.
