@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/local"
@@ -221,6 +222,10 @@ func (b *base) guardHome() error {
 	allowed := append(append([]string{}, b.allow...), b.cfg.Config.Workspace.Allow...)
 	if err := workspace.Refuse(b.workspace, home, allowed); err != nil {
 		return err
+	}
+	if !utf8.ValidString(b.workspace) {
+		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is no valid UTF-8, so no session there could be found again; nothing was changed", Place: b.workspace,
+			Next: "rename the directory, or work in another one"}
 	}
 	store := b.home()
 	if real, err := filepath.EvalSymlinks(store); err == nil {
