@@ -67,6 +67,37 @@ func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
 	}
 }
 
+// A supervisor that was frozen finds both at once: the command has ended, and its time has. One
+// that ended by itself in time did not run out of it.
+func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
+	for range 3 { // which of the two it sees first is not told
+		s := newStage(t)
+		req := s.sh("k", "touch up; until test -e go; do sleep 0.01; done")
+		req.Timeout = time.Second
+		late := time.NewTimer(req.Timeout)
+		done := s.begin(s.Runner, req, "up")
+		rec, err := s.Look(s.ctx(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := s.supervisorPID()
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		s.touch("go")
+		eventually(t, "the command to end", func() bool { return !running(rec.PID) })
+		<-late.C
+		late.Reset(100 * time.Millisecond) // it was set before the supervisor's own
+		<-late.C
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-done; r.err != nil || r.rec.State != session.CommandFinished || r.rec.Signal == "" && (r.rec.Exit != 0 || r.rec.TimedOut) {
+			t.Errorf("got %+v", r)
+		}
+	}
+}
+
 func TestTerminate(t *testing.T) { each(t, terminate) }
 
 func terminate(t *testing.T, s *stage) {

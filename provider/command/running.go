@@ -243,7 +243,7 @@ func (s *supervisor) terminate(key string) {
 func (s *supervisor) end(c *running, timedOut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || c.asked != nil {
+	if c.over || c.asked != nil || s.hasEnded(c) {
 		return
 	}
 	c.asked = &ended{timedOut: timedOut, done: make(chan struct{})}
@@ -252,6 +252,17 @@ func (s *supervisor) end(c *running, timedOut bool) {
 		a.beyond, _ = e.run(context.Background()) // ends when nobody is left, never by a context
 		close(a.done)
 	}(c.asked)
+}
+
+// hasEnded reports whether the leader of c has ended, reaped or not: its status is on its way.
+func (s *supervisor) hasEnded(c *running) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaders[c.leader] != c {
+		return true
+	}
+	id, err := identify(c.leader) // nobody else has its pid before it is reaped
+	return err == nil && !alive(id)
 }
 
 // outcome makes the exit block of a leader that was reaped. One that was ended is over
