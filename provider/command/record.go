@@ -150,7 +150,7 @@ func (c claim) leads(holders []process) bool {
 }
 
 func (c claim) record(state session.CommandState) session.CommandRecord {
-	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch}
+	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch, StartedUS: c.Header.AtUS}
 	if c.Start != nil {
 		rec.StartedUS, rec.PID = c.Start.StartedUS, c.Start.Leader.PID
 	}
