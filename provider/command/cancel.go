@@ -22,6 +22,12 @@ func Cancel(ctx context.Context, dir, key string) error {
 	return cancelCommand(ctx, dir, key, defaultGrace)
 }
 
+var errUnclaimed = errors.New("its key is not claimed")
+
+func unclaimed(key string) error {
+	return &session.Error{Code: session.ErrCommand, Message: "no command with this key was ever started", Place: key, Cause: errUnclaimed}
+}
+
 func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) error {
 	var conn *client
 	defer func() {
@@ -38,7 +44,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 		}
 		switch rec.State {
 		case session.CommandUnclaimed:
-			return &session.Error{Code: session.ErrCommand, Message: "no command with this key was ever started", Place: key}
+			return unclaimed(key)
 		case session.CommandFinished, session.CommandUnknown:
 			return nil
 		case session.CommandRunning:

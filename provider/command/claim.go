@@ -30,7 +30,12 @@ const (
 	claimSuffix  = ".claim"
 )
 
-const stateClaimed = "claimed"
+// The states of a claim. A void one was made to decide that its command is never started; it
+// needs no other record.
+const (
+	stateClaimed = "claimed"
+	stateVoid    = "void"
+)
 
 // identity names a process for good: a pid alone is reused within seconds.
 type identity struct {
@@ -211,6 +216,9 @@ func parseClaim(b []byte) (claim, error) {
 		c.ExitErr = err
 	} else if ok {
 		c.Exit = &exit
+	}
+	if c.Header.State == stateVoid {
+		c.Exit = &exitBlock{Exit: -1, Cancelled: true, EndedUS: c.Header.AtUS}
 	}
 	return c, nil
 }

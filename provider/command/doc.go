@@ -9,7 +9,8 @@
 //
 // Invariants, cited by tests:
 //
-//	C1  One key is started at most once, whoever is killed at whatever instant.
+//	C1  One key is started at most once, whoever is killed at whatever instant, and never once
+//	    it was terminated.
 //	C2  A command is over when its claim can be locked, never because a pid is gone, and not
 //	    while its leader, which may have closed what it inherited, is seen alive.
 //	C3  Nothing below the highest announced epoch is started.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // SetHook makes hook be called at each named point of a supervisor.
@@ -76,3 +78,16 @@ func (r *Runner) Spawned(ctx context.Context, op string) error {
 
 // ErrLost is what a client says whose connection ended before the answer.
 var ErrLost = errLost
+
+// Unread reports whether what r sent lies in the socket of its supervisor.
+func Unread(r *Runner) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	raw, err := r.conn.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+	return err == nil && n > 0
+}

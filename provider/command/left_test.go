@@ -117,6 +117,64 @@ func terminate(t *testing.T, s *stage) {
 	}
 }
 
+// C1: what is terminated before its supervisor has claimed it never starts: a frozen supervisor may
+// have the request all the same.
+func TestTerminateBeforeTheClaim(t *testing.T) {
+	s := newStage(t)
+	connected := make(chan struct{}, 9)
+	cfg := config(s.dir, 1)
+	cfg.SetHook(func(point string) {
+		if point == "connected" {
+			connected <- struct{}{}
+		}
+	})
+	r := command.NewRunner(cfg)
+	t.Cleanup(func() { _ = r.Close() })
+	if _, err := r.Run(s.ctx(), s.sh("a", "echo a >> ledger")); err != nil {
+		t.Fatal(err)
+	}
+	<-connected
+	pid := s.supervisorPID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(s.ctx())
+	left := make(chan error, 1)
+	req := s.sh("b", "echo b >> ledger")
+	go func() {
+		_, err := r.Run(ctx, req)
+		left <- err
+	}()
+	<-connected
+	eventually(t, "the request to lie there", func() bool { return command.Unread(r) })
+	cancel(errPatience)
+	if err := <-left; !errors.Is(err, errPatience) {
+		t.Fatalf("Run: got %v, want the cause", err)
+	}
+	if err := r.Terminate(s.ctx(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Run(s.ctx(), s.sh("c", "echo c >> ledger")); err != nil { // it comes after b
+		t.Fatal(err)
+	}
+	if s.ledger() != "a\nc\n" {
+		t.Errorf("ledger %q: what was terminated ran", s.ledger())
+	}
+	rec, err := r.Run(s.ctx(), req)
+	if err != nil || rec.State != session.CommandFinished || !rec.Cancelled || rec.Exit != -1 || rec.EndedUS < rec.StartedUS {
+		t.Errorf("Run again: got %+v, %v", rec, err)
+	}
+	if out, _ := s.output("b"); out != "" {
+		t.Errorf("output %q", out)
+	}
+	if err := r.Terminate(s.ctx(), "never"); !errors.Is(err, session.ErrCommand) {
+		t.Errorf("Terminate of a key that nobody asked for: got %v, want ErrCommand", err)
+	}
+}
+
 // INT comes first, and whoever heeds it has its time.
 func TestTerminateAsksFirst(t *testing.T) { each(t, terminateAsksFirst, "CMDTEST_GRACE=1m") }
 

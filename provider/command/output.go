@@ -167,6 +167,8 @@ func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	}
 	outLen, errLen := int64(-1), int64(-1)
 	switch {
+	case c.Header.State == stateVoid:
+		return io.NopCloser(strings.NewReader("")), io.NopCloser(strings.NewReader("")), nil
 	case c.Exit != nil && c.Exit.Unknown == "":
 		outLen, errLen = c.Exit.Out, c.Exit.Err
 	case c.rebooted(): // what was written was never made durable, and nothing tells how much is missing

@@ -42,6 +42,8 @@ type Runner struct {
 	mu   sync.Mutex
 	conn *client // nil until the first Run, and after a loss
 	warm *client // of a supervisor that was started and not asked for anything yet; nil: none
+
+	asked sync.Map // the digest of each request by its key
 }
 
 // NewRunner makes a Runner. It starts nothing and touches no file.
@@ -126,6 +128,7 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 	if err := checkRequest(req); err != nil {
 		return session.CommandRecord{}, err
 	}
+	r.asked.Store(req.Key, digest(req))
 	claimed := false
 	for range maxStarts {
 		rec, c, err := look(r.cfg.Dir, req.Key)
@@ -217,9 +220,41 @@ func (r *Runner) wake() <-chan struct{} {
 }
 
 // Terminate ends the command of key and all its descendants and returns when they have
-// ended: INT, TERM, KILL. The record of a supervised command says cancelled.
+// ended: INT, TERM, KILL. The record of a supervised command says cancelled. One that this
+// Runner was asked to run and that has not started yet never starts, and says so too: a
+// supervisor that is slow, or frozen, may have the request and no claim.
 func (r *Runner) Terminate(ctx context.Context, key string) error {
-	return cancelCommand(ctx, r.cfg.Dir, key, r.cfg.Grace)
+	for {
+		err := cancelCommand(ctx, r.cfg.Dir, key, r.cfg.Grace)
+		if !errors.Is(err, errUnclaimed) {
+			return err
+		}
+		if voidErr := r.void(key); !errors.Is(voidErr, errClaimed) {
+			return voidErr
+		}
+	}
+}
+
+// void claims key so that no supervisor starts its command. It returns errClaimed when one
+// was faster, and errUnclaimed for a key that was not asked for here.
+func (r *Runner) void(key string) error {
+	request, ok := r.asked.Load(key)
+	if !ok {
+		return unclaimed(key)
+	}
+	self, err := identify(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("identify this process: %w", err)
+	}
+	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
+		return storeError("make the directory of the session's commands", err)
+	}
+	files, err := writeClaim(r.cfg.Dir, "void-", header{V: claimVersion, State: stateVoid, Key: key, Epoch: r.cfg.Epoch,
+		Session: r.cfg.Session, Request: request.(string), Supervisor: self, AtUS: r.cfg.Now().UnixMicro()}, r.cfg.hook)
+	if files.w != nil {
+		files.close()
+	}
+	return err
 }
 
 // Output opens what the command wrote so far, raw; the caller closes both. Where the
