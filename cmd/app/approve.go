@@ -92,6 +92,10 @@ func answer(sess *session.Session, r session.Request) ([]session.Draft, error) {
 		return nil, err
 	}
 	if r.Kind == session.RequestApprove {
+		if given := sess.Steps[r.Step].Approval.Answer; given != "" { // a no can follow a yes
+			return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, given),
+				Next: "acode resume " + sess.Short}
+		}
 		return []session.Draft{{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{
 			StepID: r.Step, Digest: r.Digest, By: r.By, For: sess.Epoch + 1}}}, nil
 	}

@@ -208,12 +208,22 @@ func (b *base) commandNotes(id session.ID) []string {
 func nextCommand(s *session.Session) string {
 	next := "acode resume " + s.Short
 	switch {
-	case s.State == session.AwaitingApproval:
+	case s.State == session.AwaitingApproval && asksStill(s):
 		return "acode approve " + s.Short + " && " + next
 	case s.Reason == session.ReasonUncertain:
 		return next + " --uncertain=<rerun|done|fail>"
 	}
 	return next
+}
+
+// asksStill reports whether a question of s has no answer yet.
+func asksStill(s *session.Session) bool {
+	for _, st := range s.Steps {
+		if st.Approval != nil && st.Approval.Answer == "" && st.Status != session.StepDone {
+			return true
+		}
+	}
+	return false
 }
 
 func summary(s *session.Session) session.Summary {
