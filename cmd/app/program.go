@@ -207,13 +207,14 @@ func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) 
 	root.SetIn(a.io.in)
 	root.SetOut(a.io.out)
 	root.SetErr(a.io.err)
-	err := root.ExecuteContext(ctx)
+	a.strict(root)
+	cmd, err := root.ExecuteContextC(ctx)
 	var said quietExit
 	if err == nil || errors.As(err, &said) {
 		return int(said)
 	}
 	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
-		err = &session.Error{Code: session.ErrUsage, Message: err.Error()}
+		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: cmd.CommandPath() + " --help"}
 	}
 	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
 	status, hint := exitOf(err)

@@ -51,13 +51,58 @@ func execute(ctx context.Context, args []string, io stdio) int {
 // Group is a command that only holds others. A word that is none of them is an error.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-		}
-		return cmd.Help()
+		return onlyHolds(cmd, args)
 	}}
 	c.AddCommand(commands...)
 	return c
+}
+
+// onlyHolds carries out a command that only holds others.
+func onlyHolds(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknown(cmd, args[0])
+	}
+	return cmd.Help()
+}
+
+// unknown is the error for a word that names no command of cmd, with those that it may mean.
+func unknown(cmd *cobra.Command, word string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	meant := ""
+	if like := cmd.SuggestionsFor(word); len(like) > 0 {
+		meant = "\n\nDid you mean this?\n\t" + strings.Join(like, "\n\t")
+	}
+	return fmt.Errorf("unknown command %q for %q%s", word, cmd.CommandPath(), meant)
+}
+
+// strict makes an error of a word that help or completion does not know: cobra's own answer it
+// with help and with success.
+func (a *app) strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args, c.RunE = cobra.ArbitraryArgs, onlyHolds
+		case "help":
+			c.Run, c.RunE = nil, a.help
+		}
+	}
+}
+
+// help shows the help of the command that args name.
+func (a *app) help(cmd *cobra.Command, args []string) error {
+	about, rest, err := cmd.Root().Find(args)
+	switch {
+	case err != nil:
+		return err
+	case about.DisableFlagParsing: // a command of the other program
+		return a.handOver()
+	case len(rest) > 0:
+		return unknown(about, rest[0])
+	}
+	about.InitDefaultHelpFlag()
+	return about.Help()
 }
 
 // isUsage recognises what cobra and pflag complain about; they have no types for it.

@@ -21,7 +21,7 @@ func (a *app) runCommand() *cobra.Command {
 	var file string
 	var share, dryRun bool
 	cmd := &cobra.Command{
-		Use: "run --plan FILE", Short: "Run a plan as a new session", Args: cobra.NoArgs,
+		Use: "run --plan FILE", Short: "Run a plan as a new session", Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags := map[string]string{}
 			if share {
@@ -38,6 +38,14 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	_ = cmd.MarkFlagRequired("plan") // the flag exists: it was defined above
 	return cmd
+}
+
+// onlyFlags refuses a plan file that stands alone, which is what a newcomer types.
+func onlyFlags(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 || cmd.Flags().Changed("plan") {
+		return cobra.NoArgs(cmd, args)
+	}
+	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: "acode run --plan " + args[0]}
 }
 
 func (a *app) run(ctx context.Context, file string, flags map[string]string) error {
