@@ -76,10 +76,11 @@ func (p *Printer) Fail(err error, exit int, hint string) {
 		return
 	}
 	p.ended = true
-	l := p.newLine(session.NoticeResult)
+	l := errorLine(p.newLine(session.NoticeResult), err, exit, hint)
 	if p.sess != nil {
 		l.ShortID, l.State = p.short, p.sess.State
+		l.Done, l.Left = p.sess.Done, p.sess.StepTotal-p.sess.Done
 	}
 	p.json.flush(p.o.Out)
-	_, _ = p.o.Out.Write(encode(errorLine(l, err, exit, hint))) // as in jsonLines
+	_, _ = p.o.Out.Write(encode(l)) // as in jsonLines
 }

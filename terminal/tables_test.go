@@ -234,7 +234,9 @@ func TestFail(t *testing.T) {
 	t.Run("json_in_a_session", func(t *testing.T) {
 		s := newScreen(t, js)
 		s.Notice(session.Notice{Kind: session.NoticeWarning, Text: "held back"})
-		s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
+		sess := aSession(session.Paused)
+		sess.StepTotal, sess.Done = 4, 1
+		s.Notice(session.Notice{Kind: session.NoticeSession, Session: sess})
 		s.Fail(errorCase(), 2, "")
 		s.Notice(session.Notice{Kind: session.NoticeResult, Result: paused()})
 		got := types(t, s.out.String())
@@ -244,6 +246,9 @@ func TestFail(t *testing.T) {
 		last := decode(t, lastLine(s.out.String()))
 		if last["exit"] != 2.0 || last["code"] != string(session.ErrPlan) || last["session_id"] != string(sessionID) {
 			t.Errorf("result: got %v, want exit 2, %s and the session", last, session.ErrPlan)
+		}
+		if last["done"] != 1.0 || last["left"] != 3.0 {
+			t.Errorf("result: got %v done, %v left, want 1 and 3 of its steps", last["done"], last["left"])
 		}
 	})
 	t.Run("json_after_the_result", func(t *testing.T) {
