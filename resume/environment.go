@@ -30,8 +30,8 @@ type Snapshot struct {
 
 // Environment is the workspace as validation sees it. cmd/app implements it.
 type Environment interface {
-	// Changes compares the files that the session knows, the paths that it still plans to
-	// change, and the tracked files of manifest (a blob hash, empty for none) with what is
+	// Changes compares the files that the session knows, those that its remaining steps name
+	// (patterns), and the tracked files of manifest (a blob hash, empty for none) with what is
 	// there now. unchecked lists what the end of ctx left unchecked.
 	Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) (changed []session.ChangedFile, unchecked []string, err error)
 
@@ -131,8 +131,10 @@ func some(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// planned lists the paths that steps which are not completed name.
+// planned lists the paths that steps which are not completed name, as patterns: what a change
+// names is one file, whatever characters it has in it.
 func planned(p *session.Plan, s *session.Session) []string {
+	literally := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var paths []string
 	for i := range p.Tasks {
 		for _, step := range p.Tasks[i].Steps {
@@ -140,10 +142,13 @@ func planned(p *session.Plan, s *session.Session) []string {
 				continue
 			}
 			for _, c := range step.Changes {
-				paths = append(paths, c.Path, c.From, c.To)
+				paths = append(paths, literally.Replace(c.Path), literally.Replace(c.From), literally.Replace(c.To))
 			}
 			if step.Read != nil {
 				paths = append(paths, step.Read.Path)
+			}
+			if step.Search != nil {
+				paths = append(paths, step.Search.Path)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // Changes lists, sorted by path, what differs from what the session knew (FR-039 to
 // FR-045): the files that it read or wrote, the paths that its remaining steps name
-// (globs may be among them), and the other tracked files of the manifest, which may be
+// (patterns as Read takes them), and the other tracked files of the manifest, which may be
 // nil. A changed or vanished file of the first two kinds asks; one of which only the mode
 // differs, and every other file, does not. When ctx ends by its deadline, unchecked lists
 // what was not looked at, sorted, and the error is nil; what cannot be read is unchecked
@@ -93,11 +93,12 @@ func newNamed(paths []string) named {
 	n := named{literal: map[string]bool{}}
 	for _, name := range paths {
 		p, err := parsePattern(name)
+		plain, ok := p.plain()
 		switch {
 		case err != nil:
 			n.literal[name] = true
-		case p.literal():
-			n.literal[path.Join(p...)] = true
+		case ok:
+			n.literal[plain] = true
 		default:
 			n.globs = append(n.globs, p)
 		}

@@ -34,6 +34,22 @@ func (p pattern) literal() bool {
 	return !slices.ContainsFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
 }
 
+// plain gives the one path that p names, without its escapes; ok is false when it may name
+// several.
+func (p pattern) plain() (name string, ok bool) {
+	var b strings.Builder
+	escaped := false
+	for _, c := range []byte(strings.Join(p, "/")) {
+		if !escaped && strings.IndexByte(`*?[`, c) >= 0 {
+			return "", false
+		}
+		if escaped = !escaped && c == '\\'; !escaped {
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), true
+}
+
 // base is the directory that everything p matches lies below.
 func (p pattern) base() string {
 	n := slices.IndexFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
