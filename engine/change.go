@@ -204,12 +204,10 @@ func (e *Engine) rollBack(ctx context.Context, it *session.Item, d session.StepS
 	if err != nil {
 		return err
 	}
-	overwrite := make([]string, len(foreign))
-	for i, f := range foreign {
+	for _, f := range foreign {
 		if known := e.Journal.Session().Files[f.Path]; known == nil || known.Hash != f.Hash {
 			return changedMeanwhile(it)
 		}
-		overwrite[i] = f.Path
 	}
 	kept := map[string]string{}
 	for _, t := range d.Files {
@@ -217,7 +215,7 @@ func (e *Engine) rollBack(ctx context.Context, it *session.Item, d session.StepS
 			kept[t.Pre.Hash] = t.Kept
 		}
 	}
-	return e.Files.Rollback(ctx, d.Key, d.Files, overwrite, func(hash string) (io.ReadCloser, error) {
+	return e.Files.Rollback(ctx, d.Key, d.Files, foreign, func(hash string) (io.ReadCloser, error) {
 		return e.Blobs.Open(ctx, kept[hash])
 	})
 }

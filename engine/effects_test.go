@@ -202,9 +202,13 @@ func (f *workspace) Inspect(_ context.Context, key string, ts []session.Transiti
 	return session.Partial, nil, nil
 }
 
-func (f *workspace) Rollback(_ context.Context, key string, ts []session.Transition, overwrite []string, pre func(string) (io.ReadCloser, error)) error {
+func (f *workspace) Rollback(_ context.Context, key string, ts []session.Transition, foreign []session.FileState, pre func(string) (io.ReadCloser, error)) error {
 	if err := f.w.call("rollback"); err != nil {
 		return err
+	}
+	var overwrite []string
+	for _, o := range foreign {
+		overwrite = append(overwrite, o.Path)
 	}
 	f.w.note("rollback %s overwriting %v", short(key), overwrite)
 	before := maps.Clone(f.w.files)

@@ -79,9 +79,10 @@ type Files interface {
 	Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error)
 
 	// Rollback puts the pre-images back for paths that equal their post-image, removes
-	// leftover temporary files, and makes that durable. Paths in overwrite are put back
-	// whatever they hold.
-	Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []string, pre func(hash string) (io.ReadCloser, error)) error
+	// leftover temporary files, and makes that durable. Paths that still hold what overwrite
+	// says of them are put back as well; it returns ErrFileChanged, with nothing changed, when
+	// one holds anything else.
+	Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error
 
 	// Tidy removes the temporary files that an attempt left behind and nothing else.
 	Tidy(ctx context.Context, key string, ts []session.Transition) error

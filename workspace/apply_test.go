@@ -645,12 +645,15 @@ func TestRollbackOfForeignContent(t *testing.T) {
 	if string(b) != "theirs" || size != 6 {
 		t.Errorf("Content: got %q, %d", b, size)
 	}
-	if err := r.Rollback(ctx, "key", ts, []string{"a"}, kept{}.open); !cmp.Equal(tree(t, dir), map[string]file{"a": {"theirs", 0o644}}) || err == nil {
+	theirs := []session.FileState{{Path: "a", Hash: sum("theirs")}}
+	// What is there by now is not what was kept.
+	wantCode(t, "Rollback of newer content", r.Rollback(ctx, "key", ts, []session.FileState{{Path: "a", Hash: sum("older")}}, blobs.open), session.ErrFileChanged)
+	if err := r.Rollback(ctx, "key", ts, theirs, kept{}.open); !cmp.Equal(tree(t, dir), map[string]file{"a": {"theirs", 0o644}}) || err == nil {
 		t.Fatalf("Rollback without pre-images: got %v and %v", err, tree(t, dir))
 	}
 	wrong := kept{sum("1"): []byte("damaged"), sum("x"): []byte("x")}
-	wantCode(t, "Rollback to damaged content", r.Rollback(ctx, "key", ts, []string{"a"}, wrong.open), session.ErrFileChanged)
-	must(t, r.Rollback(ctx, "key", ts, []string{"a"}, blobs.open))
+	wantCode(t, "Rollback to damaged content", r.Rollback(ctx, "key", ts, theirs, wrong.open), session.ErrFileChanged)
+	must(t, r.Rollback(ctx, "key", ts, theirs, blobs.open))
 	if d := cmp.Diff(map[string]file{"a": {"1", 0o640}, "b": {"x", 0o644}}, tree(t, dir)); d != "" {
 		t.Errorf("Rollback: %s", d)
 	}
@@ -693,7 +696,7 @@ func TestRollbackOfHalfDoneMove(t *testing.T) {
 		dir := t.TempDir()
 		put(t, dir, "b", "edited since")
 		ts := []session.Transition{{Path: "a", Pre: image("1", 0o644), Post: absent()}, {Path: "b", Pre: absent(), Post: image("1", 0o644), From: "a"}}
-		err := open(t, dir).Rollback(ctx, "key", ts, []string{"b"}, kept{}.open)
+		err := open(t, dir).Rollback(ctx, "key", ts, []session.FileState{{Path: "b", Hash: sum("edited since")}}, kept{}.open)
 		wantCode(t, "Rollback", err, session.ErrFileChanged)
 		if d := cmp.Diff(map[string]file{"b": {"edited since", 0o644}}, tree(t, dir)); d != "" {
 			t.Errorf("Rollback: %s", d)

@@ -84,7 +84,7 @@ func TestEscapeCorpus(t *testing.T) {
 			}
 		}
 		ts := []session.Transition{{Path: name, Pre: image("secret", 0o644), Post: absent()}}
-		if err := r.Rollback(ctx, "key", ts, []string{name}, kept{sum("secret"): []byte("secret")}.open); err == nil && !strings.HasSuffix(name, "new") && !strings.HasSuffix(name, "/x") {
+		if err := r.Rollback(ctx, "key", ts, []session.FileState{{Path: name, Hash: sum("secret")}, {Path: name, Hash: sum("precious")}}, kept{sum("secret"): []byte("secret")}.open); err == nil && !strings.HasSuffix(name, "new") && !strings.HasSuffix(name, "/x") {
 			t.Errorf("Rollback of %q: got nil", name)
 		}
 	}
@@ -262,7 +262,7 @@ func TestRollbackRaces(t *testing.T) {
 	r := open(t, a.dir)
 	ts := []session.Transition{{Path: "d/sub/f", Pre: image("back", 0o644), Post: image("inside", 0o644)}}
 	landed, succeeded := race(t, a, 1_000, func(i int) error {
-		return r.Rollback(ctx, "key", ts, []string{"d/sub/f"}, kept{sum("back"): []byte("back")}.open)
+		return r.Rollback(ctx, "key", ts, []session.FileState{{Path: "d/sub/f", Hash: sum("untouched")}}, kept{sum("back"): []byte("back")}.open)
 	})
 	if landed != 0 || succeeded == 0 {
 		t.Errorf("%d races landed outside, %d calls succeeded", landed, succeeded)

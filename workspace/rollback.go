@@ -16,23 +16,24 @@ import (
 )
 
 // Rollback puts the pre-images back for paths that equal their post-image, removes
-// leftover temporary files, and makes that durable. Paths in overwrite are put back
-// whatever they hold; any other foreign path is ErrFileChanged, before anything is
-// changed. pre gives kept content; of files that were moved, what lies at their new name
+// leftover temporary files, and makes that durable. Paths that hold what overwrite says
+// of them, which was kept, are put back as well; any other foreign path is ErrFileChanged,
+// before anything is changed. pre gives kept content; of files that were moved, what lies at their new name
 // is used. Directories that Apply made stay. Killed anywhere, it can be called again with
 // the same arguments.
-func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []string, pre func(hash string) (io.ReadCloser, error)) error {
+func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error {
 	return r.rollback(ctx, key, ts, overwrite, pre)
 }
 
-func (r *Root) rollback(ctx context.Context, key string, ts []session.Transition, overwrite []string, pre func(hash string) (io.ReadCloser, error)) error {
+func (r *Root) rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
 	if err != nil {
 		return err
 	}
 	for _, p := range v.places {
-		if p.foreign() && !slices.Contains(overwrite, p.t.Path) {
+		known := func(f session.FileState) bool { return f.Path == p.t.Path && f.Hash == p.state.Hash }
+		if p.foreign() && !slices.ContainsFunc(overwrite, known) {
 			return fileChanged(p.t.Path, "the file is neither what the step found nor what it made")
 		}
 	}

@@ -269,27 +269,41 @@ func (e environment) manifest(ctx context.Context, had seen, git func() (workspa
 	return ref.Hash, err
 }
 
-// Keep implements resume.Environment.
+// Keep implements resume.Environment. What is no plain file is not kept: no step overwrites it.
 func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
 	known := make([]session.FileState, len(changed))
 	for i, c := range changed {
 		known[i] = session.FileState{Path: c.Path}
-		if c.Kind == session.FileDeleted {
+	}
+	states, err := e.root.Stat(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range states {
+		if f.Hash == "" {
 			continue
 		}
-		if err := e.keep(ctx, c.Path); err != nil {
+		if err := e.keep(ctx, f); err != nil {
 			return nil, err
 		}
 	}
-	return e.root.Stat(ctx, known)
+	return states, nil
 }
 
-func (e environment) keep(ctx context.Context, path string) error {
-	r, size, err := e.root.Content(path)
+// keep saves the very content that f describes: what is accepted may be overwritten.
+func (e environment) keep(ctx context.Context, f session.FileState) error {
+	r, size, err := e.root.Content(f.Path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	_, err = e.blobs.Stage(ctx, r, size)
-	return err
+	sum := sha256.New()
+	if _, err := e.blobs.Stage(ctx, io.TeeReader(r, sum), size); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != f.Hash {
+		return &session.Error{Code: session.ErrFileChanged, Place: f.Path, Retryable: true,
+			Message: "the file changed once more while it was kept; the session is unchanged", Next: "look at the file, then resume"}
+	}
+	return nil
 }

@@ -2,6 +2,10 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
@@ -175,4 +180,45 @@ func TestSnapshotAnewWhereFilesWereRacy(t *testing.T) {
 	if m := (&workspace.Manifest{Entries: []session.FileState{{Path: "a"}}}); racy(m) {
 		t.Error("racy: got true for one without")
 	}
+}
+
+// meddled is a blob store beside which somebody writes while it keeps content.
+type meddled struct {
+	engine.Blobs
+	before, after func()
+}
+
+func (m meddled) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
+	m.before()
+	ref, err := m.Blobs.Stage(ctx, r, size)
+	m.after()
+	return ref, err
+}
+
+// FR-045: what is accepted is what was kept, whenever somebody writes once more.
+func TestKeepsWhatItAccepts(t *testing.T) {
+	ctx := context.Background()
+	for _, first := range []bool{true, false} {
+		j := newJudged(t, false)
+		j.put("a", "theirs")
+		m := meddled{Blobs: j.env.blobs, before: func() {}, after: func() {}}
+		if again := func() { j.put("a", "newer!") }; first {
+			m.before = again
+		} else {
+			m.after = again
+		}
+		j.env.blobs = m
+		states, err := j.env.Keep(ctx, []session.ChangedFile{{Path: "a", Kind: session.FileModified}})
+		switch {
+		case first && !errors.Is(err, session.ErrFileChanged):
+			t.Errorf("Keep of what changes: got %+v, %v", states, err)
+		case !first && (err != nil || len(states) != 1 || states[0].Hash != hashOf("theirs")):
+			t.Errorf("Keep: got %+v, %v, which was not kept", states, err)
+		}
+	}
+}
+
+func hashOf(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
 }
