@@ -152,6 +152,7 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 			found.Record, err = r.Commands.Look(ctx, d.Key)
 		case len(d.Files) > 0:
 			found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
+			err = inTheWay(s, err)
 			for _, t := range d.Files {
 				found.Paths = append(found.Paths, t.Path)
 			}
@@ -164,6 +165,16 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 		seen[id] = found
 	}
 	return seen, nil
+}
+
+// inTheWay makes a changed environment of what Inspect cannot look at: since the session wrote there,
+// somebody has put a directory, a link or the like in the place of its file. No step has failed.
+func inTheWay(s *session.Session, err error) error {
+	if code := session.CodeOf(err); err == nil || code != session.ErrEscape && code != session.ErrFileStep {
+		return err
+	}
+	return &session.Error{Code: session.ErrEnvironment, Message: err.Error() + "; the session is unchanged",
+		Next: "put it out of the way, then: acode resume " + s.Short}
 }
 
 // choose asks a person where the strategy says so and somebody is there.
