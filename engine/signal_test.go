@@ -66,6 +66,28 @@ func TestSignalDuringACommand(t *testing.T) {
 	})
 }
 
+// A workspace that takes long to look at keeps nobody from pausing within a second of a signal.
+func TestSignalWithASlowWorkspace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
+		p, signal := w.interruptible()
+		w.during = func(*world, string) { signal(15) }
+		p.snap = func(ctx context.Context) (string, string, error) {
+			select {
+			case <-ctx.Done():
+				return "", "", ctx.Err()
+			case <-time.After(time.Hour):
+				return "late", "{}", nil
+			}
+		}
+		start := time.Now()
+		wantResult(t, p.must(), session.Paused, session.ReasonSignal, "")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Execute: paused %s after the signal, want a second at most", took)
+		}
+	})
+}
+
 // A second signal ends the command, and that is recorded; the session stays paused by the
 // signal, whatever on_failure says.
 func TestSecondSignal(t *testing.T) {

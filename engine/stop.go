@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -119,7 +120,7 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	if halt.to != "" && e.willBe(s) != halt.to {
 		d := session.StateChangedData{From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail}
 		if halt.to == session.Paused && halt.reason != session.ReasonDiskFull {
-			d.Manifest, d.Git = e.snapshot(ctx)
+			d.Manifest, d.Git = e.snapshot(ctx, halt)
 		}
 		last = append(last, session.Draft{Type: session.StateChanged, Data: d})
 	}
@@ -137,11 +138,20 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	return r, nil
 }
 
+// lastLook is how long the look at the workspace may take after a signal, which ends acode within a
+// second.
+const lastLook = 250 * time.Millisecond
+
 // snapshot takes the workspace as it is left. Without one the next resume compares with the
 // start, which warns more and asks no less; so its failure must not keep a session from pausing.
-func (e *Engine) snapshot(ctx context.Context) (manifest, git string) {
+func (e *Engine) snapshot(ctx context.Context, halt *stop) (manifest, git string) {
 	if e.Snapshot == nil {
 		return "", ""
+	}
+	if halt.reason == session.ReasonSignal {
+		limited, cancel := context.WithTimeout(ctx, lastLook)
+		defer cancel()
+		ctx = limited
 	}
 	manifest, git, err := e.Snapshot(ctx)
 	if err != nil {

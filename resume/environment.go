@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,12 +76,19 @@ func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (v
 	s := r.Journal.Session()
 	var changed []session.ChangedFile
 	if r.Options.Validate {
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if r.Options.Timeout > 0 {
+			limited, cancel = context.WithTimeout(ctx, r.Options.Timeout)
+		}
+		defer cancel()
 		var err error
-		if changed, err = r.compare(ctx, s); err != nil {
-			return verdict{}, err
+		if changed, err = r.compare(limited, s); err != nil {
+			return verdict{}, cmp.Or(context.Cause(ctx), err)
 		}
 		r.ok("Required files accessible")
-		r.git(ctx, s)
+		if err = r.git(limited, s); err != nil {
+			return verdict{}, cmp.Or(context.Cause(ctx), err)
+		}
 	} else {
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "validate_environment is false: files and git are not compared"})
 	}
@@ -92,32 +100,33 @@ func (r *Resumer) ok(text string) {
 	r.Notify(session.Notice{Kind: session.NoticeCheck, Text: text})
 }
 
-// compare looks at the files within the time of validation; beyond it, it says what was not
-// checked.
-func (r *Resumer) compare(ctx context.Context, s *session.Session) ([]session.ChangedFile, error) {
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if r.Options.Timeout > 0 {
-		limited, cancel = context.WithTimeout(ctx, r.Options.Timeout)
-	}
-	defer cancel()
+// compare looks at the files until the time of validation, limited, ends; beyond it, it says what
+// was not checked.
+func (r *Resumer) compare(limited context.Context, s *session.Session) ([]session.ChangedFile, error) {
 	files := make([]session.FileState, 0, len(s.Files))
 	for _, f := range s.Files {
 		files = append(files, *f)
 	}
 	slices.SortFunc(files, func(a, b session.FileState) int { return strings.Compare(a.Path, b.Path) })
 	changed, unchecked, err := r.Environment.Changes(limited, files, planned(r.Plan, s), s.Manifest)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return nil, err
-	}
-	if limited.Err() != nil || len(unchecked) > 0 {
+	case limited.Err() != nil:
+		return nil, r.late(some(unchecked))
+	case len(unchecked) > 0:
 		return nil, &session.Error{Code: session.ErrEnvironment, Retryable: true,
-			Message: fmt.Sprintf("validation did not end within %s; not checked: %s; the session is unchanged", r.Options.Timeout, some(unchecked)),
-			Next:    "raise resume.validation_timeout_seconds, or resume again"}
+			Message: fmt.Sprintf("these files cannot be read, so nobody can tell whether they changed: %s; the session is unchanged", some(unchecked)),
+			Next:    "make them readable, then: acode resume " + s.Short}
 	}
 	return changed, nil
+}
+
+// late is the end of the time of validation.
+func (r *Resumer) late(unchecked string) error {
+	return &session.Error{Code: session.ErrEnvironment, Retryable: true,
+		Message: fmt.Sprintf("validation did not end within %s; not checked: %s; the session is unchanged", r.Options.Timeout, unchecked),
+		Next:    "raise resume.validation_timeout_seconds, or resume again"}
 }
 
 // some names the first few of a list.
@@ -212,11 +221,14 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile) bool {
 	return false
 }
 
-func (r *Resumer) git(ctx context.Context, s *session.Session) {
+func (r *Resumer) git(limited context.Context, s *session.Session) error {
 	if s.Git == "" {
-		return
+		return nil
 	}
-	lines, err := r.Environment.GitChanges(ctx, s.Git)
+	lines, err := r.Environment.GitChanges(limited, s.Git)
+	if limited.Err() != nil {
+		return r.late("what git says")
+	}
 	if err != nil {
 		lines = []string{"git could not be asked: " + err.Error()}
 	}
@@ -224,6 +236,7 @@ func (r *Resumer) git(ctx context.Context, s *session.Session) {
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: l})
 		r.Log.Info("environment changed", "event", "environment_change", "session_id", s.Short, "git", l)
 	}
+	return nil
 }
 
 // config warns of each key that changed since the session ran (ASM-018).

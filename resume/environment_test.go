@@ -195,16 +195,48 @@ func TestValidationTimeout(t *testing.T) {
 		if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), "10s; not checked: the rest") || time.Since(start) != 10*time.Second {
 			t.Errorf("Resume: got %v after %s", err, time.Since(start))
 		}
+		for n, want := range map[int]string{2: "not checked: f0, f1;", 7: "not checked: f0, f1, f2, f3, f4 and 2 more;"} {
+			b.unchecked = nil
+			for i := range n {
+				b.unchecked = append(b.unchecked, fmt.Sprintf("f%d", i))
+			}
+			_, err := b.resume()
+			if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), want) {
+				t.Errorf("Resume: got %v, want %q", err, want)
+			}
+		}
 	})
-	for n, want := range map[int]string{2: "not checked: f0, f1;", 7: "not checked: f0, f1, f2, f3, f4 and 2 more;"} {
+}
+
+// Git has the same time, and no more: a FIFO among the files that it reads would keep it for ever.
+func TestValidationTimeoutOfGit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := paused(t)
-		for i := range n {
-			b.unchecked = append(b.unchecked, fmt.Sprintf("f%d", i))
+		b.r.Options.Timeout = 10 * time.Second
+		b.gitFn = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Hour):
+				return nil
+			}
 		}
+		start := time.Now()
 		_, err := b.resume()
-		if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Resume: got %v, want %q", err, want)
+		if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), "10s; not checked: what git says") || time.Since(start) != 10*time.Second {
+			t.Errorf("Resume: got %v after %s", err, time.Since(start))
 		}
+	})
+}
+
+// FR-040: a file that cannot be read is said to be so, not to have taken too long.
+func TestUnreadableFiles(t *testing.T) {
+	b := paused(t)
+	b.r.Options.Timeout = 10 * time.Second
+	b.unchecked = []string{"secret"}
+	_, err := b.resume()
+	if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), "cannot be read") || !strings.Contains(err.Error(), ": secret;") {
+		t.Errorf("Resume: got %v, want it to name the file that cannot be read", err)
 	}
 }
 

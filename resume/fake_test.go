@@ -43,6 +43,7 @@ type bench struct {
 	lines     []string // suspicious
 	fails     map[string]error
 	changesFn func(ctx context.Context) error // instead of an answer of Changes
+	gitFn     func(ctx context.Context) error // instead of an answer of GitChanges
 
 	goOn     bool
 	strategy resume.Strategy
@@ -155,12 +156,15 @@ func (b *bench) Look(context.Context, string) (session.CommandRecord, error) {
 func (b *bench) Changes(ctx context.Context, files []session.FileState, planned []string, _ string) ([]session.ChangedFile, []string, error) {
 	b.compared, b.planned = files, planned
 	if b.changesFn != nil {
-		return nil, nil, b.changesFn(ctx)
+		return nil, b.unchecked, b.changesFn(ctx)
 	}
 	return b.changed, b.unchecked, b.call("changes")
 }
 
-func (b *bench) GitChanges(context.Context, string) ([]string, error) {
+func (b *bench) GitChanges(ctx context.Context, _ string) ([]string, error) {
+	if b.gitFn != nil {
+		return nil, b.gitFn(ctx)
+	}
 	return b.git, b.call("git")
 }
 

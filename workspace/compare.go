@@ -168,7 +168,7 @@ func (c *comparison) created(ctx context.Context) (unchecked []string) {
 			return unchecked
 		}
 		if c.old.Git {
-			level = notIgnored(ctx, c.r.dir, level)
+			level = c.r.repository().notIgnored(ctx, level)
 		}
 		var below []found
 		for _, f := range level {

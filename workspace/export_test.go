@@ -1,5 +1,16 @@
 package workspace
 
+import (
+	"context"
+	"time"
+)
+
+// SetPatience bounds how long git may take for one answer.
+func (r *Root) SetPatience(d time.Duration) { r.patience = d }
+
+// GitState is GitState with the patience of r.
+func (r *Root) GitState(ctx context.Context) (Git, error) { return r.repository().state(ctx) }
+
 // SetHook makes f see every effect before it happens; an error fails the effect, a panic
 // stands for the end of the process.
 func (r *Root) SetHook(f func(op string) error) { r.hook = f }

@@ -12,10 +12,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
+// gitPatience is how long git may take for one answer. A FIFO among the files that it reads, or a
+// dead network, keeps it waiting for ever.
+const gitPatience = 30 * time.Second
+
+// repository is a directory that git is asked about, and how long each answer may take.
+type repository struct {
+	dir      string
+	patience time.Duration
+}
+
 // Git is what git says about a workspace. The zero value means that there is no git, or
-// no repository that it would look at.
+// no repository that it would look at, or that it did not answer in time.
 type Git struct {
 	Head   string `json:"head,omitempty"`   // commit; empty before the first one
 	Branch string `json:"branch,omitempty"` // empty when detached
@@ -28,14 +39,18 @@ type Git struct {
 // diff, textconv, remote helpers. Since filters stay off, a repository that uses them may
 // show touched files as dirty. It fails only when ctx ends.
 func GitState(ctx context.Context, dir string) (Git, error) {
-	if !inRepository(dir) {
+	return repository{dir, gitPatience}.state(ctx)
+}
+
+func (r repository) state(ctx context.Context) (Git, error) {
+	if !inRepository(r.dir) {
 		return Git{}, ctx.Err()
 	}
-	filters, err := filterNames(ctx, dir)
+	filters, err := r.filterNames(ctx)
 	if err != nil {
 		return Git{}, ctx.Err()
 	}
-	out, err := git(ctx, dir, nil, filters, "status", "--porcelain=v2", "--branch", "-z",
+	out, err := r.git(ctx, nil, filters, "status", "--porcelain=v2", "--branch", "-z",
 		"--untracked-files=normal", "--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
 	if err != nil {
 		return Git{}, ctx.Err()
@@ -104,8 +119,8 @@ func neutral() []setting {
 // filterNames lists the settings that switch off each filter that any configuration
 // defines: status would run the clean filter of a file that looks modified, and in-tree
 // attributes choose the filter. Listing configuration executes nothing.
-func filterNames(ctx context.Context, dir string) ([]setting, error) {
-	out, err := git(ctx, dir, nil, nil, "config", "--list", "--name-only", "-z", "--includes")
+func (r repository) filterNames(ctx context.Context) ([]setting, error) {
+	out, err := r.git(ctx, nil, nil, "config", "--list", "--name-only", "-z", "--includes")
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +140,14 @@ func filterNames(ctx context.Context, dir string) ([]setting, error) {
 	return off, nil
 }
 
-// git runs one git command in dir with everything executable switched off and none of the
+// git runs one git command in r with everything executable switched off and none of the
 // GIT_ variables of this process. Settings travel in the environment, where a name may
 // hold any character.
-func git(ctx context.Context, dir string, stdin []byte, more []setting, args ...string) ([]byte, error) {
+func (r repository) git(ctx context.Context, stdin []byte, more []setting, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "--no-replace-objects"}, args...)...)
-	cmd.Dir = dir
+	cmd.Dir = r.dir
 	cmd.Stdin = bytes.NewReader(stdin)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "GIT_") {
@@ -147,13 +164,13 @@ func git(ctx context.Context, dir string, stdin []byte, more []setting, args ...
 	return cmd.Output()
 }
 
-// listed gives the files that git tracks below dir, and the untracked ones that it does
+// listed gives the files that git tracks below r, and the untracked ones that it does
 // not ignore.
-func listed(ctx context.Context, dir string) ([]string, error) {
-	if !inRepository(dir) {
+func (r repository) listed(ctx context.Context) ([]string, error) {
+	if !inRepository(r.dir) {
 		return nil, errNoRepository
 	}
-	out, err := git(ctx, dir, nil, nil, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+	out, err := r.git(ctx, nil, nil, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, err
 	}
@@ -167,13 +184,13 @@ func listed(ctx context.Context, dir string) ([]string, error) {
 }
 
 // notIgnored drops the names that git ignores. When git cannot say, all stay.
-func notIgnored(ctx context.Context, dir string, all []found) []found {
+func (r repository) notIgnored(ctx context.Context, all []found) []found {
 	var in bytes.Buffer
 	for _, f := range all {
 		in.WriteString(f.name)
 		in.WriteByte(0)
 	}
-	out, err := git(ctx, dir, in.Bytes(), nil, "check-ignore", "-z", "--stdin")
+	out, err := r.git(ctx, in.Bytes(), nil, "check-ignore", "-z", "--stdin")
 	if err != nil {
 		return all // exit 1 says that nothing is ignored
 	}

@@ -5,10 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
 )
 
@@ -167,6 +171,26 @@ func ran(t *testing.T, markers string) (names []string) {
 		must(t, os.Remove(f))
 	}
 	return names
+}
+
+// W1: a FIFO where git reads a file keeps git waiting, and nobody else.
+func TestGitThatDoesNotAnswer(t *testing.T) {
+	for _, name := range []string{".gitignore", ".git/info/exclude", ".git/config"} {
+		dir := t.TempDir()
+		gitIn(t, dir, "init", "-q")
+		put(t, dir, "a", "1")
+		_ = os.Remove(filepath.Join(dir, name)) // not all are there
+		must(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
+		r := openAt(t, dir, later)
+		r.SetPatience(200 * time.Millisecond)
+		m, err := r.Scan(context.Background(), 0)
+		if err != nil || m.Git || !slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Path == "a" }) {
+			t.Errorf("Scan with a FIFO for %s: got %+v, %v", name, m, err)
+		}
+		if g, err := r.GitState(context.Background()); g != (workspace.Git{}) || err != nil {
+			t.Errorf("GitState with a FIFO for %s: got %+v, %v", name, g, err)
+		}
+	}
 }
 
 // W5: looking at a repository executes nothing that it configures. The control is

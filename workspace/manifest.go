@@ -28,12 +28,12 @@ type Manifest struct {
 }
 
 // Scan makes the manifest of the workspace: the files that git lists (tracked, or
-// untracked and not ignored) when it is there and the workspace is a repository, else
+// untracked and not ignored) when it answers and the workspace is a repository, else
 // every file outside .git. workers is how many directories are looked at at a time; 0
 // means one a processor. Files that vanish meanwhile are left out.
 func (r *Root) Scan(ctx context.Context, workers int) (*Manifest, error) {
 	m := &Manifest{AtNS: r.now().UnixNano()}
-	names, err := listed(ctx, r.dir)
+	names, err := r.repository().listed(ctx)
 	m.Git = err == nil
 	if err != nil {
 		if names, err = r.every(ctx); err != nil {

@@ -44,6 +44,8 @@ type Root struct {
 	hook func(op string) error   // of tests: called before each effect
 	seen func(name string) error // of tests: called before a last look at an effect
 
+	patience time.Duration // with git
+
 	mu       sync.Mutex
 	prepared map[string]*prepared
 	calm     map[string]session.FileState // by path: hashed when nothing was racy
@@ -60,7 +62,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 	if err != nil {
 		return nil, missing(abs, err)
 	}
-	return &Root{dir: abs, root: root, now: now, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
+	return &Root{dir: abs, root: root, now: now, patience: gitPatience, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
 }
 
 func missing(dir string, cause error) error {
@@ -68,6 +70,8 @@ func missing(dir string, cause error) error {
 		Message: "the workspace cannot be opened; nothing was changed",
 		Next:    "put the directory back, or name the place it moved to with -C"}
 }
+
+func (r *Root) repository() repository { return repository{r.dir, r.patience} }
 
 // Dir is the absolute path that the workspace was opened by.
 func (r *Root) Dir() string { return r.dir }
