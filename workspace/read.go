@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +15,8 @@ import (
 
 // Read hashes the regular files that a glob matches, sorted by path; ** crosses
 // directories and .git is not entered. Files that a pattern meets and that are irregular,
-// have further links or lead outside are passed over; named literally they are ErrEscape.
+// have further links, lead outside or have a name that is not UTF-8, which the journal
+// cannot hold, are passed over; named literally they are ErrEscape.
 // It returns ErrFileStep for a literal path that is not there and for more than 10,000
 // matches.
 func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState, error) {
@@ -36,7 +38,7 @@ func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState
 	states := make([]session.FileState, 0, len(names))
 	for _, name := range names {
 		f, err := r.look(ctx, name)
-		if passedOver(err) {
+		if passedOver(err) || !utf8.ValidString(name) {
 			continue
 		}
 		if err != nil {

@@ -71,6 +71,23 @@ func TestGlob(t *testing.T) {
 	}
 }
 
+// A name that the journal cannot hold would be another one at the next resume.
+func TestNamesThatAreNotText(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	put(t, dir, "a", "found")
+	put(t, dir, "b\xff", "found")
+	r := open(t, dir)
+	states, err := r.Read(ctx, session.Read{Path: "*"})
+	if err != nil || len(states) != 1 || states[0].Path != "a" {
+		t.Errorf("Read: got %+v, %v", states, err)
+	}
+	text, _, states, err := r.Search(ctx, session.Search{Pattern: "found", Path: "."})
+	if want := "a:1: found\nb\ufffd:1: found\n"; err != nil || text != want || len(states) != 1 || states[0].Path != "a" {
+		t.Errorf("Search: got %q, %+v, %v", text, states, err)
+	}
+}
+
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"src/b.go", "src/a.go", "src/x/y/c.go", "src/x/n.txt", ".git/d.go", "src/.git/e.go", "other.go", ".hidden.go"} {

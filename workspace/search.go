@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -24,8 +25,8 @@ const (
 
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
 // may be a glob. It gives lines "path:line: text" with text cut at 400 bytes, as valid
-// UTF-8, at most 64 KiB of them, and the files that matched up to there; binary files and
-// .git are passed over. It returns ErrFileStep for a bad pattern and a missing path.
+// UTF-8, at most 64 KiB of them, and the files that matched up to there, as far as their
+// names are UTF-8; binary files and .git are passed over. It returns ErrFileStep for a bad pattern and a missing path.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
 	re, err := regexp.Compile(s.Pattern)
 	if err != nil {
@@ -45,7 +46,7 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 		if err != nil {
 			return "", false, nil, failed(ctx, name, err)
 		}
-		if hit {
+		if hit && utf8.ValidString(name) {
 			files = append(files, state)
 		}
 		if m.cut {
