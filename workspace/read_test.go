@@ -88,6 +88,19 @@ func TestNamesThatAreNotText(t *testing.T) {
 	}
 }
 
+// What a search meets does not count when it is no plain file, also when it is all there is.
+func TestSearchMeetsOnlyALink(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "d", "link")))
+	for _, where := range []string{"d", "d/*", "**"} {
+		text, _, states, err := open(t, dir).Search(context.Background(), session.Search{Pattern: "root", Path: where})
+		if text != "" || states != nil || err != nil {
+			t.Errorf("Search in %s: got %q, %v, %v", where, text, states, err)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"src/b.go", "src/a.go", "src/x/y/c.go", "src/x/n.txt", ".git/d.go", "src/.git/e.go", "other.go", ".hidden.go"} {

@@ -32,7 +32,7 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 	if err != nil {
 		return "", false, nil, stepError(s.Path, "the search pattern is malformed: "+err.Error())
 	}
-	names, err := r.searched(ctx, s.Path)
+	names, met, err := r.searched(ctx, s.Path)
 	if err != nil {
 		return "", false, nil, failed(ctx, s.Path, err)
 	}
@@ -40,7 +40,7 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 	var files []session.FileState
 	for _, name := range names {
 		state, hit, err := r.searchFile(ctx, name, &m)
-		if len(names) > 1 && passedOver(err) {
+		if met && passedOver(err) {
 			continue
 		}
 		if err != nil {
@@ -56,31 +56,33 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 	return m.text.String(), m.cut, files, nil
 }
 
-// searched lists the files that a search path stands for.
-func (r *Root) searched(ctx context.Context, where string) ([]string, error) {
+// searched lists the files that a search path stands for; met says that they were not named
+// but found.
+func (r *Root) searched(ctx context.Context, where string) (names []string, met bool, err error) {
 	if where == "" {
 		where = "."
 	}
 	p, err := parsePattern(where)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	name := strings.Join(p, "/")
 	every := func(string) bool { return true }
 	info, err := r.root.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
-		return r.files(ctx, name, every, every)
+		names, err = r.files(ctx, name, every, every)
+		return names, true, err
 	case err == nil:
-		return []string{name}, nil
+		return []string{name}, false, nil
 	case p.literal():
-		return nil, err
+		return nil, false, err
 	}
-	names, err := r.files(ctx, p.base(), p.under, p.match)
+	names, err = r.files(ctx, p.base(), p.under, p.match)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, true, nil
 	}
-	return names, err
+	return names, true, err
 }
 
 // matches collects lines up to the limit.
