@@ -170,13 +170,15 @@ func planned(p *session.Plan, s *session.Session) []string {
 // post-image of a step in progress always asks.
 func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen) []session.ChangedFile {
 	expected := map[string]bool{}
-	foreign := map[string]session.FileState{}
+	foreign := map[string]session.ChangedFile{}
 	for _, found := range seen {
-		for _, p := range found.Paths {
-			expected[p] = true
+		before := map[string]string{}
+		for _, t := range found.Files {
+			expected[t.Path] = true
+			before[t.Path] = cmp.Or(t.Pre.Hash, t.Post.Hash)
 		}
 		for _, f := range found.Foreign {
-			foreign[f.Path] = f
+			foreign[f.Path] = foreignChange(f, before[f.Path])
 		}
 	}
 	out := changed[:0]
@@ -189,15 +191,17 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		}
 		out = append(out, c)
 	}
-	for _, f := range foreign {
-		out = append(out, foreignChange(f))
+	for _, c := range foreign {
+		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b session.ChangedFile) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
-func foreignChange(f session.FileState) session.ChangedFile {
-	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: "in progress", Asks: true}
+// foreignChange compares what lies under a step in progress with what was there before it, or with
+// what it makes where nothing was: one of them is what somebody changed.
+func foreignChange(f session.FileState, before string) session.ChangedFile {
+	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: before, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: "in progress", Asks: true}
 	if f.Hash == "" {
 		c.Kind = session.FileDeleted
 	}

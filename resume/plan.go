@@ -12,7 +12,7 @@ import (
 type Seen struct {
 	Progress session.Progress      // of a file step
 	Foreign  []session.FileState   // of a file step: content that is neither pre- nor post-image
-	Paths    []string              // of a file step: what its intent names
+	Files    []session.Transition  // of a file step: its intent
 	Record   session.CommandRecord // of a command
 }
 

@@ -153,9 +153,7 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 		case len(d.Files) > 0:
 			found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
 			err = inTheWay(s, err)
-			for _, t := range d.Files {
-				found.Paths = append(found.Paths, t.Path)
-			}
+			found.Files = d.Files
 		default:
 			found.Progress = session.NotApplied
 		}

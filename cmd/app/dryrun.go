@@ -36,7 +36,7 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 	}
 	runner := w.runner()
 	defer runner.Close()
-	r := w.resumer(environment{root: root, blobs: writer, plan: w.plan}, root, runner, &prompter{})
+	r := w.resumer(environment{root: root, blobs: writer, plan: w.plan, door: w.redactor}, root, runner, &prompter{})
 	r.Options.DryRun = true
 	r.Notify = func(session.Notice) {} // the view below says it all
 	ready, err := r.Resume(ctx)

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
@@ -21,8 +23,9 @@ type environment struct {
 	root  *workspace.Root
 	blobs engine.Blobs
 	plan  *session.Plan
-	git   *gitAsked // begun before; nil: asked when it is needed
-	seen  *seen     // what validation found; nil: nothing is passed on
+	door  *redact.Redactor // of the content that people see
+	git   *gitAsked        // begun before; nil: asked when it is needed
+	seen  *seen            // what validation found; nil: nothing is passed on
 }
 
 // seen is what validation found out and the snapshot that follows at once need not find out again.
@@ -165,14 +168,19 @@ func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFi
 	return out
 }
 
-// both gives the old and the new content of a changed file, when both are at hand.
+// both gives the old and the new content of a changed file for people to see, when both are at
+// hand. A file that is gone holds nothing.
 func (e environment) both(ctx context.Context, c session.ChangedFile) (before, now []byte, ok bool) {
-	if c.Old == "" || c.Kind == session.FileDeleted || c.Size > maxShown {
+	if c.Old == "" || c.Size > maxShown {
 		return nil, nil, false
 	}
 	before, ok = e.held(ctx, c.Old)
 	if !ok {
 		return nil, nil, false
+	}
+	before = e.door.Bytes(before)
+	if c.Kind == session.FileDeleted {
+		return before, nil, true
 	}
 	r, _, err := e.root.Content(c.Path)
 	if err != nil {
@@ -180,13 +188,16 @@ func (e environment) both(ctx context.Context, c session.ChangedFile) (before, n
 	}
 	defer r.Close()
 	now, err = io.ReadAll(io.LimitReader(r, maxShown))
-	return before, now, err == nil
+	return before, e.door.Bytes(now), err == nil
 }
 
-// held finds content by its hash: among the blobs, or in the plan that wrote it.
+// held finds content by its hash, unless it is too large to be shown: among the blobs, or in the
+// plan that wrote it.
 func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
-	if content, err := e.blob(ctx, hash); err == nil {
-		return content, true
+	if r, err := e.blobs.Open(ctx, hash); err == nil {
+		defer r.Close()
+		content, err := io.ReadAll(io.LimitReader(r, maxShown+1))
+		return content, err == nil && len(content) <= maxShown
 	}
 	for i := range e.plan.Tasks {
 		for _, step := range e.plan.Tasks[i].Steps {
@@ -209,7 +220,23 @@ func (e environment) view(c session.ChangedFile) []string {
 			return lines(diff)
 		}
 	}
-	return []string{fmt.Sprintf("%s: %s, %d bytes, hash %.12s, was %.12s (the old content is not held)", c.Path, c.Kind, c.Size, c.New, c.Old)}
+	line := c.Path + ": " + c.Kind
+	if c.Kind != session.FileDeleted {
+		line += fmt.Sprintf(" %s, %d bytes", time.Unix(0, c.MTimeNS).UTC().Format(time.RFC3339), c.Size)
+	}
+	if c.New != "" {
+		line += fmt.Sprintf(", hash %.12s", c.New)
+	}
+	if c.Old != "" {
+		line += fmt.Sprintf(", was %.12s", c.Old)
+	}
+	switch {
+	case ok:
+		line += " (no lines to compare)"
+	case c.Kind != session.FileCreated:
+		line += " (the old content is not held, or too large to compare)"
+	}
+	return []string{line}
 }
 
 func lines(s string) []string {

@@ -72,7 +72,7 @@ func newJudged(t *testing.T, git bool) *judged {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _, _ = root.Close(), w.Close(), store.Close() })
-	j.env = environment{root: root, blobs: w, plan: p}
+	j.env = environment{root: root, blobs: w, plan: p, door: redact.New(nil)}
 	j.shot = j.snapshot()
 	bin := t.TempDir()
 	real, err := exec.LookPath("git")

@@ -135,7 +135,7 @@ func (w *work) failed(err error) error {
 }
 
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
-	env := environment{root: root, blobs: w.writer, plan: w.plan}
+	env := environment{root: root, blobs: w.writer, plan: w.plan, door: w.redactor}
 	begin := env
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
 	ask := &prompter{printer: w.printer, in: &typing{in: w.io.in}, asks: w.interactive(), view: env.view, show: w.show}
