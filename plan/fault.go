@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -38,10 +39,16 @@ func (s *source) fault(at position, message, next string) error {
 const excerptWidth = 60
 
 // excerpt shows the line of a place with a caret below it. What cannot be printed becomes a
-// replacement character, so that a plan cannot steer the terminal through its own error.
+// replacement character, so that a plan cannot steer the terminal through its own error. Secrets
+// are masked before the line is cut, which would leave parts that nobody recognises.
 func (s *source) excerpt(at position) string {
 	line := []rune(string(s.line(at.line)))
 	column := min(max(at.column-1, 0), len(line))
+	if r := redact.New(nil); r.Changes([]byte(string(line))) {
+		column = len([]rune(r.String(string(line[:column]))))
+		line = []rune(r.String(string(line)))
+		column = min(column, len(line))
+	}
 	from, to := max(column-excerptWidth, 0), min(column+excerptWidth, len(line))
 	var shown, under strings.Builder
 	if from > 0 {

@@ -136,7 +136,7 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, en
 		return err
 	}
 	said := decisionJSON{SessionID: id, ShortID: sess.Short, Kind: string(r.Kind)}
-	held, err := b.hold(id, commandLine())
+	held, err := b.hold(id, b.commandLine())
 	if errors.Is(err, session.ErrLocked) {
 		if err := s.Ask(ctx, r); err != nil {
 			return err

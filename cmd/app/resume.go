@@ -136,7 +136,7 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		taken, err := w.take(id, commandLine(), w.cfg.Config.Workspace.Share)
+		taken, err := w.take(id, w.commandLine(), w.cfg.Config.Workspace.Share)
 		if !errors.Is(err, session.ErrLocked) || wait == 0 {
 			return taken, err
 		}

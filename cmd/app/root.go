@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/terminal"
 )
 
@@ -115,12 +116,15 @@ func isUsage(err error) bool {
 	return false
 }
 
+// fail shows an error that ended the command. It may quote what was typed or stands in a file,
+// also where no configuration could be read.
 func (a *app) fail(err error, status int, hint string) {
+	r := redact.New(redact.FromEnvironment(os.Environ()))
 	if a.json {
-		terminal.ErrorJSON(a.io.out, err, status, hint, a.now())
+		terminal.ErrorJSON(r.Writer(a.io.out), err, status, hint, a.now())
 		return
 	}
-	terminal.Error(a.io.err, err, hint)
+	terminal.Error(r.Writer(a.io.err), err, hint)
 }
 
 func (a *app) root() *cobra.Command {

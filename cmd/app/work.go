@@ -296,4 +296,6 @@ func (w *work) close() error {
 }
 
 // commandLine is what the lock file tells others about this process.
-func commandLine() string { return "acode " + strings.Join(os.Args[1:], " ") }
+func (b *base) commandLine() string {
+	return b.redactor.String("acode " + strings.Join(os.Args[1:], " "))
+}
