@@ -305,9 +305,12 @@ func unseal(r io.Reader, k *keys) (io.ReadCloser, error) {
 }
 
 func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser, error) {
-	f, err := os.Open(s.blobPath(name))
+	f, err := openRegular(s.blobPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	if errors.Is(err, errKind) {
+		return nil, damagedBlob(name, err)
 	}
 	if err != nil {
 		return nil, storeError("open blob", err)

@@ -1,11 +1,14 @@
 package local
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/acode-dev/acode/session"
+	"golang.org/x/sys/unix"
 )
 
 // writeTemp writes b to a new file in dir and makes it durable; the caller links or renames it.
@@ -61,17 +64,46 @@ func makeDirs(home string) error {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return storeError("make store", err)
 	}
+	if err := mendDirs(home); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(home))
+}
+
+// mendDirs makes the folders in a home that are missing: many a backup leaves out empty ones.
+func mendDirs(home string) error {
+	made := false
 	for _, dir := range []string{"heads", "blobs"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+		path := filepath.Join(home, dir)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			continue
+		}
+		if err := os.MkdirAll(path, 0o700); err != nil { // another process may make it meanwhile
 			return storeError("make store", err)
 		}
+		made = true
 	}
-	for _, dir := range []string{home, filepath.Dir(home)} {
-		if err := syncDir(dir); err != nil {
-			return err
-		}
+	if !made {
+		return nil
 	}
-	return nil
+	return syncDir(home)
+}
+
+// errKind is the refusal of what stands in the place of a file.
+var errKind = errors.New("not a regular file")
+
+// openRegular opens a file for reading. What is no regular file, a named pipe that would never
+// answer for one, is errKind.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = f.Close() // nothing was read
+		return nil, cmp.Or(err, errKind)
+	}
+	return f, nil
 }
 
 func newer(have int) error {

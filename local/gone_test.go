@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/session"
+	"golang.org/x/sys/unix"
 )
 
 // A store whose files are removed or replaced while it is used acknowledges nothing more (L6).
@@ -83,5 +85,46 @@ func TestListNamesLostSessions(t *testing.T) {
 	tamper(t, o, `PRAGMA foreign_keys = 0; DELETE FROM sessions`)
 	if _, err := openRead(t, o).Summaries(t.Context(), ""); !errors.Is(err, session.ErrTampered) {
 		t.Errorf("Summaries: got %v, want %v", err, session.ErrTampered)
+	}
+}
+
+// A backup may leave out empty folders, or have been of the database and the key alone: what is
+// written next finds its place again, and that there is no witness is no failure of verify.
+func TestMissingFoldersAreMade(t *testing.T) {
+	o, want := closedSample(t)
+	must(t, errors.Join(os.RemoveAll(filepath.Join(o.Home, "heads")), os.RemoveAll(filepath.Join(o.Home, "blobs"))))
+	if _, err := openRead(t, o).Verify(t.Context(), ""); err != nil {
+		t.Errorf("Verify: %v", err)
+	}
+	s := open(t, o)
+	w := create(t, s, 1)
+	if _, err := w.Stage(t.Context(), strings.NewReader(strings.Repeat("large ", 20_000)), 120_000); err != nil {
+		t.Errorf("Stage: %v", err)
+	}
+	for _, id := range []session.ID{w.Session().ID, want.ID} {
+		_, err := os.Stat(filepath.Join(o.Home, "heads", string(id)))
+		if made := id != want.ID; made != (err == nil) {
+			t.Errorf("head of %s: got %v, want one: %v", id, err, made)
+		}
+	}
+}
+
+// What stands in the place of a file and never answers is damage, not a reason to wait.
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	blob, err := w.Stage(t.Context(), strings.NewReader(strings.Repeat("large ", 20_000)), 120_000)
+	must(t, err)
+	sealed, err := filepath.Glob(filepath.Join(o.Home, "blobs", "*.sealed"))
+	must(t, err)
+	for _, path := range append(sealed, filepath.Join(o.Home, "heads", string(w.Session().ID))) {
+		must(t, errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)))
+	}
+	if _, err := s.OpenBlob(t.Context(), blob.Hash); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("OpenBlob: got %v, want %v", err, session.ErrCorrupt)
+	}
+	if _, err := s.Load(t.Context(), w.Session().ID); !errors.Is(err, session.ErrTampered) {
+		t.Errorf("Load: got %v, want %v", err, session.ErrTampered)
 	}
 }

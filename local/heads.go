@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,11 +66,11 @@ func decodeHead(b []byte) (c session.Commit, err error) {
 func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	var before []byte
 	for {
-		b, err := os.ReadFile(headPath(home, id))
+		b, err := readHeadFile(headPath(home, id))
 		if errors.Is(err, fs.ErrNotExist) || err == nil && empty(b) {
 			return nil, nil
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errKind) {
 			return nil, storeError("read head", err)
 		}
 		c, err := decodeHead(b)
@@ -81,6 +82,16 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 		}
 		before = b
 	}
+}
+
+// readHeadFile reads no more than a head can have and a byte that tells a longer file.
+func readHeadFile(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, headBytes+1))
 }
 
 func empty(b []byte) bool {

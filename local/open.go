@@ -38,6 +38,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err == nil {
 		_, err = s.theKeys(ctx)
 	}
+	if err == nil {
+		err = mendDirs(opts.Home)
+	}
 	if err != nil {
 		_ = s.Close() // the first error says more
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -102,7 +103,7 @@ func (v *verifier) readHeads(id session.ID) error {
 	if id == "" {
 		ids = nil
 		entries, err := os.ReadDir(filepath.Join(v.s.opts.Home, "heads"))
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return storeError("list heads", err)
 		}
 		for _, e := range entries {
