@@ -157,6 +157,10 @@ func Envelope(err error) error {
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is older than this acode needs, and everything is kept"
 		e.Next = "ask the server's administrator for: acode admin migrate"
+		if f.SQLState == "3D000" { // invalid_catalog_name
+			e.Message = "the server has no such database, and everything is kept"
+			e.Next = "look at the database's name in sync.url, or ask the server's administrator for the database"
+		}
 	case session.FaultTooNew:
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is newer than this acode knows, and everything is kept"

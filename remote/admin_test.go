@@ -67,6 +67,60 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// An operator who is no superuser ends the connections of a revoked device as well, and is no
+// member of it afterwards.
+func TestRevokeByOwner(t *testing.T) {
+	s := commonSite(t)
+	owner := s.role("acode_owner")
+	u, err := url.Parse(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(fmt.Sprintf(`ALTER ROLE %s CREATEROLE; GRANT acode_writer TO %[1]s WITH ADMIN OPTION`, u.User.Username()))
+	name := "laptop_" + strings.ToLower(rand.Text()[:10])
+	password, err := remote.AddDevice(t.Context(), options(owner), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.exec(fmt.Sprintf(`REVOKE acode_writer FROM %s; DROP ROLE %s`, u.User.Username(), name)) })
+	if _, err := s.open(as(t, s.url, name, password)).Hello(t.Context(), device); err != nil {
+		t.Fatal(err)
+	}
+	members := fmt.Sprintf(`SELECT count(*) FROM pg_auth_members WHERE roleid = '%s'::regrole`, name)
+	before := s.value(members)
+	if err := remote.RevokeDevice(t.Context(), options(owner), name); err != nil {
+		t.Errorf("RevokeDevice: %v", err)
+	}
+	s.until(fmt.Sprintf(`SELECT count(*) FROM pg_stat_activity WHERE usename = '%s'`, name), "0")
+	if after := s.value(members); after != before {
+		t.Errorf("RevokeDevice: the device has %s members, and had %s", after, before)
+	}
+}
+
+// What is missing is said: the password, the database.
+func TestAdminHints(t *testing.T) {
+	given := make(chan string, 1)
+	u, err := url.Parse(commonSite(t).url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/nowhere_acode"
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"password": {hint(remote.ReadStatus(t.Context(), options("postgres://u:wrong-geheim@"+doorman(t, given)+"/d?sslmode=disable"))), "password"},
+		"database": {hint(remote.Migrate(t.Context(), options(u.String()), nil)), "make the database"},
+	} {
+		var e *session.Error
+		if !errors.As(c.err, &e) || !strings.Contains(e.Next, c.want) || strings.Contains(e.Next, "CREATEROLE") {
+			t.Errorf("%s: got %v, %+v, want a hint with %q", name, c.err, e, c.want)
+		}
+	}
+}
+
+func hint[T any](_ T, err error) error { return err }
+
 func as(t *testing.T, address, user, password string) string {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -89,7 +89,21 @@ func RevokeDevice(ctx context.Context, o Options, name string) error {
 // endConnections ends what a revoked device has open: the right to log in is asked for once.
 func endConnections(ctx context.Context, o Options, name string) error {
 	return inTx(ctx, o, "end the connections of the device, which can make no new ones", func(_ *admin, tx pgx.Tx) error {
+		var ours bool
+		if err := tx.QueryRow(ctx, `SELECT pg_has_role($1::text, 'USAGE')`, name).Scan(&ours); err != nil {
+			return err
+		}
+		// Only a member may end them. Who is no superuser becomes one for that.
+		role := pgx.Identifier{name}.Sanitize()
+		if !ours {
+			if _, err := tx.Exec(ctx, `GRANT `+role+` TO CURRENT_USER`); err != nil {
+				return err
+			}
+		}
 		_, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1 AND pid <> pg_backend_pid()`, name)
+		if err == nil && !ours {
+			_, err = tx.Exec(ctx, `REVOKE `+role+` FROM CURRENT_USER`)
+		}
 		return err
 	})
 }

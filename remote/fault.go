@@ -81,21 +81,26 @@ func classify(err error, clean scrubber) *session.SyncFault {
 // errAnswer marks an answer that this program does not understand.
 var errAnswer = errors.New("the server's answer is not one that this program knows")
 
-// scrubber takes the password out of what people read.
-type scrubber struct{ secrets []string }
+// scrubber takes the password out of what people read. The zero value takes nothing out.
+type scrubber struct{ secrets *strings.Replacer }
+
+// leastSecret is how many bytes a password has at least to be known by its value: a shorter one
+// may be part of any word.
+const leastSecret = 8
 
 func newScrubber(cfg *pgconn.Config) scrubber {
-	if cfg.Password == "" {
+	if len(cfg.Password) < leastSecret {
 		return scrubber{}
 	}
-	return scrubber{secrets: []string{cfg.Password, url.QueryEscape(cfg.Password), url.PathEscape(cfg.Password)}}
+	const mark = "[password]"
+	return scrubber{secrets: strings.NewReplacer(cfg.Password, mark, url.QueryEscape(cfg.Password), mark, url.PathEscape(cfg.Password), mark)}
 }
 
 func (c scrubber) text(s string) string {
-	for _, secret := range c.secrets {
-		s = strings.ReplaceAll(s, secret, "[password]")
+	if c.secrets == nil {
+		return s
 	}
-	return s
+	return c.secrets.Replace(s)
 }
 
 // wrap gives err another text where its own holds the password.

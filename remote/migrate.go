@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -155,6 +156,10 @@ func (a *admin) failed(what string, err error) error {
 	switch {
 	case errors.As(err, &pe) && pe.Code == stateEncoding:
 		e.Code, e.Next = session.ErrConfig, "make the database with ENCODING 'UTF8'"
+	case f.SQLState == "3D000": // invalid_catalog_name
+		e.Code, e.Next = session.ErrRemoteOld, "look at the address, or make the database: createdb --encoding=UTF8"
+	case f.Class == session.FaultAuth && strings.HasPrefix(f.SQLState, "28"):
+		e.Code, e.Next = session.ErrRemoteAuth, "look at the role of the address and at its password in ~/.pgpass"
 	case f.Class == session.FaultAuth:
 		e.Code, e.Next = session.ErrRemoteAuth, "use a role that may do this: the owner of the database with CREATEROLE, or a superuser"
 	case f.Class == session.FaultUnmigrated || f.Class == session.FaultTooNew:

@@ -92,6 +92,12 @@ func TestScrub(t *testing.T) {
 	if strings.Contains(got.Error(), "p@ss") || strings.Contains(got.Error(), "p%40ss") || !errors.Is(got, inner) {
 		t.Errorf("Scrub: got %q", got)
 	}
+	for _, short := range []string{"p", "acode", "password"} {
+		plain := errors.New("password authentication failed for user p of database acode")
+		if got := remote.Scrub(short, plain).Error(); strings.Contains(got, "[[") || len(short) < 8 && got != plain.Error() {
+			t.Errorf("Scrub %q: got %q", short, got)
+		}
+	}
 	if plain := errors.New("other"); remote.Scrub("p@ss/word", plain) != plain {
 		t.Errorf("Scrub: changed an error without password")
 	}
