@@ -35,6 +35,7 @@ type SyncView struct {
 	Identity  string            // of the database that acknowledged
 	Drainer   *Drainer
 	Lanes     []LaneView // that need a person
+	WentOn    []LaneView // settled: their sessions go on as others; SyncStatus and its JSON name them
 	Now       time.Time
 }
 
@@ -251,6 +252,9 @@ func SyncStatus(w io.Writer, v SyncView) error {
 	if v.waitsForServer() {
 		fmt.Fprintf(&b, "\n%s\n", reassurance)
 	}
+	for _, l := range v.WentOn {
+		fmt.Fprintf(&b, "%s: %s\n", l.Short, Clean(l.Reason))
+	}
 	return write(w, b.String())
 }
 
@@ -313,7 +317,8 @@ func newSyncJSON(v SyncView) syncJSON {
 // SyncStatusJSON writes the same for scripts.
 func SyncStatusJSON(w io.Writer, v SyncView) error {
 	return JSON(w, struct {
-		V    int      `json:"v"`
-		Sync syncJSON `json:"sync"`
-	}{jsonVersion, newSyncJSON(v)})
+		V      int        `json:"v"`
+		Sync   syncJSON   `json:"sync"`
+		WentOn []LaneView `json:"went_on,omitempty"`
+	}{jsonVersion, newSyncJSON(v), v.WentOn})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -235,6 +235,7 @@ func (f *forking) print(p *program) error {
 		for id := range f.unknown {
 			steps = append(steps, id.String())
 		}
+		slices.Sort(steps)
 		return terminal.JSON(p.Out(), map[string]any{"v": 1, "session_id": f.old.ID, "short_id": f.old.Short, "new_session_id": f.new.ID, "new_short_id": f.new.Short,
 			"shared_seq": f.filed.Shared, "unknown_steps": steps})
 	}
@@ -251,17 +252,16 @@ func (f *forking) print(p *program) error {
 	return err
 }
 
-// printWentOn says in words which sessions went on as others.
-func printWentOn(ctx context.Context, w io.Writer, st *local.Store) error {
+// wentOn lists the sessions that went on as others.
+func wentOn(ctx context.Context, st *local.Store) ([]terminal.LaneView, error) {
 	lanes, err := st.WentOnLanes(ctx)
+	var out []terminal.LaneView
 	for _, l := range lanes {
 		s, verr := st.View(ctx, l.Session)
 		if verr != nil {
-			return verr
+			return out, verr
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s\n", s.Short, terminal.Clean(l.Reason)); err != nil {
-			return err
-		}
+		out = append(out, terminal.LaneView{Short: s.Short, State: l.State, Reason: l.Reason})
 	}
-	return err
+	return out, err
 }

@@ -186,16 +186,16 @@ func (p *program) statusCommand() *cobra.Command {
 
 func (p *program) printStatus(ctx context.Context, s *app.Site, st *local.Store) error {
 	v, err := s.SyncView(ctx, st, "")
+	if err == nil {
+		v.WentOn, err = wentOn(ctx, st)
+	}
 	switch {
 	case err != nil:
 		return err
 	case p.JSON():
 		return terminal.SyncStatusJSON(p.Out(), v)
 	}
-	if err := terminal.SyncStatus(p.Out(), v); err != nil {
-		return err
-	}
-	return printWentOn(ctx, p.Out(), st)
+	return terminal.SyncStatus(p.Out(), v)
 }
 
 // reading wraps a command that only looks.
