@@ -26,7 +26,7 @@ func (s *Syncer) rest(ctx context.Context, d time.Duration, kick, wake <-chan st
 		case <-ctx.Done():
 			return
 		case <-kick:
-			s.hurry = true
+			s.hurry, s.beatAt = true, time.Time{} // whoever asked looks at the heartbeat
 			return
 		case <-wake:
 			return

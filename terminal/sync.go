@@ -19,7 +19,7 @@ const syncOff = "off (local only)"
 // for never.
 type SyncView struct {
 	State     session.SyncState
-	Link      session.SyncState // of the connection, where State is that of sessions that need a person
+	Link      session.SyncState // of the connection, where it is in trouble and State is another
 	Reason    string            // of the connection's state, in words; may be empty
 	Pending   uint64            // events that wait
 	Sessions  int               // that have some
@@ -144,6 +144,24 @@ func (v SyncView) details() []string {
 	return lines
 }
 
+// trouble says what is wrong with the server for whoever delivers, although nothing waits for it.
+func (v SyncView) trouble() []string {
+	if v.off() || v.degraded() || v.Link == "" || v.Drainer == nil {
+		return nil
+	}
+	lines := []string{"Connection: " + string(v.Link) + " - " + stateMeaning(v.Link)}
+	if v.LastUS > 0 {
+		lines = append(lines, "Last success: "+v.ago(v.LastUS))
+	}
+	if v.NextUS > 0 {
+		lines = append(lines, "Next retry: "+v.until(v.NextUS))
+	}
+	if v.Reason != "" {
+		lines = append(lines, "Reason: "+sentence(Clean(v.Reason)))
+	}
+	return lines
+}
+
 // String gives "abc123 is parked at event 17: reason", cleaned.
 func (l LaneView) String() string {
 	s := Clean(l.Short) + " is " + string(l.State)
@@ -232,7 +250,7 @@ func (v SyncView) until(us int64) string {
 func SyncStatus(w io.Writer, v SyncView) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Sync: %s\n", v.Summary())
-	for _, l := range v.details() {
+	for _, l := range append(v.details(), v.trouble()...) {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
 	if !v.off() && v.Paused && v.State != session.SyncPaused {
@@ -268,6 +286,7 @@ func orNone(s, none string) string {
 // syncJSON is the form of a SyncView for scripts. Times are null when there was none.
 type syncJSON struct {
 	State    session.SyncState `json:"state"`
+	Link     session.SyncState `json:"connection,omitempty"` // only where it is in trouble and state is another
 	Degraded bool              `json:"degraded"`
 	Pending  uint64            `json:"events_pending"`
 	Sessions int               `json:"sessions_pending"`
@@ -304,7 +323,7 @@ func newSyncJSON(v SyncView) syncJSON {
 		state = session.SyncDisabled
 	}
 	out := syncJSON{
-		State: state, Degraded: v.degraded(), Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
+		State: state, Link: v.Link, Degraded: v.degraded(), Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
 		Since: at(v.SinceUS), Oldest: at(v.OldestUS), Last: at(v.LastUS), Attempt: at(v.AttemptUS), Next: at(v.NextUS),
 		Server: v.Server, Identity: v.Identity, Lanes: append([]LaneView{}, v.Lanes...),
 	}

@@ -23,7 +23,9 @@ func syncViews() map[string]terminal.SyncView {
 		Drainer: &terminal.Drainer{PID: 4711, Command: "syncer", BeatUS: usAgo(2 * time.Second)}}
 	parked := terminal.SyncView{State: session.SyncParked, Pending: 12, Sessions: 2, Now: clock(),
 		Lanes: []terminal.LaneView{{Short: "abc123", State: session.SyncParked, Seq: 17, Reason: "22P05: untranslatable"}, {Short: "def456", State: session.SyncForked}}}
-	return map[string]terminal.SyncView{"off": {}, "offline": offline(), "synced": synced, "parked": parked}
+	refused := synced
+	refused.Link, refused.Reason, refused.NextUS = session.SyncAuthFailed, "no (SQLSTATE 28P01)", usAgo(-30*time.Second)
+	return map[string]terminal.SyncView{"off": {}, "offline": offline(), "synced": synced, "refused": refused, "parked": parked}
 }
 
 // FR-046, FR-047: the manual's three ways to say it.

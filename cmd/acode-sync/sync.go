@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,6 +87,7 @@ type other struct {
 	leads bool      // as of the last attempt
 	since time.Time // what it tried before that says nothing
 	asks  int
+	asked bool // the server was, and what it lost is a goal too
 }
 
 // hopeful reports whether a barrier without --wait goes on after err: the other process may not
@@ -153,12 +155,20 @@ func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other
 		}
 		left = append(left, lane)
 	}
-	if len(left) == 0 {
-		return nil
-	}
 	h, _, _, herr := l.store.Sync(ctx)
 	if herr != nil {
 		return herr
+	}
+	if len(left) == 0 && h.LastUS >= o.since.UnixMicro() { // the server said since then what it has
+		if o.asked {
+			return nil
+		}
+		again, gerr := l.goal(ctx) // one that lost events is sent them again
+		if gerr != nil || len(again) == 0 {
+			return gerr
+		}
+		o.asked = true
+		maps.Copy(goal, again)
 	}
 	if trouble := l.syncer.Trouble(h, o.since, left); trouble != nil {
 		return trouble
