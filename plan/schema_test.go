@@ -31,7 +31,7 @@ func resolved(t *testing.T) *jsonschema.Resolved {
 // The schema accepts what Parse accepts.
 func TestSchemaAccepts(t *testing.T) {
 	schema := resolved(t)
-	for _, file := range []string{"testdata/kinds.yml", "../examples/first.yml", "../examples/release.yml"} {
+	for _, file := range []string{"testdata/kinds.yml", "../examples/demo.yml", "../examples/first.yml", "../examples/release.yml"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
