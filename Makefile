@@ -18,10 +18,11 @@ demo-sync: build
 	@./scripts/need postgres:postgresql curl
 	@./scripts/demo-sync bin
 
-# Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL, PgBouncer and
-# Prometheus where they are missing. The PostgreSQL is a private one that ends with the tests.
+# Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL, PgBouncer, Prometheus
+# and systemd where they are missing. The PostgreSQL is a private one that ends with the tests;
+# systemd only reads the units.
 test:
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus curl
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd curl
 	@./scripts/test
 
 # What talks to PostgreSQL, against version 18, which Debian does not have yet. The restored server

@@ -107,13 +107,12 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 }
 
-// systemd itself reads the units where it is installed; elsewhere the tests above are all.
+// systemd itself reads the units.
 func TestSystemdVerifies(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Logf("no systemd here: %v", err)
-		return
+		t.Skipf("no systemd here: %v", err)
 	}
 	for kind, flag := range map[string]string{"user": "--user", "system": "--system"} {
 		t.Run(kind, func(t *testing.T) {
