@@ -22,7 +22,7 @@ demo-sync: build
 # and systemd where they are missing. The PostgreSQL is a private one that ends with the tests;
 # systemd only reads the units.
 test:
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd curl
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd
 	@./scripts/test
 
 # What talks to PostgreSQL, against version 18, which Debian does not have yet. The restored server
