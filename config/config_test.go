@@ -150,12 +150,15 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("Load (-want +got):\n%s", diff)
 		}
 	}
+	if again := load(t, s); !cmp.Equal(again.Config, l.Config) || !cmp.Equal(again.Values, l.Values) || !cmp.Equal(again.Warnings, l.Warnings) { // F3
+		t.Errorf("Load of the same: got %+v, want %+v", again, l)
+	}
 	if got := load(t, sources("", "", "NO_COLOR=1", "ACODE_TERMINAL_COLOR=always")).Config.Terminal.Color; got != "always" {
 		t.Errorf("Load: acode's own variable must win over NO_COLOR, got %q", got)
 	}
 }
 
-// The texts of errors are what a person works with: they are held to the letter.
+// F2: the texts of errors are what a person works with: they are held to the letter.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name          string

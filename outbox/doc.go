@@ -4,6 +4,8 @@
 // Delivery is at least once and the server is an idempotent consumer, so the effect is exactly
 // once (FR-053, FR-054). Nothing here blocks a session (FR-050).
 //
+// Invariants, cited by tests:
+//
 //	O1  The server's mark is the only acknowledgement, up or down.
 //	O2  Only a row that a reachable server refuses counts an attempt; an outage counts none.
 //	O3  A lane's trouble is its own: the others go on.

@@ -24,7 +24,7 @@ func drained(t *testing.T, sessions, events int) (*store, *server) {
 	return f, sv
 }
 
-// A server restored from a backup is sent the rest again, also where nothing new is pending.
+// O1: a server restored from a backup is sent the rest again, also where nothing new is pending.
 func TestServerRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 3, 10)

@@ -25,7 +25,7 @@ func (c *wallClock) now() time.Time {
 
 func (c *wallClock) jump(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// FR-051: an outage of a day and of a month: tries are bounded, no attempt is counted, the age
+// O2, O5, FR-051: an outage of a day and of a month: tries are bounded, no attempt is counted, the age
 // of what waits rises, and the end of the outage is noticed within one backoff.
 func TestOutage(t *testing.T) {
 	for name0, length := range map[string]time.Duration{"day": 24 * time.Hour, "month": outageDays * 24 * time.Hour} {
@@ -183,7 +183,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// A partition that swallows everything is left at the call's deadline, and the end of
+// O4: a partition that swallows everything is left at the call's deadline, and the end of
 // it is noticed within one backoff.
 func TestBlackHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

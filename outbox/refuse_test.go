@@ -67,7 +67,7 @@ func TestPoisonRowIsBisectedAndParked(t *testing.T) {
 	})
 }
 
-// The other sessions never wait for one with poison: they are done before its first attempt's
+// O3: the other sessions never wait for one with poison: they are done before its first attempt's
 // wait is over.
 func TestOthersNeverWaitForPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -210,7 +210,7 @@ func (s *site) age(months int) {
 		UPDATE acode.events SET received_at = m + interval '1 day' WHERE received_at > now() - interval '1 day'; END $$`, months))
 }
 
-// Pruning drops months; the chains that are left verify, and go on (trap of partitions).
+// Pruning drops months; the chains that are left verify, and go on.
 func TestPrune(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

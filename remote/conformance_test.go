@@ -277,7 +277,7 @@ func TestManyEvents(t *testing.T) {
 	})
 }
 
-// What PostgreSQL's own types refuse is taken as it is (trap of opaque payloads).
+// S5: what PostgreSQL's own types refuse is taken as it is.
 func TestPoison(t *testing.T) {
 	s := commonSite(t)
 	conform(t, s, "payloads", func(t *testing.T, l *lane) {

@@ -1,6 +1,8 @@
 // Package remote is the PostgreSQL mirror: delivery of events by one statement or by COPY,
 // the server's answer, and what an administrator does to the schema.
 //
+// Invariants, cited by tests:
+//
 //	S1  The head row of a session, under its lock, makes (session, seq) unique and the chain
 //	    whole: a delivery extends the chain, repeats it, or is filed as a fork.
 //	S2  No state of a connection is relied upon, so a pooler in transaction mode may sit between.

@@ -67,7 +67,7 @@ func TestMissingPartition(t *testing.T) {
 	}
 }
 
-// The server gives up before the client does, and the connection lives (trap of deadlines).
+// S3: the server gives up before the client does, and the connection lives.
 func TestStatementTimeout(t *testing.T) {
 	s := commonSite(t)
 	mine := s.role("acode_writer")

@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// TLS is required beyond this machine, and the password is in no error.
+// S6: TLS is required beyond this machine, and the password is in no error.
 func TestOpen(t *testing.T) {
 	const secret = "hunter2-geheim%21"
 	for address, want := range map[string]session.Code{

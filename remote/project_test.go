@@ -122,7 +122,7 @@ func lines(s string) []string {
 	return out
 }
 
-// Content that PostgreSQL cannot hold is flagged, and what can be read is read.
+// S5: content that PostgreSQL cannot hold is flagged, and what can be read is read.
 func TestProjectPoison(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

@@ -269,7 +269,7 @@ func TestApplyCountsOfFsync(t *testing.T) {
 	}
 }
 
-// The order of the durable calls. A file is synced before its rename, a directory
+// W4: the order of the durable calls. A file is synced before its rename, a directory
 // after the last rename into it, a new directory before anything is put into it.
 func TestApplyOrderOfDurableCalls(t *testing.T) {
 	dir := t.TempDir()

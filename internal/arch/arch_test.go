@@ -30,6 +30,7 @@ func TestHouse(t *testing.T) {
 		"variables":      arch.Variables(tree),
 		"names":          arch.Names(tree),
 		"docs":           arch.Docs(tree),
+		"cited":          arch.Cited(tree),
 		"template_calls": arch.TemplateCalls(tree),
 	} {
 		report(t, name, breaches)

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -197,4 +198,41 @@ func undocumented(d *ast.GenDecl, spec ast.Spec) *ast.Ident {
 		}
 	}
 	return nil
+}
+
+// Cited finds invariants of a package comment that no comment of its tests names: what is only
+// claimed is not shown. "D1 to D4" and "F3–F5" name all of them.
+func Cited(t *Tree) []Breach {
+	stated := regexp.MustCompile(`(?m)^\s*(?:- )?([A-Z]\d)(?::|  )`)
+	named := regexp.MustCompile(`\b([A-Z])(\d)(?:(?: to |–)[A-Z]?(\d))?\b`)
+	cited := map[string]map[string]bool{} // by folder
+	for _, f := range t.Files {
+		if cited[f.Dir] == nil {
+			cited[f.Dir] = map[string]bool{}
+		}
+		if f.Test {
+			for _, c := range f.AST.Comments {
+				cite(named.FindAllStringSubmatch(c.Text(), -1), cited[f.Dir])
+			}
+		}
+	}
+	var out []Breach
+	for _, f := range t.code() {
+		for _, m := range stated.FindAllStringSubmatch(f.AST.Doc.Text(), -1) {
+			if !cited[f.Dir][m[1]] {
+				out = append(out, t.breach(f.AST.Doc.Pos(), "no test of %s cites %s: name it where it is shown", f.Dir, m[1]))
+			}
+		}
+	}
+	return out
+}
+
+// cite adds the invariants of matches, each a letter, a number, and the last number of a range
+// or nothing, to names.
+func cite(matches [][]string, names map[string]bool) {
+	for _, m := range matches {
+		for n, last := m[2][0], (m[2] + m[3])[len(m[3])]; n <= last; n++ {
+			names[m[1]+string(n)] = true
+		}
+	}
 }

@@ -210,6 +210,26 @@ func TestDocsRule(t *testing.T) {
 	})
 }
 
+func TestCitedRule(t *testing.T) {
+	source := func(comment string) map[string]string {
+		return map[string]string{
+			"lock/a.go":      "// Package lock promises:\n//\n//\tI1  One.\n//\tI2  Two, see I9.\n//   - I3: three.\npackage lock\n// I2 is no test.",
+			"lock/a_test.go": "package lock_test\n// " + comment + "\nfunc f() {}",
+			"plan/a_test.go": "package plan_test\n// I1, I2, I3: elsewhere.\nfunc f() {}",
+		}
+	}
+	tryRule(t, arch.Cited, map[string]planted{
+		"each":    {source("I3, I1 and I2: they hold."), ""},
+		"range":   {source("What is promised (I1 to I3)."), ""},
+		"dash":    {source("I1–I3."), ""},
+		"short":   {source("I1–3."), ""},
+		"missing": {source("I1, I3: they hold."), "lock/a.go:1:1: no test of lock cites I2"},
+		"past":    {source("I1 to I2, HI3."), "cites I3"},
+		"none":    {one("lock/a.go", "// Package lock promises I1.\npackage lock"), ""},
+		"no_doc":  {one("lock/a.go", "package lock"), ""},
+	})
+}
+
 func TestTemplateCallsRule(t *testing.T) {
 	tryRule(t, arch.TemplateCalls, map[string]planted{
 		"usage": {one("cmd/acode/a.go", "package main\nfunc f() { root.SetUsageTemplate(\"\") }"), "cmd/acode/a.go:2:12: SetUsageTemplate links"},

@@ -14,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// G3, G4: two clusters are two databases, and neither runs as root.
+// G1, G3, G4: two clusters are two databases, neither runs as root, and the end of one is not
+// that of the other.
 func TestTwoClustersAreTwo(t *testing.T) {
 	t.Parallel()
 	a, b := pgtest.New(t, pgtest.Options{}), pgtest.New(t, pgtest.Options{Durable: true})
@@ -45,6 +46,10 @@ func TestTwoClustersAreTwo(t *testing.T) {
 	}
 	if got := pgtest.Psql(t, a.URL("postgres", "postgres"), "SELECT inet_server_addr()"); got != "127.0.0.1" {
 		t.Errorf("server's address: got %q, want 127.0.0.1", got)
+	}
+	a.Kill9()
+	if x, y := b.Psql("SELECT 1"), taken.Psql("SELECT 1"); x != "1" || y != "1" {
+		t.Errorf("the others after one was killed: got %q and %q, want 1", x, y)
 	}
 }
 
