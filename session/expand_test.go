@@ -44,7 +44,7 @@ func TestExpand(t *testing.T) {
 }
 
 func TestValidVariable(t *testing.T) {
-	for in, want := range map[string]bool{"A": true, "_": true, "a1_B": true, "": false, "1a": false, "A-B": false, "É": false, "A=": false} {
+	for in, want := range map[string]bool{"A": true, "_": true, "a1_B": true, "azAZ09": true, "": false, "1a": false, "A-B": false, "É": false, "A=": false} {
 		if got := session.ValidVariable(in); got != want {
 			t.Errorf("ValidVariable(%q): got %v, want %v", in, got, want)
 		}

@@ -1,3 +1,3 @@
-// Package reqs holds the test that keeps docs/requirements.md true: every requirement is in it,
-// and every test that it names exists.
+// Package reqs holds the tests that keep the pages for people true: every requirement is in
+// docs/requirements.md, and every test, file and command that a page names is there.
 package reqs
