@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,7 +47,7 @@ func removeStale(path string) error {
 		return nil // the listener says what is wrong
 	}
 	if c, err := net.Dial("unix", path); err == nil {
-		return errors.Join(c.Close(), &session.Error{Code: session.ErrLocked, Message: "another syncer listens there", Place: path})
+		return c.Close() // the listener says that it is taken
 	}
 	return os.Remove(path)
 }
