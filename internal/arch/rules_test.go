@@ -50,7 +50,7 @@ func TestLayoutRule(t *testing.T) {
 }
 
 func TestIdleRule(t *testing.T) {
-	packages := map[string][]string{"session": {}, "lock": {"session", "redact"}, "cmd/app": {"*"}}
+	packages := map[string][]string{"session": {}, "lock": {"session", "redact"}, "cmd/app": {}}
 	modules := map[string][]string{"gorm.io/gorm": {"lock"}}
 	rule := func(tree *arch.Tree) []arch.Breach { return arch.Idle(tree, packages, modules) }
 	source := func(lock string) map[string]string {
@@ -92,7 +92,9 @@ func TestImportsRule(t *testing.T) {
 		"renamed":            {one("engine/a.go", "package x\nimport s "+house+`local"`), "engine/a.go:2:8"},
 		"linux_only":         {one("lock/a_linux.go", "//go:build linux\n\npackage x\nimport _ "+house+`local"`), "not local"},
 		"cmd_program":        {one("cmd/acode/a.go", source(house+`cmd/app"`)), ""},
-		"cmd_all":            {one("cmd/app/a.go", source(house+`provider/command"`)), ""},
+		"cmd_wires":          {one("cmd/app/a.go", source(house+`provider/command"`)), ""},
+		"cmd_driver":         {one("cmd/app/a.go", source(house+`remote"`)), "not remote"},
+		"cmd_metrics":        {one("cmd/app/a.go", source(house+`outbox"`)), "not outbox"},
 		"owner":              {one("local/a.go", source(`"modernc.org/sqlite/lib"`)), ""},
 		"owner_below":        {one("provider/command/a.go", source(`"golang.org/x/sys/unix"`)), ""},
 		"test":               {one("engine/a_test.go", source(house+`internal/history"`)), ""},
