@@ -71,15 +71,15 @@ func TestMissingPartition(t *testing.T) {
 func TestStatementTimeout(t *testing.T) {
 	s := commonSite(t)
 	mine := s.role("acode_writer")
-	r, err := remote.Open(remote.Options{URL: mine, Now: time.Now, Timeout: 300 * time.Millisecond})
+	c := newChain(4)
+	if _, err := s.open(mine).Deliver(t.Context(), c.from(1, 2)); err != nil { // the first one takes its time
+		t.Fatal(err)
+	}
+	r, err := remote.Open(remote.Options{URL: mine, Now: time.Now, Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Close() }()
-	c := newChain(4)
-	if _, err := r.Deliver(t.Context(), c.from(1, 2)); err != nil {
-		t.Fatal(err)
-	}
 	release := lockHeads(t, s.url)
 	for name, send := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver, "Copy": r.Copy} {
 		_, err := send(t.Context(), c.from(3, 4))
