@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -127,6 +128,32 @@ func TestCompareByPages(t *testing.T) {
 		fail(t, judge(f, sv, true))
 		if got := sv.count("marks"); got != 3 {
 			t.Errorf("pages: got %d, want 3", got)
+		}
+	})
+}
+
+// repeating is a server that gives its first page of marks whatever it is asked for.
+type repeating struct{ *server }
+
+func (r repeating) Marks(ctx context.Context, device string, _ session.ID, limit int) ([]session.Mark, error) {
+	return r.server.Marks(ctx, device, "", limit)
+}
+
+// A server that repeats a page is not asked without end: what it did not tell of is sent again,
+// which changes nothing.
+func TestServerThatRepeatsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1203, 1)
+		sv.set(func() {
+			delete(sv.chains, name(7))
+			delete(sv.seen, name(7))
+		})
+		if err := syncer(f, repeating{sv}).Drain(t.Context()); err != nil {
+			t.Errorf("Drain: got %v", err)
+		}
+		fail(t, judge(f, sv, true))
+		if got := sv.count("marks"); got > 5 {
+			t.Errorf("pages: got %d, want an end after the first that comes again", got)
 		}
 	})
 }

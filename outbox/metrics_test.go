@@ -146,6 +146,12 @@ func TestMetricsFollow(t *testing.T) {
 		if value(families, "acode_sync_pending_bytes") <= 0 || value(families, "acode_sync_ack_delay_seconds") < 2 {
 			t.Error("pending bytes or acknowledgement delay: got nothing")
 		}
+		taken := value(families, "acode_sync_batches_total", "ok", "ingest") + value(families, "acode_sync_batches_total", "ok", "copy")
+		for _, name := range []string{"acode_sync_batch_duration_seconds", "acode_sync_batch_events", "acode_sync_batch_bytes"} {
+			if got := value(families, name); got != taken {
+				t.Errorf("%s: got %v batches, want the %v that were taken", name, got, taken)
+			}
+		}
 		oldest := value(families, "acode_sync_oldest_pending_timestamp_seconds")
 
 		down(sv)

@@ -101,12 +101,12 @@ func TestOthersNeverWaitForPoison(t *testing.T) {
 }
 
 // With the policy to continue a stand-in keeps the row's place, and the lane goes on; also past
-// a second one. A stand-in that is refused as well waits for a person.
+// a second one, which is the last. A stand-in that is refused as well waits for a person.
 func TestParkedLaneContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
 		f.commit(name(1), 50)
-		poisoned(sv, name(1), 20, 40)
+		poisoned(sv, name(1), 20, 50)
 		var told []session.Lane
 		s := syncer(f, sv, func(o *outbox.Options) {
 			o.OnParked, o.OnLane = outbox.Continue, func(l session.Lane) { told = append(told, l) }
@@ -117,7 +117,7 @@ func TestParkedLaneContinues(t *testing.T) {
 		if l := f.lane(name(1)); l.Acked != 50 || l.Parked != 0 || l.State != session.SyncSynced || l.Reason != "" {
 			t.Errorf("lane: got %+v, want all 50 and nothing parked any more", l)
 		}
-		if len(told) != 2 || told[0].Parked != 20 || told[1].Parked != 40 || !strings.Contains(told[1].Reason, "event 40") {
+		if len(told) != 2 || told[0].Parked != 20 || told[1].Parked != 50 || !strings.Contains(told[1].Reason, "event 50") {
 			t.Errorf("OnLane: got %+v, want both rows with their reasons", told)
 		}
 		if got := s.Snapshot().State(); got != session.SyncSynced {

@@ -181,13 +181,49 @@ func TestRunFollowsCommits(t *testing.T) {
 	})
 }
 
+// O3: lanes that wait keep their turn however often they are read again: one with a long backlog
+// never goes twice before another that is ready.
+func TestLanesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		for n := range 4 {
+			f.commit(name(n), 20_000)
+		}
+		var order []session.ID
+		sv.delay = 100 * time.Millisecond
+		sv.fault = func(op string, d session.Delivery) *session.SyncFault {
+			if op == "deliver" || op == "copy" {
+				order = append(order, d.Session)
+			}
+			return nil
+		}
+		s := syncer(f, sv, func(o *outbox.Options) { o.Parallel = 1 })
+		stop := running(t, s)
+		for range 40 {
+			time.Sleep(30 * time.Millisecond)
+			s.Wake()
+		}
+		stop()
+		if len(order) < 9 {
+			t.Fatalf("deliveries: got %d, want 9 or more", len(order))
+		}
+		for i := 4; i < len(order); i++ {
+			if order[i] != order[i-4] {
+				t.Errorf("delivery %d is of %s, want %s: %q", i, order[i], order[i-4], order)
+				break
+			}
+		}
+	})
+}
+
 // The syncer cannot run twice, and says so.
 func TestRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := syncer(newStore(), newServer())
 		stop := running(t, s)
 		synctest.Wait()
-		for what, f := range map[string]func(context.Context) error{"Run": s.Run, "Drain": s.Drain, "Settle": s.Settle} {
+		file := func(ctx context.Context) error { _, err := s.File(ctx, session.Lane{}); return err }
+		for what, f := range map[string]func(context.Context) error{"Run": s.Run, "Drain": s.Drain, "Settle": s.Settle, "File": file} {
 			if err := f(t.Context()); !errors.Is(err, session.ErrInternal) {
 				t.Errorf("%s beside Run: got %v, want ErrInternal", what, err)
 			}
