@@ -154,5 +154,23 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 }
 
+// E1, E3: a step that was in progress has no effect before it is durable who goes on with it.
+func TestFaultAsAStepIsGoneOnWith(t *testing.T) {
+	for _, step := range []session.Step{write("e", "a", "x"), command("e", "append made")} {
+		w := newWorld(t, plan(task("t", step)))
+		w.crashIn, w.crashNth = "fence", 1
+		if _, crashed, err := w.process().run(); !crashed || err != nil || w.count("effect") != 0 {
+			t.Fatalf("%s: crash after the intent: got %v, %v\n%s", step.Kind, crashed, err, strings.Join(w.trace, "\n"))
+		}
+		w.nth, w.fault = map[string]int{"append": 1}, errStore
+		if _, _, err := w.process().run(); !errors.Is(err, errStore) || w.count("effect") != 0 {
+			t.Errorf("%s: got %v, want the store's error and no effect\n%s", step.Kind, err, strings.Join(w.trace, "\n"))
+		}
+		if w.process().must(); w.count("effect") != 1 {
+			t.Errorf("%s: got %d effects in the end, want 1", step.Kind, w.count("effect"))
+		}
+	}
+}
+
 // oneLine folds a difference, so that a search for the failures of a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }
