@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -422,7 +421,24 @@ func (c supervisor) Output(key string) (stdout, stderr io.ReadCloser, err error)
 	if err := c.w.call("output"); err != nil {
 		return nil, nil, err
 	}
-	return io.NopCloser(bytes.NewBufferString(c.w.out[key])), io.NopCloser(strings.NewReader("")), nil
+	return io.NopCloser(&output{w: c.w, Reader: strings.NewReader(c.w.out[key])}), io.NopCloser(strings.NewReader("")), nil
+}
+
+// output is a stream that may fail before it gives anything.
+type output struct {
+	io.Reader
+	w     *world
+	begun bool
+}
+
+func (o *output) Read(p []byte) (int, error) {
+	if !o.begun {
+		o.begun = true
+		if err := o.w.call("read output"); err != nil {
+			return 0, err
+		}
+	}
+	return o.Reader.Read(p)
 }
 
 func (c supervisor) Forget(key string) error {

@@ -125,7 +125,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	p := calm.process()
 	p.person = yes()
 	p.must()
-	for _, port := range []string{"append", "fence", "event", "stage", "open", "read", "search", "prepare", "pre", "apply", "apply one", "stat", "run", "output", "forget"} {
+	for _, port := range []string{"append", "fence", "event", "stage", "open", "read", "search", "prepare", "pre", "apply", "apply one", "stat", "run", "output", "read output", "forget"} {
 		for n := 1; ; n++ {
 			w := everyWorld(t)
 			w.nth, w.fault = map[string]int{port: n}, errStore
@@ -169,6 +169,19 @@ func TestFaultAsAStepIsGoneOnWith(t *testing.T) {
 		if w.process().must(); w.count("effect") != 1 {
 			t.Errorf("%s: got %d effects in the end, want 1", step.Kind, w.count("effect"))
 		}
+	}
+}
+
+// E5: a capture is what the command wrote, or the session stops; the output stays until it was read.
+func TestCaptureThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "echo value", capturing("V")), write("f", "f", "${V}"))))
+	w.nth, w.fault = map[string]int{"read output": 2}, errStore // the first time it is read for the receipt
+	if _, _, err := w.process().run(); !errors.Is(err, errStore) || w.files["f"] != "" {
+		t.Errorf("Execute: got %v and %q, want the error and no file\n%s", err, w.files["f"], strings.Join(w.trace, "\n"))
+	}
+	w.replay()
+	if w.process().must(); w.files["f"] != "value" || w.count("effect t/s/main") != 1 {
+		t.Errorf("after a resume: got %q, want the value, of one start\n%s", w.files["f"], strings.Join(w.trace, "\n"))
 	}
 }
 
