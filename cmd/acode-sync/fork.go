@@ -75,6 +75,9 @@ func (f *forking) run(ctx context.Context) error {
 	if err := f.make(ctx); err != nil {
 		return err
 	}
+	if err := f.Forget(f.old.ID); err != nil {
+		return err
+	}
 	// What was made cancelled the old session, which is an event more.
 	if err := f.file(ctx); err != nil {
 		return err

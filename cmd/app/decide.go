@@ -94,7 +94,7 @@ func (b *base) endCommands(ctx context.Context, id session.ID) (int, error) {
 // cancel ends a session for good: itself when nobody executes it, else by asking its holder.
 func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
 	ended := 0
-	return b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()}, &ended,
+	err := b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()}, &ended,
 		func(sess *session.Session) ([]session.Draft, error) {
 			if sess.State.Terminal() {
 				return nil, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
@@ -105,6 +105,17 @@ func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason
 			}
 			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, nil
 		})
+	return errors.Join(err, b.forgetOver(ctx, s, id))
+}
+
+// forgetOver removes the raw outputs of a session that is over: no receipt will keep what secrets
+// leave of them.
+func (b *base) forgetOver(ctx context.Context, s *local.Store, id session.ID) error {
+	sess, err := s.View(ctx, id)
+	if err != nil || !sess.State.Terminal() {
+		return nil // whoever could not be looked at keeps them
+	}
+	return command.ForgetAll(b.commandDir(id))
 }
 
 // decisionJSON is what a person decided about a session, for scripts.

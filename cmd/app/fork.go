@@ -31,6 +31,9 @@ func (s *Site) Adopt(ctx context.Context, from, to session.ID, k session.Key, ru
 	return s.runner(to).Adopt(ctx, s.b.commandDir(from), key, session.CommandRequest{Key: k.String(), Argv: run.Command(), Dir: run.Dir})
 }
 
+// Forget removes the raw outputs of a session that is over.
+func (s *Site) Forget(id session.ID) error { return command.ForgetAll(s.b.commandDir(id)) }
+
 // Disown removes what Adopt kept for a session that was not made.
 func (s *Site) Disown(id session.ID) error { return os.RemoveAll(s.b.commandDir(id)) }
 

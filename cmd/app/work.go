@@ -72,6 +72,11 @@ func (w *work) execute(ctx context.Context) error {
 		runner.Warm()
 	}
 	result, err := w.carryOut(ctx, again, root, runner)
+	if err == nil && w.writer.Session().State.Terminal() {
+		if err := command.ForgetAll(w.commandDir(w.writer.Session().ID)); err != nil { // a kill may have left some
+			w.log.Warn("raw outputs stay", "event", "outputs_left", "error", err.Error())
+		}
+	}
 	var sig engine.Interrupted
 	switch {
 	case err == nil:

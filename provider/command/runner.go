@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -267,10 +268,31 @@ func (r *Runner) Output(key string) (stdout, stderr io.ReadCloser, err error) {
 // Forget removes the output files of key. The claim stays: a key is never started again.
 func (r *Runner) Forget(key string) error {
 	var errs []error
-	for _, suffix := range []string{".out", ".err"} {
+	for _, suffix := range outputSuffixes() {
 		if err := os.Remove(filepath.Join(r.cfg.Dir, stem(key)+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("forget output: %w", err))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// ForgetAll removes the output files of every command below dir, which belongs to a session that
+// is over: no receipt will take them up. A directory that does not exist holds none.
+func ForgetAll(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list outputs: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if !slices.Contains(outputSuffixes(), filepath.Ext(e.Name())) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("forget output: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func outputSuffixes() []string { return []string{".out", ".err"} }
