@@ -23,8 +23,18 @@ func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) 
 	if err := e.enter(ctx, it, step.Digest()); err != nil {
 		return err
 	}
-	if it.Action == session.ActionAttach {
+	switch it.Action {
+	case session.ActionAttach:
 		e.handling(it, it.Action)
+	case session.ActionDecide:
+		rec, err := e.Commands.Look(ctx, e.key(it, it.Attempt))
+		if err != nil {
+			return err
+		}
+		if rec.State == session.CommandUnclaimed { // its record was lost
+			rec.State, rec.Why = session.CommandUnknown, it.Why
+			return e.unknown(ctx, it, step, rec)
+		}
 	}
 	return e.launch(ctx, it, step)
 }

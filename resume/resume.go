@@ -149,7 +149,7 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 		var found Seen
 		switch {
 		case d.Kind == session.KindRun:
-			found.Record, err = r.Commands.Look(ctx, d.Key)
+			found.Record, err = r.look(ctx, s, d.Key)
 		case len(d.Files) > 0:
 			found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
 			err = inTheWay(s, err)
@@ -173,6 +173,47 @@ func inTheWay(s *session.Session, err error) error {
 	}
 	return &session.Error{Code: session.ErrEnvironment, Message: err.Error() + "; the session is unchanged",
 		Next: "put it out of the way, then: acode resume " + s.Short}
+}
+
+// look reads the record of a command in progress. That there is none says that it was never
+// started, but only where records are kept: those of completed commands stay for good, and where
+// one is missing, as in a store of which a part came back from a backup, nobody can know.
+func (r *Resumer) look(ctx context.Context, s *session.Session, key string) (session.CommandRecord, error) {
+	rec, err := r.Commands.Look(ctx, key)
+	if err != nil || rec.State != session.CommandUnclaimed {
+		return rec, err
+	}
+	lost, err := r.recordsLost(ctx, s)
+	if lost && err == nil {
+		rec.State, rec.Why = session.CommandUnknown, "records of the session's commands are missing, and its own may be one of them"
+	}
+	return rec, err
+}
+
+func (r *Resumer) recordsLost(ctx context.Context, s *session.Session) (bool, error) {
+	first, err := r.Journal.Event(ctx, 1)
+	if err != nil {
+		return false, err
+	}
+	var made session.SessionCreatedData
+	if err := first.Decode(&made); err != nil || made.ForkedFrom != nil { // the session before it has them
+		return false, err
+	}
+	var last *session.StepState // the newest of those that have a record
+	for i := range r.Plan.Tasks {
+		for j := range r.Plan.Tasks[i].Steps {
+			step := &r.Plan.Tasks[i].Steps[j]
+			st := s.Steps[session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}]
+			if step.Kind == session.KindRun && st != nil && st.Status == session.StepDone && (last == nil || st.LastSeq > last.LastSeq) {
+				last = st
+			}
+		}
+	}
+	if last == nil {
+		return false, nil
+	}
+	rec, err := r.Commands.Look(ctx, last.Key)
+	return rec.State == session.CommandUnclaimed, err
 }
 
 // choose asks a person where the strategy says so and somebody is there.

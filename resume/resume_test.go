@@ -272,3 +272,38 @@ func TestMarks(t *testing.T) {
 		t.Errorf("Mark of what is refused: got %v, %v", got, err)
 	}
 }
+
+// E5: a command in progress without a record was never started, unless records of others are
+// missing too. A session that was forked off has those of before with the one it left.
+func TestMissingRecords(t *testing.T) {
+	p := &session.Plan{Version: 1, Task: "test", Tasks: []session.Task{{ID: "t", Steps: []session.Step{
+		{ID: "a", Kind: session.KindRun, Run: &session.Run{Shell: "a"}}, {ID: "b", Kind: session.KindRun, Run: &session.Run{Shell: "b"}}}}}}
+	first, second := session.StepID{Task: "t", Step: "a"}, session.StepID{Task: "t", Step: "b"}
+	for name, c := range map[string]struct {
+		done   bool // the first one
+		forked *session.ForkPoint
+		want   session.Action
+	}{
+		"first_command":  {false, nil, session.ActionProceed},
+		"records_gone":   {true, nil, session.ActionDecide},
+		"forked_session": {true, &session.ForkPoint{Session: sessionID, Seq: 1}, session.ActionProceed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, p)
+			b.sess, b.events = &session.Session{}, nil
+			b.add(session.Draft{Type: session.SessionCreated, Data: session.SessionCreatedData{V: 1, Short: "abc123", Task: "test", Workspace: "/ws", Tasks: 1, Steps: 2, ForkedFrom: c.forked}})
+			b.acquired("{}")
+			at := 0
+			if b.started(first, session.KindRun); c.done {
+				b.completed(first)
+				b.started(second, session.KindRun)
+				at = 1
+			}
+			b.record = session.CommandRecord{State: session.CommandUnclaimed}
+			ready, err := b.resume()
+			if err != nil || ready.Next.Items[at].Action != c.want {
+				t.Errorf("Resume: got %+v, %v, want %s", ready.Next.Items, err, c.want)
+			}
+		})
+	}
+}
