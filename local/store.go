@@ -176,6 +176,17 @@ func (s *Store) source() keySource {
 	return src
 }
 
+// InPlace returns ErrStoreIO when the files of a store that is open for writing were removed or
+// replaced.
+func (s *Store) InPlace() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wr == nil {
+		return nil
+	}
+	return s.wr.inPlace()
+}
+
 // read runs f on one consistent state of the database, without writing.
 func (s *Store) read(ctx context.Context, f func(q querier) error) error {
 	if done, err := s.readEarly(ctx, f); done {
