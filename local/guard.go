@@ -43,7 +43,11 @@ func checkOwner(path string) error {
 		return refuse(fmt.Sprintf("the store belongs to user %d", st.Uid))
 	}
 	if mode := info.Mode(); mode.Type() != 0 && !mode.IsDir() {
-		return refuse("the store is a " + mode.Type().String() + " and no regular file or directory")
+		e := &session.Error{Code: session.ErrStoreMode, Place: path, Message: "the store is neither a regular file nor a directory; nothing was changed", Next: "put it back, or name another store"}
+		if mode.Type() == fs.ModeSymlink {
+			e.Message, e.Next = "the store is a symbolic link, which somebody could turn elsewhere; nothing was changed", "name the place that it leads to"
+		}
+		return e
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return refuse(fmt.Sprintf("the store is open to others (mode %04o)", perm))

@@ -57,7 +57,7 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if begun, err := hasLog(path); err != nil || !begun {
 		return false, err
 	}
-	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) { // SQLite finds out at the first write
+	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) { // SQLite finds out at the first write
 		return false, storeError("open store", &fs.PathError{Op: "access", Path: path, Err: err})
 	}
 	if s.wr, err = openWriteConn(s.opts.Home); err != nil {

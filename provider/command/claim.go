@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -157,6 +158,19 @@ func corrupt(path string, cause error) error {
 		Next: "compare what the command was to do with what is there, and keep the file for whoever examines it", Cause: cause}
 }
 
+// unread is the error for a claim that could not be read: damage where something else stands in
+// its place, or its end is missing; else, as where files may not be opened or there are too many,
+// it says nothing about the claim.
+func unread(path string, cause error) error {
+	for _, damage := range []error{unix.ELOOP, unix.ENXIO, unix.ENOTDIR, io.EOF} {
+		if errors.Is(cause, damage) {
+			return corrupt(path, cause)
+		}
+	}
+	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true,
+		Next: "see to the disk that holds acode's state, then resume"}
+}
+
 // openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that
 // there is none.
 func openClaim(path string) (*os.File, error) {
@@ -165,7 +179,7 @@ func openClaim(path string) (*os.File, error) {
 		return nil, fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, corrupt(path, err)
+		return nil, unread(path, err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != claimBytes {
 		_ = f.Close() // only read
@@ -179,7 +193,7 @@ func openClaim(path string) (*os.File, error) {
 func readClaim(f *os.File) (claim, error) {
 	b := make([]byte, claimBytes)
 	if _, err := f.ReadAt(b, 0); err != nil {
-		return claim{}, corrupt(f.Name(), err)
+		return claim{}, unread(f.Name(), err)
 	}
 	c, err := parseClaim(b)
 	c.Path = f.Name()

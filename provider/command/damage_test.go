@@ -290,3 +290,20 @@ func outputRefused(t *testing.T, s *stage) {
 		t.Errorf("ledger %q", s.ledger())
 	}
 }
+
+// A record that cannot be reached is not damaged: 1, and not 18.
+func TestUnreachableRecordIsNoDamage(t *testing.T) {
+	r := command.NewRunner(command.Config{Dir: filepath.Join(t.TempDir(), strings.Repeat("x", 300))})
+	if _, err := r.Look(t.Context(), "k"); !errors.Is(err, session.ErrStoreIO) || strings.Contains(err.Error(), "damaged") {
+		t.Errorf("Look: got %v (%s), want %s", err, session.CodeOf(err), session.ErrStoreIO)
+	}
+	s := newStage(t)
+	s.run(s.sh("done", "exit 4"))
+	path := command.ClaimPath(s.dir, "done")
+	if err := errors.Join(os.Remove(path), os.Symlink("/dev/null", path)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Look(s.ctx(), "done"); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("Look at a symbolic link: got %v, want %s", err, session.ErrCorrupt)
+	}
+}
