@@ -142,7 +142,7 @@ func Load(src Sources) (*Loaded, error) {
 	if get == nil {
 		get = func(name string) string { return env[name] }
 	}
-	l := &loader{keys: keys(), home: get("HOME"), set: map[string]setting{}}
+	l := &loader{keys: keys(), home: UserDir(get), set: map[string]setting{}}
 	steps := []func() error{
 		func() error { return l.defaults(get) },
 		func() error { return l.file(layerUser, src.UserFile, src.UserData) },

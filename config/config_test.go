@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -352,6 +354,22 @@ func TestPaths(t *testing.T) {
 		if got := config.Home(env(kv)); !filepath.IsAbs(got) || filepath.Base(got) != "acode" {
 			t.Errorf("Home(%v): got %s", kv, got)
 		}
+	}
+}
+
+// A service may have no HOME: root's store is not below / then.
+func TestHomeOfTheAccount(t *testing.T) {
+	u, err := user.Current()
+	if err != nil || runtime.GOOS == "darwin" {
+		return // no account, or another system's directories
+	}
+	t.Setenv("HOME", "")
+	none := func(string) string { return "" }
+	if got, want := config.Home(none), filepath.Join(u.HomeDir, ".local", "state", "acode"); got != want {
+		t.Errorf("Home: got %s, want %s", got, want)
+	}
+	if got, want := config.UserFile(none), filepath.Join(u.HomeDir, ".config", "acode", "config.yml"); got != want {
+		t.Errorf("UserFile: got %s, want %s", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -88,13 +89,28 @@ func Home(getenv func(string) string) string {
 	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state"), xdg.StateHome), "acode")
 }
 
+// UserDir returns $HOME; where that is not set, as in many a service, the directory of the
+// account; empty when there is neither.
+func UserDir(getenv func(string) string) string {
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Clean(home)
+	}
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
+		return filepath.Clean(u.HomeDir)
+	}
+	return ""
+}
+
 // baseDir finds one of the XDG directories. A relative path in the variable is ignored,
 // as the specification demands. Systems with directories of their own keep them.
 func baseDir(getenv func(string) string, variable, below, fallback string) string {
 	if dir := getenv(variable); filepath.IsAbs(dir) {
 		return dir
 	}
-	if home := getenv("HOME"); filepath.IsAbs(home) && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
+	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+		return fallback
+	}
+	if home := UserDir(getenv); home != "" {
 		return filepath.Join(home, below)
 	}
 	return fallback

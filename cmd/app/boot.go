@@ -215,12 +215,8 @@ func (b *base) openWrite(ctx context.Context) (*local.Store, error) {
 // guardHome refuses a workspace that must not be one, and a store inside the workspace: the
 // workspace's own tools could reach it there.
 func (b *base) guardHome() error {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = ""
-	}
 	allowed := append(append([]string{}, b.allow...), b.cfg.Config.Workspace.Allow...)
-	if err := workspace.Refuse(b.workspace, home, allowed); err != nil {
+	if err := workspace.Refuse(b.workspace, config.UserDir(b.getenv), allowed); err != nil {
 		return err
 	}
 	if !utf8.ValidString(b.workspace) {
