@@ -25,8 +25,28 @@ func networkMagic(magic uint32) (string, bool) {
 		return "FUSE", true
 	case 0x00c36400:
 		return "Ceph", true
-	case 0x5346414f:
+	case 0x5346414f, 0x6b414653:
 		return "AFS", true
+	case 0x0bd00bd0:
+		return "Lustre", true
+	case 0x47504653:
+		return "GPFS", true
+	case 0x19830326:
+		return "BeeGFS", true
+	case 0x01161970:
+		return "GFS2", true
+	case 0x7461636f:
+		return "OCFS2", true
+	case 0x20030528:
+		return "OrangeFS", true
+	case 0xaad7aaea:
+		return "PanFS", true
+	case 0x73757245:
+		return "Coda", true
+	case 0x786f4256:
+		return "vboxsf", true
+	case 0xbacbacbc:
+		return "vmhgfs", true
 	}
 	return "local", false
 }
