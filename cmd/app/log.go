@@ -54,7 +54,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate renames acode.log to acode.log.1, that to .2 and so on, and forgets the last.
+// rotate renames acode.log to acode.log.1, that to .2 and so on, and forgets the last; where
+// none is kept, acode.log itself.
 func (l *logFile) rotate() {
 	current, err := os.Stat(l.path)
 	mine, err2 := l.f.Stat()
@@ -62,7 +63,11 @@ func (l *logFile) rotate() {
 		for i := l.keep; i > 1; i-- {
 			_ = os.Rename(fmt.Sprintf("%s.%d", l.path, i-1), fmt.Sprintf("%s.%d", l.path, i)) // one is missing at first
 		}
-		_ = os.Rename(l.path, l.path+".1") // if it fails, the log goes on growing
+		if l.keep == 0 {
+			_ = os.Remove(l.path) // as below
+		} else {
+			_ = os.Rename(l.path, l.path+".1") // if it fails, the log goes on growing
+		}
 	}
 	old := l.f
 	if l.open() == nil {
