@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -116,7 +117,12 @@ func moves(ts []session.Transition, path string) bool {
 func (e *Engine) apply(ctx context.Context, it *session.Item, key string) error {
 	files, err := e.Files.Apply(context.WithoutCancel(ctx), key)
 	if err != nil {
-		return fileFailure(err)
+		err = fileFailure(err)
+		var f *failure
+		if errors.As(err, &f) {
+			f.files = files // nobody else has touched them
+		}
+		return err
 	}
 	e.done(it, session.StepCompletedData{Files: wrote(files)})
 	return nil

@@ -149,7 +149,7 @@ func (f *workspace) Apply(_ context.Context, key string) ([]session.FileState, e
 		if err := f.w.call("apply one"); err != nil {
 			f.w.files = before // all or none
 			delete(f.w.temp, key)
-			return nil, err
+			return out, err
 		}
 		if t.From != "" {
 			delete(f.w.files, t.From) // a rename is both at once
@@ -159,7 +159,11 @@ func (f *workspace) Apply(_ context.Context, key string) ([]session.FileState, e
 		} else if !slices.ContainsFunc(p.ts, func(u session.Transition) bool { return u.From == t.Path }) {
 			delete(f.w.files, t.Path)
 		}
+		back := f.state(t.Path)
+		back.Hash = t.Pre.Hash
+		out = append(out, back)
 	}
+	out = nil
 	for _, t := range p.ts {
 		out = append(out, f.state(t.Path))
 	}

@@ -181,3 +181,19 @@ func TestDiskFullKeepsRawOutput(t *testing.T) {
 	}
 	wantResult(t, w.process().must(), session.Completed, "", "")
 }
+
+// What a group put back when the disk filled is the session's own doing: the receipt has it, so that
+// the next resume does not take it for somebody else's.
+func TestDiskFullInAGroup(t *testing.T) {
+	w := group(t)
+	w.nth, w.fault = map[string]int{"apply one": 2}, errFull
+	wantResult(t, w.process().must(), session.Paused, session.ReasonDiskFull, session.ErrDiskFull)
+	w.holds(map[string]string{"a": "old a", "b": "old b"})
+	d := payload[session.StepFailedData](w, session.StepFailedEvent)
+	if len(d.Files) != 1 || d.Files[0].Path != "a" || w.sess.Files["a"] == nil {
+		t.Errorf("receipt: got %+v, want the file that was put back", d)
+	}
+	w.nth = nil
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.holds(applied)
+}

@@ -70,7 +70,7 @@ type Files interface {
 
 	// Apply carries out what Prepare worked out. When it returns nil the files and their
 	// directories are durable. It returns ErrFileChanged, with nothing changed, when a path
-	// is no longer what was prepared.
+	// is no longer what was prepared. With another error it gives the files that it put back.
 	Apply(ctx context.Context, key string) ([]session.FileState, error)
 	Discard(key string)
 

@@ -19,8 +19,9 @@ import (
 // Apply carries out what Prepare worked out under key and gives the files as they are
 // then, one a transition. When it returns nil, they and the directories that name them
 // are durable (W4). It returns ErrFileChanged, with nothing changed, when a path is no
-// longer what was hashed; any other failure is undone as well before it returns. It
-// returns ErrStoreIO when it could not undo one, or could not look at what it had done:
+// longer what was hashed; any other failure is undone as well before it returns, and the
+// files that were put back are given as they are now: their content is the old one, their
+// times are not. It returns ErrStoreIO when it could not undo one, or could not look at what it had done:
 // then the step has not failed, and Inspect says how far it got.
 //
 // In order: missing directories, temporary files with their content, mode and fsync, a
@@ -38,7 +39,8 @@ func (r *Root) Apply(ctx context.Context, key string) ([]session.FileState, erro
 	}
 	a := &applying{r: r, p: p, key: key, nodes: p.effective()}
 	if err := a.run(ctx); err != nil {
-		return nil, a.undo(ctx, err)
+		err = a.undo(ctx, err)
+		return a.back(ctx), err
 	}
 	return a.states()
 }
@@ -251,6 +253,19 @@ func (a *applying) undo(ctx context.Context, cause error) error {
 		_ = a.r.root.Remove(dir) // somebody may have put something into it
 	}
 	return cause
+}
+
+// back describes the files that undo put back, as far as they can be looked at.
+func (a *applying) back(ctx context.Context) []session.FileState {
+	var known []session.FileState
+	for _, t := range a.undoing() {
+		known = append(known, session.FileState{Path: t.Path, Wrote: true})
+	}
+	states, err := a.r.Stat(ctx, known)
+	if err != nil {
+		return nil
+	}
+	return states
 }
 
 // undoing lists the transitions that have happened, sources of renames included.

@@ -338,13 +338,17 @@ func TestApplyUndoesFailures(t *testing.T) {
 		_, err := r.Prepare(context.Background(), "key", changes)
 		must(t, err)
 		n := 0
-		r.SetHook(func(string) error {
+		var ops []string // that were done before the one that failed
+		r.SetHook(func(op string) error {
 			if n++; n == at+1 {
 				return unix.ENOSPC
 			}
+			if n <= at {
+				ops = append(ops, op)
+			}
 			return nil
 		})
-		_, err = r.Apply(context.Background(), "key")
+		back, err := r.Apply(context.Background(), "key")
 		if n <= at {
 			must(t, err)
 			if at < 15 {
@@ -355,6 +359,11 @@ func TestApplyUndoesFailures(t *testing.T) {
 		wantCode(t, "Apply", err, session.ErrDiskFull)
 		if d := cmp.Diff(before, tree(t, dir)); d != "" {
 			t.Fatalf("failing effect %d left: %s", at, d)
+		}
+		r.SetHook(nil)
+		changed, unchecked, err := r.Changes(context.Background(), back, nil, nil)
+		if len(changed)+len(unchecked) > 0 || err != nil || len(back) == 0 && slices.ContainsFunc(ops, func(op string) bool { return strings.HasPrefix(op, "rename") }) {
+			t.Errorf("failing effect %d after %v gave %+v, of which %v differ (%v)", at, ops, back, changed, err)
 		}
 	}
 }
