@@ -98,9 +98,12 @@ func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (i
 	}
 	name := tempName(v.key, i)
 	switch {
-	case p.state.Hash == p.t.Pre.Hash:
+	case p.state.Hash == p.t.Pre.Hash && p.t.From == "":
 		p.same = true
 		return nil
+	case p.state.Hash == p.t.Pre.Hash: // the very file that goes back to where it was moved from
+		p.temp = name
+		return v.duplicate(ctx, p, p, name)
 	case p.target != nil && p.target.is(p.t.Pre):
 		if p.target.t.Pre.Absent() {
 			p.moves = true
@@ -138,9 +141,12 @@ func (v *survey) remake(p *place) error {
 	return nil
 }
 
-// link gives the moved file of p a second name; where the file system has no links, a
-// copy.
+// link gives the moved file of p a second name, for its new one will be replaced; where it will
+// not, since that held the same before, or the file system has no links, a copy.
 func (v *survey) link(ctx context.Context, p *place, name string) error {
+	if p.target.isPre() {
+		return v.duplicate(ctx, p, p.target, name)
+	}
 	err := v.r.effect("link " + path.Join(p.dir.name, name))
 	if err == nil {
 		err = retry(func() error { return unix.Linkat(p.target.dir.fd(), p.target.base, p.dir.fd(), name, 0) })
@@ -148,7 +154,12 @@ func (v *survey) link(ctx context.Context, p *place, name string) error {
 	if err == nil {
 		return nil
 	}
-	f, _, err := p.target.dir.open(p.target.base, 1)
+	return v.duplicate(ctx, p, p.target, name)
+}
+
+// duplicate copies what lies at from, which has the content that p gets back.
+func (v *survey) duplicate(ctx context.Context, p, from *place, name string) error {
+	f, _, err := from.dir.open(from.base, from.st.links+1) // the link that was just made
 	if err != nil {
 		return err
 	}
