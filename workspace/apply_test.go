@@ -493,6 +493,33 @@ func recovered(t testing.TB, dir string, changes []session.Change, ts []session.
 	}
 }
 
+// What runs as somebody else never comes to run as this process: a file made in its place would.
+func TestSetUserIDOfAnother(t *testing.T) {
+	for _, c := range []struct {
+		mode, uid, gid uint32
+		want           bool
+	}{
+		{0o4755, 7, 1, true}, {0o2755, 1, 7, true}, {0o6755, 7, 7, true}, {0o4755, 1, 7, false}, {0o2755, 7, 1, false}, {0o1777, 7, 7, false}, {0o755, 7, 7, false},
+	} {
+		if got := workspace.Lends(c.mode, c.uid, c.gid, 1, 1); got != c.want {
+			t.Errorf("mode %o of %d:%d: got %v, want %v", c.mode, c.uid, c.gid, got, c.want)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return // only root can give files away
+	}
+	dir := t.TempDir()
+	put(t, dir, "f", "1")
+	must(t, os.Chown(filepath.Join(dir, "f"), 1234, 1234))
+	must(t, os.Chmod(filepath.Join(dir, "f"), 0o755|os.ModeSetuid))
+	r := open(t, dir)
+	for _, changes := range [][]session.Change{{write("f", "2")}, {edit("f", "1", "2")}, {remove("f")}, {move("f", "g"), write("f", "2")}} {
+		_, err := r.Prepare(context.Background(), "key", changes)
+		wantCode(t, "Prepare", err, session.ErrFileStep)
+	}
+	apply(t, r, move("f", "g")) // it stays the file that it is
+}
+
 // A file that was moved over one of the same content: each gets a file of its own back, with its
 // own mode, though content alone tells no difference.
 func TestRollbackOfMoveOverEqualContent(t *testing.T) {

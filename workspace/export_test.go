@@ -26,3 +26,9 @@ func Matches(glob, name string) (match, under bool) {
 	p, err := parsePattern(glob)
 	return err == nil && p.match(name), err == nil && p.under(name)
 }
+
+// Lends reports whether a file of this mode, user and group is one that no new file of these takes
+// the place of.
+func Lends(mode, uid, gid, asUID, asGID uint32) bool {
+	return stat{mode: mode, uid: uid, gid: gid}.lends(asUID, asGID)
+}

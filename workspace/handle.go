@@ -26,13 +26,14 @@ const permissionBits = 0o7777
 type stat struct {
 	dev, ino, links uint64
 	mode            uint32 // with the type bits
+	uid, gid        uint32
 	size            int64
 	mtime, ctime    int64 // nanoseconds
 }
 
 func fromUnix(st *unix.Stat_t) stat {
 	return stat{
-		dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mode: uint32(st.Mode), size: st.Size,
+		dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mode: uint32(st.Mode), uid: st.Uid, gid: st.Gid, size: st.Size,
 		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
 	}
 }
@@ -58,6 +59,12 @@ func (s stat) matches(f session.FileState) bool {
 func (s stat) state(name, hash string, now time.Time) session.FileState {
 	return session.FileState{Path: name, Hash: hash, Size: s.size, Mode: s.perm(),
 		MTimeNS: s.mtime, CTimeNS: s.ctime, Inode: s.ino, Racy: s.racy(now)}
+}
+
+// lends reports whether s runs as somebody other than the user and group given, which a new file
+// of its content and mode would do as these.
+func (s stat) lends(uid, gid uint32) bool {
+	return s.mode&unix.S_ISUID != 0 && s.uid != uid || s.mode&unix.S_ISGID != 0 && s.gid != gid
 }
 
 // refusal says why s is not a file that acode touches; empty when it is. links is how

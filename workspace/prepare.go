@@ -84,7 +84,7 @@ func (p *prepared) moved(n *node) bool {
 // replaces what lies at its target. A write with mode 0 keeps the file's mode, or gives
 // 0644. It returns ErrFileStep when an edit does not match exactly once (or at all, with
 // All), a file to edit, delete or move is missing, or a path is also a directory of
-// another; ErrEscape for a target that is a symbolic link, irregular or has further
+// another, or a file of somebody else is set-user-ID; ErrEscape for a target that is a symbolic link, irregular or has further
 // links.
 func (r *Root) Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error) {
 	r.Discard(key)
@@ -105,7 +105,22 @@ func (r *Root) prepare(ctx context.Context, p *prepared, changes []session.Chang
 			return err
 		}
 	}
-	return p.unambiguous()
+	if err := p.unambiguous(); err != nil {
+		return err
+	}
+	return p.harmless()
+}
+
+// harmless refuses to put a new file, now or in a rollback, in the place of one that is
+// set-user-ID of somebody else: it would have its mode and content, and run as this process.
+func (p *prepared) harmless() error {
+	for _, n := range p.effective() {
+		stays := n.cur != nil && n.cur.origin == n || p.moved(n)
+		if n.f != nil && !stays && n.st.lends(uint32(os.Geteuid()), uint32(os.Getegid())) {
+			return stepError(n.path, "the file is set-user-ID or set-group-ID and another's")
+		}
+	}
+	return nil
 }
 
 // plan adds one change to the overlay.
