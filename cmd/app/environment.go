@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,12 +126,15 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	if e.seen != nil {
 		e.seen.git, e.seen.asked, e.seen.sameGit = now, true, now == old
 	}
+	if now == (workspace.Git{}) {
+		return []string{"git no longer says anything of the workspace: not installed, no repository, or another's"}, nil
+	}
 	var lines []string
 	if now.Branch != old.Branch {
-		lines = append(lines, fmt.Sprintf("git branch was %s, is %s", old.Branch, now.Branch))
+		lines = append(lines, fmt.Sprintf("git branch was %s, is %s", cmp.Or(old.Branch, "none (detached)"), cmp.Or(now.Branch, "none (detached)")))
 	}
 	if now.Head != old.Head {
-		lines = append(lines, fmt.Sprintf("git HEAD was %.12s, is %.12s", old.Head, now.Head))
+		lines = append(lines, fmt.Sprintf("git HEAD was %.12s, is %.12s", cmp.Or(old.Head, "none"), cmp.Or(now.Head, "none")))
 	}
 	if now.Dirty != old.Dirty {
 		lines = append(lines, fmt.Sprintf("git working tree: uncommitted changes were %s, are %s", yesNo(old.Dirty), yesNo(now.Dirty)))

@@ -182,6 +182,22 @@ func TestSnapshotAnewWhereFilesWereRacy(t *testing.T) {
 	}
 }
 
+// FR-044: what git no longer says is said in words.
+func TestGitChangesInWords(t *testing.T) {
+	for want, change := range map[string]func(*judged){
+		"git no longer says anything":             func(j *judged) { _ = os.RemoveAll(filepath.Join(j.dir, ".git")) },
+		"git branch was main, is none (detached)": func(j *judged) { inGit(j.t, j.dir, "checkout", "-q", "--detach") },
+		", is none": func(j *judged) { inGit(j.t, j.dir, "update-ref", "-d", "HEAD") },
+	} {
+		j := newJudged(t, true)
+		change(j)
+		lines, err := j.env.GitChanges(context.Background(), j.shot.Git)
+		if err != nil || !strings.Contains(strings.Join(lines, "\n"), want) {
+			t.Errorf("GitChanges: got %q, %v, want %q in it", lines, err, want)
+		}
+	}
+}
+
 // meddled is a blob store beside which somebody writes while it keeps content.
 type meddled struct {
 	engine.Blobs
