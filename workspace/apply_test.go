@@ -287,6 +287,35 @@ func TestApplyOrderOfDurableCalls(t *testing.T) {
 	}
 }
 
+// W4: a directory whose maker was killed before it could sync the parent is durable once the
+// step is done, though doing it again finds it there.
+func TestDirectoryOfAKilledStep(t *testing.T) {
+	ctx := context.Background()
+	for at := range 5 {
+		dir := t.TempDir()
+		r := open(t, dir)
+		ts, err := r.Prepare(ctx, "key", []session.Change{write("n/m/f", "x")})
+		must(t, err)
+		if crashing(r, at, func() { _, _ = r.Apply(ctx, "key") }) {
+			t.Fatal("Apply came to its end")
+		}
+		synced := map[string]bool{}
+		again := open(t, dir)
+		again.SetHook(func(op string) error { synced[op] = true; return nil })
+		progress, _, err := again.Inspect(ctx, "key", ts)
+		must(t, err)
+		if progress == session.Partial {
+			must(t, again.Rollback(ctx, "key", ts, nil, kept{}.open))
+		}
+		apply(t, again, write("n/m/f", "x"))
+		for _, parent := range []string{"fsync .", "fsync n", "fsync n/m"} {
+			if !synced[parent] {
+				t.Errorf("killed before effect %d: done again without %s", at, parent)
+			}
+		}
+	}
+}
+
 // Of a move across directories, the new name is durable before the old one is gone.
 func TestApplySyncsReceiversFirst(t *testing.T) {
 	dir := t.TempDir()

@@ -12,8 +12,9 @@ import (
 
 // Inspect says how far an earlier process got with ts under key; foreign lists the paths
 // that are neither pre- nor post-image, as they are now. A mode that differs counts as
-// different. Before it says Applied it makes the directories durable, since the process
-// that renamed may have died before it could (W4). It changes no byte.
+// different. It makes durable what the process that died may have had no time for (W4): the
+// directories before it says Applied, else those that lead to new files, which doing it
+// again finds made. It changes no byte.
 func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error) {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -28,6 +29,11 @@ func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition)
 			foreign = append(foreign, p.state)
 		}
 	}
+	if !post {
+		if err := v.anchor(); err != nil {
+			return "", nil, err
+		}
+	}
 	switch {
 	case len(foreign) > 0:
 		return session.Foreign, foreign, nil
@@ -37,6 +43,25 @@ func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition)
 		return session.Applied, nil, v.sync(true)
 	}
 	return session.NotApplied, nil, nil
+}
+
+// anchor makes the directories durable that lead to files which are not there yet: Apply syncs only
+// the parents of those that it makes itself.
+func (v *survey) anchor() error {
+	done := map[string]bool{}
+	for _, p := range v.places {
+		if !p.t.Pre.Absent() {
+			continue
+		}
+		for dir := path.Dir(path.Clean(p.t.Path)); dir != "." && !done[dir]; dir = path.Dir(dir) {
+			done[dir] = true
+			err := v.r.syncFolder(path.Dir(dir))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+				return failure(path.Dir(dir), "making the directory durable", err)
+			}
+		}
+	}
+	return nil
 }
 
 // place is what lies at the path of one transition.
