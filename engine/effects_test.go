@@ -405,7 +405,7 @@ func (c supervisor) Wait(_ context.Context, key string) (session.CommandRecord, 
 		return session.CommandRecord{}, err
 	}
 	rec := c.w.recs[key]
-	if rec.State != session.CommandUnknown {
+	if rec.State == session.CommandRunning {
 		rec.State, rec.Exit, rec.Signal, rec.Cancelled = session.CommandFinished, -1, "SIGINT", true
 		c.w.recs[key] = rec
 	}

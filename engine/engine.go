@@ -99,6 +99,9 @@ func (e *Engine) walk(ctx context.Context) error {
 			return err
 		}
 	}
+	if e.Journal.Session().State == session.Paused { // by a first signal; a second one found the last command ended
+		return context.Cause(ctx)
+	}
 	return nil
 }
 

@@ -108,6 +108,30 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// The last command ends by itself while a second signal is waited for, or comes: the session is
+// paused already, with nothing left but to be completed.
+func TestEndsBetweenTwoSignals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"))))
+		p, signal := w.interruptible()
+		time.AfterFunc(time.Second, func() { signal(2) })
+		time.AfterFunc(time.Second+100*time.Millisecond, func() {
+			key := w.sess.Steps[id("t", "a")].Key
+			rec := w.recs[key]
+			rec.State = session.CommandFinished
+			w.recs[key] = rec
+			close(p.again)
+		})
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonSignal, "")
+		if res.Signal != 2 || res.Done != 1 || res.Left != 0 || res.Next == "" {
+			t.Errorf("Execute: got %+v", res)
+		}
+		w.inOrder("commit paused signal", "terminate t/a/main:1", "commit completed t/a/main:1")
+		wantResult(t, w.process().must(), session.Completed, "", "")
+	})
+}
+
 // session cancel ends the running command and the session with it.
 func TestCancelDuringACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
