@@ -140,15 +140,23 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	case c.StartError != "":
 		return &failure{code: session.ErrCommand, message: "the command could not be started: " + r.Command()[0] + ": " + c.StartError}
 	case c.TimedOut:
-		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and was ended", r.Timeout)}
+		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and ", r.Timeout) + fate("was ended", c.Left)}
 	case c.Cancelled:
-		return &failure{code: session.ErrCommand, message: "the command was ended on request"}
+		return &failure{code: session.ErrCommand, message: "the command " + fate("was ended on request", c.Left)}
 	case c.Signal != "":
 		return &failure{code: session.ErrCommand, message: "the command was killed by " + c.Signal}
 	case c.Exit != 0:
 		return &failure{code: session.ErrCommand, message: fmt.Sprintf("the command exited with status %d", c.Exit)}
 	}
 	return nil
+}
+
+// fate says what became of a command that was to be ended: what may not be signalled runs on.
+func fate(ended string, left []string) string {
+	if len(left) == 0 {
+		return ended
+	}
+	return "could not be ended: " + strings.Join(left, ", ") + " runs with another user's rights"
 }
 
 // changedFiles lists the session's own files that a command changed: their new hashes go into

@@ -52,8 +52,13 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 				return err
 			}
 		default:
-			if err := endHolders(ctx, dir, key, grace); err != nil {
+			left, err := endHolders(ctx, dir, key, grace)
+			if err != nil {
 				return err
+			}
+			if len(left) > 0 {
+				return &session.Error{Code: session.ErrCommand, Message: "what is left of the command runs with another user's rights and may not be signalled: " + left[0].describe(),
+					Place: key, Next: "end it as that user, or wait for it"}
 			}
 		}
 		select {
@@ -85,11 +90,12 @@ func askToEnd(ctx context.Context, conn *client, dir, key string) (*client, erro
 	return conn, nil
 }
 
-// endHolders ends what holds the claim of key when its supervisor is gone.
-func endHolders(ctx context.Context, dir, key string, grace time.Duration) error {
+// endHolders ends what holds the claim of key when its supervisor is gone, and gives what may not
+// be signalled.
+func endHolders(ctx context.Context, dir, key string, grace time.Duration) ([]process, error) {
 	f, err := openClaim(claimPath(dir, key))
 	if err != nil {
-		return fmt.Errorf("open claim: %w", err)
+		return nil, fmt.Errorf("open claim: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
 	e := ending{grace: grace, members: func() []process {
@@ -103,8 +109,7 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) error
 		own := func(p process) bool { return p.pid == os.Getpid() } // asked from within the command
 		return slices.DeleteFunc(descendants(processes(), roots), own)
 	}}
-	_, err = e.run(ctx)
-	return err
+	return e.run(ctx)
 }
 
 // ending is how a command is ended: every member gets INT, then TERM, then KILL until

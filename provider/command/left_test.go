@@ -4,9 +4,11 @@ package command_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -281,4 +283,35 @@ func TestSupervisorIgnoresTerm(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	_ = os.Remove(filepath.Join(s.ws, "up"))
+}
+
+// What runs with another user's rights may not be signalled. Its time is over all the same: it
+// is listed, and nobody waits for it. It takes root to make such a program.
+func TestTimeoutOfAnotherUsersProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("not tried: it takes root")
+		return
+	}
+	s := newStage(t)
+	tmp := filepath.Dir(s.ws)
+	req := s.sh("k", "")
+	req.Argv = []string{filepath.Join(tmp, "setuid"), "--reuid=0", "--keep-groups", "sleep", "305"}
+	req.Timeout = 300 * time.Millisecond
+	b, err := json.Marshal([]session.CommandRequest{req})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tmp, "reqs"), b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-ec", `mkdir -p "$CMDTEST_DIR"; cp "$0" self; cp "$(command -v setpriv)" setuid; chmod 4755 setuid
+		chown -R 65534 ws commands; chmod 755 .. .; exec setpriv --reuid=65534 --regid=65534 --clear-groups ./self`, os.Args[0])
+	cmd.Dir = tmp
+	cmd.Env = append(os.Environ(), "CMDTEST_ROLE=client", "GORACE=atexit_sleep_ms=0", "CMDTEST_DIR="+s.dir, "CMDTEST_REQS="+filepath.Join(tmp, "reqs"))
+	out, err := cmd.CombinedOutput()
+	rec, lookErr := s.Look(s.ctx(), "k")
+	t.Cleanup(func() { killLeft(t, s) })
+	if err != nil || lookErr != nil || rec.State != session.CommandFinished || !rec.TimedOut || len(rec.Left) != 1 || !strings.Contains(rec.Left[0], "sleep 305") {
+		t.Errorf("got %+v, %v, %v: %s", rec, lookErr, err, out)
+	}
 }

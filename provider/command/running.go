@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -222,6 +223,10 @@ func (s *supervisor) follow(c *running) {
 			s.end(c, true)
 		case <-tick.C:
 			c.outs.cap()
+			if e, beyond := s.beyond(c); beyond {
+				s.finish(c, e)
+				return
+			}
 		case ws := <-c.status:
 			s.finish(c, s.outcome(c, ws))
 			return
@@ -265,6 +270,42 @@ func (s *supervisor) hasEnded(c *running) bool {
 	return err == nil && !alive(id)
 }
 
+// beyond makes the exit block of a command whose time is over, or that a person wants to end, and
+// whose leader may not be signalled: it runs with another user's rights, for as long as it likes.
+func (s *supervisor) beyond(c *running) (exitBlock, bool) {
+	c.mu.Lock()
+	asked := c.asked
+	c.mu.Unlock()
+	if asked == nil {
+		return exitBlock{}, false
+	}
+	select {
+	case <-asked.done:
+	default:
+		return exitBlock{}, false
+	}
+	isLeader := func(p process) bool { return p.pid == c.leader }
+	if s.hasEnded(c) || !slices.ContainsFunc(asked.beyond, isLeader) {
+		return exitBlock{}, false
+	}
+	return s.forced(exitBlock{Exit: -1}, asked), true
+}
+
+// forced adds to e how the command was ended and who is left.
+func (s *supervisor) forced(e exitBlock, asked *ended) exitBlock {
+	e.TimedOut, e.Cancelled = asked.timedOut, !asked.timedOut
+	return s.leave(e, asked.beyond)
+}
+
+// leave adds to e who is left.
+func (s *supervisor) leave(e exitBlock, left []process) exitBlock {
+	s.release(left)
+	for _, p := range left {
+		e.Left = append(e.Left, leftover{PID: p.pid, Start: p.start, Name: p.name})
+	}
+	return e
+}
+
 // outcome makes the exit block of a leader that was reaped. One that was ended is over
 // when all its descendants are; what outlives a leader that ended by itself is listed and
 // left.
@@ -277,19 +318,11 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	if ws.Signaled() {
 		e.Exit, e.Signal = -1, unix.SignalName(ws.Signal())
 	}
-	var left []process
 	if asked == nil {
-		left = s.members(c)
-	} else {
-		<-asked.done
-		left = asked.beyond
-		e.TimedOut, e.Cancelled = asked.timedOut, !asked.timedOut
+		return s.leave(e, s.members(c))
 	}
-	s.release(left)
-	for _, p := range left {
-		e.Left = append(e.Left, leftover{PID: p.pid, Start: p.start, Name: p.name})
-	}
-	return e
+	<-asked.done
+	return s.forced(e, asked)
 }
 
 // release notes that ps belong to no command that runs: a later one's end is not theirs.
