@@ -132,22 +132,50 @@ func TestClaimRemoved(t *testing.T) {
 	s.touch("go")
 }
 
-// C1: a command that removes its own claim is not started again, by nobody.
+// C1: a command that removes its own claim is not started again, by nobody: its supervisor makes
+// the claim anew at its end. Until then whoever looks is told that it was removed.
 func TestClaimRemovedByItsCommand(t *testing.T) {
 	for range 20 {
 		s := newStage(t)
 		req := s.sh("k", "rm -f "+command.ClaimPath(s.dir, "k")+"; echo ran >> ledger")
 		for range 2 { // the supervisor remembers, too
-			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCorrupt) {
-				t.Errorf("got %+v, %v, want ErrCorrupt", rec, err)
+			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCorrupt) && rec.State != session.CommandFinished {
+				t.Errorf("got %+v, %v, want ErrCorrupt or the result", rec, err)
 			}
 		}
 		eventually(t, "a line in the ledger", func() bool { return s.ledger() != "" })
 		_ = s.Close()
 		s.supervisorGone()
+		rec, err := s.runner(2).Run(s.ctx(), later(req))
+		if err != nil || rec.State != session.CommandFinished || rec.PID == 0 {
+			t.Errorf("after the supervisor: got %+v, %v", rec, err)
+		}
 		if s.ledger() != wrote {
 			t.Errorf("ledger %q, want one line", s.ledger())
 		}
+	}
+}
+
+func later(req session.CommandRequest) session.CommandRequest {
+	req.Epoch++
+	return req
+}
+
+// C1: so it is when all that the session's commands have is removed; what it wrote is gone then, and
+// its outcome unknown, for a reason that is true.
+func TestEverythingRemovedByItsCommand(t *testing.T) {
+	s := newStage(t)
+	req := s.sh("k", "rm -rf "+s.dir+"; echo ran >> ledger")
+	_, _ = s.Run(s.ctx(), req) // fails, or is told the outcome
+	eventually(t, "a line in the ledger", func() bool { return s.ledger() != "" })
+	_ = s.Close()
+	eventually(t, "the claim to be there again", func() bool {
+		rec, err := s.Look(s.ctx(), "k")
+		return err == nil && rec.State == session.CommandUnknown
+	})
+	rec, err := s.runner(2).Run(s.ctx(), later(req))
+	if err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "what it wrote cannot be opened") || s.ledger() != wrote {
+		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
 	}
 }
 

@@ -24,12 +24,14 @@ const lockFD = 20
 
 // running is a command from its claim to its exit record.
 type running struct {
-	req    session.CommandRequest
-	claim  claimFiles
-	outs   outputs
-	place  place
-	leader int
-	status chan unix.WaitStatus // the leader was reaped
+	req     session.CommandRequest
+	header  header
+	started *startBlock // nil: none was written
+	claim   claimFiles
+	outs    outputs
+	place   place
+	leader  int
+	status  chan unix.WaitStatus // the leader was reaped
 
 	mu    sync.Mutex // guards what follows
 	over  bool       // the leader's end was seen before anybody asked to end it
@@ -129,6 +131,10 @@ func (s *supervisor) releaseLock() {
 func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	c := &running{req: req, status: make(chan unix.WaitStatus, 1)}
 	var err error
+	c.header = header{
+		V: claimVersion, State: stateClaimed, Key: req.Key, Epoch: req.Epoch, Session: s.cfg.Session,
+		Request: digest(req), Supervisor: s.self, AtUS: s.cfg.Now().UnixMicro(),
+	}
 	if c.place, err = openPlace(req); err != nil {
 		return nil, err
 	}
@@ -136,10 +142,7 @@ func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 		c.place.close()
 		return nil, err
 	}
-	c.claim, err = writeClaim(s.cfg.Dir, tempPrefix, header{
-		V: claimVersion, State: stateClaimed, Key: req.Key, Epoch: req.Epoch, Session: s.cfg.Session,
-		Request: digest(req), Supervisor: s.self, AtUS: s.cfg.Now().UnixMicro(),
-	}, s.cfg.hook)
+	c.claim, err = writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
 	if err != nil && c.claim.w != nil {
 		// The name stands, but not surely: the command is not started, and the record says so.
 		_ = writeExit(c.claim.w, req.Key, exitBlock{Exit: -1, StartError: err.Error(), EndedUS: s.cfg.Now().UnixMicro()})
@@ -201,7 +204,8 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	s.cfg.hook("forked")
 	if id, err := identify(pid); err == nil {
 		// Without a start block the record is only less exact about a killed supervisor.
-		_ = writeStart(c.claim.w, c.req.Key, startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()})
+		c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
+		_ = writeStart(c.claim.w, c.req.Key, *c.started)
 	}
 	return nil
 }
@@ -369,9 +373,9 @@ func (s *supervisor) others(c *running, p process) bool {
 func (s *supervisor) finish(c *running, e exitBlock) {
 	s.cfg.hook("ended")
 	e.EndedUS = s.cfg.Now().UnixMicro()
-	if s.settle(c, &e) {
-		s.record(c, e)
-	}
+	s.settle(c, &e)
+	s.restore(c)
+	s.record(c, e)
 	s.cfg.hook("recorded")
 	c.claim.close()
 	s.cfg.hook("unlocked")
@@ -385,24 +389,43 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.checkIdle()
 }
 
-// settle makes outputs and workspace durable, as far as was asked for. It returns false
-// when the outputs cannot be opened: then no exit record may be written.
-func (s *supervisor) settle(c *running, e *exitBlock) bool {
+// restore makes the claim anew whose name is gone, with what was known at the start: without it the
+// next resume would find the key unclaimed and start the command again (C1).
+func (s *supervisor) restore(c *running) {
+	if samePath(c.claim.w, claimPath(s.cfg.Dir, c.req.Key)) == nil {
+		return
+	}
+	_ = os.Mkdir(s.cfg.Dir, 0o700) // the next call meets the same; a store that was moved is not begun anew
+	files, _ := writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
+	if files.w == nil { // something else stands there, or nothing can: the record goes where nobody finds it
+		return
+	}
+	c.claim.close()
+	c.claim = files
+	if c.started != nil {
+		_ = writeStart(files.w, c.req.Key, *c.started) // as in fork
+	}
+}
+
+// settle makes outputs and workspace durable, as far as was asked for. Where that fails, e says
+// why the outcome is unknown.
+func (s *supervisor) settle(c *running, e *exitBlock) {
 	c.outs.cap()
 	var err error
 	if e.Out, e.Err, err = c.outs.lengths(); err != nil {
-		return false
+		e.Unknown = "what it wrote cannot be opened any more: " + err.Error()
+		return
 	}
 	covered := !c.req.Volatile && sameDevice(c.place.workspace, c.outs.out)
 	if !c.req.Volatile {
 		if err := syncFS(c.place.workspace); err != nil {
 			e.Unknown = "what the command wrote could not be made durable: " + err.Error()
-			return true
+			return
 		}
 		s.cfg.hook("synced")
 	}
 	if covered {
-		return true
+		return
 	}
 	for f, n := range map[*os.File]int64{c.outs.out: e.Out, c.outs.err: e.Err} {
 		if n == 0 {
@@ -412,7 +435,6 @@ func (s *supervisor) settle(c *running, e *exitBlock) bool {
 			e.Unknown = "the output of the command could not be made durable: " + err.Error()
 		}
 	}
-	return true
 }
 
 func sameDevice(a, b *os.File) bool {
