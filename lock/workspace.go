@@ -60,8 +60,12 @@ func commandFree(dir string, id session.ID) error {
 	case "": // taken this instant and not signed yet
 		return lockedBy(path, Holder{})
 	}
+	which := ""
+	if h.Key != "" {
+		which = " (" + h.Key + ")"
+	}
 	return &session.Error{
-		Code: session.ErrLocked, Message: fmt.Sprintf("a command of session %s still runs in this workspace (%s); nothing was changed", h.Session, h.Key),
+		Code: session.ErrLocked, Message: fmt.Sprintf("a command of session %s still runs in this workspace%s; nothing was changed", h.Session, which),
 		Next: "wait for it, or resume that session", Retryable: true, Cause: &HeldError{path, h},
 	}
 }
