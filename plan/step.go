@@ -232,15 +232,17 @@ func (d *decoder) capture(o *object) string {
 	return name
 }
 
-// keyVariable is set by acode itself for each command.
-const keyVariable = "ACODE_IDEMPOTENCY_KEY"
+// reserved reports whether a command gets the variable of this name from acode, or not at all.
+func reserved(name string) bool {
+	return strings.HasPrefix(name, "ACODE_") || name == "PWD" || name == "OLDPWD"
+}
 
 func (d *decoder) variable(name string, at position) {
 	if !session.ValidVariable(name) {
 		d.fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
 	}
-	if name == keyVariable {
-		d.fail(at, "", "%s is set by acode for each command", name)
+	if reserved(name) {
+		d.fail(at, "", "%s cannot be set: PWD, OLDPWD and what begins with ACODE_ are acode's to give", name)
 	}
 }
 
