@@ -37,6 +37,8 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 		return e.terminate(ctx, key)
 	case errors.As(cause, &sig):
 		return e.leave(ctx, it, key, sig)
+	case errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded):
+		return rec, outOfTime("; the command of " + it.ID.String() + " runs on")
 	}
 	return rec, cause
 }

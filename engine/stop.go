@@ -44,6 +44,11 @@ func (e *Engine) finishFull(ctx context.Context, was *stop, cause error) (result
 	return result, cause
 }
 
+// outOfTime is the stop of a session whose own time is over.
+func outOfTime(and string) *stop {
+	return &stop{to: session.Paused, reason: session.ReasonTimeout, code: session.ErrTimeout, detail: "the session ran out of time" + and}
+}
+
 func cancelled() *stop {
 	return &stop{code: session.ErrCancelled, detail: "cancelled from elsewhere"}
 }
@@ -80,7 +85,7 @@ func (e *Engine) halted(ctx context.Context, err error) (*stop, error) {
 	case errors.As(err, &sig):
 		return &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}, nil
 	case errors.Is(err, session.ErrTimeout) || errors.Is(err, context.DeadlineExceeded):
-		return &stop{to: session.Paused, reason: session.ReasonTimeout, code: session.ErrTimeout, detail: "the session ran out of time"}, nil
+		return outOfTime(""), nil
 	case errors.Is(err, context.Canceled):
 		return &stop{to: session.Paused, reason: session.ReasonUser, detail: "interrupted"}, nil
 	case errors.Is(err, session.ErrFileChanged) || errors.Is(err, session.ErrEnvironment):
