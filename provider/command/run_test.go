@@ -118,6 +118,21 @@ func signalExitAndExecFailure(t *testing.T, s *stage) {
 	}
 }
 
+// The kernel says that a program is missing when its interpreter is.
+func TestMissingInterpreter(t *testing.T) {
+	s := newStage(t)
+	if err := os.WriteFile(filepath.Join(s.ws, "script"), []byte("#!/no/such/shell\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"./script", filepath.Join(s.ws, "script")} {
+		req := s.sh("k"+program, "")
+		req.Argv = []string{program}
+		if rec := s.run(req); rec.State != session.CommandFinished || !strings.HasPrefix(rec.StartError, "its interpreter") {
+			t.Errorf("%s: got %+v", program, rec)
+		}
+	}
+}
+
 func TestEnvironmentAndPlace(t *testing.T) { each(t, environmentAndPlace) }
 
 func environmentAndPlace(t *testing.T, s *stage) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -193,9 +194,13 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		return lookErr
 	}
 	s.cfg.hook("forking")
+	dir := pathOf(c.place.dir, c.req.Workspace+"/"+c.req.Dir)
 	pid, err := syscall.ForkExec(file, c.req.Argv, &syscall.ProcAttr{
-		Dir: pathOf(c.place.dir, c.req.Workspace+"/"+c.req.Dir), Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
+	if errors.Is(err, unix.ENOENT) && isThere(dir, file) {
+		return errors.New("its interpreter, which the first line or the loader names, does not exist")
+	}
 	if err != nil {
 		return err
 	}
@@ -208,6 +213,15 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		_ = writeStart(c.claim.w, c.req.Key, *c.started)
 	}
 	return nil
+}
+
+// isThere reports whether file, taken from dir, exists.
+func isThere(dir, file string) bool {
+	if !filepath.IsAbs(file) {
+		file = dir + "/" + file // not cleaned: dir may be a link
+	}
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // follow waits for the leader's end, in time or by force, and records it.
