@@ -260,7 +260,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
 // A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, linger,
-// torn X, unknown, hang, refuse, unstartable, slow, beyond, killed.
+// torn X, unknown, hang, refuse, unstartable, slow, beyond, killed, back.
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
@@ -361,6 +361,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, rec.StartError = -1, "no such file"
 	case "slow":
 		rec.Exit, rec.TimedOut = -1, true
+	case "back": // the clock was set back meanwhile
+		rec.StartedUS, rec.EndedUS = 30, 10
 	case "beyond":
 		rec.Exit, rec.TimedOut, rec.Left = -1, true, []string{"77 sudo"}
 	case "killed":

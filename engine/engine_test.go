@@ -245,6 +245,15 @@ func TestEndingNamesTheFirstFailure(t *testing.T) {
 	}
 }
 
+// A clock that is set back while a command runs gives it no negative time.
+func TestClockSetBackDuringACommand(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "back"))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if took := payload[session.StepCompletedData](w, session.StepCompleted).Command.DurationUS; took != 0 {
+		t.Errorf("duration: got %d us, want 0", took)
+	}
+}
+
 // A step fails for each of these, with its own code and message in the receipt.
 func TestFailedSteps(t *testing.T) {
 	for _, c := range []struct {

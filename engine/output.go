@@ -32,7 +32,7 @@ func captureFailure(err error) (*failure, error) {
 func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
 	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
-		StartError: rec.StartError, DurationUS: rec.EndedUS - rec.StartedUS, Left: rec.Left,
+		StartError: rec.StartError, DurationUS: max(0, rec.EndedUS-rec.StartedUS), Left: rec.Left,
 	}
 	stdout, stderr, err := e.Commands.Output(rec.Key)
 	if err != nil {
