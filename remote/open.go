@@ -2,7 +2,9 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
 	"strings"
@@ -102,6 +104,11 @@ func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 			Next: "set sync.url in the user configuration, or ACODE_POSTGRES_URL"}
 	}
 	cfg, err := pgx.ParseConfig(url)
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return nil, &session.Error{Code: session.ErrConfig, Message: "a file that the server's address or its environment names cannot be read", Place: file.Path, Cause: file.Err,
+			Next: "look at sslrootcert, sslcert, sslkey and service of the address, and at PGSSLROOTCERT, PGSSLCERT, PGSSLKEY and PGSERVICEFILE"}
+	}
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "the server's address cannot be read, and is not repeated here as it may hold a password",
 			Next: "write it as postgres://user@host:5432/database?sslmode=verify-full and keep the password in ~/.pgpass"}

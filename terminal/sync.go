@@ -288,6 +288,7 @@ type syncJSON struct {
 	State    session.SyncState `json:"state"`
 	Link     session.SyncState `json:"connection,omitempty"` // only where it is in trouble and state is another
 	Degraded bool              `json:"degraded"`
+	Paused   bool              `json:"paused"`
 	Pending  uint64            `json:"events_pending"`
 	Sessions int               `json:"sessions_pending"`
 	Acked    uint64            `json:"acknowledged_seq,omitempty"`
@@ -323,7 +324,7 @@ func newSyncJSON(v SyncView) syncJSON {
 		state = session.SyncDisabled
 	}
 	out := syncJSON{
-		State: state, Link: v.Link, Degraded: v.degraded(), Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
+		State: state, Link: v.Link, Degraded: v.degraded(), Paused: v.Paused, Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
 		Since: at(v.SinceUS), Oldest: at(v.OldestUS), Last: at(v.LastUS), Attempt: at(v.AttemptUS), Next: at(v.NextUS),
 		Server: v.Server, Identity: v.Identity, Lanes: append([]LaneView{}, v.Lanes...),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -105,8 +107,7 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			d.log.Info("stopped", "event", "syncer_stopped")
 			return false, nil
 		case <-reload:
-			_, err := d.program.Site()
-			if err == nil {
+			if err = d.usable(); err == nil {
 				tellSystemd(systemd.SdNotifyReloading) // and not that it stops: systemd kills what announced that and lives on
 				d.log.Info("reading the configuration again", "event", "syncer_reload")
 				return true, nil
@@ -114,6 +115,30 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			d.log.Error("the new configuration is wrong; the old one stays", "event", "syncer_reload", "error", err.Error())
 		}
 	}
+}
+
+// usable reads the configuration again and says what would keep a syncer from starting with it.
+// One without a server is for the start to refuse: nobody wants delivery to go on then.
+func (d *daemon) usable() error {
+	s, err := d.program.Site()
+	if err != nil {
+		return err
+	}
+	server, err := remote.Open(remoteOptions(s))
+	switch {
+	case errors.Is(err, session.ErrSyncOff):
+		return nil
+	case err != nil:
+		return err
+	}
+	err = server.Close()
+	if where := s.Config().Sync.Listen; err == nil && where != d.Config().Sync.Listen {
+		var l net.Listener
+		if l, err = listenAt(where); err == nil {
+			err = l.Close()
+		}
+	}
+	return err
 }
 
 // drain delivers whenever no other process does.

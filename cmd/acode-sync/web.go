@@ -25,7 +25,15 @@ type web struct {
 
 // listen opens the address of the configuration.
 func (d *daemon) listen(withProfiles bool) (*web, error) {
-	network, address := "tcp", d.Config().Sync.Listen
+	l, err := listenAt(d.Config().Sync.Listen)
+	if err != nil {
+		return nil, err
+	}
+	return &web{listener: l, server: &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}}, nil
+}
+
+func listenAt(where string) (net.Listener, error) {
+	network, address := "tcp", where
 	if path, unix := strings.CutPrefix(address, "unix:"); unix {
 		network, address = "unix", path
 		if err := removeStale(path); err != nil {
@@ -34,10 +42,10 @@ func (d *daemon) listen(withProfiles bool) (*web, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), network, address)
 	if err != nil {
-		return nil, &session.Error{Code: session.ErrConfig, Message: "metrics and health cannot be served there; nothing was delivered", Place: d.Config().Sync.Listen, Cause: err,
+		return nil, &session.Error{Code: session.ErrConfig, Message: "metrics and health cannot be served there; nothing was delivered", Place: where, Cause: err,
 			Next: "set sync.listen to a free address"}
 	}
-	return &web{listener: l, server: &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}}, nil
+	return l, nil
 }
 
 // removeStale removes the socket that a process left which is gone.
