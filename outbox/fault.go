@@ -85,6 +85,11 @@ func (o *otherDatabase) Error() string {
 	return fmt.Sprintf("the address leads to database %s, and the store was delivered to %s", o.have, o.want)
 }
 
+// OtherDatabase is the error for a server of identity have where want acknowledged events.
+func OtherDatabase(have, want string) error {
+	return Envelope(&otherDatabase{have: have, want: want})
+}
+
 // storeTrouble is a failure of the store, not of the server.
 type storeTrouble struct{ cause error }
 

@@ -56,8 +56,18 @@ func (p *program) verify(ctx context.Context) error {
 
 // compare asks the server for its marks, and looks at each lane of the store.
 func (c *comparison) compare(ctx context.Context) error {
-	if _, err := c.server.Hello(ctx, c.outbox.Device()); err != nil {
+	hello, err := c.server.Hello(ctx, c.outbox.Device())
+	if err != nil {
 		return err
+	}
+	lanes, err := c.outbox.Lanes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes { // another database lacks everything, and is sent nothing of it
+		if have := hello.Remote.String(); lane.Remote != "" && lane.Remote != have {
+			return outbox.OtherDatabase(have, lane.Remote)
+		}
 	}
 	for more := true; more; {
 		var err error
@@ -68,8 +78,7 @@ func (c *comparison) compare(ctx context.Context) error {
 	if err := c.readMarks(ctx); err != nil {
 		return err
 	}
-	lanes, err := c.outbox.Lanes(ctx)
-	if err != nil {
+	if lanes, err = c.outbox.Lanes(ctx); err != nil { // as of now: a drain may go on
 		return err
 	}
 	for _, lane := range lanes {
