@@ -157,7 +157,7 @@ func (p *program) decide(ctx context.Context, ref string, how func(session.Lane)
 func (l *link) alone(ctx context.Context, f func() error) error {
 	release, err := l.Drainer("acode sync")
 	if errors.Is(err, session.ErrLocked) {
-		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: err,
+		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: app.Holder(err),
 			Next: "stop the syncer for this, or try again when the run has ended", Retryable: true}
 	}
 	if err != nil {

@@ -173,7 +173,8 @@ func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other
 	if trouble := l.syncer.Trouble(h, o.since, left); trouble != nil {
 		return trouble
 	}
-	return err
+	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: app.Holder(err),
+		Next: "acode sync status", Retryable: true}
 }
 
 // choresTime bounds what a barrier does for the server beyond delivery.

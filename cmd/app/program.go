@@ -134,6 +134,15 @@ func (s *Site) Drainer(command string) (release func() error, err error) {
 	return l.Release, nil
 }
 
+// Holder gives who has the lock, of an ErrLocked.
+func Holder(err error) error {
+	var held *lock.HeldError
+	if errors.As(err, &held) {
+		return held
+	}
+	return err
+}
+
 // AskDrainer asks whoever delivers from this store to wait no longer. It leaves word in the time
 // of the lock file, which nothing else depends on.
 func (s *Site) AskDrainer() error {
