@@ -49,6 +49,7 @@ func (s *Server) Copy(ctx context.Context, d session.Delivery) (session.Mark, er
 		return err
 	})
 	if err != nil {
+		s.makeMonths(ctx, err)
 		return session.Mark{}, s.fault(err)
 	}
 	m := mark(d.Session, r)

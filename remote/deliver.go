@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -84,6 +85,7 @@ func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark,
 	}
 	rows, err := s.ask(ctx, c)
 	if err != nil {
+		s.makeMonths(ctx, err)
 		return session.Mark{}, s.fault(err)
 	}
 	r, err := only(rows)
@@ -91,6 +93,15 @@ func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark,
 		return session.Mark{}, s.fault(err)
 	}
 	return mark(d.Session, r), s.fault(r.err)
+}
+
+// makeMonths has the server make its partitions where a delivery failed for want of one: they are
+// made with deliveries, so after a year without any there is none. The next attempt finds them.
+func (s *Server) makeMonths(ctx context.Context, err error) {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && noPartition(pe) {
+		_, _ = s.ask(ctx, newCall(`SELECT acode.maintain()`)) // the delivery's own error says what is wrong
+	}
 }
 
 // mark reads what acode.ingest answers.

@@ -61,7 +61,7 @@ func classify(err error, clean scrubber) *session.SyncFault {
 	switch {
 	case errors.As(err, &pe):
 		f.Class, f.SQLState = classOf(pe.Code), pe.Code
-		if pe.Code == "23514" && pe.ConstraintName == "" { // no partition for the month: the server's own trouble
+		if noPartition(pe) { // the server's own trouble
 			f.Class = session.FaultServer
 		}
 		// A connection that the server ends may have committed just before.
@@ -77,6 +77,9 @@ func classify(err error, clean scrubber) *session.SyncFault {
 	}
 	return f
 }
+
+// noPartition reports whether there is no partition for the month.
+func noPartition(pe *pgconn.PgError) bool { return pe.Code == "23514" && pe.ConstraintName == "" }
 
 // errAnswer marks an answer that this program does not understand.
 var errAnswer = errors.New("the server's answer is not one that this program knows")
