@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
@@ -55,6 +56,9 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 	}
 	if delivers {
 		v.Drainer = &terminal.Drainer{PID: holder.PID, Command: h.Command, BeatUS: h.BeatUS}
+		if h.PID != holder.PID { // the heartbeat is of the one before
+			v.Drainer.Command, v.Drainer.BeatUS = strings.TrimPrefix(holder.Command, "acode "), holder.Since.UnixMicro()
+		}
 	} else {
 		v.NextUS = 0 // nobody will try then
 	}
