@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/acode-dev/acode/config"
@@ -108,9 +110,10 @@ func ownWorkspace(ctx context.Context, s *local.Store, ref string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	dir, err := workspaceDir(recorded)
+	dir, err := realDir(recorded)
 	if err != nil {
-		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " does not exist; nothing was changed", Place: recorded, Cause: err,
+		what, _ := unusable(err)
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " " + what + "; nothing was changed", Place: recorded, Cause: err,
 			Next: "acode resume " + short + " -C DIR, where DIR is where it is now"}
 	}
 	return dir, nil
@@ -121,15 +124,42 @@ func workspaceDir(dir string) (string, error) {
 	if dir == "" {
 		dir = "."
 	}
+	abs, err := realDir(dir)
+	if err != nil {
+		what, next := unusable(err)
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory " + what + "; nothing was changed", Place: dir, Cause: err, Next: next}
+	}
+	return abs, nil
+}
+
+// realDir gives the absolute path, without symbolic links, of a directory that can be entered
+// and read.
+func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory does not exist; nothing was changed", Place: dir, Cause: err,
-			Next: "name a directory that exists with -C DIR"}
+		return "", err
 	}
-	return abs, nil
+	f, err := os.Open(abs + "/.")
+	if err != nil {
+		return "", err
+	}
+	return abs, f.Close()
+}
+
+// unusable says what err makes of a directory, and what to do about it.
+func unusable(err error) (what, next string) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist", "name a directory that exists with -C DIR"
+	case errors.Is(err, syscall.ENOTDIR):
+		return "is not a directory", "name a directory with -C DIR"
+	case errors.Is(err, fs.ErrPermission):
+		return "may not be entered", "give yourself the right to read and enter it, or name another directory with -C DIR"
+	}
+	return "cannot be used", "name another directory with -C DIR"
 }
 
 // loadConfig reads the layers; an empty dir has no project's.
