@@ -208,15 +208,15 @@ func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) 
 	if b.json {
 		return b.locksJSON(ctx, s, id, h, held)
 	}
+	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
 	if held {
-		fmt.Fprintf(b.io.out, "Session lock: held by pid %d since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.PID, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
-	} else {
-		fmt.Fprintln(b.io.out, "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.")
+		said = fmt.Sprintf("Session lock: held by pid %d since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.PID, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
 	}
 	for _, n := range b.commandNotes(id) {
-		fmt.Fprintln(b.io.out, terminal.Clean(n))
+		said += terminal.Clean(n) + "\n"
 	}
-	return nil
+	_, err = fmt.Fprint(b.io.out, said)
+	return err
 }
 
 type locksJSON struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -225,8 +226,22 @@ func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) 
 	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
 		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: cmd.CommandPath() + " --help"}
 	}
+	err = a.unwritten(err)
 	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
 	status, hint := exitOf(err)
 	a.fail(err, status, hint)
 	return status
+}
+
+// unwritten says of an error that came from writing the output that it is no bug.
+func (a *app) unwritten(err error) error {
+	var failed *fs.PathError
+	if session.CodeOf(err) != session.ErrInternal || !errors.As(err, &failed) || failed.Path != a.io.out.Name() {
+		return err
+	}
+	code := session.ErrStoreIO
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		code = session.ErrDiskFull
+	}
+	return &session.Error{Code: code, Message: "the output cannot be written", Cause: failed.Err, Next: "look where the output goes, then run the command again"}
 }
