@@ -48,7 +48,7 @@ func noStore(home string) error {
 	if err := checkLost(home); err != nil {
 		return err
 	}
-	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: "start a session with: acode run", Cause: fs.ErrNotExist}
+	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: "start a session with: acode run --plan FILE", Cause: fs.ErrNotExist}
 }
 
 // checkLost refuses a home without a usable database that sessions have left heads in: a new

@@ -90,6 +90,9 @@ func (f resumeFlags) settings() map[string]string {
 
 func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
 	b, store, err := a.bootFor(ctx, ref, f.dryRun, f.settings())
+	if errors.Is(err, session.ErrUnknownID) { // there is no store yet
+		return noResumable()
+	}
 	if err != nil {
 		return err
 	}
@@ -236,12 +239,16 @@ func (b *base) held(r terminal.Row) error {
 
 func waitFor(short string) string { return "wait for it with: acode resume " + short + " --wait" }
 
+func noResumable() *session.Error {
+	return &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: "start one with: acode run --plan FILE"}
+}
+
 func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 	all, err := b.rows(ctx, s, "")
 	if err != nil {
 		return err
 	}
-	e := &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: "start one with: acode run --plan FILE"}
+	e := noResumable()
 	var elsewhere []string
 	for _, r := range all {
 		if !r.State.Terminal() && !r.Running {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -23,25 +24,35 @@ func (a *app) sessionCommand() *cobra.Command {
 
 func (a *app) listCommand() *cobra.Command {
 	var resumable, all bool
+	list := func(rows []terminal.Row) error {
+		if a.json {
+			return terminal.ListJSON(a.io.out, rows)
+		}
+		return terminal.List(a.io.out, rows, all, a.now())
+	}
+	run := a.reading(func(ctx context.Context, b *base, s *local.Store, _ []string) error {
+		where := b.workspace
+		if all {
+			where = ""
+		}
+		rows, err := b.rows(ctx, s, where)
+		if err != nil {
+			return err
+		}
+		if resumable {
+			rows = keepResumable(rows)
+		}
+		return list(rows)
+	})
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the sessions of this workspace", Args: cobra.NoArgs,
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, _ []string) error {
-			where := b.workspace
-			if all {
-				where = ""
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if errors.Is(err, session.ErrUnknownID) { // there is no store yet
+				return list(nil)
 			}
-			rows, err := b.rows(ctx, s, where)
-			if err != nil {
-				return err
-			}
-			if resumable {
-				rows = keepResumable(rows)
-			}
-			if b.json {
-				return terminal.ListJSON(b.io.out, rows)
-			}
-			return terminal.List(b.io.out, rows, all, b.now())
-		}),
+			return err
+		},
 	}
 	cmd.Flags().BoolVar(&resumable, "resumable", false, "only sessions that can be resumed now")
 	cmd.Flags().BoolVar(&all, "all", false, "sessions of every workspace")
