@@ -66,7 +66,7 @@ func commandFree(dir string, id session.ID) error {
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: fmt.Sprintf("a command of session %s still runs in this workspace%s; nothing was changed", h.Session, which),
-		Next: "wait for it, or resume that session", Retryable: true, Cause: &HeldError{path, h},
+		Next: fmt.Sprintf("wait for it, or end it with: acode session cancel --command %s", h.Session), Retryable: true, Cause: &HeldError{path, h},
 	}
 }
 
