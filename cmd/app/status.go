@@ -30,7 +30,7 @@ func (a *app) statusCommand() *cobra.Command {
 	run := a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 		switch ref := strings.Join(args, ""); {
 		case check:
-			return b.check(ctx, s)
+			return b.check(ctx, s, ref)
 		case watch > 0:
 			return b.watch(ctx, s, ref, watch)
 		default:
@@ -69,9 +69,17 @@ func (b *base) status(ctx context.Context, s *local.Store, ref string) error {
 	return terminal.Status(b.io.out, v)
 }
 
-// check answers a monitoring system with its exit status.
-func (b *base) check(ctx context.Context, s *local.Store) error {
-	v, err := b.syncView(ctx, s, "")
+// check answers a monitoring system with its exit status: for the session that ref names, or
+// for all when it is empty.
+func (b *base) check(ctx context.Context, s *local.Store, ref string) error {
+	var id session.ID
+	var err error
+	if ref != "" {
+		if id, err = find(ctx, s, ref, false); err != nil {
+			return err
+		}
+	}
+	v, err := b.syncView(ctx, s, id)
 	if err != nil {
 		return err
 	}
