@@ -145,3 +145,22 @@ func (p *Printer) Approve(in io.Reader, question string) (bool, error) {
 	p.Settle()
 	return Approve(in, p.o.Err, question)
 }
+
+// Tell writes what a question is about, where the question goes: also when Quiet leaves out
+// progress, and when Out is not the terminal.
+func (p *Printer) Tell(lines []string) {
+	p.Settle()
+	p.details(p.o.Err, "", lines)
+}
+
+// TellChanged is Tell for changed files, unless Out has just shown them on the terminal.
+func (p *Printer) TellChanged(changed []session.ChangedFile) {
+	if p.o.Live {
+		return
+	}
+	lines := []string{"Changed files detected:"}
+	for _, c := range changed {
+		lines = append(lines, "  - "+changedLine(c, p.o.Now()))
+	}
+	p.Tell(lines)
+}

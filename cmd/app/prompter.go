@@ -18,7 +18,6 @@ type prompter struct {
 	in      *typing
 	asks    bool
 	view    func(session.ChangedFile) []string
-	show    func(lines []string)
 }
 
 // typing is what a person types, read for one question after the other. A read from a terminal
@@ -103,7 +102,7 @@ func (p *prompter) Uncertain(ctx context.Context, item session.Item, why string)
 	if !p.asks {
 		return "", session.ErrUncertain
 	}
-	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether this command happened: " + why})
+	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why})
 	r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
 		return p.printer.Choose(in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
 	})
@@ -126,6 +125,7 @@ func (p *prompter) Changed(ctx context.Context, changed []session.ChangedFile) (
 	if !p.asks {
 		return false, session.ErrEnvironment
 	}
+	p.printer.TellChanged(changed)
 	for {
 		r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
 			return p.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
@@ -140,7 +140,7 @@ func (p *prompter) Changed(ctx context.Context, changed []session.ChangedFile) (
 			return false, nil
 		}
 		for _, c := range changed {
-			p.show(p.view(c))
+			p.printer.Tell(p.view(c))
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (p *prompter) InProgress(ctx context.Context, id session.StepID, _ []sessio
 	if !p.asks {
 		return "", nil
 	}
-	p.show([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
+	p.printer.Tell([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
 	r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
 		return p.printer.Choose(in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
 	})

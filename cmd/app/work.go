@@ -146,7 +146,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	env := environment{root: root, blobs: w.writer, plan: w.plan, door: w.redactor}
 	begin := env
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
-	ask := &prompter{printer: w.printer, in: &typing{in: w.io.in}, asks: w.interactive(), view: env.view, show: w.show}
+	ask := &prompter{printer: w.printer, in: &typing{in: w.io.in}, asks: w.interactive(), view: env.view}
 	r := w.resumer(begin, root, runner, ask)
 	if !w.fresh {
 		w.tally.begin()
