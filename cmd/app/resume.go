@@ -138,10 +138,14 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for said := w.json || w.quiet; ; {
 		taken, err := w.take(id, w.commandLine(), w.cfg.Config.Workspace.Share)
 		if !errors.Is(err, session.ErrLocked) || wait == 0 {
 			return taken, err
+		}
+		if !said {
+			said = true
+			fmt.Fprintf(w.io.err, "Waiting for at most %s: %s\n", wait, terminal.Clean(w.lockedOut(ctx, id, err).Error()))
 		}
 		select {
 		case <-ctx.Done():
