@@ -118,7 +118,7 @@ func damages() []damage {
 		{"database_is_a_link", func(t *testing.T, s site) {
 			must(t, os.Rename(s.database(), s.database()+".real"))
 			must(t, os.Symlink(s.database()+".real", s.database()))
-		}, 3, []string{"no regular file", "nothing was changed"}},
+		}, 3, []string{"symbolic link", "nothing was changed"}},
 	}
 	if os.Getuid() == 0 && os.Lchown(os.DevNull, 0, 0) == nil && canOwn() {
 		all = append(all, damage{"database_of_another", func(t *testing.T, s site) { must(t, os.Chown(s.database(), 12345, -1)) }, 3, []string{"belongs to user 12345", "nothing was changed"}})
