@@ -58,8 +58,8 @@ func TestForkedSessionGoesOnAsItsOwn(t *testing.T) {
 	old := sessionsOf(t, a)[0]
 
 	a.answer(old, exitApproval)
+	a.wants(0, "sync", "now") // before the other home delivers, in the background of its resume
 	b.answer(old, exitApproval)
-	a.wants(0, "sync", "now")
 	b.wants(exitForked, "sync", "now")
 	b.wants(0, "sync", "fork-off", old)
 	own := sessionsOf(t, b)
