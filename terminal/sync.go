@@ -132,12 +132,7 @@ func (v SyncView) details() []string {
 	if v.AttemptUS > 0 {
 		lines = append(lines, "Last sync attempt: "+v.ago(v.AttemptUS))
 	}
-	if v.NextUS > 0 {
-		lines = append(lines, "Next retry: "+v.until(v.NextUS))
-	}
-	if v.Reason != "" {
-		lines = append(lines, "Reason: "+sentence(Clean(v.Reason)))
-	}
+	lines = append(lines, v.outlook()...)
 	for _, l := range v.Lanes {
 		lines = append(lines, l.String())
 	}
@@ -153,6 +148,11 @@ func (v SyncView) trouble() []string {
 	if v.LastUS > 0 {
 		lines = append(lines, "Last success: "+v.ago(v.LastUS))
 	}
+	return append(lines, v.outlook()...)
+}
+
+// outlook says when the server is tried again, and why it has to be.
+func (v SyncView) outlook() (lines []string) {
 	if v.NextUS > 0 {
 		lines = append(lines, "Next retry: "+v.until(v.NextUS))
 	}
