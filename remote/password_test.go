@@ -39,31 +39,18 @@ func TestPasswordFileIsReadAgain(t *testing.T) {
 // doorman asks everybody for the password, tells what it was given, and lets nobody in.
 func doorman(t *testing.T, given chan<- string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
+	return listening(t, func(conn net.Conn) {
+		b := pgproto3.NewBackend(conn, conn)
+		_, _ = b.ReceiveStartupMessage()
+		b.Send(&pgproto3.AuthenticationCleartextPassword{})
+		_ = b.Flush()
+		_ = b.SetAuthType(pgproto3.AuthTypeCleartextPassword)
+		if m, err := b.Receive(); err == nil {
+			if p, ok := m.(*pgproto3.PasswordMessage); ok {
+				given <- p.Password
 			}
-			b := pgproto3.NewBackend(conn, conn)
-			_, _ = b.ReceiveStartupMessage()
-			b.Send(&pgproto3.AuthenticationCleartextPassword{})
-			_ = b.Flush()
-			_ = b.SetAuthType(pgproto3.AuthTypeCleartextPassword)
-			if m, err := b.Receive(); err == nil {
-				if p, ok := m.(*pgproto3.PasswordMessage); ok {
-					given <- p.Password
-				}
-			}
-			b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "28P01", Message: "no"})
-			_ = b.Flush()
-			_ = conn.Close()
 		}
-	}()
-	return l.Addr().String()
+		b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "28P01", Message: "no"})
+		_ = b.Flush()
+	})
 }

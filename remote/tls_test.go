@@ -52,6 +52,21 @@ func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return listening(t, func(conn net.Conn) {
+		_, _ = io.ReadFull(conn, make([]byte, 8))
+		_, _ = io.WriteString(conn, answer)
+		var rest io.Reader = conn
+		if answer == "S" {
+			rest = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+		}
+		b, _ := io.ReadAll(rest) // to the end, which an error is too
+		heard <- b
+	})
+}
+
+// listening has serve answer each connection, one after the other, and gives the address.
+func listening(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +78,7 @@ func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 			if err != nil {
 				return
 			}
-			_, _ = io.ReadFull(conn, make([]byte, 8))
-			_, _ = io.WriteString(conn, answer)
-			var rest io.Reader = conn
-			if answer == "S" {
-				rest = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
-			}
-			b, _ := io.ReadAll(rest) // to the end, which an error is too
-			heard <- b
+			serve(conn)
 			_ = conn.Close()
 		}
 	}()
