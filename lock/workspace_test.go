@@ -14,6 +14,15 @@ import (
 
 func locksDir(t *testing.T) string { return filepath.Join(t.TempDir(), "workspace") }
 
+func madeLocksDir(t *testing.T) string {
+	t.Helper()
+	dir := locksDir(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // One executing session a workspace.
 func TestAcquireRun(t *testing.T) {
 	dir := locksDir(t)
@@ -42,10 +51,7 @@ func TestAcquireRun(t *testing.T) {
 // A command outlives acode and its supervisor: until it has ended, its own session may go on
 // in the workspace and no other.
 func TestCommandOutlivesSupervisor(t *testing.T) {
-	dir := locksDir(t)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := madeLocksDir(t)
 	p := start(t, "supervisor", dir)
 	if p.first != "holding" {
 		t.Fatalf("supervisor: %s", p.first)
@@ -85,10 +91,7 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 // later: whose it is can be told only then.
 func TestCommandLockBeingSigned(t *testing.T) {
 	for _, id := range []session.ID{"mine", "other"} {
-		dir := locksDir(t)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		dir := madeLocksDir(t)
 		f, err := lock.AcquireFile(filepath.Join(dir, "command"))
 		if err != nil {
 			t.Fatal(err)
@@ -118,10 +121,7 @@ func TestCommandLockBeingSigned(t *testing.T) {
 // The exit record is written while the lock is held; then it is free at once, even when a
 // descendant still has the descriptor.
 func TestReleaseFileFreesInherited(t *testing.T) {
-	dir := locksDir(t)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := madeLocksDir(t)
 	f, err := lock.CommandLock(dir, self(t), "v1:key")
 	if err != nil {
 		t.Fatal(err)
@@ -184,10 +184,7 @@ func TestCommandLockLate(t *testing.T) {
 
 // A lock that somebody only tries is no reason to refuse a command.
 func TestCommandLockWaitsForProbe(t *testing.T) {
-	dir := locksDir(t)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := madeLocksDir(t)
 	probe, err := lock.AcquireFile(filepath.Join(dir, "command"))
 	if err != nil {
 		t.Fatal(err)
@@ -210,10 +207,7 @@ func TestCommandLockWaitsForProbe(t *testing.T) {
 
 // Held by nobody that lives, for good: the patience ends.
 func TestCommandLockGivesUp(t *testing.T) {
-	dir := locksDir(t)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := madeLocksDir(t)
 	probe, err := lock.AcquireFile(filepath.Join(dir, "command"))
 	if err != nil {
 		t.Fatal(err)
