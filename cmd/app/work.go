@@ -116,8 +116,8 @@ func (w *work) untouched(sig engine.Interrupted) session.Result {
 }
 
 // behind gives what lies behind err: a store that was removed, the end of the session's time, or
-// another process that took the session over. A late holder finds the records of its command used up before its own
-// write is refused.
+// another process that took the session over. A late holder finds the records of its command
+// used up before its own write is refused.
 func (w *work) behind(ctx context.Context, err error) error {
 	if gone := w.store.InPlace(); gone != nil { // and with it the records of its commands
 		return gone
