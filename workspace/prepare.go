@@ -84,8 +84,8 @@ func (p *prepared) moved(n *node) bool {
 // replaces what lies at its target. A write with mode 0 keeps the file's mode, or gives
 // 0644. It returns ErrFileStep when an edit does not match exactly once (or at all, with
 // All), a file to edit, delete or move is missing, or a path is also a directory of
-// another, or a file of somebody else is set-user-ID; ErrEscape for a target that is a symbolic link, irregular or has further
-// links.
+// another, or a file of somebody else is set-user-ID; ErrEscape for a target that is a
+// symbolic link, irregular or has further links.
 func (r *Root) Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error) {
 	r.Discard(key)
 	p := &prepared{byPath: map[string]*node{}, folders: map[string]*folder{}}

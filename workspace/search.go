@@ -26,7 +26,8 @@ const (
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
 // may be a glob. It gives lines "path:line: text" with text cut at 400 bytes, as valid
 // UTF-8, at most 64 KiB of them, and the files that matched up to there, as far as their
-// names are UTF-8; binary files and .git are passed over. It returns ErrFileStep for a bad pattern and a missing path.
+// names are UTF-8; binary files and .git are passed over. It returns ErrFileStep for a bad
+// pattern and a missing path.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
 	re, err := regexp.Compile(s.Pattern)
 	if err != nil {
