@@ -134,14 +134,15 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	return nil
 }
 
-// judge says what was wrong with a finished command, nil when nothing was.
+// judge says what was wrong with a finished command, nil when nothing was. One that was asked to
+// end and says that it has done its work is believed: to run it again would repeat that.
 func judge(r *session.Run, c *session.CommandResult) *failure {
 	switch {
 	case c.StartError != "":
 		return &failure{code: session.ErrCommand, message: "the command could not be started: " + r.Command()[0] + ": " + c.StartError}
 	case c.TimedOut:
 		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and ", r.Timeout) + fate("was ended", c.Left)}
-	case c.Cancelled:
+	case c.Cancelled && c.Exit != 0:
 		return &failure{code: session.ErrCommand, message: "the command " + fate("was ended on request", c.Left)}
 	case c.Signal != "":
 		return &failure{code: session.ErrCommand, message: "the command was killed by " + c.Signal}

@@ -156,6 +156,27 @@ func TestCommandEndedFromElsewhere(t *testing.T) {
 	})
 }
 
+// A command that ends with status 0 although it was asked to end has done its work, by its own word;
+// one that says anything else has not.
+func TestAskedToEndAndDone(t *testing.T) {
+	for exit, want := range map[int]session.State{0: session.Completed, 1: session.Paused, 130: session.Paused} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "hang"))))
+			time.AfterFunc(time.Second, func() {
+				key := w.sess.Steps[id("t", "a")].Key
+				rec := w.recs[key]
+				rec.State, rec.Exit, rec.Cancelled = session.CommandFinished, exit, true
+				w.recs[key] = rec
+				close(supervisor{w}.end(key))
+			})
+			res := w.process().must()
+			if res.State != want {
+				t.Errorf("status %d: got %+v, want %s", exit, res, want)
+			}
+		})
+	}
+}
+
 // A signal or a cancel while a check runs concerns the check; nothing is started after it.
 func TestInterruptedCheck(t *testing.T) {
 	check := func() *world {
