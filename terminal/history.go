@@ -110,14 +110,26 @@ func HistoryJSON(w io.Writer, events []session.Event) error {
 	return nil
 }
 
-// ExportEvents gives events as a document holds them.
-func ExportEvents(events []session.Event) []EventJSON {
-	out := make([]EventJSON, len(events))
-	for i, e := range events {
-		out[i] = newEventJSON(e)
-		out[i].Type = string(e.Type)
+// ExportView is a session as one document.
+type ExportView struct {
+	Row
+	Plan   json.RawMessage // redacted
+	Events []session.Event
+}
+
+// Export writes everything that the store tells of a session.
+func Export(w io.Writer, v ExportView) error {
+	out := struct {
+		V       int             `json:"v"`
+		Session rowJSON         `json:"session"`
+		Plan    json.RawMessage `json:"plan"`
+		Events  []EventJSON     `json:"events"`
+	}{V: jsonVersion, Session: newRowJSON(v.Row), Plan: v.Plan, Events: make([]EventJSON, len(v.Events))}
+	for i, e := range v.Events {
+		out.Events[i] = newEventJSON(e)
+		out.Events[i].Type = string(e.Type)
 	}
-	return out
+	return JSON(w, out)
 }
 
 func uuid(id [16]byte) string {

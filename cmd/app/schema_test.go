@@ -90,14 +90,15 @@ func TestEventsSchemaDescribesEvents(t *testing.T) {
 	if err := terminal.HistoryJSON(&history, events); err != nil {
 		t.Fatal(err)
 	}
-	exported, err := json.Marshal(terminal.ExportEvents(events))
-	if err != nil {
+	var document bytes.Buffer
+	if err := terminal.Export(&document, terminal.ExportView{Plan: []byte("{}"), Events: events}); err != nil {
 		t.Fatal(err)
 	}
-	var all []map[string]any
-	if err := json.Unmarshal(exported, &all); err != nil {
+	var export struct{ Events []map[string]any }
+	if err := json.Unmarshal(document.Bytes(), &export); err != nil {
 		t.Fatal(err)
 	}
+	all := export.Events
 	for line := range bytes.Lines(history.Bytes()) {
 		var e map[string]any
 		if err := json.Unmarshal(line, &e); err != nil {

@@ -161,14 +161,7 @@ func (a *app) exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return terminal.JSON(b.io.out, exportJSON{V: 1, Session: summary(sess), Plan: b.redactor.JSON(plan), Events: terminal.ExportEvents(events)})
+			return terminal.Export(b.io.out, terminal.ExportView{Row: b.row(summary(sess)), Plan: b.redactor.JSON(plan), Events: events})
 		}),
 	}
-}
-
-type exportJSON struct {
-	V       int                  `json:"v"`
-	Session session.Summary      `json:"session"`
-	Plan    json.RawMessage      `json:"plan"` // redacted
-	Events  []terminal.EventJSON `json:"events"`
 }
