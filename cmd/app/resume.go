@@ -27,7 +27,7 @@ type resumeFlags struct {
 func (a *app) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
-		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
+		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: resumeArgs, ValidArgsFunction: a.completeSession(openSession),
 		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace. With ID, in the workspace of that session wherever you are;\n-C DIR goes on in a workspace that has moved there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.waits = cmd.Flags().Changed("wait")
@@ -48,6 +48,17 @@ func (a *app) resumeCommand() *cobra.Command {
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
 	return cmd
+}
+
+// resumeArgs takes at most one argument, the id. A duration is none: it was meant for --wait, whose
+// value follows a "=" because it may be left out.
+func resumeArgs(cmd *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed("wait") {
+			return &session.Error{Code: session.ErrUsage, Message: "the time of --wait follows a \"=\"; nothing was changed", Place: arg, Next: "acode resume --wait=" + arg}
+		}
+	}
+	return cobra.MaximumNArgs(1)(cmd, args)
 }
 
 func (f resumeFlags) check() error {
