@@ -69,10 +69,11 @@ func (e *Engine) pass(it *session.Item, step *session.Step) error {
 
 // ask makes the question and the waiting durable.
 func (e *Engine) ask(ctx context.Context, it *session.Item, step *session.Step, digest string) error {
-	s := e.Journal.Session()
+	d := session.StateChangedData{From: e.willBe(e.Journal.Session()), To: session.AwaitingApproval, Reason: session.ReasonApproval}
+	d.Manifest, d.Git = e.snapshot(ctx, d.Reason) // an answer may take days
 	err := e.commit(ctx,
 		session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: it.ID, Question: step.Approve, Digest: digest}},
-		session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: e.willBe(s), To: session.AwaitingApproval, Reason: session.ReasonApproval}})
+		session.Draft{Type: session.StateChanged, Data: d})
 	if err != nil {
 		return err
 	}

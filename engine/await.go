@@ -71,7 +71,7 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 		Detail: []string{"end it later: acode session cancel --command " + s.Short}})
 	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal; the command of " + it.ID.String() + " runs on"}
 	bg := context.WithoutCancel(ctx)
-	manifest, git := e.snapshot(bg, halt)
+	manifest, git := e.snapshot(bg, halt.reason)
 	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
 		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail, Manifest: manifest, Git: git}}); err != nil {
 		return session.CommandRecord{}, err

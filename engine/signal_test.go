@@ -324,18 +324,23 @@ func TestRequestsFail(t *testing.T) {
 	})
 }
 
-// A pause keeps the workspace as it is left, but does not depend on that.
+// A pause, and a question that waits for its answer, keep the workspace as it is left, but do not
+// depend on that.
 func TestSnapshotAtAPause(t *testing.T) {
 	for _, fails := range []error{nil, errStore} {
-		w := newWorld(t, plan(task("t", command("a", "exit 1"))))
-		p := w.process()
-		p.snap = func(context.Context) (string, string, error) { return "manifest", "{}", fails }
-		wantResult(t, p.must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
-		if got := w.sess.Manifest; (got == "manifest") != (fails == nil) {
-			t.Errorf("manifest: got %q when the snapshot returned %v", got, fails)
-		}
-		if strings.Contains(p.log.String(), "snapshot_failed") != (fails != nil) {
-			t.Errorf("log: got %s", p.log.String())
+		for _, step := range []session.Step{command("a", "exit 1"), gate("a")} {
+			w := newWorld(t, plan(task("t", step)))
+			p := w.process()
+			p.snap = func(context.Context) (string, string, error) { return "manifest", "{}", fails }
+			if res := p.must(); res.State != session.Paused && res.State != session.AwaitingApproval {
+				t.Errorf("Execute: got %+v", res)
+			}
+			if got := w.sess.Manifest; (got == "manifest") != (fails == nil) {
+				t.Errorf("%s: manifest: got %q when the snapshot returned %v", step.Kind, got, fails)
+			}
+			if strings.Contains(p.log.String(), "snapshot_failed") != (fails != nil) {
+				t.Errorf("%s: log: got %s", step.Kind, p.log.String())
+			}
 		}
 	}
 }

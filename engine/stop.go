@@ -125,7 +125,7 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	if halt.to != "" && e.willBe(s) != halt.to {
 		d := session.StateChangedData{From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail}
 		if halt.to == session.Paused && halt.reason != session.ReasonDiskFull {
-			d.Manifest, d.Git = e.snapshot(ctx, halt)
+			d.Manifest, d.Git = e.snapshot(ctx, halt.reason)
 		}
 		last = append(last, session.Draft{Type: session.StateChanged, Data: d})
 	}
@@ -147,13 +147,13 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 // second.
 const lastLook = 250 * time.Millisecond
 
-// snapshot takes the workspace as it is left. Without one the next resume compares with the
-// start, which warns more and asks no less; so its failure must not keep a session from pausing.
-func (e *Engine) snapshot(ctx context.Context, halt *stop) (manifest, git string) {
+// snapshot takes the workspace as it is left for that reason. Without one the next resume compares
+// with the start, which warns more and asks no less; so its failure must not keep a session from pausing.
+func (e *Engine) snapshot(ctx context.Context, reason session.Reason) (manifest, git string) {
 	if e.Snapshot == nil {
 		return "", ""
 	}
-	if halt.reason == session.ReasonSignal {
+	if reason == session.ReasonSignal {
 		limited, cancel := context.WithTimeout(ctx, lastLook)
 		defer cancel()
 		ctx = limited
