@@ -142,8 +142,12 @@ func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan,
 	return decodePlan(r)
 }
 
-// Summaries lists the sessions of a workspace, all of them when it is empty, newest first. An
-// empty list where heads tell of sessions that the store no longer has is ErrTampered.
+// errShifted is a row whose columns do not lie where its header says: its id looks like the
+// beginning of another.
+var errShifted = errors.New("the id of a session is none")
+
+// Summaries lists the sessions of a workspace, all of them when it is empty, newest first. A row
+// that names no session is ErrCorrupt. An empty list where heads tell of sessions that the store no longer has is ErrTampered.
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
@@ -157,6 +161,9 @@ func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summ
 			var m session.Summary
 			if err := rows.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS); err != nil {
 				return rowError("list sessions", "", err)
+			}
+			if _, err := session.ParseUUID(string(m.ID)); err != nil || len(m.Short) != shortLength {
+				return rowError("list sessions", "", errShifted)
 			}
 			out = append(out, m)
 		}

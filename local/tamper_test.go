@@ -164,6 +164,23 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	}
 }
 
+// A row whose columns have moved names no session, and is not taken for the one whose id it begins with.
+func TestRowWithoutAnIDIsRefused(t *testing.T) {
+	for name, column := range map[string]string{"id": "id", "short": "short"} {
+		t.Run(name, func(t *testing.T) {
+			o, want := closedSample(t)
+			tamper(t, o, `PRAGMA ignore_check_constraints = 1; UPDATE sessions SET `+column+` = `+column+` || 'more'`)
+			s := openRead(t, o)
+			if all, err := s.Summaries(t.Context(), ""); !errors.Is(err, session.ErrCorrupt) {
+				t.Errorf("Summaries: got %v, %v", all, err)
+			}
+			if id, err := s.Find(t.Context(), string(want.ID)); !errors.Is(err, session.ErrCorrupt) {
+				t.Errorf("Find: got %s, %v", id, err)
+			}
+		})
+	}
+}
+
 // A bad newest checkpoint under a good chain is passed over, and said.
 func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
 	for name, sql := range map[string]string{

@@ -255,6 +255,10 @@ func (v *verifier) sessions() ([]session.ID, error) {
 	seen := map[string]bool{}
 	var ids []session.ID
 	for _, id := range known {
+		if _, err := session.ParseUUID(id); err != nil {
+			v.problem(Problem{Code: session.ErrCorrupt, Place: "database", Message: errShifted.Error()})
+			continue
+		}
 		seen[id] = true
 		ids = append(ids, session.ID(id))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -295,7 +296,7 @@ func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error 
 	if err != nil {
 		return err
 	}
-	if err := b.verifyClaims(ctx, s, id, &report); err != nil {
+	if err := b.verifyClaims(id, &report); err != nil {
 		return err
 	}
 	if b.json {
@@ -314,17 +315,23 @@ func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error 
 }
 
 // verifyClaims adds the records of commands, which lie beside the database.
-func (b *base) verifyClaims(ctx context.Context, s *local.Store, id session.ID, report *local.VerifyReport) error {
-	sums, err := s.Summaries(ctx, "")
-	if err != nil {
-		return err
-	}
-	for _, sum := range sums {
-		if id != "" && id != sum.ID {
-			continue
+func (b *base) verifyClaims(id session.ID, report *local.VerifyReport) error {
+	ids := []session.ID{id}
+	if id == "" {
+		dirs, err := os.ReadDir(b.commandDir(""))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		if _, err := command.Records(b.commandDir(sum.ID)); err != nil {
-			report.Problems = append(report.Problems, local.Problem{Session: sum.ID, Code: session.CodeOf(err), Place: b.commandDir(sum.ID), Message: err.Error()})
+		ids = ids[:0]
+		for _, dir := range dirs {
+			if dir.IsDir() {
+				ids = append(ids, session.ID(dir.Name()))
+			}
+		}
+	}
+	for _, id := range ids {
+		if _, err := command.Records(b.commandDir(id)); err != nil {
+			report.Problems = append(report.Problems, local.Problem{Session: id, Code: session.CodeOf(err), Place: b.commandDir(id), Message: err.Error()})
 		}
 	}
 	return nil
