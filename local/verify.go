@@ -203,7 +203,7 @@ func (v *verifier) schema() error {
 	}
 	for place, read := range map[string]func(context.Context, querier) ([]string, error){
 		"schema":                 schemaRows,
-		"table goose_db_version": rows(`SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`),
+		"table goose_db_version": rows(`SELECT id || ' ' || version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`),
 		"table sqlite_sequence":  rows(`SELECT name || ' ' || seq FROM sqlite_sequence ORDER BY name`),
 	} {
 		have, err := read(v.ctx, v.q)

@@ -3,6 +3,7 @@ package campaign_test
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -31,6 +32,7 @@ func (s site) edit(t testing.TB, script string) {
 func TestRowsOfTheWrongKind(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, scratch(t), true)
+	unread := []string{"a_sequence_is_of_others", "a_migration_is_other"} // by resume
 	for name, script := range map[string]string{
 		"session_steps_are_text":  `UPDATE sessions SET step_total = 'ten'`,
 		"session_id_is_a_blob":    `UPDATE sessions SET last_us = x'00'`,
@@ -47,6 +49,8 @@ func TestRowsOfTheWrongKind(t *testing.T) {
 		"a_short_id_is_a_blob":    `UPDATE sessions SET short = CAST(short AS BLOB)`,
 		"a_file_s_path_is_a_blob": `UPDATE files SET path = CAST(path AS BLOB)`,
 		"a_sequence_is_of_others": `UPDATE sqlite_sequence SET name = 'goose_db_versimn'`,
+		"a_migration_is_other":    `UPDATE goose_db_version SET id = 9 WHERE id = 4`,
+		"a_session_id_is_longer":  `PRAGMA ignore_check_constraints = 1; UPDATE sessions SET id = id || 'executing'`,
 		"a_blob_is_gone":          `DELETE FROM blobs WHERE bytes > 1000`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +60,7 @@ func TestRowsOfTheWrongKind(t *testing.T) {
 			if e := c.site.acode(t, "verify"); e.exit != 18 {
 				t.Errorf("%v; want exit 18", e)
 			}
-			if class, finding := c.judgeResume(t, c.site.acode(t, "resume", id)); finding != "" || class == "resume 0" && name != "a_sequence_is_of_others" {
+			if class, finding := c.judgeResume(t, c.site.acode(t, "resume", id)); finding != "" || class == "resume 0" && !slices.Contains(unread, name) {
 				t.Errorf("%s: %s", class, finding)
 			}
 		})
