@@ -34,6 +34,7 @@ test-postgres18:
 
 check:
 	@odd=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; [ -z "$$odd" ] || { echo "$$odd"; echo 'run: gofmt -w .'; exit 1; }
+	@large=$$(git ls-files -z | xargs -0 stat -c '%s %n' | awk '$$1 > 500000'); [ -z "$$large" ] || { echo "built files are no sources: $$large"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) test ./internal/arch
