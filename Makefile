@@ -53,6 +53,7 @@ torture:
 	$(GO) run ./internal/drain
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign
 	cd internal/secrets && $(GO) test -count=1 -v .
+	./scripts/fuzz 1m
 
 # Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.
 docs: build
