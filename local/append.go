@@ -129,6 +129,7 @@ const (
 		capture = ?, approval = ? WHERE pos = ?`
 	insertFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateFile = `UPDATE files SET hash = ?, size = ?, mode = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, racy = ?, wrote = ? WHERE pos = ?`
+	deleteFile = `DELETE FROM files WHERE pos = ?`
 
 	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
 	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
@@ -136,23 +137,24 @@ const (
 
 // hotStatements are what a durable operation runs.
 func hotStatements() []string {
-	return []string{dataVersion, selectRequests, readEpoch, begin, commit, rollback, insertEvent, updateSession, updateWhole, insertStep, updateStep, insertFile, updateFile, readFence, insertOutbox, updateTurn}
+	return []string{dataVersion, selectRequests, readEpoch, begin, commit, rollback, insertEvent, updateSession, updateWhole, insertStep, updateStep, insertFile, updateFile, deleteFile, readFence, insertOutbox, updateTurn}
 }
 
 // batch is one transaction of a writer.
 type batch struct {
-	w       *Writer
-	c       *writeConn
-	no      int64
-	lastUS  int64 // of the store
-	events  []session.Event
-	steps   []session.StepID // what is written anew, in the order of the events
-	files   []string
-	scalars bool // more of the session's row changed than what every commit changes
-	touched bool // events were applied
-	alone   bool // nobody else committed since this writer did
-	commit  session.Commit
-	enlist  bool // the session may have been taken out of the outbox
+	w        *Writer
+	c        *writeConn
+	no       int64
+	lastUS   int64 // of the store
+	events   []session.Event
+	steps    []session.StepID // what is written anew, in the order of the events
+	files    []string
+	scalars  bool // more of the session's row changed than what every commit changes
+	touched  bool // events were applied
+	acquired bool // a process took the session over
+	alone    bool // nobody else committed since this writer did
+	commit   session.Commit
+	enlist   bool // the session may have been taken out of the outbox
 
 	seenSteps ordinals[session.StepID]
 	seenFiles ordinals[string]
@@ -238,6 +240,7 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 	}
 	if e.Type == session.ExecutionAcquired {
 		e.Epoch++
+		b.acquired = true
 	}
 	var err error
 	if e.ID, err = newUUID(e.TimeUS); err != nil {

@@ -25,6 +25,9 @@ func (b *batch) project(ctx context.Context) error {
 			return err
 		}
 	}
+	if b.acquired {
+		return b.probe(ctx)
+	}
 	return nil
 }
 
@@ -66,6 +69,17 @@ func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {
 		return b.c.exec(ctx, updateFile, append(rest, pos)...)
 	}
 	return b.c.exec(ctx, insertFile, append([]any{pos, f.Path}, rest...)...)
+}
+
+// probe writes a row where the next file's will be, and takes it away. No reading notices a page whose
+// header says wrongly where there is room; the commit that takes a session over must, because the
+// next one to write there would be the receipt of an effect.
+func (b *batch) probe(ctx context.Context) error {
+	pos := rowPosition(b.no, int64(len(b.w.files))+1)
+	if err := b.c.exec(ctx, insertFile, pos, "", "", 0, 0, 0, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	return b.c.exec(ctx, deleteFile, pos)
 }
 
 func nullable(s string) any { return unless(s, "") }
