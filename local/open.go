@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/acode-dev/acode/migrations"
+	"github.com/acode-dev/acode/session"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 )
@@ -94,6 +95,10 @@ func hasLog(path string) (bool, error) {
 		return false, nil
 	} else if err != nil {
 		return false, storeError("open store", err)
+	}
+	if head[18] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
+		return false, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "acode verify",
+			Message: "the header of the database names a format that nobody writes; nothing was changed"}
 	}
 	return head[18] != 1 || head[19] != 1, nil
 }

@@ -211,6 +211,29 @@ func TestDamagedPageHeadersAreMetAtOnce(t *testing.T) {
 	}
 }
 
+// A database whose header forbids to write it is refused at once, and not at the first receipt.
+func TestForbiddenWritingIsMetAtOnce(t *testing.T) {
+	for bit := range 8 {
+		o, _ := unlogged(t)
+		name := filepath.Join(o.Home, "acode.db")
+		db, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db[18] ^= 1 << bit
+		if err := os.WriteFile(name, db, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := local.Open(t.Context(), o)
+		if db[18] > 2 && !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("bit %d: Open: got %v", bit, err)
+		}
+		if err == nil {
+			_ = s.Close()
+		}
+	}
+}
+
 // goOn takes a session over, as a resume does, and says whether that was committed.
 func goOn(t *testing.T, o local.Options, id session.ID) (begun bool, err error) {
 	t.Helper()
