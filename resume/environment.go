@@ -208,7 +208,8 @@ func foreignChange(f session.FileState, before string) session.ChangedFile {
 	return c
 }
 
-// during reports whether c happened while a command of the session ran.
+// during reports whether c happened while a command of the session ran. A file that a command
+// moved, unpacked with its date or gave another mode keeps the time of its content.
 func (r *Resumer) during(s *session.Session, c *session.ChangedFile) bool {
 	for i := range r.Plan.Tasks {
 		for _, step := range r.Plan.Tasks[i].Steps {
@@ -217,12 +218,17 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile) bool {
 				continue
 			}
 			// When a file vanished cannot be known: any command may have removed it.
-			if c.Kind == session.FileDeleted || c.MTimeNS >= st.StartedUS*1000 && (st.EndedUS == 0 || c.MTimeNS <= st.EndedUS*1000) {
+			if c.Kind == session.FileDeleted || within(st, c.MTimeNS) || within(st, c.CTimeNS) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// within reports whether a time lies between the start of a step and its end.
+func within(st *session.StepState, ns int64) bool {
+	return ns >= st.StartedUS*1000 && (st.EndedUS == 0 || ns <= st.EndedUS*1000)
 }
 
 func (r *Resumer) git(limited context.Context, s *session.Session) error {

@@ -108,6 +108,7 @@ type ChangedFile struct {
 	New     string `json:"new,omitempty"`
 	Size    int64  `json:"size"`
 	MTimeNS int64  `json:"mtime_ns"`
+	CTimeNS int64  `json:"-"`                 // 0 where it is unknown
 	Session string `json:"session,omitempty"` // what the session did with it: "read", "wrote", "plans to change"; empty: nothing
 	Asks    bool   `json:"asks"`              // significant (FR-045)
 }

@@ -66,7 +66,7 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.
 		return nil, err
 	}
 	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: f.Hash, New: now.Hash,
-		Size: now.Size, MTimeNS: now.MTimeNS, Session: "read", Asks: now.Hash != f.Hash}
+		Size: now.Size, MTimeNS: now.MTimeNS, CTimeNS: now.CTimeNS, Session: "read", Asks: now.Hash != f.Hash}
 	if f.Wrote {
 		c.Session = "wrote"
 	}
@@ -146,7 +146,7 @@ func (r *Root) untracked(m *Manifest, plan named, own map[string]bool, known []s
 		st, err := d.lstat(path.Base(name))
 		d.close()
 		if err == nil && !st.directory() && st.ctime >= m.AtNS {
-			changed = append(changed, session.ChangedFile{Path: name, Kind: session.FileModified, Size: st.size, MTimeNS: st.mtime})
+			changed = append(changed, session.ChangedFile{Path: name, Kind: session.FileModified, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
 		}
 	}
 	return changed

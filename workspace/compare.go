@@ -118,7 +118,7 @@ func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState)
 	case st.matches(*e) && (!e.Racy || e.Hash == ""):
 		return nil, nil
 	}
-	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime}
+	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime}
 	if e.Hash == "" || !st.regular() {
 		return &now, nil
 	}
@@ -199,9 +199,14 @@ func (c *comparison) below(dir string) (names []found) {
 }
 
 func (c *comparison) add(name string) {
-	info, err := c.r.root.Lstat(name)
+	d, err := c.r.folder(path.Dir(name))
 	if err != nil {
 		return
 	}
-	c.changed = append(c.changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: info.Size(), MTimeNS: info.ModTime().UnixNano()})
+	defer d.close()
+	st, err := d.lstat(path.Base(name))
+	if err != nil {
+		return
+	}
+	c.changed = append(c.changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
 }
