@@ -199,6 +199,9 @@ func (c *comparison) below(dir string) (names []found) {
 }
 
 func (c *comparison) add(name string) {
+	if temporary(name) {
+		return
+	}
 	d, err := c.r.folder(path.Dir(name))
 	if err != nil {
 		return

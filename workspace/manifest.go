@@ -29,7 +29,7 @@ type Manifest struct {
 
 // Scan makes the manifest of the workspace: the files that git lists (tracked, or
 // untracked and not ignored) when it answers and the workspace is a repository, else
-// every file outside .git. workers is how many directories are looked at at a time; 0
+// every file outside .git; what a killed Apply left half-made is none. workers is how many directories are looked at at a time; 0
 // means one a processor. Files that vanish meanwhile are left out.
 func (r *Root) Scan(ctx context.Context, workers int) (*Manifest, error) {
 	m := &Manifest{AtNS: r.now().UnixNano()}
@@ -40,6 +40,7 @@ func (r *Root) Scan(ctx context.Context, workers int) (*Manifest, error) {
 			return nil, err
 		}
 	}
+	names = slices.DeleteFunc(names, temporary)
 	m.Entries = make([]session.FileState, len(names))
 	for i, name := range names {
 		m.Entries[i].Path = name

@@ -336,3 +336,25 @@ func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/2]
 }
+
+// FR-045: what a killed Apply left half-made is acode's own, also where a step that is yet to come
+// reads every file.
+func TestChangesLeavesOutTemporaryFiles(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	put(t, dir, "d/a", "1")
+	r := openAt(t, dir, later)
+	m, err := r.Scan(ctx, 0)
+	must(t, err)
+	put(t, dir, "d/"+workspace.TempName("v1:key", 0), "half")
+	put(t, dir, "new/"+workspace.TempName("v1:key", 1), "half")
+	put(t, dir, "d/.acode-but-not-its-own.tmp", "x")
+	changed, _, err := r.Changes(ctx, nil, []string{"**"}, m)
+	must(t, err)
+	if d := cmp.Diff(map[string]string{"d/.acode-but-not-its-own.tmp": "created"}, kinds(changed)); d != "" {
+		t.Errorf("Changes: %s", d)
+	}
+	if m, err = r.Scan(ctx, 0); err != nil || len(m.Entries) != 2 {
+		t.Errorf("Scan: got %+v, %v, want two files", m.Entries, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,14 @@ func tempName(key string, n int) string {
 func tempPrefix(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return ".acode-" + hex.EncodeToString(sum[:])[:16] + "-"
+}
+
+var tempPattern = regexp.MustCompile(`^\.acode-[0-9a-f]{16}-[0-9]+\.tmp$`)
+
+// temporary reports whether name is a temporary file of any key.
+func temporary(name string) bool {
+	_, base := split(name)
+	return strings.HasSuffix(base, ".tmp") && tempPattern.MatchString(base)
 }
 
 // create makes a temporary file in d. A leftover of the same name is replaced: nobody
