@@ -41,13 +41,17 @@ func bugs() []bug {
 				"	c.leader = pid\n	_ = os.Link(c.claim.w.Name(), claimPath(s.cfg.Dir, c.req.Key))\n	_ = os.Remove(c.claim.w.Name())\n	_ = syncDir(s.cfg.Dir)\n"}}},
 		{name: "exit told before recorded", judges: []judge{orderJudge()}, edits: []edit{{"provider/command/running.go",
 			"	s.cfg.hook(\"ended\")\n", "	s.tell(c.req.Key)\n	s.cfg.hook(\"ended\")\n"}}},
-		{name: "step key without task", judges: []judge{endJudge()}, shows: "lost: ", edits: []edit{keyWithoutTask()}},
+		{name: "step key without task", judges: []judge{endJudge(), randomJudge()}, shows: "lost: ", edits: []edit{keyWithoutTask()}},
 		{name: "claim without task", judges: []judge{endJudge()}, shows: "lost: collect-the-facts/sign-the-big-ledger", edits: claimWithoutTask()},
-		{name: "resume that starts over", judges: []judge{endJudge()}, shows: "stuck: ", edits: []edit{startOver()}},
+		{name: "resume that starts over", judges: []judge{endJudge(), randomJudge()}, shows: "stuck: ", edits: []edit{startOver()}},
 		{name: "resume and journal that start over", judges: []judge{endJudge()},
 			shows: "repeated: survey-the-premises/sign-the-big-ledger (2 times)", edits: append(journalOfAnything(), startOver())},
 		{name: "no directory fsync", judges: []judge{orderJudge(), imageJudge()}, edits: []edit{{"workspace/apply.go",
 			"	return d.f.Sync()\n", "	return nil\n"}}},
+		{name: "swap by renames", judges: []judge{randomJudge()}, edits: []edit{{"workspace/prepare.go",
+			" || n.cur.origin == n || n.cur.origin.cur != nil {\n", " || n.cur.origin == n {\n"}}},
+		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
+			"		if !above[i] {\n			continue\n		}\n", ""}}},
 	}
 }
 
@@ -166,7 +170,7 @@ func (h *harness) plant(ctx context.Context) error {
 
 // quiet is a harness for another program that describes nothing.
 func (h *harness) quiet(program, name string) *harness {
-	return &harness{acode: program, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, log: io.Discard}
+	return &harness{acode: program, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: h.plan, log: io.Discard}
 }
 
 const foundShown = 100

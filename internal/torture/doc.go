@@ -7,6 +7,11 @@
 // reads copies of the store with sqlite3. What no kill can show is looked for in images that
 // a power cut may leave and in the order of calls.
 //
+// What one plan does not combine, plans drawn at random do: groups of changes that move over
+// each other's paths, captures that only some tasks see, commands that change files, steps
+// that fail rightly. Each is carried out undisturbed, which holds acode and the computed end
+// against each other, and then killed anywhere. A seed and a number name a plan and its kills.
+//
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown
 // nothing before.

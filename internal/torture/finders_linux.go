@@ -88,6 +88,28 @@ func supervisorJudge() judge {
 	}}
 }
 
+// judgedPlans is how many random plans randomJudge carries out at most.
+const judgedPlans = 24
+
+// randomJudge carries out plans drawn at random, undisturbed and killed, until a session ends
+// badly.
+func randomJudge() judge {
+	return judge{"plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
+		what := ""
+		for n := 1; n <= judgedPlans && what == ""; n++ {
+			err := h.randomPlan(ctx, n, func(kills []kill, t *trial) {
+				if t.bad() {
+					what = t.String() + ", " + describe(kills)
+				}
+			})
+			if err != nil {
+				return "", err
+			}
+		}
+		return what, nil
+	}}
+}
+
 // huntedPoints is how many points hunt tries at most.
 const huntedPoints = 24
 

@@ -21,6 +21,7 @@ type harness struct {
 	scratch string // below it everything happens
 	seed    uint64
 	workers int
+	plan    plan      // what sessions carry out
 	log     io.Writer // progress and breaches
 
 	mu       sync.Mutex // held while writing to log
@@ -33,10 +34,9 @@ const breachesShown = 12
 
 // trial runs one session below a directory of its own, which stays when something was wrong.
 func (h *harness) trial(ctx context.Context, name string, kills []kill, record func(crash.Call)) (*trial, error) {
-	all := tasks()
 	t := &trial{strict: true, kills: kills, record: record,
-		place: place{acode: h.acode, root: filepath.Join(h.scratch, name), steps: flatten(all)}}
-	if err := errors.Join(os.RemoveAll(t.root), t.prepare(planFile(all))); err != nil {
+		place: place{acode: h.acode, root: filepath.Join(h.scratch, name), plan: h.plan}}
+	if err := errors.Join(os.RemoveAll(t.root), t.prepare(h.plan.file())); err != nil {
 		return nil, err
 	}
 	if err := t.run(ctx); err != nil {
@@ -92,38 +92,46 @@ func (r row) breaches() int { return r.lost + r.repeated + r.wrong + r.stuck + r
 // run carries out a series at the given points.
 func (h *harness) run(ctx context.Context, sr series, points []kill) (row, error) {
 	r := row{name: sr.name}
-	var errs []error
 	var mu sync.Mutex
-	next := make(chan int)
-	var group sync.WaitGroup
+	err := h.each(ctx, 0, len(points)-1, func(ctx context.Context, i int) error {
+		kills := sr.schedule(points[i], rand.New(rand.NewPCG(h.seed, uint64(i))))
+		t, err := h.trial(ctx, fmt.Sprintf("%s-%d", sr.victim, i), kills, nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w", kills[0], err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.add(t.outcome)
+		h.progress(sr, r, len(points), kills, t)
+		return nil
+	})
+	return r, err
+}
+
+// each calls do for the numbers from first to last, for as many at a time as there are workers,
+// until one fails.
+func (h *harness) each(ctx context.Context, first, last int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for range h.workers {
+	next := make(chan int)
+	errs := make([]error, h.workers)
+	var group sync.WaitGroup
+	for w := range errs {
 		group.Go(func() {
 			for i := range next {
-				kills := sr.schedule(points[i], rand.New(rand.NewPCG(h.seed, uint64(i))))
-				t, err := h.trial(ctx, fmt.Sprintf("%s-%d", sr.victim, i), kills, nil)
-				mu.Lock()
-				if err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", kills[0], err))
+				if err := do(ctx, i); err != nil {
+					errs[w] = errors.Join(errs[w], err)
 					cancel()
-				} else {
-					r.add(t.outcome)
-					h.progress(sr, r, len(points), kills, t)
 				}
-				mu.Unlock()
 			}
 		})
 	}
-	for i := range points {
-		if ctx.Err() != nil {
-			break
-		}
+	for i := first; i <= last && ctx.Err() == nil; i++ {
 		next <- i
 	}
 	close(next)
 	group.Wait()
-	return r, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // progress says how far a series is, now and then, and what was wrong.
@@ -149,7 +157,7 @@ func (h *harness) describe(breach string) {
 
 // control checks that a series fails for a program that does nothing.
 func (h *harness) control(ctx context.Context, sr series, points []kill) error {
-	idle := &harness{acode: "/bin/true", scratch: filepath.Join(h.scratch, "control"), seed: h.seed, workers: 1, log: io.Discard}
+	idle := &harness{acode: "/bin/true", scratch: filepath.Join(h.scratch, "control"), seed: h.seed, workers: 1, plan: h.plan, log: io.Discard}
 	r, err := idle.run(ctx, sr, points[:1])
 	if err == nil && r.breaches() == 0 {
 		err = fmt.Errorf("%s: /bin/true passes", sr.name)

@@ -30,10 +30,9 @@ type recording struct {
 // record runs the plan undisturbed in root, with a store that is there already when warm says
 // so, and checks that its calls tell everything.
 func (h *harness) record(ctx context.Context, root string, warm bool) (*recording, error) {
-	all := tasks()
-	r := &recording{place: place{acode: h.acode, root: root, steps: flatten(all)}}
-	r.states = states(r.steps)
-	err := errors.Join(os.RemoveAll(root), r.prepare(planFile(all)))
+	r := &recording{place: place{acode: h.acode, root: root, plan: h.plan}}
+	r.states = r.plan.states()
+	err := errors.Join(os.RemoveAll(root), r.prepare(r.plan.file()))
 	if err == nil && warm {
 		err = r.warm(ctx)
 	}
@@ -55,12 +54,12 @@ func (h *harness) record(ctx context.Context, root string, warm bool) (*recordin
 
 // warm makes a store with a session elsewhere.
 func (r *recording) warm(ctx context.Context) error {
-	elsewhere := place{acode: r.acode, root: filepath.Join(r.root, "user", "elsewhere")}
+	elsewhere := place{acode: r.acode, root: filepath.Join(r.root, "user", "elsewhere"), plan: fixed()}
 	if err := elsewhere.prepare(warmPlan); err != nil {
 		return err
 	}
 	t := &trial{place: r.place}
-	out, err := t.command(ctx, "run", "--plan", elsewhere.plan(), "-C", elsewhere.workspace()).CombinedOutput()
+	out, err := t.command(ctx, "run", "--plan", elsewhere.planFile(), "-C", elsewhere.workspace()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("warm the store: %w: %s", err, out)
 	}

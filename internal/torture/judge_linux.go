@@ -18,7 +18,7 @@ func (t *trial) judge(ctx context.Context) error {
 	if err := t.countEffects(func(step) bool { return true }); err != nil {
 		return err
 	}
-	all := states(t.steps)
+	all := t.states()
 	if err := t.compareTree(all[len(all)-1]); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func count(steps []step, ledger string) map[string]int {
 // A leftover temporary file is one file too many.
 func (t *trial) compareTree(want tree) error {
 	seen := map[string]bool{}
-	folders := append(before().folders(), want.folders()...)
+	missing := t.folders()
 	err := filepath.WalkDir(t.workspace(), func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -109,9 +109,12 @@ func (t *trial) compareTree(want tree) error {
 			return err
 		}
 		if d.IsDir() {
-			if !slices.Contains(folders, name) {
+			i := slices.Index(missing, name)
+			if i < 0 {
 				t.breach("the directory %s is there", name)
+				return nil
 			}
+			missing = slices.Delete(missing, i, i+1)
 			return nil
 		}
 		seen[name] = true
@@ -121,6 +124,9 @@ func (t *trial) compareTree(want tree) error {
 		if err == nil && !seen[name] {
 			t.lost = append(t.lost, "file "+name)
 		}
+	}
+	for _, name := range missing {
+		t.lost = append(t.lost, "directory "+name)
 	}
 	slices.Sort(t.lost)
 	if err != nil {
@@ -162,7 +168,7 @@ func (t *trial) judgeStore(ctx context.Context) error {
 		t.breach("the store has no session")
 	case s.integrity != "ok":
 		t.breach("integrity of the store: %s", s.integrity)
-	case s.state != "completed":
+	case s.state != t.end():
 		t.breach("the session is %s", s.state)
 	case s.completed != len(t.steps):
 		t.breach("%d steps are completed in the store", s.completed)
@@ -182,6 +188,7 @@ type store struct {
 	receipts     map[string]int
 	done         map[string]bool // steps with a receipt
 	uncertain    map[string]bool
+	open         map[string]bool // begun, and without a receipt
 	approvals    int
 }
 
@@ -198,7 +205,7 @@ SELECT 'approval', '', '' FROM events WHERE type = 'ApprovalGranted' AND session
 // is not there yet, or has no tables, is a store without sessions.
 func (p place) readStore(ctx context.Context) (store, error) {
 	database := p.database()
-	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}}
+	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}, open: map[string]bool{}}
 	if _, err := os.Stat(database); errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -246,6 +253,7 @@ func (s *store) parse(out string) {
 				s.completed++
 			}
 			s.uncertain[f[1]] = f[2] == "uncertain"
+			s.open[f[1]] = f[2] == "uncertain" || f[2] == "in_progress"
 		case "approval":
 			s.approvals++
 		case "receipt":

@@ -27,6 +27,8 @@ type options struct {
 	acode, scratch string
 	n, workers     int
 	images         int
+	plans          int
+	plan           int
 	bugs           bool
 	seed           uint64
 	all            bool
@@ -38,6 +40,8 @@ func torture(ctx context.Context) (err error) {
 	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
 	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all")
 	flag.IntVar(&o.images, "images", 600, "images that a power cut may leave")
+	flag.IntVar(&o.plans, "plans", 200, "plans drawn at random")
+	flag.IntVar(&o.plan, "plan", 0, "carry out only the plan of this `number` among those drawn at random; 0 means everything")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
@@ -50,7 +54,7 @@ func torture(ctx context.Context) (err error) {
 	if err := o.build(ctx); err != nil {
 		return err
 	}
-	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, log: os.Stdout}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: fixed(), log: os.Stdout}
 	err = h.everything(ctx, o)
 	if err == nil {
 		remove()
@@ -86,10 +90,19 @@ const imagesOfMaking = 5
 
 // everything runs all series and prints their table.
 func (h *harness) everything(ctx context.Context, o options) error {
+	if o.plan > 0 {
+		only, err := h.randomPlans(ctx, o.plan, o.plan)
+		return errors.Join(err, h.table([]row{only}))
+	}
 	rows, err := h.kills(ctx, o)
 	if err != nil {
 		return err
 	}
+	drawn, err := h.randomPlans(ctx, 1, o.plans)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, drawn)
 	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current"), true); err == nil {
 		return errors.New("power cuts: /bin/true passes")
 	}

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -17,6 +13,21 @@ const ledgerVariable = "TORTURE_LEDGER"
 // largeBytes is the size of the large files: more than one page of the store and more than
 // what is kept inline anywhere.
 const largeBytes = 64 << 10
+
+// plan is what a session carries out, and all that the judge knows of it.
+type plan struct {
+	before tree   // the workspace at the beginning
+	tasks  []task // in the order of the file
+	steps  []step // those that come to their end, in the order of execution
+	policy string // on_failure; empty writes none
+	fails  string // name of the step that fails, rightly, each time; empty for none
+}
+
+// fixed gives the plan of the series that try every point.
+func fixed() plan {
+	all := tasks()
+	return plan{before: before(), tasks: all, steps: flatten(all)}
+}
 
 // task is a task of the plan. Names of tasks and steps are too long to be met by chance in
 // a hash or a key.
@@ -31,6 +42,8 @@ type step struct {
 	task, id string
 	yaml     []string // its keys besides id and name
 	changes  []change // what it does to files
+	does     []change // what its command does to files
+	reads    bool     // it takes note of files that nobody works out
 	signs    bool     // it appends one line to the ledger
 	extra    string   // what follows the step's name in that line
 	captures bool     // its outcome includes what it printed
@@ -39,25 +52,6 @@ type step struct {
 
 // name is what people and ledger call the step.
 func (s step) name() string { return s.task + "/" + s.id }
-
-// change is one change of files. becomes is what content stands for once captures are
-// filled in; empty means content itself.
-type change struct {
-	op                         string
-	path, content, becomes     string
-	mode                       fs.FileMode
-	old, replacement, from, to string
-	all                        bool
-}
-
-// file is what a path of the workspace holds.
-type file struct {
-	mode fs.FileMode
-	data string
-}
-
-// tree is a workspace: files by slash-separated path.
-type tree map[string]file
 
 // release is what the capture of the plan holds.
 const release = "release-of-the-quokka"
@@ -171,54 +165,15 @@ func before() tree {
 	}
 }
 
-// states gives the workspace before the first step and after each one.
-func states(steps []step) []tree {
-	all := []tree{before()}
-	for _, s := range steps {
-		next := maps.Clone(all[len(all)-1])
-		for _, c := range s.changes {
-			c.apply(next)
-		}
-		all = append(all, next)
+// end is the state in which the store must leave the session.
+func (p plan) end() string {
+	switch {
+	case p.fails == "":
+		return "completed"
+	case p.policy == "fail":
+		return "failed"
 	}
-	return all
-}
-
-func (c change) apply(t tree) {
-	switch c.op {
-	case "write":
-		f := file{mode: 0o644, data: c.content}
-		if old, ok := t[c.path]; ok {
-			f.mode = old.mode
-		}
-		if c.mode != 0 {
-			f.mode = c.mode
-		}
-		if c.becomes != "" {
-			f.data = c.becomes
-		}
-		t[c.path] = f
-	case "edit":
-		f := t[c.path]
-		f.data = strings.ReplaceAll(f.data, c.old, c.replacement)
-		t[c.path] = f
-	case "delete":
-		delete(t, c.path)
-	case "move":
-		t[c.to] = t[c.from]
-		delete(t, c.from)
-	}
-}
-
-// folders gives the directories that hold the files of t.
-func (t tree) folders() []string {
-	seen := map[string]bool{}
-	for name := range t {
-		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			seen[dir] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(seen))
+	return "paused"
 }
 
 // flatten gives the steps in the order of execution, which is that of the file: it agrees
@@ -234,63 +189,4 @@ func flatten(all []task) []step {
 // line is what the ledger must hold of a step, once.
 func (s step) line() *regexp.Regexp {
 	return regexp.MustCompile(`^v1:[0-9a-f-]{36}:` + regexp.QuoteMeta(s.name()) + `/main:[0-9]+` + regexp.QuoteMeta(s.extra) + `$`)
-}
-
-// quote writes a text as YAML takes it, in double quotes.
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always has a JSON form
-	}
-	return string(b)
-}
-
-// planFile writes the plan.
-func planFile(all []task) string {
-	var b strings.Builder
-	b.WriteString("version: 1\ntask: Torture the quokka\ntasks:\n")
-	for _, t := range all {
-		fmt.Fprintf(&b, "  - id: %s\n", t.id)
-		if len(t.dependsOn) > 0 {
-			fmt.Fprintf(&b, "    depends_on: [%s]\n", strings.Join(t.dependsOn, ", "))
-		}
-		b.WriteString("    steps:\n")
-		for _, s := range t.steps {
-			fmt.Fprintf(&b, "      - id: %s\n        name: %s\n", s.id, quote(s.name()))
-			for _, l := range append(s.yaml, changesYAML(s.changes)...) {
-				fmt.Fprintf(&b, "        %s\n", l)
-			}
-		}
-	}
-	return b.String()
-}
-
-func changesYAML(cs []change) []string {
-	switch len(cs) {
-	case 0:
-		return nil
-	case 1:
-		return []string{cs[0].yaml()}
-	}
-	lines := []string{"changes:"}
-	for _, c := range cs {
-		lines = append(lines, "  - "+c.yaml())
-	}
-	return lines
-}
-
-func (c change) yaml() string {
-	switch c.op {
-	case "write":
-		mode := ""
-		if c.mode != 0 {
-			mode = fmt.Sprintf(`, mode: "%04o"`, c.mode)
-		}
-		return fmt.Sprintf("write: {path: %s, content: %s%s}", quote(c.path), quote(c.content), mode)
-	case "edit":
-		return fmt.Sprintf("edit: {path: %s, old: %s, new: %s, all: %v}", quote(c.path), quote(c.old), quote(c.replacement), c.all)
-	case "delete":
-		return fmt.Sprintf("delete: {path: %s}", quote(c.path))
-	}
-	return fmt.Sprintf("move: {from: %s, to: %s}", quote(c.from), quote(c.to))
 }

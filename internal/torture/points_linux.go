@@ -37,13 +37,19 @@ type survey []map[string][]crash.Call
 
 // look runs the plan undisturbed. It is an error when even that goes wrong.
 func (h *harness) look(ctx context.Context) (survey, error) {
+	s, t, err := h.undisturbed(ctx)
+	if err == nil && (t.bad() || t.killed > 0) {
+		err = fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
+	}
+	return s, err
+}
+
+// undisturbed runs the plan and gives all calls.
+func (h *harness) undisturbed(ctx context.Context) (survey, *trial, error) {
 	var calls []crash.Call
 	t, err := h.trial(ctx, "survey", nil, func(c crash.Call) { calls = append(calls, c) })
 	if err != nil {
-		return nil, fmt.Errorf("undisturbed run: %w", err)
-	}
-	if t.bad() || t.killed > 0 {
-		return nil, fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
+		return nil, nil, fmt.Errorf("undisturbed run: %w", err)
 	}
 	s := make(survey, len(t.ended))
 	for i := range s {
@@ -60,7 +66,7 @@ func (h *harness) look(ctx context.Context) (survey, error) {
 			slices.SortFunc(list, func(a, b crash.Call) int { return a.N - b.N })
 		}
 	}
-	return s, nil
+	return s, t, nil
 }
 
 // total counts the calls of a role.

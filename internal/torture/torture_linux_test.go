@@ -33,7 +33,7 @@ func testHarness(t *testing.T) *harness {
 	if err := o.build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, log: t.Output()}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, plan: fixed(), log: t.Output()}
 	t.Cleanup(func() {
 		for _, b := range h.breaches {
 			t.Errorf("seed %d: %s", h.seed, b)
@@ -55,6 +55,44 @@ func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// sampledPlans is how many random plans a test carries out.
+const sampledPlans = 8
+
+// NFR-010: whatever a plan combines, undisturbed or killed, it ends where the plan says.
+func TestRandomPlansEndAsComputed(t *testing.T) {
+	h := testHarness(t)
+	r, err := h.randomPlans(t.Context(), 1, sampledPlans)
+	if err == nil {
+		err = h.table([]row{r})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if r.points < 2*sampledPlans {
+		t.Errorf("randomPlans: got %d sessions, want at least %d", r.points, 2*sampledPlans)
+	}
+}
+
+// Plans drawn at random combine every kind of step, and a seed always gives the same.
+func TestRandomPlansHaveEveryKindOfStep(t *testing.T) {
+	h := &harness{seed: 1}
+	var all strings.Builder
+	for n := 1; n <= 100; n++ {
+		p, _ := h.drawn(n)
+		again, _ := h.drawn(n)
+		if p.file() != again.file() {
+			t.Fatalf("random plan %d is another each time", n)
+		}
+		all.WriteString(p.file())
+	}
+	for _, what := range []string{"read: {", "search: {", " write: {", " edit: {", "all: true", " delete: {", " move: {", "on its way", "changes:",
+		"capture: ", "check: ", "approve: ", "durable: false", "dir: ", "env: {", "run: [", "mode: ", "mv -f", "on_interrupt", "on_failure: continue"} {
+		if !strings.Contains(all.String(), what) {
+			t.Errorf("no random plan has %q", what)
+		}
 	}
 }
 
@@ -137,7 +175,7 @@ func TestEndJudgeCountsPlantedBugs(t *testing.T) {
 func TestJudgeOfStuckSession(t *testing.T) {
 	steps := flatten(tasks())
 	done, next := steps[3], steps[4] // both sign the ledger
-	tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), steps: steps}}
+	tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), plan: fixed()}}
 	must(t, tr.prepare(""))
 	due := func(s step) bool { return s.name() == done.name() }
 	must(t, tr.countEffects(due))
@@ -184,7 +222,7 @@ func TestPlanHasEveryKindOfStep(t *testing.T) {
 		t.Error("plan: no step id is in two tasks")
 	}
 	large := 0
-	for _, f := range states(steps)[len(steps)] {
+	for _, f := range fixed().states()[len(steps)] {
 		if len(f.data) >= 48<<10 {
 			large++
 		}
@@ -198,14 +236,16 @@ func TestPlanHasEveryKindOfStep(t *testing.T) {
 func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	right := func(t *testing.T) *trial {
 		steps := flatten(tasks())
-		tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), steps: steps}}
+		tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), plan: fixed()}}
 		if err := tr.prepare(""); err != nil {
 			t.Fatal(err)
 		}
 		must(t, os.RemoveAll(tr.workspace()))
-		for name, f := range states(steps)[len(steps)] {
+		for _, name := range fixed().folders() {
+			must(t, os.MkdirAll(filepath.Join(tr.workspace(), name), 0o755))
+		}
+		for name, f := range fixed().states()[len(steps)] {
 			at := filepath.Join(tr.workspace(), name)
-			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
 			must(t, os.WriteFile(at, []byte(f.data), f.mode))
 			must(t, os.Chmod(at, f.mode))
 		}

@@ -33,6 +33,7 @@ const (
 	exitNoneToCarry = 14
 	exitChanged     = 17
 	exitUncertain   = 20
+	exitFailed      = 22
 )
 
 // kill is where one process of a trial is killed. Process 0 is the run, process 1 the first
@@ -51,13 +52,13 @@ func (k kill) String() string {
 type place struct {
 	acode string // path of the program
 	root  string
-	steps []step
+	plan
 }
 
 func (p place) workspace() string { return filepath.Join(p.root, "workspace") }
 func (p place) home() string      { return filepath.Join(p.root, "home") }
 func (p place) ledger() string    { return filepath.Join(p.root, "ledger", "ledger") }
-func (p place) plan() string      { return filepath.Join(p.root, "plan.yml") }
+func (p place) planFile() string  { return filepath.Join(p.root, "plan.yml") }
 func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
 
 func (p place) environ() []string {
@@ -67,20 +68,20 @@ func (p place) environ() []string {
 }
 
 // prepare makes the beginning of a trial.
-func (p place) prepare(plan string) error {
+func (p place) prepare(text string) error {
 	for _, dir := range []string{p.workspace(), filepath.Dir(p.ledger()), filepath.Join(p.root, "user")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("prepare trial: %w", err)
 		}
 	}
-	for name, f := range before() {
+	for name, f := range p.before {
 		at := filepath.Join(p.workspace(), name)
 		err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(f.data), f.mode), os.Chmod(at, f.mode))
 		if err != nil {
 			return fmt.Errorf("prepare workspace: %w", err)
 		}
 	}
-	return errors.Join(os.WriteFile(p.ledger(), nil, 0o644), os.WriteFile(p.plan(), []byte(plan), 0o644))
+	return errors.Join(os.WriteFile(p.ledger(), nil, 0o644), os.WriteFile(p.planFile(), []byte(text), 0o644))
 }
 
 // trial is one session from its run to its end.
@@ -141,7 +142,7 @@ func (t *trial) breach(format string, args ...any) {
 
 // run carries the trial out from the plan to the end of the session.
 func (t *trial) run(ctx context.Context) error {
-	return t.carry(ctx, []string{"run", "--plan", t.plan()})
+	return t.carry(ctx, []string{"run", "--plan", t.planFile()})
 }
 
 // carry starts acode with args and then whatever a person would type, until nothing is left.
@@ -164,7 +165,7 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 		if over {
 			return t.finish(ctx)
 		}
-		if args, err = t.next(ctx, res, stderr); err != nil {
+		if args, err = t.next(ctx, args, res, stderr); err != nil {
 			return err
 		}
 		if t.stuck != "" {
@@ -179,10 +180,10 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 // the kill came between the last commit and the exit.
 func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 	if res.ExitCode != exitNoneToCarry {
-		return res.ExitCode == exitDone, nil
+		return res.ExitCode == exitDone || res.ExitCode == exitFailed && t.fails != "", nil
 	}
 	s, err := t.readStore(ctx)
-	return s.state == "completed", err
+	return s.state == t.end(), err
 }
 
 // process runs acode once and looks at what it left.
@@ -271,75 +272,6 @@ func told(text string) map[string]bool {
 		names[m[1]] = true
 	}
 	return names
-}
-
-// next gives the arguments with which a person would go on.
-func (t *trial) next(ctx context.Context, res crash.Result, stderr string) ([]string, error) {
-	switch res.ExitCode {
-	case exitKilled:
-		return []string{"resume"}, nil
-	case exitNoneToCarry:
-		return t.afresh(ctx, stderr)
-	case exitApproval:
-		short, err := t.short(ctx)
-		if err == nil {
-			err = t.aside(ctx, "approve", short)
-		}
-		return []string{"resume", short}, err
-	case exitUncertain:
-		return t.answer(ctx, stderr)
-	case exitChanged:
-		if !t.strict && !t.restored {
-			t.restored = true
-			return []string{"resume", "--on-changes=continue"}, nil
-		}
-	}
-	t.stuck = fmt.Sprintf("exit %d: %s", res.ExitCode, strings.TrimSpace(stderr))
-	return nil, nil
-}
-
-// afresh starts again when the kill came before there was a session.
-func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
-	s, err := t.readStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s.short != "" {
-		t.stuck = "exit 14 although there is a session: " + stderr
-	}
-	return []string{"run", "--plan", t.plan()}, nil
-}
-
-// answer gives the truth about a command whose outcome acode cannot know.
-func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
-	s, err := t.readStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(t.steps, func(st step) bool { return s.uncertain[st.name()] })
-	if i < 0 {
-		t.stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
-		return nil, nil
-	}
-	st := t.steps[i]
-	lines, err := t.signatures()
-	if err != nil {
-		return nil, err
-	}
-	verdict := "rerun"
-	switch happened := lines[st.name()] > 0; {
-	case happened && st.captures && !t.strict && (t.answers[st.name()] || t.boot == ""):
-		t.answers[st.name()] = true // its output went with the power; only a new one has a value
-	case happened && t.answers[st.name()]:
-		t.stuck = "told that " + st.name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
-	case happened:
-		verdict = "done"
-		t.answers[st.name()] = true
-		t.uncertain++
-	default:
-		t.uncertain++
-	}
-	return []string{"resume", s.short, "--uncertain=" + verdict}, nil
 }
 
 // short gives the id that a person would type.

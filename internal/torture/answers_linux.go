@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// next gives the arguments with which a person would go on after a process with args.
+func (t *trial) next(ctx context.Context, args []string, res crash.Result, stderr string) ([]string, error) {
+	switch res.ExitCode {
+	case exitKilled:
+		return []string{"resume"}, nil
+	case exitNoneToCarry:
+		return t.afresh(ctx, stderr)
+	case exitApproval:
+		short, err := t.short(ctx)
+		if err == nil {
+			err = t.aside(ctx, "approve", short)
+		}
+		return []string{"resume", short}, err
+	case exitUncertain:
+		return t.answer(ctx, stderr)
+	case exitChanged:
+		if ok, err := t.permitted(ctx, stderr); ok || err != nil {
+			return append(args, "--on-changes=continue"), err
+		}
+	}
+	t.stuck = fmt.Sprintf("exit %d: %s", res.ExitCode, strings.TrimSpace(stderr))
+	return nil, nil
+}
+
+// afresh starts again when the kill came before there was a session.
+func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.short != "" {
+		t.stuck = "exit 14 although there is a session: " + stderr
+	}
+	return []string{"run", "--plan", t.planFile()}, nil
+}
+
+// answer gives the truth about a command whose outcome acode cannot know.
+func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(t.steps, func(st step) bool { return s.uncertain[st.name()] })
+	if i < 0 {
+		t.stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
+		return nil, nil
+	}
+	st := t.steps[i]
+	lines, err := t.signatures()
+	if err != nil {
+		return nil, err
+	}
+	verdict := "rerun"
+	switch happened := lines[st.name()] > 0; {
+	case happened && st.captures && !t.strict && (t.answers[st.name()] || t.boot == ""):
+		t.answers[st.name()] = true // its output went with the power; only a new one has a value
+	case happened && t.answers[st.name()]:
+		t.stuck = "told that " + st.name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
+	case happened:
+		verdict = "done"
+		t.answers[st.name()] = true
+		t.uncertain++
+	default:
+		t.uncertain++
+	}
+	return []string{"resume", s.short, "--uncertain=" + verdict}, nil
+}
+
+// permitted says whether a person goes on although files changed: after a power cut once, else
+// only where a command changed them that was cut off from its receipt, and that of files which
+// earlier steps read or wrote. No other change of its own may acode ask about.
+func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
+	if !t.strict {
+		again := t.restored
+		t.restored = true
+		return !again, nil
+	}
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return false, err
+	}
+	m := changedFiles.FindStringSubmatch(stderr)
+	i := slices.IndexFunc(t.steps, func(st step) bool { return s.open[st.name()] })
+	if m == nil || i < 0 {
+		return false, nil
+	}
+	known := t.known(s)
+	for _, f := range strings.Split(m[1], ", ") {
+		name := f[:strings.LastIndex(f, " (")]
+		its := slices.ContainsFunc(t.steps[i].does, func(c change) bool { return slices.Contains(c.paths(), name) })
+		if !its || !known(name) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// changedFiles is how acode names the files that it asks about.
+var changedFiles = regexp.MustCompile(`files that the session works on changed: (.+ \(\w+\)); the session is unchanged`)
+
+// known tells the files that the steps which are done have read or written. What a pattern
+// matched is not worked out.
+func (p place) known(s store) func(name string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(p.steps, func(st step) bool {
+			return s.done[st.name()] && (st.reads || slices.ContainsFunc(st.changes, func(c change) bool { return slices.Contains(c.paths(), name) }))
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// visible gives the captures that the next step can see: those of its task and of the tasks
+// that its own depends on; of several by one name, the latest.
+func (d *draw) visible() map[string]string {
+	values := map[string]string{}
+	for _, c := range d.captures {
+		if c.task == d.at || d.above[d.at][c.task] {
+			values[c.name] = c.value
+		}
+	}
+	return values
+}
+
+// sign draws a command that does nothing but sign the ledger, in any form.
+func (d *draw) sign(id string) (step, bool) {
+	s := step{signs: true}
+	name := d.pick("RELEASE_NAME", "OTHER")
+	value, seen := d.visible()[name]
+	written := ""
+	if fits := len(value) < 100 && !strings.Contains(value, "\n"); fits && d.one(2) {
+		written = " " + "<$" + name + ">"
+		s.extra = " <" + value + ">"
+		if !seen {
+			s.extra = " <>"
+		}
+		if d.one(4) { // the step's own wins
+			s.yaml = append(s.yaml, "env: {"+name+`: "own $HOME"}`)
+			s.extra = " <own $HOME>"
+		}
+	} else if d.one(3) {
+		s.yaml = append(s.yaml, `env: {EXTRA: " 'by' \"env\""}`)
+		s.extra = ` 'by' "env"`
+	}
+	run := quote(signature(written))
+	if d.one(3) {
+		run = "[/bin/sh, -c, " + run + "]"
+	}
+	s.yaml = append(s.yaml, d.options(id)...)
+	s.yaml = append(s.yaml, "run: "+run)
+	return s, true
+}
+
+// options draws keys that go with any command.
+func (d *draw) options(id string) []string {
+	var keys []string
+	if d.one(3) {
+		keys = append(keys, "durable: "+d.pick("true", "false"))
+	}
+	if d.one(3) {
+		keys = append(keys, checkOf(d.plan.tasks[d.at].id, id))
+	}
+	if d.one(4) {
+		keys = append(keys, "timeout: 10m")
+	}
+	return keys
+}
+
+// capture draws a command whose output later steps see.
+func (d *draw) capture(id string) (step, bool) {
+	c := captured{d.at, d.pick("RELEASE_NAME", "OTHER"), d.pick("release-of-the-quokka", "", "two\nlines", "ünïcödé ${OTHER} $${x}",
+		"password=correct-horse-battery", strings.Repeat("0123456789abcdef", 3000))}
+	s := step{signs: true, captures: true, yaml: append(d.options(id),
+		"run: "+quote("printf "+octal(" \n"+c.value+"\t\n")+"; "+signature("")), "capture: "+c.name)}
+	if !d.dead[d.at] {
+		d.captures = append(d.captures, c)
+	}
+	return s, true
+}
+
+// idle draws a command that may run twice, and says so.
+func (d *draw) idle(string) (step, bool) {
+	return step{yaml: []string{"run: " + d.pick("date", "[echo, hello]", `"seq 20000; echo end >&2"`), "on_interrupt: " + d.pick("rerun", "done")}}, true
+}
+
+// work draws a command that changes files before it signs.
+func (d *draw) work(id string) (step, bool) {
+	s := step{signs: true, yaml: d.options(id)}
+	up := "./"
+	if dirs := d.now.folders(); len(dirs) > 0 && d.one(3) {
+		dir := d.pick(dirs...)
+		up = strings.Repeat("../", 1+strings.Count(dir, "/"))
+		s.yaml = append(s.yaml, "dir: "+quote(dir))
+	}
+	words := []string{"umask 022"}
+	for range 1 + d.rng.IntN(2) {
+		c, text, ok := d.deed(s.after(d.now), up)
+		if !ok {
+			return s, false
+		}
+		s.does = append(s.does, c)
+		words = append(words, text)
+	}
+	words = append(words, signature(""))
+	s.yaml = append(s.yaml, "run: "+quote(strings.Join(words, " && ")))
+	return s, true
+}
+
+// deed draws a change of t that a shell makes.
+func (d *draw) deed(t tree, up string) (change, string, bool) {
+	there, ok := d.somePath(t)
+	anywhere := d.anyPath()
+	if old, held := t[anywhere]; held && old.mode&0o200 == 0 || !ok {
+		return change{}, "", false
+	}
+	from, to := word(up+there), word(up+anywhere)
+	make := "mkdir -p " + word(up+path.Dir(anywhere)) + " && "
+	switch d.rng.IntN(6) {
+	case 0:
+		return change{op: "delete", path: there}, "rm " + from, true
+	case 1:
+		return change{op: "move", from: there, to: anywhere}, make + "mv -f " + from + " " + to, there != anywhere
+	case 2:
+		mode := d.mode()
+		return change{op: "chmod", path: there, mode: mode}, fmt.Sprintf("chmod %04o %s", mode, from), true
+	case 3:
+		data := "added\n"
+		return change{op: "append", path: there, content: data}, "printf " + octal(data) + " >> " + from, t[there].mode&0o200 != 0
+	case 4:
+		if value, ok := d.visible()["OTHER"]; ok {
+			return change{op: "write", path: anywhere, content: value}, make + `printf %s "$OTHER" > ` + to, true
+		}
+	}
+	data := d.pick("", "made by a command\n", "\x00\xff\xfe\r\n%d 'quoted'", strings.Repeat("quokka\n", 9000))
+	if len(data) > largeBytes/2 {
+		return change{op: "write", path: anywhere, content: data}, make + "yes quokka | head -n 9000 > " + to, true
+	}
+	return change{op: "write", path: anywhere, content: data}, make + "printf " + octal(data) + " > " + to, true
+}
+
+// word writes a text as one word of the shell.
+func word(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// octal writes bytes as printf takes them; printable ASCII stays as it is.
+func octal(s string) string {
+	var b strings.Builder
+	b.WriteByte('\'')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c > '~' || c == '\'' || c == '\\' || c == '%' || c == '-':
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}

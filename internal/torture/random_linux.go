@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// killsOfPlan is how many sessions of each random plan are killed. One more is not.
+const killsOfPlan = 2
+
+// with gives the harness of another plan, below a directory of its own.
+func (h *harness) with(p plan, name string) *harness {
+	return &harness{acode: h.acode, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: p, log: h.log}
+}
+
+// drawn gives the nth random plan, from 1, and what chooses its kills.
+func (h *harness) drawn(n int) (plan, *rand.Rand) {
+	rng := rand.New(rand.NewPCG(h.seed, 1<<32+uint64(n)))
+	return drawPlan(rng), rng
+}
+
+// randomPlans carries the random plans of the numbers from first to last out, once it has seen
+// that the first fails for a program that does nothing.
+func (h *harness) randomPlans(ctx context.Context, first, last int) (row, error) {
+	idle, err := h.quiet("/bin/true", "control").drawnPlans(ctx, first, first)
+	if err == nil && idle.breaches() == 0 {
+		err = errors.New("random plans: /bin/true passes")
+	}
+	if err != nil {
+		return idle, err
+	}
+	return h.drawnPlans(ctx, first, last)
+}
+
+func (h *harness) drawnPlans(ctx context.Context, first, last int) (row, error) {
+	r := row{name: "anybody, plans drawn at random"}
+	var mu sync.Mutex
+	err := h.each(ctx, first, last, func(ctx context.Context, n int) error {
+		err := h.randomPlan(ctx, n, func(kills []kill, t *trial) {
+			mu.Lock()
+			defer mu.Unlock()
+			r.add(t.outcome)
+			h.tellPlan(n, kills, t)
+		})
+		if err != nil {
+			return fmt.Errorf("random plan %d of seed %d: %w", n, h.seed, err)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// randomPlan carries the nth random plan out undisturbed, then kills sessions of it anywhere.
+func (h *harness) randomPlan(ctx context.Context, n int, done func([]kill, *trial)) error {
+	p, rng := h.drawn(n)
+	own := h.with(p, fmt.Sprintf("plan-%d", n))
+	s, t, err := own.undisturbed(ctx)
+	if err != nil {
+		return err
+	}
+	done(nil, t)
+	for i := range killsOfPlan {
+		kills := s.anywhere(rng)
+		if t.bad() || kills == nil {
+			return nil
+		}
+		if t, err = own.trial(ctx, fmt.Sprintf("killed-%d", i), kills, nil); err != nil {
+			return fmt.Errorf("%s: %w", describe(kills), err)
+		}
+		done(kills, t)
+	}
+	if t.bad() {
+		return nil
+	}
+	return os.Remove(own.scratch)
+}
+
+// anywhere draws a first kill, of anybody, and those that follow. Every second one is in the
+// middle of a file step, where there is one: most calls are the store's.
+func (s survey) anywhere(rng *rand.Rand) []kill {
+	from := []survey{s}
+	if rng.IntN(2) == 0 {
+		files := s.only(func(c crash.Call) bool { return c.Role == crash.RoleAcode && strings.Contains(c.Path, "/workspace/") })
+		from = []survey{files, s}
+	}
+	all := allSeries()
+	for _, f := range from {
+		for _, i := range rng.Perm(len(all)) {
+			if points := f.points(all[i], 0, true, rng); len(points) > 0 {
+				return all[i].schedule(points[rng.IntN(len(points))], rng)
+			}
+		}
+	}
+	return nil
+}
+
+// only keeps the calls that match.
+func (s survey) only(match func(crash.Call) bool) survey {
+	kept := make(survey, len(s))
+	for i, by := range s {
+		kept[i] = map[string][]crash.Call{}
+		for role, calls := range by {
+			kept[i][role] = slices.DeleteFunc(slices.Clone(calls), func(c crash.Call) bool { return !match(c) })
+		}
+	}
+	return kept
+}
+
+// tellPlan says what was wrong with a random plan, and how far the series is.
+func (h *harness) tellPlan(n int, kills []kill, t *trial) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.bad() {
+		h.describe(fmt.Sprintf("random plan %d of seed %d\n  %s\n  %s\n  kept: %s", n, h.seed, t.outcome, describe(kills), t.root))
+	}
+	if kills == nil && n%50 == 0 {
+		fmt.Fprintf(h.log, "random plan %d\n", n)
+	}
+}

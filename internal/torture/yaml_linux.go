@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// quote writes a text as YAML takes it, in double quotes.
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always has a JSON form
+	}
+	return string(b)
+}
+
+// file writes the plan.
+func (p plan) file() string {
+	var b strings.Builder
+	b.WriteString("version: 1\ntask: Torture the quokka\n")
+	if p.policy != "" {
+		fmt.Fprintf(&b, "on_failure: %s\n", p.policy)
+	}
+	b.WriteString("tasks:\n")
+	for i, t := range p.tasks {
+		var on []string
+		for _, d := range t.dependsOn {
+			on = append(on, quote(d))
+		}
+		fmt.Fprintf(&b, "  - depends_on: [%s]\n", strings.Join(on, ", "))
+		if t.id != strconv.Itoa(i+1) { // else it is what acode calls it anyway
+			fmt.Fprintf(&b, "    id: %s\n", t.id)
+		}
+		b.WriteString("    steps:\n")
+		for j, s := range t.steps {
+			fmt.Fprintf(&b, "      - name: %s\n", quote(s.name()))
+			if s.id != strconv.Itoa(j+1) {
+				fmt.Fprintf(&b, "        id: %s\n", s.id)
+			}
+			for _, l := range append(s.yaml, changesYAML(s.changes)...) {
+				fmt.Fprintf(&b, "        %s\n", l)
+			}
+		}
+	}
+	return b.String()
+}
+
+func changesYAML(cs []change) []string {
+	switch len(cs) {
+	case 0:
+		return nil
+	case 1:
+		return []string{cs[0].yaml()}
+	}
+	lines := []string{"changes:"}
+	for _, c := range cs {
+		lines = append(lines, "  - "+c.yaml())
+	}
+	return lines
+}
+
+func (c change) yaml() string {
+	switch c.op {
+	case "write":
+		mode := ""
+		if c.mode != 0 {
+			mode = fmt.Sprintf(`, mode: "%04o"`, c.mode)
+		}
+		return fmt.Sprintf("write: {path: %s, content: %s%s}", quote(c.path), quote(c.content), mode)
+	case "edit":
+		return fmt.Sprintf("edit: {path: %s, old: %s, new: %s, all: %v}", quote(c.path), quote(c.old), quote(c.replacement), c.all)
+	case "delete":
+		return fmt.Sprintf("delete: {path: %s}", quote(c.path))
+	}
+	return fmt.Sprintf("move: {from: %s, to: %s}", quote(c.from), quote(c.to))
+}
