@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -226,9 +227,14 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile) bool {
 	return false
 }
 
-// within reports whether a time lies between the start of a step and its end.
+// tick is how far the clock of files may be behind the one that the journal goes by: the kernel
+// moves it on 100 times a second, or more often.
+const tick = 10 * time.Millisecond
+
+// within reports whether a time of a file lies between the start of a step and its end; 0 is
+// unknown.
 func within(st *session.StepState, ns int64) bool {
-	return ns >= st.StartedUS*1000 && (st.EndedUS == 0 || ns <= st.EndedUS*1000)
+	return ns > 0 && ns >= st.StartedUS*1000-tick.Nanoseconds() && (st.EndedUS == 0 || ns <= st.EndedUS*1000)
 }
 
 func (r *Resumer) git(limited context.Context, s *session.Session) error {

@@ -116,7 +116,8 @@ func TestOwnChanges(t *testing.T) {
 	at := func(us int64) int64 { return us * 1000 }
 	b.changed = []session.ChangedFile{
 		{Path: "a-during", Kind: session.FileModified, MTimeNS: at(st.StartedUS) + 1, Asks: true},
-		{Path: "b-before", Kind: session.FileModified, MTimeNS: at(st.StartedUS) - 1, Asks: true},
+		{Path: "a-tick", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 4e6, CTimeNS: at(st.StartedUS) - 4e6, Asks: true},
+		{Path: "b-before", Kind: session.FileModified, MTimeNS: at(st.StartedUS) - 1e9, Asks: true},
 		{Path: "c-later", Kind: session.FileModified, MTimeNS: at(st.EndedUS) + 1, Asks: true},
 		{Path: "c-moved", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 1e9, CTimeNS: at(st.StartedUS) + 1, Asks: true},
 		{Path: "d-deleted", Kind: session.FileDeleted, Asks: true},
@@ -131,7 +132,7 @@ func TestOwnChanges(t *testing.T) {
 	for _, c := range ready.Changed {
 		asks[c.Path] = c.Asks
 	}
-	if d := cmp.Diff(map[string]bool{"a-during": false, "b-before": true, "c-later": true, "c-moved": false, "d-deleted": false, "out": true}, asks); d != "" {
+	if d := cmp.Diff(map[string]bool{"a-during": false, "a-tick": false, "b-before": true, "c-later": true, "c-moved": false, "d-deleted": false, "out": true}, asks); d != "" {
 		t.Errorf("asks (-want +got):\n%s", d)
 	}
 	b = newBench(t, usual())
