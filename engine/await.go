@@ -38,7 +38,7 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 	case errors.As(cause, &sig):
 		return e.leave(ctx, it, key, sig)
 	case errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded):
-		return rec, outOfTime("; the command of " + it.ID.String() + " runs on")
+		return rec, outOfTime(runsOn(it))
 	}
 	return rec, cause
 }
@@ -69,7 +69,7 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 	s := e.Journal.Session()
 	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
 		Detail: []string{"end it later: acode session cancel --command " + s.Short}})
-	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal; the command of " + it.ID.String() + " runs on"}
+	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal", aside: runsOn(it)}
 	bg := context.WithoutCancel(ctx)
 	manifest, git := e.snapshot(bg, halt.reason)
 	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
@@ -85,6 +85,10 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 		return e.terminate(bg, key)
 	}
 }
+
+// runsOn says what a command does when its session pauses. Whether it still does so later,
+// status finds out.
+func runsOn(it *session.Item) string { return "; the command of " + it.ID.String() + " runs on" }
 
 // terminate ends the command and waits for its record.
 func (e *Engine) terminate(ctx context.Context, key string) (session.CommandRecord, error) {

@@ -20,12 +20,13 @@ type stop struct {
 	reason session.Reason
 	code   session.Code // empty: no failure
 	detail string
+	aside  string // said after detail and not kept: it will not stay true
 	next   string
 	signal int
 }
 
 // Error implements error.
-func (s *stop) Error() string { return s.detail }
+func (s *stop) Error() string { return s.detail + s.aside }
 
 // finishFull finishes when the commit of was met a full disk: with all that is pending if the
 // reserved room holds it, else with the pause alone.
@@ -45,8 +46,8 @@ func (e *Engine) finishFull(ctx context.Context, was *stop, cause error) (result
 }
 
 // outOfTime is the stop of a session whose own time is over.
-func outOfTime(and string) *stop {
-	return &stop{to: session.Paused, reason: session.ReasonTimeout, code: session.ErrTimeout, detail: "the session ran out of time" + and}
+func outOfTime(aside string) *stop {
+	return &stop{to: session.Paused, reason: session.ReasonTimeout, code: session.ErrTimeout, detail: "the session ran out of time", aside: aside}
 }
 
 func cancelled() *stop {
@@ -134,7 +135,7 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	}
 	r := session.Result{
 		Session: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Done: s.Done, Left: s.StepTotal - s.Done,
-		Code: halt.code, Message: e.Redact(halt.detail), Next: halt.next, Signal: halt.signal,
+		Code: halt.code, Message: e.Redact(halt.Error()), Next: halt.next, Signal: halt.signal,
 	}
 	if r.Next == "" && !s.State.Terminal() {
 		r.Next = "acode resume " + s.Short
