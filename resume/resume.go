@@ -12,6 +12,7 @@
 package resume
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -64,6 +65,7 @@ type Options struct {
 	Workspace  string // absolute; may differ from where the session was
 	DryRun     bool
 	Checkpoint string // of the log: which one was used
+	Sync       string // of the log: how delivery stands; empty means off
 	Order      session.ReplayOrder
 }
 
@@ -247,14 +249,39 @@ func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict
 	}
 	r.Log.Info("session resume", "event", "session_resume", "session_id", s.Short, "checkpoint_id", r.Options.Checkpoint,
 		"skipped_tasks", next.TasksDone, "skipped_steps", next.Skipped, "remaining_steps", next.Remaining,
-		"in_progress_action", action, "sync_status", "off", "environment_valid", !env.open, "changed_files", len(env.changed))
+		"in_progress_action", action, "sync_status", cmp.Or(r.Options.Sync, "off"), "environment_valid", !env.open,
+		"changed_files", len(env.changed), "skipped", skipped(next.Items))
 	for _, it := range next.Items {
-		if it.Status == session.Pending {
+		level := slog.LevelInfo
+		switch {
+		case it.Status == session.Pending:
 			continue // said by their number; a plan may have 100,000 of them
+		case it.Action == session.ActionSkip:
+			level = slog.LevelDebug // said above
 		}
-		r.Log.Debug("step decision", "event", "step_decision", "session_id", s.Short, "step", it.ID.String(),
+		r.Log.Log(context.Background(), level, "step decision", "event", "step_decision", "session_id", s.Short, "step", it.ID.String(),
 			"action", string(it.Action), "attempt", it.Attempt, "why", it.Why)
 	}
+}
+
+// skipped names the steps that are skipped, a row of them by its first and last one.
+func skipped(items []session.Item) []string {
+	rows := []string{}
+	for i := 0; i < len(items); i++ {
+		if items[i].Action != session.ActionSkip {
+			continue
+		}
+		first := i
+		for i+1 < len(items) && items[i+1].Action == session.ActionSkip {
+			i++
+		}
+		row := items[first].ID.String()
+		if i > first {
+			row += " to " + items[i].ID.String()
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // begin drafts the events that take the session over.

@@ -31,6 +31,7 @@ type work struct {
 	fresh   bool
 	choices choices
 	printer *terminal.Printer
+	sync    session.SyncState // how delivery stands at the start; empty: off
 	tally   tally
 }
 
@@ -50,7 +51,7 @@ func (w *work) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.printer = w.base.printer(w.fresh, delivery)
+	w.printer, w.sync = w.base.printer(w.fresh, delivery), delivery.State
 	defer w.printer.Close()
 	ctx, again, stop := w.signals(ctx)
 	defer stop()
@@ -165,7 +166,8 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	e := &engine.Engine{
 		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: ask, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.uncertain, Force: w.choices.force},
-		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Log: w.log, Again: again,
+		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Again: again,
+		Log: w.log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
 			shot, err := env.Snapshot(ctx)
 			return shot.Manifest, shot.Git, err
@@ -203,7 +205,7 @@ func (w *work) resumer(env environment, root *workspace.Root, runner *command.Ru
 			Choices:  resume.Choices{InProgress: resume.Strategy(c.InProgressStrategy), RestartStep: w.choices.restartStep, Redact: w.redactor.String},
 			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: resume.OnChanges(c.ChangedFilesAction), DecidedBy: w.decidedBy(),
 			Config: w.cfg.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.workspace,
-			Checkpoint: checkpointName(report), Order: report.Order,
+			Checkpoint: checkpointName(report), Order: report.Order, Sync: string(w.sync),
 		},
 	}
 }
