@@ -84,6 +84,7 @@ func (a *app) bootFor(ctx context.Context, ref string, look bool, flags map[stri
 		err = b.guardHome()
 	}
 	if err != nil {
+		b.refused(ref, err)
 		return nil, nil, errors.Join(err, s.Close(), b.closeLog())
 	}
 	return b, s, nil
@@ -209,6 +210,11 @@ func (b *base) logging() error {
 	b.log = slog.New(slog.NewJSONHandler(b.redactor.Writer(f), &slog.HandlerOptions{Level: level}))
 	b.closeLog = f.Close
 	return nil
+}
+
+// refused logs an attempt to resume that ended before its session was in hand (NFR-014).
+func (b *base) refused(id string, err error) {
+	b.log.Warn("resume refused", "event", "session_resume_refused", "session_id", id, "code", string(session.CodeOf(err)), "error", err.Error())
 }
 
 func (b *base) home() string { return b.cfg.Config.Store.Home }

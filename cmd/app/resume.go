@@ -111,36 +111,63 @@ func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
 		return errors.Join(b.dryRun(ctx, store, ref, f.choices()), store.Close())
 	}
 	w := &work{base: b, store: store, choices: f.choices(), tally: tally{now: b.now}}
-	err = w.load(ctx, ref)
+	id, err := w.load(ctx, ref)
 	if err == nil {
 		err = w.execute(ctx)
+	} else {
+		err = w.refuse(ctx, id, err)
 	}
 	w.note(ctx, err)
 	return errors.Join(err, w.close())
 }
 
-// load finds, locks and verifies the session.
-func (w *work) load(ctx context.Context, ref string) error {
+// load finds, locks and verifies the session. The id is empty when there is none.
+func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	id, err := w.pick(ctx, w.store, ref, true)
 	if w.tally.picked(err); err != nil {
-		return err
+		return id, err
 	}
 	w.locks, err = w.takeWithin(ctx, id, w.cfg.Config.Lock.Wait)
 	w.tally.lock(err)
 	if err != nil {
-		return w.lockedOut(ctx, id, err)
+		return id, w.lockedOut(ctx, id, err)
 	}
 	w.tally.ended(session.PhaseLock)
 	if err = w.notForked(ctx, w.store, id); err != nil {
-		return err
+		return id, err
 	}
 	w.git = askGit(ctx, w.workspace)
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
-		return err
+		return id, err
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.epoch = w.writer.Session().Epoch
-	return resume.Allowed(w.writer.Session())
+	return id, resume.Allowed(w.writer.Session())
+}
+
+// refuse logs an attempt whose session could not be had. With JSON it is told with the session,
+// as far as that can be read.
+func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
+	var said quietExit
+	if errors.As(err, &said) {
+		return err // a person said no
+	}
+	s, short := (*session.Session)(nil), ""
+	if id != "" {
+		if seen, verr := w.store.View(ctx, id); verr == nil { // else log and result go without
+			s, short = seen, seen.Short
+		}
+	}
+	w.refused(short, err)
+	if !w.json || s == nil {
+		return err
+	}
+	status, hint := exitOf(err)
+	w.printer = w.base.printer(false, terminal.SyncView{})
+	defer w.printer.Close()
+	w.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: s, Text: s.Task})
+	w.printer.Fail(err, status, hint)
+	return quietExit(status)
 }
 
 // takeWithin takes the locks, waiting for their holders as long as it may.
@@ -192,7 +219,7 @@ func (b *base) pick(ctx context.Context, s *local.Store, ref string, confirm boo
 	case len(running) > 0 && confirm && b.cfg.Config.Lock.Wait > 0:
 		return running[0].ID, nil // it is waited for
 	case len(running) > 0:
-		return "", b.held(running[0])
+		return running[0].ID, b.held(running[0])
 	}
 	return "", b.noneHere(ctx, s)
 }
