@@ -112,11 +112,25 @@ func tryFlock(path string, f *os.File) error {
 // another command runs there, or when another session has begun to execute there.
 func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	h.Key = key
-	f, err := persist(func() (*os.File, error) { return AcquireFile(filepath.Join(dir, commandFile)) })
+	path := filepath.Join(dir, commandFile)
+	f, err := persist(func() (*os.File, error) { return AcquireFile(path) })
 	if err != nil {
-		return nil, err
+		return nil, lingering(path, h.Session, err)
 	}
 	return signCommand(dir, f, h)
+}
+
+// lingering gives, in the place of err, what has the command lock where it is neither a
+// supervisor nor another session.
+func lingering(path string, id session.ID, err error) error {
+	h, alive, rerr := Read(path)
+	if !errors.Is(err, session.ErrLocked) || rerr != nil || alive || h.Session != id {
+		return err
+	}
+	return &session.Error{
+		Code: session.ErrLocked, Message: "what an earlier command of this session started still runs in this workspace, as its supervisor was killed; the next command was not started",
+		Next: fmt.Sprintf("wait until it ends, or end it with: acode session cancel --command %s; then resume", id), Retryable: true,
+	}
 }
 
 func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {

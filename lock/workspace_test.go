@@ -182,6 +182,24 @@ func TestCommandLockLate(t *testing.T) {
 	}
 }
 
+// What an earlier command of the session started keeps the lock when its supervisor was killed:
+// whoever meets it is told what it is, and how to end it.
+func TestCommandLockLingering(t *testing.T) {
+	dir := madeLocksDir(t)
+	p := start(t, "supervisor", dir)
+	if _, err := p.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	h := self(t)
+	h.Session = "supervisor"
+	_, err := lock.CommandLock(dir, h, "v1:key")
+	wantCode(t, err, session.ErrLocked)
+	var e *session.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Message, "an earlier command of this session") || !strings.Contains(e.Next, "acode session cancel --command supervisor") {
+		t.Errorf("CommandLock: got %+v, want what holds it, and how to end it", e)
+	}
+}
+
 // A lock that somebody only tries is no reason to refuse a command.
 func TestCommandLockWaitsForProbe(t *testing.T) {
 	dir := madeLocksDir(t)
