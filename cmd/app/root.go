@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
@@ -81,6 +83,7 @@ func unknown(cmd *cobra.Command, word string) error {
 func (a *app) strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	root.PersistentPreRunE = noneEmpty
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
@@ -89,6 +92,15 @@ func (a *app) strict(root *cobra.Command) {
 			c.Run, c.RunE = nil, a.help
 		}
 	}
+}
+
+// noneEmpty refuses an argument that is empty, as of a variable that is not set: it would count
+// as left out, and stand for the most recent session.
+func noneEmpty(cmd *cobra.Command, args []string) error {
+	if cmd.Hidden || cmd.DisableFlagParsing || !slices.Contains(args, "") {
+		return nil
+	}
+	return &session.Error{Code: session.ErrUsage, Message: "an argument is empty; nothing was changed", Next: cmd.CommandPath() + " --help"}
 }
 
 // help shows the help of the command that args name.
