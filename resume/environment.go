@@ -94,7 +94,14 @@ func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (v
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "validate_environment is false: files and git are not compared"})
 	}
 	r.config(s)
-	return r.decide(ctx, r.own(s, changed, seen))
+	left := uint64(0)
+	if slices.ContainsFunc(changed, func(c session.ChangedFile) bool { return c.Kind == session.FileDeleted }) {
+		var err error
+		if left, err = r.leftAt(ctx, s); err != nil {
+			return verdict{}, err
+		}
+	}
+	return r.decide(ctx, r.own(s, changed, seen, left))
 }
 
 func (r *Resumer) ok(text string) {
@@ -168,8 +175,8 @@ func planned(p *session.Plan, s *session.Session) []string {
 
 // own marks what changed in the time of the session's own steps: such changes never ask,
 // unless they touch a file whose changes receipts record. Content that is neither pre- nor
-// post-image of a step in progress always asks.
-func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen) []session.ChangedFile {
+// post-image of a step in progress always asks. left is what leftAt gives.
+func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, left uint64) []session.ChangedFile {
 	expected := map[string]bool{}
 	foreign := map[string]session.ChangedFile{}
 	for _, found := range seen {
@@ -187,7 +194,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		switch {
 		case expected[c.Path]: // the step's own affair, or listed below
 			continue
-		case s.Files[c.Path] == nil && r.during(s, &c):
+		case s.Files[c.Path] == nil && r.during(s, &c, left):
 			c.Asks, c.Session = false, "changed while its command ran"
 		}
 		out = append(out, c)
@@ -209,17 +216,52 @@ func foreignChange(f session.FileState, before string) session.ChangedFile {
 	return c
 }
 
+// leftAt gives the seq of the event that kept the workspace as the session left it when it stopped
+// in order; 0 when there is none.
+func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error) {
+	if s.State != session.Paused && s.State != session.AwaitingApproval {
+		return 0, nil
+	}
+	for seq := s.LastSeq; seq > 0; seq-- {
+		e, err := r.Journal.Event(ctx, seq)
+		if err != nil {
+			return 0, err
+		}
+		if e.Type != session.StateChanged {
+			continue // an answer, or the end of a command that was still running
+		}
+		var d session.StateChangedData
+		if err := e.Decode(&d); err != nil {
+			return 0, err
+		}
+		switch {
+		case d.Manifest != "":
+			return seq, nil
+		case d.From != session.AwaitingApproval: // a denial changes the state once more
+			return 0, nil
+		}
+	}
+	return 0, nil
+}
+
 // during reports whether c happened while a command of the session ran. A file that a command
 // moved, unpacked with its date or gave another mode keeps the time of its content.
-func (r *Resumer) during(s *session.Session, c *session.ChangedFile) bool {
+func (r *Resumer) during(s *session.Session, c *session.ChangedFile, left uint64) bool {
 	for i := range r.Plan.Tasks {
 		for _, step := range r.Plan.Tasks[i].Steps {
 			st := s.Steps[session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}]
 			if step.Kind != session.KindRun || st == nil {
 				continue
 			}
-			// When a file vanished cannot be known: any command may have removed it.
-			if c.Kind == session.FileDeleted || within(st, c.MTimeNS) || within(st, c.CTimeNS) {
+			if c.Kind == session.FileDeleted {
+				// When a file vanished cannot be known: any command may have removed it that was not
+				// over when the workspace was kept.
+				if st.EndedUS == 0 || st.LastSeq > left {
+					return true
+				}
+				continue
+			}
+			if within(st, c.MTimeNS) || within(st, c.CTimeNS) {
 				return true
 			}
 		}

@@ -108,6 +108,50 @@ func TestChangedFiles(t *testing.T) {
 	}
 }
 
+// A session that stopped in order kept the workspace as its commands left it: what is gone since
+// then was removed by somebody else, unless a command was not over at that time (FR-044, FR-045).
+func TestDeletedWhilePaused(t *testing.T) {
+	pause := session.StateChangedData{From: session.Executing, To: session.Paused, Manifest: "m2"}
+	denied := session.StateChangedData{From: session.AwaitingApproval, To: session.Paused}
+	for name, c := range map[string]struct {
+		stop func(b *bench)
+		asks bool
+	}{
+		"command_over": {func(b *bench) {
+			b.completed(id("t", "make"))
+			b.add(session.Draft{Type: session.StateChanged, Data: pause})
+		}, true},
+		"denied": {func(b *bench) {
+			b.completed(id("t", "make"))
+			b.add(session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.AwaitingApproval, Manifest: "m2"}})
+			b.add(session.Draft{Type: session.StateChanged, Data: denied})
+		}, true},
+		"command_runs_on": {func(b *bench) { b.add(session.Draft{Type: session.StateChanged, Data: pause}) }, false},
+		"command_ended_after": {func(b *bench) {
+			b.add(session.Draft{Type: session.StateChanged, Data: pause})
+			b.completed(id("t", "make"))
+		}, false},
+		"nothing_kept": {func(b *bench) {
+			b.completed(id("t", "make"))
+			b.to(session.Paused)
+		}, false},
+		"killed": {func(b *bench) { b.completed(id("t", "make")) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, usual())
+			b.acquired("{}")
+			b.started(id("t", "make"), session.KindRun)
+			c.stop(b)
+			b.changed = []session.ChangedFile{{Path: "gone", Kind: session.FileDeleted, Asks: true, Session: "plans to change"}}
+			b.r.Options.OnChanges = resume.ChangesContinue
+			ready, err := b.resume()
+			if err != nil || len(ready.Changed) != 1 || ready.Changed[0].Asks != c.asks {
+				t.Errorf("Resume: got %+v, %v, want one that asks: %v", ready.Changed, err, c.asks)
+			}
+		})
+	}
+}
+
 // What changed in the time of the session's own commands is its own, unless it is a file
 // whose changes receipts record.
 func TestOwnChanges(t *testing.T) {
