@@ -125,7 +125,7 @@ func (r *Resumer) compare(limited context.Context, s *session.Session) ([]sessio
 	case len(unchecked) > 0:
 		return nil, &session.Error{Code: session.ErrEnvironment, Retryable: true,
 			Message: fmt.Sprintf("these files cannot be read, so nobody can tell whether they changed: %s; the session is unchanged", some(unchecked)),
-			Next:    "make them readable, then: acode resume " + s.Short}
+			Next:    "make them readable, then: " + r.again(s)}
 	}
 	return changed, nil
 }
@@ -349,7 +349,7 @@ func (r *Resumer) decide(ctx context.Context, changed []session.ChangedFile) (ve
 		return v, err
 	}
 	if !goOn {
-		return v, aborted(asking, r.Journal.Session().Short)
+		return v, r.aborted(asking)
 	}
 	v.by = r.Options.DecidedBy
 	if r.Options.OnChanges != ChangesContinue {
@@ -374,13 +374,13 @@ func (r *Resumer) permitted(ctx context.Context, asking []session.ChangedFile) (
 	return goOn, err
 }
 
-func aborted(asking []session.ChangedFile, short string) error {
+func (r *Resumer) aborted(asking []session.ChangedFile) error {
 	paths := make([]string, len(asking))
 	for i, c := range asking {
 		paths[i] = c.Path + " (" + c.Kind + ")"
 	}
 	return &session.Error{Code: session.ErrEnvironment, Message: "files that the session works on changed: " + some(paths) + "; the session is unchanged",
-		Next: "look at them, then: acode resume " + short + " --on-changes=<continue|abort>"}
+		Next: "look at them, then: " + r.again(r.Journal.Session()) + " --on-changes=<continue|abort>"}
 }
 
 func upper(s session.State) string { return strings.ToUpper(string(s)) }

@@ -154,7 +154,7 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 			found.Record, err = r.look(ctx, s, d.Key)
 		case len(d.Files) > 0:
 			found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
-			err = inTheWay(s, err)
+			err = r.inTheWay(s, err)
 			found.Files = d.Files
 		default:
 			found.Progress = session.NotApplied
@@ -169,12 +169,22 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 
 // inTheWay makes a changed environment of what Inspect cannot look at: since the session wrote there,
 // somebody has put a directory, a link or the like in the place of its file. No step has failed.
-func inTheWay(s *session.Session, err error) error {
+func (r *Resumer) inTheWay(s *session.Session, err error) error {
 	if code := session.CodeOf(err); err == nil || code != session.ErrEscape && code != session.ErrFileStep {
 		return err
 	}
 	return &session.Error{Code: session.ErrEnvironment, Message: err.Error() + "; the session is unchanged",
-		Next: "put it out of the way, then: acode resume " + s.Short}
+		Next: "put it out of the way, then: " + r.again(s)}
+}
+
+// again is the command that repeats this resume: where it is refused, the session stays in the
+// workspace that it had.
+func (r *Resumer) again(s *session.Session) string {
+	next := "acode resume " + s.Short
+	if r.Options.Workspace != s.Workspace {
+		next += " -C " + r.Options.Workspace
+	}
+	return next
 }
 
 // look reads the record of a command in progress. That there is none says that it was never
