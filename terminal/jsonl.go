@@ -136,6 +136,7 @@ func (p *Printer) writeJSON(n session.Notice) {
 	l.Text, l.Detail, l.Changed, l.Action = n.Text, n.Detail, n.Changed, n.Level
 	if n.Item != nil {
 		l.Step = newStepJSON(*n.Item)
+		l.Step.Status = statusOf(n)
 	}
 	switch n.Kind {
 	case session.NoticeSession, session.NoticeHeader:
@@ -150,6 +151,21 @@ func (p *Printer) writeJSON(n session.Notice) {
 	if n.Kind == session.NoticeResult {
 		p.json.flush(p.o.Out)
 	}
+}
+
+// statusOf is the status of n's step once n is told, which an item has from before.
+func statusOf(n session.Notice) session.Status {
+	switch n.Kind {
+	case session.NoticeStarted:
+		return session.InProgress
+	case session.NoticeCompleted:
+		return session.StepDone
+	case session.NoticeFailed:
+		return session.StepFailed
+	case session.NoticeUncertain:
+		return session.StepUncertain
+	}
+	return n.Item.Status
 }
 
 func (p *Printer) describe(l *line, n session.Notice) {
