@@ -163,7 +163,7 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
 		return err
 	}
 	status, hint := exitOf(err)
-	w.printer = w.base.printer(false, terminal.SyncView{})
+	w.printer = w.base.printer(ctx.Done(), false, terminal.SyncView{})
 	defer w.printer.Close()
 	w.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: s, Text: s.Task})
 	w.printer.Fail(err, status, hint)

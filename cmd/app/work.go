@@ -51,10 +51,10 @@ func (w *work) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.printer, w.sync = w.base.printer(w.fresh, delivery), delivery.State
-	defer w.printer.Close()
 	ctx, again, stop := w.signals(ctx)
 	defer stop()
+	w.printer, w.sync = w.base.printer(ctx.Done(), w.fresh, delivery), delivery.State
+	defer w.printer.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer w.drain(cancel)()
 	root, err := workspace.Open(w.workspace, w.now)
