@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/acode-dev/acode/engine"
@@ -217,7 +216,9 @@ func (w *work) decidedBy() string {
 	return "policy"
 }
 
-// signals ends the context at the first signal and closes again at the second.
+// signals ends the context at the first signal and closes again when somebody asks a second time.
+// A hangup never counts as asking: a terminal that is closed sends several, and they may come
+// beside a TERM. Whoever has them ignored, with nohup for one, gets none.
 func (w *work) signals(parent context.Context) (ctx context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	if w.timeout > 0 {
@@ -227,17 +228,21 @@ func (w *work) signals(parent context.Context) (ctx context.Context, again <-cha
 	}
 	second := make(chan struct{})
 	got := make(chan os.Signal, 4)
-	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	var once sync.Once
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(got, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
+		for asked := 0; ; {
 			select {
 			case s := <-got:
-				if n == 0 {
-					cancel(engine.Interrupted{Signal: int(s.(syscall.Signal))})
-				} else {
-					once.Do(func() { close(second) })
+				cancel(engine.Interrupted{Signal: int(s.(syscall.Signal))}) // the first counts
+				if s == syscall.SIGHUP {
+					continue
+				}
+				if asked++; asked == 2 {
+					close(second)
 				}
 			case <-done:
 				return
