@@ -13,9 +13,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/acode-dev/acode/session"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -134,13 +136,13 @@ func sealTo(w io.Writer, k *keys, plain []byte) error {
 }
 
 func (s *Store) blobPath(name session.Hash) string {
-	return filepath.Join(s.opts.Home, "blobs", name.String()+".sealed")
+	return filepath.Join(s.blobDir(), name.String()+".sealed")
 }
 
 // stageLarge writes the content through compression and seal into a file whose name is known
 // only afterwards.
 func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err error) {
-	f, err := os.CreateTemp(filepath.Join(s.opts.Home, "blobs"), "new-*")
+	f, err := s.newBlobFile()
 	if err != nil {
 		return ref, storeError("make blob", err)
 	}
@@ -170,6 +172,66 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 		return ref, err
 	}
 	return session.BlobRef{Hash: name.String(), Bytes: size, Sealed: true}, nil
+}
+
+// unfinished begins the name of a blob that is being written. Whoever writes it holds its lock.
+const unfinished = "new-"
+
+func (s *Store) blobDir() string { return filepath.Join(s.opts.Home, "blobs") }
+
+// newBlobFile makes and locks a file for a blob. Between the two Sweep may take it for one that
+// was left.
+func (s *Store) newBlobFile() (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(s.blobDir(), unfinished+"*")
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if _, serr := os.Lstat(f.Name()); err == nil && serr == nil {
+			return f, nil
+		}
+		_ = f.Close() // nothing was written
+		if err != nil {
+			_ = os.Remove(f.Name()) // nobody knows its name
+			return nil, &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+// Sweep removes the blobs that a killed process left half written.
+func (s *Store) Sweep() error {
+	entries, err := os.ReadDir(s.blobDir())
+	if err != nil {
+		return storeError("list blobs", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			errs = append(errs, sweep(filepath.Join(s.blobDir(), e.Name())))
+		}
+	}
+	return storeError("sweep blobs", errors.Join(errs...))
+}
+
+// sweep removes the file at path unless somebody writes it.
+func sweep(path string) error {
+	f, err := openRegular(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errKind) { // finished since, or none of ours
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func (s *Store) sealStream(w io.Writer, r io.Reader) (sum session.Hash, n int64, err error) {

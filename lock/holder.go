@@ -145,12 +145,20 @@ func Read(path string) (h Holder, held bool, err error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return Holder{}, false, notRegular(path)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, contentBytes))
-	if err != nil {
-		return Holder{}, false, fmt.Errorf("read lock file: %w", err)
-	}
-	if json.Unmarshal(b, &h) != nil {
-		return Holder{}, false, nil
+	if h, err = holderIn(f); err != nil {
+		return Holder{}, false, err
 	}
 	return h, h.Alive(), nil
+}
+
+// holderIn is the holder that the file names; zero when it names nobody.
+func holderIn(f *os.File) (h Holder, err error) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, contentBytes))
+	if err != nil {
+		return Holder{}, fmt.Errorf("read lock file: %w", err)
+	}
+	if json.Unmarshal(b, &h) != nil {
+		return Holder{}, nil
+	}
+	return h, nil
 }

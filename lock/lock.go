@@ -23,9 +23,10 @@ const attempts = 100
 // Lock is a lock that this process holds. Its descriptor is closed on exec, so no command
 // inherits it.
 type Lock struct {
-	path  string
-	flock *flock.Flock
-	file  *os.File // the same file, for what flock.Flock does not give away
+	path   string
+	flock  *flock.Flock
+	file   *os.File // the same file, for what flock.Flock does not give away
+	killed Holder   // see Killed
 }
 
 // persist takes a lock, and puts up for a moment with one that no living process has signed:
@@ -103,11 +104,17 @@ func (l *Lock) take(h Holder) (current bool, err error) {
 	if opened, err := l.file.Stat(); err != nil || !os.SameFile(opened, locked) {
 		return false, nil
 	}
+	if l.killed, err = holderIn(l.file); err != nil {
+		return false, ioError(l.path, err)
+	}
 	if err := write(l.file, h); err != nil {
 		return false, ioError(l.path, err)
 	}
 	return true, nil
 }
+
+// Killed is the holder before this one, when it ended without a Release; else the zero Holder.
+func (l *Lock) Killed() Holder { return l.killed }
 
 func (l *Lock) close() {
 	if l.file != nil {

@@ -246,8 +246,14 @@ func TestAcquireAfterKill(t *testing.T) {
 	if h, held, err := lock.Read(path); err != nil || !held || h.PID != os.Getpid() {
 		t.Errorf("Read: got %v, %v, %v, want this process", h, held, err)
 	}
+	if h := l.Killed(); h.PID != p.Process.Pid || h.Session != "holder" {
+		t.Errorf("Killed: got %v, want process %d", h, p.Process.Pid)
+	}
 	if err := l.Release(); err != nil {
 		t.Error(err)
+	}
+	if h := acquire(t, path).Killed(); h.PID != 0 {
+		t.Errorf("Killed: got %v after a Release, want nobody", h)
 	}
 }
 

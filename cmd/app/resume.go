@@ -133,6 +133,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 		return id, w.lockedOut(ctx, id, err)
 	}
 	w.tally.ended(session.PhaseLock)
+	w.tidy(ctx, id)
 	if err = w.notForked(ctx, w.store, id); err != nil {
 		return id, err
 	}

@@ -116,6 +116,7 @@ func (w *work) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.tidy(ctx, id)
 	config, err := json.Marshal(w.cfg.Keys())
 	if err != nil {
 		return err

@@ -310,6 +310,30 @@ func (w *work) close() error {
 	return errors.Join(errs...)
 }
 
+// tidy removes what stays of an acode that was killed here, before session id goes on: contents
+// that it had not written to their end, and the raw outputs of another session, if that was over
+// by then. What cannot be removed stays.
+func (w *work) tidy(ctx context.Context, id session.ID) {
+	killed := false
+	var errs []error
+	for _, taken := range w.locks {
+		l, ok := taken.(*lock.Lock)
+		if !ok || l.Killed().PID == 0 {
+			continue
+		}
+		killed = true
+		if l.Killed().Session != id {
+			errs = append(errs, w.forgetOver(ctx, w.store, l.Killed().Session))
+		}
+	}
+	if killed {
+		errs = append(errs, w.store.Sweep())
+	}
+	if err := errors.Join(errs...); err != nil {
+		w.log.Warn("what a killed process left stays", "event", "litter_left", "error", err.Error())
+	}
+}
+
 // commandLine is what the lock file tells others about this process.
 func (b *base) commandLine() string {
 	return b.redactor.String("acode " + strings.Join(os.Args[1:], " "))

@@ -1,0 +1,53 @@
+package local_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// sweeping is content at whose end somebody sweeps.
+type sweeping struct {
+	io.Reader
+	sweep func()
+}
+
+func (s sweeping) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err == io.EOF {
+		s.sweep()
+	}
+	return n, err
+}
+
+// A process that was killed while it kept a large content leaves a file that nobody will finish.
+// One that is being written stays.
+func TestSweepLeavesWhatIsWritten(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	left := filepath.Join(o.Home, "blobs", "new-12345")
+	if err := os.WriteFile(left, noise(1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want, swept := noise(300_000), 0
+	sweep := func() {
+		swept++
+		if err := s.Sweep(); err != nil {
+			t.Errorf("Sweep: %v", err)
+		}
+	}
+	ref, err := w.Stage(t.Context(), sweeping{bytes.NewReader(want), sweep}, int64(len(want)))
+	if err != nil || swept == 0 {
+		t.Fatalf("Stage: %v, swept %d times", err, swept)
+	}
+	sweep()
+	if got, err := content(t, w, ref.Hash); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("Open: got %d bytes, %v", len(got), err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("Sweep: what was left is still there: %v", err)
+	}
+}
