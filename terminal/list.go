@@ -143,16 +143,22 @@ func (p Position) String() string {
 	return fmt.Sprintf("Task %d/%d, Step %d/%d", p.Task, p.Tasks, p.Step, p.Steps)
 }
 
-// Found writes what resume without an id found, before it asks.
+// FewRows is how many of many sessions are named where a question or an error must stay in sight.
+const FewRows = 10
+
+// Found writes what resume without an id found, the most recent ones, before it asks.
 func Found(w io.Writer, rows []Row, at []Position, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))
-	for i, r := range rows {
+	for i, r := range rows[:min(len(rows), FewRows)] {
 		fmt.Fprintf(&b, "  %s - %s - \"%s\"\n", Clean(r.Short), upper(r.State), Clean(r.Task))
 		if i < len(at) {
 			fmt.Fprintf(&b, "  Paused at: %s\n", at[i])
 		}
 		fmt.Fprintf(&b, "  Paused: %s\n", agoLong(now, time.UnixMicro(r.UpdatedUS)))
+	}
+	if more := len(rows) - FewRows; more > 0 {
+		fmt.Fprintf(&b, "  and %s more: acode session list --resumable\n", comma(more))
 	}
 	b.WriteString("\n")
 	return write(w, b.String())

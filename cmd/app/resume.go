@@ -302,8 +302,12 @@ func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 		}
 	}
 	if len(elsewhere) > 0 {
-		e.Message = "no resumable session in this workspace; elsewhere: " + strings.Join(elsewhere, ", ")
+		e.Message = "no resumable session in this workspace; elsewhere: " + strings.Join(elsewhere[:min(len(elsewhere), terminal.FewRows)], ", ")
 		e.Next = "acode resume ID; it goes on in its own workspace"
+	}
+	if more := len(elsewhere) - terminal.FewRows; more > 0 {
+		e.Message += fmt.Sprintf(" and %d more", more)
+		e.Next += "; all of them: acode session list --resumable --all"
 	}
 	return e
 }
