@@ -100,14 +100,18 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) ([]pr
 	defer func() { _ = f.Close() }() // only read
 	e := ending{grace: grace, members: func() []process {
 		var roots []int
-		for _, p := range holders(f, key) {
+		left, _ := holders(f, key) // who could not be seen is met when the claim is judged again
+		for _, p := range left {
 			roots = append(roots, p.pid)
 		}
-		if c, err := readClaim(f); err == nil && c.leaderAlive() { // whatever it closed, and with no key
-			roots = append(roots, c.Start.Leader.PID)
+		if c, err := readClaim(f); err == nil {
+			if lives, _ := c.leaderAlive(); lives { // whatever it closed, and with no key
+				roots = append(roots, c.Start.Leader.PID)
+			}
 		}
+		ps, _ := processes()                                        // as above
 		own := func(p process) bool { return p.pid == os.Getpid() } // asked from within the command
-		return slices.DeleteFunc(descendants(processes(), roots), own)
+		return slices.DeleteFunc(descendants(ps, roots), own)
 	}}
 	return e.run(ctx)
 }

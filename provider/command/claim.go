@@ -93,6 +93,7 @@ type claim struct {
 	Exit     *exitBlock
 	StartErr error
 	ExitErr  error
+	raw      []byte // of all blocks
 }
 
 // stem is the part of the file names that stands for key.
@@ -167,8 +168,17 @@ func unread(path string, cause error) error {
 			return corrupt(path, cause)
 		}
 	}
-	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true,
-		Next: "see to the disk that holds acode's state, then resume"}
+	next := "see to the disk that holds acode's state, then resume"
+	if starved(cause) {
+		next = "give acode more open files (ulimit -n) or memory, then resume"
+	}
+	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true, Next: next}
+}
+
+// starved reports whether err says that this process could not look, for want of descriptors or
+// memory: that is no news of what it wanted to look at.
+func starved(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 // openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that
@@ -191,12 +201,20 @@ func openClaim(path string) (*os.File, error) {
 // readClaim parses an open claim. A damaged header is ErrCorrupt at once, a claim of a
 // newer acode is ErrNewer.
 func readClaim(f *os.File) (claim, error) {
+	return claim{}.reread(f)
+}
+
+// reread is readClaim once more; what has not changed is not parsed again.
+func (c claim) reread(f *os.File) (claim, error) {
 	b := make([]byte, claimBytes)
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return claim{}, unread(f.Name(), err)
 	}
+	if bytes.Equal(b, c.raw) {
+		return c, nil
+	}
 	c, err := parseClaim(b)
-	c.Path = f.Name()
+	c.Path, c.raw = f.Name(), b
 	switch {
 	case err != nil:
 		return c, corrupt(c.Path, err)

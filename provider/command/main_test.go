@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(superviseMain())
 	case "client":
 		os.Exit(clientMain())
+	case "starved":
+		os.Exit(starvedMain())
 	case "childless":
 		os.Exit(childlessMain())
 	}

@@ -165,13 +165,17 @@ func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	rebooted, err := c.rebooted()
+	if err != nil {
+		return nil, nil, unread(c.Path, err)
+	}
 	outLen, errLen := int64(-1), int64(-1)
 	switch {
 	case c.Header.State == stateVoid:
 		return io.NopCloser(strings.NewReader("")), io.NopCloser(strings.NewReader("")), nil
 	case c.Exit != nil && c.Exit.Unknown == "":
 		outLen, errLen = c.Exit.Out, c.Exit.Err
-	case c.rebooted(): // what was written was never made durable, and nothing tells how much is missing
+	case rebooted: // what was written was never made durable, and nothing tells how much is missing
 		return nil, nil, tornOutput(filepath.Join(dir, stem(key)+".out"), "the machine restarted before it was durable", nil)
 	}
 	if stdout, err = openStream(filepath.Join(dir, stem(key)+".out"), outLen); err != nil {

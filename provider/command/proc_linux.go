@@ -18,12 +18,9 @@ import (
 const groupsOnly = false
 
 // bootID names this run of the machine.
-func bootID() string {
+func bootID() (string, error) {
 	b, err := readProc("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
+	return strings.TrimSpace(string(b)), err
 }
 
 // readProc reads a file of the kernel. It spares the system calls with which os.ReadFile asks for
@@ -73,13 +70,22 @@ func identify(pid int) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	return identity{PID: pid, Start: p.start, Boot: bootID()}, nil
+	boot, err := bootID()
+	return identity{PID: pid, Start: p.start, Boot: boot}, err
 }
 
-// alive reports whether the process of id still runs. A zombie does not.
-func alive(id identity) bool {
+// alive reports whether the process of id still runs. A zombie does not. An error says that it
+// could not be looked at.
+func alive(id identity) (bool, error) {
 	p, err := readProcess(id.PID)
-	return err == nil && !p.dead && p.start == id.Start && id.Boot == bootID()
+	if starved(err) {
+		return false, err
+	}
+	if err != nil || p.dead || p.start != id.Start {
+		return false, nil
+	}
+	boot, err := bootID()
+	return err == nil && id.Boot == boot, err
 }
 
 // process is a line of the process table.
@@ -117,11 +123,11 @@ func readProcess(pid int) (process, error) {
 	return p, nil
 }
 
-// processes lists the process table.
-func processes() []process {
+// processes lists the process table, all of it or none.
+func processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	var ps []process
 	for _, e := range entries {
@@ -129,11 +135,15 @@ func processes() []process {
 		if err != nil {
 			continue
 		}
-		if p, err := readProcess(pid); err == nil {
+		p, err := readProcess(pid)
+		if starved(err) {
+			return nil, err
+		}
+		if err == nil {
 			ps = append(ps, p)
 		}
 	}
-	return ps
+	return ps, nil
 }
 
 // describe gives pid and command line.
@@ -148,7 +158,7 @@ func (p process) describe() string {
 
 // describe gives pid and command line, or the name alone when the process is gone.
 func (l leftover) describe(boot string) string {
-	if alive(identity{PID: l.PID, Start: l.Start, Boot: boot}) {
+	if lives, _ := alive(identity{PID: l.PID, Start: l.Start, Boot: boot}); lives { // else its name is all there is
 		return process{pid: l.PID, name: l.Name}.describe()
 	}
 	return fmt.Sprintf("%d %s", l.PID, l.Name)
@@ -171,40 +181,50 @@ func keyOf(pid int) string {
 // holders lists the processes that belong to the command of key: those that hold the lock
 // on its claim, and those that were started with its key. Somebody who only looks at the
 // claim holds it open too, but not its exclusive lock.
-func holders(claim *os.File, key string) []process {
+func holders(claim *os.File, key string) ([]process, error) {
 	info, err := claim.Stat()
 	if err != nil {
-		return nil
+		return nil, err
 	}
+	ps, err := processes()
 	var found []process
-	for _, p := range processes() {
+	for _, p := range ps {
 		if p.dead || p.pid == os.Getpid() {
 			continue
 		}
-		if p.holds = holdsLock(p.pid, info); p.holds || keyOf(p.pid) == key {
+		if p.holds, err = holdsLock(p.pid, info); err != nil {
+			return nil, err
+		}
+		if p.holds || keyOf(p.pid) == key {
 			found = append(found, p)
 		}
 	}
-	return found
+	return found, err
 }
 
-func holdsLock(pid int, claim os.FileInfo) bool {
+func holdsLock(pid int, claim os.FileInfo) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
+	if starved(err) {
+		return false, err
+	}
 	if err != nil {
-		return false
+		return false, nil // another user's, or gone
 	}
 	for _, e := range entries {
 		info, err := os.Stat(dir + "/" + e.Name())
 		if err != nil || !os.SameFile(info, claim) {
 			continue
 		}
-		b, _ := readProc(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name())) // gone: holds nothing
-		if bytes.Contains(b, []byte("FLOCK")) && bytes.Contains(b, []byte("WRITE")) {
-			return true
+		b, err := readProc(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name()))
+		if starved(err) {
+			return false, err
+		}
+		if bytes.Contains(b, []byte("FLOCK")) && bytes.Contains(b, []byte("WRITE")) { // nothing where it is gone
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // descendants lists everything below roots in the process table ps, the dead left out.

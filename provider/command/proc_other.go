@@ -15,23 +15,28 @@ import (
 const groupsOnly = true
 
 // bootID names this run of the machine by when it began.
-func bootID() string {
+func bootID() (string, error) {
 	t, err := unix.SysctlTimeval("kern.boottime")
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("ask when the machine was started: %w", err)
 	}
-	return fmt.Sprintf("%d", t.Sec)
+	return fmt.Sprintf("%d", t.Sec), nil
 }
 
 // identify names the process that has pid now, as well as this system can.
 func identify(pid int) (identity, error) {
-	return identity{PID: pid, Boot: bootID()}, nil
+	boot, err := bootID()
+	return identity{PID: pid, Boot: boot}, err
 }
 
 // alive reports whether a process with that pid runs since the same boot.
-func alive(id identity) bool {
-	err := unix.Kill(id.PID, 0)
-	return id.PID > 0 && id.Boot == bootID() && (err == nil || errors.Is(err, unix.EPERM))
+func alive(id identity) (bool, error) {
+	boot, err := bootID()
+	if err != nil || id.PID <= 0 || id.Boot != boot {
+		return false, err
+	}
+	err = unix.Kill(id.PID, 0)
+	return err == nil || errors.Is(err, unix.EPERM), nil
 }
 
 // process stands for the process group that pid leads: there is no process table to walk.
@@ -45,7 +50,7 @@ type process struct {
 	name    string
 }
 
-func processes() []process { return nil }
+func processes() ([]process, error) { return nil, nil }
 
 // childless cannot tell: nobody adopts orphans here.
 func childless() bool { return false }
@@ -57,16 +62,16 @@ func (p process) describe() string { return fmt.Sprintf("%d %s", p.pid, p.name) 
 func (l leftover) describe(string) string { return fmt.Sprintf("%d %s", l.PID, l.Name) }
 
 // holders finds the leader's process group by the claim's start block.
-func holders(f *os.File, _ string) []process {
+func holders(f *os.File, _ string) ([]process, error) {
 	c, err := readClaim(f)
 	if err != nil || c.Start == nil {
-		return nil
+		return nil, err
 	}
 	found := descendants(nil, []int{c.Start.Leader.PID})
 	for i := range found {
 		found[i].holds = true
 	}
-	return found
+	return found, nil
 }
 
 // descendants gives the process groups of roots that still have a member.

@@ -54,7 +54,7 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 		return rec, c, err
 	}
 	// The supervisor writes the exit record before it unlocks: what stands now is final.
-	if c, err = readClaim(f); err != nil {
+	if c, err = c.reread(f); err != nil {
 		return session.CommandRecord{}, c, err
 	}
 	rec, err := c.over()
@@ -63,47 +63,65 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 
 // rebooted reports whether the machine restarted since the claim was made. What was not
 // synced by then, a start block or an exit block on its way, may be torn: that is no damage.
-func (c claim) rebooted() bool { return c.Header.Supervisor.Boot != bootID() }
+func (c claim) rebooted() (bool, error) {
+	boot, err := bootID()
+	return err == nil && c.Header.Supervisor.Boot != boot, err
+}
 
 // over judges a claim whose lock is free.
 func (c claim) over() (session.CommandRecord, error) {
-	switch {
-	case c.rebooted() && c.Exit != nil:
+	if c.Exit != nil && c.StartErr == nil { // most are such, and need no look at the machine
 		return c.ended(), nil
-	case c.rebooted():
-		return c.unknown(), nil
+	}
+	rebooted, err := c.rebooted()
+	switch {
+	case err != nil:
+		return session.CommandRecord{}, unread(c.Path, err)
+	case rebooted && c.Exit != nil:
+		return c.ended(), nil
+	case rebooted:
+		return c.unknown(restarted), nil
 	case c.ExitErr != nil:
 		return session.CommandRecord{}, corrupt(c.Path, c.ExitErr)
 	case c.StartErr != nil:
 		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
-	case c.Exit != nil:
-		return c.ended(), nil
-	case c.leaderAlive() && !groupsOnly: // it closed the locked descriptor that it inherited
+	}
+	lives, err := c.leaderAlive()
+	switch {
+	case err != nil:
+		return session.CommandRecord{}, unread(c.Path, err)
+	case lives && !groupsOnly: // it closed the locked descriptor that it inherited
 		return c.record(session.CommandUnattended), nil
 	}
-	return c.unknown(), nil
+	return c.unknown(unsupervised), nil
 }
 
-func (c claim) leaderAlive() bool { return c.Start != nil && alive(c.Start.Leader) }
-
-func (c claim) unknown() session.CommandRecord {
-	rec := c.record(session.CommandUnknown)
-	rec.Why = c.whyUnknown()
-	return rec
-}
-
-func (c claim) whyUnknown() string {
-	if c.rebooted() {
-		return "the machine restarted before the end of the command was recorded"
+func (c claim) leaderAlive() (bool, error) {
+	if c.Start == nil {
+		return false, nil
 	}
-	return "the supervisor was killed before the end of the command was recorded"
+	return alive(c.Start.Leader)
+}
+
+// Why there is no knowing.
+const (
+	restarted    = "the machine restarted before the end of the command was recorded"
+	unsupervised = "the supervisor was killed before the end of the command was recorded"
+)
+
+func (c claim) unknown(why string) session.CommandRecord {
+	rec := c.record(session.CommandUnknown)
+	rec.Why = why
+	return rec
 }
 
 // held judges a claim that somebody holds: its supervisor, the command, or what the
 // command left behind. While its supervisor lives a command runs, even when the exit
 // block stands already: it is not known to be durable.
 func (c claim) held(f *os.File) (session.CommandRecord, error) {
-	if alive(c.Header.Supervisor) {
+	if lives, err := alive(c.Header.Supervisor); err != nil {
+		return session.CommandRecord{}, unread(c.Path, err)
+	} else if lives {
 		return c.record(session.CommandRunning), nil
 	}
 	// It may have written the record between our reading and its death.
@@ -118,22 +136,34 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	case c.Exit != nil:
 		return c.ended(), nil
 	}
-	if c.leaderAlive() {
+	lives, err := c.leaderAlive()
+	if err != nil {
+		return session.CommandRecord{}, unread(c.Path, err)
+	}
+	if lives {
 		return c.record(session.CommandUnattended), nil
 	}
-	left := holders(f, c.Header.Key)
-	for again := 0; again < 3 && len(left) == 0; again++ {
-		left = holders(f, c.Header.Key) // a process that forks and ends can slip through one reading
+	return c.lingers(f)
+}
+
+// lingers judges a claim that is held by what its command left behind.
+func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
+	left, err := holders(f, c.Header.Key)
+	for again := 0; again < 3 && len(left) == 0 && err == nil; again++ {
+		left, err = holders(f, c.Header.Key) // a process that forks and ends can slip through one reading
+	}
+	if err != nil {
+		return session.CommandRecord{}, unread(c.Path, err)
 	}
 	if c.Start == nil && c.leads(left) {
 		return c.record(session.CommandUnattended), nil
 	}
 	// The leader may have been the last to hold the lock, and have ended since.
 	if free, err := lockFree(f); err != nil || free {
-		return c.unknown(), err
+		return c.unknown(unsupervised), err
 	}
 	rec := c.record(session.CommandLingering)
-	rec.Why = c.whyUnknown() + "; what it started still runs"
+	rec.Why = unsupervised + "; what it started still runs"
 	for _, p := range left {
 		rec.Left = append(rec.Left, p.describe())
 	}

@@ -271,7 +271,13 @@ func (s *supervisor) end(c *running, timedOut bool) {
 	}
 	c.asked = &ended{timedOut: timedOut, done: make(chan struct{})}
 	go func(a *ended) {
-		e := ending{grace: s.cfg.Grace, members: func() []process { return s.members(c) }}
+		e := ending{grace: s.cfg.Grace, members: func() []process {
+			ps, err := s.members(c)
+			if err != nil { // nobody knows that it has ended
+				return []process{c.itself()}
+			}
+			return ps
+		}}
 		a.beyond, _ = e.run(context.Background()) // ends when nobody is left, never by a context
 		close(a.done)
 	}(c.asked)
@@ -285,7 +291,11 @@ func (s *supervisor) hasEnded(c *running) bool {
 		return true
 	}
 	id, err := identify(c.leader) // nobody else has its pid before it is reaped
-	return err == nil && !alive(id)
+	if err != nil {
+		return false
+	}
+	lives, err := alive(id)
+	return err == nil && !lives
 }
 
 // beyond makes the exit block of a command whose time is over, or that a person wants to end, and
@@ -337,7 +347,8 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 		e.Exit, e.Signal = -1, unix.SignalName(ws.Signal())
 	}
 	if asked == nil {
-		return s.leave(e, s.members(c))
+		left, _ := s.members(c) // the list only informs people
+		return s.leave(e, left)
 	}
 	<-asked.done
 	return s.forced(e, asked)
@@ -354,11 +365,14 @@ func (s *supervisor) release(ps []process) {
 
 // members lists the processes that belong to c: its leader, all below it, and the orphans
 // that this process adopted, but for those that belong to another command.
-func (s *supervisor) members(c *running) []process {
+func (s *supervisor) members(c *running) ([]process, error) {
 	if childless() {
-		return nil
+		return nil, nil
 	}
-	ps := processes()
+	ps, err := processes()
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var roots []int
@@ -370,7 +384,16 @@ func (s *supervisor) members(c *running) []process {
 			roots = append(roots, p.pid)
 		}
 	}
-	return descendants(ps, roots)
+	return descendants(ps, roots), nil
+}
+
+// itself is the leader of c, as long as that is known.
+func (c *running) itself() process {
+	p := process{pid: c.leader}
+	if c.started != nil {
+		p.start = c.started.Leader.Start
+	}
+	return p
 }
 
 // others reports whether the adopted process p belongs to another command than c.

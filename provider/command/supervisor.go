@@ -90,7 +90,9 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 		return syncParents(s.cfg.Dir)
 	})
 	go s.durable() // while the first request comes
-	s.disown()
+	if err := s.disown(); err != nil {
+		return err
+	}
 	ln, done, err := listen(s.cfg.Dir)
 	if err != nil {
 		return err
@@ -119,17 +121,19 @@ func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
 
 // disown notes the children that this process had before it became a supervisor: they
 // belong to no command.
-func (s *supervisor) disown() {
+func (s *supervisor) disown() error {
 	if childless() {
-		return
+		return nil
 	}
+	all, err := processes()
 	var ps []process
-	for _, p := range processes() {
+	for _, p := range all {
 		if p.parent == s.self.PID {
 			ps = append(ps, p)
 		}
 	}
 	s.release(ps)
+	return err
 }
 
 // inherited makes a connection of the socket that the process was started with.
