@@ -258,7 +258,9 @@ func (d *decoder) duration(o *object, key string) time.Duration {
 	}
 	s := d.text(f)
 	v, err := time.ParseDuration(s)
-	if err != nil {
+	if err != nil && regexp.MustCompile(`^([0-9]+(ns|us|µs|ms|s|m|h))+$`).MatchString(s) {
+		d.fail(f.place(), next, "%q is at most 2562047h, not %s", key, s)
+	} else if err != nil {
 		d.fail(f.place(), next, "%q is a duration, not %q", key, s)
 	} else if v <= 0 {
 		d.fail(f.place(), next, "%q must be longer than nothing, not %s", key, s)
