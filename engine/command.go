@@ -131,6 +131,13 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 		return f
 	}
 	e.done(it, receipt)
+	if len(result.Left) > 0 {
+		var left []string
+		for _, l := range result.Left {
+			left = append(left, e.Redact(l))
+		}
+		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: left})
+	}
 	return nil
 }
 
