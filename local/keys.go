@@ -166,7 +166,7 @@ func (s keySource) fromEnv() (*keys, error) {
 	if len(secret) < minSecretBytes {
 		return nil, &session.Error{
 			Code:    session.ErrKey,
-			Message: fmt.Sprintf("%s must hold at least %d bytes; it holds %d", SecretVariable, minSecretBytes, len(secret)),
+			Message: fmt.Sprintf("it must hold at least %d bytes; it holds %d", minSecretBytes, len(secret)),
 			Place:   "environment variable " + SecretVariable, Next: "set it to the secret of this store",
 		}
 	}
