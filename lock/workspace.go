@@ -70,6 +70,25 @@ func commandFree(dir string, id session.ID) error {
 	}
 }
 
+// Holders says who lives and holds the lock files of a workspace in dir: run executes there,
+// command supervises a command there. Each is zero when there is nobody. It takes no lock and
+// writes nothing.
+func Holders(dir string) (run, command Holder, err error) {
+	for _, f := range []struct {
+		name string
+		to   *Holder
+	}{{runFile, &run}, {commandFile, &command}} {
+		h, alive, err := Read(filepath.Join(dir, f.name))
+		if err != nil {
+			return run, command, err
+		}
+		if alive {
+			*f.to = h
+		}
+	}
+	return run, command, nil
+}
+
 // AcquireFile takes the plain flock(2) of the file at path without waiting and makes the file
 // when it is missing. A command can inherit the file; then the lock lasts until ReleaseFile
 // or until the last of them has ended. It returns what Acquire returns.

@@ -201,22 +201,53 @@ func (a *app) unlockCommand() *cobra.Command {
 }
 
 func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) error {
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return err
+	}
 	h, held, err := lock.Read(b.lockFile(id))
 	if err != nil {
 		return err
 	}
+	others, err := b.othersHere(ctx, s, sess)
+	if err != nil {
+		return err
+	}
+	notes := append(b.commandNotes(id), others...)
 	if b.json {
-		return b.locksJSON(ctx, s, id, h, held)
+		return b.locksJSON(sess, h, held, notes)
 	}
 	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
 	if held {
 		said = fmt.Sprintf("Session lock: held by pid %d since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.PID, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
 	}
-	for _, n := range b.commandNotes(id) {
+	for _, n := range notes {
 		said += terminal.Clean(n) + "\n"
 	}
 	_, err = fmt.Fprint(b.io.out, said)
 	return err
+}
+
+// othersHere tells of other sessions that keep sess from being executed in its workspace.
+func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Session) ([]string, error) {
+	executor, supervisor, err := lock.Holders(workspaceLocks(b.home(), sess.Workspace))
+	if err != nil {
+		return nil, err
+	}
+	short := func(h lock.Holder) string {
+		other, err := s.View(ctx, h.Session)
+		if err != nil {
+			return string(h.Session) // it is about to be made
+		}
+		return other.Short
+	}
+	switch {
+	case executor.PID != 0 && executor.Session != sess.ID:
+		return []string{fmt.Sprintf("session %s executes in this workspace: pid %d since %s: %s", short(executor), executor.PID, executor.Since.UTC().Format(time.RFC3339), executor.Command)}, nil
+	case supervisor.PID != 0 && supervisor.Session != sess.ID:
+		return []string{fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor))}, nil
+	}
+	return nil, nil
 }
 
 type locksJSON struct {
@@ -227,12 +258,8 @@ type locksJSON struct {
 	Notes     []string         `json:"notes"`
 }
 
-func (b *base) locksJSON(ctx context.Context, s *local.Store, id session.ID, h lock.Holder, held bool) error {
-	sess, err := s.View(ctx, id)
-	if err != nil {
-		return err
-	}
-	out := locksJSON{V: 1, SessionID: id, ShortID: sess.Short, Notes: append([]string{}, b.commandNotes(id)...)}
+func (b *base) locksJSON(sess *session.Session, h lock.Holder, held bool, notes []string) error {
+	out := locksJSON{V: 1, SessionID: sess.ID, ShortID: sess.Short, Notes: append([]string{}, notes...)}
 	if held {
 		out.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
 	}
