@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -118,7 +119,20 @@ func exitOf(err error) (int, string) {
 		return rowOf(session.ErrTimeout).Exit, rowOf(session.ErrTimeout).Hint
 	}
 	r := rowOf(session.CodeOf(err))
+	if r.Code == session.ErrInternal && starved(err) {
+		r.Hint = "the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume"
+	}
 	return r.Exit, r.Hint
+}
+
+// starved reports whether err is a limit of this process or of the machine, and so no bug.
+func starved(err error) bool {
+	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
+		if errors.Is(err, limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // exitOfResult gives the exit status of a session that stopped. A failed task is 22 whatever

@@ -7,7 +7,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/acode-dev/acode/session"
@@ -42,6 +44,17 @@ func TestExitOfEveryCode(t *testing.T) {
 	}
 	if len(codes) != len(want) {
 		t.Errorf("session declares %d codes, the test knows %d", len(codes), len(want))
+	}
+}
+
+// A limit of the machine is no bug of acode's.
+func TestExitOfLimit(t *testing.T) {
+	_, bug := exitOf(errors.New("anything"))
+	for _, limit := range []error{syscall.EMFILE, syscall.EAGAIN} {
+		err := &session.Error{Code: session.ErrInternal, Message: "m", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}}
+		if status, hint := exitOf(err); status != 1 || hint == bug {
+			t.Errorf("exitOf(%v): got %d, %q", limit, status, hint)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ package app
 import (
 	"context"
 	"os"
+	"syscall"
 )
 
 // version is set by the release build.
@@ -14,8 +15,14 @@ const version = "0.1.0-dev"
 
 // Main carries out acode's command line and returns the exit status.
 func Main(ctx context.Context, args []string) int {
+	ownFiles()
 	return execute(ctx, args, stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 }
 
 // stdio is where the process reads and writes.
 type stdio struct{ in, out, err *os.File }
+
+// ownFiles lets this process use the files that it makes, whatever umask it was started with: a
+// store whose directory may not be entered is one that nobody can use any more. What others may
+// do stays as it was.
+func ownFiles() { syscall.Umask(syscall.Umask(0o077) &^ 0o700) }

@@ -25,6 +25,7 @@ import (
 // Delivery carries out the command line of the program that delivers: the flags, configuration,
 // store, errors and exit statuses are acode's, the commands are the caller's.
 func Delivery(ctx context.Context, args []string, commands func(*Host) []*cobra.Command) int {
+	ownFiles()
 	a := newApp(stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	root := a.bare()
 	root.AddCommand(commands(&Host{a})...)
