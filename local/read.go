@@ -246,12 +246,20 @@ func unknown(ref string) error {
 	return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("no session has the id %q", ref), Next: "acode session list --all"}
 }
 
+// someNames is how many of the sessions that an id fits are named: thousands share the first
+// digits of their time.
+const someNames = 10
+
 func ambiguous(ref string, found []session.Summary) error {
-	names := make([]string, len(found))
-	for i, m := range found {
-		names[i] = fmt.Sprintf("%s (%s, %s)", m.Short, m.ID, m.Task)
+	var names []string
+	for _, m := range found[:min(len(found), someNames)] {
+		names = append(names, fmt.Sprintf("%s (%s, %s)", m.Short, m.ID, m.Task))
 	}
-	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), strings.Join(names, ", ")), Next: "give more of the id"}
+	list := strings.Join(names, ", ")
+	if more := len(found) - someNames; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), list), Next: "give more of the id"}
 }
 
 // Events reads up to limit events of a session above seq after, in order.

@@ -37,8 +37,11 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 		if lane.WentOn() {
 			v.Pending = 0
 		}
-		if v.Pending == 0 {
-			v.OldestUS = 0
+		v.OldestUS = 0
+		if v.Pending > 0 {
+			if first, err := s.Events(ctx, id, lane.Acked, 1); err == nil && len(first) > 0 { // a damaged one has no known age
+				v.OldestUS = first[0].TimeUS
+			}
 		}
 		lanes = slices.DeleteFunc(lanes, func(l session.Lane) bool { return l.Session != id })
 	}
