@@ -84,18 +84,20 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 	return result, err
 }
 
-// walk does the items in order.
+// walk does the items in order. The one that was in progress comes first: its command may still
+// run, and nothing that failed before it is tried again beside it.
 func (e *Engine) walk(ctx context.Context) error {
-	for i := range e.next.Items {
-		it := &e.next.Items[i]
-		if it.Action == session.ActionSkip || e.blocked(it) {
-			continue
-		}
-		if err := e.boundary(ctx); err != nil {
+	first := e.next.InProgress
+	if first >= 0 {
+		if err := e.item(ctx, &e.next.Items[first]); err != nil {
 			return err
 		}
-		err := e.step(ctx, it)
-		if err := e.stepError(ctx, it, err); err != nil {
+	}
+	for i := range e.next.Items {
+		if i == first {
+			continue
+		}
+		if err := e.item(ctx, &e.next.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -103,6 +105,16 @@ func (e *Engine) walk(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+func (e *Engine) item(ctx context.Context, it *session.Item) error {
+	if it.Action == session.ActionSkip || e.blocked(it) {
+		return nil
+	}
+	if err := e.boundary(ctx); err != nil {
+		return err
+	}
+	return e.stepError(ctx, it, e.step(ctx, it))
 }
 
 // blocked reports whether it cannot run because a step before it, or a task that its task

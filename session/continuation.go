@@ -32,8 +32,8 @@ type Item struct {
 	Why     string        // one sentence for the log and the person
 }
 
-// Continuation is what is left of a session, in order of execution (FR-019 to FR-022). Items
-// holds each step of the plan exactly once.
+// Continuation is what is left of a session, in order of execution (FR-019 to FR-022), but that the
+// item in progress comes first. Items holds each step of the plan exactly once.
 type Continuation struct {
 	Items      []Item
 	Skipped    int           // completed before

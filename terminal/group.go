@@ -112,20 +112,16 @@ func name(it session.Item) string {
 	return place(it) + ": " + Clean(it.Label)
 }
 
-// firstLeft finds the item that a continuation starts from.
-func firstLeft(c *session.Continuation) (session.Item, bool) {
+// stoppedAt finds the item where the session stood, from which a continuation starts: the one in
+// progress, else the first that is left.
+func stoppedAt(c *session.Continuation) (session.Item, bool) {
+	if c.InProgress >= 0 && c.InProgress < len(c.Items) {
+		return c.Items[c.InProgress], true
+	}
 	for _, it := range c.Items {
 		if it.Action != session.ActionSkip {
 			return it, true
 		}
 	}
 	return session.Item{}, false
-}
-
-// stoppedAt finds the item where the session stood: the one in progress, else the next one.
-func stoppedAt(c *session.Continuation) (session.Item, bool) {
-	if c.InProgress >= 0 && c.InProgress < len(c.Items) {
-		return c.Items[c.InProgress], true
-	}
-	return firstLeft(c)
 }

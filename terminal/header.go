@@ -143,7 +143,7 @@ func (p *Printer) resumed(c *session.Continuation, gs []group) {
 	for _, g := range gs {
 		p.printf("  Skipping: %s (complete)\n", g.what)
 	}
-	if it, ok := firstLeft(c); ok {
+	if it, ok := stoppedAt(c); ok {
 		p.printf("  Starting from: %s\n", place(it))
 	} else {
 		p.printf("  Starting from: the end, no step is left\n")
