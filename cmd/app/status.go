@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -251,14 +252,17 @@ func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (ter
 	return stands(p, next), nil
 }
 
-// stands is the first step that is not done.
+// stands is the step in progress, else the first one that is not done.
 func stands(p *session.Plan, next session.Continuation) terminal.Position {
-	for _, it := range next.Items {
-		if it.Action != session.ActionSkip {
-			return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
-		}
+	i := next.InProgress
+	if i < 0 {
+		i = slices.IndexFunc(next.Items, func(it session.Item) bool { return it.Action != session.ActionSkip })
 	}
-	return terminal.Position{}
+	if i < 0 {
+		return terminal.Position{}
+	}
+	it := next.Items[i]
+	return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
 // outlook plans what is left without looking at files or commands.
