@@ -6,7 +6,7 @@
 // secret. The latter rules are narrow, since a general pattern would destroy ids and
 // hashes.
 //
-//	D1  No secret given to New survives in what String or Bytes return, nor in a string
+//	D1  No secret given to New or Learn survives in what String or Bytes return, nor in a string
 //	    that JSON returns, except in a key that reads like the name of a field.
 //	D2  Redacting twice changes nothing more.
 //	D3  JSON stays valid JSON, and whatever is no secret keeps its bytes.
@@ -15,6 +15,8 @@ package redact
 import (
 	"cmp"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -33,17 +35,33 @@ const (
 	maxPasses = 32
 )
 
-// Redactor masks secrets. It is immutable and safe for concurrent use. A nil *Redactor
-// knows no exact values and applies the rules of form and context only.
+// Redactor masks secrets. It is safe for concurrent use. A nil *Redactor knows no exact
+// values and applies the rules of form and context only.
 type Redactor struct {
-	exact *needles // nil when there is no exact value to look for
+	exact atomic.Pointer[needles] // nil when there is no exact value to look for
+
+	learning sync.Mutex
+	secrets  []string
 }
 
 // New returns a Redactor for exact values, which are found also in base64, hexadecimal,
 // percent-encoded and backslash-escaped form. Values below MinSecretBytes are ignored.
 func New(secrets []string) *Redactor {
 	go theRules() // a process that starts has something else to do until they are needed
-	return &Redactor{exact: newNeedles(secrets)}
+	r := &Redactor{}
+	r.Learn(secrets)
+	return r
+}
+
+// Learn adds exact values to those that New was given.
+func (r *Redactor) Learn(secrets []string) {
+	if len(secrets) == 0 {
+		return
+	}
+	r.learning.Lock()
+	defer r.learning.Unlock()
+	r.secrets = append(r.secrets, secrets...)
+	r.exact.Store(newNeedles(r.secrets))
 }
 
 // String returns s with every secret masked: "***", and the last 4 characters of a secret
@@ -83,8 +101,10 @@ type span struct {
 // it.
 func (r *Redactor) spans(b []byte) []span {
 	var found []span
-	if r != nil && r.exact != nil {
-		found = r.exact.find(b, found)
+	if r != nil {
+		if exact := r.exact.Load(); exact != nil {
+			found = exact.find(b, found)
+		}
 	}
 	found = findByRule(b, found)
 	if len(found) < 2 {

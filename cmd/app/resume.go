@@ -1,9 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -143,6 +145,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.epoch = w.writer.Session().Epoch
+	w.redactor.Learn(w.sealedCaptures(ctx))
 	return id, resume.Allowed(w.writer.Session())
 }
 
@@ -169,6 +172,27 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
 	w.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: s, Text: s.Task})
 	w.printer.Fail(err, status, hint)
 	return quietExit(status)
+}
+
+// sealedCaptures gives the captured values that are kept sealed, as far as each is one word: they held
+// a secret when they were captured, which the environment of this process need not tell any more.
+func (w *work) sealedCaptures(ctx context.Context) []string {
+	var words []string
+	for _, st := range w.writer.Session().Steps {
+		if st.Capture == nil || !st.Capture.Blob.Sealed {
+			continue
+		}
+		r, err := w.writer.Open(ctx, st.Capture.Blob.Hash)
+		if err != nil {
+			continue // whoever needs the value says what is wrong with it
+		}
+		value, err := io.ReadAll(r)
+		if err == nil && len(bytes.Fields(value)) == 1 {
+			words = append(words, string(value))
+		}
+		_ = r.Close() // it was read
+	}
+	return words
 }
 
 // takeWithin takes the locks, waiting for their holders as long as it may.
