@@ -46,7 +46,7 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 	}
 	if err := w.st.wr.tx(ctx, func(ctx context.Context) error { return b.run(ctx, ps, requestID) }); err != nil {
 		w.st.wr.turn = 0
-		return nil, w.failed(ctx, storeError("append", err), b.touched)
+		return nil, w.failed(ctx, appendError(err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
 	before := stamp{conn: w.st.wr, version: w.st.wr.version}
@@ -73,6 +73,17 @@ func (w *Writer) carryOver(before stamp, requestID int64) {
 	if w.listed == before && requestID == 0 {
 		w.listed = after
 	}
+}
+
+// appendError is storeError for a commit. Where the session was executed before, it is not true that
+// nothing was changed.
+func appendError(err error) error {
+	err = storeError("append", err)
+	var e *session.Error
+	if errors.As(err, &e) && e.Code == session.ErrCorrupt && resultCode(e.Cause) != 0 {
+		e.Message = "the store is damaged and cannot be written; what was committed before is kept, as far as acode verify can read it"
+	}
+	return err
 }
 
 // failed decides what an error leaves of the writer. A refusal leaves it as it was before,

@@ -55,7 +55,7 @@ func storeError(doing string, err error) error {
 		e.Message = "the store cannot be written; everything committed before is kept"
 		e.Next = "make the store's file system writable, then resume"
 	case session.ErrCorrupt:
-		e.Message = "the store is damaged and is left as it is; no event is trusted before acode verify has read it"
+		e.Message = "the store is damaged; nothing was changed; no event is trusted before acode verify has read it"
 		e.Next = "acode verify"
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"

@@ -98,7 +98,7 @@ func hasLog(path string) (bool, error) {
 	}
 	if head[18] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
 		return false, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "acode verify",
-			Message: "the header of the database names a format that nobody writes; nothing was changed"}
+			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted before acode verify has read it"}
 	}
 	return head[18] != 1 || head[19] != 1, nil
 }
