@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,10 @@ func (t *trial) next(ctx context.Context, args []string, res crash.Result, stder
 		return []string{"resume", short}, err
 	case exitUncertain:
 		return t.answer(ctx, stderr)
+	case exitFailed:
+		if t.broken() {
+			return []string{"resume"}, os.WriteFile(t.mended(), nil, 0o644)
+		}
 	case exitChanged:
 		if ok, err := t.permitted(ctx, stderr); ok || err != nil {
 			return append(args, "--on-changes=continue"), err
@@ -32,6 +37,12 @@ func (t *trial) next(ctx context.Context, args []string, res crash.Result, stder
 	}
 	t.stuck = fmt.Sprintf("exit %d: %s", res.ExitCode, strings.TrimSpace(stderr))
 	return nil, nil
+}
+
+// broken says whether there is still something to mend.
+func (p place) broken() bool {
+	_, err := os.Lstat(p.mended())
+	return err != nil && slices.ContainsFunc(p.steps, func(s step) bool { return s.mended })
 }
 
 // afresh starts again when the kill came before there was a session.

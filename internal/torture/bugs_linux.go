@@ -50,6 +50,8 @@ func bugs() []bug {
 			"	return d.f.Sync()\n", "	return nil\n"}}},
 		{name: "swap by renames", judges: []judge{randomJudge()}, edits: []edit{{"workspace/prepare.go",
 			" || n.cur.origin == n || n.cur.origin.cur != nil {\n", " || n.cur.origin == n {\n"}}},
+		{name: "half a group taken for none", judges: []judge{randomJudge()}, edits: []edit{{"resume/plan.go",
+			"		it.Action, it.Why = session.ActionRollBack, \"partially written", "		it.Action, it.Why = session.ActionProceed, \"partially written"}}},
 		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
 			"		if !above[i] {\n			continue\n		}\n", ""}}},
 	}

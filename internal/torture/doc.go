@@ -10,7 +10,8 @@
 // What one plan does not combine, plans drawn at random do: groups of changes that move over
 // each other's paths, captures that only some tasks see, commands that change files, steps
 // that fail rightly. Each is carried out undisturbed, which holds acode and the computed end
-// against each other, and then killed anywhere. A seed and a number name a plan and its kills.
+// against each other, and then killed anywhere, often in the middle of a group of changes and of
+// its rollback. A seed and a number name a plan and its kills.
 //
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown

@@ -38,7 +38,11 @@ func (d *draw) sign(id string) (step, bool) {
 		s.yaml = append(s.yaml, `env: {EXTRA: " 'by' \"env\""}`)
 		s.extra = ` 'by' "env"`
 	}
-	run := quote(signature(written))
+	script := signature(written)
+	if s.mended = d.one(8) && (d.plan.policy == "" || d.plan.policy == "pause"); s.mended {
+		script = mend + script
+	}
+	run := quote(script)
 	if d.one(3) {
 		run = "[/bin/sh, -c, " + run + "]"
 	}
@@ -46,6 +50,13 @@ func (d *draw) sign(id string) (step, bool) {
 	s.yaml = append(s.yaml, "run: "+run)
 	return s, true
 }
+
+// mendedSuffix names, beside the ledger, what a person makes to mend a plan; mend is the shell
+// text that fails before.
+const (
+	mendedSuffix = ".mended"
+	mend         = `test -e "${` + ledgerVariable + `}` + mendedSuffix + `" || exit 3; `
+)
 
 // options draws keys that go with any command.
 func (d *draw) options(id string) []string {

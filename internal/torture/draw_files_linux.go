@@ -14,7 +14,7 @@ const drawnChanges = 5
 // anyPath draws a path, of few, so that steps meet. No file is called like a directory.
 func (d *draw) anyPath() string {
 	dir := d.pick("", "alpha/", "alpha/", "alpha/beta/", "beta gamma/", "ünter/de/ep/")
-	return dir + d.pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden")
+	return dir + d.pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden", strings.Repeat("long", 60))
 }
 
 // somePath draws a file that is there, but for the bystander.
@@ -61,12 +61,22 @@ func (d *draw) changes(n int) ([]change, bool) {
 			return nil, false
 		}
 		c.apply(t)
-		cs = append(cs, c)
+		cs = append(cs, d.spelled(c))
 		if last = c.path; c.op == "move" {
 			last = c.to
 		}
 	}
 	return cs, true
+}
+
+// spelled writes paths of a change in another way now and then.
+func (d *draw) spelled(c change) change {
+	for _, name := range []*string{&c.path, &c.from, &c.to} {
+		if *name != "" && d.one(8) {
+			*name = "./" + strings.Replace(*name, "/", d.pick("//", "/./"), 1)
+		}
+	}
+	return c
 }
 
 // change draws a change of t, often of what the change before it was about.

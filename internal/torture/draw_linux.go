@@ -165,7 +165,7 @@ func (d *draw) step(id string) step {
 	if d.failing == 0 && !d.dead[d.at] {
 		return d.failure()
 	}
-	kinds := []func(string) (step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.idle, d.work, d.work, d.look, d.approve}
+	kinds := []func(string) (step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
 	for {
 		if s, ok := kinds[d.rng.IntN(len(kinds))](id); ok {
 			return s

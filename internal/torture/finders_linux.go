@@ -89,7 +89,7 @@ func supervisorJudge() judge {
 }
 
 // judgedPlans is how many random plans randomJudge carries out at most.
-const judgedPlans = 24
+const judgedPlans = 40
 
 // randomJudge carries out plans drawn at random, undisturbed and killed, until a session ends
 // badly.
@@ -124,7 +124,7 @@ func (h *harness) hunt(ctx context.Context, victim crash.Victim, role string, ma
 	for process, by := range s {
 		for _, c := range thin(by[role], rng) {
 			if match(c) {
-				points = append(points, kill{process, crash.Point{Role: role, N: c.N, When: crash.Before, Victim: victim}})
+				points = append(points, kill{process: process, point: crash.Point{Role: role, N: c.N, When: crash.Before, Victim: victim}})
 			}
 		}
 	}

@@ -47,6 +47,7 @@ type step struct {
 	signs    bool     // it appends one line to the ledger
 	extra    string   // what follows the step's name in that line
 	captures bool     // its outcome includes what it printed
+	mended   bool     // it fails until a person has mended the cause
 	volatile bool     // a power cut may take what it did
 }
 

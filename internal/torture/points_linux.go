@@ -100,7 +100,7 @@ func (s survey) points(sr series, share int, all bool, rng *rand.Rand) []kill {
 					if when == crash.Inside && !cuttable(c) || !all && (c.N+i)%2 != share {
 						continue
 					}
-					kills = append(kills, kill{process, crash.Point{Role: role, N: c.N, When: when, Victim: sr.victim}})
+					kills = append(kills, kill{process: process, point: crash.Point{Role: role, N: c.N, When: when, Victim: sr.victim}})
 				}
 			}
 		}
@@ -160,7 +160,7 @@ func (sr series) schedule(first kill, rng *rand.Rand) []kill {
 			most = 4
 		}
 		when := []crash.When{crash.Before, crash.After}[rng.IntN(2)]
-		kills = append(kills, kill{first.process + 1 + i, crash.Point{Role: role, N: 1 + rng.IntN(most), When: when, Victim: sr.victim}})
+		kills = append(kills, kill{process: first.process + 1 + i, point: crash.Point{Role: role, N: 1 + rng.IntN(most), When: when, Victim: sr.victim}})
 	}
 	return kills
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -68,8 +67,9 @@ func (h *harness) randomPlan(ctx context.Context, n int, done func([]kill, *tria
 		return err
 	}
 	done(nil, t)
+	renames := t.renames
 	for i := range killsOfPlan {
-		kills := s.anywhere(rng)
+		kills := s.anywhere(renames, rng)
 		if t.bad() || kills == nil {
 			return nil
 		}
@@ -84,20 +84,23 @@ func (h *harness) randomPlan(ctx context.Context, n int, done func([]kill, *tria
 	return os.Remove(own.scratch)
 }
 
-// anywhere draws a first kill, of anybody, and those that follow. Every second one is in the
-// middle of a file step, where there is one: most calls are the store's.
-func (s survey) anywhere(rng *rand.Rand) []kill {
-	from := []survey{s}
-	if rng.IntN(2) == 0 {
-		files := s.only(func(c crash.Call) bool { return c.Role == crash.RoleAcode && strings.Contains(c.Path, "/workspace/") })
-		from = []survey{files, s}
-	}
+// stepRenames is about as many changes of directories as one file step makes, or its rollback.
+const stepRenames = 8
+
+// anywhere draws a first kill, of anybody, and those that follow. Every second time they are in
+// the middle of file steps and their rollback, where there are any: most calls are the store's.
+func (s survey) anywhere(renames func(crash.Call) bool, rng *rand.Rand) []kill {
 	all := allSeries()
-	for _, f := range from {
-		for _, i := range rng.Perm(len(all)) {
-			if points := f.points(all[i], 0, true, rng); len(points) > 0 {
-				return all[i].schedule(points[rng.IntN(len(points))], rng)
-			}
+	if points := s.only(renames).points(all[0], 0, true, rng); len(points) > 0 && rng.IntN(2) == 0 {
+		kills := all[0].schedule(points[rng.IntN(len(points))], rng)
+		for i := range kills[1:] {
+			kills[1+i].names, kills[1+i].point.N = true, 1+rng.IntN(stepRenames)
+		}
+		return kills
+	}
+	for _, i := range rng.Perm(len(all)) {
+		if points := s.points(all[i], 0, true, rng); len(points) > 0 {
+			return all[i].schedule(points[rng.IntN(len(points))], rng)
 		}
 	}
 	return nil

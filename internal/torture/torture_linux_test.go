@@ -89,7 +89,7 @@ func TestRandomPlansHaveEveryKindOfStep(t *testing.T) {
 		all.WriteString(p.file())
 	}
 	for _, what := range []string{"read: {", "search: {", " write: {", " edit: {", "all: true", " delete: {", " move: {", "on its way", "changes:",
-		"capture: ", "check: ", "approve: ", "durable: false", "dir: ", "env: {", "run: [", "mode: ", "mv -f", "on_interrupt", "on_failure: continue"} {
+		"capture: ", "check: ", "approve: ", "durable: false", "dir: ", "env: {", "run: [", "mode: ", "mv -f", "on_interrupt", "on_failure: continue", mendedSuffix, "./alpha//"} {
 		if !strings.Contains(all.String(), what) {
 			t.Errorf("no random plan has %q", what)
 		}

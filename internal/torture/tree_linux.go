@@ -48,10 +48,17 @@ func (s step) after(t tree) tree {
 
 // paths gives the paths that a change is about.
 func (c change) paths() []string {
-	return slices.DeleteFunc([]string{c.path, c.from, c.to}, func(s string) bool { return s == "" })
+	var names []string
+	for _, name := range []string{c.path, c.from, c.to} {
+		if name != "" {
+			names = append(names, path.Clean(name))
+		}
+	}
+	return names
 }
 
 func (c change) apply(t tree) {
+	c.path, c.from, c.to = path.Clean(c.path), path.Clean(c.from), path.Clean(c.to)
 	switch c.op {
 	case "write":
 		f := file{mode: 0o644, data: cmp.Or(c.becomes, c.content)}

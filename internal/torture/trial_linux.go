@@ -41,11 +41,16 @@ const (
 type kill struct {
 	process int
 	point   crash.Point
+	names   bool // only calls that change a directory of the workspace count
 }
 
 // String names the kill in reports.
 func (k kill) String() string {
-	return fmt.Sprintf("process %d, %s call %d, %s, killing %s", k.process, k.point.Role, k.point.N, k.point.When, k.point.Victim)
+	what := "call"
+	if k.names {
+		what = "change of a directory"
+	}
+	return fmt.Sprintf("process %d, %s %s %d, %s, killing %s", k.process, k.point.Role, what, k.point.N, k.point.When, k.point.Victim)
 }
 
 // place is where a trial happens: everything below one directory.
@@ -58,8 +63,11 @@ type place struct {
 func (p place) workspace() string { return filepath.Join(p.root, "workspace") }
 func (p place) home() string      { return filepath.Join(p.root, "home") }
 func (p place) ledger() string    { return filepath.Join(p.root, "ledger", "ledger") }
-func (p place) planFile() string  { return filepath.Join(p.root, "plan.yml") }
-func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
+
+// mended is the file without which some steps fail.
+func (p place) mended() string   { return p.ledger() + mendedSuffix }
+func (p place) planFile() string { return filepath.Join(p.root, "plan.yml") }
+func (p place) database() string { return filepath.Join(p.home(), "acode.db") }
 
 func (p place) environ() []string {
 	user := filepath.Join(p.root, "user")
@@ -180,7 +188,7 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 // the kill came between the last commit and the exit.
 func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 	if res.ExitCode != exitNoneToCarry {
-		return res.ExitCode == exitDone || res.ExitCode == exitFailed && t.fails != "", nil
+		return res.ExitCode == exitDone || res.ExitCode == exitFailed && t.fails != "" && !t.broken(), nil
 	}
 	s, err := t.readStore(ctx)
 	return s.state == t.end(), err
@@ -189,8 +197,12 @@ func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 // process runs acode once and looks at what it left.
 func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result, string, error) {
 	var out, stderr bytes.Buffer
+	k := t.at(n, args)
 	spec := crash.Spec{Argv: t.argv(args), Env: t.environ(), Dir: t.workspace(),
-		Roots: []string{t.root}, Stdout: &out, Stderr: &stderr, At: t.at(n, args), Record: t.record}
+		Roots: []string{t.root}, Stdout: &out, Stderr: &stderr, At: k.point, Record: t.record}
+	if k.names {
+		spec.Counts = t.renames
+	}
 	limited, cancel := context.WithTimeout(ctx, processLimit)
 	defer cancel()
 	res, err := t.tracer.Run(limited, spec)
@@ -227,18 +239,24 @@ func (t *trial) argv(args []string) []string {
 
 // at gives the point of the nth process. One that brings an answer is left in peace: killed
 // before it has recorded that, it would be asked again, which counts as stuck.
-func (t *trial) at(n int, args []string) crash.Point {
+func (t *trial) at(n int, args []string) kill {
 	i := slices.IndexFunc(t.kills, func(k kill) bool { return k.process == n })
 	if i < 0 {
-		return crash.Point{}
+		return kill{}
 	}
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain") }) {
 		for j := range t.kills[i:] {
 			t.kills[i+j].process++
 		}
-		return crash.Point{}
+		return kill{}
 	}
-	return t.kills[i].point
+	return t.kills[i]
+}
+
+// renames says whether a call changes what a directory of the workspace holds.
+func (p place) renames(c crash.Call) bool {
+	return slices.Contains([]crash.Kind{crash.KindRename, crash.KindUnlink, crash.KindLink, crash.KindMkdir}, c.Kind) &&
+		strings.HasPrefix(c.Path, p.workspace()+"/")
 }
 
 // compareJournal checks that each step that acode said was done is done in the store as it is
