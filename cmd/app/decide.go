@@ -14,6 +14,7 @@ import (
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
+	"github.com/acode-dev/acode/workspace"
 )
 
 func (a *app) cancelCommand() *cobra.Command {
@@ -108,14 +109,42 @@ func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason
 	return errors.Join(err, b.forgetOver(ctx, s, id))
 }
 
-// forgetOver removes the raw outputs of a session that is over: no receipt will keep what secrets
-// leave of them.
+// forgetOver removes what a session that is over would have needed to go on: the raw outputs, of
+// which no receipt will keep what secrets leave, and the temporary files of a step that a kill cut
+// short.
 func (b *base) forgetOver(ctx context.Context, s *local.Store, id session.ID) error {
 	sess, err := s.View(ctx, id)
 	if err != nil || !sess.State.Terminal() {
 		return nil // whoever could not be looked at keeps them
 	}
+	for _, st := range sess.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		if err := b.tidyStep(ctx, s, sess, st.StartSeq); err != nil {
+			b.log.Warn("temporary files stay", "event", "temporary_left", "session_id", sess.Short, "error", err.Error())
+		}
+	}
 	return command.ForgetAll(b.commandDir(id))
+}
+
+// tidyStep removes the temporary files of the attempt that began with event seq from the workspace
+// of s, if that is still where it was.
+func (b *base) tidyStep(ctx context.Context, s *local.Store, sess *session.Session, seq uint64) error {
+	begun, err := s.Events(ctx, sess.ID, seq-1, 1)
+	if err != nil || len(begun) == 0 {
+		return err
+	}
+	var d session.StepStartedData
+	if err := begun[0].Decode(&d); err != nil || len(d.Files) == 0 {
+		return err
+	}
+	root, err := workspace.Open(sess.Workspace, b.now)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.Tidy(ctx, d.Key, d.Files)
 }
 
 // decisionJSON is what a person decided about a session, for scripts.
