@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -36,7 +37,7 @@ func (a *app) statusCommand() *cobra.Command {
 		case watch > 0:
 			return b.watch(ctx, s, ref, watch)
 		default:
-			return b.status(ctx, s, ref)
+			return b.status(ctx, s, ref, b.io.out)
 		}
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -56,7 +57,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return cmd
 }
 
-func (b *base) status(ctx context.Context, s *local.Store, ref string) error {
+func (b *base) status(ctx context.Context, s *local.Store, ref string, out io.Writer) error {
 	id, err := b.subject(ctx, s, ref)
 	if err != nil {
 		return err
@@ -66,9 +67,9 @@ func (b *base) status(ctx context.Context, s *local.Store, ref string) error {
 		return err
 	}
 	if b.json {
-		return terminal.StatusJSON(b.io.out, v)
+		return terminal.StatusJSON(out, v)
 	}
-	return terminal.Status(b.io.out, v)
+	return terminal.Status(out, v)
 }
 
 // check answers a monitoring system with its exit status: for the session that ref names, or
@@ -100,10 +101,11 @@ func (b *base) check(ctx context.Context, s *local.Store, ref string) error {
 func (b *base) watch(ctx context.Context, s *local.Store, ref string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	out := &outlet{to: b.io.out, done: ctx.Done()}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := b.status(ctx, s, ref); err != nil {
+		if err := b.status(ctx, s, ref, out); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -115,7 +117,7 @@ func (b *base) watch(ctx context.Context, s *local.Store, ref string, every time
 		case <-tick.C:
 		}
 		if !b.json {
-			fmt.Fprintln(b.io.out)
+			fmt.Fprintln(out)
 		}
 	}
 }
