@@ -93,10 +93,11 @@ func (f *forking) settled(ctx context.Context) (err error) {
 	return err
 }
 
-// meet delivers what is pending, which is how a fork is noticed. Sessions that wait for a
-// person, this one among them, are no failure of it.
+// meet delivers what is pending, which is how a fork is noticed, or waits for another process that
+// does: the one that a resume has left behind. Sessions that wait for a person, this one among
+// them, are no failure of it.
 func (f *forking) meet(ctx context.Context) error {
-	err := f.attempt(ctx, map[session.ID]uint64{}, &other{})
+	err := f.deliver(ctx, 0)
 	if errors.Is(err, session.ErrForked) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrParked) {
 		return nil
 	}
