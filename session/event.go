@@ -148,7 +148,7 @@ type StateChangedData struct {
 	Reason Reason `json:"reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 
-	Manifest string `json:"manifest,omitempty"` // of a pause: the tracked files as they were left
+	Manifest string `json:"manifest,omitempty"` // of a pause or a question: the tracked files as they were left
 	Git      string `json:"git,omitempty"`      // likewise
 }
 
