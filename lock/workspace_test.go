@@ -256,3 +256,24 @@ func TestWorkspaceDirectoryRefused(t *testing.T) {
 		t.Errorf("Read: got %v, %v, want the run lock given back", held, err)
 	}
 }
+
+// Who lives and holds a lock of the workspace is named, and nobody where it is free.
+func TestHolders(t *testing.T) {
+	dir := locksDir(t)
+	if run, command, err := lock.Holders(dir); err != nil || run.PID != 0 || command.PID != 0 {
+		t.Errorf("Holders: got %+v, %+v, %v where nothing is", run, command, err)
+	}
+	l, err := lock.AcquireRun(dir, self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, command, err := lock.Holders(dir); err != nil || run.PID != os.Getpid() || command.PID != 0 {
+		t.Errorf("Holders: got %+v, %+v, %v while this process executes", run, command, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+	if run, _, err := lock.Holders(dir); err != nil || run.PID != 0 {
+		t.Errorf("Holders: got %+v, %v after the release", run, err)
+	}
+}

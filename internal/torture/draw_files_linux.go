@@ -132,6 +132,9 @@ func (d *draw) write(name string) change {
 	return c
 }
 
+// drawnBytes is how much an edit may make of a file.
+const drawnBytes = 16 << 20
+
 // edit draws a text of the file to replace.
 func (d *draw) edit(t tree, name string) (change, bool) {
 	data := t[name].data
@@ -148,6 +151,9 @@ func (d *draw) edit(t tree, name string) (change, bool) {
 		c := change{op: "edit", path: name, old: old, all: all, replacement: d.pick("", "x", "a longer text\r\n", old)}
 		if d.one(3) || strings.Contains(old, "${") {
 			c.replacement, c.becomes = d.filled("filled ")
+		}
+		if all && strings.Count(data, old)*max(len(c.replacement), len(c.becomes)) > drawnBytes {
+			continue // a capture at every letter is more than acode edits
 		}
 		return c, true
 	}
