@@ -142,12 +142,13 @@ func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan,
 	return decodePlan(r)
 }
 
-// errShifted is a row whose columns do not lie where its header says: its id looks like the
+// errShifted is a row whose columns do not lie where its header says: its id may look like the
 // beginning of another.
-var errShifted = errors.New("the id of a session is none")
+var errShifted = errors.New("a row of table sessions names no session")
 
 // Summaries lists the sessions of a workspace, all of them when it is empty, newest first. A row
-// that names no session is ErrCorrupt. An empty list where heads tell of sessions that the store no longer has is ErrTampered.
+// that names no session is ErrCorrupt. An empty list where heads tell of sessions that the store
+// no longer has is ErrTampered.
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
