@@ -44,6 +44,20 @@ type Continuation struct {
 	Tasks      int
 }
 
+// First is the item where the session stood, with which execution begins: the one in progress, else
+// the first that is left; false when none is.
+func (c *Continuation) First() (Item, bool) {
+	if c.InProgress >= 0 && c.InProgress < len(c.Items) {
+		return c.Items[c.InProgress], true
+	}
+	for _, it := range c.Items {
+		if it.Action != ActionSkip {
+			return it, true
+		}
+	}
+	return Item{}, false
+}
+
 // NoticeKind says what a Notice is about.
 type NoticeKind string
 

@@ -111,17 +111,3 @@ func name(it session.Item) string {
 	}
 	return place(it) + ": " + Clean(it.Label)
 }
-
-// stoppedAt finds the item where the session stood, from which a continuation starts: the one in
-// progress, else the first that is left.
-func stoppedAt(c *session.Continuation) (session.Item, bool) {
-	if c.InProgress >= 0 && c.InProgress < len(c.Items) {
-		return c.Items[c.InProgress], true
-	}
-	for _, it := range c.Items {
-		if it.Action != session.ActionSkip {
-			return it, true
-		}
-	}
-	return session.Item{}, false
-}

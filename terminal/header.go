@@ -136,14 +136,14 @@ func (p *Printer) header(n session.Notice) {
 func (p *Printer) resumed(c *session.Continuation, gs []group) {
 	p.printf("Resuming session %s...\n", Clean(p.short))
 	at := ""
-	if it, ok := stoppedAt(c); ok {
+	if it, ok := c.First(); ok {
 		at = " at " + place(it)
 	}
 	p.printf("  Loaded state: %s%s\n", upper(p.loaded), at)
 	for _, g := range gs {
 		p.printf("  Skipping: %s (complete)\n", g.what)
 	}
-	if it, ok := stoppedAt(c); ok {
+	if it, ok := c.First(); ok {
 		p.printf("  Starting from: %s\n", place(it))
 	} else {
 		p.printf("  Starting from: the end, no step is left\n")

@@ -110,7 +110,7 @@ func newPlanJSON(c *session.Continuation) *planJSON {
 		Skipped: c.Skipped, Remaining: c.Remaining,
 		SavedUS: c.Saved.Microseconds(), Tasks: c.Tasks, TasksDone: c.TasksDone,
 	}
-	if it, ok := stoppedAt(c); ok {
+	if it, ok := c.First(); ok {
 		pj.From = newStepJSON(it)
 	}
 	return pj

@@ -214,7 +214,7 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", Plural(v.Next.Skipped, "step"))
 	fmt.Fprintf(&b, "  Remaining: %s\n", Plural(v.Next.Remaining, "step"))
 	fmt.Fprintf(&b, "  Sync status: %s\n", v.Sync.status())
-	if it, ok := stoppedAt(v.Next); ok && v.Next.InProgress >= 0 {
+	if it, ok := v.Next.First(); ok && v.Next.InProgress >= 0 {
 		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it.Action))
 	}
 	if len(v.Changed) > 0 {

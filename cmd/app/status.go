@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -245,7 +244,7 @@ func summary(s *session.Session) session.Summary {
 	}
 }
 
-// position is where the session stands in its plan: its first step that is not done.
+// position is where the session stands in its plan.
 func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (terminal.Position, error) {
 	_, p, next, err := b.outlook(ctx, s, id)
 	if err != nil {
@@ -254,16 +253,12 @@ func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (ter
 	return stands(p, next), nil
 }
 
-// stands is the step in progress, else the first one that is not done.
+// stands gives the place of the step with which execution would begin.
 func stands(p *session.Plan, next session.Continuation) terminal.Position {
-	i := next.InProgress
-	if i < 0 {
-		i = slices.IndexFunc(next.Items, func(it session.Item) bool { return it.Action != session.ActionSkip })
-	}
-	if i < 0 {
+	it, ok := next.First()
+	if !ok {
 		return terminal.Position{}
 	}
-	it := next.Items[i]
 	return terminal.Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
