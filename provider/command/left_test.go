@@ -82,10 +82,7 @@ func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pid := s.supervisorPID()
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		pid := s.freeze()
 		s.touch("go")
 		eventually(t, "the command to end", func() bool { return !running(rec.PID) })
 		<-late.C
@@ -136,10 +133,7 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-connected
-	pid := s.supervisorPID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	pid := s.freeze()
 	ctx, cancel := context.WithCancelCause(s.ctx())
 	left := make(chan error, 1)
 	req := s.sh("b", "echo b >> ledger")
