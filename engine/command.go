@@ -103,7 +103,7 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 // finished keeps the outputs and the files that the command changed, and queues the receipt.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord, by string) error {
 	ctx = context.WithoutCancel(ctx)
-	result, wrote, last, err := e.result(ctx, rec)
+	result, wrote, last, err := e.result(ctx, it, rec)
 	if err != nil {
 		return err
 	}

@@ -237,7 +237,7 @@ func (e *Engine) unforgotten() (keys []string) {
 		if st == nil || it.Kind != session.KindRun {
 			continue
 		}
-		if st.EndedUS > 0 && (last == nil || st.EndedUS > last.EndedUS) {
+		if st.EndedUS > 0 && (last == nil || st.LastSeq > last.LastSeq) {
 			last = st
 		}
 		if st.EndedUS == 0 && st.Attempt > 1 {

@@ -254,6 +254,24 @@ func TestClockSetBackDuringACommand(t *testing.T) {
 	}
 }
 
+// The receipt of a command that outlived the process that started it says when it ended; of any
+// other its own time does.
+func TestReceiptOfAttached(t *testing.T) {
+	for crash, want := range map[string]int64{"claimed": 30, "": 0} {
+		w := newWorld(t, plan(task("t", command("s", "x"))))
+		w.crashIn, w.crashNth = crash, 1
+		if crash != "" {
+			if _, crashed, err := w.process().run(); !crashed || err != nil {
+				t.Fatalf("run: crashed %v, %v", crashed, err)
+			}
+		}
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		if got := payload[session.StepCompletedData](w, session.StepCompleted).Command.EndedUS; got != want {
+			t.Errorf("killed in %q: got an end at %d us, want %d", crash, got, want)
+		}
+	}
+}
+
 // A step fails for each of these, with its own code and message in the receipt.
 func TestFailedSteps(t *testing.T) {
 	for _, c := range []struct {

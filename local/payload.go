@@ -96,7 +96,7 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	if st == nil || st.Status != session.StepDone || st.Key != d.Key {
 		return nil
 	}
-	e, err := w.receipt(ctx, st)
+	e, err := w.event(ctx, st.LastSeq) // what completed the step: nothing changes one that is done
 	if err != nil {
 		return err
 	}
@@ -105,21 +105,6 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	}
 	p.stored = &e
 	return nil
-}
-
-// receipt finds the event that completed a step. It is the step's last one unless an approval
-// came later.
-func (w *Writer) receipt(ctx context.Context, st *session.StepState) (session.Event, error) {
-	for seq := st.LastSeq; seq >= st.StartSeq && seq > 0; seq-- {
-		e, err := w.event(ctx, seq)
-		if err != nil {
-			return e, err
-		}
-		if e.Type == session.StepCompleted && e.TimeUS == st.EndedUS {
-			return e, nil
-		}
-	}
-	return session.Event{}, corrupt(session.ErrCorrupt, w.sess.ID, w.sess.LastSeq, "the receipt of %s is missing", st.Key)
 }
 
 // expand fills Full of an event whose payload is a blob.

@@ -55,7 +55,7 @@ func story() *chain {
 	c.say(session.StepStarted, session.StepStartedData{StepID: step("test"), Kind: "run", Key: key("test", 1), Attempt: 1})
 	c.say(session.StepFailedEvent, session.StepFailedData{StepID: step("test"), Key: key("test", 1), Attempt: 1, Code: session.ErrCommand, Message: "exit 2", Command: &session.CommandResult{Exit: 2, DurationUS: 7, Stdout: session.Output{Bytes: 11}}})
 	c.say(session.StepStarted, session.StepStartedData{StepID: step("test"), Kind: "run", Key: key("test", 2), Attempt: 2, By: "person"})
-	c.say(session.StepCompleted, session.StepCompletedData{StepID: step("test"), Key: key("test", 2), Attempt: 2, Command: &session.CommandResult{DurationUS: 9, Stdout: session.Output{Bytes: 3}, Stderr: session.Output{Bytes: 4}}})
+	c.say(session.StepCompleted, session.StepCompletedData{StepID: step("test"), Key: key("test", 2), Attempt: 2, Command: &session.CommandResult{DurationUS: 9, EndedUS: int64(c.events[len(c.events)-1].TimeUS), Stdout: session.Output{Bytes: 3}, Stderr: session.Output{Bytes: 4}}})
 	c.say(session.ApprovalRequested, session.ApprovalRequestedData{StepID: step("gate"), Question: "go on?", Digest: "d1"})
 	c.say(session.ApprovalDenied, session.ApprovalDeniedData{StepID: step("gate"), Digest: "d1", By: "anna", Reason: "no"})
 	c.say(session.ApprovalRequested, session.ApprovalRequestedData{StepID: step("gate"), Question: "now?", Digest: "d1"})
@@ -80,7 +80,7 @@ func TestProject(t *testing.T) {
 	views := map[string]string{
 		`SELECT short_id, task, workspace, state, reason, detail, host, pid, tasks, steps, steps_completed, epoch, last_seq, projected_seq, device = '` + device + `' FROM acode_views.sessions`: "abc123|Größe 漢字|/moved|paused|uncertain|look|laptop|42|1|4|1|1|16|16|true",
 		`SELECT task, status, steps_begun, steps_completed FROM acode_views.tasks`:                                                                                                               "build|uncertain|2|1",
-		`SELECT step, kind, status, attempt, code, message, ended_at - started_at FROM acode_views.steps ORDER BY step`:                                                                          "lost|run|uncertain|1||killed|00:00:00.000001\ntest|run|completed|2|||00:00:00.000001",
+		`SELECT step, kind, status, attempt, code, message, ended_at - started_at FROM acode_views.steps ORDER BY step`:                                                                          "lost|run|uncertain|1||killed|00:00:00.000001\ntest|run|completed|2|||00:00:00",
 		`SELECT step, operation, attempt, status, exit, duration_us, stdout_bytes, stderr_bytes, by, code FROM acode_views.tool_calls ORDER BY step, attempt`:                                    "lost|main|1|uncertain||||||\ntest|main|1|failed|2|7|11|0||" + string(session.ErrCommand) + "\ntest|main|2|completed|0|9|3|4|person|",
 		`SELECT seq, task, step, why FROM acode_views.checkpoints ORDER BY seq`:                                                                                                                  "6|build|test|\n8|build|test|\n15|||risk",
 		`SELECT question, answer, by, reason, answer_seq FROM acode_views.approvals ORDER BY seq`:                                                                                                "go on?|denied|anna|no|10\nnow?|granted|bert||12",

@@ -194,7 +194,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		switch {
 		case expected[c.Path]: // the step's own affair, or listed below
 			continue
-		case s.Files[c.Path] == nil && r.during(s, &c, left):
+		case s.Files[c.Path] == nil && r.during(s, &c, seen, left):
 			c.Asks, c.Session = false, "changed while its command ran"
 		}
 		out = append(out, c)
@@ -246,10 +246,11 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 
 // during reports whether c happened while a command of the session ran. A file that a command
 // moved, unpacked with its date or gave another mode keeps the time of its content.
-func (r *Resumer) during(s *session.Session, c *session.ChangedFile, left uint64) bool {
+func (r *Resumer) during(s *session.Session, c *session.ChangedFile, seen map[session.StepID]Seen, left uint64) bool {
 	for i := range r.Plan.Tasks {
 		for _, step := range r.Plan.Tasks[i].Steps {
-			st := s.Steps[session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}]
+			id := session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}
+			st := s.Steps[id]
 			if step.Kind != session.KindRun || st == nil {
 				continue
 			}
@@ -261,7 +262,8 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile, left uint64
 				}
 				continue
 			}
-			if within(st, c.MTimeNS) || within(st, c.CTimeNS) {
+			end := cmp.Or(st.EndedUS, seen[id].Record.EndedUS) // known before its receipt is there
+			if within(st.StartedUS, end, c.MTimeNS) || within(st.StartedUS, end, c.CTimeNS) {
 				return true
 			}
 		}
@@ -273,10 +275,10 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile, left uint64
 // moves it on 100 times a second, or more often.
 const tick = 10 * time.Millisecond
 
-// within reports whether a time of a file lies between the start of a step and its end; 0 is
-// unknown.
-func within(st *session.StepState, ns int64) bool {
-	return ns > 0 && ns >= st.StartedUS*1000-tick.Nanoseconds() && (st.EndedUS == 0 || ns <= st.EndedUS*1000)
+// within reports whether a time of a file, in ns, lies between a start and an end; 0 is unknown,
+// and so is an end before the start, by a clock that was set back.
+func within(startUS, endUS, ns int64) bool {
+	return ns > 0 && ns >= startUS*1000-tick.Nanoseconds() && (endUS < startUS || ns <= endUS*1000)
 }
 
 func (r *Resumer) git(limited context.Context, s *session.Session) error {

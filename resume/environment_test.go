@@ -194,6 +194,18 @@ func TestOwnChanges(t *testing.T) {
 	if ready, err := b.resume(); err != nil || ready.Changed[0].Asks || ready.Changed[0].Session == "" {
 		t.Errorf("a command that still runs: got %+v, %v", ready.Changed, err)
 	}
+	started := b.sess.Steps[id("t", "make")].StartedUS
+	for _, c := range []struct {
+		name    string
+		endedUS int64
+		asks    bool
+	}{{"after its end", started + 5, true}, {"before its end", started + 20, false}, {"the clock was set back", started - 5, false}} {
+		b.record = session.CommandRecord{State: session.CommandFinished, EndedUS: c.endedUS}
+		b.changed = []session.ChangedFile{{Path: "while", Kind: session.FileModified, MTimeNS: at(started + 10), Asks: true}}
+		if _, err := b.resume(); errors.Is(err, session.ErrEnvironment) != c.asks {
+			t.Errorf("a command that is over, changed %s: got %v, want asks %v", c.name, err, c.asks)
+		}
+	}
 }
 
 // Under a step in progress only content that is neither pre- nor post-image asks, and always

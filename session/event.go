@@ -289,6 +289,7 @@ type CommandResult struct {
 	Cancelled  bool     `json:"cancelled,omitempty"` // a person ended it
 	StartError string   `json:"start_error,omitempty"`
 	DurationUS int64    `json:"duration_us"`
+	EndedUS    int64    `json:"ended_us,omitempty"` // of one that outlived the process that started it: when it ended
 	Stdout     Output   `json:"stdout"`
 	Stderr     Output   `json:"stderr"`
 	Left       []string `json:"left,omitempty"` // descendants that were still running

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -259,6 +260,32 @@ func TestStepLife(t *testing.T) {
 	}
 	if a, b := s.Files["a"], s.Files["b"]; !a.Wrote || a.Hash != "2" || b.Wrote {
 		t.Errorf("files: got %+v, %+v, want a written once to stay written, b not", a, b)
+	}
+}
+
+// A command that ended while nobody looked took as long as it ran; a time of another clock that is
+// before its start or after its receipt says nothing.
+func TestStepEndsWithItsCommand(t *testing.T) {
+	id := session.StepID{Task: "build", Step: "make"}
+	for _, c := range []struct {
+		name      string
+		end, want int64 // us after the start; the receipt comes after 100
+	}{{"unknown", math.MinInt64, 100}, {"before its receipt", 40, 40}, {"clock set back", -1, 100}, {"clock ahead", 101, 100}} {
+		for _, failed := range []bool{false, true} {
+			s := in(t, session.Executing)
+			apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 1), Attempt: 1})
+			began := s.LastUS
+			result := &session.CommandResult{EndedUS: max(0, began+c.end)}
+			s.LastUS = began + 99
+			if failed {
+				apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: key(id, 1), Attempt: 1, Command: result})
+			} else {
+				apply(t, s, session.StepCompleted, session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 1, Command: result})
+			}
+			if got := s.Steps[id].EndedUS - began; got != c.want {
+				t.Errorf("%s, failed %v: got an end after %d us, want %d", c.name, failed, got, c.want)
+			}
+		}
 	}
 }
 
