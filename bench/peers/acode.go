@@ -104,13 +104,13 @@ func operation(ctx context.Context, w *local.Writer, i int) error {
 }
 
 // compareResumes kills both after 50 of 100 steps and resumes them again and again.
-func compareResumes(ctx context.Context, dir, acode string) (ours, theirs []time.Duration, err error) {
+func compareResumes(ctx context.Context, dir string) (ours, theirs []time.Duration, err error) {
 	ws, peer := filepath.Join(dir, "workspace"), filepath.Join(dir, "peer")
 	if err := errors.Join(os.MkdirAll(ws, 0o755), os.MkdirAll(peer, 0o755), makePlan(dir, ws)); err != nil {
 		return nil, nil, err
 	}
 	run := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, acode, args...)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, "acode"), args...)
 		cmd.Dir, cmd.Env = ws, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "ACODE_HOME=" + filepath.Join(dir, "home")}
 		return cmd
 	}
@@ -118,11 +118,8 @@ func compareResumes(ctx context.Context, dir, acode string) (ours, theirs []time
 	if _, err := until(run("run", "--json", "--plan", filepath.Join(dir, "plan.yml")), `"type":"started"`, stepsDone+1); err != nil {
 		return nil, nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	if out, err := exec.CommandContext(ctx, self, prepareSwitch, peer).CombinedOutput(); err != nil {
+	dbos := filepath.Join(dir, "peers")
+	if out, err := exec.CommandContext(ctx, dbos, prepareSwitch, peer).CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("prepare: %w: %s", err, out)
 	}
 	for range resumes {
@@ -130,7 +127,7 @@ func compareResumes(ctx context.Context, dir, acode string) (ours, theirs []time
 		if err != nil {
 			return nil, nil, err
 		}
-		b, err := until(exec.CommandContext(ctx, self, resumeSwitch, peer), "first", 1)
+		b, err := until(exec.CommandContext(ctx, dbos, resumeSwitch, peer), "first", 1)
 		if err != nil {
 			return nil, nil, err
 		}

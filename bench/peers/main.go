@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -48,11 +48,8 @@ func compare(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	acode := filepath.Join(dir, "acode")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", acode, "./cmd/acode")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build acode: %w: %s", err, out)
+	if err := errors.Join(build(ctx, dir, "../..", "./cmd/acode"), build(ctx, dir, ".", ".", "./least", "./empty")); err != nil {
+		return err
 	}
 	ours, theirs, err := compareOperations(ctx, dir)
 	if err != nil {
@@ -63,12 +60,25 @@ func compare(ctx context.Context) error {
 	if err := compareCommits(ctx, dir); err != nil {
 		return fmt.Errorf("commits: %w", err)
 	}
-	if ours, theirs, err = compareResumes(ctx, dir, acode); err != nil {
+	if ours, theirs, err = compareResumes(ctx, dir); err != nil {
 		return fmt.Errorf("resumes: %w", err)
 	}
 	report("resume, process start to first new step / the same of DBOS", ours, theirs, maxResume)
+	if err := compareStarts(ctx, dir); err != nil {
+		return fmt.Errorf("starts: %w", err)
+	}
 	if err := compareDrains(ctx, dir); err != nil {
 		return fmt.Errorf("drains: %w", err)
+	}
+	return nil
+}
+
+// build puts programs into dir, all of them as acode is released.
+func build(ctx context.Context, dir, module string, programs ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir}, programs...)...)
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %v: %w: %s", programs, err, out)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -59,6 +60,24 @@ func compareCommits(ctx context.Context, dir string) error {
 	}
 	report("(for comparison: its rows, committed by SQLite's driver alone / synced overwrite)", ours, bare, math.Inf(1))
 	return errors.Join(raw.Close(), d.conn.Close())
+}
+
+// compareStarts measures the least that SQLite and its driver take from the start of a process to
+// its first commit, in turn with a program that does nothing. No resume of acode can be quicker,
+// whatever it looks at besides.
+func compareStarts(ctx context.Context, dir string) error {
+	var ours, bare []time.Duration
+	for range resumes {
+		start := time.Now()
+		err := exec.CommandContext(ctx, filepath.Join(dir, "least"), filepath.Join(dir, "least.db")).Run()
+		between := time.Now()
+		if err := errors.Join(err, exec.CommandContext(ctx, filepath.Join(dir, "empty")).Run()); err != nil {
+			return err
+		}
+		ours, bare = append(ours, between.Sub(start)), append(bare, time.Since(between))
+	}
+	report("(for comparison: start to first commit, by SQLite's driver alone / empty Go program)", ours, bare, math.Inf(1))
+	return nil
 }
 
 // driverAlone commits rows like those of acode's store.
