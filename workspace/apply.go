@@ -241,7 +241,7 @@ func (a *applying) undo(ctx context.Context, cause error) error {
 		}
 	}
 	if len(a.done) > 0 {
-		err := a.r.rollback(ctx, a.key, a.undoing(), nil, a.held)
+		err := a.r.Rollback(ctx, a.key, a.undoing(), nil, a.held)
 		if errors.Is(err, session.ErrFileChanged) {
 			return fmt.Errorf("undo a half-applied group: %w", errors.Join(err, cause))
 		}

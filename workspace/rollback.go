@@ -22,10 +22,6 @@ import (
 // is used. Directories that Apply made stay. Killed anywhere, it can be called again with
 // the same arguments.
 func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error {
-	return r.rollback(ctx, key, ts, overwrite, pre)
-}
-
-func (r *Root) rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
 	if err != nil {
