@@ -42,7 +42,7 @@ func TestThroughBouncer(t *testing.T) {
 	projectAll(t, r, 5000)
 	for range 8 {
 		if got := s.value(`SELECT current_setting('statement_timeout') || ' ' || (SELECT count(*) FROM pg_prepared_statements) || ' '
-			|| (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')`); got != "0 0 0" {
+			|| (SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database WHERE locktype = 'advisory' AND datname = current_database())`); got != "0 0 0" {
 			t.Errorf("left on a connection: %q (statement_timeout, prepared statements, advisory locks)", got)
 		}
 	}
