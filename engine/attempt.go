@@ -52,6 +52,6 @@ func (e *Engine) again(ctx context.Context, it *session.Item) error {
 
 // done queues the receipt of a step that worked.
 func (e *Engine) done(it *session.Item, d session.StepCompletedData) {
-	d.StepID, d.Attempt, d.Key = it.ID, it.Attempt, e.key(it, it.Attempt)
+	d.StepID, d.Attempt, d.Key, d.EndedUS = it.ID, it.Attempt, e.key(it, it.Attempt), e.overUS
 	e.queue(session.Draft{Type: session.StepCompleted, Data: d}, session.Notice{Kind: session.NoticeCompleted, Item: it})
 }

@@ -103,13 +103,16 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 // finished keeps the outputs and the files that the command changed, and queues the receipt.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord, by string) error {
 	ctx = context.WithoutCancel(ctx)
-	result, wrote, last, err := e.result(ctx, it, rec)
+	result, wrote, last, err := e.result(ctx, rec)
 	if err != nil {
 		return err
 	}
 	files, err := e.changedFiles(ctx)
 	if err != nil {
 		return err
+	}
+	if it.Action == session.ActionAttach {
+		e.overUS = rec.EndedUS
 	}
 	receipt := session.StepCompletedData{Command: result, Files: files, By: by}
 	f := judge(step.Run, result)

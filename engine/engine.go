@@ -45,6 +45,7 @@ type Engine struct {
 	spent    []string            // keys whose raw output goes once the receipt is durable
 	doubt    uint64              // last seq before a commit that failed; 0 when none did
 	answered string              // the key that Policy.Uncertain answers for; empty: none
+	overUS   int64               // when the command that is about to get its receipt was over, if before that; else 0
 	visible  *session.Visibility // captures by step
 	failed   map[string]bool     // tasks with a failed step, or blocked by one
 	next     session.Continuation
@@ -180,6 +181,7 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 }
 
 func (e *Engine) step(ctx context.Context, it *session.Item) error {
+	e.overUS = 0
 	step := &e.Plan.Tasks[it.Task-1].Steps[it.Step-1]
 	switch step.Kind {
 	case session.KindRead, session.KindSearch:

@@ -266,7 +266,7 @@ func TestReceiptOfAttached(t *testing.T) {
 			}
 		}
 		wantResult(t, w.process().must(), session.Completed, "", "")
-		if got := payload[session.StepCompletedData](w, session.StepCompleted).Command.EndedUS; got != want {
+		if got := payload[session.StepCompletedData](w, session.StepCompleted).EndedUS; got != want {
 			t.Errorf("killed in %q: got an end at %d us, want %d", crash, got, want)
 		}
 	}

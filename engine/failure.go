@@ -34,7 +34,7 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	}
 	st := e.Journal.Session().Steps[it.ID]
 	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
-		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, Files: f.files, Command: f.command,
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command,
 	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
 	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 	if err := e.commit(context.WithoutCancel(ctx)); err != nil {

@@ -29,13 +29,10 @@ func captureFailure(err error) (*failure, error) {
 
 // result keeps what the command wrote; wrote is the end of both outputs, last that of its
 // standard error.
-func (e *Engine) result(ctx context.Context, it *session.Item, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
+func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
 	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
 		StartError: rec.StartError, DurationUS: max(0, rec.EndedUS-rec.StartedUS), Left: rec.Left,
-	}
-	if it.Action == session.ActionAttach {
-		c.EndedUS = rec.EndedUS
 	}
 	stdout, stderr, err := e.Commands.Output(rec.Key)
 	if err != nil {

@@ -27,6 +27,11 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	lost, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].LastSeq)
+	if err != nil {
+		return err
+	}
+	e.overUS = lost.TimeUS
 	by, verdict, err := e.check(ctx, it, step.Run)
 	if err != nil {
 		return err
@@ -140,7 +145,7 @@ func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *sessio
 // twice.
 func (e *Engine) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string) error {
 	it.Attempt++
-	it.Action = session.ActionRetry
+	it.Action, e.overUS = session.ActionRetry, 0
 	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,7 +91,13 @@ func TestUncertain(t *testing.T) {
 			forgotten()
 			receipt := payload[session.StepCompletedData](w, session.StepCompleted)
 			by := receipt.By
+			if receipt.Attempt == 1 && receipt.EndedUS != lost(w) {
+				t.Errorf("ended: got %d us, want when its outcome was found to be unknown, %d", receipt.EndedUS, lost(w))
+			}
 			if receipt.Attempt > 1 {
+				if receipt.EndedUS != 0 {
+					t.Errorf("ended: got %d us of an attempt that was waited for", receipt.EndedUS)
+				}
 				by = payload[session.StepStartedData](w, session.StepStarted).By
 				if n := w.count("notice started t/s"); c.flag == "" && n != 2 {
 					t.Errorf("notices: the step is shown as started %d times for 2 attempts", n)
@@ -252,4 +259,14 @@ func TestUncertainErrors(t *testing.T) {
 	if _, _, err := p.run(); !errors.Is(err, errStore) {
 		t.Errorf("Execute with a failing stat: got %v", err)
 	}
+}
+
+// lost is when the last outcome was found to be unknown.
+func lost(w *world) int64 {
+	for _, e := range slices.Backward(w.events) {
+		if e.Type == session.StepUnknown {
+			return e.TimeUS
+		}
+	}
+	return 0
 }

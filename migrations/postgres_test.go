@@ -16,7 +16,7 @@ func TestServerMigrationsArePinned(t *testing.T) {
 		"0004_verify_chains.sql":   "6f1336c8d17822edd0ff110cefc2190187422a22a9a4dbdaa891b3e4b2730033",
 		"0005_add_projections.sql": "a68218353da4f884b28f1fa9eae565150e5830dabfbec1b1672a64991c80878b",
 		"0006_spare_ingest.sql":    "5174a3b6f3cebd3f78b30dfb19ccab2718700849ce7f06d5df960d136ff9a8b3",
-		"0007_end_in_time.sql":     "26c9e030d47c6df7c6f8e3ed195707bf10850053e9211eca9a258b1a2dd5f467",
+		"0007_end_in_time.sql":     "1b42bda41e5ae9736b54c4c111ca5d361737e629defc8aeefb7219f5945c1f88",
 	})
 }
 

@@ -55,7 +55,7 @@ func story() *chain {
 	c.say(session.StepStarted, session.StepStartedData{StepID: step("test"), Kind: "run", Key: key("test", 1), Attempt: 1})
 	c.say(session.StepFailedEvent, session.StepFailedData{StepID: step("test"), Key: key("test", 1), Attempt: 1, Code: session.ErrCommand, Message: "exit 2", Command: &session.CommandResult{Exit: 2, DurationUS: 7, Stdout: session.Output{Bytes: 11}}})
 	c.say(session.StepStarted, session.StepStartedData{StepID: step("test"), Kind: "run", Key: key("test", 2), Attempt: 2, By: "person"})
-	c.say(session.StepCompleted, session.StepCompletedData{StepID: step("test"), Key: key("test", 2), Attempt: 2, Command: &session.CommandResult{DurationUS: 9, EndedUS: int64(c.events[len(c.events)-1].TimeUS), Stdout: session.Output{Bytes: 3}, Stderr: session.Output{Bytes: 4}}})
+	c.say(session.StepCompleted, session.StepCompletedData{StepID: step("test"), Key: key("test", 2), Attempt: 2, EndedUS: c.events[len(c.events)-1].TimeUS, Command: &session.CommandResult{DurationUS: 9, Stdout: session.Output{Bytes: 3}, Stderr: session.Output{Bytes: 4}}})
 	c.say(session.ApprovalRequested, session.ApprovalRequestedData{StepID: step("gate"), Question: "go on?", Digest: "d1"})
 	c.say(session.ApprovalDenied, session.ApprovalDeniedData{StepID: step("gate"), Digest: "d1", By: "anna", Reason: "no"})
 	c.say(session.ApprovalRequested, session.ApprovalRequestedData{StepID: step("gate"), Question: "now?", Digest: "d1"})

@@ -94,14 +94,17 @@ func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (v
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "validate_environment is false: files and git are not compared"})
 	}
 	r.config(s)
+	ended, err := r.ended(ctx, s, seen)
+	if err != nil {
+		return verdict{}, err
+	}
 	left := uint64(0)
 	if slices.ContainsFunc(changed, func(c session.ChangedFile) bool { return c.Kind == session.FileDeleted }) {
-		var err error
 		if left, err = r.leftAt(ctx, s); err != nil {
 			return verdict{}, err
 		}
 	}
-	return r.decide(ctx, r.own(s, changed, seen, left))
+	return r.decide(ctx, r.own(s, changed, seen, ended, left))
 }
 
 func (r *Resumer) ok(text string) {
@@ -175,8 +178,8 @@ func planned(p *session.Plan, s *session.Session) []string {
 
 // own marks what changed in the time of the session's own steps: such changes never ask,
 // unless they touch a file whose changes receipts record. Content that is neither pre- nor
-// post-image of a step in progress always asks. left is what leftAt gives.
-func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, left uint64) []session.ChangedFile {
+// post-image of a step in progress always asks. ended and left are what those functions give.
+func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, ended map[session.StepID]int64, left uint64) []session.ChangedFile {
 	expected := map[string]bool{}
 	foreign := map[string]session.ChangedFile{}
 	for _, found := range seen {
@@ -194,7 +197,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		switch {
 		case expected[c.Path]: // the step's own affair, or listed below
 			continue
-		case s.Files[c.Path] == nil && r.during(s, &c, seen, left):
+		case s.Files[c.Path] == nil && r.during(s, &c, ended, left):
 			c.Asks, c.Session = false, "changed while its command ran"
 		}
 		out = append(out, c)
@@ -214,6 +217,25 @@ func foreignChange(f session.FileState, before string) session.ChangedFile {
 		c.Kind = session.FileDeleted
 	}
 	return c
+}
+
+// ended gives the end of the commands that were over before there is a receipt.
+func (r *Resumer) ended(ctx context.Context, s *session.Session, seen map[session.StepID]Seen) (map[session.StepID]int64, error) {
+	ended := map[session.StepID]int64{}
+	for id, found := range seen {
+		ended[id] = found.Record.EndedUS
+	}
+	for id, st := range s.Steps {
+		if st.Status != session.StepUncertain {
+			continue
+		}
+		lost, err := r.Journal.Event(ctx, st.LastSeq)
+		if err != nil {
+			return nil, err
+		}
+		ended[id] = lost.TimeUS
+	}
+	return ended, nil
 }
 
 // leftAt gives the seq of the event that kept the workspace as the session left it when it stopped
@@ -246,7 +268,7 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 
 // during reports whether c happened while a command of the session ran. A file that a command
 // moved, unpacked with its date or gave another mode keeps the time of its content.
-func (r *Resumer) during(s *session.Session, c *session.ChangedFile, seen map[session.StepID]Seen, left uint64) bool {
+func (r *Resumer) during(s *session.Session, c *session.ChangedFile, ended map[session.StepID]int64, left uint64) bool {
 	for i := range r.Plan.Tasks {
 		for _, step := range r.Plan.Tasks[i].Steps {
 			id := session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}
@@ -262,7 +284,7 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile, seen map[se
 				}
 				continue
 			}
-			end := cmp.Or(st.EndedUS, seen[id].Record.EndedUS) // known before its receipt is there
+			end := cmp.Or(st.EndedUS, ended[id])
 			if within(st.StartedUS, end, c.MTimeNS) || within(st.StartedUS, end, c.CTimeNS) {
 				return true
 			}

@@ -187,7 +187,8 @@ type StepCompletedData struct {
 	Attempt int            `json:"attempt"`
 	By      string         `json:"by,omitempty"` // empty: it was carried out; "applied", "check", "policy", "person": found or declared done
 	Files   []FileState    `json:"files,omitempty"`
-	Matches *Output        `json:"matches,omitempty"` // of a search
+	EndedUS int64          `json:"ended_us,omitempty"` // of a command that was over before this: when
+	Matches *Output        `json:"matches,omitempty"`  // of a search
 	Command *CommandResult `json:"command,omitempty"`
 	Capture *Capture       `json:"capture,omitempty"`
 }
@@ -200,6 +201,7 @@ type StepFailedData struct {
 	By      string         `json:"by,omitempty"`
 	Code    Code           `json:"code"`
 	Message string         `json:"message"`
+	EndedUS int64          `json:"ended_us,omitempty"` // of a command that was over before this: when
 	Files   []FileState    `json:"files,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 }
@@ -289,7 +291,6 @@ type CommandResult struct {
 	Cancelled  bool     `json:"cancelled,omitempty"` // a person ended it
 	StartError string   `json:"start_error,omitempty"`
 	DurationUS int64    `json:"duration_us"`
-	EndedUS    int64    `json:"ended_us,omitempty"` // of one that outlived the process that started it: when it ended
 	Stdout     Output   `json:"stdout"`
 	Stderr     Output   `json:"stderr"`
 	Left       []string `json:"left,omitempty"` // descendants that were still running

@@ -225,7 +225,7 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	st.Status, st.EndedUS, st.Capture = StepDone, st.end(e, d.Command), d.Capture
+	st.Status, st.EndedUS, st.Capture = StepDone, st.end(e, d.EndedUS), d.Capture
 	st.Code, st.Message = "", ""
 	s.Done++
 	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files)}, nil
@@ -236,17 +236,17 @@ func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	st.Status, st.EndedUS, st.Code, st.Message = StepFailed, st.end(e, d.Command), d.Code, d.Message
+	st.Status, st.EndedUS, st.Code, st.Message = StepFailed, st.end(e, d.EndedUS), d.Code, d.Message
 	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files)}, nil
 }
 
 // end is when an attempt was over: at its receipt, or before it where a command ended while nobody
 // looked. Its supervisor goes by a clock that may have been set back since the attempt began.
-func (st *StepState) end(e Event, c *CommandResult) int64 {
-	if c == nil || c.EndedUS < st.StartedUS || c.EndedUS > e.TimeUS {
+func (st *StepState) end(e Event, endedUS int64) int64 {
+	if endedUS < st.StartedUS || endedUS > e.TimeUS {
 		return e.TimeUS
 	}
-	return c.EndedUS
+	return endedUS
 }
 
 func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {

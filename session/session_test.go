@@ -275,12 +275,12 @@ func TestStepEndsWithItsCommand(t *testing.T) {
 			s := in(t, session.Executing)
 			apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 1), Attempt: 1})
 			began := s.LastUS
-			result := &session.CommandResult{EndedUS: max(0, began+c.end)}
+			end := max(0, began+c.end)
 			s.LastUS = began + 99
 			if failed {
-				apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: key(id, 1), Attempt: 1, Command: result})
+				apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: key(id, 1), Attempt: 1, EndedUS: end})
 			} else {
-				apply(t, s, session.StepCompleted, session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 1, Command: result})
+				apply(t, s, session.StepCompleted, session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 1, EndedUS: end})
 			}
 			if got := s.Steps[id].EndedUS - began; got != c.want {
 				t.Errorf("%s, failed %v: got an end after %d us, want %d", c.name, failed, got, c.want)

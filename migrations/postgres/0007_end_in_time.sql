@@ -3,8 +3,7 @@ SET LOCAL ROLE acode_owner;
 
 -- +goose StatementBegin
 -- project_call notes what an event says about an attempt of a step, and about the step. A command
--- that outlived the process that started it ended before its receipt, by a clock that may have been
--- set back since it began.
+-- can be over before its receipt, by a clock that may have been set back since it began.
 CREATE OR REPLACE FUNCTION acode.project_call(p_session uuid, e record, j jsonb, p_status text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -14,7 +13,7 @@ DECLARE
     v_op      text := as_name(split_part(split_part(j ->> 'key', ':', 3), '/', 3));
     v_started boolean := p_status = 'in_progress';
     r         jsonb := coalesce(j -> 'command', '{}');
-    v_ended   bigint := CASE WHEN NOT v_started THEN least(e.time_us, as_number(r ->> 'ended_us')) END;
+    v_ended   bigint := CASE WHEN NOT v_started THEN least(e.time_us, as_number(j ->> 'ended_us')) END;
 BEGIN
     IF v_task = '' AND v_step = '' THEN
         RETURN; -- its content is not here
