@@ -33,7 +33,7 @@ func (a *app) runCommand() *cobra.Command {
 			return a.run(cmd.Context(), file, flags)
 		},
 	}
-	cmd.Flags().StringVar(&file, "plan", "", "plan `file`")
+	cmd.Flags().StringVar(&file, "plan", "", "plan `file`; - is standard input")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	_ = cmd.MarkFlagRequired("plan") // the flag exists: it was defined above
@@ -69,6 +69,9 @@ func (a *app) run(ctx context.Context, file string, flags map[string]string) err
 // accept checks everything that a new session needs before there is one: the plan, the
 // configuration and the workspace. It changes nothing.
 func (a *app) accept(file string, flags map[string]string) (*session.Plan, *base, error) {
+	if file == "-" {
+		file = "/dev/stdin"
+	}
 	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !a.json && !a.quiet {
 		fmt.Fprintf(a.io.err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
 	}
