@@ -20,7 +20,7 @@ func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 	if def {
 		choices = "[Y/n]"
 	}
-	return ask(in, err, Clean(question)+" "+choices+" ", func(answer string) (bool, bool) {
+	return ask(in, err, Clean(question)+" "+choices+" ", "yes or no", func(answer string) (bool, bool) {
 		switch answer {
 		case "":
 			return def, true
@@ -35,7 +35,7 @@ func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 
 // Approve asks for an approval: there is no default, and only the whole words count.
 func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
-	return ask(in, err, Clean(question)+" [yes/no] ", func(answer string) (yes, ok bool) {
+	return ask(in, err, Clean(question)+" [yes/no] ", "yes or no, as a whole word", func(answer string) (yes, ok bool) {
 		return answer == "yes", answer == "yes" || answer == "no"
 	})
 }
@@ -43,7 +43,7 @@ func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
 // Confirm asks for typed to be typed, as a guard before what cannot be taken back. Anything
 // else is a no.
 func Confirm(in io.Reader, err io.Writer, typed string) (bool, error) {
-	return ask(in, err, "Type "+Clean(typed)+" to confirm: ", func(answer string) (yes, ok bool) {
+	return ask(in, err, "Type "+Clean(typed)+" to confirm: ", "", func(answer string) (yes, ok bool) {
 		return answer == strings.ToLower(typed), true
 	})
 }
@@ -54,14 +54,18 @@ func Choose(in io.Reader, err io.Writer, options []string, prompt string) (rune,
 	var b strings.Builder
 	b.WriteString("\nOptions:\n")
 	words := map[string]rune{}
+	var keys []string // in the order of options
 	for _, o := range options {
 		fmt.Fprintf(&b, "  %s\n", Clean(o))
 		key := letter(o)
+		if key != 0 {
+			keys = append(keys, string(key))
+		}
 		words[string(key)] = key
 		words[strings.ToLower(firstWord(o))] = key
 	}
 	_, _ = io.WriteString(err, b.String()+"\n") // an answer may still come
-	return ask(in, err, prompt, func(answer string) (rune, bool) {
+	return ask(in, err, prompt, "one of "+strings.Join(keys, ", "), func(answer string) (rune, bool) {
 		key, ok := words[answer]
 		return key, ok && key != 0
 	})
@@ -81,11 +85,15 @@ func firstWord(option string) string {
 	return word
 }
 
-// ask repeats prompt until judge accepts the answer, which is trimmed and in lower case.
-func ask[T any](in io.Reader, err io.Writer, prompt string, judge func(string) (T, bool)) (T, error) {
+// ask repeats prompt until judge accepts the answer, which is trimmed and in lower case. After
+// one that is none it says what is wanted.
+func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(string) (T, bool)) (T, error) {
 	var none T
-	for range maxTries {
-		_, _ = io.WriteString(err, prompt) // an answer may still come
+	for try := range maxTries {
+		if try > 0 {
+			_, _ = fmt.Fprintf(err, "Please answer %s.\n", Clean(wanted)) // an answer may still come
+		}
+		_, _ = io.WriteString(err, prompt) // as above
 		answer, rerr := readLine(in)
 		if rerr != nil {
 			_, _ = io.WriteString(err, "\n") // as above
