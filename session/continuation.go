@@ -58,6 +58,25 @@ func (c *Continuation) First() (Item, bool) {
 	return Item{}, false
 }
 
+// Stands is the item at which s stands: the question that it stopped at, else the one with which
+// execution begins, which can be an earlier one that failed. False when none is left.
+func (c *Continuation) Stands(s *Session) (Item, bool) {
+	if s.State != AwaitingApproval && s.Reason != ReasonApproval {
+		return c.First()
+	}
+	var at *StepState
+	var asked Item
+	for _, it := range c.Items {
+		if st := s.Steps[it.ID]; it.Action != ActionSkip && st != nil && st.Approval != nil && (at == nil || st.LastSeq > at.LastSeq) {
+			at, asked = st, it
+		}
+	}
+	if at == nil {
+		return c.First()
+	}
+	return asked, true
+}
+
 // NoticeKind says what a Notice is about.
 type NoticeKind string
 

@@ -136,7 +136,7 @@ func (p *Printer) header(n session.Notice) {
 func (p *Printer) resumed(c *session.Continuation, gs []group) {
 	p.printf("Resuming session %s...\n", Clean(p.short))
 	at := ""
-	if it, ok := c.First(); ok {
+	if it, ok := c.Stands(p.sess); ok {
 		at = " at " + place(it)
 	}
 	p.printf("  Loaded state: %s%s\n", upper(p.loaded), at)

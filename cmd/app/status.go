@@ -185,7 +185,7 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	if err != nil {
 		return terminal.StatusView{}, err
 	}
-	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail, At: stands(p, next)}
+	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		if h, _, err := lock.Read(b.lockFile(id)); err == nil {
 			v.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
@@ -246,16 +246,16 @@ func summary(s *session.Session) session.Summary {
 
 // position is where the session stands in its plan.
 func (b *base) position(ctx context.Context, s *local.Store, id session.ID) (terminal.Position, error) {
-	_, p, next, err := b.outlook(ctx, s, id)
+	sess, p, next, err := b.outlook(ctx, s, id)
 	if err != nil {
 		return terminal.Position{}, err
 	}
-	return stands(p, next), nil
+	return stands(sess, p, next), nil
 }
 
-// stands gives the place of the step with which execution would begin.
-func stands(p *session.Plan, next session.Continuation) terminal.Position {
-	it, ok := next.First()
+// stands gives the place in p at which s stands.
+func stands(s *session.Session, p *session.Plan, next session.Continuation) terminal.Position {
+	it, ok := next.Stands(s)
 	if !ok {
 		return terminal.Position{}
 	}
