@@ -13,7 +13,7 @@ type failure struct {
 	message string
 	by      string // who declared it failed; empty: it did fail
 	command *session.CommandResult
-	last    []string // of what the command wrote to its standard error
+	last    []string // of what the command wrote
 	files   []session.FileState
 	reason  session.Reason // of the pause; empty means task_failed
 }

@@ -15,7 +15,7 @@ const (
 	maxCapture = 64 << 10
 	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
 	cutMargin  = 4 << 10   // seen beyond a cut: no secret is longer
-	shownLines = 5         // of the standard error of a failed command
+	shownLines = 5         // of the output of a failed command
 	wroteLines = 200       // of each output that whoever wants more is shown
 )
 
@@ -28,7 +28,7 @@ func captureFailure(err error) (*failure, error) {
 }
 
 // result keeps what the command wrote; wrote is the end of both outputs, last that of its
-// standard error.
+// standard error, or of its standard output where that is empty.
 func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
 	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
@@ -54,7 +54,9 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 		}
 		*o.to = *out
 		wrote = append(wrote, e.lastLines(text, wroteLines)...)
-		last = e.lastLines(text, shownLines)
+		if end := e.lastLines(text, shownLines); len(end) > 0 {
+			last = end
+		}
 	}
 	return c, wrote, last, nil
 }

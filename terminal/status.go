@@ -116,6 +116,7 @@ type StepView struct {
 	Item    session.Item // Took is how long its latest attempt took, 0 when it is not over
 	Code    session.Code // of a failure
 	Message string       // of a failure or an unknown outcome
+	Output  []string     // the end of what the command of a failure wrote
 }
 
 // ShowView is what session show tells: status, ids, times and every step.
@@ -168,6 +169,9 @@ func showStep(b *strings.Builder, s StepView) {
 		}
 		b.WriteString("\n")
 	}
+	for _, l := range s.Output {
+		fmt.Fprintf(b, "    | %s\n", Clean(l))
+	}
 }
 
 type showStepJSON struct {
@@ -175,6 +179,7 @@ type showStepJSON struct {
 	TookUS  int64        `json:"took_us"`
 	Code    session.Code `json:"code,omitempty"`
 	Message string       `json:"message,omitempty"`
+	Output  []string     `json:"output,omitempty"`
 }
 
 // ShowJSON writes the same for scripts.
@@ -185,7 +190,7 @@ func ShowJSON(w io.Writer, v ShowView) error {
 	}{statusJSON: newStatusJSON(v.StatusView), Steps: []showStepJSON{}}
 	for _, s := range v.Steps {
 		out.Steps = append(out.Steps, showStepJSON{
-			stepJSON: newStepJSON(s.Item), TookUS: s.Item.Took.Microseconds(), Code: s.Code, Message: s.Message,
+			stepJSON: newStepJSON(s.Item), TookUS: s.Item.Took.Microseconds(), Code: s.Code, Message: s.Message, Output: s.Output,
 		})
 	}
 	return JSON(w, out)

@@ -53,6 +53,7 @@ func show() terminal.ShowView {
 		s := terminal.StepView{Item: it}
 		if i == 5 {
 			s.Item.Status, s.Item.Attempt, s.Code, s.Message = session.StepFailed, 2, session.ErrCommand, "exit 1"
+			s.Output = []string{"--- FAIL: TestShop", "\x1b[31mFAIL"}
 		}
 		v.Steps = append(v.Steps, s)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"time"
@@ -71,7 +72,8 @@ func keepResumable(rows []terminal.Row) []terminal.Row {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show [ID]", Short: "Show a session with every step", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
+		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of what the command of a failed step wrote;\nwith -v more of it.",
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			id, err := b.subject(ctx, s, strings.Join(args, ""))
 			if err != nil {
@@ -109,10 +111,58 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 			if st.EndedUS > 0 {
 				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 			}
+			if st.Status == session.StepFailed {
+				step.Output = b.wrote(ctx, s, id, st.LastSeq)
+			}
 		}
 		v.Steps = append(v.Steps, step)
 	}
 	return v, nil
+}
+
+// wrote gives the end of what the command of a failed step wrote, as event seq keeps it: to its
+// standard error, else to its standard output.
+func (b *base) wrote(ctx context.Context, s *local.Store, id session.ID, seq uint64) []string {
+	events, err := s.Events(ctx, id, seq-1, 1)
+	var failed session.StepFailedData
+	if err == nil && len(events) == 1 && events[0].Type == session.StepFailedEvent {
+		err = events[0].Decode(&failed)
+	}
+	if err != nil {
+		return []string{"what it wrote cannot be read: " + err.Error()}
+	}
+	if failed.Command == nil {
+		return nil
+	}
+	count := 5
+	if b.verbose > 0 {
+		count = 200
+	}
+	for _, o := range []session.Output{failed.Command.Stderr, failed.Command.Stdout} {
+		text, err := content(ctx, s, o)
+		if err != nil {
+			return []string{"what it wrote cannot be read: " + err.Error()}
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			lines := strings.Split(text, "\n")
+			return lines[max(0, len(lines)-count):]
+		}
+	}
+	return nil
+}
+
+// content is what was kept of an output.
+func content(ctx context.Context, s *local.Store, o session.Output) (string, error) {
+	if o.Blob.Hash == "" {
+		return o.Text, nil
+	}
+	r, err := s.OpenBlob(ctx, o.Blob.Hash)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	return string(text), err
 }
 
 func (a *app) historyCommand() *cobra.Command {
