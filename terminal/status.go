@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,6 +205,7 @@ type DryRunView struct {
 	Checkpoint Position // of the last checkpoint's step; zero: none yet
 	Next       *session.Continuation
 	Changed    []session.ChangedFile
+	Warnings   []string
 	Sync       SyncView // of this session
 }
 
@@ -227,6 +229,12 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	}
 	for _, c := range v.Changed {
 		fmt.Fprintf(&b, "    - %s\n", changedLine(c, now))
+	}
+	if slices.ContainsFunc(v.Changed, func(c session.ChangedFile) bool { return c.Asks }) {
+		fmt.Fprintf(&b, "  %s\n", changesConflict)
+	}
+	for _, warning := range v.Warnings {
+		fmt.Fprintf(&b, "  Warning: %s\n", Clean(warning))
 	}
 	return write(w, b.String())
 }
@@ -257,10 +265,12 @@ func DryRunJSON(w io.Writer, v DryRunView) error {
 		Plan       *planJSON             `json:"plan"`
 		Items      []*stepJSON           `json:"items"`
 		Changed    []session.ChangedFile `json:"changed"`
+		Warnings   []string              `json:"warnings"`
 		Sync       syncJSON              `json:"sync"`
 	}{
 		V: jsonVersion, ID: v.ID, ShortID: v.Short, State: v.State, Plan: newPlanJSON(v.Next),
-		Items: []*stepJSON{}, Changed: append([]session.ChangedFile{}, v.Changed...), Sync: newSyncJSON(v.Sync),
+		Items: []*stepJSON{}, Changed: append([]session.ChangedFile{}, v.Changed...), Warnings: append([]string{}, v.Warnings...),
+		Sync: newSyncJSON(v.Sync),
 	}
 	if v.Checkpoint.Task > 0 {
 		out.Checkpoint = &v.Checkpoint

@@ -66,6 +66,7 @@ func dryRun() terminal.DryRunView {
 	return terminal.DryRunView{
 		ID: sessionID, Short: "abc123", State: session.Paused, Checkpoint: terminal.Position{Task: 2, Tasks: 3, Step: 3, Steps: 5},
 		Next: c, Changed: []session.ChangedFile{{Path: "a\nb", Kind: session.FileModified, Session: "read", MTimeNS: clock().Add(-2 * time.Hour).UnixNano(), Asks: true}},
+		Warnings: []string{"git branch was main, is x\ny"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/acode-dev/acode/local"
@@ -34,21 +35,27 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 	if w.plan, err = store.Plan(ctx, writer.Session()); err != nil {
 		return err
 	}
+	w.redactor.Learn(w.sealedCaptures(ctx))
 	runner := w.runner()
 	defer runner.Close()
 	r := w.resumer(environment{root: root, blobs: writer, plan: w.plan, door: w.redactor}, root, runner, &prompter{})
 	r.Options.DryRun = true
-	r.Notify = func(session.Notice) {} // the view below says it all
+	warnings := slices.Clone(b.cfg.Warnings)
+	r.Notify = func(n session.Notice) { // the rest is in the view below
+		if n.Kind == session.NoticeWarning {
+			warnings = append(warnings, n.Text)
+		}
+	}
 	ready, err := r.Resume(ctx)
 	if err != nil {
 		return err
 	}
-	return b.printDryRun(ctx, store, writer, w.plan, ready)
+	return b.printDryRun(ctx, store, writer, w.plan, ready, warnings)
 }
 
-func (b *base) printDryRun(ctx context.Context, store *local.Store, writer *local.Writer, p *session.Plan, ready resume.Ready) error {
+func (b *base) printDryRun(ctx context.Context, store *local.Store, writer *local.Writer, p *session.Plan, ready resume.Ready, warnings []string) error {
 	s := writer.Session()
-	v := terminal.DryRunView{ID: s.ID, Short: s.Short, State: s.State, Next: &ready.Next, Changed: ready.Changed}
+	v := terminal.DryRunView{ID: s.ID, Short: s.Short, State: s.State, Next: &ready.Next, Changed: ready.Changed, Warnings: warnings}
 	if seq := writer.Report().Checkpoint; seq > 0 {
 		events, err := store.Events(ctx, s.ID, seq-1, 1)
 		if err != nil {
