@@ -314,7 +314,18 @@ func (r *Resumer) git(limited context.Context, s *session.Session) error {
 	if err != nil {
 		lines = []string{"git could not be asked: " + err.Error()}
 	}
+	own := ""
+	if len(lines) > 0 && err == nil && len(s.Steps) > 0 {
+		left, err := r.leftAt(limited, s)
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			own = " (it was stopped in the middle: a step of its own may have done it)"
+		}
+	}
 	for _, l := range lines {
+		l += own
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: l})
 		r.Log.Info("environment changed", "event", "environment_change", "session_id", s.Short, "git", l)
 	}

@@ -136,8 +136,11 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	if now.Head != old.Head {
 		lines = append(lines, fmt.Sprintf("git HEAD was %.12s, is %.12s", cmp.Or(old.Head, "none"), cmp.Or(now.Head, "none")))
 	}
-	if now.Dirty != old.Dirty {
-		lines = append(lines, fmt.Sprintf("git working tree: uncommitted changes were %s, are %s", yesNo(old.Dirty), yesNo(now.Dirty)))
+	switch {
+	case now.Dirty && !old.Dirty:
+		lines = append(lines, "git working tree has uncommitted changes, had none")
+	case old.Dirty && !now.Dirty:
+		lines = append(lines, "git working tree has no uncommitted changes, had some")
 	}
 	return lines, nil
 }
@@ -147,13 +150,6 @@ func (e environment) gitState(ctx context.Context) (workspace.Git, error) {
 		return e.git.wait(ctx)
 	}
 	return workspace.GitState(ctx, e.root.Dir())
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "there"
-	}
-	return "not there"
 }
 
 // Suspicious implements resume.Environment: only added lines are judged, so only files whose

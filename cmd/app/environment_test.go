@@ -187,6 +187,11 @@ func TestGitChangesInWords(t *testing.T) {
 	for want, change := range map[string]func(*judged){
 		"git no longer says anything":             func(j *judged) { _ = os.RemoveAll(filepath.Join(j.dir, ".git")) },
 		"git branch was main, is none (detached)": func(j *judged) { inGit(j.t, j.dir, "checkout", "-q", "--detach") },
+		"git working tree has uncommitted changes, had none": func(j *judged) {
+			if err := os.WriteFile(filepath.Join(j.dir, "untracked"), nil, 0o600); err != nil {
+				j.t.Error(err)
+			}
+		},
 		", is none": func(j *judged) { inGit(j.t, j.dir, "update-ref", "-d", "HEAD") },
 	} {
 		j := newJudged(t, true)
