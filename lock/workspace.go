@@ -27,6 +27,10 @@ func AcquireRun(dir string, h Holder) (*Lock, error) {
 	}
 	l, err := Acquire(filepath.Join(dir, runFile), h)
 	if err != nil {
+		var locked *session.Error
+		if errors.As(err, &locked) && locked.Code == session.ErrLocked {
+			locked.Message = "another session executes in this workspace; nothing was changed"
+		}
 		return nil, err
 	}
 	// The file names our session by now. CommandLock looks there after it has taken the

@@ -74,13 +74,17 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 		s += " " + agoShort(now, time.Unix(0, c.MTimeNS))
 	}
 	s += ")"
-	switch {
-	case strings.Contains(c.Session, " "): // not a word for what the session did with it
-		s += " - " + Clean(c.Session)
-	case c.Session != "":
-		s += " - the session " + Clean(c.Session) + " it"
+	switch c.Session {
+	case "":
+		return s
+	case "plans to change": // or to read
+		return s + " - a step that is left names it"
+	case "in progress":
+		return s + " - a step in progress works on it"
+	case "changed while its command ran":
+		return s + " - changed while a command of the session ran"
 	}
-	return s
+	return s + " - the session " + Clean(c.Session) + " it"
 }
 
 // endList closes the list of changed files; what it means depends on all of them.

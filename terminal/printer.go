@@ -209,7 +209,7 @@ func (p *Printer) stepEnded(n session.Notice, mark, color string) {
 		return
 	}
 	p.line.end(n.Item.ID)
-	p.printf("  %s %s (%s)\n", paint(p.o.Color, color, mark), name(*n.Item), took(n.Took))
+	p.printf("  %s %s%s\n", paint(p.o.Color, color, mark), name(*n.Item), tookNote(n))
 	if p.o.Quiet {
 		return
 	}
@@ -217,6 +217,14 @@ func (p *Printer) stepEnded(n session.Notice, mark, color string) {
 		p.details(p.o.Out, "    ", []string{n.Text})
 	}
 	p.details(p.o.Out, "    ", n.Detail)
+}
+
+// tookNote says how long a step took. Of an outcome that is unknown it may not be known.
+func tookNote(n session.Notice) string {
+	if n.Kind == session.NoticeUncertain && n.Took == 0 {
+		return ""
+	}
+	return " (" + took(n.Took) + ")"
 }
 
 // output keeps the newest line for the live line; it is written out only when asked for.

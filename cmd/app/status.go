@@ -209,8 +209,17 @@ func (b *base) commandNotes(id session.ID) []string {
 	}
 	var notes []string
 	for _, r := range records {
-		if r.State == session.CommandRunning || r.State == session.CommandUnattended || r.State == session.CommandLingering {
-			notes = append(notes, fmt.Sprintf("a command is %s: %s (pid %d)", r.State, r.Key, r.PID))
+		what := r.Key
+		if k, err := session.ParseKey(r.Key); err == nil {
+			what = k.Step.String()
+		}
+		switch r.State {
+		case session.CommandRunning:
+			notes = append(notes, fmt.Sprintf("a command is running: %s (pid %d)", what, r.PID))
+		case session.CommandUnattended:
+			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (pid %d)", what, r.PID))
+		case session.CommandLingering:
+			notes = append(notes, "a command is over, and what it started still runs: "+what)
 		}
 	}
 	return notes
