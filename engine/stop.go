@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -59,19 +60,25 @@ func cancelled() *stop {
 func (e *Engine) ending() *stop {
 	s := e.Journal.Session()
 	var halt *stop
+	more := -1 // than the one that is named
 	for i := range e.next.Items {
 		st := s.Steps[e.next.Items[i].ID]
 		if st == nil || st.Status != session.StepFailed {
 			continue
 		}
-		if halt != nil {
-			halt.code = session.ErrCommand
-			return halt
+		more++
+		if halt == nil {
+			halt = &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: st.Code, detail: st.String() + ": " + st.Message}
 		}
-		halt = &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: st.Code, detail: st.String() + ": " + st.Message}
 	}
-	if halt == nil {
-		halt = &stop{to: session.Completed}
+	switch {
+	case halt == nil:
+		return &stop{to: session.Completed}
+	case more > 0:
+		halt.detail += fmt.Sprintf("; %d more failed: acode session show %s", more, s.Short)
+		if halt.code == session.ErrTimeout { // it does not stand alone
+			halt.code = session.ErrCommand
+		}
 	}
 	return halt
 }
