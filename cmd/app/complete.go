@@ -47,6 +47,12 @@ func (a *app) everySession(cmd *cobra.Command) ([]terminal.Row, error) {
 	return rows, err
 }
 
+// completeValues completes a flag that takes one of a few values, written as "a|b".
+func completeValues(cmd *cobra.Command, flag, values string) {
+	of := cobra.FixedCompletions(strings.Split(values, "|"), cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc(flag, of) // the flag exists
+}
+
 func (b *base) distance(r terminal.Row) int {
 	if r.Workspace == b.workspace {
 		return 0

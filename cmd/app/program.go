@@ -176,7 +176,11 @@ func (a *app) deliveryCommands() []*cobra.Command {
 		{"admin", "Look after the server: migrate, devices, verify, prune"},
 	} {
 		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error { return a.handOver() }})
+			RunE: func(*cobra.Command, []string) error { return a.handOver() },
+			ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				_ = a.handOver() // returns only when that program is missing: it has nothing to complete then
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}})
 	}
 	return out
 }

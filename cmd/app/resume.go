@@ -49,6 +49,9 @@ func (a *app) resumeCommand() *cobra.Command {
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
+	completeValues(cmd, "on-changes", "continue|abort")
+	completeValues(cmd, "in-progress", "rollback|retry|prompt")
+	completeValues(cmd, "uncertain", "rerun|done|fail")
 	return cmd
 }
 

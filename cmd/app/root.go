@@ -168,6 +168,9 @@ func (a *app) bare() *cobra.Command {
 	f.StringVarP(&a.dir, "dir", "C", "", "work in this `directory`")
 	f.DurationVar(&a.timeout, "timeout", 0, "pause the session after this time")
 	f.StringArrayVar(&a.allow, "allow-workspace", nil, "allow this `directory` although it is / or the home directory")
+	for _, name := range []string{"dir", "allow-workspace"} {
+		_ = root.MarkPersistentFlagDirname(name) // the flag exists
+	}
 	root.AddCommand(a.referenceCommand())
 	return root
 }

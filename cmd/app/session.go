@@ -188,6 +188,7 @@ func (a *app) historyCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "`text|json`")
+	completeValues(cmd, "format", "text|json")
 	return cmd
 }
 
