@@ -174,15 +174,19 @@ func (l LaneView) String() string {
 	return s
 }
 
+// stateLine ends with the command to be typed, where there is one.
 func (v SyncView) stateLine() string {
-	s := string(v.State)
-	if means := stateMeaning(v.State); means != "" {
-		s += " - " + means
-	}
+	since, means := "", stateMeaning(v.State)
 	if v.SinceUS > 0 {
-		s += ", since " + v.ago(v.SinceUS)
+		since = ", since " + v.ago(v.SinceUS)
 	}
-	return s
+	switch {
+	case means == "":
+		return string(v.State) + since
+	case strings.Contains(means, ": acode "):
+		return string(v.State) + since + " - " + means
+	}
+	return string(v.State) + " - " + means + since
 }
 
 // stateMeaning says a state in words, with what to do where that is not to wait.
