@@ -112,25 +112,33 @@ func ends(r io.Reader, limit int, clean func(string) string) (text string, size 
 
 // capture takes the value of a capture from the command's raw standard output.
 func (e *Engine) capture(ctx context.Context, key, name string) (*session.Capture, error) {
-	stdout, stderr, err := e.Commands.Output(key)
+	value, err := e.captureText(key, name)
 	if err != nil {
 		return nil, err
+	}
+	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
+	return &session.Capture{Name: name, Blob: ref}, err
+}
+
+func (e *Engine) captureText(key, name string) (string, error) {
+	stdout, stderr, err := e.Commands.Output(key)
+	if err != nil {
+		return "", err
 	}
 	defer stdout.Close()
 	defer stderr.Close()
 	raw, err := io.ReadAll(io.LimitReader(stdout, 2*maxCapture))
 	if err != nil {
-		return nil, fmt.Errorf("read command output: %w", err)
+		return "", fmt.Errorf("read command output: %w", err)
 	}
 	value := strings.TrimSpace(string(raw))
 	switch {
 	case len(value) > maxCapture || len(raw) == 2*maxCapture:
-		return nil, badCapture(name, "is longer than 64 KiB")
+		return "", badCapture(name, "is longer than 64 KiB")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-		return nil, badCapture(name, "is no text")
+		return "", badCapture(name, "is no text")
 	}
-	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
-	return &session.Capture{Name: name, Blob: ref}, err
+	return value, nil
 }
 
 func badCapture(name, what string) error {

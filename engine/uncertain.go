@@ -36,7 +36,8 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if err != nil {
 		return err
 	}
-	if verdict == "" {
+	gone := verdict == session.InterruptDone && e.said(rec.Key) && e.lost(rec.Key, step.Run)
+	if verdict == "" || gone { // a check cannot bring a lost value back: a person's answer counts
 		by, verdict = e.declared(step.Run, rec.Key)
 	}
 	if verdict == session.InterruptAsks {
@@ -98,10 +99,22 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	return "", "", nil
 }
 
-// declared gives what was decided beforehand. A person's answer holds for the attempt that it
+// said reports whether a person answered beforehand. That holds for the attempt that the answer
 // was given for: nobody can have meant what became uncertain later.
+func (e *Engine) said(key string) bool { return e.Policy.Uncertain != "" && e.answered == key }
+
+// lost reports whether the value that a command is to capture cannot be had any more.
+func (e *Engine) lost(key string, r *session.Run) bool {
+	if r.Capture == "" {
+		return false
+	}
+	_, err := e.captureText(key, r.Capture)
+	return err != nil
+}
+
+// declared gives what was decided beforehand, by a person or by the policy.
 func (e *Engine) declared(r *session.Run, key string) (by string, verdict session.OnInterrupt) {
-	if e.Policy.Uncertain != "" && e.answered == key {
+	if e.said(key) {
 		return "person", e.Policy.Uncertain
 	}
 	if r.OnInterrupt != "" {

@@ -219,6 +219,36 @@ func TestUncertainDoneWithCapture(t *testing.T) {
 	w.inOrder("commit completed t/s/main:1 + started t/u/main:1", "forget t/s/main:1")
 }
 
+// E5: when the check says that it happened, but its captured value is lost, a person's answer
+// counts, as the message says; without one nothing is repeated, whatever the policy.
+func TestUncertainCheckWithLostCapture(t *testing.T) {
+	for answer, want := range map[session.OnInterrupt][]string{session.InterruptReruns: {"X", "X"}, session.InterruptFails: {"X"}} {
+		w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), checking("has X"), onInterrupt(session.InterruptReruns)))))
+		w.happened = true
+		w.refuses["output"] = session.ErrCorrupt
+		for _, said := range []session.OnInterrupt{"", session.InterruptDone} {
+			p := w.process()
+			p.policy.Uncertain = said
+			res := p.must()
+			wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+			if res.Next != "acode resume abc123 --uncertain=<rerun|fail>" || len(w.ledger) != 1 {
+				t.Fatalf("--uncertain=%q: got %+v, ledger %q", said, res, w.ledger)
+			}
+		}
+		w.during = func(w *world, shell string) {
+			if shell == "torn X" { // the next attempt
+				delete(w.refuses, "output")
+			}
+		}
+		p := w.process()
+		p.policy.Uncertain = answer
+		res := p.must()
+		if d := cmp.Diff(want, w.ledger); d != "" {
+			t.Errorf("--uncertain=%s: got %+v, ledger (-want +got):\n%s", answer, res, d)
+		}
+	}
+}
+
 // Descendants that outlive a command leave its outcome unknown; a record that cannot be is a
 // bug of ours.
 func TestOtherRecords(t *testing.T) {
