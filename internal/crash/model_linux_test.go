@@ -299,6 +299,28 @@ func TestModelRules(t *testing.T) {
 	}
 }
 
+// A directory is there when another process makes a file in it, although the record of its making
+// follows.
+func TestOrderedMakesDirectoriesFirst(t *testing.T) {
+	s := new(script).write("a/f", 4, 0, "new").create("b/d/g", 9).do(crash.Call{Kind: crash.KindMkdir, Path: "b/d", Created: true, Mode: 0o700, Inode: crash.Inode{Ino: 8}}).
+		do(crash.Call{Kind: crash.KindSyncAll})
+	s.calls[2].Begin = s.calls[1].Begin - 1
+	if _, err := crash.Replay(scriptTree(), s.calls); err == nil {
+		t.Error("Replay: no error for a file in a directory that is not there")
+	}
+	recorded := slices.Clone(s.calls)
+	got := crash.Ordered(s.calls)
+	if diff := cmp.Diff(recorded, s.calls); diff != "" {
+		t.Errorf("Ordered has changed what it was given (-want +got):\n%s", diff)
+	}
+	if s.calls = got; got[1].Kind != crash.KindMkdir || got[1].End != got[2].Begin {
+		t.Errorf("Ordered: got %v, want the directory before the file", got)
+	}
+	if diff := cmp.Diff([]string{"a/f=new b/d/g="}, s.outcomes(t)); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+}
+
 // A sync that began before a write had ended promises nothing of it.
 func TestOverlappingSyncKeepsNothing(t *testing.T) {
 	s := new(script).write("a/f", 4, 0, "new").sync("a/f", 4)

@@ -2,9 +2,30 @@ package crash
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// Ordered gives recorded calls in an order that their effects can have had. They are recorded in
+// the order of their ends, and another process may use a directory before the call that made it
+// has ended: such a call is put first, as one that ended when that use began.
+func Ordered(calls []Call) []Call {
+	calls = slices.Clone(calls)
+	for i, c := range calls {
+		if c.Kind != KindMkdir || !c.OK() {
+			continue
+		}
+		inside := func(d Call) bool { return d.End > c.Begin && strings.HasPrefix(d.Path, c.Path+"/") }
+		if j := slices.IndexFunc(calls[:i], inside); j >= 0 {
+			c.End = calls[j].Begin
+			copy(calls[j+1:i+1], calls[j:i])
+			calls[j] = c
+		}
+	}
+	return calls
+}
 
 // Precedes checks that the nth call that matches then begins after at least n calls that
 // match first have ended. It is an error, too, when nothing matches then: a check that
