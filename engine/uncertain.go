@@ -27,11 +27,11 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	lost, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].LastSeq)
+	found, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].LastSeq)
 	if err != nil {
 		return err
 	}
-	e.overUS = lost.TimeUS
+	e.overUS = found.TimeUS
 	by, verdict, err := e.check(ctx, it, step.Run)
 	if err != nil {
 		return err
