@@ -76,6 +76,10 @@ type level struct {
 	keys   int
 }
 
+// syntaxHint is the next step of what is no YAML: the messages of its parser are terse, and nearly
+// always it is one of these.
+const syntaxHint = `put quotes around text that has ": " in it or begins with a sign; indent with spaces, the keys of a step alike, and text below "run: |" further`
+
 // guard looks at the tokens in order and follows how deep they nest.
 type guard struct {
 	src     *source
@@ -123,7 +127,7 @@ func refused(t *token.Token) (why, next string) {
 	case token.MappingKeyType:
 		return `keys written with "?" are not used in a plan`, "write the key as key: value"
 	case token.InvalidType:
-		return printable(t.Error), ""
+		return printable(t.Error), syntaxHint
 	}
 	return "", ""
 }
@@ -224,7 +228,7 @@ func tree(src *source, tokens token.Tokens) (body ast.Node, err error) {
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) {
-		return nil, src.fault(place(syntax.Token), printable(syntax.Message), "")
+		return nil, src.fault(place(syntax.Token), printable(syntax.Message), syntaxHint)
 	}
 	if err != nil {
 		return nil, src.fault(position{1, 1}, "the file is not YAML", "")
