@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func keepResumable(rows []terminal.Row) []terminal.Row {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of what the command of a failed step wrote;\nwith -v more of it.",
+		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of what the command of a failed step wrote.\nWith -v more of it, and what the other commands wrote and the searches found.",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			id, err := b.subject(ctx, s, strings.Join(args, ""))
@@ -111,7 +112,7 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 			if st.EndedUS > 0 {
 				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 			}
-			if st.Status == session.StepFailed {
+			if st.Status == session.StepFailed || st.Status == session.StepDone && b.verbose > 0 {
 				step.Output = b.wrote(ctx, s, id, st.LastSeq)
 			}
 		}
@@ -120,35 +121,48 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 	return v, nil
 }
 
-// wrote gives the end of what the command of a failed step wrote, as event seq keeps it: to its
-// standard error, else to its standard output.
+// wrote gives the end of what a step wrote or found, as the receipt in event seq keeps it. Of a
+// command that failed that is its standard error, else its standard output; with -v it is both.
 func (b *base) wrote(ctx context.Context, s *local.Store, id session.ID, seq uint64) []string {
+	unread := func(err error) []string { return []string{"what it wrote cannot be read: " + err.Error()} }
 	events, err := s.Events(ctx, id, seq-1, 1)
-	var failed session.StepFailedData
-	if err == nil && len(events) == 1 && events[0].Type == session.StepFailedEvent {
-		err = events[0].Decode(&failed)
+	var receipt struct {
+		Command *session.CommandResult `json:"command"`
+		Matches *session.Output        `json:"matches"`
+	}
+	for _, e := range events {
+		err = e.Decode(&receipt)
 	}
 	if err != nil {
-		return []string{"what it wrote cannot be read: " + err.Error()}
+		return unread(err)
 	}
-	if failed.Command == nil {
-		return nil
+	var outputs []session.Output
+	if receipt.Command != nil {
+		outputs = []session.Output{receipt.Command.Stderr, receipt.Command.Stdout}
 	}
 	count := 5
 	if b.verbose > 0 {
+		slices.Reverse(outputs)
 		count = 200
 	}
-	for _, o := range []session.Output{failed.Command.Stderr, failed.Command.Stdout} {
+	if receipt.Matches != nil {
+		outputs = append(outputs, *receipt.Matches)
+	}
+	var lines []string
+	for _, o := range outputs {
 		text, err := content(ctx, s, o)
 		if err != nil {
-			return []string{"what it wrote cannot be read: " + err.Error()}
+			return unread(err)
 		}
 		if text = strings.TrimSpace(text); text != "" {
-			lines := strings.Split(text, "\n")
-			return lines[max(0, len(lines)-count):]
+			all := strings.Split(text, "\n")
+			lines = append(lines, all[max(0, len(all)-count):]...)
+		}
+		if len(lines) > 0 && b.verbose == 0 {
+			break
 		}
 	}
-	return nil
+	return lines
 }
 
 // content is what was kept of an output.
