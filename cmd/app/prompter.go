@@ -163,12 +163,13 @@ func (p *prompter) InProgress(ctx context.Context, id session.StepID, _ []sessio
 	return resume.StrategyRollBack, nil
 }
 
-// nobody turns the end of input into what it means: there is nobody to ask.
+// nobody turns the end of input, and answers that were none, into what they mean: there is nobody to
+// ask.
 func nobody(ctx context.Context, err error, code session.Code) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, session.ErrUsage) {
 		return code
 	}
 	return err
