@@ -11,7 +11,9 @@
 // each other's paths, captures that only some tasks see, commands that change files, steps
 // that fail rightly. Each is carried out undisturbed, which holds acode and the computed end
 // against each other, and then killed anywhere, often in the middle of a group of changes and of
-// its rollback. A seed and a number name a plan and its kills.
+// its rollback. Then the machine goes down: in images of a session of its own, and once more
+// while it is resumed, so that the recovery from a power cut is cut too. A seed and a number name
+// a plan, its kills and about its images: numbers of calls shift a little from run to run.
 //
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown

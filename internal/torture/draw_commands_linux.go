@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -47,6 +48,7 @@ func (d *draw) sign(id string) (step, bool) {
 		run = "[/bin/sh, -c, " + run + "]"
 	}
 	s.yaml = append(s.yaml, d.options(id)...)
+	s.volatile = slices.Contains(s.yaml, unsynced)
 	s.yaml = append(s.yaml, "run: "+run)
 	return s, true
 }
@@ -57,6 +59,9 @@ const (
 	mendedSuffix = ".mended"
 	mend         = `test -e "${` + ledgerVariable + `}` + mendedSuffix + `" || exit 3; `
 )
+
+// unsynced is the key of a command whose effect a power cut may take.
+const unsynced = "durable: false"
 
 // options draws keys that go with any command.
 func (d *draw) options(id string) []string {
@@ -79,6 +84,7 @@ func (d *draw) capture(id string) (step, bool) {
 		"password=correct-horse-battery", strings.Repeat("0123456789abcdef", 3000))}
 	s := step{signs: true, captures: true, yaml: append(d.options(id),
 		"run: "+quote("printf "+octal(" \n"+c.value+"\t\n")+"; "+signature("")), "capture: "+c.name)}
+	s.volatile = slices.Contains(s.yaml, unsynced)
 	if !d.dead[d.at] {
 		d.captures = append(d.captures, c)
 	}
@@ -90,9 +96,27 @@ func (d *draw) idle(string) (step, bool) {
 	return step{yaml: []string{"run: " + d.pick("date", "[echo, hello]", `"seq 20000; echo end >&2"`), "on_interrupt: " + d.pick("rerun", "done")}}, true
 }
 
+// workOptions draws keys of a command that changes files. Later steps rest on those: none is left
+// to a power cut. A check finds the command's line when all before it is durable, which takes the
+// text that is given; without a line it cannot tell, for half of it may have happened.
+func (d *draw) workOptions(id string) (keys []string, before string) {
+	task := d.plan.tasks[d.at].id
+	for _, key := range d.options(id) {
+		switch key {
+		case unsynced:
+			continue
+		case checkOf(task, id):
+			key, before = "check: "+quote(asked(task, id)+" || exit 2"), "sync -f . && "
+		}
+		keys = append(keys, key)
+	}
+	return keys, before
+}
+
 // work draws a command that changes files before it signs.
 func (d *draw) work(id string) (step, bool) {
-	s := step{signs: true, yaml: d.options(id)}
+	keys, checked := d.workOptions(id)
+	s := step{signs: true, yaml: keys}
 	up := "./"
 	if dirs := d.now.folders(); len(dirs) > 0 && d.one(3) {
 		dir := d.pick(dirs...)
@@ -108,7 +132,7 @@ func (d *draw) work(id string) (step, bool) {
 		s.does = append(s.does, c)
 		words = append(words, text)
 	}
-	words = append(words, signature(""))
+	words = append(words, checked+signature(""))
 	s.yaml = append(s.yaml, "run: "+quote(strings.Join(words, " && ")))
 	return s, true
 }

@@ -54,7 +54,7 @@ func imageJudge() judge {
 		}
 		found := errors.New("found")
 		what := ""
-		err = rec.images(judgedImages, h.seed, func(image crash.Image) error {
+		err = rec.images(evenly(judgedImages, h.seed), h.seed, func(image crash.Image) error {
 			t, err := rec.atCut(ctx, image)
 			if err == nil && t.bad() {
 				what, err = t.String()+", "+image.String(), found
@@ -88,26 +88,38 @@ func supervisorJudge() judge {
 	}}
 }
 
-// judgedPlans is how many random plans randomJudge carries out at most.
-const judgedPlans = 40
-
 // randomJudge carries out plans drawn at random, undisturbed and killed, until a session ends
 // badly.
 func randomJudge() judge {
 	return judge{"plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
-		what := ""
-		for n := 1; n <= judgedPlans && what == ""; n++ {
-			err := h.randomPlan(ctx, n, func(kills []kill, t *trial) {
-				if t.bad() {
-					what = t.String() + ", " + describe(kills)
-				}
-			})
-			if err != nil {
-				return "", err
-			}
-		}
-		return what, nil
+		return firstBad(ctx, h.randomPlan)
 	}}
+}
+
+// randomCutsJudge looks at power cuts of plans drawn at random.
+func randomCutsJudge() judge {
+	return judge{"power cuts of plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
+		return firstBad(ctx, h.randomCuts)
+	}}
+}
+
+// judgedPlans is how many random plans firstBad carries out at most.
+const judgedPlans = 40
+
+// firstBad carries out plans drawn at random, in one of two ways, until a session ends badly.
+func firstBad(ctx context.Context, carry func(context.Context, int, func(disturbance, *trial)) error) (string, error) {
+	what := ""
+	for n := 1; n <= judgedPlans && what == ""; n++ {
+		err := carry(ctx, n, func(d disturbance, t *trial) {
+			if t.bad() {
+				what = t.String() + ", " + d.String()
+			}
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return what, nil
 }
 
 // huntedPoints is how many points hunt tries at most.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,12 +20,15 @@ import (
 // would make millions of images.
 const warmPlan = "version: 1\ntask: Warm the store\ntasks:\n  - id: warm\n    steps:\n      - {id: look, read: {path: \"*\"}}\n"
 
-// recording is an undisturbed session with all its calls.
+// recording is a session with all its calls from some moment on, which nothing disturbs.
 type recording struct {
 	place
 	initial crash.Tree
 	calls   []crash.Call
-	states  []tree // of the workspace, by the number of steps that are done
+	states  []tree          // of the workspace, by the number of steps that are done
+	said    string          // what acode had printed before
+	kept    map[string]bool // steps with a receipt before
+	cuts    int             // power cuts before
 }
 
 // record runs the plan undisturbed in root, with a store that is there already when warm says
@@ -39,17 +43,25 @@ func (h *harness) record(ctx context.Context, root string, warm bool) (*recordin
 	if err != nil {
 		return nil, err
 	}
-	if r.initial, err = crash.Snapshot(root); err != nil {
-		return nil, err
-	}
-	t := &trial{place: r.place, strict: true, traced: true, record: func(c crash.Call) { r.calls = append(r.calls, c) }}
-	if err := t.run(ctx); err != nil {
+	t := &trial{place: r.place, strict: true}
+	if err := r.follow(ctx, t, "run", "--plan", r.planFile()); err != nil {
 		return nil, err
 	}
 	if t.bad() {
 		return nil, fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
 	}
 	return r, r.complete()
+}
+
+// follow carries a trial out with args and records its calls.
+func (r *recording) follow(ctx context.Context, t *trial, args ...string) (err error) {
+	if r.initial, err = crash.Snapshot(r.root); err != nil {
+		return err
+	}
+	t.traced, t.record = true, func(c crash.Call) { r.calls = append(r.calls, c) }
+	err = t.carry(ctx, args)
+	r.calls = crash.Ordered(r.calls)
+	return err
 }
 
 // warm makes a store with a session elsewhere.
@@ -101,18 +113,24 @@ func (r *recording) beginning() {
 	}
 }
 
-// images gives n of the recording's images, spread over all cuts: some of each, by lot.
-func (r *recording) images(n int, seed uint64, yield func(crash.Image) error) error {
-	total := 0
+// pick chooses images, each by its cut and its number there, when it is told how many each cut has.
+type pick func(byCut map[int]int) map[[2]int]bool
+
+// evenly chooses n images, spread over all cuts: some of each, by lot.
+func evenly(n int, seed uint64) pick {
+	return func(byCut map[int]int) map[[2]int]bool { return choose(byCut, n, rand.New(rand.NewPCG(seed, 7))) }
+}
+
+// images gives some of the recording's images.
+func (r *recording) images(some pick, seed uint64, yield func(crash.Image) error) error {
 	byCut := map[int]int{}
 	for image, err := range crash.Images(r.initial, r.calls, crash.Options{Seed: seed}) {
 		if err != nil {
 			return err
 		}
 		byCut[image.Cut]++
-		total++
 	}
-	chosen := choose(byCut, n, rand.New(rand.NewPCG(seed, 7)))
+	chosen := some(byCut)
 	at := map[int]int{}
 	for image, err := range crash.Images(r.initial, r.calls, crash.Options{Seed: seed}) {
 		if err != nil {
@@ -149,22 +167,24 @@ func choose(byCut map[int]int, n int, rng *rand.Rand) map[[2]int]bool {
 	return chosen
 }
 
-// atCut makes the image real and looks at what it holds.
+// atCut makes the image real, in another boot of the machine, and looks at what it holds.
 func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error) {
 	if err := errors.Join(os.RemoveAll(r.root), image.Materialize(r.root), os.MkdirAll(filepath.Dir(r.ledger()), 0o755)); err != nil {
 		return nil, err
 	}
-	boot, err := otherBoot(r.root)
+	boot, err := otherBoot(r.root, r.cuts+1)
 	if err != nil {
 		return nil, err
 	}
 	t := &trial{place: r.place, boot: boot}
-	t.onSuper = 1 // the machine went down once, and one operation is open at a time
-	t.printed.WriteString(acknowledged(image.Calls))
+	t.onSuper = r.cuts + 1 // how often the machine went down, and one operation is open at a time
+	t.printed.WriteString(r.said + acknowledged(image.Calls))
 	if err := t.compareJournal(ctx); err != nil {
 		return t, err
 	}
-	return t, t.compareEffects(r.states)
+	names := told(t.printed.String())
+	maps.Copy(names, r.kept)
+	return t, t.compareEffects(r.states, names)
 }
 
 // afterCut looks at the image too, resumes, and judges the end.
@@ -187,17 +207,17 @@ func acknowledged(calls []crash.Call) string {
 	return b.String()
 }
 
-// compareEffects checks that what acode said was done is there after the cut: the line of each
-// command, and each file as the last step that was told of left it, or the one that follows.
-func (t *trial) compareEffects(states []tree) error {
-	names := told(t.printed.String())
+// compareEffects checks that the steps which must be done are there after the cut: the line of
+// each command, and each file as the last of them left it, or the step that follows. What the
+// command of that one does to files is its own.
+func (t *trial) compareEffects(states []tree, must map[string]bool) error {
 	lines, err := t.signatures()
 	if err != nil {
 		return err
 	}
 	done := 0
 	for _, s := range t.steps {
-		if !names[s.name()] {
+		if !must[s.name()] {
 			break
 		}
 		done++
@@ -206,7 +226,15 @@ func (t *trial) compareEffects(states []tree) error {
 		}
 	}
 	now, next := states[done], states[min(done+1, len(states)-1)]
-	for name := range union(now, next) {
+	names := union(now, next)
+	if done < len(t.steps) {
+		for _, c := range t.steps[done].does {
+			for _, name := range c.paths() {
+				delete(names, name)
+			}
+		}
+	}
+	for name := range names {
 		f, err := readFile(filepath.Join(t.workspace(), name))
 		if err != nil {
 			return err
@@ -285,7 +313,8 @@ func (h *harness) someCuts(ctx context.Context, worker, n int, warm bool, done f
 	if !warm {
 		rec.beginning()
 	}
-	return rec.images(n, h.seed+uint64(worker), func(image crash.Image) error {
+	seed := h.seed + uint64(worker)
+	return rec.images(evenly(n, seed), seed, func(image crash.Image) error {
 		t, err := rec.afterCut(ctx, image)
 		if err != nil {
 			return fmt.Errorf("%v: %w", image, err)
@@ -299,11 +328,7 @@ func (h *harness) report(r row, image crash.Image, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t.bad() {
-		last := "the beginning"
-		if image.Cut > 0 {
-			last = image.Calls[image.Cut-1].String()
-		}
-		h.describe(fmt.Sprintf("power cut %v\n  %s\n  last call: %s", image, t.outcome, last))
+		h.describe(fmt.Sprintf("%s\n  %s", at(image), t.outcome))
 	}
 	if r.points%200 == 0 {
 		fmt.Fprintf(h.log, "power cuts: %d images, %d breaches\n", r.points, r.breaches())

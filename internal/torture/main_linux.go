@@ -39,8 +39,8 @@ func torture(ctx context.Context) (err error) {
 	flag.StringVar(&o.acode, "acode", "", "`program` to kill; empty builds ./cmd/acode")
 	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
 	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all")
-	flag.IntVar(&o.images, "images", 600, "images that a power cut may leave")
-	flag.IntVar(&o.plans, "plans", 200, "plans drawn at random")
+	flag.IntVar(&o.images, "images", 600, "images that a power cut of the plan with every kind of step may leave")
+	flag.IntVar(&o.plans, "plans", 200, "plans drawn at random, killed and cut")
 	flag.IntVar(&o.plan, "plan", 0, "carry out only the plan of this `number` among those drawn at random; 0 means everything")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
@@ -92,7 +92,7 @@ const imagesOfMaking = 5
 func (h *harness) everything(ctx context.Context, o options) error {
 	if o.plan > 0 {
 		only, err := h.randomPlans(ctx, o.plan, o.plan)
-		return errors.Join(err, h.table([]row{only}))
+		return errors.Join(err, h.table(only))
 	}
 	rows, err := h.kills(ctx, o)
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *harness) everything(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	rows = append(rows, drawn)
+	rows = append(rows, drawn...)
 	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current"), true); err == nil {
 		return errors.New("power cuts: /bin/true passes")
 	}

@@ -111,9 +111,10 @@ func write(id, name, content string, mode fs.FileMode) step {
 }
 
 // signature is the shell text that appends a command's line to the ledger, in one write. It
-// begins a line of its own, whatever a power cut left of the one before.
+// begins a line of its own, whatever a power cut left of the one before, and ends it with a full
+// stop, so that half of a line is none.
 func signature(extra string) string {
-	return `printf '\n%s\n' "$ACODE_IDEMPOTENCY_KEY$EXTRA` + extra + `" >> "$` + ledgerVariable + `"`
+	return `printf '\n%s\n' "$ACODE_IDEMPOTENCY_KEY$EXTRA` + extra + `." >> "$` + ledgerVariable + `"`
 }
 
 func sign(id, extra string, keys ...string) step {
@@ -139,9 +140,14 @@ func capture(id string) step {
 		"run: " + quote("echo ' "+release+" '; "+signature("")), "capture: RELEASE_NAME"}}
 }
 
+// asked is the shell text that looks for the whole line of a step.
+func asked(task, id string) string {
+	return `grep -q ":` + task + "/" + id + `/.*[.]$" "$` + ledgerVariable + `"`
+}
+
 // checkOf asks the ledger whether a step happened.
 func checkOf(task, id string) string {
-	return "check: " + quote(`grep -q ":`+task+"/"+id+`/" "$`+ledgerVariable+`"`)
+	return "check: " + quote(asked(task, id))
 }
 
 // filler is text of largeBytes in numbered lines.
@@ -189,5 +195,5 @@ func flatten(all []task) []step {
 
 // line is what the ledger must hold of a step, once.
 func (s step) line() *regexp.Regexp {
-	return regexp.MustCompile(`^v1:[0-9a-f-]{36}:` + regexp.QuoteMeta(s.name()) + `/main:[0-9]+` + regexp.QuoteMeta(s.extra) + `$`)
+	return regexp.MustCompile(`^v1:[0-9a-f-]{36}:` + regexp.QuoteMeta(s.name()) + `/main:[0-9]+` + regexp.QuoteMeta(s.extra+".") + `$`)
 }

@@ -29,44 +29,55 @@ func (h *harness) drawn(n int) (plan, *rand.Rand) {
 
 // randomPlans carries the random plans of the numbers from first to last out, once it has seen
 // that the first fails for a program that does nothing.
-func (h *harness) randomPlans(ctx context.Context, first, last int) (row, error) {
-	idle, err := h.quiet("/bin/true", "control").drawnPlans(ctx, first, first)
-	if err == nil && idle.breaches() == 0 {
+func (h *harness) randomPlans(ctx context.Context, first, last int) ([]row, error) {
+	control := h.quiet("/bin/true", "control")
+	idle, err := control.drawnPlans(ctx, first, first)
+	if err == nil && idle[0].breaches() == 0 {
 		err = errors.New("random plans: /bin/true passes")
 	}
 	if err != nil {
 		return idle, err
 	}
+	if err := control.randomCuts(ctx, first, func(disturbance, *trial) {}); err == nil {
+		return idle, errors.New("power cuts of random plans: /bin/true passes")
+	}
 	return h.drawnPlans(ctx, first, last)
 }
 
-func (h *harness) drawnPlans(ctx context.Context, first, last int) (row, error) {
-	r := row{name: "anybody, plans drawn at random"}
+// drawnPlans gives a row of the sessions that are killed, and one of the power cuts.
+func (h *harness) drawnPlans(ctx context.Context, first, last int) ([]row, error) {
+	rows := []row{{name: "anybody, plans drawn at random"}, {name: "the machine, plans drawn at random"}}
 	var mu sync.Mutex
 	err := h.each(ctx, first, last, func(ctx context.Context, n int) error {
-		err := h.randomPlan(ctx, n, func(kills []kill, t *trial) {
+		fine := true
+		done := func(d disturbance, t *trial) {
 			mu.Lock()
 			defer mu.Unlock()
-			r.add(t.outcome)
-			h.tellPlan(n, kills, t)
-		})
+			rows[min(len(d.cuts), 1)].add(t.outcome)
+			h.tellPlan(n, d, t)
+			fine = fine && !t.bad()
+		}
+		err := h.randomPlan(ctx, n, done)
+		if err == nil && fine {
+			err = h.randomCuts(ctx, n, done)
+		}
 		if err != nil {
 			return fmt.Errorf("random plan %d of seed %d: %w", n, h.seed, err)
 		}
 		return nil
 	})
-	return r, err
+	return rows, err
 }
 
 // randomPlan carries the nth random plan out undisturbed, then kills sessions of it anywhere.
-func (h *harness) randomPlan(ctx context.Context, n int, done func([]kill, *trial)) error {
+func (h *harness) randomPlan(ctx context.Context, n int, done func(disturbance, *trial)) error {
 	p, rng := h.drawn(n)
 	own := h.with(p, fmt.Sprintf("plan-%d", n))
 	s, t, err := own.undisturbed(ctx)
 	if err != nil {
 		return err
 	}
-	done(nil, t)
+	done(disturbance{}, t)
 	renames := t.renames
 	for i := range killsOfPlan {
 		kills := s.anywhere(renames, rng)
@@ -76,7 +87,7 @@ func (h *harness) randomPlan(ctx context.Context, n int, done func([]kill, *tria
 		if t, err = own.trial(ctx, fmt.Sprintf("killed-%d", i), kills, nil); err != nil {
 			return fmt.Errorf("%s: %w", describe(kills), err)
 		}
-		done(kills, t)
+		done(disturbance{kills: kills}, t)
 	}
 	if t.bad() {
 		return nil
@@ -119,13 +130,13 @@ func (s survey) only(match func(crash.Call) bool) survey {
 }
 
 // tellPlan says what was wrong with a random plan, and how far the series is.
-func (h *harness) tellPlan(n int, kills []kill, t *trial) {
+func (h *harness) tellPlan(n int, d disturbance, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t.bad() {
-		h.describe(fmt.Sprintf("random plan %d of seed %d\n  %s\n  %s\n  kept: %s", n, h.seed, t.outcome, describe(kills), t.root))
+		h.describe(fmt.Sprintf("random plan %d of seed %d\n  %s\n  %s\n  kept: %s", n, h.seed, t.outcome, d, t.root))
 	}
-	if kills == nil && n%50 == 0 {
+	if d.kills == nil && d.cuts == nil && n%50 == 0 {
 		fmt.Fprintf(h.log, "random plan %d\n", n)
 	}
 }

@@ -55,11 +55,12 @@ func bootElsewhere(file string) error {
 	return syscall.Mount(file, bootIDPath, "", syscall.MS_BIND, "")
 }
 
-// otherBoot makes the file for rebootMain below dir; empty where only root could use it.
-func otherBoot(dir string) (string, error) {
+// otherBoot makes the file for rebootMain beside dir, of the nth boot from now; empty where only
+// root could use it.
+func otherBoot(dir string, n int) (string, error) {
 	if os.Geteuid() != 0 {
 		return "", nil
 	}
 	name := dir + ".boot-id"
-	return name, os.WriteFile(name, []byte("00000000-1111-4222-8333-444444444444\n"), 0o444)
+	return name, os.WriteFile(name, fmt.Appendf(nil, "00000000-1111-4222-8333-%012d\n", n), 0o444)
 }

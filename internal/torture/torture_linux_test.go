@@ -61,18 +61,21 @@ func TestKilledAnywhereEndsTheSame(t *testing.T) {
 // sampledPlans is how many random plans a test carries out.
 const sampledPlans = 8
 
-// NFR-010: whatever a plan combines, undisturbed or killed, it ends where the plan says.
+// NFR-010: whatever a plan combines, undisturbed, killed or cut off from power, it ends where the
+// plan says.
 func TestRandomPlansEndAsComputed(t *testing.T) {
 	h := testHarness(t)
-	r, err := h.randomPlans(t.Context(), 1, sampledPlans)
+	rows, err := h.randomPlans(t.Context(), 1, sampledPlans)
 	if err == nil {
-		err = h.table([]row{r})
+		err = h.table(rows)
 	}
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
-	if r.points < 2*sampledPlans {
-		t.Errorf("randomPlans: got %d sessions, want at least %d", r.points, 2*sampledPlans)
+	for i, least := range []int{2 * sampledPlans, cutsOfPlan * sampledPlans} {
+		if rows[i].points < least {
+			t.Errorf("randomPlans: got %d points of %s, want at least %d", rows[i].points, rows[i].name, least)
+		}
 	}
 }
 
@@ -182,7 +185,7 @@ func TestJudgeOfStuckSession(t *testing.T) {
 	if !slices.Equal(tr.lost, []string{done.name()}) || len(tr.repeated) > 0 {
 		t.Errorf("countEffects: got %s, want %s lost", tr.outcome, done.name())
 	}
-	line := "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + next.name() + "/main:1" + next.extra + "\n"
+	line := "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + next.name() + "/main:1" + next.extra + ".\n"
 	must(t, os.WriteFile(tr.ledger(), []byte(line+line), 0o644))
 	tr.lost = nil
 	must(t, tr.countEffects(due))
@@ -252,7 +255,7 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		ledger := ""
 		for _, s := range steps {
 			if s.signs {
-				ledger += "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + s.name() + "/main:1" + s.extra + "\n"
+				ledger += "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + s.name() + "/main:1" + s.extra + ".\n"
 			}
 		}
 		must(t, os.WriteFile(tr.ledger(), []byte(ledger), 0o644))
@@ -303,7 +306,7 @@ func must(t *testing.T, err error) {
 
 // After a power cut acode sees another boot, where root runs the tests.
 func TestOtherBoot(t *testing.T) {
-	name, err := otherBoot(filepath.Join(t.TempDir(), "x"))
+	name, err := otherBoot(filepath.Join(t.TempDir(), "x"), 1)
 	must(t, err)
 	if name == "" {
 		if os.Geteuid() == 0 {

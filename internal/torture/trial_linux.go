@@ -82,10 +82,8 @@ func (p place) prepare(text string) error {
 			return fmt.Errorf("prepare trial: %w", err)
 		}
 	}
-	for name, f := range p.before {
-		at := filepath.Join(p.workspace(), name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(f.data), f.mode), os.Chmod(at, f.mode))
-		if err != nil {
+	for name := range p.before {
+		if err := p.put(name, p.before); err != nil {
 			return fmt.Errorf("prepare workspace: %w", err)
 		}
 	}
@@ -308,30 +306,36 @@ func (t *trial) short(ctx context.Context) (string, error) {
 
 // command prepares acode as a person starts it, untraced.
 func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
-	argv := t.argv(args)
+	return t.program(ctx, t.argv(args))
+}
+
+func (t *trial) program(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = t.workspace(), t.environ()
 	return cmd
 }
 
 // aside runs acode for a person who answers; nobody kills that.
-func (t *trial) aside(ctx context.Context, args ...string) error {
+func (t *trial) aside(ctx context.Context, args ...string) error { return t.byHand(ctx, t.argv(args)) }
+
+// byHand runs a program for a person.
+func (t *trial) byHand(ctx context.Context, argv []string) error {
 	var text bytes.Buffer
 	var err error
 	if t.traced {
 		var res crash.Result
-		res, err = t.tracer.Run(ctx, crash.Spec{Argv: t.argv(args), Env: t.environ(), Dir: t.workspace(),
+		res, err = t.tracer.Run(ctx, crash.Spec{Argv: argv, Env: t.environ(), Dir: t.workspace(),
 			Roots: []string{t.root}, Stdout: &text, Stderr: &text, Record: t.record})
 		if err == nil && res.ExitCode != 0 {
 			err = errors.New("exit status " + strconv.Itoa(res.ExitCode))
 		}
 	} else {
-		cmd := t.command(ctx, args...)
+		cmd := t.program(ctx, argv)
 		cmd.Stdout, cmd.Stderr = &text, &text
 		err = cmd.Run()
 	}
 	if err != nil {
-		t.stuck = fmt.Sprintf("acode %s: %v: %s", strings.Join(args, " "), err, text.String())
+		t.stuck = fmt.Sprintf("%s: %v: %s", strings.Join(argv, " "), err, text.String())
 	}
 	return nil
 }

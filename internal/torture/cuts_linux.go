@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/internal/crash"
+)
+
+// Images of power cuts that each random plan gets: of its session, and then of each resume.
+const (
+	cutsOfPlan   = 2
+	cutsOfResume = 2
+)
+
+// errBad ends a row of images: the files of the one that ended badly are looked at by people.
+var errBad = errors.New("a session ended badly")
+
+// randomCuts judges images of a session of the nth random plan, and of the resumes after them.
+func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, *trial)) error {
+	p, rng := h.drawn(n)
+	own := h.with(p, fmt.Sprintf("plan-%d", n))
+	rec, err := own.record(ctx, filepath.Join(own.scratch, "cuts"), true)
+	if err == nil {
+		err = rec.judge(ctx, rec.busy(cutsOfPlan, rng), rng, disturbance{}, done)
+	}
+	if err == nil {
+		return os.RemoveAll(own.scratch)
+	}
+	if errors.Is(err, errBad) {
+		return nil
+	}
+	return err
+}
+
+// judge judges images of a session that some cuts came before, and of the resumes after the first.
+func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before disturbance, done func(disturbance, *trial)) error {
+	return r.images(some, rng.Uint64(), func(image crash.Image) error {
+		d := disturbance{cuts: append(slices.Clone(before.cuts), image)}
+		resume, t, err := r.resumed(ctx, image)
+		if err != nil {
+			return fmt.Errorf("%v: %w", d, err)
+		}
+		done(d, t)
+		switch {
+		case t.bad():
+			return errBad
+		case len(d.cuts) > 1 || t.uncertain > 0: // what a person did by hand is not recorded
+			return nil
+		}
+		return resume.judge(ctx, resume.busy(cutsOfResume, rng), rng, d, done)
+	})
+}
+
+// resumed judges what a resume makes of an image, and records it.
+func (r *recording) resumed(ctx context.Context, image crash.Image) (*recording, *trial, error) {
+	t, err := r.atCut(ctx, image)
+	if err != nil {
+		return nil, t, err
+	}
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return nil, t, err
+	}
+	next := &recording{place: r.place, states: r.states, said: t.printed.String(), kept: s.done, cuts: r.cuts + 1}
+	if err := next.follow(ctx, t, "resume"); err != nil || t.bad() || t.uncertain > 0 {
+		return nil, t, err
+	}
+	return next, t, next.complete()
+}
+
+// busy chooses n images, half of them, where there are so many, just after a change of a directory
+// of the workspace, in the middle of file steps and their rollback: most calls are the store's.
+func (r *recording) busy(n int, rng *rand.Rand) pick {
+	return func(byCut map[int]int) map[[2]int]bool {
+		there := maps.Clone(byCut)
+		maps.DeleteFunc(there, func(cut, _ int) bool { return cut == 0 || !r.renames(r.calls[cut-1]) })
+		chosen := choose(there, n/2, rng)
+		maps.Copy(chosen, choose(byCut, n-len(chosen), rng))
+		return chosen
+	}
+}
+
+// disturbance is what a session goes through: kills, or power cuts, the second one of the resume
+// after the first.
+type disturbance struct {
+	kills []kill
+	cuts  []crash.Image
+}
+
+// String names it in reports.
+func (d disturbance) String() string {
+	if len(d.cuts) == 0 {
+		return describe(d.kills)
+	}
+	var words []string
+	for _, image := range d.cuts {
+		words = append(words, at(image))
+	}
+	return strings.Join(words, "\n  ")
+}
+
+// at names an image and its place in reports.
+func at(image crash.Image) string {
+	last := "the beginning"
+	if image.Cut > 0 {
+		last = image.Calls[image.Cut-1].String()
+	}
+	return fmt.Sprintf("power cut %v\n  last call: %s", image, last)
+}
