@@ -13,6 +13,9 @@ func (m *model) step(c Call) (changed bool, err error) {
 	if effect == nil || c.Ending == Prevented || c.Ending == Returned && c.Ret < 0 {
 		return false, nil
 	}
+	if c.Ending == Interrupted && (c.Kind == KindSync || c.Kind == KindSyncAll) { // its program ended before: it promised nothing
+		return false, nil
+	}
 	if c.Ending == Interrupted {
 		return false, fmt.Errorf("model: nobody knows what this did: %v", c)
 	}

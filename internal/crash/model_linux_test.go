@@ -230,6 +230,13 @@ func (s *script) rename(from, to string) *script {
 	return s.do(crash.Call{Kind: crash.KindRename, Path: from, NewPath: to})
 }
 
+// interrupted adds a sync of a/f, or of all, whose program ended meanwhile.
+func (s *script) interrupted(k crash.Kind) *script {
+	s.do(crash.Call{Kind: k, Path: "a/f", Inode: crash.Inode{Ino: 4}})
+	s.calls[len(s.calls)-1].Ending = crash.Interrupted
+	return s
+}
+
 // outcomes gives, sorted and once each, the images at the last cut: names with content.
 func (s *script) outcomes(t *testing.T) []string {
 	t.Helper()
@@ -280,6 +287,7 @@ func TestModelRules(t *testing.T) {
 			[]string{"b/g=old"}},
 		"directory_changes_in_order_but_for_one": {new(script).create("b/1", 11).create("b/2", 12).create("b/3", 13),
 			[]string{"a/f=old", "a/f=old b/1=", "a/f=old b/1= b/2=", "a/f=old b/1= b/2= b/3=", "a/f=old b/1= b/3=", "a/f=old b/2= b/3="}},
+		"interrupted_sync": {new(script).write("a/f", 4, 0, "new").interrupted(crash.KindSync).interrupted(crash.KindSyncAll).do(crash.Call{Kind: crash.KindSend}), []string{"a/f=new", "a/f=old"}},
 		"syncfs": {new(script).create("b/g", 9).write("b/g", 9, 0, "x").rename("a/f", "b/f").do(crash.Call{Kind: crash.KindSyncAll}),
 			[]string{"b/f=old b/g=x"}},
 		"write_through": {new(script).do(dsync), []string{"a/f=NEW"}},
