@@ -43,8 +43,11 @@ func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, 
 // judge judges images of a session that some cuts came before, and of the resumes after the first.
 func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before disturbance, done func(disturbance, *trial)) error {
 	return r.images(some, rng.Uint64(), func(image crash.Image) error {
-		d := disturbance{cuts: append(slices.Clone(before.cuts), image)}
-		resume, t, err := r.resumed(ctx, image)
+		d := disturbance{cuts: append(slices.Clone(before.cuts), image), args: []string{"resume"}}
+		if rng.IntN(2) == 0 {
+			d.args = append(d.args, "--restart-step")
+		}
+		resume, t, err := r.resumed(ctx, image, d.args)
 		if err != nil {
 			return fmt.Errorf("%v: %w", d, err)
 		}
@@ -59,8 +62,8 @@ func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before
 	})
 }
 
-// resumed judges what a resume makes of an image, and records it.
-func (r *recording) resumed(ctx context.Context, image crash.Image) (*recording, *trial, error) {
+// resumed judges what a resume with args makes of an image, and records it.
+func (r *recording) resumed(ctx context.Context, image crash.Image, args []string) (*recording, *trial, error) {
 	t, err := r.atCut(ctx, image)
 	if err != nil {
 		return nil, t, err
@@ -70,7 +73,7 @@ func (r *recording) resumed(ctx context.Context, image crash.Image) (*recording,
 		return nil, t, err
 	}
 	next := &recording{place: r.place, states: r.states, said: t.printed.String(), kept: s.done, cuts: r.cuts + 1}
-	if err := next.follow(ctx, t, "resume"); err != nil || t.bad() || t.uncertain > 0 {
+	if err := next.follow(ctx, t, args...); err != nil || t.bad() || t.uncertain > 0 {
 		return nil, t, err
 	}
 	return next, t, next.complete()
@@ -93,6 +96,7 @@ func (r *recording) busy(n int, rng *rand.Rand) pick {
 type disturbance struct {
 	kills []kill
 	cuts  []crash.Image
+	args  []string // of the resume after the last cut
 }
 
 // String names it in reports.
@@ -104,7 +108,7 @@ func (d disturbance) String() string {
 	for _, image := range d.cuts {
 		words = append(words, at(image))
 	}
-	return strings.Join(words, "\n  ")
+	return strings.Join(append(words, "then acode "+strings.Join(d.args, " ")), "\n  ")
 }
 
 // at names an image and its place in reports.
