@@ -73,7 +73,7 @@ func (f resumeFlags) check() error {
 		{"uncertain", f.uncertain, "rerun|done|fail"},
 	} {
 		if c.value != "" && !strings.Contains("|"+c.allowed+"|", "|"+c.value+"|") {
-			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, c.value, c.allowed)}
+			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, c.value, c.allowed), Next: "acode resume --help"}
 		}
 	}
 	return nil

@@ -185,7 +185,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Use: "history [ID]", Short: "Show the events of a session", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
 			if format != "text" && format != "json" {
-				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--format=%s: must be text or json", format)}
+				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--format=%s: must be text or json", format), Next: "acode session history --help"}
 			}
 			id, err := b.subject(ctx, s, strings.Join(args, ""))
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -194,7 +195,7 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	if v.Sync, err = b.syncView(ctx, s, id); err != nil {
 		return v, err
 	}
-	v.Notes = b.commandNotes(id)
+	v.Notes = append(b.commandNotes(id), approvalNotes(sess)...)
 	if !sess.State.Terminal() && !v.Running {
 		v.Next = nextCommand(sess)
 	}
@@ -222,6 +223,18 @@ func (b *base) commandNotes(id session.ID) []string {
 			notes = append(notes, "a command is over, and what it started still runs: "+what)
 		}
 	}
+	return notes
+}
+
+// approvalNotes tells of an approval that the next resume will use.
+func approvalNotes(s *session.Session) []string {
+	var notes []string
+	for id, st := range s.Steps {
+		if a := st.Approval; a != nil && a.Answer == "granted" && a.For == s.Epoch+1 && st.Status != session.StepDone && !s.State.Terminal() {
+			notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
+		}
+	}
+	slices.Sort(notes)
 	return notes
 }
 
