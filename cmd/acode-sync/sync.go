@@ -24,7 +24,7 @@ func (p *program) syncCommand() *cobra.Command {
 func (p *program) nowCommand() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
-		Use: "now", Short: "Deliver what is pending and say when the server has it", Args: cobra.NoArgs,
+		Use: "now", Short: "Deliver what is pending and say when the server has it", Args: app.Following("wait", cobra.NoArgs),
 		Long: "Deliver what is pending. When it returns, everything that was committed before the call\nis on the server. Another process that delivers already is asked to try at once, and waited for.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.now(cmd.Context(), wait) },
 	}

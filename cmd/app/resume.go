@@ -29,7 +29,7 @@ type resumeFlags struct {
 func (a *app) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
-		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: resumeArgs, ValidArgsFunction: a.completeSession(openSession),
+		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: Following("wait", cobra.MaximumNArgs(1)), ValidArgsFunction: a.completeSession(openSession),
 		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace. With ID, in the workspace of that session wherever you are;\n-C DIR goes on in a workspace that has moved there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.waits = cmd.Flags().Changed("wait")
@@ -55,15 +55,18 @@ func (a *app) resumeCommand() *cobra.Command {
 	return cmd
 }
 
-// resumeArgs takes at most one argument, the id. A duration is none: it was meant for --wait, whose
-// value follows a "=" because it may be left out.
-func resumeArgs(cmd *cobra.Command, args []string) error {
-	for _, arg := range args {
-		if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed("wait") {
-			return &session.Error{Code: session.ErrUsage, Message: "the time of --wait follows a \"=\"; nothing was changed", Place: arg, Next: "acode resume --wait=" + arg}
+// Following is what args says of the arguments, but that a duration is none while flag is given: it was
+// meant for that flag, whose value follows a "=" because it may be left out.
+func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		for _, arg := range given {
+			if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed(flag) {
+				return &session.Error{Code: session.ErrUsage, Message: "the time of --" + flag + " follows a \"=\"; nothing was changed", Place: arg,
+					Next: cmd.CommandPath() + " --" + flag + "=" + arg}
+			}
 		}
+		return args(cmd, given)
 	}
-	return cobra.MaximumNArgs(1)(cmd, args)
 }
 
 func (f resumeFlags) check() error {

@@ -20,8 +20,12 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	return Group("session", "List, show, cancel and explain sessions",
+	c := Group("session", "List, show, cancel and explain sessions",
 		a.listCommand(), a.showCommand(), a.historyCommand(), a.cancelCommand(), a.unlockCommand(), a.exportCommand())
+	for _, sub := range c.Commands() {
+		c.SuggestFor = append(c.SuggestFor, sub.Name())
+	}
+	return c
 }
 
 func (a *app) listCommand() *cobra.Command {

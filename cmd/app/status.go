@@ -27,7 +27,7 @@ func (a *app) statusCommand() *cobra.Command {
 	var check bool
 	var watch time.Duration
 	cmd := &cobra.Command{
-		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
+		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: Following("watch", cobra.MaximumNArgs(1)), ValidArgsFunction: a.completeSession(anySession),
 		Long: "Say where a session stands. Without ID, the one that is executed in this workspace, else\nthe most recent one here. Takes no lock, writes nothing, needs no network.",
 	}
 	run := a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
