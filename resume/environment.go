@@ -321,7 +321,7 @@ func (r *Resumer) git(limited context.Context, s *session.Session) error {
 			return err
 		}
 		if left == 0 {
-			own = " (it was stopped in the middle: a step of its own may have done it)"
+			own = " (the session was stopped in the middle: one of its steps may have done it)"
 		}
 	}
 	for _, l := range lines {
