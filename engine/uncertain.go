@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -47,6 +48,9 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		}
 	}
 	e.Log.Info("uncertain step decided", "event", "uncertain_decided", "step", it.ID.String(), "decision", string(verdict), "by", by)
+	if text := decided(it, by, verdict); text != "" {
+		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Text: text})
+	}
 	switch verdict {
 	case session.InterruptDone:
 		return e.declareDone(ctx, it, step, rec.Key, by)
@@ -58,6 +62,22 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		return e.nextAttempt(ctx, it, step, by)
 	}
 	return e.undecided(it, rec, session.ErrUncertain)
+}
+
+// decided says what nobody was asked about; empty when a person decided.
+func decided(it *session.Item, by string, verdict session.OnInterrupt) string {
+	then := map[session.OnInterrupt]string{
+		session.InterruptDone: "it happened", session.InterruptReruns: "it did not happen, so it runs again", session.InterruptFails: "it failed",
+	}[verdict]
+	switch {
+	case then == "":
+		return ""
+	case by == "check":
+		return fmt.Sprintf("The check of %s says: %s", it.ID, then)
+	case by == "policy":
+		return fmt.Sprintf("Nobody can know, and on_interrupt of %s says: %s", it.ID, verdict)
+	}
+	return ""
 }
 
 // check runs the step's own check: exit 0 it happened, 1 it did not, else still unknown.
