@@ -80,11 +80,16 @@ func (r *recording) resumed(ctx context.Context, image crash.Image, args []strin
 }
 
 // busy chooses n images, half of them, where there are so many, just after a change of a directory
-// of the workspace, in the middle of file steps and their rollback: most calls are the store's.
+// of the workspace, of a resume one of the first: in the middle of file steps and their rollback.
+// Most calls are the store's.
 func (r *recording) busy(n int, rng *rand.Rand) pick {
 	return func(byCut map[int]int) map[[2]int]bool {
-		there := maps.Clone(byCut)
-		maps.DeleteFunc(there, func(cut, _ int) bool { return cut == 0 || !r.renames(r.calls[cut-1]) })
+		there := map[int]int{}
+		for i, c := range r.calls {
+			if images := byCut[i+1]; images > 0 && r.renames(c) && (r.cuts == 0 || len(there) < stepRenames) {
+				there[i+1] = images
+			}
+		}
 		chosen := choose(there, n/2, rng)
 		maps.Copy(chosen, choose(byCut, n-len(chosen), rng))
 		return chosen
