@@ -257,7 +257,7 @@ func SyncStatus(w io.Writer, v SyncView) error {
 	for _, l := range append(v.details(), v.trouble()...) {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
-	if !v.off() && v.Paused && v.State != session.SyncPaused {
+	if v.Paused && v.State != session.SyncPaused {
 		fmt.Fprintf(&b, "Paused: what comes next waits for: acode sync unpause\n")
 	}
 	if !v.off() {

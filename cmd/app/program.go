@@ -119,7 +119,13 @@ func (s *Site) Find(ctx context.Context, st *local.Store, ref string) (session.I
 // SyncView is how delivery stands, as the store alone tells it: of one session, or of all when
 // id is empty.
 func (s *Site) SyncView(ctx context.Context, st *local.Store, id session.ID) (terminal.SyncView, error) {
-	return s.b.syncView(ctx, st, id)
+	v, err := s.b.syncView(ctx, st, id)
+	if err == nil && v.State == "" { // no server yet; a pause holds all the same
+		var h session.Heartbeat
+		h, _, _, err = st.Sync(ctx)
+		v.Paused = h.Paused
+	}
+	return v, err
 }
 
 // Drainer takes the lock of the one process that delivers from this store. ErrLocked says who
