@@ -79,21 +79,29 @@ func (r *recording) resumed(ctx context.Context, image crash.Image, args []strin
 	return next, t, next.complete()
 }
 
-// busy chooses n images, half of them, where there are so many, just after a change of a directory
-// of the workspace, of a resume one of the first: in the middle of file steps and their rollback.
-// Most calls are the store's.
+// busy chooses n images, half of them, where there are so many, in the middle of file steps and
+// their rollback: most calls are the store's.
 func (r *recording) busy(n int, rng *rand.Rand) pick {
-	return func(byCut map[int]int) map[[2]int]bool {
-		there := map[int]int{}
-		for i, c := range r.calls {
-			if images := byCut[i+1]; images > 0 && r.renames(c) && (r.cuts == 0 || len(there) < stepRenames) {
-				there[i+1] = images
-			}
-		}
-		chosen := choose(there, n/2, rng)
-		maps.Copy(chosen, choose(byCut, n-len(chosen), rng))
+	return func(all []mark) map[mark]bool {
+		chosen := choose(r.changing(all), n/2, rng)
+		maps.Copy(chosen, choose(all, n-len(chosen), rng))
 		return chosen
 	}
+}
+
+// changing keeps the images just after a change of a directory of the workspace, of a resume one
+// of the first, in which the workspace is not what programs saw: what is pending else is mostly
+// the log's.
+func (r *recording) changing(all []mark) []mark {
+	cuts := map[int]bool{}
+	for i, c := range r.calls {
+		if r.renames(c) && (r.cuts == 0 || len(cuts) < stepRenames) {
+			cuts[i+1] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m mark) bool {
+		return !cuts[m.cut] || !strings.Contains(m.label, " workspace/") && !strings.HasPrefix(m.label, "seeded")
+	})
 }
 
 // disturbance is what a session goes through: kills, or power cuts, the second one of the resume

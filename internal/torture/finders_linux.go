@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -101,6 +102,58 @@ func randomCutsJudge() judge {
 	return judge{"power cuts of plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomCuts)
 	}}
+}
+
+// rollbackJudge cuts a resume that puts a whole group of changes back. Of a file that was moved
+// over another one, nothing but its new place holds the content then.
+func rollbackJudge() judge {
+	return judge{"power cuts of a rollback", func(ctx context.Context, h *harness) (string, error) {
+		own := h.with(movedOver(), "rollback")
+		rec, err := own.record(ctx, filepath.Join(own.scratch, "current"), true)
+		if err != nil {
+			return "", err
+		}
+		what, rng := "", rand.New(rand.NewPCG(h.seed, 11))
+		err = rec.images(rec.applied, h.seed, func(image crash.Image) error {
+			resume, t, err := rec.resumed(ctx, image, []string{"resume", "--restart-step"})
+			if err != nil || resume == nil {
+				return errors.Join(err, errors.New(t.String()))
+			}
+			some := func(all []mark) map[mark]bool { return choose(resume.changing(all), judgedImages, rng) }
+			return resume.images(some, h.seed, func(second crash.Image) error {
+				t, err := resume.afterCut(ctx, second)
+				if err == nil && t.bad() {
+					what, err = t.String()+", "+at(second), errBad
+				}
+				return err
+			})
+		})
+		if errors.Is(err, errBad) {
+			err = nil
+		}
+		return what, err
+	}}
+}
+
+// movedOver is a plan of one group that moves a file over one of another directory.
+func movedOver() plan {
+	group := step{task: "arrange-the-files", id: "move-over", changes: []change{
+		{op: "move", from: "alpha/moved.txt", to: "beta/replaced.txt"}, {op: "write", path: "written.txt", content: "written\n"}}}
+	return plan{before: tree{"alpha/moved.txt": {0o644, "moved\n"}, "beta/replaced.txt": {0o644, "replaced\n"}},
+		tasks: []task{{id: group.task, steps: []step{group}}}, steps: []step{group}}
+}
+
+// applied chooses the image in which everything is there that was visible after the last change
+// of a directory of the workspace.
+func (r *recording) applied(all []mark) map[mark]bool {
+	last := 0
+	for i, c := range r.calls {
+		if r.renames(c) {
+			last = i + 1
+		}
+	}
+	i := slices.IndexFunc(all, func(m mark) bool { return m.cut == last && m.label == "everything" })
+	return map[mark]bool{all[max(i, 0)]: true}
 }
 
 // judgedPlans is how many random plans firstBad carries out at most.

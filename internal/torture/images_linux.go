@@ -113,54 +113,66 @@ func (r *recording) beginning() {
 	}
 }
 
-// pick chooses images, each by its cut and its number there, when it is told how many each cut has.
-type pick func(byCut map[int]int) map[[2]int]bool
+// mark names an image of a recording: by its cut, its number there, and what became of changes.
+type mark struct {
+	cut, number int
+	label       string
+}
+
+// pick chooses some of all images.
+type pick func(all []mark) map[mark]bool
 
 // evenly chooses n images, spread over all cuts: some of each, by lot.
 func evenly(n int, seed uint64) pick {
-	return func(byCut map[int]int) map[[2]int]bool { return choose(byCut, n, rand.New(rand.NewPCG(seed, 7))) }
+	return func(all []mark) map[mark]bool { return choose(all, n, rand.New(rand.NewPCG(seed, 7))) }
 }
 
 // images gives some of the recording's images.
 func (r *recording) images(some pick, seed uint64, yield func(crash.Image) error) error {
-	byCut := map[int]int{}
-	for image, err := range crash.Images(r.initial, r.calls, crash.Options{Seed: seed}) {
-		if err != nil {
-			return err
-		}
-		byCut[image.Cut]++
+	var all []mark
+	err := r.everyImage(seed, func(_ crash.Image, m mark) error {
+		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	chosen := some(byCut)
+	chosen := some(all)
+	return r.everyImage(seed, func(image crash.Image, m mark) error {
+		if !chosen[m] {
+			return nil
+		}
+		return yield(image)
+	})
+}
+
+func (r *recording) everyImage(seed uint64, yield func(crash.Image, mark) error) error {
 	at := map[int]int{}
 	for image, err := range crash.Images(r.initial, r.calls, crash.Options{Seed: seed}) {
 		if err != nil {
 			return err
 		}
 		at[image.Cut]++
-		if chosen[[2]int{image.Cut, at[image.Cut]}] {
-			if err := yield(image); err != nil {
-				return err
-			}
+		if err := yield(image, mark{image.Cut, at[image.Cut], image.Label}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // choose draws n images: one of each cut in turn, until there are enough.
-func choose(byCut map[int]int, n int, rng *rand.Rand) map[[2]int]bool {
-	chosen := map[[2]int]bool{}
-	var cuts []int
-	left := 0
-	for cut, images := range byCut {
-		cuts = append(cuts, cut)
-		left += images
+func choose(all []mark, n int, rng *rand.Rand) map[mark]bool {
+	byCut := map[int][]mark{}
+	for _, m := range all {
+		byCut[m.cut] = append(byCut[m.cut], m)
 	}
-	slices.Sort(cuts)
-	for len(chosen) < min(n, left) {
+	cuts := slices.Sorted(maps.Keys(byCut))
+	chosen := map[mark]bool{}
+	for len(chosen) < min(n, len(all)) {
 		rng.Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
 		for _, cut := range cuts {
 			if len(chosen) < n {
-				chosen[[2]int{cut, 1 + rng.IntN(byCut[cut])}] = true
+				chosen[byCut[cut][rng.IntN(len(byCut[cut]))]] = true
 			}
 		}
 	}
