@@ -1,16 +1,12 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,114 +69,6 @@ func keepResumable(rows []terminal.Row) []terminal.Row {
 		}
 	}
 	return out
-}
-
-func (a *app) showCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of what the command of a failed step wrote.\nWith -v more of it, and what the other commands wrote and the searches found.",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			v, err := b.showView(ctx, s, id)
-			if err != nil {
-				return err
-			}
-			if b.json {
-				return terminal.ShowJSON(b.io.out, v)
-			}
-			return terminal.Show(b.io.out, v)
-		}),
-	}
-}
-
-func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (terminal.ShowView, error) {
-	var v terminal.ShowView
-	var err error
-	if v.StatusView, err = b.statusView(ctx, s, id); err != nil {
-		return v, err
-	}
-	sess, p, next, err := b.outlook(ctx, s, id)
-	if err != nil {
-		return v, err
-	}
-	for _, t := range p.Tasks {
-		v.Titles = append(v.Titles, b.redactor.String(cmp.Or(t.Title, t.ID)))
-	}
-	for _, it := range next.Items {
-		step := terminal.StepView{Item: it}
-		if st := sess.Steps[it.ID]; st != nil {
-			step.Code, step.Message, step.Item.Attempt = st.Code, st.Message, st.Attempt // not the next attempt
-			if st.EndedUS > 0 {
-				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
-			}
-			if st.Status == session.StepFailed || st.Status == session.StepDone && b.verbose > 0 {
-				step.Output = b.wrote(ctx, s, id, st.LastSeq)
-			}
-		}
-		v.Steps = append(v.Steps, step)
-	}
-	return v, nil
-}
-
-// wrote gives the end of what a step wrote or found, as the receipt in event seq keeps it. Of a
-// command that failed that is its standard error, else its standard output; with -v it is both.
-func (b *base) wrote(ctx context.Context, s *local.Store, id session.ID, seq uint64) []string {
-	unread := func(err error) []string { return []string{"what it wrote cannot be read: " + err.Error()} }
-	events, err := s.Events(ctx, id, seq-1, 1)
-	var receipt struct {
-		Command *session.CommandResult `json:"command"`
-		Matches *session.Output        `json:"matches"`
-	}
-	for _, e := range events {
-		err = e.Decode(&receipt)
-	}
-	if err != nil {
-		return unread(err)
-	}
-	var outputs []session.Output
-	if receipt.Command != nil {
-		outputs = []session.Output{receipt.Command.Stderr, receipt.Command.Stdout}
-	}
-	count := 5
-	if b.verbose > 0 {
-		slices.Reverse(outputs)
-		count = 200
-	}
-	if receipt.Matches != nil {
-		outputs = append(outputs, *receipt.Matches)
-	}
-	var lines []string
-	for _, o := range outputs {
-		text, err := content(ctx, s, o)
-		if err != nil {
-			return unread(err)
-		}
-		if text = strings.TrimSpace(text); text != "" {
-			all := strings.Split(text, "\n")
-			lines = append(lines, all[max(0, len(all)-count):]...)
-		}
-		if len(lines) > 0 && b.verbose == 0 {
-			break
-		}
-	}
-	return lines
-}
-
-// content is what was kept of an output.
-func content(ctx context.Context, s *local.Store, o session.Output) (string, error) {
-	if o.Blob.Hash == "" {
-		return o.Text, nil
-	}
-	r, err := s.OpenBlob(ctx, o.Blob.Hash)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	text, err := io.ReadAll(r)
-	return string(text), err
 }
 
 func (a *app) historyCommand() *cobra.Command {
