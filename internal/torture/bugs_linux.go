@@ -50,6 +50,8 @@ func bugs() []bug {
 			"	return d.f.Sync()\n", "	return nil\n"}}},
 		{name: "end of a command before its effects", judges: []judge{imageJudge(), randomCutsJudge()}, edits: []edit{{"provider/command/sys_linux.go",
 			"return unix.Syncfs(int(dir.Fd())) }", "return nil }"}}},
+		{name: "raw outputs removed without fsync", judges: []judge{orderJudge()}, edits: []edit{{"provider/command/runner.go",
+			"append(errs, syncDir(dir))...", "errs..."}}},
 		{name: "rollback without fsync", judges: []judge{rollbackJudge()}, edits: []edit{{"workspace/rollback.go",
 			"		if !moved || p.target == nil", "		if true || p.target == nil"}, {"workspace/rollback.go",
 			"	return v.sync(false)\n}\n\n// Tidy", "	return nil\n}\n\n// Tidy"}}},

@@ -15,7 +15,7 @@ const exitOffset = 1536
 
 // order checks the order of calls, for bugs that no end state shows.
 func (r *recording) order() error {
-	return errors.Join(r.exitsRecorded(), r.namesDurable())
+	return errors.Join(r.exitsRecorded(), r.namesDurable(), r.outputsGone())
 }
 
 // exitsRecorded checks that the end of each command is durable before anybody is told.
@@ -63,4 +63,29 @@ func (r *recording) namesDurable() error {
 		return errors.New("no change of a directory was seen")
 	}
 	return nil
+}
+
+// outputsGone checks that what commands wrote, as they wrote it, is gone for good before acode says
+// that the session has come to its end: nobody looks for it afterwards.
+func (r *recording) outputsGone() error {
+	gone := map[string]bool{} // directories of commands: whether that is durable
+	for _, c := range r.calls {
+		switch {
+		case !c.OK() || c.Role != crash.RoleAcode:
+		case c.Kind == crash.KindUnlink && strings.HasPrefix(c.Path, filepath.Join(r.home(), "commands")+"/"):
+			gone[filepath.Dir(c.Path)] = false
+		case c.Kind == crash.KindSync:
+			if _, ok := gone[c.Path]; ok {
+				gone[c.Path] = true
+			}
+		case c.Kind == crash.KindAck && bytes.Contains(c.Data, []byte(" completed: ")):
+			for dir, durable := range gone {
+				if !durable {
+					return fmt.Errorf("the end is told of before outputs in %s are gone for good", dir)
+				}
+			}
+			return nil
+		}
+	}
+	return errors.New("no end of the session was seen")
 }

@@ -278,10 +278,14 @@ func (r *Runner) Forget(key string) error {
 }
 
 // ForgetAll removes the output files of every command below dir, which belongs to a session that
-// is over: no receipt will take them up. A directory that does not exist holds none.
+// is over: no receipt will take them up. That they are gone is durable when it returns, also of those
+// that Forget removed. A directory that does not exist holds none.
 func ForgetAll(dir string) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("list outputs: %w", err)
 	}
 	var errs []error
@@ -293,7 +297,7 @@ func ForgetAll(dir string) error {
 			errs = append(errs, fmt.Errorf("forget output: %w", err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, syncDir(dir))...)
 }
 
 func outputSuffixes() []string { return []string{".out", ".err"} }
