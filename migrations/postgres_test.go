@@ -17,6 +17,7 @@ func TestServerMigrationsArePinned(t *testing.T) {
 		"0005_add_projections.sql": "a68218353da4f884b28f1fa9eae565150e5830dabfbec1b1672a64991c80878b",
 		"0006_spare_ingest.sql":    "5174a3b6f3cebd3f78b30dfb19ccab2718700849ce7f06d5df960d136ff9a8b3",
 		"0007_end_in_time.sql":     "1b42bda41e5ae9736b54c4c111ca5d361737e629defc8aeefb7219f5945c1f88",
+		"0008_list_sessions.sql":   "297fc96a0d3b2a18f981e131ee1bbf654a4a3b9c4885873b3ea7ffd38efd1d80",
 	})
 }
 

@@ -66,7 +66,7 @@ func TestWriterIsConfined(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
-	if err := execAs(writer, `SELECT * FROM acode.hello('x'); SELECT * FROM acode.marks('x', gen_random_uuid(), 1)`); err != nil {
+	if err := execAs(writer, `SELECT * FROM acode.hello('x'); SELECT * FROM acode.marks('x', gen_random_uuid(), 1); SELECT * FROM acode.list_sessions(gen_random_uuid(), 1)`); err != nil {
 		t.Errorf("what a device may do: %v", err)
 	}
 	if got := s.value(`SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'acode'::regnamespace
@@ -125,5 +125,6 @@ func TestReaderIsConfined(t *testing.T) {
 		wantState(t, name+", as reader", err, "42501")
 	}
 	wantState(t, "hello, as reader", execAs(reader, `SELECT * FROM acode.hello('x')`), "42501")
+	wantState(t, "the list, as reader", execAs(reader, `SELECT * FROM acode.list_sessions(gen_random_uuid(), 1)`), "42501")
 	wantState(t, "a view, as writer", execAs(s.role("acode_writer"), `TABLE acode_views.sessions`), "42501")
 }

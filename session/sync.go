@@ -122,6 +122,17 @@ type Mark struct {
 	RetryAfter time.Duration // the server asks to be left alone this long; 0: it does not
 }
 
+// RemoteSummary is a session as a server has it. What the server has not read of it yet is zero, or
+// as of Projected.
+type RemoteSummary struct {
+	Summary
+	Device     string // of the store that delivered last
+	Host       string // that executed last
+	Projected  uint64 // up to where the server has read the events
+	ReceivedUS int64  // last delivery, by the server's clock
+	Forked     bool   // events of another history are filed beside it
+}
+
 // SyncFaultClass says whose trouble a failed call is, and so what is done about it.
 type SyncFaultClass string
 

@@ -315,25 +315,27 @@ type drainerJSON struct {
 	Heartbeat *string `json:"heartbeat_at"`
 }
 
-func newSyncJSON(v SyncView) syncJSON {
-	at := func(us int64) *string {
-		if us == 0 {
-			return nil
-		}
-		s := stamp(time.UnixMicro(us))
-		return &s
+// stampUS gives a time for scripts; nil for 0.
+func stampUS(us int64) *string {
+	if us == 0 {
+		return nil
 	}
+	s := stamp(time.UnixMicro(us))
+	return &s
+}
+
+func newSyncJSON(v SyncView) syncJSON {
 	state := v.State
 	if v.off() {
 		state = session.SyncDisabled
 	}
 	out := syncJSON{
 		State: state, Link: v.Link, Degraded: v.degraded(), Paused: v.Paused, Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
-		Since: at(v.SinceUS), Oldest: at(v.OldestUS), Last: at(v.LastUS), Attempt: at(v.AttemptUS), Next: at(v.NextUS),
+		Since: stampUS(v.SinceUS), Oldest: stampUS(v.OldestUS), Last: stampUS(v.LastUS), Attempt: stampUS(v.AttemptUS), Next: stampUS(v.NextUS),
 		Server: v.Server, Identity: v.Identity, Lanes: append([]LaneView{}, v.Lanes...),
 	}
 	if d := v.Drainer; d != nil {
-		out.Drainer = &drainerJSON{PID: d.PID, Command: d.Command, Heartbeat: at(d.BeatUS)}
+		out.Drainer = &drainerJSON{PID: d.PID, Command: d.Command, Heartbeat: stampUS(d.BeatUS)}
 	}
 	return out
 }

@@ -112,6 +112,8 @@ func blocks() []blockCase {
 		{"list_all", func(w io.Writer) error { return terminal.List(w, rows(), true, clock()) }, nil},
 		{"list_waiting", func(w io.Writer) error { return terminal.List(w, rows()[:2], false, clock()) }, nil},
 		{"list_empty", func(w io.Writer) error { return terminal.List(w, nil, true, clock()) }, func(w io.Writer) error { return terminal.ListJSON(w, nil) }},
+		{"list_remote", func(w io.Writer) error { return terminal.RemoteList(w, remoteRows(), clock()) }, func(w io.Writer) error { return terminal.RemoteListJSON(w, remoteRows(), session.ErrOffline) }},
+		{"list_remote_empty", func(w io.Writer) error { return terminal.RemoteList(w, nil, clock()) }, func(w io.Writer) error { return terminal.RemoteListJSON(w, nil, nil) }},
 		{"found", func(w io.Writer) error { return terminal.Found(w, rows()[:1], at, clock()) }, nil},
 		{"found_many", func(w io.Writer) error { return terminal.Found(w, rows()[:4], at, clock()) }, nil},
 		{"status", func(w io.Writer) error { return terminal.Status(w, status()) }, func(w io.Writer) error { return terminal.StatusJSON(w, status()) }},
@@ -124,6 +126,17 @@ func blocks() []blockCase {
 		{"config", bare, nil},
 		{"exit_codes", func(w io.Writer) error { return terminal.ExitCodes(w, codes) }, func(w io.Writer) error { return terminal.ExitCodesJSON(w, codes) }},
 	}
+}
+
+// remoteRows are rows as a server has them: the last is one of which it has read nothing yet.
+func remoteRows() []terminal.RemoteRow {
+	var out []terminal.RemoteRow
+	for _, r := range rows()[:3] {
+		out = append(out, terminal.RemoteRow{RemoteSummary: session.RemoteSummary{Summary: r.Summary, Host: "laptop", Device: "d1", Projected: r.LastSeq, ReceivedUS: r.UpdatedUS}})
+	}
+	out[0].Pending, out[1].Forked = 3, true
+	out[2].Summary, out[2].Host, out[2].Projected = session.Summary{ID: out[2].ID, LastSeq: 9}, "", 0
+	return out
 }
 
 func TestBlocks(t *testing.T) {
@@ -327,6 +340,7 @@ func TestInjection(t *testing.T) {
 	}
 	sum := session.Summary{ID: evil, Short: evil, State: evil, Reason: evil, Task: evil, Workspace: evil}
 	row := terminal.Row{Summary: sum}
+	far := []terminal.RemoteRow{{RemoteSummary: session.RemoteSummary{Summary: sum, Host: evil, Device: evil}}}
 	view := terminal.StatusView{Row: row, Detail: evil, Holder: &terminal.Holder{Host: evil, Command: evil}, Notes: []string{evil}, Next: evil}
 	it := session.Item{Title: evil, Label: evil, Why: evil, Status: evil, Kind: evil}
 	steps := []terminal.StepView{{Item: it, Code: evil, Message: evil}}
@@ -336,6 +350,7 @@ func TestInjection(t *testing.T) {
 	fine := session.Event{Type: session.StepUnknown, Payload: []byte(`{"why":"\u001b[2J\u009b"}`)}
 	for _, err := range []error{
 		terminal.List(&out, []terminal.Row{row}, true, clock()), terminal.ListJSON(&out, []terminal.Row{row}),
+		terminal.RemoteList(&out, far, clock()), terminal.RemoteListJSON(&out, far, errors.New(evil)),
 		terminal.Found(&out, []terminal.Row{row}, nil, clock()),
 		terminal.Show(&out, terminal.ShowView{StatusView: view, Titles: []string{evil}, Steps: steps}),
 		terminal.ShowJSON(&out, terminal.ShowView{StatusView: view, Steps: steps}),

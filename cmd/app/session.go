@@ -25,7 +25,7 @@ func (a *app) sessionCommand() *cobra.Command {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	var resumable, all bool
+	var resumable, all, remote bool
 	list := func(rows []terminal.Row) error {
 		if a.json {
 			return terminal.ListJSON(a.io.out, rows)
@@ -48,7 +48,14 @@ func (a *app) listCommand() *cobra.Command {
 	})
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the sessions of this workspace", Args: cobra.NoArgs,
+		Long: "List the sessions of this workspace. With --remote those that the server holds of every\nmachine that delivers with this one's role: what is pending here is delivered first, or the\nreason why not is said.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case remote && resumable:
+				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote exclude one another: only its own machine knows whether a session can be resumed now", Next: "acode session list --all --resumable"}
+			case remote:
+				return a.handOver()
+			}
 			err := run(cmd, args)
 			if errors.Is(err, session.ErrUnknownID) { // there is no store yet
 				return list(nil)
@@ -58,6 +65,7 @@ func (a *app) listCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&resumable, "resumable", false, "only sessions that can be resumed now")
 	cmd.Flags().BoolVar(&all, "all", false, "sessions of every workspace")
+	cmd.Flags().BoolVar(&remote, "remote", false, "sessions of every machine and workspace, as the server has them")
 	return cmd
 }
 
