@@ -136,7 +136,8 @@ func faultOf(h session.Heartbeat) error {
 }
 
 // Envelope makes what a person sees of a fault of the server: a *session.Error with ErrOffline,
-// ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote. Any other error stays as it is.
+// ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote, that tells of its cause in words only: a deadline
+// of a call is not that of the command. Any other error stays as it is.
 func Envelope(err error) error {
 	var f *session.SyncFault
 	var o *otherDatabase
@@ -146,7 +147,7 @@ func Envelope(err error) error {
 	case !errors.As(err, &f):
 		return err
 	}
-	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: "acode sync status", Retryable: true, Cause: f}
+	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: "acode sync status", Retryable: true, Cause: errors.New(f.Reason())}
 	switch f.Class {
 	case session.FaultOffline:
 		e.Message = "the server cannot be reached and everything is kept"

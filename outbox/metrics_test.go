@@ -1,7 +1,9 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -217,12 +219,14 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Nothing that a person reads names a row's content or is empty.
+// Nothing that a person reads names a row's content or is empty. A deadline of a call is none of the
+// command: that has an exit status of its own.
 func TestEnvelope(t *testing.T) {
 	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly, session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew, session.FaultRefused} {
 		var e *session.Error
-		err := outbox.Envelope(&session.SyncFault{Class: class, Cause: errNet})
-		if !errors.As(err, &e) || !strings.Contains(e.Message, "kept") || e.Next == "" || !errors.Is(err, errNet) {
+		err := outbox.Envelope(&session.SyncFault{Class: class, Cause: fmt.Errorf("%w: %w", errNet, context.DeadlineExceeded)})
+		said := strings.Contains(err.Error(), errNet.Error()) && !strings.Contains(err.Error(), string(class)+": ")
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "kept") || e.Next == "" || !said || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Envelope of %s: got %#v", class, err)
 		}
 	}
