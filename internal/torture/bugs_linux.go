@@ -156,7 +156,7 @@ func (h *harness) plant(ctx context.Context) error {
 			return err
 		}
 		for _, j := range b.judges {
-			found, err := j.find(ctx, h.quiet(program, "bug"))
+			found, err := h.find(ctx, j, program)
 			if err != nil {
 				return fmt.Errorf("%s: %w", b.name, err)
 			}
@@ -168,13 +168,20 @@ func (h *harness) plant(ctx context.Context) error {
 				continue
 			}
 			clean[j.name] = true
-			if found, err = j.find(ctx, h.quiet(h.acode, "bug")); found != "" || err != nil {
+			if found, err = h.find(ctx, j, h.acode); found != "" || err != nil {
 				errs = append(errs, fmt.Errorf("%s finds in acode as it is: %s: %w", j.name, found, err))
 			}
 			fmt.Fprintf(w, "nothing\t%s\t%s\n", j.name, firstLine(found))
 		}
 	}
 	return errors.Join(append(errs, w.Flush())...)
+}
+
+// find lets a judge look at a program, and removes the files that it kept of what went wrong.
+func (h *harness) find(ctx context.Context, j judge, program string) (string, error) {
+	own := h.quiet(program, "bug")
+	found, err := j.find(ctx, own)
+	return found, errors.Join(err, os.RemoveAll(own.scratch))
 }
 
 // quiet is a harness for another program that describes nothing.
