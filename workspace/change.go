@@ -20,8 +20,13 @@ import (
 // as well.
 func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
 	own := make(map[string]bool, len(files))
+	var last glance
+	defer last.close()
 	for _, f := range files {
 		own[f.Path] = true
+		if r.unmoved(&last, f) { // nor can its mode have changed: it can be read as before
+			continue
+		}
 		c, err := r.changedSince(ctx, f)
 		switch {
 		case err != nil:
