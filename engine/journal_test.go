@@ -238,12 +238,15 @@ func (w *world) Requests(context.Context) ([]session.Request, error) {
 	return slices.Clone(w.requests), nil
 }
 
-func (w *world) ask(r session.Request) {
+// ask leaves requests, all of them at once.
+func (w *world) ask(requests ...session.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lastID++
-	r.ID = w.lastID
-	w.requests = append(w.requests, r)
+	for _, r := range requests {
+		w.lastID++
+		r.ID = w.lastID
+		w.requests = append(w.requests, r)
+	}
 }
 
 // AppendAnswering implements engine.Journal.
