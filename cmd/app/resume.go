@@ -43,15 +43,13 @@ func (a *app) resumeCommand() *cobra.Command {
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be done and change nothing")
 	fl.DurationVar(&f.wait, "wait", 0, "wait this long for a session or workspace that is executed")
 	fl.Lookup("wait").NoOptDefVal = "60s"
-	fl.StringVar(&f.onChanges, "on-changes", "", "changed files: `continue|abort`")
-	fl.StringVar(&f.inProgress, "in-progress", "", "a file step in progress whose files hold something else: `rollback|retry|prompt`")
-	fl.StringVar(&f.uncertain, "uncertain", "", "the command in progress, if nobody can know its outcome: `rerun|done|fail`")
+	for _, c := range f.answers() {
+		fl.StringVar(c.value, c.flag, "", c.about+": `"+c.allowed+"`")
+		completeValues(cmd, c.flag, c.allowed)
+	}
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
-	completeValues(cmd, "on-changes", "continue|abort")
-	completeValues(cmd, "in-progress", "rollback|retry|prompt")
-	completeValues(cmd, "uncertain", "rerun|done|fail")
 	return cmd
 }
 
@@ -69,14 +67,25 @@ func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-func (f resumeFlags) check() error {
-	for _, c := range []struct{ flag, value, allowed string }{
-		{"on-changes", f.onChanges, "continue|abort"},
-		{"in-progress", f.inProgress, "rollback|retry|prompt"},
-		{"uncertain", f.uncertain, "rerun|done|fail"},
-	} {
-		if c.value != "" && !strings.Contains("|"+c.allowed+"|", "|"+c.value+"|") {
-			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, c.value, c.allowed), Next: "acode resume --help"}
+// answerFlag is a flag that takes one of a few values, written as "a|b".
+type answerFlag struct {
+	value                *string
+	flag, about, allowed string
+}
+
+// answers are the flags that answer what a resume would ask.
+func (f *resumeFlags) answers() []answerFlag {
+	return []answerFlag{
+		{&f.onChanges, "on-changes", "changed files", "continue|abort"},
+		{&f.inProgress, "in-progress", "a file step in progress whose files hold something else", "rollback|retry|prompt"},
+		{&f.uncertain, "uncertain", "the command in progress, if nobody can know its outcome", "rerun|done|fail"},
+	}
+}
+
+func (f *resumeFlags) check() error {
+	for _, c := range f.answers() {
+		if *c.value != "" && !strings.Contains("|"+c.allowed+"|", "|"+*c.value+"|") {
+			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, *c.value, c.allowed), Next: "acode resume --help"}
 		}
 	}
 	return nil
