@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +90,7 @@ func (l *link) projected(ctx context.Context) ([]session.RemoteSummary, error) {
 			}
 		}
 		if list, err = l.remoteList(ctx); err == nil && lags(list) {
-			rest(limited, retryEvery)
+			pause(limited, retryEvery)
 		}
 	}
 	return list, err
@@ -104,15 +103,6 @@ func lags(list []session.RemoteSummary) bool {
 		}
 	}
 	return false
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // listPage is how many sessions one call lists.
