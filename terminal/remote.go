@@ -15,6 +15,9 @@ type RemoteRow struct {
 	Pending uint64 // events of it that this store has and the server has not
 }
 
+// unread stands for what the server did not read yet.
+const unread = "-"
+
 // RemoteList writes the table of List for the sessions of a server, with the host of each.
 func RemoteList(w io.Writer, rows []RemoteRow, now time.Time) error {
 	if len(rows) == 0 {
@@ -22,18 +25,10 @@ func RemoteList(w io.Writer, rows []RemoteRow, now time.Time) error {
 	}
 	table := [][]string{{"ID", "STATE", "UPDATED", "HOST", "WORKSPACE", "TASK"}}
 	for _, r := range rows {
-		table = append(table, []string{cmp.Or(r.Short, string(r.ID)), known(upper(r.State)), agoTable(now, time.UnixMicro(cmp.Or(r.UpdatedUS, r.ReceivedUS))),
-			known(r.Host), known(r.Workspace), known(r.Task) + r.notes()})
+		table = append(table, []string{cmp.Or(r.Short, string(r.ID)), cmp.Or(upper(r.State), unread), agoTable(now, time.UnixMicro(cmp.Or(r.UpdatedUS, r.ReceivedUS))),
+			cmp.Or(r.Host, unread), cmp.Or(r.Workspace, unread), cmp.Or(r.Task, unread) + r.notes()})
 	}
 	return columnsTo(w, table, []int{12, 12, 20, 12, 24})
-}
-
-// known stands for what the server did not read yet.
-func known(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 // notes says what makes a row less than all of the session.
