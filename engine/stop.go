@@ -75,7 +75,7 @@ func (e *Engine) ending() *stop {
 	case halt == nil:
 		return &stop{to: session.Completed}
 	case more > 0:
-		halt.detail += fmt.Sprintf("; %d more failed: acode session show %s", more, s.Short)
+		halt.detail += fmt.Sprintf("; %d more failed", more)
 		if halt.code == session.ErrTimeout { // it does not stand alone
 			halt.code = session.ErrCommand
 		}
