@@ -46,6 +46,7 @@ type Engine struct {
 	doubt    uint64              // last seq before a commit that failed; 0 when none did
 	answered string              // the key that Policy.Uncertain answers for; empty: none
 	overUS   int64               // when the command that is about to get its receipt was over, if before that; else 0
+	reran    int                 // how often the command at hand ran again, its outcome unknown, with nobody asked
 	visible  *session.Visibility // captures by step
 	failed   map[string]bool     // tasks with a failed step, or blocked by one
 	next     session.Continuation
@@ -115,6 +116,7 @@ func (e *Engine) item(ctx context.Context, it *session.Item) error {
 	if err := e.boundary(ctx); err != nil {
 		return err
 	}
+	e.reran = 0
 	return e.stepError(ctx, it, e.step(ctx, it))
 }
 

@@ -8,6 +8,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// maxReruns is how often in a row a policy or a check may have a command run again, each time because
+// the outcome was unknown: what kills its supervisor each time would go on to, without end.
+const maxReruns = 3
+
 // unknown makes it durable that nobody can know whether a command happened, then settles it.
 func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	bg := context.WithoutCancel(ctx)
@@ -40,6 +44,12 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	gone := verdict == session.InterruptDone && e.said(rec.Key) && e.lost(rec.Key, step.Run)
 	if verdict == "" || gone { // a check cannot bring a lost value back: a person's answer counts
 		by, verdict = e.declared(step.Run, rec.Key)
+	}
+	if verdict == session.InterruptReruns && by != "person" {
+		if e.reran++; e.reran > maxReruns {
+			verdict = session.InterruptAsks
+			rec.Why += fmt.Sprintf("; it was run again %d times already", maxReruns)
+		}
 	}
 	if verdict == session.InterruptAsks {
 		by = "person"

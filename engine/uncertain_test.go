@@ -114,6 +114,33 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
+// E5: a command whose supervisor is killed each time is not run again without end, whoever says that
+// it may: then it takes a person, whom nothing holds back. Another command counts for itself.
+func TestUncertainEachTime(t *testing.T) {
+	for _, c := range []struct {
+		by       string
+		with     func(*session.Run)
+		attempts [2]int // of the run, and after a resume that is told to run it again; a check is heard before that
+	}{{"policy", onInterrupt(session.InterruptReruns), [2]int{4, 8}}, {"check", checking("exit 1"), [2]int{4, 7}}} {
+		t.Run(c.by, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("o", "torn O", c.with), command("s", "unknown", c.with))))
+			for i, want := range c.attempts {
+				p := w.process()
+				if i > 0 {
+					p.policy.Uncertain = session.InterruptReruns
+				}
+				res := p.must()
+				if res.State != session.Paused || res.Code != session.ErrUncertain || !strings.Contains(res.Message, "run again 3 times already") {
+					t.Fatalf("Execute: got %s, %s, %q, want it to ask", res.State, res.Code, res.Message)
+				}
+				if got := w.count("effect t/s/main:"); got != want {
+					t.Errorf("attempts: got %d, want %d", got, want)
+				}
+			}
+		})
+	}
+}
+
 // E5, FR-064: with nobody to ask the session pauses and names the command that continues,
 // its answer not filled in; the answer is then taken, and only once.
 func TestUncertainNobodyThere(t *testing.T) {
