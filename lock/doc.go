@@ -2,7 +2,8 @@
 //
 // The lock is flock(2): the kernel gives it back the instant its holder dies, and nothing
 // else ends it, however old it is. What a lock file says is information for people and for
-// readers that take no lock. The file is never removed and never truncated to nothing:
+// readers that take no lock; of a holder in another PID namespace, whose pid says nothing, they ask
+// the lock. The file is never removed and never truncated to nothing:
 // removing it would let two processes lock two files of one name.
 //
 // Invariants:

@@ -16,11 +16,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Holder says who holds a lock. PID, StartTime and BootID together name one process for ever:
-// a pid alone is used again.
+// Holder says who holds a lock. PID, StartTime, BootID and Namespace together name one process
+// for ever: a pid alone is used again.
 type Holder struct {
 	PID       int        `json:"pid"`
-	StartTime uint64     `json:"start_time"` // as the system counts it; only ever compared
+	Namespace uint64     `json:"pid_ns,omitempty"` // in which PID counts; 0 where there is only one, or nobody said
+	StartTime uint64     `json:"start_time"`       // as the system counts it; only ever compared
 	BootID    string     `json:"boot_id"`
 	Host      string     `json:"host"`
 	Command   string     `json:"command"` // as typed, for people
@@ -32,21 +33,27 @@ type Holder struct {
 // Self describes this process. The caller adds the session.
 func Self(command string, now time.Time) (Holder, error) {
 	pid := os.Getpid()
+	ns, err := namespace()
+	if err != nil {
+		return Holder{}, err
+	}
 	start, startErr := startTime(pid)
 	boot, bootErr := bootID()
 	host, hostErr := os.Hostname()
 	if err := errors.Join(startErr, bootErr, hostErr); err != nil {
 		return Holder{}, fmt.Errorf("describe own process: %w", err)
 	}
-	return Holder{PID: pid, StartTime: start, BootID: boot, Host: host, Command: command, Since: now.UTC()}, nil
+	return Holder{PID: pid, Namespace: ns, StartTime: start, BootID: boot, Host: host, Command: command, Since: now.UTC()}, nil
 }
 
-// Alive reports whether the process that h names still runs: its pid, start time and boot id
-// match. A frozen process is alive, one that ended and was not waited for is not.
+// Alive reports whether the process that h names is seen to run: its pid, start time and boot id
+// match. A frozen process is alive, one that ended and was not waited for is not. One that is
+// Elsewhere is not seen.
 func (h Holder) Alive() bool {
-	if h.PID <= 0 {
-		return false
-	}
+	return h.PID > 0 && !h.Elsewhere() && h.seen()
+}
+
+func (h Holder) seen() bool {
 	boot, err := bootID()
 	if err != nil || boot != h.BootID {
 		return false
@@ -55,12 +62,30 @@ func (h Holder) Alive() bool {
 	return err == nil && start == h.StartTime
 }
 
+// Elsewhere reports whether the pid of h counts in another process table than the one that this
+// process sees, as in another container: then only the lock itself tells whether h lives.
+func (h Holder) Elsewhere() bool {
+	if h.PID <= 0 {
+		return false
+	}
+	ns, err := namespace()
+	return err != nil || h.Namespace != 0 && h.Namespace != ns
+}
+
+// Process names the process: its pid, and whose that is.
+func (h Holder) Process() string {
+	if h.Elsewhere() {
+		return fmt.Sprintf("pid %d in another PID namespace", h.PID)
+	}
+	return fmt.Sprintf("pid %d", h.PID)
+}
+
 // String says who it is in one line.
 func (h Holder) String() string {
 	if h.PID == 0 {
 		return "a process that the lock file does not name"
 	}
-	s := fmt.Sprintf("process %d", h.PID)
+	s := "process " + strings.TrimPrefix(h.Process(), "pid ")
 	if h.Command != "" {
 		s += fmt.Sprintf(" (%s)", h.Command)
 	}
@@ -73,6 +98,9 @@ func (h Holder) String() string {
 // foreign gives the executable of a live holder that is no acode; empty when it is one or
 // cannot be looked at.
 func (h Holder) foreign() string {
+	if h.Elsewhere() {
+		return ""
+	}
 	exe, err := executable(h.PID)
 	if err != nil {
 		return ""
@@ -131,8 +159,9 @@ func overwrite(f *os.File, b []byte) error {
 }
 
 // Read says what the lock file at path says, and whether the holder that it names is alive.
-// It takes no lock and writes nothing, so that it never disturbs a holder. A file that is
-// missing, empty or not of this form names nobody.
+// It writes nothing and takes no lock, so that it never disturbs a holder; but where that is
+// Elsewhere, it asks for the lock, shared and for an instant. A file that is missing, empty or not
+// of this form names nobody.
 func Read(path string) (h Holder, held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +177,26 @@ func Read(path string) (h Holder, held bool, err error) {
 	if h, err = holderIn(f); err != nil {
 		return Holder{}, false, err
 	}
-	return h, h.Alive(), nil
+	if h.Elsewhere() {
+		held, err = isLocked(f)
+		return h, held, err
+	}
+	return h, h.PID > 0 && h.seen(), nil
+}
+
+// isLocked reports whether somebody has the lock of f for himself.
+func isLocked(f *os.File) (bool, error) {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // f is closed next, which gives it back
+		switch {
+		case err == nil:
+			return false, nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return true, nil
+		case !errors.Is(err, unix.EINTR):
+			return false, ioError(f.Name(), err)
+		}
+	}
 }
 
 // holderIn is the holder that the file names; zero when it names nobody.

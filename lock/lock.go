@@ -29,9 +29,9 @@ type Lock struct {
 	killed Holder   // see Killed
 }
 
-// persist takes a lock, and puts up for a moment with one that no living process has signed:
-// somebody only asks whether it is free, a process that was killed is still ending, or a child
-// of it has not begun its own program yet.
+// persist takes a lock, and puts up for a moment with one that no process has signed that is seen
+// to live: somebody only asks whether it is free, a process that was killed is still ending, or a
+// child of it has not begun its own program yet.
 func persist[L any](take func() (L, error)) (L, error) {
 	const pause, patience = 10 * time.Millisecond, 100
 	tick := time.NewTicker(pause)
@@ -39,7 +39,7 @@ func persist[L any](take func() (L, error)) (L, error) {
 	for n := 0; ; n++ {
 		l, err := take()
 		var by *HeldError
-		if !errors.As(err, &by) || by.Holder.PID != 0 || n == patience {
+		if !errors.As(err, &by) || by.Holder.PID != 0 && !by.Holder.Elsewhere() || n == patience {
 			return l, err
 		}
 		<-tick.C

@@ -641,3 +641,47 @@ func TestDiskFull(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A pid of another process table says nothing: the lock itself says whether its holder lives, and
+// who has the same pid here is not taken for it.
+func TestHolderElsewhere(t *testing.T) {
+	path, h := lockPath(t), self(t)
+	if h.Namespace == 0 {
+		t.Log("not tried: this system has one process table")
+		return
+	}
+	h.Namespace++
+	l, err := lock.Acquire(path, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, l)
+	if by, held, err := lock.Read(path); err != nil || !held || by.PID != h.PID || by.Alive() {
+		t.Errorf("Read: got %+v, %t, %v, want it held by somebody who cannot be seen", by, held, err)
+	}
+	_, err = lock.Acquire(path, self(t))
+	wantCode(t, err, session.ErrLocked)
+	if !strings.Contains(err.Error(), fmt.Sprintf("process %d in another PID namespace", h.PID)) {
+		t.Errorf("Acquire: %v does not say where its holder is", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	forge(t, path, h) // killed
+	if _, held, err := lock.Read(path); err != nil || held {
+		t.Errorf("Read of what nobody holds: got %t, %v", held, err)
+	}
+	acquire(t, path)
+}
+
+// forge signs a lock file that nobody holds.
+func forge(t *testing.T, path string, h lock.Holder) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(lock.WriteHolder(f, h), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

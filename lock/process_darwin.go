@@ -25,6 +25,9 @@ func startTime(pid int) (uint64, error) {
 	return uint64(at.Sec)*1e6 + uint64(at.Usec), nil
 }
 
+// namespace is 0: there is one process table.
+func namespace() (uint64, error) { return 0, nil }
+
 func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 
 // executable gives the name only, of at most 16 bytes: the path is not to be had without cgo.

@@ -7,6 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
 )
 
 // errGone is returned for a process that has ended, waited for or not.
@@ -28,6 +32,24 @@ func startTime(pid int) (uint64, error) {
 		return 0, errGone
 	}
 	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// namespace names the PID namespace of this process, which is that of /proc too. Where /proc is
+// missing, or shows the processes of another namespace, a pid means nothing: ErrEnvironment.
+func namespace() (uint64, error) {
+	var st unix.Stat_t
+	self, err := os.Readlink("/proc/self")
+	if err == nil && self != strconv.Itoa(os.Getpid()) {
+		err = fmt.Errorf("it calls this process %s, which is %d", self, os.Getpid())
+	}
+	if err == nil {
+		err = unix.Stat("/proc/self/ns/pid", &st)
+	}
+	if err != nil {
+		return 0, &session.Error{Code: session.ErrEnvironment, Message: "/proc does not show the processes of this PID namespace, so nobody could tell who lives; nothing was changed",
+			Next: "mount it, as with: mount -t proc proc /proc (unshare --mount-proc)", Cause: err}
+	}
+	return st.Ino, nil
 }
 
 func bootID() (string, error) {

@@ -12,15 +12,19 @@ import (
 
 // Holder is the process that executes a session or workspace.
 type Holder struct {
-	PID     int       `json:"pid"`
-	Host    string    `json:"host,omitempty"`
-	Since   time.Time `json:"since"`
-	Command string    `json:"command,omitempty"`
+	PID       int       `json:"pid"`
+	Elsewhere bool      `json:"elsewhere,omitempty"` // PID counts in another PID namespace: here it is nobody's, or a stranger's
+	Host      string    `json:"host,omitempty"`
+	Since     time.Time `json:"since"`
+	Command   string    `json:"command,omitempty"`
 }
 
 // String gives "pid 4711 on host, since 10:04:05Z: acode resume", cleaned.
 func (h Holder) String() string {
 	s := fmt.Sprintf("pid %d", h.PID)
+	if h.Elsewhere {
+		s += " in another PID namespace"
+	}
 	if h.Host != "" {
 		s += " on " + Clean(h.Host)
 	}

@@ -248,7 +248,7 @@ func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) 
 	}
 	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
 	if held {
-		said = fmt.Sprintf("Session lock: held by pid %d since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.PID, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
+		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.Process(), h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
 	}
 	for _, n := range notes {
 		said += terminal.Clean(n) + "\n"
@@ -272,7 +272,7 @@ func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Ses
 	}
 	switch {
 	case executor.PID != 0 && executor.Session != sess.ID:
-		return []string{fmt.Sprintf("session %s executes in this workspace: pid %d since %s: %s", short(executor), executor.PID, executor.Since.UTC().Format(time.RFC3339), executor.Command)}, nil
+		return []string{fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(executor), executor.Process(), executor.Since.UTC().Format(time.RFC3339), executor.Command)}, nil
 	case supervisor.PID != 0 && supervisor.Session != sess.ID:
 		return []string{fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor))}, nil
 	}
@@ -290,7 +290,7 @@ type locksJSON struct {
 func (b *base) locksJSON(sess *session.Session, h lock.Holder, held bool, notes []string) error {
 	out := locksJSON{V: 1, SessionID: sess.ID, ShortID: sess.Short, Notes: append([]string{}, notes...)}
 	if held {
-		out.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
+		out.Holder = holder(h)
 	}
 	return terminal.JSON(b.io.out, out)
 }

@@ -315,7 +315,7 @@ func (b *base) held(r terminal.Row) error {
 		return err
 	}
 	return &session.Error{Code: session.ErrLocked, Retryable: true,
-		Message: fmt.Sprintf("Session is locked by another process: %s is executed by pid %d since %s: %s", r.Short, h.PID, h.Since.UTC().Format(time.RFC3339), h.Command),
+		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", r.Short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
 		Next:    waitFor(r.Short)}
 }
 

@@ -189,7 +189,7 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		if h, _, err := lock.Read(b.lockFile(id)); err == nil {
-			v.Holder = &terminal.Holder{PID: h.PID, Host: h.Host, Since: h.Since, Command: h.Command}
+			v.Holder = holder(h)
 		}
 	}
 	if v.Sync, err = b.syncView(ctx, s, id); err != nil {
@@ -200,6 +200,10 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 		v.Next = nextCommand(sess)
 	}
 	return v, nil
+}
+
+func holder(h lock.Holder) *terminal.Holder {
+	return &terminal.Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
 }
 
 // commandNotes tells of commands that run without acode.
@@ -216,14 +220,21 @@ func (b *base) commandNotes(id session.ID) []string {
 		}
 		switch r.State {
 		case session.CommandRunning:
-			notes = append(notes, fmt.Sprintf("a command is running: %s (pid %d)", what, r.PID))
+			notes = append(notes, fmt.Sprintf("a command is running: %s (%s)", what, pidOf(r)))
 		case session.CommandUnattended:
-			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (pid %d)", what, r.PID))
+			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)", what, pidOf(r)))
 		case session.CommandLingering:
 			notes = append(notes, "a command is over, and what it started still runs: "+what)
 		}
 	}
 	return notes
+}
+
+func pidOf(r session.CommandRecord) string {
+	if r.PID == 0 {
+		return "its pid is not known here"
+	}
+	return fmt.Sprintf("pid %d", r.PID)
 }
 
 // approvalNotes tells of an approval that the next resume will use.

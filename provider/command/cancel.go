@@ -37,7 +37,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 	}()
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
-	for {
+	for unseen := 0; ; {
 		rec, _, err := look(dir, key)
 		if err != nil {
 			return err
@@ -52,9 +52,16 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 				return err
 			}
 		default:
-			left, err := endHolders(ctx, dir, key, grace)
+			left, met, err := endHolders(ctx, dir, key, grace)
 			if err != nil {
 				return err
+			}
+			if unseen++; met {
+				unseen = 0
+			}
+			if unseen == maxUnseen {
+				return &session.Error{Code: session.ErrCommand, Message: "who holds the claim of the command cannot be seen from here; it was not ended", Place: key,
+					Next: "end it where it runs, in another container (PID namespace) or as another user"}
 			}
 			if len(left) > 0 {
 				return &session.Error{Code: session.ErrCommand, Message: "what is left of the command runs with another user's rights and may not be signalled: " + left[0].describe(),
@@ -90,12 +97,16 @@ func askToEnd(ctx context.Context, conn *client, dir, key string) (*client, erro
 	return conn, nil
 }
 
+// maxUnseen is how often nobody is found who holds a claim that is held: one that forks and ends can
+// slip through a look at the process table, but not through so many.
+const maxUnseen = 50
+
 // endHolders ends what holds the claim of key when its supervisor is gone, and gives what may not
-// be signalled.
-func endHolders(ctx context.Context, dir, key string, grace time.Duration) ([]process, error) {
+// be signalled, and whether anybody was met.
+func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left []process, met bool, err error) {
 	f, err := openClaim(claimPath(dir, key))
 	if err != nil {
-		return nil, fmt.Errorf("open claim: %w", err)
+		return nil, false, fmt.Errorf("open claim: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
 	e := ending{grace: grace, members: func() []process {
@@ -113,7 +124,8 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) ([]pr
 		own := func(p process) bool { return p.pid == os.Getpid() } // asked from within the command
 		return slices.DeleteFunc(descendants(ps, roots), own)
 	}}
-	return e.run(ctx)
+	left, err = e.run(ctx)
+	return left, e.met, err
 }
 
 // ending is how a command is ended: every member gets INT, then TERM, then KILL until
@@ -122,6 +134,7 @@ type ending struct {
 	grace   time.Duration // after INT, and after TERM
 	members func() []process
 	beyond  map[int]bool // may not be signalled by us
+	met     bool         // there was a member
 }
 
 // run returns when no member is left but those that may not be signalled, which it lists.
@@ -154,6 +167,7 @@ func (e *ending) run(ctx context.Context) ([]process, error) {
 func (e *ending) send(sig unix.Signal) int {
 	n := 0
 	for _, p := range e.members() {
+		e.met = true
 		if e.beyond[p.pid] {
 			continue
 		}

@@ -43,6 +43,14 @@ type identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
 	Boot  string `json:"boot"`
+	NS    uint64 `json:"ns,omitempty"` // the PID namespace in which PID counts; 0 where there is only one, or nobody said
+}
+
+// elsewhere reports whether the pid of id counts in another process table than the one that this
+// process sees, as in another container. Only locks tell then whether it lives.
+func (id identity) elsewhere() bool {
+	ns, err := namespace()
+	return err != nil || id.NS != 0 && id.NS != ns
 }
 
 type header struct {

@@ -12,7 +12,8 @@
 //	C1  One key is started at most once, whoever is killed at whatever instant, and never once
 //	    it was terminated.
 //	C2  A command is over when its claim can be locked, never because a pid is gone, and not
-//	    while its leader, which may have closed what it inherited, is seen alive.
+//	    while its leader, which may have closed what it inherited, is seen alive. Where pids
+//	    count in another PID namespace, the supervisor's lock says whether that lives.
 //	C3  Nothing below the highest announced epoch is started.
 //	C4  An outcome is given only when the exit record stands; otherwise it is unknown.
 //	C5  The command holds its output itself: the death of its supervisor does not touch it.

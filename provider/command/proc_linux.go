@@ -23,6 +23,20 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
+// namespace names the PID namespace of this process, which is that of /proc too. Where /proc is
+// missing, or shows the processes of another namespace, there is no telling who is who.
+func namespace() (uint64, error) {
+	self, err := os.Readlink("/proc/self")
+	if err == nil && self != strconv.Itoa(os.Getpid()) {
+		err = fmt.Errorf("/proc calls this process %s, which is %d", self, os.Getpid())
+	}
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Stat("/proc/self/ns/pid", &st)
+	}
+	return st.Ino, err
+}
+
 // readProc reads a file of the kernel. It spares the system calls with which os.ReadFile asks for
 // a size that such files do not have, and offers them for polling.
 func readProc(path string) ([]byte, error) {
@@ -70,13 +84,20 @@ func identify(pid int) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
+	ns, err := namespace()
+	if err != nil {
+		return identity{}, err
+	}
 	boot, err := bootID()
-	return identity{PID: pid, Start: p.start, Boot: boot}, err
+	return identity{PID: pid, Start: p.start, Boot: boot, NS: ns}, err
 }
 
-// alive reports whether the process of id still runs. A zombie does not. An error says that it
-// could not be looked at.
+// alive reports whether the process of id is seen to run. A zombie does not, and what is elsewhere is
+// not seen. An error says that it could not be looked at.
 func alive(id identity) (bool, error) {
+	if id.elsewhere() {
+		return false, nil
+	}
 	p, err := readProcess(id.PID)
 	if starved(err) {
 		return false, err
@@ -157,8 +178,9 @@ func (p process) describe() string {
 }
 
 // describe gives pid and command line, or the name alone when the process is gone.
-func (l leftover) describe(boot string) string {
-	if lives, _ := alive(identity{PID: l.PID, Start: l.Start, Boot: boot}); lives { // else its name is all there is
+// by is the supervisor that listed it.
+func (l leftover) describe(by identity) string {
+	if lives, _ := alive(identity{PID: l.PID, Start: l.Start, Boot: by.Boot, NS: by.NS}); lives { // else its name is all there is
 		return process{pid: l.PID, name: l.Name}.describe()
 	}
 	return fmt.Sprintf("%d %s", l.PID, l.Name)

@@ -23,6 +23,9 @@ func bootID() (string, error) {
 	return fmt.Sprintf("%d", t.Sec), nil
 }
 
+// namespace is 0: there is one process table.
+func namespace() (uint64, error) { return 0, nil }
+
 // identify names the process that has pid now, as well as this system can.
 func identify(pid int) (identity, error) {
 	boot, err := bootID()
@@ -59,7 +62,7 @@ func keyOf(int) string { return "" }
 
 func (p process) describe() string { return fmt.Sprintf("%d %s", p.pid, p.name) }
 
-func (l leftover) describe(string) string { return fmt.Sprintf("%d %s", l.PID, l.Name) }
+func (l leftover) describe(identity) string { return fmt.Sprintf("%d %s", l.PID, l.Name) }
 
 // holders finds the leader's process group by the claim's start block.
 func holders(f *os.File, _ string) ([]process, error) {

@@ -119,7 +119,7 @@ func (c claim) unknown(why string) session.CommandRecord {
 // command left behind. While its supervisor lives a command runs, even when the exit
 // block stands already: it is not known to be durable.
 func (c claim) held(f *os.File) (session.CommandRecord, error) {
-	if lives, err := alive(c.Header.Supervisor); err != nil {
+	if lives, err := c.supervised(); err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	} else if lives {
 		return c.record(session.CommandRunning), nil
@@ -146,6 +146,15 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	return c.lingers(f)
 }
 
+// supervised reports whether the supervisor that made the claim lives.
+func (c claim) supervised() (bool, error) {
+	lives, err := alive(c.Header.Supervisor)
+	if lives || err != nil || !c.Header.Supervisor.elsewhere() {
+		return lives, err
+	}
+	return serves(filepath.Dir(c.Path), c.Header.Supervisor)
+}
+
 // lingers judges a claim that is held by what its command left behind.
 func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	left, err := holders(f, c.Header.Key)
@@ -155,12 +164,16 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	if err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	}
-	if c.Start == nil && c.leads(left) {
+	elsewhere := c.Header.Supervisor.elsewhere()
+	if (c.Start == nil || elsewhere) && c.leads(left) {
 		return c.record(session.CommandUnattended), nil
 	}
 	// The leader may have been the last to hold the lock, and have ended since.
 	if free, err := lockFree(f); err != nil || free {
 		return c.unknown(unsupervised), err
+	}
+	if elsewhere && len(left) == 0 { // it may be the leader that holds it, where nobody here can look
+		return c.record(session.CommandUnattended), nil
 	}
 	rec := c.record(session.CommandLingering)
 	rec.Why = unsupervised + "; what it started still runs"
@@ -171,8 +184,8 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 }
 
 // leads reports whether the leader is among holders, for a claim whose supervisor was
-// killed between fork and start block: the leader leads a process session, or is about
-// to.
+// killed between fork and start block, or whose pids count elsewhere: the leader leads a process
+// session, or is about to.
 func (c claim) leads(holders []process) bool {
 	return slices.ContainsFunc(holders, func(p process) bool {
 		return p.holds && (p.session == p.pid || p.session == c.Header.Supervisor.PID)
@@ -182,7 +195,10 @@ func (c claim) leads(holders []process) bool {
 func (c claim) record(state session.CommandState) session.CommandRecord {
 	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch, StartedUS: c.Header.AtUS}
 	if c.Start != nil {
-		rec.StartedUS, rec.PID = c.Start.StartedUS, c.Start.Leader.PID
+		rec.StartedUS = c.Start.StartedUS
+		if !c.Start.Leader.elsewhere() {
+			rec.PID = c.Start.Leader.PID
+		}
 	}
 	return rec
 }
@@ -197,7 +213,7 @@ func (c claim) ended() session.CommandRecord {
 	rec.Exit, rec.Signal, rec.TimedOut, rec.Cancelled = e.Exit, e.Signal, e.TimedOut, e.Cancelled
 	rec.StartError, rec.EndedUS = e.StartError, e.EndedUS
 	for _, l := range e.Left {
-		rec.Left = append(rec.Left, l.describe(c.Header.Supervisor.Boot))
+		rec.Left = append(rec.Left, l.describe(c.Header.Supervisor))
 	}
 	return rec
 }

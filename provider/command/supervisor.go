@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -173,8 +174,27 @@ func lockSupervisor(dir string, self identity) (*os.File, error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	b, _ := json.Marshal(self)           // numbers and a string
-	_, _ = f.WriteAt(append(b, '\n'), 0) // informs people only
+	_, _ = f.WriteAt(append(b, '\n'), 0) // for people, and for who cannot see this process
 	return f, nil
+}
+
+// serves reports whether the supervisor id, whose pid says nothing here, serves the session of
+// dir: whether its lock is held, and names it.
+func serves(dir string, id identity) (bool, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	var by identity
+	if json.NewDecoder(f).Decode(&by) != nil || by != id {
+		return false, nil
+	}
+	free, err := lockFree(f)
+	return !free, err
 }
 
 // decline tells the client that started this process to connect to the other supervisor.
