@@ -16,11 +16,16 @@ const version = "0.1.0-dev"
 // Main carries out acode's command line and returns the exit status.
 func Main(ctx context.Context, args []string) int {
 	ownFiles()
-	return execute(ctx, args, stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	a := newApp()
+	return a.carryOut(ctx, a.root(), args)
 }
 
 // stdio is where the process reads and writes.
-type stdio struct{ in, out, err *os.File }
+type stdio struct {
+	in  *os.File
+	out *output
+	err *os.File
+}
 
 // ownFiles lets this process use the files that it makes, whatever umask it was started with: a
 // store whose directory may not be entered is one that nobody can use any more. What others may

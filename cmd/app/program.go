@@ -1,10 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -26,7 +26,7 @@ import (
 // store, errors and exit statuses are acode's, the commands are the caller's.
 func Delivery(ctx context.Context, args []string, commands func(*Host) []*cobra.Command) int {
 	ownFiles()
-	a := newApp(stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	a := newApp()
 	root := a.bare()
 	root.AddCommand(commands(&Host{a})...)
 	return a.carryOut(ctx, root, args)
@@ -42,7 +42,7 @@ func (h *Host) Version() string { return version }
 func (h *Host) JSON() bool { return h.a.json }
 
 // Out is where results go.
-func (h *Host) Out() *os.File { return h.a.io.out }
+func (h *Host) Out() io.Writer { return h.a.io.out }
 
 // Err is where everything else goes.
 func (h *Host) Err() *os.File { return h.a.io.err }
@@ -231,28 +231,19 @@ func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) 
 	a.strict(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	var said quietExit
+	if lost := a.io.out.Lost(); lost != nil && (err == nil || errors.As(err, &said) || errors.Is(err, lost)) {
+		status, hint := exitOf(lost)
+		a.fail(lost, status, hint)
+		return cmp.Or(int(said), status)
+	}
 	if err == nil || errors.As(err, &said) {
 		return int(said)
 	}
 	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
 		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: cmd.CommandPath() + " --help"}
 	}
-	err = a.unwritten(err)
 	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
 	status, hint := exitOf(err)
 	a.fail(err, status, hint)
 	return status
-}
-
-// unwritten says of an error that came from writing the output that it is no bug.
-func (a *app) unwritten(err error) error {
-	var failed *fs.PathError
-	if session.CodeOf(err) != session.ErrInternal || !errors.As(err, &failed) || failed.Path != a.io.out.Name() {
-		return err
-	}
-	code := session.ErrStoreIO
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		code = session.ErrDiskFull
-	}
-	return &session.Error{Code: code, Message: "the output cannot be written", Cause: failed.Err, Next: "look where the output goes, then run the command again"}
 }

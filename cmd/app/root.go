@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -43,12 +42,10 @@ func (q quietExit) Error() string { return fmt.Sprintf("exit status %d", int(q))
 // ExitStatus is what the process exits with.
 func (q quietExit) ExitStatus() int { return int(q) }
 
-func newApp(io stdio) *app { return &app{io: io, getenv: os.Getenv, now: time.Now} }
-
-// execute runs acode's command line and returns the exit status.
-func execute(ctx context.Context, args []string, io stdio) int {
-	a := newApp(io)
-	return a.carryOut(ctx, a.root(), args)
+func newApp() *app {
+	a := &app{getenv: os.Getenv, now: time.Now}
+	a.io = stdio{in: os.Stdin, out: &output{file: os.Stdout, lines: &a.json}, err: os.Stderr}
+	return a
 }
 
 // Group is a command that only holds others. A word that is none of them is an error.
@@ -129,12 +126,14 @@ func isUsage(err error) bool {
 }
 
 // fail shows an error that ended the command. It may quote what was typed or stands in a file,
-// also where no configuration could be read.
+// also where no configuration could be read. Standard error is left when the output is lost.
 func (a *app) fail(err error, status int, hint string) {
 	r := redact.New(redact.FromEnvironment(os.Environ()))
 	if a.json {
 		terminal.ErrorJSON(r.Writer(a.io.out), err, status, hint, a.now())
-		return
+		if a.io.out.Lost() == nil {
+			return
+		}
 	}
 	terminal.Error(r.Writer(a.io.err), err, hint)
 }
@@ -182,7 +181,7 @@ func (a *app) interactive() bool {
 
 // printer shows what a session does; once done is closed it waits for no reader any more.
 func (b *base) printer(done <-chan struct{}, fresh bool, delivery terminal.SyncView) *terminal.Printer {
-	o := terminal.Detect(b.io.out, b.io.err, b.getenv)
+	o := terminal.Detect(b.io.out.file, b.io.err, b.getenv)
 	o.Out, o.Err = &outlet{to: b.io.out, done: done}, &outlet{to: b.io.err, done: done}
 	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = b.json, b.quiet, b.verbose, fresh, b.now
 	o.Color = (o.Color || b.cfg.Config.Terminal.Color == "always") && b.cfg.Config.Terminal.Color != "never" && !b.noColor

@@ -87,14 +87,11 @@ func (b *base) check(ctx context.Context, s *local.Store, ref string) error {
 		return err
 	}
 	if b.json {
-		err = terminal.SyncStatusJSON(b.io.out, v)
+		_ = terminal.SyncStatusJSON(b.io.out, v) // what is lost is told at the end; the health stays what it is
 	} else if !b.quiet {
-		err = terminal.SyncStatus(b.io.out, v)
+		_ = terminal.SyncStatus(b.io.out, v) // as above
 	}
-	if status := b.health(v); err == nil && status != 0 {
-		err = quietExit(status)
-	}
-	return err
+	return quietExit(b.health(v))
 }
 
 // watch says where the session stands until it is interrupted.
@@ -342,7 +339,7 @@ func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error 
 		_, err = fmt.Fprintf(b.io.out, "%s, %s, %s, %s: %s\n", terminal.Plural(report.Sessions, "session"), terminal.Plural(report.Events, "event"),
 			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdictText(len(report.Problems)))
 	}
-	if err == nil && len(report.Problems) > 0 {
+	if len(report.Problems) > 0 { // whatever became of the output
 		err = quietExit(rowOf(session.ErrCorrupt).Exit)
 	}
 	return err
