@@ -67,6 +67,23 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// Who looks after the server may deliver from a machine too, without being a device.
+func TestOperatorIsNotRevoked(t *testing.T) {
+	s := commonSite(t)
+	for _, address := range []string{s.role("acode_owner"), s.url} {
+		if _, err := s.open(address).Deliver(t.Context(), newChain(1).from(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := find(t, s, u.User.Username()); !d.Enabled || d.Sessions == 0 {
+			t.Errorf("ListDevices: got %+v", d)
+		}
+	}
+}
+
 // An operator who is no superuser ends the connections of a revoked device as well, and is no
 // member of it afterwards.
 func TestRevokeByOwner(t *testing.T) {

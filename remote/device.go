@@ -20,7 +20,7 @@ import (
 // fences or reads them.
 type Device struct {
 	Name     string
-	Enabled  bool
+	Enabled  bool // it may deliver now, as the server's owner may, who is no device
 	Sessions int64
 	Events   int64
 	Last     time.Time // of its last delivery; zero: never
@@ -108,17 +108,19 @@ func endConnections(ctx context.Context, o Options, name string) error {
 	})
 }
 
-// ListDevices lists the roles that may deliver and those that did, by name.
+// ListDevices lists the devices and whoever else delivered, by name.
 func ListDevices(ctx context.Context, o Options) ([]Device, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	const list = `SELECT coalesce(r.name, h.owner), coalesce(r.enabled, false), coalesce(h.sessions, 0), coalesce(h.events, 0), h.last
-FROM (SELECT m.rolname AS name, m.rolcanlogin AS enabled FROM pg_auth_members g JOIN pg_roles w ON w.oid = g.roleid JOIN pg_roles m ON m.oid = g.member
-    WHERE w.rolname = 'acode_writer') r
-FULL JOIN (SELECT owner, count(*) AS sessions, sum(last_seq)::bigint AS events, max(updated_at) AS last FROM acode.heads GROUP BY owner) h ON h.owner = r.name
+	const list = `SELECT n.name, coalesce(r.rolcanlogin AND has_function_privilege(r.oid, 'acode.ingest'::regproc, 'EXECUTE'), false),
+    coalesce(h.sessions, 0), coalesce(h.events, 0), h.last
+FROM (SELECT m.rolname AS name FROM pg_auth_members g JOIN pg_roles w ON w.oid = g.roleid JOIN pg_roles m ON m.oid = g.member
+    WHERE w.rolname = 'acode_writer' UNION SELECT owner FROM acode.heads) n
+LEFT JOIN pg_roles r ON r.rolname = n.name
+LEFT JOIN (SELECT owner, count(*) AS sessions, sum(last_seq)::bigint AS events, max(updated_at) AS last FROM acode.heads GROUP BY owner) h ON h.owner = n.name
 ORDER BY 1`
 	var out []Device
 	err = a.each(ctx, list, nil, func(rows pgx.Rows) error {
