@@ -198,7 +198,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		case expected[c.Path]: // the step's own affair, or listed below
 			continue
 		case s.Files[c.Path] == nil && r.during(s, &c, ended, left):
-			c.Asks, c.Session = false, "changed while its command ran"
+			c.Asks, c.Session = false, session.FileBeside
 		}
 		out = append(out, c)
 	}
@@ -212,7 +212,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 // foreignChange compares what lies under a step in progress with what was there before it, or with
 // what it makes where nothing was: one of them is what somebody changed.
 func foreignChange(f session.FileState, before string) session.ChangedFile {
-	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: before, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: "in progress", Asks: true}
+	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: before, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: session.FileInProgress, Asks: true}
 	if f.Hash == "" {
 		c.Kind = session.FileDeleted
 	}

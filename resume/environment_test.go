@@ -142,7 +142,7 @@ func TestDeletedWhilePaused(t *testing.T) {
 			b.acquired("{}")
 			b.started(id("t", "make"), session.KindRun)
 			c.stop(b)
-			b.changed = []session.ChangedFile{{Path: "gone", Kind: session.FileDeleted, Asks: true, Session: "plans to change"}}
+			b.changed = []session.ChangedFile{{Path: "gone", Kind: session.FileDeleted, Asks: true, Session: session.FilePlanned}}
 			b.r.Options.OnChanges = resume.ChangesContinue
 			ready, err := b.resume()
 			if err != nil || len(ready.Changed) != 1 || ready.Changed[0].Asks != c.asks {
@@ -224,8 +224,8 @@ func TestForeignContentAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []session.ChangedFile{
-			{Path: "v.txt", Kind: session.FileDeleted, Session: "in progress", Asks: true},
-			{Path: "w.txt", Kind: session.FileModified, New: "f", Size: 3, Session: "in progress", Asks: true},
+			{Path: "v.txt", Kind: session.FileDeleted, Session: session.FileInProgress, Asks: true},
+			{Path: "w.txt", Kind: session.FileModified, New: "f", Size: 3, Session: session.FileInProgress, Asks: true},
 		}
 		if d := cmp.Diff(want, ready.Changed); d != "" {
 			t.Errorf("validate %v: changed (-want +got):\n%s", validate, d)

@@ -100,15 +100,27 @@ const (
 	FileCreated  = "created"
 )
 
+// FileUse is what the session did or will do with a file.
+type FileUse string
+
+// The uses of ChangedFile. The empty one is a file that the session has nothing to do with.
+const (
+	FileRead       FileUse = "read"
+	FileWrote      FileUse = "wrote"
+	FilePlanned    FileUse = "plans to change" // or to read: a step that is left names it
+	FileInProgress FileUse = "in progress"     // a step in progress works on it
+	FileBeside     FileUse = "changed while its command ran"
+)
+
 // ChangedFile is a difference between what the session knew and what lies there now.
 type ChangedFile struct {
-	Path    string `json:"path"`
-	Kind    string `json:"kind"` // modified, deleted, created
-	Old     string `json:"old,omitempty"`
-	New     string `json:"new,omitempty"`
-	Size    int64  `json:"size"`
-	MTimeNS int64  `json:"mtime_ns"`
-	CTimeNS int64  `json:"-"`                 // 0 where it is unknown
-	Session string `json:"session,omitempty"` // what the session did with it: "read", "wrote", "plans to change"; empty: nothing
-	Asks    bool   `json:"asks"`              // significant (FR-045)
+	Path    string  `json:"path"`
+	Kind    string  `json:"kind"` // modified, deleted, created
+	Old     string  `json:"old,omitempty"`
+	New     string  `json:"new,omitempty"`
+	Size    int64   `json:"size"`
+	MTimeNS int64   `json:"mtime_ns"`
+	CTimeNS int64   `json:"-"` // 0 where it is unknown
+	Session FileUse `json:"session,omitempty"`
+	Asks    bool    `json:"asks"` // significant (FR-045)
 }

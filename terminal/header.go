@@ -77,14 +77,14 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 	switch c.Session {
 	case "":
 		return s
-	case "plans to change": // or to read
+	case session.FilePlanned:
 		return s + " - a step that is left names it"
-	case "in progress":
+	case session.FileInProgress:
 		return s + " - a step in progress works on it"
-	case "changed while its command ran":
+	case session.FileBeside:
 		return s + " - changed while a command of the session ran"
 	}
-	return s + " - the session " + Clean(c.Session) + " it"
+	return s + " - the session " + Clean(string(c.Session)) + " it"
 }
 
 // endList closes the list of changed files; what it means depends on all of them.

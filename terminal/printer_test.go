@@ -113,7 +113,7 @@ func TestHeaderIsGrouped(t *testing.T) {
 
 // The manual's "Changed Files": the prompt follows the list, and what was chosen is said.
 func TestChangedFiles(t *testing.T) {
-	change := func(path, kind, did string, age time.Duration, asks bool) session.Notice {
+	change := func(path, kind string, did session.FileUse, age time.Duration, asks bool) session.Notice {
 		return session.Notice{Kind: session.NoticeChanged, Changed: &session.ChangedFile{
 			Path: path, Kind: kind, Session: did, MTimeNS: clock().Add(-age).UnixNano(), Asks: asks,
 		}}
@@ -123,8 +123,8 @@ func TestChangedFiles(t *testing.T) {
 		s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
 		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Working directory exists"})
 		s.Notice(change("src/login.ts", session.FileModified, "", 5*time.Minute, true))
-		s.Notice(change("src/validators.ts", session.FileModified, "wrote", 3*time.Minute, true))
-		s.Notice(change("src/gone.ts", session.FileDeleted, "read", time.Minute, true))
+		s.Notice(change("src/validators.ts", session.FileModified, session.FileWrote, 3*time.Minute, true))
+		s.Notice(change("src/gone.ts", session.FileDeleted, session.FileRead, time.Minute, true))
 		s.Notice(session.Notice{Kind: session.NoticeChanged})
 		got, err := s.Choose(strings.NewReader("c\n"), []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
 		if err != nil || got != 'c' {

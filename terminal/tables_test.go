@@ -65,7 +65,7 @@ func dryRun() terminal.DryRunView {
 	c.Remaining, c.Items[5].Action = 8, session.ActionRollBack
 	return terminal.DryRunView{
 		ID: sessionID, Short: "abc123", State: session.Paused, Checkpoint: terminal.Position{Task: 2, Tasks: 3, Step: 3, Steps: 5},
-		Next: c, Changed: []session.ChangedFile{{Path: "a\nb", Kind: session.FileModified, Session: "read", MTimeNS: clock().Add(-2 * time.Hour).UnixNano(), Asks: true}},
+		Next: c, Changed: []session.ChangedFile{{Path: "a\nb", Kind: session.FileModified, Session: session.FileRead, MTimeNS: clock().Add(-2 * time.Hour).UnixNano(), Asks: true}},
 		Warnings: []string{"git branch was main, is x\ny"},
 	}
 }

@@ -50,7 +50,7 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 		}
 		for i := range others {
 			if plan.has(others[i].Path) {
-				others[i].Session, others[i].Asks = "plans to change", true
+				others[i].Session, others[i].Asks = session.FilePlanned, true
 			}
 			others[i].Path = strings.ToValidUTF8(others[i].Path, "�")
 		}
@@ -71,9 +71,9 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.
 		return nil, err
 	}
 	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: f.Hash, New: now.Hash,
-		Size: now.Size, MTimeNS: now.MTimeNS, CTimeNS: now.CTimeNS, Session: "read", Asks: now.Hash != f.Hash}
+		Size: now.Size, MTimeNS: now.MTimeNS, CTimeNS: now.CTimeNS, Session: session.FileRead, Asks: now.Hash != f.Hash}
 	if f.Wrote {
-		c.Session = "wrote"
+		c.Session = session.FileWrote
 	}
 	switch {
 	case now.Hash == "" && now.Inode != 0:

@@ -169,17 +169,17 @@ func TestChanges(t *testing.T) {
 	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "irregular")))
 	one, two := sum("1"), sum("2")
 	want := []session.ChangedFile{
-		{Path: "fresh", Kind: "created", Session: "plans to change", Asks: true},
-		{Path: "globbed.go", Kind: "modified", Session: "plans to change", Asks: true},
-		{Path: "ignored", Kind: "modified", Session: "plans to change", Asks: true},
-		{Path: "irregular", Kind: "modified", Old: one, Session: "wrote", Asks: true},
-		{Path: "moded", Kind: "modified", Old: one, New: one, Session: "wrote"},
+		{Path: "fresh", Kind: "created", Session: session.FilePlanned, Asks: true},
+		{Path: "globbed.go", Kind: "modified", Session: session.FilePlanned, Asks: true},
+		{Path: "ignored", Kind: "modified", Session: session.FilePlanned, Asks: true},
+		{Path: "irregular", Kind: "modified", Old: one, Session: session.FileWrote, Asks: true},
+		{Path: "moded", Kind: "modified", Old: one, New: one, Session: session.FileWrote},
 		{Path: "other", Kind: "modified"},
-		{Path: "planned", Kind: "modified", Session: "plans to change", Asks: true},
-		{Path: "read", Kind: "modified", Old: one, New: two, Session: "read", Asks: true},
-		{Path: "reappeared", Kind: "created", New: two, Session: "wrote", Asks: true},
-		{Path: "vanished", Kind: "deleted", Old: one, Session: "wrote", Asks: true},
-		{Path: "wrote", Kind: "modified", Old: one, New: two, Session: "wrote", Asks: true},
+		{Path: "planned", Kind: "modified", Session: session.FilePlanned, Asks: true},
+		{Path: "read", Kind: "modified", Old: one, New: two, Session: session.FileRead, Asks: true},
+		{Path: "reappeared", Kind: "created", New: two, Session: session.FileWrote, Asks: true},
+		{Path: "vanished", Kind: "deleted", Old: one, Session: session.FileWrote, Asks: true},
+		{Path: "wrote", Kind: "modified", Old: one, New: two, Session: session.FileWrote, Asks: true},
 	}
 	changed, unchecked, err := r.Changes(ctx, files, planned, m)
 	must(t, err)
