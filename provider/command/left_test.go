@@ -257,11 +257,12 @@ func TestCommandLock(t *testing.T) {
 	}
 }
 
-// Signals that ask processes to end, as at a shutdown, do not cost the exit record.
+// Signals that ask processes to end, as at a shutdown or by a service manager, do not cost the exit
+// record.
 func TestSupervisorIgnoresTerm(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh("k", "trap 'exit 9' TERM; touch up; while :; do sleep 0.01; done"), "up")
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		if err := syscall.Kill(s.supervisorPID(), sig); err != nil {
 			t.Fatal(err)
 		}

@@ -262,7 +262,7 @@ func (s *supervisor) loop(ctx context.Context, ln *net.UnixListener, conn *net.U
 	defer signal.Stop(children)
 	// Caught, not ignored: what is ignored would be ignored by the commands too.
 	deaf := make(chan os.Signal, 1)
-	signal.Notify(deaf, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Notify(deaf, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 	defer signal.Stop(deaf)
 	if conn != nil {
 		s.welcome(conn)
