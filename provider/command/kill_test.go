@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -356,5 +357,36 @@ func TestLockFileSymlinked(t *testing.T) {
 	cfg := supervisorConfig(func(name string) string { return map[string]string{"CMDTEST_DIR": s.dir}[name] })
 	if err := command.Supervise(s.ctx(), cfg); !errors.Is(err, session.ErrStoreIO) {
 		t.Errorf("Supervise: got %v, want ErrStoreIO", err)
+	}
+}
+
+// What a killed supervisor left goes when its session is over; what one that lives needs, stays.
+func TestForgetAllSweeps(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	forget := func() {
+		t.Helper()
+		if err := command.ForgetAll(s.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if forget(); !s.serves() {
+		t.Error("ForgetAll: removed the socket of a supervisor that lives")
+	}
+	if err := errors.Join(syscall.Kill(s.supervisorPID(), syscall.SIGKILL), os.WriteFile(filepath.Join(s.dir, "new-claim"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.touch("go")
+	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
+		t.Errorf("got %+v", r)
+	}
+	forget()
+	var left []string
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{filepath.Base(command.ClaimPath(s.dir, "k")), "epoch", "supervisor.lock"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("ForgetAll: %v is left, %v; want %v", left, err, want)
 	}
 }

@@ -279,7 +279,8 @@ func (r *Runner) Forget(key string) error {
 
 // ForgetAll removes the output files of every command below dir, which belongs to a session that
 // is over: no receipt will take them up. That they are gone is durable when it returns, also of those
-// that Forget removed. A directory that does not exist holds none.
+// that Forget removed. With them goes what a killed supervisor left, whose next one would have
+// removed it. A directory that does not exist holds none.
 func ForgetAll(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -288,6 +289,7 @@ func ForgetAll(dir string) error {
 	if err != nil {
 		return fmt.Errorf("list outputs: %w", err)
 	}
+	sweep(dir)
 	var errs []error
 	for _, e := range entries {
 		if !slices.Contains(outputSuffixes(), filepath.Ext(e.Name())) {

@@ -72,14 +72,16 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	if err != nil {
 		return err
 	}
-	lock, err := lockSupervisor(s.cfg.Dir, s.self)
+	lock, err := lockSupervisor(s.cfg.Dir)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return s.decline(conn)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // its content is information only
+	defer func() { _ = lock.Close() }()
+	b, _ := json.Marshal(s.self)            // numbers and a string
+	_, _ = lock.WriteAt(append(b, '\n'), 0) // for people, and for who cannot see this process
 	if err := adopt(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
@@ -156,7 +158,7 @@ func inherited(f *os.File) (*net.UnixConn, error) {
 
 // lockSupervisor takes the lock that says which supervisor serves the session, or returns
 // EWOULDBLOCK.
-func lockSupervisor(dir string, self identity) (*os.File, error) {
+func lockSupervisor(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "supervisor.lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -173,8 +175,6 @@ func lockSupervisor(dir string, self identity) (*os.File, error) {
 		_ = f.Close() // gives the lock up
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	b, _ := json.Marshal(self)           // numbers and a string
-	_, _ = f.WriteAt(append(b, '\n'), 0) // for people, and for who cannot see this process
 	return f, nil
 }
 
@@ -221,6 +221,20 @@ func tidy(dir string) (claimed bool) {
 		}
 	}
 	return claimed
+}
+
+// sweep removes what a killed supervisor of dir left, its socket too, unless another one lives.
+func sweep(dir string) {
+	lock, err := lockSupervisor(dir)
+	if err != nil {
+		return // what stays is in nobody's way
+	}
+	defer func() { _ = lock.Close() }() // gives the lock up
+	tidy(dir)
+	if path, done, err := socketPath(dir); err == nil {
+		_ = os.Remove(path) // most often there is none
+		done()
+	}
 }
 
 // syncParents makes the name of a new directory of claims, and that of its parent, durable.
