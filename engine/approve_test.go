@@ -160,6 +160,28 @@ func TestAnsweredFromElsewhere(t *testing.T) {
 	}
 }
 
+// An answer from elsewhere that comes just before the one that is typed here changes nothing.
+func TestAnsweredHereAndElsewhere(t *testing.T) {
+	for _, kind := range []session.RequestKind{session.RequestApprove, session.RequestDeny} {
+		t.Run(string(kind), func(t *testing.T) {
+			w := gated(t)
+			p := w.process()
+			p.person.approve = func(context.Context, string) (engine.Answer, error) {
+				w.ask(session.Request{Kind: kind, Step: id("t", "g"), Digest: w.digest(), By: "carl"})
+				return engine.Answer{Granted: true, By: "anna"}, nil
+			}
+			wantResult(t, p.must(), session.Completed, "", "")
+			w.ledgered("a", "b")
+			if d := payload[session.ApprovalGrantedData](w, session.ApprovalGranted); d.By != "anna" || w.count("commit denied") != 0 {
+				t.Errorf("granted by %q, denied %d times", d.By, w.count("commit denied"))
+			}
+			if len(w.requests) != 0 {
+				t.Errorf("requests: %v are left", w.requests)
+			}
+		})
+	}
+}
+
 // A yes that was left for a holder who died belongs to the next one.
 func TestApprovalLeftForADeadHolder(t *testing.T) {
 	w := gated(t)

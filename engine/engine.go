@@ -156,15 +156,16 @@ func (e *Engine) boundary(ctx context.Context) error {
 	return nil
 }
 
-// answer turns a request of somebody else into an event, or drops it when it no longer fits.
+// answer turns a request of somebody else into an event, or drops it when it no longer fits. What
+// is pending comes first: it may answer the same question.
 func (e *Engine) answer(ctx context.Context, r session.Request) error {
+	if err := e.commit(ctx); err != nil {
+		return err
+	}
 	s := e.Journal.Session()
 	var d []session.Draft
 	switch st := s.Steps[r.Step]; {
 	case r.Kind == session.RequestCancel:
-		if err := e.commit(ctx); err != nil {
-			return err
-		}
 		d = []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
 			From: s.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}
 		if _, err := e.Journal.AppendAnswering(ctx, r.ID, d...); err != nil {
