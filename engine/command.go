@@ -135,13 +135,18 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	}
 	e.done(it, receipt)
 	if len(result.Left) > 0 {
-		var left []string
-		for _, l := range result.Left {
-			left = append(left, e.Redact(l))
-		}
-		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: left})
+		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: e.redacted(result.Left)})
 	}
 	return nil
+}
+
+// redacted makes the command lines of descendants fit to be shown.
+func (e *Engine) redacted(left []string) []string {
+	out := make([]string, len(left))
+	for i, l := range left {
+		out[i] = e.Redact(l)
+	}
+	return out
 }
 
 // judge says what was wrong with a finished command, nil when nothing was. One that was asked to

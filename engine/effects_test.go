@@ -352,7 +352,7 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 			c.w.out[req.Key] = rest + "\n"
 		}
 	case "linger":
-		rec.State, rec.Why, rec.Left = session.CommandLingering, "descendants are left", []string{"77 sleep"}
+		rec.State, rec.Why, rec.Left = session.CommandLingering, "descendants are left", []string{"77 sleep hunter2"}
 	case "unknown":
 		rec.State, rec.Why = session.CommandUnknown, "its supervisor was killed"
 	case "running":

@@ -96,6 +96,9 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 			if n.Level != "" {
 				line += " " + string(n.Level)
 			}
+			if strings.Contains(n.Text+strings.Join(n.Detail, ""), "hunter2") {
+				p.w.t.Errorf("%s shows a secret: %s %q", line, n.Text, n.Detail)
+			}
 			p.w.note("%s", line)
 		},
 	}

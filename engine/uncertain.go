@@ -18,7 +18,7 @@ func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.St
 	if !e.uncertain(it) {
 		e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
 			StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why,
-		}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: rec.Left})
+		}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: e.redacted(rec.Left)})
 		if err := e.commit(bg); err != nil {
 			return err
 		}
