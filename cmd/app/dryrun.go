@@ -40,7 +40,7 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 	defer runner.Close()
 	r := w.resumer(environment{root: root, blobs: writer, plan: w.plan, door: w.redactor}, root, runner, &prompter{})
 	r.Options.DryRun = true
-	warnings := slices.Clone(b.cfg.Warnings)
+	warnings := append(odd(writer.Report()), b.cfg.Warnings...)
 	r.Notify = func(n session.Notice) { // the rest is in the view below
 		if n.Kind == session.NoticeWarning {
 			warnings = append(warnings, n.Text)
@@ -93,6 +93,15 @@ func checkpointName(r local.LoadReport) string {
 		return "none"
 	}
 	return fmt.Sprintf("seq %d", r.Checkpoint)
+}
+
+// odd says what of a session is not as it was written, and keeps nobody from going on with it.
+func odd(r local.LoadReport) []string {
+	lines := slices.Clone(r.Warnings)
+	if r.BadCheckpoint != "" {
+		lines = append(lines, r.BadCheckpoint+", so an older one was used; acode verify says more")
+	}
+	return lines
 }
 
 // runner reaches the session's commands; it starts nothing by itself.

@@ -56,6 +56,10 @@ func (w *work) execute(ctx context.Context) error {
 	defer w.printer.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer w.drain(cancel)()
+	for _, what := range odd(w.writer.Report()) {
+		w.log.Warn("the session is not as it was written", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
+		w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: what})
+	}
 	root, err := workspace.Open(w.workspace, w.now)
 	if err != nil {
 		return err
