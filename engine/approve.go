@@ -27,7 +27,7 @@ func (e *Engine) approve(ctx context.Context, it *session.Item, step *session.St
 		return e.unanswered(it, err)
 	}
 	if !answer.Granted {
-		return e.deny(ctx, it, digest, answer)
+		return e.deny(it, digest, answer)
 	}
 	s := e.Journal.Session()
 	if !e.granted(it, digest) {
@@ -132,7 +132,7 @@ func (e *Engine) unanswered(it *session.Item, err error) error {
 }
 
 // deny records a no with its reason and pauses; the next resume asks anew.
-func (e *Engine) deny(ctx context.Context, it *session.Item, digest string, a Answer) error {
+func (e *Engine) deny(it *session.Item, digest string, a Answer) error {
 	st := e.Journal.Session().Steps[it.ID]
 	if st.Approval.Answer != "denied" {
 		e.pending = append(e.pending, session.Draft{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{

@@ -18,8 +18,8 @@ func (e *Engine) willBe(s *session.Session) session.State {
 	return state
 }
 
-// since is how long a step took by the journal's own clock; 0 while that is unknown.
-func (e *Engine) since(st *session.StepState) time.Duration {
+// took is how long a step took by the journal's own clock; 0 while that is unknown.
+func took(st *session.StepState) time.Duration {
 	if st == nil || st.EndedUS == 0 {
 		return 0
 	}

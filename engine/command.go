@@ -93,7 +93,7 @@ func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) 
 func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	switch rec.State {
 	case session.CommandFinished:
-		return e.finished(ctx, it, step, rec, "")
+		return e.finished(ctx, it, step, rec)
 	case session.CommandUnknown, session.CommandLingering:
 		return e.unknown(ctx, it, step, rec)
 	}
@@ -101,7 +101,7 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 }
 
 // finished keeps the outputs and the files that the command changed, and queues the receipt.
-func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord, by string) error {
+func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	ctx = context.WithoutCancel(ctx)
 	result, wrote, last, err := e.result(ctx, rec)
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	if it.Action == session.ActionAttach {
 		e.overUS = rec.EndedUS
 	}
-	receipt := session.StepCompletedData{Command: result, Files: files, By: by}
+	receipt := session.StepCompletedData{Command: result, Files: files}
 	f := judge(step.Run, result)
 	if f != nil {
 		f.last = last

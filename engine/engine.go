@@ -224,7 +224,7 @@ func (e *Engine) committed() error {
 	e.pending, e.doubt = nil, 0
 	for _, n := range e.onCommit {
 		if n.Item != nil {
-			n.Took = e.since(e.Journal.Session().Steps[n.Item.ID])
+			n.Took = took(e.Journal.Session().Steps[n.Item.ID])
 		}
 		e.Notify(n)
 	}
