@@ -80,7 +80,7 @@ func mac(key, b []byte) (h session.Hash) {
 
 func sameHash(a, b session.Hash) bool { return hmac.Equal(a[:], b[:]) }
 
-// keyring is the operating system's, or a test's.
+// keyringStore is the keyring of the operating system, or a test's.
 type keyringStore interface {
 	Get(service, user string) (string, error)
 	Set(service, user, secret string) error

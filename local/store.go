@@ -128,7 +128,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// keyring gives the keys, and finds them first when the store was opened for reading.
+// theKeys gives the keys, and finds them first when the store was opened for reading.
 func (s *Store) theKeys(ctx context.Context) (*keys, error) {
 	s.kmu.Lock()
 	defer s.kmu.Unlock()

@@ -41,7 +41,7 @@ type NewSession struct {
 	Task      string
 	Workspace string // absolute
 	Plan      *session.Plan
-	Config    string // digest of the configuration
+	Config    string // JSON of the configuration that starts it
 	Program   string // empty means Options.Version
 }
 
