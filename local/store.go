@@ -28,7 +28,7 @@ type Options struct {
 	Home     string              // absolute directory of the store
 	Now      func() time.Time    // the wall clock
 	Redactor Redactor            // nil redacts nothing
-	Version  string              // of acode; goes into new sessions that name no program
+	Version  string              // of acode; new sessions keep it
 	Env      func(string) string // looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
 	Keyring  bool                // a new store may keep its key in the keyring of the operating system
 

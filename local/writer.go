@@ -42,7 +42,6 @@ type NewSession struct {
 	Workspace string // absolute
 	Plan      *session.Plan
 	Config    string // JSON of the configuration that starts it
-	Program   string // empty means Options.Version
 }
 
 // Create begins a session in state planning: its plan, SessionCreated and the first
@@ -67,12 +66,9 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.Program == "" {
-		n.Program = s.opts.Version
-	}
 	created := session.SessionCreatedData{
 		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
-		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: n.Program,
+		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
 	_, err = w.append(ctx, 0, []session.Draft{
 		{Type: session.SessionCreated, Data: created},

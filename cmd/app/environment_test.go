@@ -67,7 +67,7 @@ func newJudged(t *testing.T, git bool) *judged {
 		t.Fatal(err)
 	}
 	p := &session.Plan{Task: "t", Tasks: []session.Task{{ID: "1", Steps: []session.Step{{ID: "1", Kind: session.KindRead, Read: &session.Read{Path: "a"}}}}}}
-	w, err := store.Create(ctx, local.NewSession{ID: id, Task: "t", Workspace: j.dir, Plan: p, Config: "{}", Program: version})
+	w, err := store.Create(ctx, local.NewSession{ID: id, Task: "t", Workspace: j.dir, Plan: p, Config: "{}"})
 	if err != nil {
 		t.Fatal(err)
 	}

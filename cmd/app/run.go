@@ -125,7 +125,7 @@ func (w *work) create(ctx context.Context) error {
 		return err
 	}
 	w.writer, err = w.store.Create(ctx, local.NewSession{
-		ID: id, Task: w.plan.Task, Workspace: w.workspace, Plan: w.plan, Config: string(config), Program: version,
+		ID: id, Task: w.plan.Task, Workspace: w.workspace, Plan: w.plan, Config: string(config),
 	})
 	return err
 }
