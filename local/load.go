@@ -14,7 +14,6 @@ import (
 type LoadReport struct {
 	Order         session.ReplayOrder // of the events above the checkpoint, its own included
 	Checkpoint    uint64              // seq of the checkpoint that was used; 0 when there is none yet
-	TailEvents    int                 // events above it
 	BadCheckpoint string              // why the newest checkpoint was passed over; empty normally
 	Warnings      []string            // what is odd and harmless
 }
@@ -208,7 +207,6 @@ func (l *loader) checkChain() error {
 	if err != nil {
 		return err
 	}
-	l.report.TailEvents = int(l.row.commit.LastSeq - l.report.Checkpoint)
 	if ok && receipts > 1 && l.report.BadCheckpoint == "" {
 		l.report.BadCheckpoint = "the newest checkpoint is missing"
 	}

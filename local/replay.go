@@ -28,17 +28,17 @@ func (r *replayer) run() error {
 		return nil
 	}
 	for seq := range checkpoints {
-		r.add(session.ErrTampered, fmt.Sprintf("checkpoint at seq %d", seq), "it belongs to no event that carries one")
+		r.add(fmt.Sprintf("checkpoint at seq %d", seq), "it belongs to no event that carries one")
 	}
 	if r.sess.LastSeq != r.row.commit.LastSeq || r.sess.Head != r.row.commit.Head {
-		r.add(session.ErrTampered, fmt.Sprintf("seq %d", r.sess.LastSeq), fmt.Sprintf("the journal does not end at the signed event %d", r.row.commit.LastSeq))
+		r.add(fmt.Sprintf("seq %d", r.sess.LastSeq), fmt.Sprintf("the journal does not end at the signed event %d", r.row.commit.LastSeq))
 	}
 	r.compare()
 	return nil
 }
 
-func (r *replayer) add(code session.Code, place, message string) {
-	r.v.problem(Problem{Session: r.row.sess.ID, Code: code, Place: place, Message: message, Trusted: r.sess.LastSeq})
+func (r *replayer) add(place, message string) {
+	r.v.problem(Problem{Session: r.row.sess.ID, Code: session.ErrTampered, Place: place, Message: message, Trusted: r.sess.LastSeq})
 }
 
 func (r *replayer) checkpoints() (map[uint64]session.Checkpoint, error) {
@@ -115,12 +115,12 @@ func (r *replayer) checkpoint(e session.Event, d session.Delta, stored map[uint6
 	got, ok := stored[e.Seq]
 	delete(stored, e.Seq)
 	if !ok {
-		r.add(session.ErrTampered, place, "it is missing")
+		r.add(place, "it is missing")
 		return
 	}
 	got.Plan = r.row.sess.Plan.Hash
 	if want := checkpointOf(r.v.k, r.sess, r.sums, e, d); got != want {
-		r.add(session.ErrTampered, place, "it is not what the events add up to")
+		r.add(place, "it is not what the events add up to")
 	}
 }
 
@@ -140,31 +140,31 @@ func (r *replayer) compare() {
 	for i := range want.NumField() {
 		name := want.Type().Field(i).Name
 		if name != "Steps" && name != "Files" && !reflect.DeepEqual(want.Field(i).Interface(), have.Field(i).Interface()) {
-			r.add(session.ErrTampered, "table sessions", fmt.Sprintf("%s is %v, and the events add up to %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
+			r.add("table sessions", fmt.Sprintf("%s is %v, and the events add up to %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
 		}
 	}
 	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)
 	compareRows(r, "files", r.sess.Files, r.row.sess.Files)
 	if !maps.Equal(r.steps, r.row.steps) || !maps.Equal(r.files, r.row.files) {
-		r.add(session.ErrTampered, "tables steps and files", "their rows are not in the order of the events")
+		r.add("tables steps and files", "their rows are not in the order of the events")
 	}
 	c := r.row.commit
 	if c.Steps != r.sums.steps || c.Files != r.sums.files || c.Row != r.sums.row(r.sess) {
-		r.add(session.ErrTampered, "table sessions", "the signed digests are not those of the events")
+		r.add("table sessions", "the signed digests are not those of the events")
 	}
 }
 
 func compareRows[K comparable, V any](r *replayer, table string, want, have map[K]*V) {
 	for k, v := range want {
 		if h := have[k]; h == nil {
-			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v is missing", k))
+			r.add("table "+table, fmt.Sprintf("the row of %v is missing", k))
 		} else if !reflect.DeepEqual(v, h) {
-			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v differs from the events", k))
+			r.add("table "+table, fmt.Sprintf("the row of %v differs from the events", k))
 		}
 	}
 	for k := range have {
 		if want[k] == nil {
-			r.add(session.ErrTampered, "table "+table, fmt.Sprintf("the row of %v comes from no event", k))
+			r.add("table "+table, fmt.Sprintf("the row of %v comes from no event", k))
 		}
 	}
 }

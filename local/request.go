@@ -19,21 +19,15 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 	if err != nil {
 		return err
 	}
-	err = s.wr.tx(ctx, func(ctx context.Context) error {
-		var no int64
+	return storeError("ask", s.wr.tx(ctx, func(ctx context.Context) error {
 		row, err := readSession(ctx, s.wr.link, r.Session)
 		if err != nil {
 			return err
 		}
-		no = row.no
 		sum := s.keys.sign(requestRow(r))
 		return s.wr.exec(ctx, `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			no, string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By, sum[:])
-	})
-	if err != nil {
-		return storeError("ask", err)
-	}
-	return nil
+			row.no, string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By, sum[:])
+	}))
 }
 
 func requestRow(r session.Request) []byte {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
@@ -152,7 +151,7 @@ func (v *verifier) run(id session.ID) error {
 		}
 	}
 	if id == "" {
-		return v.strays(ids)
+		return v.strays()
 	}
 	return nil
 }
@@ -229,8 +228,8 @@ func (v *verifier) strings(query string) ([]string, error) {
 	return queryStrings(v.ctx, v.q, query)
 }
 
-func queryStrings(ctx context.Context, q querier, query string, args ...any) ([]string, error) {
-	rows, err := q.QueryContext(ctx, query, args...)
+func queryStrings(ctx context.Context, q querier, query string) ([]string, error) {
+	rows, err := q.QueryContext(ctx, query)
 	if err != nil {
 		return nil, storeError("verify", err)
 	}
@@ -321,7 +320,7 @@ func (v *verifier) blob(id session.ID, hash, place string) {
 
 // strays finds rows that belong to no session, and blobs that nobody names, which are read
 // all the same.
-func (v *verifier) strays(ids []session.ID) error {
+func (v *verifier) strays() error {
 	for table, stray := range map[string]string{
 		"events": `session NOT IN (SELECT no FROM sessions) OR seq > (SELECT last_seq FROM sessions WHERE no = session)`,
 		"steps":  `session_no NOT IN (SELECT no FROM sessions)`,
@@ -346,7 +345,7 @@ func (v *verifier) strays(ids []session.ID) error {
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), ".sealed"))
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	for _, name := range names {
 		h, err := hex.DecodeString(name)
 		if err == nil && v.named[hash32(h)] {
