@@ -11,6 +11,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,11 +172,7 @@ func Load(src Sources) (*Loaded, error) {
 // Keys returns the values that decide how a session is executed, by key path, so that a
 // difference can be named. Flags are not among them: they answer for one call.
 func (l *Loaded) Keys() map[string]string {
-	out := make(map[string]string, len(l.lasting))
-	for k, v := range l.lasting {
-		out[k] = v
-	}
-	return out
+	return maps.Clone(l.lasting)
 }
 
 type loader struct {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -78,7 +79,7 @@ func (d *decoder) object(n ast.Node, at position, what string, known ...string) 
 			return o
 		}
 		f.key = key.Value
-		if len(known) > 0 && !contains(known, f.key) {
+		if len(known) > 0 && !slices.Contains(known, f.key) {
 			d.fail(f.at, "", "unknown key %q; %s has %s", f.key, what, strings.Join(known, ", "))
 			return o
 		}
@@ -90,15 +91,6 @@ func (d *decoder) object(n ast.Node, at position, what string, known ...string) 
 		o.fields = append(o.fields, f)
 	}
 	return o
-}
-
-func contains(known []string, key string) bool {
-	for _, k := range known {
-		if k == key {
-			return true
-		}
-	}
-	return false
 }
 
 func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
@@ -216,7 +208,7 @@ func (d *decoder) oneOf(o *object, key string, valid ...string) string {
 		return ""
 	}
 	s := d.text(f)
-	if !contains(valid, s) {
+	if !slices.Contains(valid, s) {
 		d.fail(f.place(), "", "%q is one of %s, not %q", key, strings.Join(valid, ", "), s)
 	}
 	return s

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ func (d *decoder) kind(o *object, what string, kinds []string) *field {
 	var found []string
 	var last *field
 	for i := range o.fields {
-		if contains(kinds, o.fields[i].key) {
+		if slices.Contains(kinds, o.fields[i].key) {
 			last = &o.fields[i]
 			found = append(found, last.key)
 		}

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -261,7 +262,7 @@ func SyncStatus(w io.Writer, v SyncView) error {
 		fmt.Fprintf(&b, "Paused: what comes next waits for: acode sync unpause\n")
 	}
 	if !v.off() {
-		fmt.Fprintf(&b, "Server: %s\n", orNone(Clean(v.Server), "not reached yet"))
+		fmt.Fprintf(&b, "Server: %s\n", cmp.Or(Clean(v.Server), "not reached yet"))
 		if v.Identity != "" {
 			fmt.Fprintf(&b, "Database: %s\n", Clean(v.Identity))
 		}
@@ -278,13 +279,6 @@ func SyncStatus(w io.Writer, v SyncView) error {
 		fmt.Fprintf(&b, "%s: %s\n", l.Short, Clean(l.Reason))
 	}
 	return write(w, b.String())
-}
-
-func orNone(s, none string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }
 
 // syncJSON is the form of a SyncView for scripts. Times are null when there was none.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -252,6 +253,6 @@ func Records(dir string) ([]session.CommandRecord, error) {
 		}
 		recs = append(recs, rec)
 	}
-	slices.SortStableFunc(recs, func(a, b session.CommandRecord) int { return int(min(1, max(-1, a.StartedUS-b.StartedUS))) })
+	slices.SortStableFunc(recs, func(a, b session.CommandRecord) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
 	return recs, nil
 }
