@@ -217,7 +217,7 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for said := w.json || w.quiet; ; {
-		taken, err := w.take(id, w.commandLine(), w.cfg.Config.Workspace.Share)
+		taken, err := w.take(id)
 		if !errors.Is(err, session.ErrLocked) || wait == 0 {
 			return taken, err
 		}

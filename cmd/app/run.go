@@ -114,7 +114,7 @@ func (w *work) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.locks, err = w.take(id, w.commandLine(), w.cfg.Config.Workspace.Share)
+	w.locks, err = w.take(id)
 	w.tally.lock(err)
 	if err != nil {
 		return err

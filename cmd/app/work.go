@@ -261,8 +261,8 @@ func (w *work) signals(parent context.Context) (ctx context.Context, again <-cha
 }
 
 // take acquires the session's lock and the workspace's; what it took is released by close.
-func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error) {
-	self, err := lock.Self(cmdline, w.now())
+func (w *work) take(id session.ID) ([]release, error) {
+	self, err := lock.Self(w.commandLine(), w.now())
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (w *base) take(id session.ID, cmdline string, share bool) ([]release, error
 		return nil, err
 	}
 	taken := []release{sessionLock}
-	if share {
+	if w.cfg.Config.Workspace.Share {
 		return taken, nil
 	}
 	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), self)
