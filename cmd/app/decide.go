@@ -94,17 +94,16 @@ func (b *base) endCommands(ctx context.Context, id session.ID) (int, error) {
 
 // cancel ends a session for good: itself when nobody executes it, else by asking its holder.
 func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
-	ended := 0
-	err := b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()}, &ended,
-		func(sess *session.Session) ([]session.Draft, error) {
+	err := b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()},
+		func(sess *session.Session) ([]session.Draft, int, error) {
 			if sess.State.Terminal() {
-				return nil, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+				return nil, 0, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
 			}
-			var err error
-			if ended, err = b.endCommands(ctx, id); err != nil {
-				return nil, err
+			ended, err := b.endCommands(ctx, id)
+			if err != nil {
+				return nil, ended, err
 			}
-			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, nil
+			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, ended, nil
 		})
 	return errors.Join(err, b.forgetOver(ctx, s, id))
 }
@@ -167,9 +166,12 @@ func (b *base) tell(d decisionJSON, text string) error {
 	return err
 }
 
+// decision gives the events of a decision, and how many commands it ended.
+type decision func(*session.Session) (drafts []session.Draft, ended int, err error)
+
 // decide writes events when nobody holds the session's lock, and otherwise leaves a request
-// for the holder. ended is the number of commands that events ended.
-func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ended *int, events func(*session.Session) ([]session.Draft, error)) error {
+// for the holder.
+func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, events decision) error {
 	id := r.Session
 	sess, err := s.View(ctx, id)
 	if err != nil {
@@ -186,11 +188,12 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, en
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.append(ctx, s, id, events), held.Release()); err != nil {
+	ended, err := b.append(ctx, s, id, events)
+	if err := errors.Join(err, held.Release()); err != nil {
 		return err
 	}
-	said.Recorded, said.Ended = true, *ended
-	return b.tell(said, "Recorded: "+string(r.Kind)+recordedText(r.Kind, sess.Short, *ended))
+	said.Recorded, said.Ended = true, ended
+	return b.tell(said, "Recorded: "+string(r.Kind)+recordedText(r.Kind, sess.Short, ended))
 }
 
 // recordedText says what a recorded decision means and what comes next.
@@ -204,16 +207,16 @@ func recordedText(k session.RequestKind, short string, ended int) string {
 	return "; session " + short + " is over, " + endedText(ended)
 }
 
-func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events func(*session.Session) ([]session.Draft, error)) error {
+func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events decision) (ended int, err error) {
 	w, err := s.Load(ctx, id)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	drafts, err := events(w.Session())
+	drafts, ended, err := events(w.Session())
 	if err == nil {
 		_, err = w.Append(ctx, drafts...)
 	}
-	return errors.Join(err, w.Close())
+	return ended, errors.Join(err, w.Close())
 }
 
 func (a *app) unlockCommand() *cobra.Command {
