@@ -80,15 +80,8 @@ func (s *Syncer) refresh(ctx context.Context) {
 	if err != nil {
 		return // the numbers of before stay
 	}
-	var bytes int64
-	if z, ok := s.opts.Source.(Sizer); ok {
-		if exact, err := z.PendingBytes(ctx); err == nil {
-			bytes = exact
-		}
-	} else {
-		s.sample(ctx, b)
-		bytes = s.mean.of(b.Events)
-	}
+	s.sample(ctx, b)
+	bytes := s.mean.of(b.Events)
 	enqueued := s.enqueued(ctx, b)
 	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, enqueued) })
 }

@@ -90,10 +90,3 @@ type Totaler interface {
 	// Totals adds up every lane.
 	Totals(ctx context.Context) (Totals, error)
 }
-
-// Sizer is a Source that knows how many bytes of payload wait. Without it they are estimated
-// from the mean of what was read.
-type Sizer interface {
-	// PendingBytes adds up the payloads that are not acknowledged.
-	PendingBytes(ctx context.Context) (int64, error)
-}

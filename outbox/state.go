@@ -15,14 +15,12 @@ type Snapshot struct {
 	Bytes     int64           // of payload that waits; negative: not known
 	Lanes     map[session.SyncState]int
 
-	Leader   bool // this process drains
-	Up       bool // the server answered the last call
-	Hello    session.Hello
+	Leader   bool          // this process drains
+	Up       bool          // the server answered the last call
 	Unknown  int64         // events of this device that the server has and the store does not
 	Total    int           // lanes, as of the last connection
 	InFlight int           // deliveries
 	Backoff  time.Duration // of the wait that goes on; 0: none does
-	Trip     time.Duration // estimate of the round trip; 0: not measured
 	Enqueued uint64        // events that the store has for delivery, acknowledged or not
 }
 
@@ -110,7 +108,7 @@ func (s *Syncer) counted(t Totals) {
 func (s *Syncer) greeted(h session.Hello) {
 	s.link.up = true
 	s.update(func(n *Snapshot) {
-		n.Up, n.Hello, n.Unknown = true, h, max(0, s.link.surplus)
+		n.Up, n.Unknown = true, max(0, s.link.surplus)
 		n.Heartbeat.Remote = h.Remote.String()
 	})
 }
@@ -143,7 +141,6 @@ func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane)
 	s.chores.owe(now)
 	at := s.opts.Now()
 	s.succeeded(at)
-	s.update(func(n *Snapshot) { n.Trip = s.size.trip })
 	if s.ill {
 		s.works(ctx)
 	}
