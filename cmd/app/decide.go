@@ -103,6 +103,7 @@ func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason
 			if err != nil {
 				return nil, ended, err
 			}
+			b.sweepAfter(s, sess.State)
 			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, ended, nil
 		})
 	return errors.Join(err, b.forgetOver(ctx, s, id))

@@ -150,13 +150,16 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 		return id, w.lockedOut(ctx, id, err)
 	}
 	w.tally.ended(session.PhaseLock)
-	w.tidy(ctx, id)
+	killed := w.tidy(ctx, id)
 	if err = w.notForked(ctx, w.store, id); err != nil {
 		return id, err
 	}
 	w.git = askGit(ctx, w.workspace)
 	if w.writer, err = w.store.Load(ctx, id); err != nil {
 		return id, err
+	}
+	if !killed {
+		w.sweepAfter(w.store, w.writer.Session().State)
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.epoch = w.writer.Session().Epoch

@@ -174,9 +174,12 @@ func (b *base) row(sum session.Summary) terminal.Row {
 		return r
 	}
 	_, r.Running, _ = lock.Read(b.lockFile(sum.ID)) // an unreadable lock file is nobody's; resume says more
-	r.Interrupted = !r.Running && (sum.State == session.Executing || sum.State == session.Planning)
+	r.Interrupted = !r.Running && underWay(sum.State)
 	return r
 }
+
+// underWay reports whether a session in state s is executed, or was interrupted without a word.
+func underWay(s session.State) bool { return s == session.Executing || s == session.Planning }
 
 func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (terminal.StatusView, error) {
 	sess, p, next, err := b.outlook(ctx, s, id)

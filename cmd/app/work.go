@@ -316,9 +316,8 @@ func (w *work) close() error {
 
 // tidy removes what stays of an acode that was killed here, before session id goes on: contents
 // that it had not written to their end, and the raw outputs of another session, if that was over
-// by then. What cannot be removed stays.
-func (w *work) tidy(ctx context.Context, id session.ID) {
-	killed := false
+// by then. What cannot be removed stays. It reports whether one was killed, as far as the locks tell.
+func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	var errs []error
 	for _, taken := range w.locks {
 		l, ok := taken.(*lock.Lock)
@@ -333,8 +332,22 @@ func (w *work) tidy(ctx context.Context, id session.ID) {
 	if killed {
 		errs = append(errs, w.store.Sweep())
 	}
-	if err := errors.Join(errs...); err != nil {
-		w.log.Warn("what a killed process left stays", "event", "litter_left", "error", err.Error())
+	w.litter(errors.Join(errs...))
+	return killed
+}
+
+// sweepAfter removes what a process left that ended while a session was in state, with nobody to
+// execute it now: a power cut may have taken what the locks said.
+func (b *base) sweepAfter(s *local.Store, state session.State) {
+	if underWay(state) {
+		b.litter(s.Sweep())
+	}
+}
+
+// litter logs that what a killed process left could not be removed; nil: it was.
+func (b *base) litter(err error) {
+	if err != nil {
+		b.log.Warn("what a killed process left stays", "event", "litter_left", "error", err.Error())
 	}
 }
 
