@@ -15,7 +15,7 @@ const (
 )
 
 // await waits for a command. A signal leaves the command to its supervisor, a second one ends
-// it; a request to cancel the session ends it too.
+// it, and so does the first of a Last process; a request to cancel the session ends it too.
 func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -37,6 +37,8 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 		return e.terminate(ctx, key)
 	case errors.As(cause, &sig):
 		return e.leave(ctx, it, key, sig)
+	case e.Last && (errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded)):
+		return e.terminate(ctx, key) // the time that is over is met after its record
 	case errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded):
 		return rec, outOfTime(runsOn(it))
 	}
@@ -67,14 +69,21 @@ func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 // leave pauses the session with its command running on, and gives a second signal a moment.
 func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
 	s := e.Journal.Session()
-	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
-		Detail: []string{"end it later: acode session cancel --command " + s.Short}})
+	said := session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
+		Detail: []string{"end it later: acode session cancel --command " + s.Short}}
+	if e.Last {
+		said.Text, said.Detail = "The running command is ended too: nothing outlives this process, which is PID 1.", nil
+	}
+	e.Notify(said)
 	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal", aside: runsOn(it)}
 	bg := context.WithoutCancel(ctx)
 	manifest, git := e.snapshot(bg, halt.reason)
 	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
 		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail, Manifest: manifest, Git: git}}); err != nil {
 		return session.CommandRecord{}, err
+	}
+	if e.Last {
+		return e.terminate(bg, key)
 	}
 	window := time.NewTimer(againWindow)
 	defer window.Stop()

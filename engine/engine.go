@@ -40,6 +40,10 @@ type Engine struct {
 	// Again is closed when a second signal asks to end the running command too.
 	Again <-chan struct{}
 
+	// Last says that commands end with this process, as they do with PID 1 of a container. What
+	// leaves a command to its supervisor elsewhere then ends it, so that its end is recorded.
+	Last bool
+
 	pending  []session.Draft     // receipts and acquisition that the next commit takes along
 	onCommit []session.Notice    // to be shown once they are durable
 	spent    []string            // keys whose raw output goes once the receipt is durable

@@ -52,6 +52,7 @@ type process struct {
 	choices resume.Choices
 	environ []string
 	again   chan struct{}
+	last    bool
 	log     bytes.Buffer
 	snap    func(context.Context) (string, string, error)
 	next    *session.Continuation
@@ -87,7 +88,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 	}
 	e := &engine.Engine{
 		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
-		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Snapshot: p.snap,
+		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap,
 		Notify: func(n session.Notice) {
 			line := "notice " + string(n.Kind)
 			if n.Item != nil {

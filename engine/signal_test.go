@@ -108,6 +108,38 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// With a process that is PID 1 its commands end too: the first signal, and the end of the session's
+// time, have that recorded, so that the next resume knows.
+func TestLastProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
+		p, signal := w.interruptible()
+		p.last = true
+		time.AfterFunc(time.Second, func() { signal(15) })
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonSignal, "")
+		if res.Signal != 15 || len(w.ledger) != 0 || strings.Contains(res.Message, "runs on") {
+			t.Errorf("signal: got %+v, ledger %v", res, w.ledger)
+		}
+		w.inOrder("commit paused signal", "terminate t/a/main:1", "commit failed t/a/main:1")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
+		w.plan.OnFailure = session.FailureFails
+		p := w.process()
+		p.last = true
+		ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Second, session.ErrTimeout)
+		defer cancel()
+		p.ctx = ctx
+		res := p.must()
+		wantResult(t, res, session.Paused, session.ReasonTimeout, session.ErrTimeout)
+		if len(w.ledger) != 0 || strings.Contains(res.Message, "runs on") {
+			t.Errorf("time-out: got %+v, ledger %v", res, w.ledger)
+		}
+		w.inOrder("terminate t/a/main:1", "commit failed t/a/main:1")
+	})
+}
+
 // The last command ends by itself while a second signal is waited for, or comes: the session is
 // paused already, with nothing left but to be completed.
 func TestEndsBetweenTwoSignals(t *testing.T) {

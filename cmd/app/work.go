@@ -169,7 +169,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	e := &engine.Engine{
 		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: ask, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.uncertain, Force: w.choices.force},
-		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Again: again,
+		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Again: again, Last: os.Getpid() == 1,
 		Log: w.log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
 			shot, err := env.Snapshot(ctx)
