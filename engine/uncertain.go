@@ -107,6 +107,10 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	// unknown outcome, commits an event before it asks.
 	req.Key = session.Key{Session: s.ID, Step: it.ID, Operation: "check", Attempt: int(s.LastSeq)}.String()
 	rec, err := e.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	if f := (*failure)(nil); errors.As(commandFailure(err), &f) { // never started, as where its directory is gone
+		e.Notify(session.Notice{Kind: session.NoticeInfo, Text: e.Redact(fmt.Sprintf("The check of %s cannot tell: %s", it.ID, f.message))})
+		return "", "", nil
+	}
 	if err != nil {
 		return "", "", err
 	}

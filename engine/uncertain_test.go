@@ -39,6 +39,8 @@ func TestUncertain(t *testing.T) {
 		{"check_killed_rerun", []run{checking("killed"), onInterrupt(rerun)}, "", "", false, "", "policy", []string{"X"}},
 		{"check_slow_ask", []run{checking("slow"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
 		{"check_unstartable_fail", []run{checking("unstartable"), onInterrupt(fail)}, "", "", true, session.ErrUncertain, "policy", []string{"X"}},
+		{"check_refused_ask", []run{checking("refuse"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
+		{"check_refused_flag", []run{checking("refuse")}, done, "", true, "", "person", []string{"X"}},
 		{"check_unknown", []run{checking("unknown")}, done, "", true, "", "person", []string{"X"}},
 		{"policy_rerun", []run{onInterrupt(rerun)}, "", fail, true, "", "policy", []string{"X", "X"}},
 		{"policy_done", []run{onInterrupt(done)}, "", fail, true, "", "policy", []string{"X"}},
