@@ -40,8 +40,13 @@ func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, 
 	return err
 }
 
-// judge judges images of a session that some cuts came before, and of the resumes after the first.
+// judge judges the order of a session's calls, and images of it, that some cuts came before, and of
+// the resumes after the first.
 func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before disturbance, done func(disturbance, *trial)) error {
+	if err := r.orderOfSome(); err != nil {
+		done(before, &trial{place: r.place, outcome: outcome{wrong: []string{err.Error()}}})
+		return errBad
+	}
 	return r.images(some, rng.Uint64(), func(image crash.Image) error {
 		d := disturbance{cuts: append(slices.Clone(before.cuts), image), args: []string{"resume"}}
 		if rng.IntN(2) == 0 {
