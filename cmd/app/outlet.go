@@ -13,7 +13,9 @@ import (
 type outlet struct {
 	to    io.Writer
 	done  <-chan struct{}
+	lines bool       // JSON Lines are written: behind one that was dropped comes none, so that they never look whole
 	hangs chan error // of the write that was given up; nil: none was
+	cut   bool       // a line was dropped
 }
 
 // lastWrite is how long a write may take after a signal.
@@ -23,7 +25,9 @@ var errUnread = errors.New("nobody reads it")
 
 // Write implements io.Writer.
 func (o *outlet) Write(p []byte) (int, error) {
-	if o.hangs != nil && len(o.hangs) == 0 {
+	hung := o.hangs != nil && len(o.hangs) == 0
+	o.cut = o.cut || hung && o.lines
+	if hung || o.cut {
 		return 0, errUnread
 	}
 	wrote, data := make(chan error, 1), bytes.Clone(p) // whoever gives a write up may use p again

@@ -182,7 +182,7 @@ func (a *app) interactive() bool {
 // printer shows what a session does; once done is closed it waits for no reader any more.
 func (b *base) printer(done <-chan struct{}, fresh bool, delivery terminal.SyncView) *terminal.Printer {
 	o := terminal.Detect(b.io.out.file, b.io.err, b.getenv)
-	o.Out, o.Err = &outlet{to: b.io.out, done: done}, &outlet{to: b.io.err, done: done}
+	o.Out, o.Err = &outlet{to: b.io.out, done: done, lines: b.json}, &outlet{to: b.io.err, done: done}
 	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = b.json, b.quiet, b.verbose, fresh, b.now
 	o.Color = (o.Color || b.cfg.Config.Terminal.Color == "always") && b.cfg.Config.Terminal.Color != "never" && !b.noColor
 	o.Exit, o.Sync = exitOfResult, delivery
