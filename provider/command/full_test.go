@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -102,6 +103,43 @@ func limitedSize(t *testing.T) {
 		t.Errorf("got %+v, %v, want ErrDiskFull", rec, err)
 	}
 	if s.ledger() != "" {
+		t.Errorf("ledger %q", s.ledger())
+	}
+}
+
+// A supervisor that cannot serve says why: whoever asked need not start one after the other and
+// guess.
+func TestSupervisorThatCannotServe(t *testing.T) {
+	s := newStage(t)
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(s.dir, "supervisor.lock")
+	if err := os.WriteFile(lock, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
+	if err == nil || !strings.Contains(err.Error(), lock) {
+		t.Errorf("Run: got %v, want what is wrong with %s", err, lock)
+	}
+	if err := os.Chmod(lock, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "s"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "s", "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
+	if !errors.Is(err, session.ErrStoreIO) || !strings.Contains(err.Error(), "could not open the supervisor's socket") {
+		t.Errorf("Run: got %v, want ErrStoreIO of the socket", err)
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "s")); err != nil {
+		t.Fatal(err)
+	}
+	s.run(s.sh("k", "echo k >> ledger"))
+	if s.ledger() != "k\n" {
 		t.Errorf("ledger %q", s.ledger())
 	}
 }

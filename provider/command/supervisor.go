@@ -62,28 +62,43 @@ type supervisor struct {
 // connects, records how they end, and returns when nobody is connected and nothing runs,
 // or when ctx ends. Signals that ask a process to end are ignored, so that the exit of a
 // command can be recorded while the machine shuts down. It returns at once, without
-// error, when another supervisor serves the session.
+// error, when another supervisor serves the session. What keeps it from serving is its error,
+// and told to the client that started it.
 func Supervise(ctx context.Context, cfg SupervisorConfig) error {
-	s, err := newSupervisor(cfg)
-	if err != nil {
-		return err
-	}
 	conn, err := inherited(cfg.Conn)
 	if err != nil {
 		return err
 	}
-	lock, err := lockSupervisor(s.cfg.Dir)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return s.decline(conn)
-	}
+	s, err := newSupervisor(cfg)
 	if err != nil {
+		decline(conn, message{Failure: toFailure(err)})
 		return err
 	}
-	defer func() { _ = lock.Close() }()
+	lock, err := lockSupervisor(s.cfg.Dir)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, session.ErrLocked) {
+		decline(conn, message{Op: opBusy})
+		return nil
+	}
+	if err != nil {
+		decline(conn, message{Failure: toFailure(err)})
+		return err
+	}
+	defer func() { _ = lock.Close() }()     // nothing in it is kept
 	b, _ := json.Marshal(s.self)            // numbers and a string
 	_, _ = lock.WriteAt(append(b, '\n'), 0) // for people, and for who cannot see this process
+	ln, done, err := s.prepareToServe()
+	if err != nil {
+		decline(conn, message{Failure: toFailure(err)})
+		return err
+	}
+	defer done()
+	return s.loop(ctx, ln, conn)
+}
+
+// prepareToServe does what comes between the supervisor's lock and its first request.
+func (s *supervisor) prepareToServe() (ln *net.UnixListener, done func(), err error) {
 	if err := adopt(); err != nil {
-		return fmt.Errorf("become subreaper: %w", err)
+		return nil, nil, fmt.Errorf("become subreaper: %w", err)
 	}
 	claimed := tidy(s.cfg.Dir)
 	s.durable = sync.OnceValue(func() error {
@@ -94,14 +109,9 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	})
 	go s.durable() // while the first request comes
 	if err := s.disown(); err != nil {
-		return err
+		return nil, nil, err
 	}
-	ln, done, err := listen(s.cfg.Dir)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return s.loop(ctx, ln, conn)
+	return listen(s.cfg.Dir)
 }
 
 func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
@@ -197,17 +207,18 @@ func serves(dir string, id identity) (bool, error) {
 	return !free, err
 }
 
-// decline tells the client that started this process to connect to the other supervisor.
-func (s *supervisor) decline(conn *net.UnixConn) error {
+// decline gives the client that started this process, if there is one, its only answer: to connect
+// to the other supervisor, or why there is none.
+func decline(conn *net.UnixConn, answer message) {
 	if conn == nil {
-		return nil
+		return
 	}
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = conn.Close() }() // all is said
 	var m message
 	if json.NewDecoder(conn).Decode(&m) == nil {
-		_ = json.NewEncoder(conn).Encode(message{Op: opBusy, ID: m.ID}) // a lost connection says the same
+		answer.ID = m.ID
+		_ = json.NewEncoder(conn).Encode(answer) // a lost connection has the client try again
 	}
-	return nil
 }
 
 // tidy removes what a killed supervisor left half made, only one lives at a time, and reports
@@ -259,7 +270,7 @@ func listen(dir string) (*net.UnixListener, func(), error) {
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		done()
-		return nil, nil, fmt.Errorf("listen: %w", err)
+		return nil, nil, storeError("open the supervisor's socket", err)
 	}
 	ln.SetUnlinkOnClose(false)
 	return ln, func() {
