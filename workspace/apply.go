@@ -63,7 +63,7 @@ func (a *applying) run(ctx context.Context) error {
 	}
 	for i, n := range a.nodes {
 		if err := a.stage(ctx, i, n); err != nil {
-			return failed(ctx, n.path, err)
+			return failedAt(ctx, n.path, "writing", err)
 		}
 	}
 	for _, n := range a.nodes {

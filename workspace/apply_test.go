@@ -386,6 +386,9 @@ func TestApplyUndoesFailures(t *testing.T) {
 			return
 		}
 		wantCode(t, "Apply", err, session.ErrDiskFull)
+		if strings.Contains(err.Error(), "reading") {
+			t.Errorf("failing effect %d, of a change: %v", at, err)
+		}
 		if d := cmp.Diff(before, tree(t, dir)); d != "" {
 			t.Fatalf("failing effect %d left: %s", at, d)
 		}
@@ -853,6 +856,9 @@ func TestRollbackSurvivesFailures(t *testing.T) {
 			return
 		}
 		wantCode(t, "Rollback", err, session.ErrStoreIO)
+		if strings.Contains(err.Error(), "reading") {
+			t.Errorf("failing effect %d, of a rollback: %v", at, err)
+		}
 		r.SetHook(nil)
 		must(t, r.Rollback(ctx, "key", ts, nil, blobs.open))
 		if d := cmp.Diff(before, tree(t, dir)); d != "" {

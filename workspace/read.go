@@ -51,10 +51,14 @@ func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState
 
 // failed keeps the end of the context apart from failures of the file.
 func failed(ctx context.Context, name string, err error) error {
+	return failedAt(ctx, name, "reading", err)
+}
+
+func failedAt(ctx context.Context, name, doing string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return failure(name, "reading", err)
+	return failure(name, doing, err)
 }
 
 // passedOver reports whether what a walk met simply does not count: it vanished

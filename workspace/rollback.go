@@ -38,7 +38,7 @@ func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition
 	}
 	for i, p := range v.places {
 		if err := v.stage(ctx, i, p, pre); err != nil {
-			return errors.Join(failed(ctx, p.t.Path, err), v.removeStaged())
+			return errors.Join(failedAt(ctx, p.t.Path, "writing", err), v.removeStaged())
 		}
 	}
 	if err := v.commit(); err != nil {
