@@ -90,11 +90,11 @@ func (s *Syncer) refresh(ctx context.Context) {
 // would look like many commits at once as soon as a server is there.
 func (s *Syncer) enqueued(ctx context.Context, b session.Backlog) uint64 {
 	if !s.summed {
-		t, err := s.totals(ctx)
+		lanes, acked, err := s.opts.Source.Totals(ctx)
 		if err != nil {
 			return 0
 		}
-		s.counted(t)
+		s.counted(lanes, acked)
 	}
 	return s.acked + b.Events
 }

@@ -92,7 +92,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 	}
 	ahead := s.readAhead(ctx, o, p.Events[len(p.Events)-1].Seq)
 	if standIn(p.Delivery, o) {
-		p.refs = s.named(p.Delivery)
+		p.refs = s.opts.Source.Blobs(p.Delivery)
 	}
 	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
 	if res.blobs, res.err = s.sendBlobs(ctx, p.refs, o.sent); res.err == nil {
@@ -114,15 +114,7 @@ func (s *Syncer) read(ctx context.Context, o order) (piece, error) {
 	if d.Device == "" {
 		d.Device = s.opts.Source.Device()
 	}
-	return piece{d, s.named(d)}, err
-}
-
-// named gives the blobs that d names.
-func (s *Syncer) named(d session.Delivery) []session.BlobRef {
-	if namer, ok := s.opts.Source.(Namer); ok {
-		return namer.Blobs(d)
-	}
-	return nil
+	return piece{d, s.opts.Source.Blobs(d)}, err
 }
 
 // readAhead reads what follows seq while the delivery up to it is on its way. The channel

@@ -311,6 +311,5 @@ func (f *server) count(op string) int {
 
 var (
 	_ outbox.Source = (*store)(nil)
-	_ outbox.Namer  = (*store)(nil)
 	_ outbox.Remote = (*server)(nil)
 )

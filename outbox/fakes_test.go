@@ -122,6 +122,18 @@ func (f *store) Lanes(context.Context) ([]session.Lane, error) {
 	return f.list("Lanes", func(session.Lane) bool { return true })
 }
 
+func (f *store) Totals(context.Context) (int, map[string]uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	acked := map[string]uint64{}
+	for _, l := range f.lanes {
+		if l.Acked > 0 {
+			acked[l.Remote] += l.Acked
+		}
+	}
+	return len(f.lanes), acked, f.broken["Totals"]
+}
+
 func (f *store) Delivery(_ context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -80,32 +80,16 @@ func (s *Syncer) recognize(ctx context.Context, id string) error {
 	if s.link.up && id == s.link.id {
 		return nil
 	}
-	t, err := s.totals(ctx)
+	lanes, acked, err := s.opts.Source.Totals(ctx)
 	if err != nil {
 		return &storeTrouble{err}
 	}
-	for remote := range t.Acked {
+	for remote := range acked {
 		if remote != id && remote != "" {
 			return &otherDatabase{have: id, want: remote}
 		}
 	}
-	s.link.acked = t.Acked[id]
-	s.counted(t)
+	s.link.acked = acked[id]
+	s.counted(lanes, acked)
 	return nil
-}
-
-func (s *Syncer) totals(ctx context.Context) (Totals, error) {
-	if t, ok := s.opts.Source.(Totaler); ok {
-		return t.Totals(ctx)
-	}
-	all, err := s.opts.Source.Lanes(ctx)
-	return total(all), err
-}
-
-func total(all []session.Lane) Totals {
-	t := Totals{Lanes: len(all), Acked: map[string]uint64{}}
-	for _, l := range all {
-		t.Acked[l.Remote] += l.Acked
-	}
-	return t
 }

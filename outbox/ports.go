@@ -20,9 +20,17 @@ type Source interface {
 	// Lanes lists every lane, in the order of session numbers.
 	Lanes(ctx context.Context) ([]session.Lane, error)
 
+	// Totals adds the lanes up without listing them: their number, and what each Remote of
+	// theirs acknowledged, where that is more than nothing.
+	Totals(ctx context.Context) (lanes int, acked map[string]uint64, err error)
+
 	// Delivery reads at most limit events above after, and at most maxBytes of payload, but at
 	// least one event. No cursor stays open when it returns.
 	Delivery(ctx context.Context, id session.ID, after uint64, limit int, maxBytes int) (session.Delivery, error)
+
+	// Blobs lists the blobs, none of them sealed, that d names and that the server must have
+	// before d.
+	Blobs(d session.Delivery) []session.BlobRef
 
 	// HashAt gives the chain's hash at seq, to compare with a mark. 0 has the zero hash.
 	HashAt(ctx context.Context, id session.ID, seq uint64) (session.Hash, error)
@@ -70,23 +78,4 @@ type Remote interface {
 
 	// Close ends every connection.
 	Close() error
-}
-
-// Namer is a Source that knows which blobs, none of them sealed, a delivery names. Without
-// it deliveries name none.
-type Namer interface {
-	// Blobs lists the blobs that d names and that the server must have before d.
-	Blobs(d session.Delivery) []session.BlobRef
-}
-
-// Totals is what the lanes of a store add up to.
-type Totals struct {
-	Lanes int
-	Acked map[string]uint64 // acknowledged events by Lane.Remote
-}
-
-// Totaler is a Source that adds up its lanes without listing them.
-type Totaler interface {
-	// Totals adds up every lane.
-	Totals(ctx context.Context) (Totals, error)
 }

@@ -195,7 +195,7 @@ func TestMarkThatDoesNotRise(t *testing.T) {
 // Trouble of the store neither ends the syncer nor parks anything; a drain names it.
 func TestTroubleOfTheStore(t *testing.T) {
 	full := &session.Error{Code: session.ErrDiskFull, Message: "no room left"}
-	for _, method := range []string{"Changed", "Lanes", "Delivery", "SaveLane", "Blob", "Read"} {
+	for _, method := range []string{"Changed", "Totals", "Delivery", "SaveLane", "Blob", "Read"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, sv := newStore(), newServer()

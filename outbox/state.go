@@ -96,12 +96,12 @@ func (s *Syncer) attempted() {
 }
 
 // counted notes how many lanes there are, and what they have acknowledged, by whomever.
-func (s *Syncer) counted(t Totals) {
+func (s *Syncer) counted(lanes int, acked map[string]uint64) {
 	s.summed, s.acked = true, 0
-	for _, n := range t.Acked {
+	for _, n := range acked {
 		s.acked += n
 	}
-	s.update(func(n *Snapshot) { n.Total = t.Lanes })
+	s.update(func(n *Snapshot) { n.Total = lanes })
 }
 
 // greeted notes a server that answers.

@@ -21,15 +21,6 @@ type link struct {
 	syncer *outbox.Syncer
 }
 
-// source is a store as the outbox sees it.
-type source struct{ *local.Outbox }
-
-// Totals implements outbox.Totaler.
-func (s source) Totals(ctx context.Context) (outbox.Totals, error) {
-	lanes, acked, err := s.Outbox.Totals(ctx)
-	return outbox.Totals{Lanes: lanes, Acked: acked}, err
-}
-
 // remoteOptions say which server is configured.
 func remoteOptions(s *app.Site) remote.Options {
 	c := s.Config().Sync
@@ -51,7 +42,7 @@ func (p *program) open(ctx context.Context, command string, o outbox.Options) (l
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	o.Source, o.Remote, o.Now, o.Paused = source{l.outbox}, l.server, p.Now, l.outbox.Paused
+	o.Source, o.Remote, o.Now, o.Paused = l.outbox, l.server, p.Now, l.outbox.Paused
 	o.OnParked = outbox.OnParked(l.Config().Sync.OnParked)
 	var waiting session.Backlog
 	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out

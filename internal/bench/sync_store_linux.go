@@ -108,12 +108,6 @@ func (s source) SaveLane(ctx context.Context, l session.Lane) error {
 	return err
 }
 
-// Totals implements outbox.Totaler.
-func (s source) Totals(ctx context.Context) (outbox.Totals, error) {
-	lanes, acked, err := s.Outbox.Totals(ctx)
-	return outbox.Totals{Lanes: lanes, Acked: acked}, err
-}
-
 // byStatement is a server that is never sent a COPY.
 type byStatement struct{ *remote.Server }
 

@@ -170,7 +170,7 @@ func readStoreOf(t testing.TB, s *store) journal {
 func goOn(t *testing.T, sv *server, home string, id session.ID, reach int) {
 	t.Helper()
 	s := openStore(t, home)
-	sy := outbox.New(outbox.Options{Source: source{s.out}, Remote: asRemote(sv.connect(t, patience)), Now: time.Now, OnParked: outbox.Continue, Rand: func() float64 { return 0 }})
+	sy := outbox.New(outbox.Options{Source: s.out, Remote: asRemote(sv.connect(t, patience)), Now: time.Now, OnParked: outbox.Continue, Rand: func() float64 { return 0 }})
 	if err := sy.Drain(t.Context()); err != nil && !errors.Is(err, session.ErrParked) {
 		t.Errorf("Drain with stand-ins: %v", err)
 	}

@@ -212,15 +212,6 @@ func (s *store) close() error {
 	return err
 }
 
-// source is the store as the outbox sees it.
-type source struct{ *local.Outbox }
-
-// Totals implements outbox.Totaler.
-func (s source) Totals(ctx context.Context) (outbox.Totals, error) {
-	lanes, acked, err := s.Outbox.Totals(ctx)
-	return outbox.Totals{Lanes: lanes, Acked: acked}, err
-}
-
 // create begins a session of n events.
 func (s *store) create(n int) *local.Writer {
 	s.t.Helper()
@@ -290,7 +281,7 @@ func (c copier) Deliver(ctx context.Context, d session.Delivery) (session.Mark, 
 
 // syncer makes a syncer whose calls may take so long, and that waits as shortly as it may.
 func (s *store) syncer(r outbox.Remote, limit time.Duration) *outbox.Syncer {
-	return outbox.New(outbox.Options{Source: source{s.out}, Remote: r, Now: time.Now, Timeout: limit,
+	return outbox.New(outbox.Options{Source: s.out, Remote: r, Now: time.Now, Timeout: limit,
 		Heartbeat: session.Heartbeat{PID: os.Getpid(), Command: "drain"}, Rand: func() float64 { return 0 }})
 }
 
