@@ -83,7 +83,7 @@ type NoticeKind string
 // The kinds of notices, in about the order in which a session gives them.
 const (
 	NoticeSession   NoticeKind = "session"   // a session begins or goes on; Text is its task
-	NoticeCheck     NoticeKind = "check"     // a line of environment validation: ✓ or ⚠
+	NoticeCheck     NoticeKind = "check"     // a line of environment validation: what is as it should be
 	NoticeChanged   NoticeKind = "changed"   // a changed file
 	NoticeHeader    NoticeKind = "header"    // the header block of a continuation
 	NoticeStarted   NoticeKind = "started"   // ● a step runs

@@ -17,29 +17,15 @@ const (
 	changesAccepted = "Continuing with changed files..."
 )
 
-// check writes one line of the environment block. A line that starts with ⚠, or that has a
-// Level, did not pass.
+// check writes one line of the environment block.
 func (p *Printer) check(n session.Notice) {
 	if strings.HasPrefix(n.Text, checksPassed) {
 		p.endChecks()
 		return
 	}
 	p.beginChecks()
-	if n.Text == checksBegin {
-		return
-	}
-	text, bad := n.Text, n.Level != ""
-	if rest, ok := strings.CutPrefix(text, "⚠ "); ok {
-		text, bad = rest, true
-	}
-	text = strings.TrimPrefix(text, "✓ ")
-	mark := paint(p.o.Color, green, p.m.done)
-	if bad {
-		mark = paint(p.o.Color, yellow, p.m.warn)
-	}
-	p.printf("  %s %s\n", mark, Clean(text))
-	if !p.o.Quiet {
-		p.details(p.o.Out, "    ", n.Detail)
+	if n.Text != checksBegin {
+		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), Clean(n.Text))
 	}
 }
 
@@ -62,9 +48,6 @@ func (p *Printer) changed(n session.Notice) {
 	}
 	p.asks = p.asks || n.Changed.Asks
 	p.printf("    - %s\n", changedLine(*n.Changed, p.o.Now()))
-	if !p.o.Quiet {
-		p.details(p.o.Out, "        ", n.Detail)
-	}
 }
 
 // changedLine writes a changed file with what the session did with it.
@@ -132,9 +115,6 @@ func (p *Printer) header(n session.Notice) {
 	for _, l := range p.o.Sync.why() {
 		p.printf("  %s\n", l)
 	}
-	if !p.o.Quiet {
-		p.details(p.o.Out, "", n.Detail)
-	}
 }
 
 func (p *Printer) resumed(c *session.Continuation, gs []group) {
@@ -177,9 +157,6 @@ func (p *Printer) handling(n session.Notice) {
 	p.printf("Step: %s\n", Clean(what))
 	for _, line := range handlingLines(n) {
 		p.printf("%s\n", line)
-	}
-	if !p.o.Quiet {
-		p.details(p.o.Out, "  ", n.Detail)
 	}
 }
 

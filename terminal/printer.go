@@ -263,9 +263,6 @@ func (p *Printer) warning(n session.Notice) {
 }
 
 func (p *Printer) info(n session.Notice) {
-	if p.block == listedChanges && p.asks && n.Text == changesConflict {
-		return
-	}
 	if p.block != noBlock && n.Text == changesAccepted {
 		p.endChecks()
 		return

@@ -136,13 +136,7 @@ func readLine(in io.Reader) (string, error) {
 	}
 }
 
-// Ask is the function Ask on the printer's terminal, below what was shown so far.
-func (p *Printer) Ask(in io.Reader, question string, def bool) (bool, error) {
-	p.Settle()
-	return Ask(in, p.o.Err, question, def)
-}
-
-// Choose is the function Choose on the printer's terminal.
+// Choose is the function Choose on the printer's terminal, below what was shown so far.
 func (p *Printer) Choose(in io.Reader, options []string, prompt string) (rune, error) {
 	p.Settle()
 	return Choose(in, p.o.Err, options, prompt)
