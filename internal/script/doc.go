@@ -6,6 +6,7 @@ package script
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -38,10 +39,14 @@ func Setup(env *testscript.Env) error {
 	)
 }
 
-// Condition answers [root]: some states of files only root can make.
+// Condition answers [root], as some states of files only root can make, and [namespaces]: whether
+// unshare may make them, which takes more than root in some containers.
 func Condition(cond string) (bool, error) {
-	if cond == "root" {
+	switch cond {
+	case "root":
 		return os.Getuid() == 0, nil
+	case "namespaces":
+		return exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true").Run() == nil, nil
 	}
 	return false, errors.New("unknown condition")
 }
