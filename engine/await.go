@@ -89,10 +89,24 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 	defer window.Stop()
 	select {
 	case <-window.C:
+		halt.aside = e.became(bg, it, key)
 		return session.CommandRecord{}, halt
 	case <-e.Again:
 		return e.terminate(bg, key)
 	}
+}
+
+// became says what has become of a command since the signal, which may have been sent to all that
+// belongs to a service.
+func (e *Engine) became(ctx context.Context, it *session.Item, key string) string {
+	rec, err := e.Commands.Look(ctx, key)
+	switch {
+	case err == nil && rec.State == session.CommandFinished:
+		return "; the command of " + it.ID.String() + " has ended meanwhile, and the next resume takes its result"
+	case err == nil && rec.State == session.CommandUnknown:
+		return ""
+	}
+	return runsOn(it)
 }
 
 // runsOn says what a command does when its session pauses. Whether it still does so later,

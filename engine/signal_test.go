@@ -66,6 +66,32 @@ func TestSignalDuringACommand(t *testing.T) {
 	})
 }
 
+// A service that is stopped gets its signal as a whole. The command that has ended of it when acode
+// says goodbye does not run on.
+func TestSignalForAll(t *testing.T) {
+	for state, want := range map[session.CommandState]string{
+		session.CommandFinished: "interrupted by a signal; the command of t/a has ended meanwhile, and the next resume takes its result",
+		session.CommandUnknown:  "interrupted by a signal",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "hang"))))
+			p, signal := w.interruptible()
+			time.AfterFunc(time.Second, func() { signal(15) })
+			time.AfterFunc(time.Second+50*time.Millisecond, func() {
+				key := w.sess.Steps[id("t", "a")].Key
+				rec := w.recs[key]
+				rec.State = state
+				w.recs[key] = rec
+			})
+			res := p.must()
+			wantResult(t, res, session.Paused, session.ReasonSignal, "")
+			if res.Message != want {
+				t.Errorf("%s: got %q, want %q", state, res.Message, want)
+			}
+		})
+	}
+}
+
 // A workspace that takes long to look at keeps nobody from pausing within a second of a signal.
 func TestSignalWithASlowWorkspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
