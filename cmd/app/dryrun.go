@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -113,18 +112,6 @@ func (w *work) runner() *command.Runner {
 	}
 	return command.NewRunner(command.Config{
 		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Now: w.now,
-		Executable: executable(), Args: []string{"supervise", string(s.ID), locks, w.commandDir(s.ID), strconv.FormatInt(w.cfg.Config.Command.MaxOutputBytes, 10)},
+		Args: []string{"supervise", string(s.ID), locks, w.commandDir(s.ID), strconv.FormatInt(w.cfg.Config.Command.MaxOutputBytes, 10)},
 	})
-}
-
-// executable is this very program, even when its file was replaced since it started.
-func executable() string {
-	path, err := os.Executable()
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		return "/proc/self/exe"
-	}
-	return path
 }

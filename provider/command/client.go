@@ -223,12 +223,19 @@ func (r *Runner) spawn() (*client, error) {
 	if env == nil {
 		env = os.Environ()
 	}
+	name, path := r.cfg.Executable, r.cfg.Executable
+	if name == "" {
+		if name, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find this program: %w", err)
+		}
+		path = own(name)
+	}
 	// Not by package os, which first starts a process to see what the kernel can do.
-	pid, err := syscall.ForkExec(r.cfg.Executable, append([]string{r.cfg.Executable}, r.cfg.Args...), &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(path, append([]string{name}, r.cfg.Args...), &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), far.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		return nil, &session.Error{Code: session.ErrInternal, Message: "the supervisor of commands cannot be started; no command was", Place: r.cfg.Executable, Cause: err, Retryable: true}
+		return nil, &session.Error{Code: session.ErrInternal, Message: "the supervisor of commands cannot be started; no command was", Place: name, Cause: err, Retryable: true}
 	}
 	r.cfg.hook("spawned")
 	gone := make(chan struct{})
@@ -243,6 +250,17 @@ func (r *Runner) spawn() (*client, error) {
 	c := newClient(conn.(*net.UnixConn))
 	c.gone = gone
 	return c, nil
+}
+
+// own gives where this very program can be executed: at its path, unless another file is there
+// since it was started, or none.
+func own(path string) string {
+	const self = "/proc/self/exe" // where the system has that
+	now, err := os.Stat(path)
+	if me, unknown := os.Stat(self); unknown == nil && (err != nil || !os.SameFile(now, me)) {
+		return self
+	}
+	return path
 }
 
 // socketPair makes two connected sockets that no other child inherits.

@@ -133,11 +133,7 @@ func clientMain() int {
 }
 
 func config(dir string, epoch uint64, env ...string) command.Config {
-	exe, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return command.Config{Dir: dir, Session: testSession, Epoch: epoch, Executable: exe, Now: time.Now, Poll: 10 * time.Millisecond, Grace: grace,
+	return command.Config{Dir: dir, Session: testSession, Epoch: epoch, Now: time.Now, Poll: 10 * time.Millisecond, Grace: grace,
 		Env: append([]string{"CMDTEST_ROLE=supervisor", "CMDTEST_DIR=" + dir, "GORACE=atexit_sleep_ms=0"}, env...)}
 }
 

@@ -26,7 +26,7 @@ type Config struct {
 	Dir        string     // holds this session's claims and outputs; made with mode 0700
 	Session    session.ID // whose commands these are
 	Epoch      uint64     // under which this process executes
-	Executable string     // absolute; started as the supervisor, it calls Supervise
+	Executable string     // absolute; started as the supervisor, it calls Supervise. Empty is this very program
 	Args       []string   // of Executable
 	Env        []string   // of the supervisor; nil means this process's own
 	Now        func() time.Time
