@@ -264,7 +264,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
-	if rec, ok := c.w.recs[key]; ok {
+	if rec, ok := c.w.record(key); ok {
 		return rec, nil
 	}
 	return session.CommandRecord{Key: key, State: session.CommandUnclaimed}, nil
@@ -274,7 +274,7 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 	if err := c.w.call("run"); err != nil {
 		return session.CommandRecord{}, err
 	}
-	if rec, ok := c.w.recs[req.Key]; ok {
+	if rec, ok := c.w.record(req.Key); ok {
 		if rec.State == session.CommandRunning {
 			return c.hang(ctx, rec)
 		}
@@ -293,7 +293,7 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 		} else {
 			c.do(req, words, &rec)
 		}
-		c.w.recs[req.Key] = rec
+		c.w.keep(rec)
 		panic(crash{})
 	}
 	if c.w.during != nil {
@@ -306,7 +306,7 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 		return rec, &session.Error{Code: session.ErrEscape, Message: "dir leaves the workspace"}
 	}
 	c.do(req, words, &rec)
-	c.w.recs[req.Key] = rec
+	c.w.keep(rec)
 	return rec, nil
 }
 
@@ -381,14 +381,12 @@ func (c supervisor) end(key string) chan struct{} {
 
 func (c supervisor) hang(ctx context.Context, rec session.CommandRecord) (session.CommandRecord, error) {
 	rec.State = session.CommandRunning
-	c.w.mu.Lock()
-	c.w.recs[rec.Key] = rec
-	c.w.mu.Unlock()
+	c.w.keep(rec)
 	select {
 	case <-ctx.Done():
 		return rec, context.Cause(ctx)
 	case <-c.end(rec.Key):
-		if rec := c.w.recs[rec.Key]; rec.State == session.CommandFinished {
+		if rec, _ := c.w.record(rec.Key); rec.State == session.CommandFinished {
 			return rec, nil
 		}
 		return c.Wait(ctx, rec.Key)
@@ -398,9 +396,7 @@ func (c supervisor) hang(ctx context.Context, rec session.CommandRecord) (sessio
 // finish ends a command that hangs, from elsewhere.
 func (c supervisor) finish(key string) {
 	end := c.end(key)
-	rec := c.w.recs[key]
-	rec.State = session.CommandFinished
-	c.w.recs[key] = rec
+	c.w.amend(key, func(rec *session.CommandRecord) { rec.State = session.CommandFinished })
 	close(end)
 }
 
@@ -408,11 +404,12 @@ func (c supervisor) Wait(_ context.Context, key string) (session.CommandRecord, 
 	if err := c.w.call("wait"); err != nil {
 		return session.CommandRecord{}, err
 	}
-	rec := c.w.recs[key]
-	if rec.State == session.CommandRunning {
-		rec.State, rec.Exit, rec.Signal, rec.Cancelled = session.CommandFinished, -1, "SIGINT", true
-		c.w.recs[key] = rec
-	}
+	c.w.amend(key, func(rec *session.CommandRecord) {
+		if rec.State == session.CommandRunning {
+			rec.State, rec.Exit, rec.Signal, rec.Cancelled = session.CommandFinished, -1, "SIGINT", true
+		}
+	})
+	rec, _ := c.w.record(key)
 	return rec, nil
 }
 

@@ -112,6 +112,40 @@ func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
+// record gives the record of a command, which supervisor and person change while acode looks.
+func (w *world) record(key string) (rec session.CommandRecord, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rec, ok = w.recs[key]
+	return rec, ok
+}
+
+func (w *world) keep(rec session.CommandRecord) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.recs[rec.Key] = rec
+}
+
+func (w *world) amend(key string, change func(*session.CommandRecord)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rec := w.recs[key]
+	change(&rec)
+	w.recs[key] = rec
+}
+
+// find gives a key of a command that contains part.
+func (w *world) find(part string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.recs {
+		if strings.Contains(key, part) {
+			return key
+		}
+	}
+	return ""
+}
+
 // add builds the event of d as a store would and applies it.
 func (w *world) add(d session.Draft) session.Event {
 	w.t.Helper()

@@ -78,10 +78,7 @@ func TestSignalForAll(t *testing.T) {
 			p, signal := w.interruptible()
 			time.AfterFunc(time.Second, func() { signal(15) })
 			time.AfterFunc(time.Second+50*time.Millisecond, func() {
-				key := w.sess.Steps[id("t", "a")].Key
-				rec := w.recs[key]
-				rec.State = state
-				w.recs[key] = rec
+				w.amend(w.sess.Steps[id("t", "a")].Key, func(rec *session.CommandRecord) { rec.State = state })
 			})
 			res := p.must()
 			wantResult(t, res, session.Paused, session.ReasonSignal, "")
@@ -174,10 +171,7 @@ func TestEndsBetweenTwoSignals(t *testing.T) {
 		p, signal := w.interruptible()
 		time.AfterFunc(time.Second, func() { signal(2) })
 		time.AfterFunc(time.Second+100*time.Millisecond, func() {
-			key := w.sess.Steps[id("t", "a")].Key
-			rec := w.recs[key]
-			rec.State = session.CommandFinished
-			w.recs[key] = rec
+			w.amend(w.sess.Steps[id("t", "a")].Key, func(rec *session.CommandRecord) { rec.State = session.CommandFinished })
 			close(p.again)
 		})
 		res := p.must()
@@ -222,9 +216,9 @@ func TestAskedToEndAndDone(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("a", "hang"))))
 			time.AfterFunc(time.Second, func() {
 				key := w.sess.Steps[id("t", "a")].Key
-				rec := w.recs[key]
-				rec.State, rec.Exit, rec.Cancelled = session.CommandFinished, exit, true
-				w.recs[key] = rec
+				w.amend(key, func(rec *session.CommandRecord) {
+					rec.State, rec.Exit, rec.Cancelled = session.CommandFinished, exit, true
+				})
 				close(supervisor{w}.end(key))
 			})
 			res := w.process().must()
@@ -264,12 +258,7 @@ func TestInterruptedCheck(t *testing.T) {
 		w.during = func(w *world, shell string) {
 			if shell == "hang" {
 				time.AfterFunc(time.Second, func() {
-					var check string
-					for key := range w.recs {
-						if strings.Contains(key, "/check:") {
-							check = key
-						}
-					}
+					check := w.find("/check:")
 					_ = supervisor{w}.Terminate(context.Background(), check)
 				})
 			}
