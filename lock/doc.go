@@ -6,13 +6,13 @@
 // the lock. The file is never removed and never truncated to nothing:
 // removing it would let two processes lock two files of one name.
 //
-// Invariants:
+// Invariants, cited by tests:
 //
-//   - I1: of any number of processes that see the same file at a path, one holds its lock.
-//   - I2: a lock file is a regular file of mode 0600 that belongs to the user; what was
-//     checked is the descriptor that is locked (LOCK-001, LOCK-002).
-//   - I3: a holder whose file was removed or replaced is not told: another may hold the new
-//     file beside it. The epoch that the store checks in each write fences the older one.
-//   - I4: commands never inherit a session's lock; they do inherit the command lock of their
-//     workspace.
+//	K1  Of any number of processes that see the same file at a path, one holds its lock.
+//	K2  A lock file is a regular file of mode 0600 that belongs to the user; what was checked
+//	    is the descriptor that is locked (LOCK-001, LOCK-002).
+//	K3  A holder whose file was removed or replaced is not told: another may hold the new file
+//	    beside it. The epoch that the store checks in each write fences the older one.
+//	K4  Commands never inherit a session's lock; they do inherit the command lock of their
+//	    workspace.
 package lock

@@ -180,7 +180,7 @@ func wantCode(t *testing.T, err error, code session.Code) {
 	}
 }
 
-// I1: of 50 processes that come at once, one gets the lock.
+// K1: of 50 processes that come at once, one gets the lock.
 func TestAcquireConcurrently(t *testing.T) {
 	path := lockPath(t)
 	var all []*process
@@ -282,7 +282,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// I3, trap: a removed or replaced lock file gives two holders; the end of the old one takes
+// K3: a removed or replaced lock file gives two holders; the end of the old one takes
 // nothing from the new one.
 func TestReplacedUnderHolder(t *testing.T) {
 	for name, replace := range map[string]func(path string) error{
@@ -338,7 +338,7 @@ func TestFrozenHolder(t *testing.T) {
 	wantCode(t, err, session.ErrLocked)
 }
 
-// I1: while files are exchanged all the time many hold at once, each another file: of the one
+// K1: while files are exchanged all the time many hold at once, each another file: of the one
 // that stays, no more than one.
 func TestAcquireDuringReplacement(t *testing.T) {
 	path, h := lockPath(t), self(t)
@@ -378,7 +378,7 @@ func TestAcquireDuringReplacement(t *testing.T) {
 	wantCode(t, err, session.ErrLocked)
 }
 
-// I2, LOCK-001, LOCK-002: a file that others could have made or changed is not used, and
+// K2, LOCK-001, LOCK-002: a file that others could have made or changed is not used, and
 // nothing waits for a pipe.
 func TestAcquireRefused(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -519,7 +519,7 @@ func TestHolderThatIsEnding(t *testing.T) {
 	}
 }
 
-// I4: a command does not inherit the lock of a session: it outlives the holder, and the lock
+// K4: a command does not inherit the lock of a session: it outlives the holder, and the lock
 // is free.
 func TestCommandsDoNotInherit(t *testing.T) {
 	path := lockPath(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // Clean makes s harmless and visible on one line: control characters, invalid bytes and
-// characters that reorder or hide text are written as escapes like \x1b (I1).
+// characters that reorder or hide text are written as escapes like \x1b (T1).
 func Clean(s string) string { return clean(s, "") }
 
 // CleanLines is Clean for text that may span lines: newlines and tabs stay, a carriage return

@@ -7,6 +7,6 @@
 //
 // Invariants, cited by tests:
 //
-//	I1  No control character of a title, path or output reaches a terminal (Clean).
-//	I2  What is shown of a session depends on notices and on the options only.
+//	T1  No control character of a title, path or output reaches a terminal (Clean).
+//	T2  What is shown of a session depends on notices and on the options only.
 package terminal

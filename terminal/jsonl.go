@@ -196,7 +196,7 @@ func (p *Printer) conclude(l *line, r *session.Result) {
 }
 
 // encode writes v as one line. JSON escapes the control characters below U+0020 itself; the
-// other unsafe ones occur only within strings and are escaped here (I1).
+// other unsafe ones occur only within strings and are escaped here (T1).
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -42,7 +42,7 @@ func paused() *session.Result {
 	}
 }
 
-// I2, FR-020: the same notices and options give the same bytes, those of the manual's "Resume
+// T2, FR-020: the same notices and options give the same bytes, those of the manual's "Resume
 // Specific", "What Gets Skipped" and "Environment Validation".
 func TestResume(t *testing.T) {
 	for name, change := range map[string]func(*terminal.Options){

@@ -330,7 +330,7 @@ func lastLine(out string) string {
 // evil holds what could steer a terminal or deceive a reader.
 const evil = "a\x1b]0;title\x07\x1b[2J\u009b31m\r\n\x00\x7f\u202ebidi\u2028\u200b\U000e0041\xffz"
 
-// I1: no way into the output lets a control character through.
+// T1: no way into the output lets a control character through.
 func TestInjection(t *testing.T) {
 	var out bytes.Buffer
 	for _, js := range []bool{false, true} {

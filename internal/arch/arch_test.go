@@ -31,6 +31,7 @@ func TestHouse(t *testing.T) {
 		"names":          arch.Names(tree),
 		"docs":           arch.Docs(tree),
 		"cited":          arch.Cited(tree),
+		"letters":        arch.Letters(tree),
 		"template_calls": arch.TemplateCalls(tree),
 	} {
 		report(t, name, breaches)

@@ -203,7 +203,6 @@ func undocumented(d *ast.GenDecl, spec ast.Spec) *ast.Ident {
 // Cited finds invariants of a package comment that no comment of its tests names: what is only
 // claimed is not shown. "D1 to D4" and "F3–F5" name all of them.
 func Cited(t *Tree) []Breach {
-	stated := regexp.MustCompile(`(?m)^\s*(?:- )?([A-Z]\d)(?::|  )`)
 	named := regexp.MustCompile(`\b([A-Z])(\d)(?:(?: to |–)[A-Z]?(\d))?\b`)
 	cited := map[string]map[string]bool{} // by folder
 	for _, f := range t.Files {
@@ -218,9 +217,37 @@ func Cited(t *Tree) []Breach {
 	}
 	var out []Breach
 	for _, f := range t.code() {
-		for _, m := range stated.FindAllStringSubmatch(f.AST.Doc.Text(), -1) {
-			if !cited[f.Dir][m[1]] {
-				out = append(out, t.breach(f.AST.Doc.Pos(), "no test of %s cites %s: name it where it is shown", f.Dir, m[1]))
+		for _, name := range invariants(f) {
+			if !cited[f.Dir][name] {
+				out = append(out, t.breach(f.AST.Doc.Pos(), "no test of %s cites %s: name it where it is shown", f.Dir, name))
+			}
+		}
+	}
+	return out
+}
+
+var stated = regexp.MustCompile(`(?m)^\s*([A-Z]\d)  `)
+
+// invariants gives the names of what the package comment in f promises.
+func invariants(f *File) (names []string) {
+	for _, m := range stated.FindAllStringSubmatch(f.AST.Doc.Text(), -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// Letters finds an invariant whose letter is that of another package's: what cites it would name both.
+func Letters(t *Tree) []Breach {
+	owner := map[byte]string{}
+	var out []Breach
+	for _, f := range t.code() {
+		for _, name := range invariants(f) {
+			switch dir := owner[name[0]]; dir {
+			case "":
+				owner[name[0]] = f.Dir
+			case f.Dir:
+			default:
+				out = append(out, t.breach(f.AST.Doc.Pos(), "%s of %s has the letter of %s: choose another", name, f.Dir, dir))
 			}
 		}
 	}

@@ -215,7 +215,7 @@ func TestDocsRule(t *testing.T) {
 func TestCitedRule(t *testing.T) {
 	source := func(comment string) map[string]string {
 		return map[string]string{
-			"lock/a.go":      "// Package lock promises:\n//\n//\tI1  One.\n//\tI2  Two, see I9.\n//   - I3: three.\npackage lock\n// I2 is no test.",
+			"lock/a.go":      "// Package lock promises:\n//\n//\tI1  One.\n//\tI2  Two, see I9.\n//\tI3  Three.\npackage lock\n// I2 is no test.",
 			"lock/a_test.go": "package lock_test\n// " + comment + "\nfunc f() {}",
 			"plan/a_test.go": "package plan_test\n// I1, I2, I3: elsewhere.\nfunc f() {}",
 		}
@@ -229,6 +229,19 @@ func TestCitedRule(t *testing.T) {
 		"past":    {source("I1 to I2, HI3."), "cites I3"},
 		"none":    {one("lock/a.go", "// Package lock promises I1.\npackage lock"), ""},
 		"no_doc":  {one("lock/a.go", "package lock"), ""},
+	})
+}
+
+func TestLettersRule(t *testing.T) {
+	promises := func(lock, plan string) map[string]string {
+		return map[string]string{
+			"lock/a.go": "// Package lock promises:\n//\n//\t" + lock + "1  One.\n//\t" + lock + "2  Two.\npackage lock",
+			"plan/a.go": "// Package plan promises:\n//\n//\t" + plan + "1  One.\npackage plan",
+		}
+	}
+	tryRule(t, arch.Letters, map[string]planted{
+		"same":  {promises("K", "K"), "plan/a.go:1:1: K1 of plan has the letter of lock"},
+		"other": {promises("K", "P"), ""},
 	})
 }
 

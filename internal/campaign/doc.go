@@ -4,13 +4,13 @@
 //
 // They build cmd/acode and run it as real processes. What must hold:
 //
-//	C1  A flipped byte is named by verify, or every row and blob still reads the same.
-//	C2  A resume of flipped files refuses and changes nothing, or ends as an undisturbed one.
-//	C3  A store that lost its end, or was put back older, is named.
-//	C4  However many resume at once, and however many of them are killed, one executes at any
+//	A1  A flipped byte is named by verify, or every row and blob still reads the same.
+//	A2  A resume of flipped files refuses and changes nothing, or ends as an undisturbed one.
+//	A3  A store that lost its end, or was put back older, is named.
+//	A4  However many resume at once, and however many of them are killed, one executes at any
 //	    time, and each effect happens once.
-//	C5  A holder whose lock was taken away writes nothing once another has taken over.
-//	C6  No byte lands outside the workspace while its directories become symbolic links.
+//	A5  A holder whose lock was taken away writes nothing once another has taken over.
+//	A6  No byte lands outside the workspace while its directories become symbolic links.
 //
 // No judge asks acode about itself where it can look: it compares trees, counts the lines of a
 // ledger, and reads copies of the store with sqlite3. Each judge must fail for a program that

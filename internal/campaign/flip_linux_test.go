@@ -250,7 +250,7 @@ func (c *campaign) mended(t testing.TB, f flip) (class, finding string) {
 	return halfWay + ", mended: " + class, finding
 }
 
-// judgeVerify holds C1.
+// judgeVerify holds A1.
 func (c *campaign) judgeVerify(t testing.TB, e ended, f *flip) (class, finding string) {
 	t.Helper()
 	switch {
@@ -267,7 +267,7 @@ func (c *campaign) judgeVerify(t testing.TB, e ended, f *flip) (class, finding s
 	return "verify good", ""
 }
 
-// judgeResume holds C2.
+// judgeResume holds A2.
 func (c *campaign) judgeResume(t testing.TB, e ended) (class, finding string) {
 	t.Helper()
 	class = fmt.Sprintf("resume %d", e.exit)
@@ -339,7 +339,7 @@ func (n *counts) print(t testing.TB, what string) {
 	t.Logf("%s: %d bytes flipped, %d findings", what, total, n.findings)
 }
 
-// C1, C2: a flipped byte is named or harmless, and resume refuses or ends as ever.
+// A1, A2: a flipped byte is named or harmless, and resume refuses or ends as ever.
 func TestFlippedBytes(t *testing.T) {
 	for name, database := range map[string]bool{"all_in_the_database": true, "all_in_the_log": false} {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func holding(t testing.TB, plan string) (site, *process) {
 	return s, p
 }
 
-// C4: whatever becomes of the session's lock file, the lock of the workspace still keeps
+// A4: whatever becomes of the session's lock file, the lock of the workspace still keeps
 // everybody else out, and the holder finishes.
 func TestLockFileOfAHolder(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestLockFileOfAHolder(t *testing.T) {
 	}
 }
 
-// C5: with every lock file gone another takes over; the first, awake or frozen meanwhile,
+// A5: with every lock file gone another takes over; the first, awake or frozen meanwhile,
 // writes nothing more, and each effect happens once.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
@@ -171,7 +171,7 @@ func (s site) inTransaction(t testing.TB) bool {
 	return lock.Type != unix.F_UNLCK
 }
 
-// C5: frozen anywhere, in particular between two steps, where the next thing is a claim or a
+// A5: frozen anywhere, in particular between two steps, where the next thing is a claim or a
 // write of a file.
 func TestFrozenAnywhere(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestFrozenAnywhere(t *testing.T) {
 	}
 }
 
-// C5: two that are awake, because every lock file was replaced under the first one, may both
+// A5: two that are awake, because every lock file was replaced under the first one, may both
 // give up, but no effect happens twice, and whoever resumes next finishes. The second may also
 // meet files that the first has written since, and refuse.
 func TestBothAwake(t *testing.T) {

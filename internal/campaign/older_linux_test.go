@@ -9,7 +9,7 @@ import (
 )
 
 // refused checks that verify names what is wrong, and that resume refuses with the same code
-// and changes nothing (C3).
+// and changes nothing (A3).
 func (c *campaign) refused(t *testing.T, id, code string) {
 	t.Helper()
 	if e := c.site.acode(t, "verify"); e.exit != 18 || !strings.Contains(e.output, code) {
@@ -21,7 +21,7 @@ func (c *campaign) refused(t *testing.T, id, code string) {
 	}
 }
 
-// C3: commits dropped from the end of the log, one after another, as a lying disk would.
+// A3: commits dropped from the end of the log, one after another, as a lying disk would.
 func TestDroppedFromTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, scratch(t), false)
@@ -46,7 +46,7 @@ func TestDroppedFromTheEnd(t *testing.T) {
 	}
 }
 
-// C3: an older database under the files of today.
+// A3: an older database under the files of today.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)

@@ -61,7 +61,7 @@ func (w *swapper) end() {
 // minSwaps is how many renames a race must have had.
 const minSwaps = 2000
 
-// C6: a plan that writes, edits, moves and deletes through a directory that becomes a symbolic
+// A6: a plan that writes, edits, moves and deletes through a directory that becomes a symbolic
 // link and back leaves no byte outside.
 func TestRenamesUnderAPlan(t *testing.T) {
 	var b strings.Builder

@@ -142,7 +142,7 @@ func (c *crowd) end(pid int, e ended, doomed bool) {
 	c.exits[e.exit]++
 }
 
-// C4: many resume at once, two thirds of them are killed, and one executes at any time.
+// A4: many resume at once, two thirds of them are killed, and one executes at any time.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	n := setting(t, "ACODE_TORTURE_RESUMES", 60)

@@ -28,7 +28,7 @@ func (s site) edit(t testing.TB, script string) {
 	}
 }
 
-// C1, C2: rows that no program of ours would write are corruption, not a bug of acode.
+// A1, A2: rows that no program of ours would write are corruption, not a bug of acode.
 func TestRowsOfTheWrongKind(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, scratch(t), true)

@@ -2,7 +2,7 @@ package campaign_test
 
 import "testing"
 
-// C1: a session that executes while verify looks has lost nothing: what it commits meanwhile is
+// A1: a session that executes while verify looks has lost nothing: what it commits meanwhile is
 // newer than what verify compares it with, and no damage.
 func TestVerifyWhileItRuns(t *testing.T) {
 	t.Parallel()

@@ -256,7 +256,7 @@ type breaches []string
 
 func (b *breaches) add(format string, args ...any) { *b = append(*b, fmt.Sprintf(format, args...)) }
 
-// judge compares a closed store with its server at the end of a trial (D1 to D4).
+// judge compares a closed store with its server at the end of a trial (N1 to N4).
 func judge(t testing.TB, home, admin string) breaches {
 	t.Helper()
 	return compare(t, readStore(t, home), readServer(t, admin))
@@ -378,7 +378,7 @@ const (
 
 // midway looks at a store that is open and at its server, in the middle of a trial: the store
 // may not know of more than there is, an outage counts no attempt, and the server has a mark
-// and the events below it, or neither (D3, D5). id chooses one session; empty takes all.
+// and the events below it, or neither (N3, N5). id chooses one session; empty takes all.
 func (s *store) midway(admin, id string) (b breaches, delivered int) {
 	s.t.Helper()
 	ours, theirs := oursSQL, theirsSQL

@@ -6,11 +6,11 @@
 // patience to nothing; it restores servers and stores from older copies; and it delivers what
 // databases choke on. What must hold at the end of each trial:
 //
-//	D1  Events on the server are the events of the journal, each once, byte for byte.
-//	D2  The chain, computed anew from the description of the format, is whole; the head is it.
-//	D3  The mark that the store keeps is what the server has, and never was above it.
-//	D4  Nothing lies where it should not: no forks, no blobs in halves.
-//	D5  An outage consumes no attempt, is shown by its name, and the oldest event ages meanwhile.
+//	N1  Events on the server are the events of the journal, each once, byte for byte.
+//	N2  The chain, computed anew from the description of the format, is whole; the head is it.
+//	N3  The mark that the store keeps is what the server has, and never was above it.
+//	N4  Nothing lies where it should not: no forks, no blobs in halves.
+//	N5  An outage consumes no attempt, is shown by its name, and the oldest event ages meanwhile.
 //
 // The judge never asks acode: it counts rows with psql, reads copies of the store with
 // sqlite3, and computes hashes itself. Every series must fail for a syncer that does nothing,

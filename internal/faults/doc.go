@@ -4,14 +4,14 @@
 //
 // What must hold:
 //
-//	F1  What acode said is done has a receipt in the store, whatever call failed.
-//	F2  After a failed write, sync or commit nothing more is written to the database or its log
+//	B1  What acode said is done has a receipt in the store, whatever call failed.
+//	B2  After a failed write, sync or commit nothing more is written to the database or its log
 //	    through the connection that saw it, except to stop cleanly when there was no room.
-//	F3  acode stops with a code, exits 1 (3 or 18 where the store itself is refused), and says
+//	B3  acode stops with a code, exits 1 (3 or 18 where the store itself is refused), and says
 //	    what is kept.
-//	F4  status answers on the broken disk.
-//	F5  Once the disk is whole again, resume completes: each effect once, nothing lost.
-//	F6  A store, a checkpoint and an idempotency key of format 1 mean what they meant when
+//	B4  status answers on the broken disk.
+//	B5  Once the disk is whole again, resume completes: each effect once, nothing lost.
+//	B6  A store, a checkpoint and an idempotency key of format 1 mean what they meant when
 //	    they were written.
 //
 // No judge asks acode about itself where it can look: it counts the lines of a ledger, compares

@@ -162,7 +162,7 @@ func goldenOf(t *testing.T, s *local.Store, view *session.Session, checkpoint ui
 	return g
 }
 
-// F6: every later version reads what format 1 says, and goes on with it.
+// B6: every later version reads what format 1 says, and goes on with it.
 func TestFormat1(t *testing.T) {
 	if *writeFixture {
 		makeFixture(t)

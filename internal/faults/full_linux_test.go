@@ -89,7 +89,7 @@ func diskSizes(t testing.TB) []int64 {
 	return all
 }
 
-// F1, F3–F5: the disk runs full at twenty sizes, then room is given. Nothing is lost, nothing
+// B1, B3–B5: the disk runs full at twenty sizes, then room is given. Nothing is lost, nothing
 // happens twice, and status answers on the full disk.
 func TestFullDisk(t *testing.T) {
 	var table []string
@@ -118,7 +118,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// checkFull holds F3. A session that could still be paused says how many steps are done.
+// checkFull holds B3. A session that could still be paused says how many steps are done.
 func checkFull(t *testing.T, e ended) {
 	t.Helper()
 	codes := []string{"ACODE-STORE-005"}

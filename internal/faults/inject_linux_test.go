@@ -77,7 +77,7 @@ type stage struct {
 	most func(f fault) int     // points
 }
 
-// F1–F5: at sampled calls the disk breaks under acode, while it makes the store and while it
+// B1–B5: at sampled calls the disk breaks under acode, while it makes the store and while it
 // executes.
 func TestBrokenDisk(t *testing.T) {
 	made := plainSite(t)
@@ -148,7 +148,7 @@ func says(text string, words ...string) bool {
 	return true
 }
 
-// checkTold holds F1.
+// checkTold holds B1.
 func (s site) checkTold(t *testing.T, e ended) {
 	t.Helper()
 	d := s.read(t)
@@ -159,7 +159,7 @@ func (s site) checkTold(t *testing.T, e ended) {
 	}
 }
 
-// checkSilence holds F2: after the first call on the database or its log that failed, acode has
+// checkSilence holds B2: after the first call on the database or its log that failed, acode has
 // written and synced neither.
 func checkSilence(t *testing.T, s site, calls []crash.Call) {
 	t.Helper()
@@ -174,7 +174,7 @@ func checkSilence(t *testing.T, s site, calls []crash.Call) {
 	}
 }
 
-// checkStatus holds F4. Where there is a session, status names it.
+// checkStatus holds B4. Where there is a session, status names it.
 func (s site) checkStatus(t *testing.T) {
 	t.Helper()
 	d := s.read(t)
@@ -194,7 +194,7 @@ func (s site) checkStatus(t *testing.T) {
 type result struct{ lost, repeated, wrong int }
 
 // finish resumes on a whole disk, or runs again where there was no session yet, and judges the
-// end (F5).
+// end (B5).
 func (s site) finish(t *testing.T) result {
 	t.Helper()
 	args := []string{"resume"}

@@ -7,10 +7,10 @@
 // The bytes of each direction are counted from Set on, so that a test can first see how many
 // a delivery takes and then cut after each of them.
 //
-//	W1  A cut lets exactly the bytes pass that were asked for, and then ends both sides.
-//	W2  A cut with Committed comes after the server has said that it is ready again, so what
+//	P1  A cut lets exactly the bytes pass that were asked for, and then ends both sides.
+//	P2  A cut with Committed comes after the server has said that it is ready again, so what
 //	    the client asked for has happened, whatever part of the reply it saw.
-//	W3  What is held is not lost: it passes when the hold ends, as after a partition.
+//	P3  What is held is not lost: it passes when the hold ends, as after a partition.
 //
 // Establishing a TCP connection is the kernel's work, so it is neither held nor delayed. An encrypted connection passes as bytes without messages.
 package pgwire

@@ -113,7 +113,7 @@ func TestForwards(t *testing.T) {
 	}
 }
 
-// W1: a delivery cut before its last byte to the server is not made; exactly as many bytes
+// P1: a delivery cut before its last byte to the server is not made; exactly as many bytes
 // pass as were asked for. One that passed whole may be cancelled by the client, which notices
 // the cut: TestLoseReplyAfterEachByte cuts when it is made.
 func TestCutAfterEachByteToServer(t *testing.T) {
@@ -153,7 +153,7 @@ func (p *place) delivery(t *testing.T) pgwire.Counts {
 	return c
 }
 
-// W2: a reply is lost after each of its bytes, and the delivery is made every time.
+// P2: a reply is lost after each of its bytes, and the delivery is made every time.
 func TestLoseReplyAfterEachByte(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -210,7 +210,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// W3: one-way, the delivery is made and its reply waits; it comes when the network
+// P3: one-way, the delivery is made and its reply waits; it comes when the network
 // is back. A client with a deadline does not wait that long.
 func TestHoldOneWay(t *testing.T) {
 	t.Parallel()
