@@ -14,8 +14,14 @@ const (
 	againWindow = 600 * time.Millisecond // in which a second signal is waited for
 )
 
-// await waits for a command. A signal leaves the command to its supervisor, a second one ends
-// it, and so does the first of a Last process; a request to cancel the session ends it too.
+// await waits for a command. What ends the wait decides what becomes of it:
+//
+//	its own end                           its record is the result
+//	a request to cancel the session       terminate: INT, TERM, KILL, and its record
+//	a signal                              leave: the session pauses, the command runs on
+//	a second one within againWindow       terminate
+//	the end of the session's time         it runs on
+//	a signal or that end, where Last      terminate, at once
 func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -22,6 +22,12 @@ const (
 // filing is how far the divergent suffix of a fenced or forked lane is filed on the server. It
 // is not kept in the store: a syncer that starts files the suffix again, which changes nothing
 // there, and mends a server that was put back.
+//
+// Say that the store has events 1 to 90 and an acknowledgement of 40, and that the server, put back
+// to 30 meanwhile, took 31 to 60 from another copy. The first delivery begins at 40. The server has
+// none of it, so that the next one begins as far back as this one was long, here at 1. Of that it has
+// the first 30: the fork begins at 31, and the rest up to 90 follows. Had it 30 events and nothing
+// else, the first delivery would leave a gap, and the next one begin at 30.
 type filing struct {
 	begun  bool
 	after  uint64 // the next delivery begins above this

@@ -82,7 +82,16 @@ func (v *survey) unlink(d *folder, base string) error {
 }
 
 // stage gets the pre-image of p ready beside it, so that what can fail fails before a
-// path changes.
+// path changes. What restore does then depends on what lies there, and where the pre-image is:
+//
+//	what lies there               the pre-image is          restore
+//	the pre-image                 in place                  nothing
+//	anything, nothing did before  nothing                   unlinks it
+//	its content, another mode     in place                  changes the mode
+//	its content, moved here       there, and goes back too  renames a copy over it
+//	anything                      at its new name           renames it back, or a second name
+//	                                                        of it where that name gets a file back as well
+//	anything                      kept                      renames a copy over it
 func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (io.ReadCloser, error)) error {
 	if p.isPre() || p.t.Pre.Absent() {
 		return nil
