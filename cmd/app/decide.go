@@ -59,52 +59,75 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 	if err != nil {
 		return err
 	}
-	n, err := b.endCommands(ctx, id)
-	if err != nil {
+	met, err := b.endCommands(ctx, id)
+	if err := errors.Join(append(met.unread, err)...); err != nil {
 		return err
 	}
 	then := "; the session can be resumed"
 	if sess.State.Terminal() {
 		then = "; the session is " + string(sess.State)
 	}
-	return b.tell(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: n}, endedText(n)+then)
+	return b.tell(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: met.ended}, endedText(met.ended)+then)
 }
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
 
-// endCommands ends every command of the session that still runs and says how many did.
-func (b *base) endCommands(ctx context.Context, id session.ID) (int, error) {
-	records, err := command.Records(b.commandDir(id))
-	if err != nil {
-		return 0, err
-	}
-	ended := 0
+// commandsMet is what a decision met of the commands of its session.
+type commandsMet struct {
+	ended    int
+	unread   []error  // of whose records cannot be read
+	warnings []string // of those that were passed over
+}
+
+// endCommands ends every command of the session that still runs and whose record can be read.
+func (b *base) endCommands(ctx context.Context, id session.ID) (met commandsMet, err error) {
+	records, unread := command.Records(b.commandDir(id))
+	met.unread = unread
 	for _, r := range records {
 		switch r.State {
 		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
 			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {
-				return ended, err
+				return met, err
 			}
 			b.log.Info("command ended on request", "event", "command_cancelled", "key", r.Key)
-			ended++
+			met.ended++
 		}
 	}
-	return ended, nil
+	return met, nil
+}
+
+// passOver makes warnings of records that are only damaged: a session can be given up although nobody
+// will know what one of its commands did. What runs, or may run, is still an error.
+func (m *commandsMet) passOver() error {
+	var errs []error
+	for _, err := range m.unread {
+		var e *session.Error
+		if !errors.As(err, &e) || e.Code != session.ErrCorrupt || errors.Is(err, command.ErrHeld) {
+			errs = append(errs, err)
+			continue
+		}
+		m.warnings = append(m.warnings, "damaged, and passed over: "+e.Place)
+	}
+	return errors.Join(errs...)
 }
 
 // cancel ends a session for good: itself when nobody executes it, else by asking its holder.
 func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
 	err := b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()},
-		func(sess *session.Session) ([]session.Draft, int, error) {
+		func(sess *session.Session) ([]session.Draft, commandsMet, error) {
+			var met commandsMet
 			if sess.State.Terminal() {
-				return nil, 0, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+				return nil, met, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
 			}
-			ended, err := b.endCommands(ctx, id)
+			met, err := b.endCommands(ctx, id)
+			if err == nil {
+				err = met.passOver()
+			}
 			if err != nil {
-				return nil, ended, err
+				return nil, met, err
 			}
 			b.sweepAfter(s, sess.State)
-			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, ended, nil
+			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, met, nil
 		})
 	return errors.Join(err, b.forgetOver(ctx, s, id))
 }
@@ -155,6 +178,7 @@ type decisionJSON struct {
 	Kind      string     `json:"kind"`
 	Recorded  bool       `json:"recorded"` // false: the process that executes the session was asked
 	Ended     int        `json:"commands_ended"`
+	Warnings  []string   `json:"warnings,omitempty"`
 }
 
 // tell writes the outcome of a command that is no stream.
@@ -167,8 +191,8 @@ func (b *base) tell(d decisionJSON, text string) error {
 	return err
 }
 
-// decision gives the events of a decision, and how many commands it ended.
-type decision func(*session.Session) (drafts []session.Draft, ended int, err error)
+// decision gives the events of a decision, and what it met of commands.
+type decision func(*session.Session) ([]session.Draft, commandsMet, error)
 
 // decide writes events when nobody holds the session's lock, and otherwise leaves a request
 // for the holder.
@@ -189,12 +213,16 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 	if err != nil {
 		return err
 	}
-	ended, err := b.append(ctx, s, id, events)
+	met, err := b.append(ctx, s, id, events)
 	if err := errors.Join(err, held.Release()); err != nil {
 		return err
 	}
-	said.Recorded, said.Ended = true, ended
-	return b.tell(said, "Recorded: "+string(r.Kind)+recordedText(r.Kind, sess.Short, ended))
+	said.Recorded, said.Ended, said.Warnings = true, met.ended, met.warnings
+	text := "Recorded: " + string(r.Kind) + recordedText(r.Kind, sess.Short, met.ended)
+	for _, w := range met.warnings {
+		text += "\n⚠ " + terminal.Clean(w)
+	}
+	return b.tell(said, text)
 }
 
 // recordedText says what a recorded decision means and what comes next.
@@ -208,16 +236,16 @@ func recordedText(k session.RequestKind, short string, ended int) string {
 	return "; session " + short + " is over, " + endedText(ended)
 }
 
-func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events decision) (ended int, err error) {
+func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events decision) (commandsMet, error) {
 	w, err := s.Load(ctx, id)
 	if err != nil {
-		return 0, err
+		return commandsMet{}, err
 	}
-	drafts, ended, err := events(w.Session())
+	drafts, met, err := events(w.Session())
 	if err == nil {
 		_, err = w.Append(ctx, drafts...)
 	}
-	return ended, errors.Join(err, w.Close())
+	return met, errors.Join(err, w.Close())
 }
 
 func (a *app) unlockCommand() *cobra.Command {

@@ -208,11 +208,11 @@ func holder(h lock.Holder) *terminal.Holder {
 
 // commandNotes tells of commands that run without acode.
 func (b *base) commandNotes(id session.ID) []string {
-	records, err := command.Records(b.commandDir(id))
-	if err != nil {
-		return []string{"the records of commands cannot be read: " + err.Error()}
-	}
+	records, unread := command.Records(b.commandDir(id))
 	var notes []string
+	for _, err := range unread {
+		notes = append(notes, "what became of a command is not known: "+err.Error())
+	}
 	for _, r := range records {
 		what := r.Key
 		if k, err := session.ParseKey(r.Key); err == nil {
@@ -364,11 +364,24 @@ func (b *base) verifyClaims(id session.ID, report *local.VerifyReport) error {
 		}
 	}
 	for _, id := range ids {
-		if _, err := command.Records(b.commandDir(id)); err != nil {
-			report.Problems = append(report.Problems, local.Problem{Session: id, Code: session.CodeOf(err), Place: b.commandDir(id), Message: err.Error()})
+		_, unread := command.Records(b.commandDir(id))
+		for _, err := range unread {
+			report.Problems = append(report.Problems, problem(id, b.commandDir(id), err))
 		}
 	}
 	return nil
+}
+
+// problem is err as verify reports it, below dir where it names no place of its own.
+func problem(id session.ID, dir string, err error) local.Problem {
+	p := local.Problem{Session: id, Code: session.CodeOf(err), Place: dir, Message: err.Error()}
+	var e *session.Error
+	if errors.As(err, &e) && e.Place != "" {
+		said := *e
+		said.Place = ""
+		p.Place, p.Message = e.Place, said.Error()
+	}
+	return p
 }
 
 func verdictText(problems int) string {

@@ -164,7 +164,23 @@ func blockBody(b []byte) ([]byte, error) {
 
 func corrupt(path string, cause error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "the record of a command is damaged; nothing was changed", Place: path,
-		Next: "compare what the command was to do with what is there, and keep the file for whoever examines it", Cause: cause}
+		Next: "compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up: acode session cancel", Cause: cause}
+}
+
+// ErrHeld goes with ErrCorrupt where the command of a damaged claim, or its supervisor, still runs.
+var ErrHeld = errors.New("it is held, so that something of its command still runs")
+
+// orHeld makes err, of the damaged claim in f, say so where somebody holds it.
+func orHeld(f *os.File, err error) error {
+	var e *session.Error
+	if !errors.As(err, &e) || e.Code != session.ErrCorrupt {
+		return err
+	}
+	if free, lerr := lockFree(f); lerr == nil && !free {
+		e.Cause = fmt.Errorf("%w; %w", e.Cause, ErrHeld)
+		e.Next = "find what holds the file (fuser shows it) and wait for its end, or end it, then give the session up: acode session cancel"
+	}
+	return err
 }
 
 // unread is the error for a claim that could not be read: damage where something else stands in
@@ -242,8 +258,11 @@ func parseClaim(b []byte) (claim, error) {
 		return c, errBlock
 	}
 	ok, err := decodeBlock("header", "", b[headerAt:startAt], &c.Header)
-	if err != nil || !ok {
-		return c, errors.Join(errBlock, err)
+	if err == nil && !ok {
+		err = fmt.Errorf("header: %w", errBlock)
+	}
+	if err != nil {
+		return c, err
 	}
 	var start startBlock
 	if ok, err := decodeBlock("start", c.Header.Key, b[startAt:exitAt], &start); err != nil {

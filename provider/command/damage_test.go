@@ -84,8 +84,8 @@ func TestClaimReplaced(t *testing.T) {
 		if rec, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrCorrupt) {
 			t.Errorf("%s: got %+v, %v, want ErrCorrupt", name, rec, err)
 		}
-		if _, err := command.Records(s.dir); !errors.Is(err, session.ErrCorrupt) {
-			t.Errorf("%s: Records: got %v, want ErrCorrupt", name, err)
+		if _, unread := command.Records(s.dir); !errors.Is(errors.Join(unread...), session.ErrCorrupt) {
+			t.Errorf("%s: Records: got %v, want ErrCorrupt", name, unread)
 		}
 	}
 	if s.ledger() != wrote {
@@ -97,8 +97,8 @@ func TestClaimReplaced(t *testing.T) {
 	if err := s.Announce(s.ctx()); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("damaged epoch: got %v, want ErrCorrupt", err)
 	}
-	if _, err := command.Records(s.dir); !errors.Is(err, session.ErrCorrupt) {
-		t.Errorf("damaged epoch: Records: got %v, want ErrCorrupt", err)
+	if _, unread := command.Records(s.dir); !errors.Is(errors.Join(unread...), session.ErrCorrupt) {
+		t.Errorf("damaged epoch: Records: got %v, want ErrCorrupt", unread)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "epoch"), make([]byte, 256), 0o600); err != nil {
 		t.Fatal(err)
@@ -333,5 +333,43 @@ func TestUnreachableRecordIsNoDamage(t *testing.T) {
 	}
 	if _, err := s.Look(s.ctx(), "done"); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Look at a symbolic link: got %v, want %s", err, session.ErrCorrupt)
+	}
+}
+
+// Each claim is judged for itself: damage of one hides neither the others nor that something of its
+// own command still runs.
+func TestRecordsBesideDamage(t *testing.T) {
+	s := newStage(t)
+	for _, key := range []string{"a", "b"} {
+		s.run(s.sh(key, "true"))
+	}
+	done := s.begin(s.Runner, s.sh("held", "touch here; until [ -e go ]; do sleep 0.02; done"), "here")
+	for _, key := range []string{"a", "held"} {
+		path := command.ClaimPath(s.dir, key)
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte("X"), 60)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recs, unread := command.Records(s.dir)
+	if len(recs) != 1 || recs[0].Key != "b" || len(unread) != 2 {
+		t.Fatalf("Records: got %+v, %v", recs, unread)
+	}
+	for _, err := range unread {
+		var e *session.Error
+		if !errors.As(err, &e) || e.Code != session.ErrCorrupt {
+			t.Fatalf("Records: got %v, want ErrCorrupt", err)
+		}
+		if runs := e.Place == command.ClaimPath(s.dir, "held"); errors.Is(err, command.ErrHeld) != runs {
+			t.Errorf("%v: ErrHeld is %t, want %t", err, !runs, runs)
+		}
+	}
+	s.touch("go")
+	if res := <-done; !errors.Is(res.err, session.ErrCorrupt) {
+		t.Errorf("Run: got %+v, %v, want ErrCorrupt", res.rec, res.err)
 	}
 }

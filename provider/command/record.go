@@ -42,13 +42,19 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 		return session.CommandRecord{}, claim{}, err
 	}
 	defer func() { _ = f.Close() }() // only read
+	rec, c, err := judge(f)
+	return rec, c, orHeld(f, err)
+}
+
+// judge reads the claim in f and says what has become of its command.
+func judge(f *os.File) (session.CommandRecord, claim, error) {
 	c, err := readClaim(f)
 	if err != nil {
 		return session.CommandRecord{}, c, err
 	}
 	free, err := lockFree(f)
 	if err != nil {
-		return session.CommandRecord{}, c, corrupt(path, err)
+		return session.CommandRecord{}, c, corrupt(c.Path, err)
 	}
 	if !free {
 		rec, err := c.held(f)
@@ -229,17 +235,16 @@ func isOver(s session.CommandState) bool {
 }
 
 // Records reads all claims below dir, ordered by start. It changes nothing; a directory
-// that does not exist holds none. It returns ErrCorrupt for a claim, or an epoch file, that
-// is damaged.
-func Records(dir string) ([]session.CommandRecord, error) {
+// that does not exist holds none. unread says of each claim, and of the epoch file, why it could not be
+// read: ErrCorrupt is damage, and with ErrHeld that of a command of which something still runs.
+func Records(dir string) (recs []session.CommandRecord, unread []error) {
 	if err := checkEpoch(dir); err != nil {
-		return nil, err
+		unread = append(unread, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list claims: %w", err)
+		return nil, append(unread, fmt.Errorf("list claims: %w", err))
 	}
-	var recs []session.CommandRecord
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != claimSuffix {
 			continue
@@ -249,10 +254,11 @@ func Records(dir string) ([]session.CommandRecord, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			unread = append(unread, err)
+			continue
 		}
 		recs = append(recs, rec)
 	}
 	slices.SortStableFunc(recs, func(a, b session.CommandRecord) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
-	return recs, nil
+	return recs, unread
 }
