@@ -200,13 +200,13 @@ func TestObstaclesAreRefused(t *testing.T) {
 		put  func(t *testing.T, home string)
 		want session.Code
 	}{
-		"database_is_a_directory": {block("acode.db"), session.ErrStoreIO},
-		"key_is_a_directory":      {block("key"), session.ErrInternal},
-		"key_is_short":            {file("key"), session.ErrInternal},
+		"database_is_a_directory": {block("acode.db"), session.ErrStoreMode},
+		"key_is_a_directory":      {block("key"), session.ErrStoreMode},
+		"key_is_short":            {file("key"), session.ErrKey},
 		"lock_is_a_directory":     {block("create.lock"), session.ErrStoreIO},
 		"heads_is_a_file":         {file("heads"), session.ErrStoreIO},
 		"blobs_is_a_file":         {file("blobs"), session.ErrStoreIO},
-		"home_is_a_file":          {func(t *testing.T, home string) { must(t, os.WriteFile(home, nil, 0o600)) }, session.ErrStoreIO},
+		"home_is_a_file":          {func(t *testing.T, home string) { must(t, os.WriteFile(home, nil, 0o600)) }, session.ErrStoreMode},
 		"database_is_text":        {file("acode.db"), session.ErrCorrupt},
 		"relative":                {nil, session.ErrConfig},
 	} {

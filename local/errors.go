@@ -56,7 +56,7 @@ func storeError(doing string, err error) error {
 		e.Next = "make the store's file system writable, then resume"
 	case session.ErrCorrupt:
 		e.Message = "the store is damaged; nothing was changed; no event is trusted before acode verify has read it"
-		e.Next = "acode verify"
+		e.Next = "acode verify; what it cannot read either comes back only from a backup, database and log together"
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"
 		e.Next = "check the disk, then resume"

@@ -23,15 +23,16 @@ func checkHome(home string) error {
 		return err
 	}
 	for _, path := range []string{home, filepath.Join(home, databaseName), filepath.Join(home, databaseName+"-wal")} {
-		if err := checkOwner(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := checkOwner(path, path == home); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return storeError("look at store", err)
 		}
 	}
 	return nil
 }
 
-// checkOwner refuses a path that is not this user's alone, or a symbolic link.
-func checkOwner(path string) error {
+// checkOwner refuses a path that is not this user's alone, or neither a file nor, where it should be
+// one, a directory.
+func checkOwner(path string, dir bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
@@ -42,12 +43,14 @@ func checkOwner(path string) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
 		return refuse(fmt.Sprintf("the store belongs to user %d", st.Uid))
 	}
-	if mode := info.Mode(); mode.Type() != 0 && !mode.IsDir() {
-		e := &session.Error{Code: session.ErrStoreMode, Place: path, Message: "the store is neither a regular file nor a directory; nothing was changed", Next: "put it back, or name another store"}
-		if mode.Type() == fs.ModeSymlink {
-			e.Message, e.Next = "the store is a symbolic link, which somebody could turn elsewhere; nothing was changed", "name the place that it leads to"
-		}
-		return e
+	kind := map[bool]string{true: "directory", false: "regular file"}[dir]
+	switch mode := info.Mode(); {
+	case mode.Type() == fs.ModeSymlink:
+		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: "name the place that it leads to",
+			Message: "the store is a symbolic link, which somebody could turn elsewhere; nothing was changed"}
+	case mode.IsDir() != dir, !dir && !mode.IsRegular():
+		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: "put it back, or name another store",
+			Message: "what stands here in the store is no " + kind + "; nothing was changed"}
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return refuse(fmt.Sprintf("the store is open to others (mode %04o)", perm))

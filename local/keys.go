@@ -135,7 +135,10 @@ func (s keySource) find(ctx context.Context, source, id, device string) (*keys, 
 	default:
 		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the store names no known source of its key; nothing was changed", Next: "acode verify"}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, session.ErrStoreMode): // it is there, and says itself what to do
+		return nil, err
+	case err != nil:
 		return nil, keyMissing(source, id, s.place(source), err)
 	}
 	return k, nil
@@ -189,7 +192,7 @@ func (s keySource) fromKeyring(ctx context.Context, device string) (*keys, error
 }
 
 func (s keySource) fromFile() (*keys, error) {
-	if err := checkOwner(s.file()); err != nil {
+	if err := checkOwner(s.file(), false); err != nil {
 		return nil, err
 	}
 	secret, err := os.ReadFile(s.file())
@@ -197,7 +200,8 @@ func (s keySource) fromFile() (*keys, error) {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
 	if len(secret) != 32 {
-		return nil, fmt.Errorf("read key: %d bytes instead of 32", len(secret))
+		return nil, &session.Error{Code: session.ErrKey, Place: s.file(), Next: "put the key of this store back, or move the file away if there was never a session",
+			Message: fmt.Sprintf("the file holds %d bytes instead of the 32 of a key; nothing was changed", len(secret))}
 	}
 	return newKeys(sourceFile, secret)
 }

@@ -97,8 +97,8 @@ func hasLog(path string) (bool, error) {
 		return false, storeError("open store", err)
 	}
 	if head[18] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
-		return false, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "acode verify",
-			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted before acode verify has read it"}
+		return false, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "put the database and its log back from a backup",
+			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted"}
 	}
 	return head[18] != 1 || head[19] != 1, nil
 }

@@ -62,7 +62,7 @@ func checkLost(home string) error {
 		return nil
 	}
 	return &session.Error{
-		Code: session.ErrCorrupt, Message: fmt.Sprintf("the database of the store is gone or empty, and it held %d sessions; no event is trusted; nothing was changed", len(heads)),
+		Code: session.ErrCorrupt, Message: fmt.Sprintf("the database of the store is gone or empty; sessions that it held: %d; no event is trusted; nothing was changed", len(heads)),
 		Place: filepath.Join(home, databaseName), Next: "put the database and its log back from a backup, or move " + home + " away to begin anew",
 	}
 }
@@ -200,7 +200,7 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	}
 	return &session.Error{
 		Code: session.ErrTampered, Place: trustedPlace(0), Next: "put the database and its log back from a backup; acode verify says what the store holds",
-		Message: fmt.Sprintf("the store lost its end: it held %d sessions that it does not have (%s); nothing was changed", len(lost), strings.Join(lost, ", ")),
+		Message: fmt.Sprintf("the store lost its end: it does not have sessions any more that it held (%s); nothing was changed", strings.Join(lost, ", ")),
 	}
 }
 

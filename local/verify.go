@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/session"
+	"modernc.org/sqlite"
 )
 
 // VerifyReport is what Verify found.
@@ -39,11 +41,14 @@ type Problem struct {
 
 // String gives one line.
 func (p Problem) String() string {
-	who := "store"
+	who, trusted := "store", ""
 	if p.Session != "" {
 		who = "session " + string(p.Session)
 	}
-	return fmt.Sprintf("%s: %s: %s (%s)", who, p.Place, p.Message, p.Code)
+	if p.Trusted > 0 {
+		trusted = ", " + trustedPlace(p.Trusted)
+	}
+	return fmt.Sprintf("%s: %s: %s (%s)%s", who, p.Place, p.Message, p.Code, trusted)
 }
 
 // Verify replays a session from its first event and compares everything with what it adds up
@@ -72,11 +77,7 @@ func (s *Store) Verify(ctx context.Context, id session.ID) (VerifyReport, error)
 	if ctx.Err() != nil { // what was found since may be wrong
 		return VerifyReport{}, context.Cause(ctx)
 	}
-	if errors.Is(err, session.ErrCorrupt) {
-		v.add("", err, "database", 0)
-		err = nil
-	}
-	return v.report, err
+	return v.report, v.damage(err, "database")
 }
 
 type verifier struct {
@@ -120,11 +121,28 @@ func (v *verifier) readHeads(id session.ID) error {
 func (v *verifier) problem(p Problem) { v.report.Problems = append(v.report.Problems, p) }
 
 func (v *verifier) add(id session.ID, err error, place string, trusted uint64) {
-	var e *session.Error
-	if errors.As(err, &e) && e.Place != "" {
-		place = e.Place
+	p := Problem{Session: id, Code: session.CodeOf(err), Place: place, Message: err.Error(), Trusted: trusted}
+	if e, ok := err.(*session.Error); ok {
+		p.Place = cmp.Or(e.Place, place)
+		said := *e
+		said.Place = ""
+		p.Message = said.Error()
+		var raw *sqlite.Error
+		if errors.As(e.Cause, &raw) { // what the envelope says besides sends its reader here
+			p.Message = "it cannot be read: " + raw.Error()
+		}
 	}
-	v.problem(Problem{Session: id, Code: session.CodeOf(err), Place: place, Message: err.Error(), Trusted: trusted})
+	v.problem(p)
+}
+
+// damage takes note of an error that is damage, so that the rest is looked at all the same, and
+// returns any other.
+func (v *verifier) damage(err error, place string) error {
+	if !errors.Is(err, session.ErrCorrupt) {
+		return err
+	}
+	v.add("", err, place, 0)
+	return nil
 }
 
 func (v *verifier) run(id session.ID) error {
@@ -151,13 +169,26 @@ func (v *verifier) run(id session.ID) error {
 		}
 	}
 	if id == "" {
-		return v.strays()
+		return v.damage(v.strays(), "rows of no session")
 	}
 	return nil
 }
 
 // database checks the file itself and the schema that it holds.
 func (v *verifier) database() error {
+	for _, check := range []struct {
+		place string
+		look  func() error
+	}{{"database", v.integrity}, {"references", v.references}, {"schema", v.schema}} {
+		if err := v.damage(check.look(), check.place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// integrity has SQLite check the file.
+func (v *verifier) integrity() error {
 	lines, err := v.strings(`PRAGMA integrity_check`)
 	if err != nil {
 		return err
@@ -167,6 +198,11 @@ func (v *verifier) database() error {
 			v.problem(Problem{Code: session.ErrCorrupt, Place: "database", Message: line})
 		}
 	}
+	return nil
+}
+
+// references finds rows that belong to none.
+func (v *verifier) references() error {
 	foreign, err := v.strings(`SELECT "table" || ' row ' || coalesce(rowid, '') FROM pragma_foreign_key_check`)
 	if err != nil {
 		return err
@@ -174,7 +210,7 @@ func (v *verifier) database() error {
 	for _, line := range foreign {
 		v.problem(Problem{Code: session.ErrCorrupt, Place: line, Message: "the row belongs to no session"})
 	}
-	return v.schema()
+	return nil
 }
 
 // schema compares what acode made with what a new database of the same version gets in memory.
@@ -248,7 +284,7 @@ func queryStrings(ctx context.Context, q querier, query string) ([]string, error
 // sessions lists every session that the database or a head knows.
 func (v *verifier) sessions() ([]session.ID, error) {
 	known, err := v.strings(`SELECT id FROM sessions ORDER BY no`)
-	if err != nil {
+	if err := v.damage(err, "table sessions"); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}

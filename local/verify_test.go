@@ -1,6 +1,10 @@
 package local_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/acode-dev/acode/local"
@@ -39,4 +43,43 @@ func sample(t testing.TB, s *local.Store) *local.Writer {
 	ask := session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: stepID(2), Question: "go on?", Digest: "q"}}
 	appendAll(t, w, ask)
 	return w
+}
+
+// A page that cannot be read is named, and keeps nobody from learning what else is sound.
+func TestVerifyLooksBesideADamagedPage(t *testing.T) {
+	o, want := unlogged(t)
+	db, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 8192
+	beside := 0
+	for at := page; at < len(db); at += page {
+		bad := o
+		bad.Home = filepath.Join(t.TempDir(), "copy")
+		copyHome(t, o.Home, bad.Home)
+		damaged := slices.Concat(db[:at], bytes.Repeat([]byte{0xa5}, page), db[at+page:])
+		if err := os.WriteFile(filepath.Join(bad.Home, "acode.db"), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := local.OpenRead(t.Context(), bad)
+		if err != nil {
+			continue // refused before anything could be looked at
+		}
+		r := verify(t, s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		named := slices.ContainsFunc(r.Problems, func(p local.Problem) bool { return p.Session == want.ID })
+		if len(r.Problems) == 0 || named {
+			continue
+		}
+		beside++
+		if r.Sessions != 1 || r.Events != int(want.LastSeq) {
+			t.Errorf("page %d: got %+v, want the session replayed whole or named", at/page+1, r)
+		}
+	}
+	if beside == 0 {
+		t.Error("no page was damaged beside the session")
+	}
 }

@@ -339,6 +339,9 @@ func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error 
 		for _, p := range report.Problems {
 			fmt.Fprintln(b.io.err, terminal.Clean(p.String()))
 		}
+		if len(report.Problems) > 0 {
+			fmt.Fprintln(b.io.err, "hint: "+afterDamage(report, b.home()))
+		}
 		_, err = fmt.Fprintf(b.io.out, "%s, %s, %s, %s: %s\n", terminal.Plural(report.Sessions, "session"), terminal.Plural(report.Events, "event"),
 			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdictText(len(report.Problems)))
 	}
@@ -346,6 +349,14 @@ func (b *base) verify(ctx context.Context, s *local.Store, id session.ID) error 
 		err = quietExit(rowOf(session.ErrCorrupt).Exit)
 	}
 	return err
+}
+
+// afterDamage says what to do about problems that verify found.
+func afterDamage(r local.VerifyReport, home string) string {
+	if slices.ContainsFunc(r.Problems, func(p local.Problem) bool { return p.Session == "" }) {
+		return "put the database, its log and heads/ back from a backup, or move " + home + " away to begin anew; what can be read of a session, export shows: acode session export ID"
+	}
+	return "sessions that no line names go on as before; put what the others lack back from a backup, or look at what they did: acode session history ID"
 }
 
 // verifyClaims adds the records of commands, which lie beside the database.

@@ -114,6 +114,10 @@ func damages() []damage {
 		{"log_gone", func(t *testing.T, s site) { must(t, os.Remove(s.database()+"-wal")) }, 18, []string{"trusted", "nothing was changed"}},
 		{"newer", func(t *testing.T, s site) { sqlite3(t, s.database(), "PRAGMA user_version = 99") }, 3, []string{"newer acode", "nothing was changed"}},
 		{"database_open_to_others", mode("acode.db", 0o644), 3, []string{"open to others", "nothing was changed"}},
+		{"database_is_a_directory", func(t *testing.T, s site) {
+			must(t, os.Rename(s.database(), s.database()+".real"))
+			must(t, os.Mkdir(s.database(), 0o755))
+		}, 3, []string{"acode.db: what stands here in the store is no regular file", "nothing was changed"}},
 		{"home_open_to_others", mode("", 0o755), 3, []string{"open to others", "nothing was changed"}},
 		{"database_is_a_link", func(t *testing.T, s site) {
 			must(t, os.Rename(s.database(), s.database()+".real"))
