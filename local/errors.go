@@ -60,6 +60,9 @@ func storeError(doing string, err error) error {
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"
 		e.Next = "check the disk, then resume"
+		if errors.Is(err, fs.ErrPermission) {
+			e.Next = "see who may write there, or name a store of your own with ACODE_HOME"
+		}
 	case session.ErrLocked:
 		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
 		e.Next = "see whether an acode is frozen (stopped, suspended): it keeps the store until it goes on or ends; then resume"
