@@ -11,8 +11,9 @@ import (
 	"modernc.org/sqlite"
 )
 
-// SQLite's primary result codes that mean something of their own here, and the one extended
-// code that a full disk hides behind: no room for the -shm file.
+// SQLite's primary result codes that mean something of their own here, and two extended ones: no
+// room for the -shm file, behind which a full disk hides, and a rollback journal that a kill left
+// beside a database that is opened for reading.
 const (
 	sqliteError     = 1 // our statements are right, so the schema is not
 	sqliteBusy      = 5
@@ -25,6 +26,7 @@ const (
 	sqliteCantOpen  = 14
 	sqliteNotADB    = 26
 	sqliteShmSize   = 4874
+	sqliteRollback  = 776
 )
 
 // resultCode gives SQLite's extended result code in err, 0 when it has none.

@@ -2,7 +2,9 @@ package local_test
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +71,32 @@ func TestEmptyDatabaseIsNoNewStore(t *testing.T) {
 			must(t, os.RemoveAll(database))
 			create(t, open(t, o), 1)
 		})
+	}
+}
+
+// A kill while the database is made leaves it with a rollback journal, which no reader may play
+// back: there is no store yet, and the next open makes it.
+func TestKilledMakingIsNoStore(t *testing.T) {
+	o := options(t)
+	must(t, os.MkdirAll(o.Home, 0o700))
+	database := filepath.Join(o.Home, "acode.db")
+	must(t, open(t, options(t)).Close()) // acode's locks come before those of a database that is opened beside it
+	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=page_size(8192)&_pragma=application_id(1633906532)")
+	must(t, err)
+	must(t, db.Ping())
+	must(t, db.Close())
+	must(t, os.Chmod(database, 0o600))
+	hot := append([]byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}, make([]byte, 504)...)
+	must(t, os.WriteFile(database+"-journal", hot, 0o600))
+	if s, err := local.OpenRead(t.Context(), o); !errors.Is(err, session.ErrUnknownID) {
+		t.Errorf("OpenRead: got %v, %v, want %v", s, err, session.ErrUnknownID)
+	}
+	if left, err := os.ReadFile(database + "-journal"); err != nil || !bytes.Equal(left, hot) {
+		t.Errorf("OpenRead touched the journal: %v", err)
+	}
+	create(t, open(t, o), 1)
+	if _, err := os.Lstat(database + "-journal"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the journal stays: %v", err)
 	}
 }
 

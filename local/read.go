@@ -109,10 +109,11 @@ func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
 	return l, nil
 }
 
-// readable refuses a database that is none yet, or that is newer.
+// readable refuses a database that is none yet, or that is newer. With a rollback journal, which only
+// the next open for writing may play back, it has not got its log yet.
 func (s *Store) readable(ctx context.Context, q querier) error {
 	v, err := schemaVersion(ctx, q)
-	if err == nil && v == 0 { // whoever made the store did not come to its end
+	if err == nil && v == 0 || resultCode(err) == sqliteRollback { // whoever made the store did not come to its end
 		return noStore(s.opts.Home)
 	}
 	return err
