@@ -165,6 +165,16 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A short id is no duration: beside "--wait" or "--watch" it would be taken for the time of that flag.
+func TestShortIDsAreNoDurations(t *testing.T) {
+	s := open(t, options(t))
+	for range 200 {
+		if short := create(t, s, 1).Session().Short; strings.ContainsAny(short[len(short)-1:], "hms") {
+			t.Fatalf("Create: the short id %s ends like a duration", short)
+		}
+	}
+}
+
 func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -89,6 +90,8 @@ const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 const shortLength = 6
 
+// newShort makes a short id that no session has. None ends as a duration does: beside a flag that
+// may have one, as in "acode resume 12345m --wait", it would be taken for the flag's.
 func (s *Store) newShort(ctx context.Context) (string, error) {
 	for {
 		b := make([]byte, shortLength)
@@ -97,6 +100,9 @@ func (s *Store) newShort(ctx context.Context) (string, error) {
 		}
 		for i := range b {
 			b[i] = crockford[b[i]&31]
+		}
+		if strings.IndexByte("hms", b[shortLength-1]) >= 0 {
+			continue
 		}
 		var taken int
 		if err := s.wr.queryRow(ctx, `SELECT count(*) FROM sessions WHERE short = ?`, []any{string(b)}, &taken); err != nil {
