@@ -17,6 +17,7 @@ import (
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
 )
@@ -113,6 +114,9 @@ func ownWorkspace(ctx context.Context, s *local.Store, ref string) (string, erro
 	}
 	dir, err := realDir(recorded)
 	if err != nil {
+		if sess, verr := s.View(ctx, id); verr == nil && sess.State.Terminal() { // wherever its workspace is now
+			return "", resume.Allowed(sess)
+		}
 		what, _ := unusable(err)
 		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " " + what + "; nothing was changed", Place: recorded, Cause: err,
 			Next: "acode resume " + short + " -C DIR, where DIR is where it is now"}
