@@ -253,6 +253,19 @@ func TestInterruptedCheck(t *testing.T) {
 			t.Errorf("cancel:\n%s", strings.Join(w.trace, "\n"))
 		}
 	})
+	synctest.Test(t, func(t *testing.T) { // the check says "run it again" between two signals
+		w := check()
+		p, signal := w.interruptible()
+		time.AfterFunc(time.Second, func() { signal(2) })
+		time.AfterFunc(time.Second+100*time.Millisecond, func() {
+			w.amend(w.find("/check:"), func(rec *session.CommandRecord) { rec.State, rec.Exit = session.CommandFinished, 1 })
+			close(p.again)
+		})
+		wantResult(t, p.must(), session.Paused, session.ReasonSignal, "")
+		if w.count("commit started t/a/main:2") != 0 || w.count("forget t/a/main:1") != 0 {
+			t.Errorf("two signals:\n%s", strings.Join(w.trace, "\n"))
+		}
+	})
 	synctest.Test(t, func(t *testing.T) { // the check alone is ended: it could not tell
 		w := check()
 		w.during = func(w *world, shell string) {

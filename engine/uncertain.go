@@ -68,6 +68,9 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		e.spent = append(e.spent, rec.Key)
 		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by}
 	case session.InterruptReruns:
+		if ctx.Err() != nil { // since the check was asked: nothing new begins
+			return context.Cause(ctx)
+		}
 		e.spent = append(e.spent, rec.Key)
 		return e.nextAttempt(ctx, it, step, by)
 	}
