@@ -46,7 +46,7 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 	case e.Last && (errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded)):
 		return e.terminate(ctx, key) // the time that is over is met after its record
 	case errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded):
-		return rec, outOfTime(runsOn(it))
+		return rec, outOfTime(e.became(context.WithoutCancel(ctx), it, key))
 	}
 	return rec, cause
 }
@@ -81,7 +81,7 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 		said.Text, said.Detail = "The running command is ended too: nothing outlives this process, which is PID 1.", nil
 	}
 	e.Notify(said)
-	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal", aside: runsOn(it)}
+	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}
 	bg := context.WithoutCancel(ctx)
 	manifest, git := e.snapshot(bg, halt.reason)
 	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
@@ -102,22 +102,27 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 	}
 }
 
-// became says what has become of a command since the signal, which may have been sent to all that
-// belongs to a service.
+// became says what has become of a command that acode leaves: its service may have been told as a
+// whole to end, or it may not have begun. Whether it still runs later, status finds out.
 func (e *Engine) became(ctx context.Context, it *session.Item, key string) string {
+	what := "command"
+	if key != e.key(it, it.Attempt) {
+		what = "check" // which the next resume asks anew
+	}
 	rec, err := e.Commands.Look(ctx, key)
-	switch {
-	case err == nil && rec.State == session.CommandFinished:
-		return "; the command of " + it.ID.String() + " has ended meanwhile, and the next resume takes its result"
-	case err == nil && rec.State == session.CommandUnknown:
+	if err != nil {
 		return ""
 	}
-	return runsOn(it)
+	switch rec.State {
+	case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
+		return "; the " + what + " of " + it.ID.String() + " runs on"
+	case session.CommandFinished:
+		if what == "command" {
+			return "; the command of " + it.ID.String() + " has ended meanwhile, and the next resume takes its result"
+		}
+	}
+	return ""
 }
-
-// runsOn says what a command does when its session pauses. Whether it still does so later,
-// status finds out.
-func runsOn(it *session.Item) string { return "; the command of " + it.ID.String() + " runs on" }
 
 // terminate ends the command and waits for its record.
 func (e *Engine) terminate(ctx context.Context, key string) (session.CommandRecord, error) {

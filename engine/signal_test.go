@@ -70,8 +70,9 @@ func TestSignalDuringACommand(t *testing.T) {
 // says goodbye does not run on.
 func TestSignalForAll(t *testing.T) {
 	for state, want := range map[session.CommandState]string{
-		session.CommandFinished: "interrupted by a signal; the command of t/a has ended meanwhile, and the next resume takes its result",
-		session.CommandUnknown:  "interrupted by a signal",
+		session.CommandFinished:  "interrupted by a signal; the command of t/a has ended meanwhile, and the next resume takes its result",
+		session.CommandUnknown:   "interrupted by a signal",
+		session.CommandUnclaimed: "interrupted by a signal", // it was asked for, and never began
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -253,6 +254,22 @@ func TestInterruptedCheck(t *testing.T) {
 			t.Errorf("cancel:\n%s", strings.Join(w.trace, "\n"))
 		}
 	})
+	for state, want := range map[session.CommandState]string{
+		session.CommandRunning:  "interrupted by a signal; the check of t/a runs on",
+		session.CommandFinished: "interrupted by a signal", // it is asked anew
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := check()
+			p, signal := w.interruptible()
+			time.AfterFunc(time.Second, func() { signal(2) })
+			time.AfterFunc(time.Second+100*time.Millisecond, func() {
+				w.amend(w.find("/check:"), func(rec *session.CommandRecord) { rec.State = state })
+			})
+			if res := p.must(); res.State != session.Paused || res.Message != want {
+				t.Errorf("%s check: got %+v, want %q", state, res, want)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) { // the check says "run it again" between two signals
 		w := check()
 		p, signal := w.interruptible()
