@@ -21,7 +21,8 @@ const (
 //	a signal                              leave: the session pauses, the command runs on
 //	a second one within againWindow       terminate
 //	the end of the session's time         it runs on
-//	a signal or that end, where Last      terminate, at once
+//	a signal or that end, where the
+//	command would end with this process   terminate, at once
 func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -43,9 +44,10 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 		return e.terminate(ctx, key)
 	case errors.As(cause, &sig):
 		return e.leave(ctx, it, key, sig)
-	case e.Last && (errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded)):
-		return e.terminate(ctx, key) // the time that is over is met after its record
 	case errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded):
+		if e.endsWithUs(ctx, key) {
+			return e.terminate(ctx, key) // the time that is over is met after its record
+		}
 		return rec, outOfTime(e.became(context.WithoutCancel(ctx), it, key))
 	}
 	return rec, cause
@@ -74,10 +76,10 @@ func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 
 // leave pauses the session with its command running on, and gives a second signal a moment.
 func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
-	s := e.Journal.Session()
+	s, ends := e.Journal.Session(), e.endsWithUs(ctx, key)
 	said := session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
 		Detail: []string{"end it later: acode session cancel --command " + s.Short}}
-	if e.Last {
+	if ends {
 		said.Text, said.Detail = "The running command is ended too: nothing outlives this process, which is PID 1.", nil
 	}
 	e.Notify(said)
@@ -88,7 +90,7 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail, Manifest: manifest, Git: git}}); err != nil {
 		return session.CommandRecord{}, err
 	}
-	if e.Last {
+	if ends {
 		return e.terminate(bg, key)
 	}
 	window := time.NewTimer(againWindow)
@@ -100,6 +102,16 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 	case <-e.Again:
 		return e.terminate(bg, key)
 	}
+}
+
+// endsWithUs reports whether the command would end with this process, unrecorded. One that runs in
+// another PID namespace does not.
+func (e *Engine) endsWithUs(ctx context.Context, key string) bool {
+	if !e.Last {
+		return false
+	}
+	rec, err := e.Commands.Look(context.WithoutCancel(ctx), key)
+	return err != nil || !rec.Elsewhere
 }
 
 // became says what has become of a command that acode leaves: its service may have been told as a

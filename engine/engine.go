@@ -40,8 +40,8 @@ type Engine struct {
 	// Again is closed when a second signal asks to end the running command too.
 	Again <-chan struct{}
 
-	// Last says that commands end with this process, as they do with PID 1 of a container. What
-	// leaves a command to its supervisor elsewhere then ends it, so that its end is recorded.
+	// Last says that commands of this PID namespace end with this process, as they do with PID 1 of a
+	// container. What leaves a command to its supervisor else then ends it, so that its end is recorded.
 	Last bool
 
 	pending  []session.Draft     // receipts and acquisition that the next commit takes along

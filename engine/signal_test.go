@@ -147,6 +147,22 @@ func TestLastProcess(t *testing.T) {
 		}
 		w.inOrder("commit paused signal", "terminate t/a/main:1", "commit failed t/a/main:1")
 	})
+	for _, cause := range []error{engine.Interrupted{Signal: 15}, session.ErrTimeout} { // another container's does not
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "hang"))))
+			p := w.process()
+			p.last = true
+			ctx, cancel := context.WithCancelCause(context.Background())
+			p.ctx = ctx
+			time.AfterFunc(time.Second, func() {
+				w.amend(w.sess.Steps[id("t", "a")].Key, func(rec *session.CommandRecord) { rec.Elsewhere = true })
+				cancel(cause)
+			})
+			if res := p.must(); res.State != session.Paused || w.count("terminate") != 0 || !strings.Contains(res.Message, "runs on") {
+				t.Errorf("elsewhere, %v: got %+v", cause, res)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
 		w.plan.OnFailure = session.FailureFails

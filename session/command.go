@@ -33,7 +33,8 @@ type CommandRecord struct {
 	State      CommandState
 	Epoch      uint64
 	StartedUS  int64
-	PID        int    // of the leader; 0 when it never started, or counts in another PID namespace than ours
+	PID        int    // of the leader; 0 when it never started, or Elsewhere
+	Elsewhere  bool   // it runs, or ran, in another PID namespace than ours
 	Exit       int    // when finished: 0 to 255, -1 for a signal or a failed start
 	Signal     string // "SIGKILL"
 	TimedOut   bool   // its timeout ended it

@@ -200,10 +200,10 @@ func (c claim) leads(holders []process) bool {
 }
 
 func (c claim) record(state session.CommandState) session.CommandRecord {
-	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch, StartedUS: c.Header.AtUS}
+	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch, StartedUS: c.Header.AtUS, Elsewhere: c.Header.Supervisor.elsewhere()}
 	if c.Start != nil {
 		rec.StartedUS = c.Start.StartedUS
-		if !c.Start.Leader.elsewhere() {
+		if !rec.Elsewhere {
 			rec.PID = c.Start.Leader.PID
 		}
 	}
