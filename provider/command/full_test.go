@@ -119,8 +119,8 @@ func TestSupervisorThatCannotServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
-	if err == nil || !strings.Contains(err.Error(), lock) {
-		t.Errorf("Run: got %v, want what is wrong with %s", err, lock)
+	if !errors.Is(err, session.ErrLockMode) || !strings.Contains(err.Error(), lock) {
+		t.Errorf("Run: got %v, want ErrLockMode of %s", err, lock)
 	}
 	if err := os.Chmod(lock, 0o600); err != nil {
 		t.Fatal(err)

@@ -174,11 +174,9 @@ func lockSupervisor(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, storeError("open the supervisor's lock", err)
 	}
-	err = ours(f)
-	if err == nil {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	}
-	if err == nil {
+	if err = ours(f); err != nil {
+		err = &session.Error{Code: session.ErrLockMode, Message: "the supervisor's lock could have been changed by others; the command was not started", Place: path, Cause: err}
+	} else if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		err = samePath(f, path)
 	}
 	if err != nil {
