@@ -30,6 +30,16 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 	}))
 }
 
+// Asked gives the ID of a request like r that nobody has answered yet; 0: there is none.
+func (s *Store) Asked(ctx context.Context, r session.Request) (id int64, err error) {
+	err = s.read(ctx, func(q querier) error {
+		return q.QueryRowContext(ctx, `SELECT coalesce(max(r.id), 0) FROM requests r JOIN sessions s ON s.no = r.session_no
+			WHERE s.id = ? AND r.kind = ? AND r.task = ? AND r.step = ? AND r.digest = ?`,
+			string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, r.Digest).Scan(&id)
+	})
+	return id, storeError("read requests", err)
+}
+
 func requestRow(r session.Request) []byte {
 	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By)
 }

@@ -190,11 +190,24 @@ func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 	if err != nil || len(rs) != 2 || rs[0].Kind != session.RequestCancel || rs[1].By != "me" || rs[1].Step != stepID(0) {
 		t.Fatalf("Requests: %+v, %v", rs, err)
 	}
+	waits := func(k session.RequestKind) int64 {
+		id, err := other.Asked(t.Context(), session.Request{Session: id, Kind: k, Step: stepID(0), Digest: "q"})
+		if err != nil {
+			t.Fatalf("Asked: %v", err)
+		}
+		return id
+	}
+	if waits(session.RequestCancel) != rs[0].ID || waits(session.RequestApprove) != 0 {
+		t.Errorf("Asked: got %d for the cancel, %d for an approval", waits(session.RequestCancel), waits(session.RequestApprove))
+	}
 	if _, err := w.AppendAnswering(t.Context(), rs[0].ID, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.Cancelled}}); err != nil {
 		t.Fatal(err)
 	}
 	if rs, err = w.Requests(t.Context()); err != nil || len(rs) != 1 || rs[0].Kind != session.RequestDeny {
 		t.Errorf("Requests after the answer: %+v, %v", rs, err)
+	}
+	if waits(session.RequestCancel) != 0 || waits(session.RequestDeny) == 0 {
+		t.Errorf("Asked after the answer: got %d for the cancel, %d for the denial", waits(session.RequestCancel), waits(session.RequestDeny))
 	}
 	if err := other.Ask(t.Context(), session.Request{Session: "nobody"}); !errors.Is(err, session.ErrUnknownID) {
 		t.Errorf("Ask of nobody: %v", err)

@@ -195,7 +195,7 @@ func (b *base) tell(d decisionJSON, text string) error {
 type decision func(*session.Session) ([]session.Draft, commandsMet, error)
 
 // decide writes events when nobody holds the session's lock, and otherwise leaves a request
-// for the holder.
+// for the holder; also then it writes them where the holder ends without an answer.
 func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, events decision) error {
 	id := r.Session
 	sess, err := s.View(ctx, id)
@@ -208,12 +208,14 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 		if err := s.Ask(ctx, r); err != nil {
 			return err
 		}
-		return b.tell(said, fmt.Sprintf("The process that executes session %s was asked to %s", sess.Short, r.Kind))
+		if held, err = b.holdUnanswered(ctx, s, r); held == nil && err == nil {
+			return b.tell(said, fmt.Sprintf("The process that executes session %s was asked to %s", sess.Short, r.Kind))
+		}
 	}
 	if err != nil {
 		return err
 	}
-	met, err := b.append(ctx, s, id, events)
+	met, err := b.append(ctx, s, r, events)
 	if err := errors.Join(err, held.Release()); err != nil {
 		return err
 	}
@@ -223,6 +225,37 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 		text += "\n⚠ " + terminal.Clean(w)
 	}
 	return b.tell(said, text)
+}
+
+// answerTime is how long whoever was asked is given to end or to answer: a signal ends acode within a
+// second.
+const answerTime = 1500 * time.Millisecond
+
+// holdUnanswered takes the session's lock if its holder gives it back without having answered r. nil:
+// it has answered, or goes on for longer than answerTime and will.
+func (b *base) holdUnanswered(ctx context.Context, s *local.Store, r session.Request) (*lock.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		held, err := b.hold(r.Session, b.commandLine())
+		if err != nil && !errors.Is(err, session.ErrLocked) {
+			return nil, err
+		}
+		waits, err := s.Asked(context.WithoutCancel(ctx), r)
+		if held != nil && (err != nil || waits == 0) {
+			err, held = errors.Join(err, held.Release()), nil
+		}
+		if held != nil || err != nil || waits == 0 {
+			return held, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-tick.C:
+		}
+	}
 }
 
 // recordedText says what a recorded decision means and what comes next.
@@ -236,14 +269,18 @@ func recordedText(k session.RequestKind, short string, ended int) string {
 	return "; session " + short + " is over, " + endedText(ended)
 }
 
-func (b *base) append(ctx context.Context, s *local.Store, id session.ID, events decision) (commandsMet, error) {
-	w, err := s.Load(ctx, id)
+// append writes the events of a decision, in the place of a request like r that was left unanswered.
+func (b *base) append(ctx context.Context, s *local.Store, r session.Request, events decision) (commandsMet, error) {
+	w, err := s.Load(ctx, r.Session)
 	if err != nil {
 		return commandsMet{}, err
 	}
 	drafts, met, err := events(w.Session())
 	if err == nil {
-		_, err = w.Append(ctx, drafts...)
+		var asked int64
+		if asked, err = s.Asked(ctx, r); err == nil {
+			_, err = w.AppendAnswering(ctx, asked, drafts...)
+		}
 	}
 	return met, errors.Join(err, w.Close())
 }
