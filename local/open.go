@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 // it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	path := filepath.Join(s.opts.Home, databaseName)
-	if begun, err := hasLog(path); err != nil || !begun {
+	if h, err := readHeader(path); err != nil || !h.log {
 		return false, err
 	}
 	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) { // SQLite finds out at the first write
@@ -78,29 +79,36 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	return err == nil, storeError("read store", err)
 }
 
-// hasLog reports whether the database at path has got its log, and with it more than one page.
-// Until then only one process may look at it, under the lock of makeStore: to give it the log
-// needs it alone.
-func hasLog(path string) (bool, error) {
+// header is what the first bytes of a database say, without SQLite.
+type header struct {
+	log     bool // it has got its log, and with it more than one page
+	version int  // of its schema; 0: none yet
+}
+
+// readHeader looks at the database at path. Until it has got its log only one process may open it,
+// under the lock of makeStore: to give it the log needs it alone. A copy that VACUUM INTO made has a
+// schema and no log.
+func readHeader(path string) (header, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return header{}, nil
 	}
 	if err != nil {
-		return false, storeError("open store", err)
+		return header{}, storeError("open store", err)
 	}
 	defer f.Close()
-	var head [20]byte // the last two: who may write it and read it, 1 without a log
-	if _, err := f.ReadAt(head[:], 0); errors.Is(err, io.EOF) {
-		return false, nil
+	const writer, reader, userVersion = 18, 19, 60 // the first two: 1 without a log
+	var b [userVersion + 4]byte
+	if _, err := f.ReadAt(b[:], 0); errors.Is(err, io.EOF) {
+		return header{}, nil
 	} else if err != nil {
-		return false, storeError("open store", err)
+		return header{}, storeError("open store", err)
 	}
-	if head[18] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
-		return false, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "put the database and its log back from a backup",
+	if b[writer] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
+		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "put the database and its log back from a backup",
 			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted"}
 	}
-	return head[18] != 1 || head[19] != 1, nil
+	return header{log: b[writer] != 1 || b[reader] != 1, version: int(binary.BigEndian.Uint32(b[userVersion:]))}, nil
 }
 
 // upgrade migrates a store that an older program made. Only one process does this at a time;
@@ -135,7 +143,11 @@ func schemaVersion(ctx context.Context, q querier) (int, error) {
 // makeStore makes or completes a store; its row comes last, so that a store that has one is
 // complete. Only one process does this at a time.
 func (s *Store) makeStore(ctx context.Context) error {
-	if err := checkLost(s.opts.Home); err != nil {
+	h, err := readHeader(filepath.Join(s.opts.Home, databaseName))
+	if err == nil && h.version == 0 {
+		err = checkLost(s.opts.Home)
+	}
+	if err != nil {
 		return err
 	}
 	if err := makeDirs(s.opts.Home); err != nil {
