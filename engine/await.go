@@ -12,6 +12,7 @@ import (
 const (
 	requestPoll = 200 * time.Millisecond
 	againWindow = 600 * time.Millisecond // in which a second signal is waited for
+	endPoll     = 50 * time.Millisecond  // how often it is looked meanwhile whether the command has ended
 )
 
 // await waits for a command. What ends the wait decides what becomes of it:
@@ -93,14 +94,21 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 	if ends {
 		return e.terminate(bg, key)
 	}
-	window := time.NewTimer(againWindow)
+	window, tick := time.NewTimer(againWindow), time.NewTicker(endPoll)
 	defer window.Stop()
-	select {
-	case <-window.C:
-		halt.aside = e.became(bg, it, key)
-		return session.CommandRecord{}, halt
-	case <-e.Again:
-		return e.terminate(bg, key)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C: // its service may have been told as a whole to end
+			if rec, err := e.Commands.Look(bg, key); err == nil && rec.State == session.CommandFinished {
+				return rec, nil
+			}
+		case <-window.C:
+			halt.aside = e.became(bg, it, key)
+			return session.CommandRecord{}, halt
+		case <-e.Again:
+			return e.terminate(bg, key)
+		}
 	}
 }
 
@@ -114,23 +122,17 @@ func (e *Engine) endsWithUs(ctx context.Context, key string) bool {
 	return err != nil || !rec.Elsewhere
 }
 
-// became says what has become of a command that acode leaves: its service may have been told as a
-// whole to end, or it may not have begun. Whether it still runs later, status finds out.
+// became says what has become of a command that acode leaves: it may not even have begun. Whether it
+// still runs later, status finds out.
 func (e *Engine) became(ctx context.Context, it *session.Item, key string) string {
 	what := "command"
 	if key != e.key(it, it.Attempt) {
-		what = "check" // which the next resume asks anew
+		what = "check"
 	}
-	rec, err := e.Commands.Look(ctx, key)
-	if err != nil {
-		return ""
-	}
-	switch rec.State {
-	case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
-		return "; the " + what + " of " + it.ID.String() + " runs on"
-	case session.CommandFinished:
-		if what == "command" {
-			return "; the command of " + it.ID.String() + " has ended meanwhile, and the next resume takes its result"
+	if rec, err := e.Commands.Look(ctx, key); err == nil {
+		switch rec.State {
+		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
+			return "; the " + what + " of " + it.ID.String() + " runs on"
 		}
 	}
 	return ""

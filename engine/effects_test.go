@@ -260,7 +260,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
 // A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, linger,
-// torn X, unknown, hang, refuse, unstartable, slow, beyond, killed, back.
+// torn X, unknown, hang, refuse, unstartable, slow, beyond, killed, told, back.
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
@@ -367,6 +367,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, rec.TimedOut, rec.Left = -1, true, []string{"77 sudo"}
 	case "killed":
 		rec.Exit, rec.Signal = -1, "SIGKILL"
+	case "told":
+		rec.Exit, rec.Signal = -1, "SIGTERM"
 	}
 }
 

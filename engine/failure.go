@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -40,10 +42,13 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	if err := e.commit(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if f.command != nil && f.command.Cancelled { // what asked for it also says where the session goes
-		if err := e.boundary(ctx); err != nil {
-			return err
-		}
+	// Whatever asked a command to end, or the whole service that it belongs to, also says where the
+	// session goes.
+	if told(f.command) {
+		awaitEnd(ctx, ownSignal)
+	}
+	if err := e.boundary(ctx); err != nil {
+		return err
 	}
 	halt := &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: f.code, detail: it.ID.String() + ": " + f.Error()}
 	if f.reason != "" {
@@ -58,6 +63,26 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 		halt.to = session.Failed
 	}
 	return halt
+}
+
+// ownSignal is how long acode's own signal may be behind the one that a command ended by.
+const ownSignal = 100 * time.Millisecond
+
+// told reports whether a signal ended the command that may have been meant for all of a service; a
+// shell tells of it by its status.
+func told(c *session.CommandResult) bool {
+	return c != nil && !c.Cancelled && !c.TimedOut &&
+		(slices.Contains([]string{"SIGHUP", "SIGINT", "SIGTERM"}, c.Signal) || slices.Contains([]int{129, 130, 143}, c.Exit))
+}
+
+// awaitEnd waits until ctx ends, at most limit.
+func awaitEnd(ctx context.Context, limit time.Duration) {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }
 
 // fileFailure makes a step's failure of what a person can mend in the plan or the workspace;

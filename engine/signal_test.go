@@ -66,28 +66,82 @@ func TestSignalDuringACommand(t *testing.T) {
 	})
 }
 
-// A service that is stopped gets its signal as a whole. The command that has ended of it when acode
-// says goodbye does not run on.
+// A service that is stopped gets its signal as a whole. The end of a command that dies of it is recorded
+// at once, as a failed step of a session that was interrupted: the next resume runs it again, whatever the
+// policy for failures is.
 func TestSignalForAll(t *testing.T) {
-	for state, want := range map[session.CommandState]string{
-		session.CommandFinished:  "interrupted by a signal; the command of t/a has ended meanwhile, and the next resume takes its result",
-		session.CommandUnknown:   "interrupted by a signal",
-		session.CommandUnclaimed: "interrupted by a signal", // it was asked for, and never began
-	} {
+	for exit, want := range map[int]string{-1: "commit failed t/a/main:1", 0: "commit completed t/a/main:1"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "hang"))))
+			w.plan.OnFailure = session.FailureFails
+			p, signal := w.interruptible()
+			time.AfterFunc(time.Second, func() { signal(15) })
+			time.AfterFunc(time.Second+40*time.Millisecond, func() {
+				w.amend(w.sess.Steps[id("t", "a")].Key, func(rec *session.CommandRecord) {
+					rec.State, rec.Exit = session.CommandFinished, exit
+				})
+			})
+			start := time.Now()
+			res := p.must()
+			wantResult(t, res, session.Paused, session.ReasonSignal, "")
+			if took := time.Since(start) - time.Second; res.Message != "interrupted by a signal" || took > 100*time.Millisecond {
+				t.Errorf("status %d: got %q after %s", exit, res.Message, took)
+			}
+			w.inOrder("commit paused signal", want)
+			w.plan.Tasks[0].Steps[0].Run.Shell = "ledger a"
+			wantResult(t, w.process().must(), session.Completed, "", "")
+			if again := w.count("effect t/a/main:2"); again != -exit {
+				t.Errorf("status %d: it ran again %d times", exit, again)
+			}
+		})
+	}
+}
+
+// What has no end on record when acode says goodbye is not said to run on.
+func TestSignalAndNoEnd(t *testing.T) {
+	for _, state := range []session.CommandState{session.CommandUnknown, session.CommandUnclaimed} { // the supervisor was killed; it never began
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("a", "hang"))))
 			p, signal := w.interruptible()
 			time.AfterFunc(time.Second, func() { signal(15) })
-			time.AfterFunc(time.Second+50*time.Millisecond, func() {
+			time.AfterFunc(time.Second+40*time.Millisecond, func() {
 				w.amend(w.sess.Steps[id("t", "a")].Key, func(rec *session.CommandRecord) { rec.State = state })
 			})
-			res := p.must()
-			wantResult(t, res, session.Paused, session.ReasonSignal, "")
-			if res.Message != want {
-				t.Errorf("%s: got %q, want %q", state, res.Message, want)
+			if res := p.must(); res.State != session.Paused || res.Message != "interrupted by a signal" {
+				t.Errorf("%s: got %+v", state, res)
 			}
 		})
 	}
+}
+
+// The same where the command has died of it before acode has looked at its own.
+func TestCommandDiesOfTheSignal(t *testing.T) {
+	for name, shell := range map[string]string{"signal": "told", "status": "exit 143"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, plan(task("t", command("a", shell))))
+				w.plan.OnFailure = session.FailureFails
+				p, signal := w.interruptible()
+				w.during = func(*world, string) { time.AfterFunc(50*time.Millisecond, func() { signal(15) }) }
+				res := p.must()
+				wantResult(t, res, session.Paused, session.ReasonSignal, "")
+				if res.Signal != 15 {
+					t.Errorf("Execute: got %+v", res)
+				}
+				w.inOrder("commit failed t/a/main:1", "commit paused signal")
+				w.during = nil // somebody ends the command alone
+				wantResult(t, w.process().must(), session.Failed, session.ReasonTaskFailed, session.ErrCommand)
+				w.inOrder("effect t/a/main:2")
+			})
+		})
+	}
+}
+
+// A step that fails keeps no cancel waiting for the next resume.
+func TestCancelWhileAStepFails(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "exit 1"))))
+	w.during = func(w *world, _ string) { w.ask(session.Request{Kind: session.RequestCancel}) }
+	wantResult(t, w.process().must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
 }
 
 // A workspace that takes long to look at keeps nobody from pausing within a second of a signal.
@@ -187,7 +241,7 @@ func TestEndsBetweenTwoSignals(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
 		p, signal := w.interruptible()
 		time.AfterFunc(time.Second, func() { signal(2) })
-		time.AfterFunc(time.Second+100*time.Millisecond, func() {
+		time.AfterFunc(time.Second+40*time.Millisecond, func() {
 			w.amend(w.sess.Steps[id("t", "a")].Key, func(rec *session.CommandRecord) { rec.State = session.CommandFinished })
 			close(p.again)
 		})
