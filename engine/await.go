@@ -19,7 +19,8 @@ const (
 //
 //	its own end                           its record is the result
 //	a request to cancel the session       terminate: INT, TERM, KILL, and its record
-//	a signal                              leave: the session pauses, the command runs on
+//	a signal                              leave: the session pauses, the command runs on; if it
+//	                                      ends within againWindow, that is recorded
 //	a second one within againWindow       terminate
 //	the end of the session's time         it runs on
 //	a signal or that end, where the

@@ -285,6 +285,10 @@ func (p *Printer) result(n session.Notice) {
 
 func writeResult(w io.Writer, r session.Result) {
 	state := Clean(string(r.State))
+	switch r.State {
+	case session.Created, session.Planning, session.Executing: // nobody executes it now
+		state = "interrupted"
+	}
 	if r.Reason != "" {
 		state += " (" + Clean(string(r.Reason)) + ")"
 	}

@@ -42,6 +42,19 @@ func paused() *session.Result {
 	}
 }
 
+// A session that a signal left in the state of one that is under way is not said to be executing.
+func TestResultOfAnInterruptedSession(t *testing.T) {
+	for _, state := range []session.State{session.Created, session.Planning, session.Executing} {
+		s := newScreen(t, nil)
+		r := paused()
+		r.State, r.Reason = state, session.ReasonSignal
+		s.Notice(session.Notice{Kind: session.NoticeResult, Result: r})
+		if got, want := s.out.String(), "Session abc123 interrupted (signal): 6 steps done, 2 left\n"; !strings.HasPrefix(got, want) {
+			t.Errorf("result in state %s: got %q, want %q first", state, got, want)
+		}
+	}
+}
+
 // T2, FR-020: the same notices and options give the same bytes, those of the manual's "Resume
 // Specific", "What Gets Skipped" and "Environment Validation".
 func TestResume(t *testing.T) {
