@@ -301,7 +301,7 @@ func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
 	if !errors.Is(err, session.ErrLocked) {
 		return err
 	}
-	_, held, rerr := lock.Read(w.lockFile(id))
+	h, held, rerr := lock.Read(w.lockFile(id))
 	s, verr := w.store.View(ctx, id)
 	if rerr != nil || verr != nil {
 		return err
@@ -309,17 +309,25 @@ func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
 	if !held { // but the workspace is, or the holder has just ended
 		return &session.Error{Code: session.ErrLocked, Message: "session " + s.Short + " was not resumed", Cause: err, Retryable: true, Next: waitFor(s.Short)}
 	}
-	return w.held(terminal.Row{Summary: summary(s)})
+	return executedBy(s.Short, h)
 }
 
+// held says who executes the session of r, which may have ended since r was read.
 func (b *base) held(r terminal.Row) error {
-	h, _, err := lock.Read(b.lockFile(r.ID))
-	if err != nil {
+	h, held, err := lock.Read(b.lockFile(r.ID))
+	switch {
+	case err != nil:
 		return err
+	case !held:
+		return &session.Error{Code: session.ErrLocked, Retryable: true, Message: "session " + r.Short + " was not resumed: the process that executed it has just ended", Next: "acode resume " + r.Short}
 	}
+	return executedBy(r.Short, h)
+}
+
+func executedBy(short string, h lock.Holder) error {
 	return &session.Error{Code: session.ErrLocked, Retryable: true,
-		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", r.Short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
-		Next:    waitFor(r.Short)}
+		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
+		Next:    waitFor(short)}
 }
 
 func waitFor(short string) string { return "wait for it with: acode resume " + short + " --wait" }

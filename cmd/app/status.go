@@ -188,7 +188,7 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	}
 	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
-		if h, _, err := lock.Read(b.lockFile(id)); err == nil {
+		if h, held, err := lock.Read(b.lockFile(id)); err == nil && held { // it may have ended since
 			v.Holder = holder(h)
 		}
 	}
