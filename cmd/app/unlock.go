@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (a *app) unlockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "unlock [ID]", Short: "Explain who holds a session; removes nothing that is held", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
+		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+			id, err := b.subject(ctx, s, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return b.explainLocks(ctx, s, id)
+		}),
+	}
+}
+
+func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) error {
+	sess, err := s.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	h, held, err := lock.Read(b.lockFile(id))
+	if err != nil {
+		return err
+	}
+	others, err := b.othersHere(ctx, s, sess)
+	if err != nil {
+		return err
+	}
+	notes := append(b.commandNotes(id), others...)
+	if b.json {
+		return b.locksJSON(sess, h, held, notes)
+	}
+	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
+	if held {
+		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.Process(), h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
+	}
+	for _, n := range notes {
+		said += terminal.Clean(n) + "\n"
+	}
+	_, err = fmt.Fprint(b.io.out, said)
+	return err
+}
+
+// othersHere tells of other sessions that keep sess from being executed in its workspace.
+func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Session) ([]string, error) {
+	executor, supervisor, err := lock.Holders(workspaceLocks(b.home(), sess.Workspace))
+	if err != nil {
+		return nil, err
+	}
+	short := func(h lock.Holder) string {
+		other, err := s.View(ctx, h.Session)
+		if err != nil {
+			return string(h.Session) // it is about to be made
+		}
+		return other.Short
+	}
+	switch {
+	case executor.PID != 0 && executor.Session != sess.ID:
+		return []string{fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(executor), executor.Process(), executor.Since.UTC().Format(time.RFC3339), executor.Command)}, nil
+	case supervisor.PID != 0 && supervisor.Session != sess.ID:
+		return []string{fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor))}, nil
+	}
+	return nil, nil
+}
+
+type locksJSON struct {
+	V         int              `json:"v"`
+	SessionID session.ID       `json:"session_id"`
+	ShortID   string           `json:"short_id"`
+	Holder    *terminal.Holder `json:"holder"` // null: nobody holds it
+	Notes     []string         `json:"notes"`
+}
+
+func (b *base) locksJSON(sess *session.Session, h lock.Holder, held bool, notes []string) error {
+	out := locksJSON{V: 1, SessionID: sess.ID, ShortID: sess.Short, Notes: append([]string{}, notes...)}
+	if held {
+		out.Holder = holder(h)
+	}
+	return terminal.JSON(b.io.out, out)
+}
