@@ -39,6 +39,22 @@ type Problem struct {
 	Trusted uint64 // last seq of the session that is trusted
 }
 
+// NewProblem is what err says is wrong with session id, at place where err names none.
+func NewProblem(id session.ID, err error, place string) Problem {
+	p := Problem{Session: id, Code: session.CodeOf(err), Place: place, Message: err.Error()}
+	if e, ok := err.(*session.Error); ok {
+		p.Place = cmp.Or(e.Place, place)
+		said := *e
+		said.Place = ""
+		p.Message = said.Error()
+		var raw *sqlite.Error
+		if errors.As(e.Cause, &raw) { // what the envelope says besides sends its reader here
+			p.Message = "it cannot be read: " + raw.Error()
+		}
+	}
+	return p
+}
+
 // String gives one line.
 func (p Problem) String() string {
 	who, trusted := "store", ""
@@ -121,17 +137,8 @@ func (v *verifier) readHeads(id session.ID) error {
 func (v *verifier) problem(p Problem) { v.report.Problems = append(v.report.Problems, p) }
 
 func (v *verifier) add(id session.ID, err error, place string, trusted uint64) {
-	p := Problem{Session: id, Code: session.CodeOf(err), Place: place, Message: err.Error(), Trusted: trusted}
-	if e, ok := err.(*session.Error); ok {
-		p.Place = cmp.Or(e.Place, place)
-		said := *e
-		said.Place = ""
-		p.Message = said.Error()
-		var raw *sqlite.Error
-		if errors.As(e.Cause, &raw) { // what the envelope says besides sends its reader here
-			p.Message = "it cannot be read: " + raw.Error()
-		}
-	}
+	p := NewProblem(id, err, place)
+	p.Trusted = trusted
 	v.problem(p)
 }
 

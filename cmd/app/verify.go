@@ -84,22 +84,10 @@ func (b *base) verifyClaims(id session.ID, report *local.VerifyReport) error {
 	for _, id := range ids {
 		_, unread := command.Records(b.commandDir(id))
 		for _, err := range unread {
-			report.Problems = append(report.Problems, problem(id, b.commandDir(id), err))
+			report.Problems = append(report.Problems, local.NewProblem(id, err, b.commandDir(id)))
 		}
 	}
 	return nil
-}
-
-// problem is err as verify reports it, below dir where it names no place of its own.
-func problem(id session.ID, dir string, err error) local.Problem {
-	p := local.Problem{Session: id, Code: session.CodeOf(err), Place: dir, Message: err.Error()}
-	var e *session.Error
-	if errors.As(err, &e) && e.Place != "" {
-		said := *e
-		said.Place = ""
-		p.Place, p.Message = e.Place, said.Error()
-	}
-	return p
 }
 
 func verdictText(problems int) string {
