@@ -43,16 +43,20 @@ func checkOwner(path string, dir bool) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
 		return refuse(fmt.Sprintf("the store belongs to user %d", st.Uid))
 	}
-	kind := map[bool]string{true: "directory", false: "regular file"}[dir]
-	switch mode := info.Mode(); {
+	mode := info.Mode()
+	kind, fits := "regular file", mode.IsRegular()
+	if dir {
+		kind, fits = "directory", mode.IsDir()
+	}
+	switch {
 	case mode.Type() == fs.ModeSymlink:
 		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: "name the place that it leads to",
 			Message: "the store is a symbolic link, which somebody could turn elsewhere; nothing was changed"}
-	case mode.IsDir() != dir, !dir && !mode.IsRegular():
+	case !fits:
 		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: "put it back, or name another store",
 			Message: "what stands here in the store is no " + kind + "; nothing was changed"}
 	}
-	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+	if perm := mode.Perm(); perm&0o077 != 0 {
 		return refuse(fmt.Sprintf("the store is open to others (mode %04o)", perm))
 	}
 	return nil
