@@ -109,11 +109,7 @@ func (a *app) historyCommand() *cobra.Command {
 func (a *app) exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "export [ID]", Short: "Write a session as one JSON document", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
+		RunE: a.readingSession(func(ctx context.Context, b *base, s *local.Store, id session.ID) error {
 			sess, p, _, err := b.outlook(ctx, s, id)
 			if err != nil {
 				return err

@@ -18,11 +18,7 @@ func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of what the command of a failed step wrote.\nWith -v more of it, and what the other commands wrote and the searches found.",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
+		RunE: a.readingSession(func(ctx context.Context, b *base, s *local.Store, id session.ID) error {
 			v, err := b.showView(ctx, s, id)
 			if err != nil {
 				return err

@@ -134,6 +134,17 @@ func (a *app) reading(f func(context.Context, *base, *local.Store, []string) err
 	}
 }
 
+// readingSession is reading, of the session that the arguments name.
+func (a *app) readingSession(f func(context.Context, *base, *local.Store, session.ID) error) func(*cobra.Command, []string) error {
+	return a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+		id, err := b.subject(ctx, s, strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		return f(ctx, b, s, id)
+	})
+}
+
 // subject is the session that a command without an id means.
 func (b *base) subject(ctx context.Context, s *local.Store, ref string) (session.ID, error) {
 	if ref != "" {

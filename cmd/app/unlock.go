@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,11 +16,7 @@ import (
 func (a *app) unlockCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "unlock [ID]", Short: "Explain who holds a session; removes nothing that is held", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
+		RunE: a.readingSession(func(ctx context.Context, b *base, s *local.Store, id session.ID) error {
 			return b.explainLocks(ctx, s, id)
 		}),
 	}
