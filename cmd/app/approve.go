@@ -47,9 +47,9 @@ func (a *app) answerGate(ctx context.Context, args []string, kind session.Reques
 			return err
 		}
 		r := session.Request{Session: id, Kind: kind, Step: g.step, Digest: g.digest, Reason: reason, By: whoAmI()}
-		return b.decide(ctx, s, r, func(sess *session.Session) ([]session.Draft, commandsMet, error) {
+		return b.decide(ctx, s, r, func(sess *session.Session) ([]session.Draft, sideEffects, error) {
 			drafts, err := answer(sess, r)
-			return drafts, commandsMet{}, err
+			return drafts, sideEffects{}, err
 		})
 	})
 }

@@ -59,75 +59,66 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 	if err != nil {
 		return err
 	}
-	met, err := b.endCommands(ctx, id)
-	if err := errors.Join(append(met.unread, err)...); err != nil {
+	ended, unread, err := b.endCommands(ctx, id)
+	if err := errors.Join(append(unread, err)...); err != nil {
 		return err
 	}
 	then := "; the session can be resumed"
 	if sess.State.Terminal() {
 		then = "; the session is " + string(sess.State)
 	}
-	return b.tell(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: met.ended}, endedText(met.ended)+then)
+	return b.tell(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: ended}, endedText(ended)+then)
 }
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
 
-// commandsMet is what a decision met of the commands of its session.
-type commandsMet struct {
-	ended    int
-	unread   []error  // of whose records cannot be read
-	warnings []string // of those that were passed over
-}
-
-// endCommands ends every command of the session that still runs and whose record can be read.
-func (b *base) endCommands(ctx context.Context, id session.ID) (met commandsMet, err error) {
+// endCommands ends every command of the session that still runs, and says how many did. unread says of
+// which commands nobody can tell.
+func (b *base) endCommands(ctx context.Context, id session.ID) (ended int, unread []error, err error) {
 	records, unread := command.Records(b.commandDir(id))
-	met.unread = unread
 	for _, r := range records {
 		switch r.State {
 		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
 			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {
-				return met, err
+				return ended, unread, err
 			}
 			b.log.Info("command ended on request", "event", "command_cancelled", "key", r.Key)
-			met.ended++
+			ended++
 		}
 	}
-	return met, nil
+	return ended, unread, nil
 }
 
 // passOver makes warnings of records that are only damaged: a session can be given up although nobody
 // will know what one of its commands did. What runs, or may run, is still an error.
-func (m *commandsMet) passOver() error {
-	var errs []error
-	for _, err := range m.unread {
+func passOver(unread []error) (warnings []string, err error) {
+	for _, one := range unread {
 		var e *session.Error
-		if !errors.As(err, &e) || e.Code != session.ErrCorrupt || errors.Is(err, command.ErrHeld) {
-			errs = append(errs, err)
-			continue
+		if errors.As(one, &e) && e.Code == session.ErrCorrupt && !errors.Is(one, command.ErrHeld) {
+			warnings = append(warnings, "damaged, and passed over: "+e.Place)
+		} else {
+			err = errors.Join(err, one)
 		}
-		m.warnings = append(m.warnings, "damaged, and passed over: "+e.Place)
 	}
-	return errors.Join(errs...)
+	return warnings, err
 }
 
 // cancel ends a session for good: itself when nobody executes it, else by asking its holder.
 func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
 	err := b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()},
-		func(sess *session.Session) ([]session.Draft, commandsMet, error) {
-			var met commandsMet
+		func(sess *session.Session) (drafts []session.Draft, also sideEffects, err error) {
 			if sess.State.Terminal() {
-				return nil, met, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+				return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
 			}
-			met, err := b.endCommands(ctx, id)
-			if err == nil {
-				err = met.passOver()
+			var unread []error
+			if also.ended, unread, err = b.endCommands(ctx, id); err == nil {
+				also.warnings, err = passOver(unread)
 			}
 			if err != nil {
-				return nil, met, err
+				return nil, also, err
 			}
 			b.sweepAfter(s, sess.State)
-			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, met, nil
+			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, also, nil
 		})
 	return errors.Join(err, b.forgetOver(ctx, s, id))
 }
@@ -191,8 +182,13 @@ func (b *base) tell(d decisionJSON, text string) error {
 	return err
 }
 
-// decision gives the events of a decision, and what it met of commands.
-type decision func(*session.Session) ([]session.Draft, commandsMet, error)
+// decision gives the events of a decision, and what it did besides.
+type decision func(*session.Session) ([]session.Draft, sideEffects, error)
+
+type sideEffects struct {
+	ended    int      // commands
+	warnings []string // for the person
+}
 
 // decide writes events when nobody holds the session's lock, and otherwise leaves a request
 // for the holder; also then it writes them where the holder ends without an answer.
@@ -215,13 +211,13 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 	if err != nil {
 		return err
 	}
-	met, err := b.append(ctx, s, r, events)
+	also, err := b.append(ctx, s, r, events)
 	if err := errors.Join(err, held.Release()); err != nil {
 		return err
 	}
-	said.Recorded, said.Ended, said.Warnings = true, met.ended, met.warnings
-	text := "Recorded: " + string(r.Kind) + recordedText(r.Kind, sess.Short, met.ended)
-	for _, w := range met.warnings {
+	said.Recorded, said.Ended, said.Warnings = true, also.ended, also.warnings
+	text := "Recorded: " + string(r.Kind) + recordedText(r.Kind, sess.Short, also.ended)
+	for _, w := range also.warnings {
 		text += "\n⚠ " + terminal.Clean(w)
 	}
 	return b.tell(said, text)
@@ -270,17 +266,17 @@ func recordedText(k session.RequestKind, short string, ended int) string {
 }
 
 // append writes the events of a decision, in the place of a request like r that was left unanswered.
-func (b *base) append(ctx context.Context, s *local.Store, r session.Request, events decision) (commandsMet, error) {
+func (b *base) append(ctx context.Context, s *local.Store, r session.Request, events decision) (sideEffects, error) {
 	w, err := s.Load(ctx, r.Session)
 	if err != nil {
-		return commandsMet{}, err
+		return sideEffects{}, err
 	}
-	drafts, met, err := events(w.Session())
+	drafts, also, err := events(w.Session())
 	if err == nil {
 		var asked int64
 		if asked, err = s.Asked(ctx, r); err == nil {
 			_, err = w.AppendAnswering(ctx, asked, drafts...)
 		}
 	}
-	return met, errors.Join(err, w.Close())
+	return also, errors.Join(err, w.Close())
 }
