@@ -221,7 +221,7 @@ func (b *base) commandNotes(id session.ID) []string {
 	records, unread := command.Records(b.commandDir(id))
 	var notes []string
 	for _, err := range unread {
-		notes = append(notes, "what became of a command is not known: "+err.Error())
+		notes = append(notes, err.Error())
 	}
 	for _, r := range records {
 		what := r.Key
