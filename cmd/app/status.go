@@ -216,7 +216,7 @@ func holder(h lock.Holder) *terminal.Holder {
 	return &terminal.Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
 }
 
-// commandNotes tells of commands that run without acode.
+// commandNotes tells of commands that run without acode, and of records that cannot be read.
 func (b *base) commandNotes(id session.ID) []string {
 	records, unread := command.Records(b.commandDir(id))
 	var notes []string
