@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -153,6 +155,36 @@ func TestClaimRemovedByItsCommand(t *testing.T) {
 		if s.ledger() != wrote {
 			t.Errorf("ledger %q, want one line", s.ledger())
 		}
+	}
+}
+
+// C1: whoever opened the claim before its command removed it sees it let go, without an end; the one
+// that the supervisor made in its place has it.
+func TestClaimReplacedWhileItIsRead(t *testing.T) {
+	s := newStage(t)
+	want := s.run(s.sh("k", "exit 3"))
+	path := command.ClaimPath(s.dir, "k")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := filepath.Join(t.TempDir(), filepath.Base(path))
+	if err := os.WriteFile(before, slices.Concat(whole[:command.ExitAt], make([]byte, len(whole)-command.ExitAt)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, err := command.LookIn(f, path); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("claim with another in its place: got %+v, %v, want %+v", got, err, want)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := command.LookIn(f, path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("claim with nothing in its place: got %+v, %v", got, err)
 	}
 }
 

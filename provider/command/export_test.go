@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
 )
 
 // SetHook makes hook be called at each named point of a supervisor.
@@ -91,3 +93,12 @@ func Unread(r *Runner) bool {
 	err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
 	return err == nil && n > 0
 }
+
+// LookIn looks at the claim at path through f, which was opened when it had that name.
+func LookIn(f *os.File, path string) (session.CommandRecord, error) {
+	rec, _, err := lookIn(f, path)
+	return rec, err
+}
+
+// ExitAt is where the exit record begins in a claim.
+const ExitAt = exitAt

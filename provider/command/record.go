@@ -42,7 +42,16 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 		return session.CommandRecord{}, claim{}, err
 	}
 	defer func() { _ = f.Close() }() // only read
+	return lookIn(f, path)
+}
+
+// lookIn is lookAt with the claim open. What says nothing of the end may be a claim whose command
+// removed it: its supervisor has let go of it, and made another one for the record.
+func lookIn(f *os.File, path string) (session.CommandRecord, claim, error) {
 	rec, c, err := judge(f)
+	if err == nil && rec.State == session.CommandUnknown && samePath(f, path) != nil {
+		return lookAt(path)
+	}
 	return rec, c, orHeld(f, err)
 }
 
