@@ -126,6 +126,10 @@ func TestDeletedWhilePaused(t *testing.T) {
 			b.add(session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.AwaitingApproval, Manifest: "m2"}})
 			b.add(session.Draft{Type: session.StateChanged, Data: denied})
 		}, true},
+		"asked": {func(b *bench) {
+			b.completed(id("t", "make"))
+			b.add(session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.AwaitingApproval, Manifest: "m2"}})
+		}, true},
 		"command_runs_on": {func(b *bench) { b.add(session.Draft{Type: session.StateChanged, Data: pause}) }, false},
 		"command_ended_after": {func(b *bench) {
 			b.add(session.Draft{Type: session.StateChanged, Data: pause})
@@ -161,7 +165,10 @@ func TestOwnChanges(t *testing.T) {
 	b.changed = []session.ChangedFile{
 		{Path: "a-during", Kind: session.FileModified, MTimeNS: at(st.StartedUS) + 1, Asks: true},
 		{Path: "a-tick", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 4e6, CTimeNS: at(st.StartedUS) - 4e6, Asks: true},
-		{Path: "b-before", Kind: session.FileModified, MTimeNS: at(st.StartedUS) - 1e9, Asks: true},
+		{Path: "a-tick-just", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 10e6, Asks: true},
+		{Path: "a-to-the-end", Kind: session.FileModified, MTimeNS: at(st.EndedUS), Asks: true},
+		{Path: "b-before", Kind: session.FileModified, MTimeNS: at(st.StartedUS) - 10e6 - 1, Asks: true},
+		{Path: "b-no-time", Kind: session.FileModified, Asks: true},
 		{Path: "c-later", Kind: session.FileModified, MTimeNS: at(st.EndedUS) + 1, Asks: true},
 		{Path: "c-moved", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 1e9, CTimeNS: at(st.StartedUS) + 1, Asks: true},
 		{Path: "d-deleted", Kind: session.FileDeleted, Asks: true},
@@ -176,7 +183,10 @@ func TestOwnChanges(t *testing.T) {
 	for _, c := range ready.Changed {
 		asks[c.Path] = c.Asks
 	}
-	if d := cmp.Diff(map[string]bool{"a-during": false, "a-tick": false, "b-before": true, "c-later": true, "c-moved": false, "d-deleted": false, "out": true}, asks); d != "" {
+	if d := cmp.Diff(map[string]bool{
+		"a-during": false, "a-tick": false, "a-tick-just": false, "a-to-the-end": false, "b-before": true, "b-no-time": true,
+		"c-later": true, "c-moved": false, "d-deleted": false, "out": true,
+	}, asks); d != "" {
 		t.Errorf("asks (-want +got):\n%s", d)
 	}
 	b = newBench(t, usual())
@@ -253,7 +263,7 @@ func TestValidationTimeout(t *testing.T) {
 		if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), "10s; not checked: the rest") || time.Since(start) != 10*time.Second {
 			t.Errorf("Resume: got %v after %s", err, time.Since(start))
 		}
-		for n, want := range map[int]string{2: "not checked: f0, f1;", 7: "not checked: f0, f1, f2, f3, f4 and 2 more;"} {
+		for n, want := range map[int]string{2: "not checked: f0, f1;", 5: "not checked: f0, f1, f2, f3, f4;", 7: "not checked: f0, f1, f2, f3, f4 and 2 more;"} {
 			b.unchecked = nil
 			for i := range n {
 				b.unchecked = append(b.unchecked, fmt.Sprintf("f%d", i))
@@ -329,5 +339,35 @@ func TestWarnings(t *testing.T) {
 	b.r.Options.Config = map[string]string{"k": "v"}
 	if _, err := b.resume(); err != nil || b.texts(session.NoticeWarning) != nil || slices.Contains(b.trace, "git") {
 		t.Errorf("Resume without a git state and a readable configuration: %v, %q", err, b.texts(session.NoticeWarning))
+	}
+}
+
+// What git says is said to be perhaps the session's own, where it was stopped in the middle of steps.
+func TestWarningsOfGit(t *testing.T) {
+	const perhapsOwn = " (the session was stopped in the middle: one of its steps may have done it)"
+	pause := session.StateChangedData{From: session.Executing, To: session.Paused, Manifest: "m2", Git: `{"head":"1"}`}
+	for name, c := range map[string]struct {
+		stop func(b *bench)
+		want string
+	}{
+		"killed":    {func(*bench) {}, "HEAD moved" + perhapsOwn},
+		"paused":    {func(b *bench) { b.add(session.Draft{Type: session.StateChanged, Data: pause}) }, "HEAD moved"},
+		"no_git":    {func(b *bench) { b.fails["git"] = errPort }, "git could not be asked: " + errPort.Error()},
+		"no_change": {func(b *bench) { b.git = nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, usual())
+			b.acquired("{}")
+			b.started(id("t", "make"), session.KindRun)
+			b.completed(id("t", "make"))
+			b.git = []string{"HEAD moved"}
+			c.stop(b)
+			if _, err := b.resume(); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(b.texts(session.NoticeWarning), "; "); got != c.want {
+				t.Errorf("warnings: got %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -37,6 +37,7 @@ type bench struct {
 	progress  session.Progress
 	foreign   []session.FileState
 	record    session.CommandRecord
+	kept      map[string]session.CommandRecord // by key; others are record
 	changed   []session.ChangedFile
 	unchecked []string
 	git       []string
@@ -91,7 +92,7 @@ func (b *bench) add(d session.Draft) {
 		b.t.Fatalf("encode %s: %v", d.Type, err)
 	}
 	n := len(b.events) + 1
-	e := session.Event{Session: sessionID, Seq: uint64(n), TimeUS: int64(n) * 1000, Type: d.Type, Actor: "acode", Epoch: b.sess.Epoch, Payload: payload}
+	e := session.Event{Session: sessionID, Seq: uint64(n), TimeUS: int64(1e9 + n*1000), Type: d.Type, Actor: "acode", Epoch: b.sess.Epoch, Payload: payload}
 	e.ID[15] = byte(n)
 	if d.Type == session.ExecutionAcquired {
 		e.Epoch++
@@ -149,7 +150,10 @@ func (b *bench) Inspect(context.Context, string, []session.Transition) (session.
 	return b.progress, b.foreign, b.call("inspect")
 }
 
-func (b *bench) Look(context.Context, string) (session.CommandRecord, error) {
+func (b *bench) Look(_ context.Context, key string) (session.CommandRecord, error) {
+	if rec, ok := b.kept[key]; ok {
+		return rec, b.call("look")
+	}
 	return b.record, b.call("look")
 }
 

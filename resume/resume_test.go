@@ -132,6 +132,27 @@ func TestLogging(t *testing.T) {
 	}
 }
 
+// Skipped steps are logged by rows, and no action where nothing was in progress.
+func TestLoggingOfSkippedSteps(t *testing.T) {
+	var tasks []session.Task
+	for _, name := range []string{"a", "b", "c"} {
+		tasks = append(tasks, session.Task{ID: name, Steps: []session.Step{command("1"), command("2")}})
+	}
+	b := newBench(t, plan(tasks...))
+	b.acquired("{}")
+	for _, step := range []session.StepID{id("a", "1"), id("a", "2"), id("b", "1"), id("c", "1")} {
+		b.started(step, session.KindRun)
+		b.completed(step)
+	}
+	if _, err := b.resume(); err != nil {
+		t.Fatal(err)
+	}
+	got := b.logged("session_resume")[0]
+	if d := cmp.Diff([]any{"a/1 to b/1", "c/1"}, got["skipped"]); d != "" || got["in_progress_action"] != "none" {
+		t.Errorf("session_resume: in_progress_action is %v, skipped (-want +got):\n%s", got["in_progress_action"], d)
+	}
+}
+
 // FR-010, FR-021: the steps in progress are looked at: commands by their record, file steps
 // by their files, others not at all.
 func TestObserve(t *testing.T) {
@@ -153,6 +174,9 @@ func TestObserve(t *testing.T) {
 	}
 	if d := cmp.Diff([]session.Action{session.ActionAttach, session.ActionApplied, session.ActionProceed, session.ActionRetry}, got); d != "" {
 		t.Errorf("actions (-want +got):\n%s", d)
+	}
+	if got := b.logged("session_resume")[0]["in_progress_action"]; got != "attach" {
+		t.Errorf("in_progress_action: got %v, want that of the first one", got)
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(b.trace), func(s string) bool { return s != "look" && s != "inspect" })); n != 2 {
 		t.Errorf("ports asked: %v", b.trace)
@@ -273,6 +297,32 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// What stands in the way of a look at a step in progress is a change of the environment; any other
+// error is what it was. The command that goes on names the workspace where it is another one.
+func TestInTheWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails error
+		want  session.Code
+		next  string
+	}{
+		"directory": {&session.Error{Code: session.ErrFileStep, Message: "f is a directory"}, session.ErrEnvironment, "put it out of the way, then: acode resume abc123 -C /moved"},
+		"link":      {&session.Error{Code: session.ErrEscape, Message: "f is a link"}, session.ErrEnvironment, "put it out of the way, then: acode resume abc123 -C /moved"},
+		"disk":      {&session.Error{Code: session.ErrStoreIO, Message: "the disk", Next: "see to it"}, session.ErrStoreIO, "see to it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, usual())
+			b.acquired("{}")
+			b.started(id("t", "w"), session.KindWrite, session.Transition{Path: "w.txt"})
+			b.fails["inspect"] = c.fails
+			_, err := b.resume()
+			var e *session.Error
+			if !errors.As(err, &e) || e.Code != c.want || e.Next != c.next {
+				t.Errorf("Resume: got %+v, want %s with next %q", err, c.want, c.next)
+			}
+		})
+	}
+}
+
 // E5: a command in progress without a record was never started, unless records of others are
 // missing too. A session that was forked off has those of before with the one it left.
 func TestMissingRecords(t *testing.T) {
@@ -305,5 +355,28 @@ func TestMissingRecords(t *testing.T) {
 				t.Errorf("Resume: got %+v, %v, want %s", ready.Next.Items, err, c.want)
 			}
 		})
+	}
+}
+
+// Of the records of completed commands the newest tells, whatever the order of the plan: a part that
+// comes back from a backup is older.
+func TestNewestRecordTells(t *testing.T) {
+	p := plan(session.Task{ID: "second", DependsOn: []string{"first"}, Steps: []session.Step{command("a"), command("b")}},
+		session.Task{ID: "first", Steps: []session.Step{command("a")}})
+	older, newest, now := id("first", "a"), id("second", "a"), id("second", "b")
+	for kept, want := range map[session.StepID]session.Action{older: session.ActionDecide, newest: session.ActionProceed} {
+		b := newBench(t, p)
+		b.acquired("{}")
+		for _, done := range []session.StepID{older, newest} {
+			b.started(done, session.KindRun)
+			b.completed(done)
+		}
+		b.started(now, session.KindRun)
+		b.record = session.CommandRecord{State: session.CommandUnclaimed}
+		b.kept = map[string]session.CommandRecord{key(kept, 1): {State: session.CommandFinished}}
+		ready, err := b.resume()
+		if err != nil || ready.Next.Items[ready.Next.InProgress].Action != want {
+			t.Errorf("only the record of %s is kept: got %+v, %v, want %s", kept, ready.Next.Items, err, want)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestExpand(t *testing.T) {
-	values := map[string]string{"A": "1", "LONG_2": "two", "NEST": "${A}", "EMPTY": ""}
+	values := map[string]string{"A": "1", "LONG_2": "two", "NEST": "${A}", "EMPTY": "", "2A": "no name"}
 	for in, want := range map[string]string{
 		"":                   "",
 		"plain $A text":      "plain $A text",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -378,5 +379,17 @@ func TestSignedCoversEveryField(t *testing.T) {
 	}
 	if a, b := (session.Commit{HMAC: session.Hash{1}}), (session.Commit{}); string(a.Signed()) != string(b.Signed()) {
 		t.Errorf("Signed of a commit: depends on the HMAC itself")
+	}
+}
+
+// A name is that of a directory at some places: 64 bytes, and neither "." nor "..".
+func TestValidName(t *testing.T) {
+	for in, want := range map[string]bool{
+		"a": true, "A.b_c-9": true, "...": true, strings.Repeat("x", 64): true,
+		"": false, strings.Repeat("x", 65): false, ".": false, "..": false, "a/b": false, "a b": false, "é": false,
+	} {
+		if got := session.ValidName(in); got != want {
+			t.Errorf("ValidName(%q): got %v, want %v", in, got, want)
+		}
 	}
 }
