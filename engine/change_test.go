@@ -169,6 +169,19 @@ func TestUnpreparedAndCrashed(t *testing.T) {
 	w.inOrder("commit acquired + started t/e/main:2", "effect t/e/main:2")
 }
 
+// What that attempt left is removed too where a large file makes what is pending go before.
+func TestTidyBeforeALargeChange(t *testing.T) {
+	w := newWorld(t, plan(task("t", session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "x", New: "y"}}})))
+	w.files["f"] = strings.Repeat("z", 64<<10)
+	w.crashIn, w.crashNth = "fence", 1
+	if _, crashed, _ := w.process().run(); !crashed {
+		t.Fatal("no crash")
+	}
+	w.files["f"] += "x"
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("commit acquired", "tidy", "commit started t/e/main:2", "effect t/e/main:2")
+}
+
 // FR-024: a read that was in progress is repeated under its key, and that is said.
 func TestReadInProgress(t *testing.T) {
 	w := newWorld(t, plan(task("t", read("r", "f"))))

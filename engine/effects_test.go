@@ -259,7 +259,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 }
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
-// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, linger,
+// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, leaves, linger,
 // torn X, unknown, hang, refuse, unstartable, slow, beyond, killed, told, back.
 type supervisor struct{ w *world }
 
@@ -351,6 +351,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 			c.w.ledger = append(c.w.ledger, rest)
 			c.w.out[req.Key] = rest + "\n"
 		}
+	case "leaves":
+		rec.Left = []string{"77 sleep hunter2"}
 	case "linger":
 		rec.State, rec.Why, rec.Left = session.CommandLingering, "descendants are left", []string{"77 sleep hunter2"}
 	case "unknown":

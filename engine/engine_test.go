@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -245,6 +246,46 @@ func TestEndingNamesTheFirstFailure(t *testing.T) {
 	}
 }
 
+// Each ✓ tells how long its step took, by the times of its receipt.
+func TestCompletedNoticesTellTheTime(t *testing.T) {
+	w := everyWorld(t)
+	p := w.process()
+	p.person = yes()
+	p.must()
+	told := 0
+	for _, n := range p.shown {
+		if n.Kind != session.NoticeCompleted {
+			continue
+		}
+		told++
+		st := w.sess.Steps[n.Item.ID]
+		if want := time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond; n.Took != want || want <= 0 {
+			t.Errorf("%s: told %s, its receipt says %s", n.Item.ID, n.Took, want)
+		}
+	}
+	if told != 8 {
+		t.Errorf("%d steps were told, want 8", told)
+	}
+}
+
+// What a command leaves running is named after its ✓, and nothing is said where nothing is left.
+func TestLeftRunning(t *testing.T) {
+	for shell, want := range map[string][]string{"leaves": {"77 sleep [redacted]"}, "ledger x": nil} {
+		w := newWorld(t, plan(task("t", command("s", shell))))
+		p := w.process()
+		wantResult(t, p.must(), session.Completed, "", "")
+		var got []string
+		for _, n := range p.shown {
+			if n.Kind == session.NoticeInfo {
+				got = append(got, n.Detail...)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: left (-want +got):\n%s", shell, d)
+		}
+	}
+}
+
 // A clock that is set back while a command runs gives it no negative time.
 func TestClockSetBackDuringACommand(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "back"))))
@@ -334,6 +375,14 @@ func TestCaptures(t *testing.T) {
 	if d := cmp.Diff([]string{"1.2.3", "mine", "base", "outer"}, w.ledger); d != "" {
 		t.Errorf("environment (-want +got):\n%s", d)
 	}
+}
+
+// A step sees what was captured before it, not what a later step captures under the same name.
+func TestCaptureTakenTwice(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("one", "echo 1", capturing("V")), write("first", "first", "${V}"),
+		command("two", "echo 2", capturing("V")), write("second", "second", "${V}"))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.holds(map[string]string{"first": "1", "second": "2"})
 }
 
 // A step that follows a capture at once sees it, though its receipt is not durable yet.

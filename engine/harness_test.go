@@ -57,6 +57,7 @@ type process struct {
 	snap    func(context.Context) (string, string, error)
 	next    *session.Continuation
 	between func() // after the continuation is planned, before it is executed
+	shown   []session.Notice
 }
 
 func (w *world) process() *process { return &process{w: w, ctx: context.Background()} }
@@ -90,6 +91,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
 		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap,
 		Notify: func(n session.Notice) {
+			p.shown = append(p.shown, n)
 			line := "notice " + string(n.Kind)
 			if n.Item != nil {
 				line += " " + n.Item.ID.String()

@@ -289,6 +289,22 @@ func TestOtherRecords(t *testing.T) {
 	}
 }
 
+// E5: a command in progress whose record is lost, with those of others, is not started again.
+func TestRecordsLost(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
+	w.crashIn, w.crashNth = "claimed", 2
+	if _, crashed, err := w.process().run(); !crashed || err != nil {
+		t.Fatalf("crash: got %v, %v", crashed, err)
+	}
+	clear(w.recs)
+	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	w.ledgered("a", "b")
+	p := w.process()
+	p.policy.Uncertain = session.InterruptDone
+	wantResult(t, p.must(), session.Completed, "", "")
+	w.ledgered("a", "b")
+}
+
 // A failing question or check ends the process as its own error says.
 func TestUncertainErrors(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X"))))
