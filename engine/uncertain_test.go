@@ -213,6 +213,19 @@ func TestRawOutputOfAKilledProcess(t *testing.T) {
 	}
 }
 
+// That is the newest one, whatever the order in the plan; those of before were removed.
+func TestRawOutputOfTheNewest(t *testing.T) {
+	w := newWorld(t, plan(after(task("second", command("s", "ledger 2"), command("n", "ledger 3")), "first"), task("first", command("s", "ledger 1"))))
+	w.crashIn, w.crashNth = "forget", 2
+	if _, crashed, err := w.process().run(); !crashed || err != nil {
+		t.Fatalf("got %v, crashed %v", err, crashed)
+	}
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if first, second := w.count("forget first/s/main:1"), w.count("forget second/s/main:1"); first != 1 || second != 1 {
+		t.Errorf("removed %d times and %d times, want each once", first, second)
+	}
+}
+
 // E5: a check is asked under a new key by each process, since a claimed key never runs again.
 func TestCheckIsAskedAgain(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", checking("has Y")))))
