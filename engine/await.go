@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.watch(watched, cancel)
+		e.watch(watched, cancel, it, key)
 	}()
 	rec, err := wait(watched)
 	cancel(nil)
@@ -55,15 +56,19 @@ func (e *Engine) await(ctx context.Context, it *session.Item, key string, wait f
 	return rec, cause
 }
 
-// watch ends a wait when somebody asks to cancel the session.
-func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+// watch ends a wait when somebody asks to cancel the session, and says once that the command has lost
+// its supervisor.
+func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc, it *session.Item, key string) {
 	tick := time.NewTicker(requestPoll)
 	defer tick.Stop()
-	for {
+	for alone := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if !alone {
+			alone = e.alone(ctx, it, key)
 		}
 		requests, err := e.Journal.Requests(ctx)
 		if err != nil {
@@ -76,11 +81,26 @@ func (e *Engine) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
+// alone reports whether a command runs without its supervisor, and says then what that means.
+func (e *Engine) alone(ctx context.Context, it *session.Item, key string) bool {
+	rec, err := e.Commands.Look(ctx, key)
+	if err != nil || rec.State != session.CommandUnattended {
+		return false
+	}
+	e.Notify(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf(
+		"the supervisor of the %s of %s is gone; the %[1]s runs on, without a timeout, and nobody will know how it ends: then %[3]s", e.what(it, key), it.ID, e.foresee(it, key))})
+	e.Log.Warn("a command runs without its supervisor", "event", "command_unattended", "step", it.ID.String(), "key", key)
+	return true
+}
+
 // leave pauses the session with its command running on, and gives a second signal a moment.
 func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
 	s, ends := e.Journal.Session(), e.endsWithUs(ctx, key)
 	said := session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
 		Detail: []string{"end it later: acode session cancel --command " + s.Short}}
+	if rec, err := e.Commands.Look(context.WithoutCancel(ctx), key); err == nil && rec.State == session.CommandUnattended {
+		said.Text = "The running command runs on, without its supervisor; signal again now to end it."
+	}
 	if ends {
 		said.Text, said.Detail = "The running command is ended too: nothing outlives this process, which is PID 1.", nil
 	}
@@ -126,17 +146,21 @@ func (e *Engine) endsWithUs(ctx context.Context, key string) bool {
 // became says what has become of a command that acode leaves: it may not even have begun. Whether it
 // still runs later, status finds out.
 func (e *Engine) became(ctx context.Context, it *session.Item, key string) string {
-	what := "command"
-	if key != e.key(it, it.Attempt) {
-		what = "check"
-	}
 	if rec, err := e.Commands.Look(ctx, key); err == nil {
 		switch rec.State {
 		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
-			return "; the " + what + " of " + it.ID.String() + " runs on"
+			return "; the " + e.what(it, key) + " of " + it.ID.String() + " runs on"
 		}
 	}
 	return ""
+}
+
+// what says what of a step runs under key.
+func (e *Engine) what(it *session.Item, key string) string {
+	if key == e.key(it, it.Attempt) {
+		return "command"
+	}
+	return "check"
 }
 
 // terminate ends the command and waits for its record.

@@ -99,6 +99,9 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 			if n.Level != "" {
 				line += " " + string(n.Level)
 			}
+			if n.Kind == session.NoticeWarning {
+				line += " " + n.Text
+			}
 			if strings.Contains(n.Text+strings.Join(n.Detail, ""), "hunter2") {
 				p.w.t.Errorf("%s shows a secret: %s %q", line, n.Text, n.Detail)
 			}

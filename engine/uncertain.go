@@ -160,6 +160,23 @@ func (e *Engine) declared(r *session.Run, key string) (by string, verdict sessio
 	return "", session.InterruptAsks
 }
 
+// foresee says what settles the outcome of what runs under key, should that be unknown.
+func (e *Engine) foresee(it *session.Item, key string) string {
+	r := e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
+	then := "a person has to say"
+	switch by, verdict := e.declared(r, e.key(it, it.Attempt)); {
+	case verdict == session.InterruptAsks:
+	case by == "person":
+		then = "--uncertain says " + string(verdict)
+	default:
+		then = "on_interrupt says " + string(verdict)
+	}
+	if r.Check != "" && e.what(it, key) == "command" {
+		then = "its check is asked; where that cannot tell, " + then
+	}
+	return then
+}
+
 // undecided stops with the exact command that continues, its answer not filled in.
 func (e *Engine) undecided(it *session.Item, rec session.CommandRecord, err error) error {
 	if !errors.Is(err, session.ErrUncertain) {

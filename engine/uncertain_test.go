@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -357,4 +359,44 @@ func lost(w *world) int64 {
 		}
 	}
 	return 0
+}
+
+// Whoever waits for a command whose supervisor was killed learns that at once, and once, and what will be
+// done about its outcome.
+func TestSupervisorGone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		with  []func(*session.Run)
+		what  string // runs on
+		wants string
+	}{
+		{"nothing", nil, "command", "a person has to say"},
+		{"ask", []func(*session.Run){onInterrupt(session.InterruptAsks)}, "command", "a person has to say"},
+		{"policy", []func(*session.Run){onInterrupt(session.InterruptDone)}, "command", "on_interrupt says done"},
+		{"check", []func(*session.Run){checking("exit 0")}, "command", "its check is asked; where that cannot tell, a person has to say"},
+		{"check_hangs", []func(*session.Run){checking("hang"), onInterrupt(session.InterruptDone)}, "check", "on_interrupt says done"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shell := map[string]string{"command": "hang", "check": "unknown"}[c.what]
+				w := newWorld(t, plan(task("t", command("s", shell, c.with...))))
+				time.AfterFunc(time.Second, func() {
+					w.amend(w.lastKey, func(rec *session.CommandRecord) { rec.State = session.CommandUnattended })
+				})
+				time.AfterFunc(3*time.Second, func() {
+					w.amend(w.lastKey, func(rec *session.CommandRecord) {
+						rec.State, rec.Why = session.CommandUnknown, "its supervisor was killed"
+					})
+					close(supervisor{w}.end(w.lastKey))
+				})
+				w.process().must()
+				said := "notice warning t/s the supervisor of the " + c.what + " of t/s is gone; the " + c.what +
+					" runs on, without a timeout, and nobody will know how it ends: then " + c.wants
+				w.inOrder("notice started t/s", said)
+				if n := w.count("notice warning"); n != 1 {
+					t.Errorf("it was said %d times", n)
+				}
+			})
+		})
+	}
 }
