@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,7 +17,18 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"acode": func() { os.Exit(Main(context.Background(), os.Args[1:])) },
+		"late":  late,
 	})
+}
+
+// late ends as an acode does that gets a signal just after it has said its result.
+func late() {
+	_, _, stop := (&work{base: &base{app: newApp()}}).signals(context.Background())
+	stop()
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		_ = syscall.Kill(os.Getpid(), s) // which does not fail
+	}
+	os.Exit(0)
 }
 
 // TestScripts runs the command line as typed.

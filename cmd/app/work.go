@@ -222,7 +222,8 @@ func (w *work) decidedBy() string {
 
 // signals ends the context at the first signal and closes again when somebody asks a second time.
 // A hangup never counts as asking: a terminal that is closed sends several, and they may come
-// beside a TERM. Whoever has them ignored, with nohup for one, gets none.
+// beside a TERM. Whoever has them ignored, with nohup for one, gets none. After stop all is said, and
+// what comes then changes nothing: the exit status is the one of the result.
 func (w *work) signals(parent context.Context) (ctx context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	if w.timeout > 0 {
@@ -254,7 +255,6 @@ func (w *work) signals(parent context.Context) (ctx context.Context, again <-cha
 		}
 	}()
 	return ctx, second, func() {
-		signal.Stop(got)
 		close(done)
 		cancel(nil)
 	}
