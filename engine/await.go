@@ -146,13 +146,16 @@ func (e *Engine) endsWithUs(ctx context.Context, key string) bool {
 // became says what has become of a command that acode leaves: it may not even have begun. Whether it
 // still runs later, status finds out.
 func (e *Engine) became(ctx context.Context, it *session.Item, key string) string {
-	if rec, err := e.Commands.Look(ctx, key); err == nil {
-		switch rec.State {
-		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
-			return "; the " + e.what(it, key) + " of " + it.ID.String() + " runs on"
-		}
+	if e.runsOn(ctx, key) {
+		return "; the " + e.what(it, key) + " of " + it.ID.String() + " runs on"
 	}
 	return ""
+}
+
+// runsOn reports whether something runs of what was started under key.
+func (e *Engine) runsOn(ctx context.Context, key string) bool {
+	rec, err := e.Commands.Look(ctx, key)
+	return err == nil && slices.Contains([]session.CommandState{session.CommandRunning, session.CommandUnattended, session.CommandLingering}, rec.State)
 }
 
 // what says what of a step runs under key.

@@ -170,12 +170,15 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	var d []session.Draft
 	switch st := s.Steps[r.Step]; {
 	case r.Kind == session.RequestCancel:
+		if err := e.endRunning(ctx); err != nil {
+			return err
+		}
 		d = []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
 			From: s.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}
 		if _, err := e.Journal.AppendAnswering(ctx, r.ID, d...); err != nil {
 			return err
 		}
-		return cancelled()
+		return cancelled(r.By, r.Reason)
 	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
 	case r.Kind == session.RequestApprove && st.Approval.Answer == "":
 		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
@@ -185,6 +188,18 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	}
 	_, err := e.Journal.AppendAnswering(ctx, r.ID, d...)
 	return err
+}
+
+// endRunning ends the command that an earlier process left running, if it is not waited for yet.
+func (e *Engine) endRunning(ctx context.Context) error {
+	if e.next.InProgress < 0 {
+		return nil
+	}
+	it := &e.next.Items[e.next.InProgress]
+	if it.Kind != session.KindRun || !e.inProgress(it) || !e.runsOn(ctx, e.key(it, it.Attempt)) {
+		return nil
+	}
+	return e.Commands.Terminate(context.WithoutCancel(ctx), e.key(it, it.Attempt))
 }
 
 func (e *Engine) step(ctx context.Context, it *session.Item) error {

@@ -144,6 +144,26 @@ func TestCancelWhileAStepFails(t *testing.T) {
 	wantResult(t, w.process().must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
 }
 
+// A cancel that comes before a resume waits for the command that was left running ends that too.
+func TestCancelBeforeTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("t", command("a", "hang"))))
+		p, signal := w.interruptible()
+		time.AfterFunc(time.Second, func() { signal(2) })
+		p.must()
+		p = w.process()
+		p.between = func() {
+			w.ask(session.Request{Kind: session.RequestCancel, By: "carl at noon", Reason: "wrong plan"})
+		}
+		res := p.must()
+		wantResult(t, res, session.Cancelled, session.ReasonUser, session.ErrCancelled)
+		if want := "cancelled from elsewhere by carl at noon: wrong plan"; res.Message != want {
+			t.Errorf("Execute: got %q, want %q", res.Message, want)
+		}
+		w.inOrder("terminate t/a/main:1", "commit cancelled user")
+	})
+}
+
 // A workspace that takes long to look at keeps nobody from pausing within a second of a signal.
 func TestSignalWithASlowWorkspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

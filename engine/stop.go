@@ -51,8 +51,15 @@ func outOfTime(aside string) *stop {
 	return &stop{to: session.Paused, reason: session.ReasonTimeout, code: session.ErrTimeout, detail: "the session ran out of time", aside: aside}
 }
 
-func cancelled() *stop {
-	return &stop{code: session.ErrCancelled, detail: "cancelled from elsewhere"}
+func cancelled(by, why string) *stop {
+	detail := "cancelled from elsewhere"
+	if by != "" {
+		detail += " by " + by
+	}
+	if why != "" {
+		detail += ": " + why
+	}
+	return &stop{code: session.ErrCancelled, detail: detail}
 }
 
 // ending is the stop of a session that has nothing left to do now. A time-out counts as one
@@ -121,7 +128,7 @@ func (e *Engine) full(ctx context.Context, was *stop, cause error) (*stop, error
 		}
 	}
 	if s.State == session.Cancelled {
-		return cancelled(), nil
+		return cancelled("", s.Detail), nil
 	}
 	return &stop{to: session.Paused, reason: session.ReasonDiskFull, code: session.ErrDiskFull, detail: cause.Error()}, nil
 }

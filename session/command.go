@@ -63,7 +63,7 @@ type Request struct {
 	Step    StepID // of approve and deny
 	Digest  string // of what is answered
 	Reason  string
-	By      string
+	By      string // who asked; of cancel also when
 }
 
 // Summary is one line of a list of sessions.

@@ -176,7 +176,9 @@ func finish(ts *testscript.TestScript, args []string) {
 // shows waits until what start runs has written a text, to either output.
 func shows(ts *testscript.TestScript, args []string) {
 	s := beside(ts, args[0])
-	Until(ts, "wait for "+args[1], func() bool { return strings.Contains(s.out.String(), args[1]) || strings.Contains(s.err.String(), args[1]) })
+	Until(ts, "wait for "+args[1], func() bool {
+		return strings.Contains(s.out.String(), args[1]) || strings.Contains(s.err.String(), args[1])
+	})
 }
 
 // await waits until a file exists, or until it holds a text.
