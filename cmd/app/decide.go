@@ -105,22 +105,27 @@ func passOver(unread []error) (warnings []string, err error) {
 
 // cancel ends a session for good: itself when nobody executes it, else by asking its holder.
 func (b *base) cancel(ctx context.Context, s *local.Store, id session.ID, reason string) error {
-	err := b.decide(ctx, s, session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI()},
-		func(sess *session.Session) (drafts []session.Draft, also sideEffects, err error) {
-			if sess.State.Terminal() {
-				return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
-			}
-			var unread []error
-			if also.ended, unread, err = b.endCommands(ctx, id); err == nil {
-				also.warnings, err = passOver(unread)
-			}
-			if err != nil {
-				return nil, also, err
-			}
-			b.sweepAfter(s, sess.State)
-			return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: reason}}}, also, nil
-		})
+	r := session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: whoAmI() + " at " + b.now().UTC().Format("2006-01-02 15:04:05Z")}
+	err := b.decide(ctx, s, r, b.cancelling(ctx, s, r))
 	return errors.Join(err, b.forgetOver(ctx, s, id))
+}
+
+// cancelling ends what runs of a session and gives the event that cancels it.
+func (b *base) cancelling(ctx context.Context, s *local.Store, r session.Request) decision {
+	return func(sess *session.Session) (drafts []session.Draft, also sideEffects, err error) {
+		if sess.State.Terminal() {
+			return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+		}
+		var unread []error
+		if also.ended, unread, err = b.endCommands(ctx, r.Session); err == nil {
+			also.warnings, err = passOver(unread)
+		}
+		if err != nil {
+			return nil, also, err
+		}
+		b.sweepAfter(s, sess.State)
+		return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}, also, nil
+	}
 }
 
 // forgetOver removes what a session that is over would have needed to go on: the raw outputs, of

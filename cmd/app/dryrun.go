@@ -39,7 +39,11 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 	defer runner.Close()
 	r := w.resumer(environment{root: root, blobs: writer, plan: w.plan, door: w.redactor}, root, runner, &prompter{})
 	r.Options.DryRun = true
-	warnings := append(odd(writer.Report()), b.cfg.Warnings...)
+	asked, err := writer.Requests(ctx)
+	if err != nil {
+		return err
+	}
+	warnings := slices.Concat(odd(writer.Report()), b.cfg.Warnings, requestNotes(asked))
 	r.Notify = func(n session.Notice) { // the rest is in the view below
 		if n.Kind == session.NoticeWarning {
 			warnings = append(warnings, n.Text)

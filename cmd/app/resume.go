@@ -164,7 +164,36 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	w.tally.ended(session.PhaseLoad)
 	w.tally.epoch = w.writer.Session().Epoch
 	w.redactor.Learn(w.sealedCaptures(ctx))
-	return id, resume.Allowed(w.writer.Session())
+	if err = resume.Allowed(w.writer.Session()); err != nil {
+		return id, err
+	}
+	return id, w.askedBefore(ctx)
+}
+
+// askedBefore cancels the session where a process was asked to that ended without an answer. As nobody can
+// take that back, a person may say that it no longer counts.
+func (w *work) askedBefore(ctx context.Context) error {
+	asked, err := w.writer.Requests(ctx)
+	for _, r := range asked {
+		if err != nil || r.Kind != session.RequestCancel {
+			continue
+		}
+		yes := true
+		if !w.yes && w.interactive() {
+			yes, err = unlessEnded(terminal.Ask(w.io.in, w.io.err, requestNote(r)+". Cancel it now?", true))
+		}
+		var drafts []session.Draft
+		if err == nil && yes {
+			drafts, _, err = w.cancelling(ctx, w.store, r)(w.writer.Session())
+		}
+		if err == nil {
+			_, err = w.writer.AppendAnswering(ctx, r.ID, drafts...)
+		}
+		if err == nil && yes {
+			return errors.Join(w.forgetOver(ctx, w.store, r.Session), &session.Error{Code: session.ErrCancelled, Message: "session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)})
+		}
+	}
+	return err
 }
 
 // refuse logs an attempt whose session could not be had. With JSON it is told with the session,

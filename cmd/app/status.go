@@ -207,9 +207,34 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	}
 	v.Notes = append(b.commandNotes(id), approvalNotes(sess)...)
 	if !sess.State.Terminal() && !v.Running {
+		asked, err := s.Requests(ctx, id)
+		if err != nil {
+			return v, err
+		}
+		v.Notes = append(v.Notes, requestNotes(asked)...)
 		v.Next = nextCommand(sess)
 	}
 	return v, nil
+}
+
+// requestNotes tells of what was asked of a process that ended without an answer.
+func requestNotes(asked []session.Request) []string {
+	var notes []string
+	for _, r := range asked {
+		notes = append(notes, requestNote(r)+"; the next resume takes that up")
+	}
+	return notes
+}
+
+func requestNote(r session.Request) string {
+	note := r.By + " asked to " + string(r.Kind)
+	if r.Kind != session.RequestCancel {
+		note += " " + r.Step.String()
+	}
+	if r.Reason != "" {
+		note += " (" + r.Reason + ")"
+	}
+	return note + ", and nobody answered"
 }
 
 func holder(h lock.Holder) *terminal.Holder {
