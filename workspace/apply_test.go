@@ -716,6 +716,27 @@ func TestInspectFindsEachProgress(t *testing.T) {
 
 // A process that dies between its rename and the fsync of the directory leaves an applied
 // step that is not durable: Inspect makes it so before it is believed.
+// What is as it was before may be what ts makes of it too.
+func TestReached(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "2")
+	put(t, dir, "b", "theirs")
+	put(t, dir, "same", "1")
+	put(t, dir, workspace.TempName("key", 0), "2")
+	before := tree(t, dir)
+	changed, not, err := open(t, dir).Reached(context.Background(), "key", []session.Transition{
+		{Path: "a", Pre: image("1", 0o644), Post: image("2", 0o644)}, {Path: "b", Pre: image("1", 0o644), Post: absent()},
+		{Path: "same", Pre: image("1", 0o644), Post: image("1", 0o644)}, {Path: "gone", Pre: image("1", 0o644), Post: absent()},
+		{Path: "n/c", Pre: absent(), Post: image("3", 0o644)}})
+	must(t, err)
+	if !slices.Equal(changed, []string{"a", "gone"}) || !slices.Equal(not, []string{"b", "n/c"}) {
+		t.Errorf("Reached: got %v and not %v", changed, not)
+	}
+	if d := cmp.Diff(before, tree(t, dir)); d != "" {
+		t.Errorf("Reached changed: %s", d)
+	}
+}
+
 func TestInspectMakesAppliedDurable(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/a", "2")

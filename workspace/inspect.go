@@ -45,6 +45,23 @@ func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition)
 	return session.NotApplied, nil, nil
 }
 
+// Reached tells the paths of ts that an earlier process changed under key from those that are not what ts
+// makes of them. It changes nothing.
+func (r *Root) Reached(ctx context.Context, key string, ts []session.Transition) (changed, not []string, err error) {
+	v, err := r.survey(ctx, key, ts)
+	defer v.close()
+	for _, p := range v.places {
+		switch {
+		case err != nil:
+		case !p.isPost():
+			not = append(not, p.t.Path)
+		case !p.isPre():
+			changed = append(changed, p.t.Path)
+		}
+	}
+	return changed, not, err
+}
+
 // anchor makes the directories durable that lead to files which are not there yet: Apply syncs only
 // the parents of those that it makes itself.
 func (v *survey) anchor() error {

@@ -124,6 +124,7 @@ func (b *base) cancelling(ctx context.Context, s *local.Store, r session.Request
 			return nil, also, err
 		}
 		b.sweepAfter(s, sess.State)
+		also.warnings = append(also.warnings, b.halfway(ctx, s, sess)...)
 		return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}, also, nil
 	}
 }
@@ -150,6 +151,14 @@ func (b *base) forgetOver(ctx context.Context, s *local.Store, id session.ID) er
 // tidyStep removes the temporary files of the attempt that began with event seq from the workspace
 // of s, if that is still where it was.
 func (b *base) tidyStep(ctx context.Context, s *local.Store, sess *session.Session, seq uint64) error {
+	return b.ofStep(ctx, s, sess, seq, func(root *workspace.Root, d session.StepStartedData) error {
+		return root.Tidy(ctx, d.Key, d.Files)
+	})
+}
+
+// ofStep does something with the workspace of sess and what the attempt that began with event seq does
+// to files there; nothing where it does nothing to any.
+func (b *base) ofStep(ctx context.Context, s *local.Store, sess *session.Session, seq uint64, do func(*workspace.Root, session.StepStartedData) error) error {
 	begun, err := s.Events(ctx, sess.ID, seq-1, 1)
 	if err != nil || len(begun) == 0 {
 		return err
@@ -163,7 +172,39 @@ func (b *base) tidyStep(ctx context.Context, s *local.Store, sess *session.Sessi
 		return err
 	}
 	defer root.Close()
-	return root.Tidy(ctx, d.Key, d.Files)
+	return do(root, d)
+}
+
+// halfway says which files a step has changed that was in progress: nobody puts them back.
+func (b *base) halfway(ctx context.Context, s *local.Store, sess *session.Session) (warnings []string) {
+	for id, st := range sess.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		var changed, not []string
+		err := b.ofStep(ctx, s, sess, st.StartSeq, func(root *workspace.Root, d session.StepStartedData) (err error) {
+			changed, not, err = root.Reached(ctx, d.Key, d.Files)
+			return err
+		})
+		switch {
+		case err != nil:
+			warnings = append(warnings, fmt.Sprintf("%s was in progress, and what it changed cannot be seen: %v", id, err))
+		case len(changed) > 0 && len(not) > 0:
+			warnings = append(warnings, fmt.Sprintf("%s was half done, and stays so: it changed %s, and not %s", id, few(changed), few(not)))
+		case len(changed) > 0:
+			warnings = append(warnings, fmt.Sprintf("%s was done but not recorded, and stays so: it changed %s", id, few(changed)))
+		}
+	}
+	return warnings
+}
+
+// few names the first of many.
+func few(names []string) string {
+	text := strings.Join(names[:min(len(names), terminal.FewRows)], ", ")
+	if more := len(names) - terminal.FewRows; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // decisionJSON is what a person decided about a session, for scripts.

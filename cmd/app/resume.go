@@ -183,14 +183,15 @@ func (w *work) askedBefore(ctx context.Context) error {
 			yes, err = unlessEnded(terminal.Ask(w.io.in, w.io.err, requestNote(r)+". Cancel it now?", true))
 		}
 		var drafts []session.Draft
+		var also sideEffects
 		if err == nil && yes {
-			drafts, _, err = w.cancelling(ctx, w.store, r)(w.writer.Session())
+			drafts, also, err = w.cancelling(ctx, w.store, r)(w.writer.Session())
 		}
 		if err == nil {
 			_, err = w.writer.AppendAnswering(ctx, r.ID, drafts...)
 		}
 		if err == nil && yes {
-			return errors.Join(w.forgetOver(ctx, w.store, r.Session), &session.Error{Code: session.ErrCancelled, Message: "session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)})
+			return errors.Join(w.forgetOver(ctx, w.store, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.warnings...), "; ")})
 		}
 	}
 	return err
@@ -381,11 +382,10 @@ func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 		}
 	}
 	if len(elsewhere) > 0 {
-		e.Message = "no resumable session in this workspace; elsewhere: " + strings.Join(elsewhere[:min(len(elsewhere), terminal.FewRows)], ", ")
+		e.Message = "no resumable session in this workspace; elsewhere: " + few(elsewhere)
 		e.Next = "acode resume ID; it goes on in its own workspace"
 	}
-	if more := len(elsewhere) - terminal.FewRows; more > 0 {
-		e.Message += fmt.Sprintf(" and %d more", more)
+	if len(elsewhere) > terminal.FewRows {
 		e.Next += "; all of them: acode session list --resumable --all"
 	}
 	return e
