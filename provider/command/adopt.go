@@ -34,7 +34,7 @@ func (r *Runner) Adopt(_ context.Context, dir, key string, req session.CommandRe
 	}
 	h := c.Header
 	h.Key, h.Session, h.Request = req.Key, r.cfg.Session, digest(req)
-	files, err := writeClaim(r.cfg.Dir, "adopt-", h, func(string) {})
+	files, err := writeClaim(r.cfg.Dir, adoptPrefix, h, func(string) {})
 	if files.w != nil {
 		defer files.close()
 	}

@@ -370,8 +370,16 @@ func TestForgetAllSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, name := range []string{"void-1.tmp", "adopt-1.tmp", "new-1.tmp"} { // the last one may be the supervisor's
+		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if forget(); !s.serves() {
 		t.Error("ForgetAll: removed the socket of a supervisor that lives")
+	}
+	if held, err := filepath.Glob(filepath.Join(s.dir, "*.tmp")); err != nil || len(held) != 1 || filepath.Base(held[0]) != "new-1.tmp" {
+		t.Errorf("ForgetAll: %v is left beside a supervisor that lives, %v", held, err)
 	}
 	if err := errors.Join(syscall.Kill(s.supervisorPID(), syscall.SIGKILL), os.WriteFile(filepath.Join(s.dir, "new-claim"), nil, 0o600)); err != nil {
 		t.Fatal(err)

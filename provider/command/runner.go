@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -251,7 +252,7 @@ func (r *Runner) void(key string) error {
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return storeError("make the directory of the session's commands", err)
 	}
-	files, err := writeClaim(r.cfg.Dir, "void-", header{V: claimVersion, State: stateVoid, Key: key, Epoch: r.cfg.Epoch,
+	files, err := writeClaim(r.cfg.Dir, voidPrefix, header{V: claimVersion, State: stateVoid, Key: key, Epoch: r.cfg.Epoch,
 		Session: r.cfg.Session, Request: request.(string), Supervisor: self, AtUS: r.cfg.Now().UnixMicro()}, r.cfg.hook)
 	if files.w != nil {
 		files.close()
@@ -280,7 +281,7 @@ func (r *Runner) Forget(key string) error {
 // ForgetAll removes the output files of every command below dir, which belongs to a session that
 // is over: no receipt will take them up. That they are gone is durable when it returns, also of those
 // that Forget removed. With them goes what a killed supervisor left, whose next one would have
-// removed it. A directory that does not exist holds none.
+// removed it, and what a killed process left that held the session. A directory that does not exist holds none.
 func ForgetAll(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -292,7 +293,8 @@ func ForgetAll(dir string) error {
 	sweep(dir)
 	var errs []error
 	for _, e := range entries {
-		if !slices.Contains(outputSuffixes(), filepath.Ext(e.Name())) {
+		left := strings.HasPrefix(e.Name(), voidPrefix) || strings.HasPrefix(e.Name(), adoptPrefix)
+		if !left && !slices.Contains(outputSuffixes(), filepath.Ext(e.Name())) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -256,7 +256,13 @@ func syncParents(dir string) error {
 	return nil
 }
 
-const tempPrefix = "new-"
+// How the names of claims begin that are not finished: those of a supervisor, and of whoever holds the
+// session.
+const (
+	tempPrefix  = "new-"
+	voidPrefix  = "void-"
+	adoptPrefix = "adopt-"
+)
 
 // listen opens the session's socket, in place of one that a killed supervisor left.
 func listen(dir string) (*net.UnixListener, func(), error) {
