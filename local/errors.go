@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/acode-dev/acode/session"
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 )
 
@@ -65,6 +66,9 @@ func storeError(doing string, err error) error {
 		if errors.Is(err, fs.ErrPermission) {
 			e.Next = "see who may write there, or name a store of your own with ACODE_HOME"
 		}
+		if limited() {
+			e.Next = "raise the limit of the size of files (ulimit -f), or check the disk, then resume"
+		}
 	case session.ErrLocked:
 		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
 		e.Next = "see whether an acode is frozen (stopped, suspended): it keeps the store until it goes on or ends; then resume"
@@ -73,6 +77,13 @@ func storeError(doing string, err error) error {
 		return e.Cause
 	}
 	return e
+}
+
+// limited reports whether this process may write files of some size only, which SQLite tells as an
+// error of the disk.
+func limited() bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur != unix.RLIM_INFINITY
 }
 
 func codeOf(err error) session.Code {

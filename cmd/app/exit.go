@@ -119,20 +119,21 @@ func exitOf(err error) (int, string) {
 		return rowOf(session.ErrTimeout).Exit, rowOf(session.ErrTimeout).Hint
 	}
 	r := rowOf(session.CodeOf(err))
-	if r.Code == session.ErrInternal && starved(err) {
-		r.Hint = "the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume"
-	}
 	return r.Exit, r.Hint
 }
 
-// starved reports whether err is a limit of this process or of the machine, and so no bug.
-func starved(err error) bool {
-	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
-		if errors.Is(err, limit) {
-			return true
-		}
+// shortage makes an error that a limit of this process or of the machine is behind say so: whatever met
+// that limit is not what is wrong, nor is it a bug. Other errors stay what they are.
+func shortage(err error) error {
+	starved := errors.Is(err, syscall.EAGAIN) && session.CodeOf(err) == session.ErrInternal // a lock that is held says that too
+	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		starved = starved || errors.Is(err, limit)
 	}
-	return false
+	if !starved {
+		return err
+	}
+	return &session.Error{Code: session.ErrInternal, Message: err.Error(), Retryable: true,
+		Next: "the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume"}
 }
 
 // exitOfResult gives the exit status of a session that stopped. A failed task is 22 whatever

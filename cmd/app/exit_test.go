@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -47,13 +48,22 @@ func TestExitOfEveryCode(t *testing.T) {
 	}
 }
 
-// A limit of the machine is no bug of acode's.
-func TestExitOfLimit(t *testing.T) {
-	_, bug := exitOf(errors.New("anything"))
-	for _, limit := range []error{syscall.EMFILE, syscall.EAGAIN} {
-		err := &session.Error{Code: session.ErrInternal, Message: "m", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}}
-		if status, hint := exitOf(err); status != 1 || hint == bug {
-			t.Errorf("exitOf(%v): got %d, %q", limit, status, hint)
+// A limit of the machine is no bug of acode's, and nothing is wrong with the file that could not be opened.
+func TestShortage(t *testing.T) {
+	for limit, codes := range map[syscall.Errno][]session.Code{
+		syscall.EMFILE: {session.ErrInternal, session.ErrPlan, session.ErrFileStep}, syscall.EAGAIN: {session.ErrInternal},
+	} {
+		for _, code := range codes {
+			err := fmt.Errorf("wrapped: %w", &session.Error{Code: code, Message: "m", Next: "mend it", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}})
+			var got *session.Error
+			if status, _ := exitOf(shortage(err)); status != 1 || !errors.As(shortage(err), &got) || got.Error() != err.Error() || !strings.Contains(got.Next, "ulimit") {
+				t.Errorf("shortage(%v, %s): got status %d, %+v", limit, code, status, got)
+			}
+		}
+	}
+	for _, err := range []error{nil, quietExit(22), &session.Error{Code: session.ErrLocked, Message: "m", Cause: syscall.EAGAIN}, errors.New("anything")} {
+		if got := shortage(err); got != err {
+			t.Errorf("shortage(%v): got %v", err, got)
 		}
 	}
 }

@@ -242,6 +242,7 @@ func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) 
 	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
 		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: cmd.CommandPath() + " --help"}
 	}
+	err = shortage(err)
 	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
 	status, hint := exitOf(err)
 	a.fail(err, status, hint)

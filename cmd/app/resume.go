@@ -214,6 +214,7 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
 	if !w.json || s == nil {
 		return err
 	}
+	err = shortage(err)
 	status, hint := exitOf(err)
 	w.printer = w.base.printer(ctx.Done(), false, terminal.SyncView{})
 	defer w.printer.Close()
