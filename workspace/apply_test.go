@@ -400,6 +400,21 @@ func TestApplyUndoesFailures(t *testing.T) {
 	}
 }
 
+// That the machine gives no more files or memory says nothing about the step, which is not to fail of it.
+func TestApplyWithTooFewFiles(t *testing.T) {
+	for _, no := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		r := open(t, t.TempDir())
+		_, err := r.Prepare(context.Background(), "key", []session.Change{write("a", "2")})
+		must(t, err)
+		r.SetHook(func(string) error { return no })
+		_, err = r.Apply(context.Background(), "key")
+		wantCode(t, "Apply", err, session.ErrStoreIO)
+		if !errors.Is(err, no) {
+			t.Errorf("Apply: got %v, want %v", err, no)
+		}
+	}
+}
+
 // A group that was carried out whole and cannot be looked at is not one that failed, whatever
 // the disk says: it is found applied.
 func TestApplyThatCannotBeLookedAt(t *testing.T) {

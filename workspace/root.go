@@ -186,6 +186,8 @@ func failure(name, doing string, err error) error {
 		e.Code, e.Next = session.ErrReadOnly, "make the file system writable, then resume"
 	case no == unix.EIO:
 		e.Code, e.Next = session.ErrStoreIO, "check the disk, then resume"
+	case no == unix.EMFILE || no == unix.ENFILE || no == unix.ENOMEM: // which says nothing about the step
+		e.Code, e.Next, e.Retryable = session.ErrStoreIO, "give acode more open files or memory (ulimit -a), then resume", true
 	case no == unix.ELOOP:
 		return escape(name, "the path is a symbolic link")
 	case no == unix.ENOENT:
