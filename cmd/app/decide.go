@@ -251,7 +251,7 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 			return err
 		}
 		if held, err = b.holdUnanswered(ctx, s, r); held == nil && err == nil {
-			return b.tell(said, fmt.Sprintf("The process that executes session %s was asked to %s", sess.Short, r.Kind))
+			return b.tellAsked(ctx, s, r, said)
 		}
 	}
 	if err != nil {
@@ -265,6 +265,19 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 	text := "Recorded: " + string(r.Kind) + recordedText(r.Kind, sess.Short, also.ended)
 	for _, w := range also.warnings {
 		text += "\n⚠ " + terminal.Clean(w)
+	}
+	return b.tell(said, text)
+}
+
+// tellAsked says that somebody else was asked, and whether that has done it.
+func (b *base) tellAsked(ctx context.Context, s *local.Store, r session.Request, said decisionJSON) error {
+	waits, err := s.Asked(ctx, r)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("The process that executes session %s was asked to %s", said.ShortID, r.Kind)
+	if waits != 0 {
+		text += ", and has not answered yet; see: acode status " + said.ShortID
 	}
 	return b.tell(said, text)
 }

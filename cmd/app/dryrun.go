@@ -43,7 +43,7 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 	if err != nil {
 		return err
 	}
-	warnings := slices.Concat(odd(writer.Report()), b.cfg.Warnings, requestNotes(asked))
+	warnings := slices.Concat(odd(writer.Report()), b.cfg.Warnings, requestNotes(asked, false))
 	r.Notify = func(n session.Notice) { // the rest is in the view below
 		if n.Kind == session.NoticeWarning {
 			warnings = append(warnings, n.Text)

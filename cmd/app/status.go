@@ -206,22 +206,26 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 		return v, err
 	}
 	v.Notes = append(b.commandNotes(id), approvalNotes(sess)...)
-	if !sess.State.Terminal() && !v.Running {
-		asked, err := s.Requests(ctx, id)
-		if err != nil {
-			return v, err
-		}
-		v.Notes = append(v.Notes, requestNotes(asked)...)
+	if sess.State.Terminal() {
+		return v, nil
+	}
+	asked, err := s.Requests(ctx, id)
+	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
+	if !v.Running {
 		v.Next = nextCommand(sess)
 	}
-	return v, nil
+	return v, err
 }
 
-// requestNotes tells of what was asked of a process that ended without an answer.
-func requestNotes(asked []session.Request) []string {
+// requestNotes tells of what was asked of the process that executes a session, or did.
+func requestNotes(asked []session.Request, running bool) []string {
 	var notes []string
 	for _, r := range asked {
-		notes = append(notes, requestNote(r)+"; the next resume takes that up")
+		note := requestNote(r)
+		if !running {
+			note += "; the next resume takes that up"
+		}
+		notes = append(notes, note)
 	}
 	return notes
 }
@@ -234,7 +238,7 @@ func requestNote(r session.Request) string {
 	if r.Reason != "" {
 		note += " (" + r.Reason + ")"
 	}
-	return note + ", and nobody answered"
+	return note + ", and nobody has answered"
 }
 
 func holder(h lock.Holder) *terminal.Holder {
