@@ -66,15 +66,15 @@ func storeError(doing string, err error) error {
 		if errors.Is(err, fs.ErrPermission) {
 			e.Next = "see who may write there, or name a store of your own with ACODE_HOME"
 		}
-		if limited() {
-			e.Next = "raise the limit of the size of files (ulimit -f), or check the disk, then resume"
-		}
 	case session.ErrLocked:
 		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
 		e.Next = "see whether an acode is frozen (stopped, suspended): it keeps the store until it goes on or ends; then resume"
 		e.Retryable = true
 	default:
 		return e.Cause
+	}
+	if (e.Code == session.ErrStoreIO || e.Code == session.ErrDiskFull) && limited() {
+		e.Next = "raise the limit of the size of files (ulimit -f), or see to the disk, then resume"
 	}
 	return e
 }
