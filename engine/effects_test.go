@@ -242,6 +242,8 @@ func (f *workspace) Rollback(_ context.Context, key string, ts []session.Transit
 
 func (f *workspace) Size(path string) int64 { return int64(len(f.w.files[path])) }
 
+func (f *workspace) InPlace() error { return f.w.call("in place") }
+
 func (f *workspace) Tidy(context.Context, string, []session.Transition) error {
 	f.w.note("tidy")
 	return f.w.call("tidy")

@@ -120,6 +120,9 @@ func (e *Engine) item(ctx context.Context, it *session.Item) error {
 	if err := e.boundary(ctx); err != nil {
 		return err
 	}
+	if err := e.Files.InPlace(); err != nil {
+		return err
+	}
 	e.reran = 0
 	return e.stepError(ctx, it, e.step(ctx, it))
 }

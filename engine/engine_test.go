@@ -286,6 +286,20 @@ func TestLeftRunning(t *testing.T) {
 	}
 }
 
+// A workspace whose path leads elsewhere between two steps: what was done is recorded, and nothing
+// of the next step is.
+func TestWorkspaceReplaced(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "ledger a"), write("b", "f", "b"))))
+	p := w.process()
+	w.fault, w.nth = &session.Error{Code: session.ErrEnvironment, Message: "moved"}, map[string]int{"in place": 2}
+	wantResult(t, p.must(), session.Paused, session.ReasonEnvironment, session.ErrEnvironment)
+	if w.count("effect") != 1 || w.Session().Done != 1 {
+		t.Errorf("Execute: %d effects, %d steps done, want 1 of each", w.count("effect"), w.Session().Done)
+	}
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.inOrder("effect t/a/main:1", "commit completed t/a/main:1 + paused environment", "effect t/b/main:1")
+}
+
 // A clock that is set back while a command runs gives it no negative time.
 func TestClockSetBackDuringACommand(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "back"))))

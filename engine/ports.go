@@ -90,6 +90,10 @@ type Files interface {
 	// Size gives the length of a file in bytes; 0 for one that is not there.
 	Size(path string) int64
 
+	// InPlace returns ErrEnvironment when the path of the workspace, by which commands go, leads
+	// elsewhere by now. It is called before each step.
+	InPlace() error
+
 	// Stat gives the state of these paths now: hashed where the stat differs from what is given.
 	Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error)
 }

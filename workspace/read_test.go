@@ -15,6 +15,23 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
+// A workspace is in place as long as its path leads to what was opened.
+func TestInPlace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ws")
+	must(t, os.Mkdir(dir, 0o755))
+	r := open(t, dir)
+	must(t, r.InPlace())
+	must(t, os.Rename(dir, dir+"2"))
+	wantCode(t, "InPlace of a workspace that was moved", r.InPlace(), session.ErrEnvironment)
+	must(t, os.Mkdir(dir, 0o755))
+	wantCode(t, "InPlace of a workspace that was replaced", r.InPlace(), session.ErrEnvironment)
+	must(t, os.Remove(dir))
+	must(t, os.Symlink(dir+"2", dir))
+	must(t, r.InPlace())
+	must(t, os.Remove(dir+"2"))
+	wantCode(t, "InPlace of a workspace that was removed", r.InPlace(), session.ErrEnvironment)
+}
+
 func TestOpenAndRefuse(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "file", "x")

@@ -76,6 +76,21 @@ func (r *Root) repository() repository { return repository{r.dir, r.patience} }
 // Dir is the absolute path that the workspace was opened by.
 func (r *Root) Dir() string { return r.dir }
 
+// InPlace returns ErrEnvironment when the path that the workspace was opened by leads elsewhere by
+// now. Commands go by that path, files by what was opened: they would no longer meet.
+func (r *Root) InPlace() error {
+	opened, err := r.root.Stat(".")
+	if err == nil {
+		var there fs.FileInfo
+		if there, err = os.Stat(r.dir); err == nil && os.SameFile(opened, there) {
+			return nil
+		}
+	}
+	return &session.Error{Code: session.ErrEnvironment, Place: r.dir, Cause: reason(err),
+		Message: "the workspace was moved, replaced or covered while the session executed; the step was not begun",
+		Next:    "put the directory back, or name the place it moved to with -C"}
+}
+
 // Close gives up the workspace and everything that is still prepared.
 func (r *Root) Close() error {
 	r.mu.Lock()
