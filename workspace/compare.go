@@ -208,7 +208,7 @@ func (c *comparison) add(name string) {
 	}
 	defer d.close()
 	st, err := d.lstat(path.Base(name))
-	if err != nil {
+	if err != nil || c.old.Git && !st.regular() && !st.link() { // which git never lists: it may have been there
 		return
 	}
 	c.changed = append(c.changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})

@@ -209,6 +209,27 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A socket or a FIFO is in no manifest that git made, and so is not created when its directory changes.
+func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	gitIn(t, dir, "init", "-q")
+	put(t, dir, "a", "1")
+	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	r := openAt(t, dir, later)
+	m, err := r.Scan(ctx, 1)
+	must(t, err)
+	put(t, dir, "b", "1")
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "link2")))
+	changed, _, err := r.Compare(ctx, m)
+	must(t, err)
+	want := map[string]string{"b": "created", "link2": "created"}
+	if d := cmp.Diff(want, kinds(changed)); d != "" {
+		t.Errorf("Compare: %s", d)
+	}
+}
+
 func TestManifestEncoding(t *testing.T) {
 	state := rapid.Custom(func(t *rapid.T) session.FileState {
 		f := session.FileState{Path: rapid.String().Draw(t, "path"), Size: rapid.Int64Min(0).Draw(t, "size"), Mode: rapid.Uint32().Draw(t, "mode"),
