@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/local"
@@ -221,6 +222,10 @@ func (w *work) decidedBy() string {
 	return "policy"
 }
 
+// twice is the time in which the same signal is one: timeout(1) sends it to its command, and at once
+// to the group that its command is in.
+const twice = 50 * time.Millisecond
+
 // signals ends the context at the first signal and closes again when somebody asks a second time.
 // A hangup never counts as asking: a terminal that is closed sends several, and they may come
 // beside a TERM. Whoever has them ignored, with nohup for one, gets none. After stop all is said, and
@@ -240,13 +245,16 @@ func (w *work) signals(parent context.Context) (ctx context.Context, again <-cha
 	}
 	done := make(chan struct{})
 	go func() {
+		var last os.Signal
+		var at time.Time
 		for asked := 0; ; {
 			select {
 			case s := <-got:
 				cancel(engine.Interrupted{Signal: int(s.(syscall.Signal))}) // the first counts
-				if s == syscall.SIGHUP {
+				if s == syscall.SIGHUP || s == last && w.now().Sub(at) < twice {
 					continue
 				}
+				last, at = s, w.now()
 				if asked++; asked == 2 {
 					close(second)
 				}
