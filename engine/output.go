@@ -16,6 +16,7 @@ const (
 	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
 	cutMargin  = 4 << 10   // seen beyond a cut: no secret is longer
 	shownLines = 5         // of the output of a failed command
+	shownBytes = 4 << 10   // of these lines
 	wroteLines = 200       // of each output that whoever wants more is shown
 )
 
@@ -53,22 +54,13 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 			return nil, nil, nil, err
 		}
 		*o.to = *out
-		wrote = append(wrote, e.lastLines(text, wroteLines)...)
-		if end := e.lastLines(text, shownLines); len(end) > 0 {
+		text = e.clean(text)
+		wrote = append(wrote, session.LastLines(text, wroteLines, 0)...)
+		if end := session.LastLines(text, shownLines, shownBytes); len(end) > 0 {
 			last = end
 		}
 	}
 	return c, wrote, last, nil
-}
-
-// lastLines is the end of a text, at most count lines, as a person is shown it.
-func (e *Engine) lastLines(text string, count int) []string {
-	text = strings.TrimSpace(e.clean(text))
-	if text == "" {
-		return nil
-	}
-	lines := strings.Split(text, "\n")
-	return lines[max(0, len(lines)-count):]
 }
 
 // ends reads r whole and keeps its first and last limit/2 bytes. What it cuts it cleans

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,9 +63,9 @@ func (b *base) showView(ctx context.Context, s *local.Store, id session.ID) (ter
 // command that is its standard error, else its standard output; with -v both, and more of them.
 func (b *base) wrote(ctx context.Context, s *local.Store, id session.ID, seq uint64) []string {
 	outputs, err := b.outputs(ctx, s, id, seq)
-	count := 5
+	count, limit := 5, 4<<10
 	if b.verbose > 0 {
-		count = 200
+		count, limit = 200, 0
 	}
 	var lines []string
 	for _, o := range outputs {
@@ -74,10 +73,7 @@ func (b *base) wrote(ctx context.Context, s *local.Store, id session.ID, seq uin
 		if text, err = content(ctx, s, o); err != nil {
 			break
 		}
-		if text = strings.TrimSpace(text); text != "" {
-			all := strings.Split(text, "\n")
-			lines = append(lines, all[max(0, len(all)-count):]...)
-		}
+		lines = append(lines, session.LastLines(text, count, limit)...)
 		if len(lines) > 0 && b.verbose == 0 {
 			break
 		}

@@ -1,0 +1,33 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/session"
+)
+
+func TestLastLines(t *testing.T) {
+	long := strings.Repeat("é", 100) // of two bytes
+	for _, c := range []struct {
+		name, text   string
+		count, limit int
+		want         []string
+	}{
+		{"nothing", " \n\n", 2, 10, nil},
+		{"fewer", "\na\nb\n", 5, 0, []string{"a", "b"}},
+		{"more", "a\nb\nc", 2, 10, []string{"b", "c"}},
+		{"long_line", long + "\nend", 5, 8, []string{"…éé", "end"}},
+		{"cut_in_a_character", long + "\nend", 5, 9, []string{"…éé", "end"}},
+		{"long_before_the_last", long + "\na\nb", 2, 8, []string{"a", "b"}},
+		{"no_limit", long, 1, 0, []string{long}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, session.LastLines(c.text, c.count, c.limit)); d != "" {
+				t.Errorf("LastLines: %s", d)
+			}
+		})
+	}
+}
