@@ -431,6 +431,9 @@ func TestReadUser(t *testing.T) {
 	if _, err := config.ReadUser(path, true); !errors.Is(err, session.ErrConfig) {
 		t.Errorf("ReadUser of a file that was named and is absent: got %v", err)
 	}
+	if data, err := config.ReadUser("/dev/null/.config/acode/config.yml", false); data != nil || err != nil { // HOME of some services
+		t.Errorf("ReadUser below what is no directory: got %q, %v", data, err)
+	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func ReadProject(dir string) (data []byte, path string, err error) {
 // ReadUser reads the user's file; the data is nil when there is none and nobody named it.
 func ReadUser(path string, named bool) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) && !named {
+	if !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
 		return nil, nil
 	}
 	if err != nil {
