@@ -13,11 +13,18 @@ import (
 
 const databaseName = "acode.db"
 
+// maxPath is the longest path of a database that SQLite opens: its own limit is 512 bytes, and it
+// keeps room for the name of a journal.
+const maxPath = 512 - len("-journal")
+
 // checkHome refuses, before anything is touched, a home or database that is somebody else's,
 // open to others, or on a file system whose locks cannot be trusted.
 func checkHome(home string) error {
 	if !filepath.IsAbs(home) {
 		return &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the store's directory %q is not absolute", home), Next: "name an absolute directory"}
+	}
+	if len(filepath.Join(home, databaseName)) > maxPath {
+		return &session.Error{Code: session.ErrConfig, Place: home, Message: "the path of the store is too long for its database; nothing was changed", Next: "name a store of your own with ACODE_HOME"}
 	}
 	if err := checkNetwork(home); err != nil {
 		return err
@@ -69,6 +76,9 @@ func checkNetwork(path string) error {
 		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 			path = filepath.Dir(path)
 			continue
+		}
+		if errors.Is(err, syscall.ENOTDIR) {
+			return &session.Error{Code: session.ErrConfig, Place: path, Message: "the store lies below what is no directory; nothing was changed", Next: "name a store of your own with ACODE_HOME"}
 		}
 		if err != nil {
 			return storeError("look at file system", &fs.PathError{Op: "statfs", Path: path, Err: err})

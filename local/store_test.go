@@ -79,9 +79,16 @@ func TestRefusedHomes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := local.Open(t.Context(), local.Options{Home: "relative"}); !errors.Is(err, session.ErrConfig) {
-		t.Errorf("Open of a relative home: %v", err)
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 200), strings.Repeat("x", 200), strings.Repeat("x", 200))
+	for _, home := range []string{"relative", long, filepath.Join(o.Home, "key", "home")} {
+		if _, err := local.Open(t.Context(), local.Options{Home: home}); !errors.Is(err, session.ErrConfig) {
+			t.Errorf("Open of %s: %v", home, err)
+		}
 	}
+	longest := o
+	longest.Home = long[:504-len("/acode.db")]
+	s = open(t, longest)
+	must(t, s.Close())
 	if _, err := local.OpenRead(t.Context(), local.Options{Home: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("OpenRead of nothing: %v", err)
 	}
