@@ -27,7 +27,7 @@ type edit struct{ file, old, new string }
 // defence, which ends a session before anything is lost or repeated, some pierce it too: the
 // judge must count what happens then.
 func bugs() []bug {
-	return []bug{
+	return append([]bug{
 		{name: "acknowledge before commit", judges: []judge{journalJudge()}, edits: []edit{{"engine/engine.go",
 			"	all := append(e.pending, drafts...)\n",
 			"	all := append(e.pending, drafts...)\n	for _, n := range e.onCommit {\n		e.Notify(n)\n	}\n	e.onCommit = nil\n"}}},
@@ -61,7 +61,7 @@ func bugs() []bug {
 			"		it.Action, it.Why = session.ActionRollBack, \"partially written", "		it.Action, it.Why = session.ActionProceed, \"partially written"}}},
 		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
 			"		if !above[i] {\n			continue\n		}\n", ""}}},
-	}
+	}, peopleBugs()...)
 }
 
 // keyWithoutTask gives steps of one name in two tasks the same key.

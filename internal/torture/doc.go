@@ -15,6 +15,10 @@
 // while it is resumed, so that the recovery from a power cut is cut too. A seed and a number name
 // a plan, its kills and about its images: numbers of calls shift a little from run to run.
 //
+// Last come people: scenarios, drawn at random too, of what is typed and what is killed at instants
+// that nobody counts, after which somebody goes on as acode proposes until the session is over.
+// What an attempt did to the ledger is held against what the journal says of it.
+//
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown
 // nothing before.

@@ -39,7 +39,7 @@ func (d *draw) sign(id string) (step, bool) {
 		s.yaml = append(s.yaml, `env: {EXTRA: " 'by' \"env\""}`)
 		s.extra = ` 'by' "env"`
 	}
-	script := signature(written)
+	script := d.nap() + signature(written) + d.rest()
 	if s.mended = d.one(8) && (d.plan.policy == "" || d.plan.policy == "pause"); s.mended {
 		script = mend + script
 	}
@@ -51,6 +51,31 @@ func (d *draw) sign(id string) (step, bool) {
 	s.volatile = slices.Contains(s.yaml, unsynced)
 	s.yaml = append(s.yaml, "run: "+run)
 	return s, true
+}
+
+// nap is what a command does before its effect: nothing, or it sleeps.
+func (d *draw) nap() string {
+	if !d.naps || !d.one(3) {
+		return ""
+	}
+	return fmt.Sprintf("sleep 0.%d; ", 1+d.rng.IntN(4))
+}
+
+// rest is what a command does after its effect.
+func (d *draw) rest() string {
+	if pause := d.nap(); pause != "" {
+		return "; " + strings.TrimSuffix(pause, "; ")
+	}
+	return ""
+}
+
+// atOnce is what a command that people may end does before it changes files: it lets nobody end it
+// midway, where no model could follow.
+func (d *draw) atOnce() string {
+	if !d.naps {
+		return ""
+	}
+	return "trap '' INT TERM HUP; " + d.nap()
 }
 
 // mendedSuffix names, beside the ledger, what a person makes to mend a plan; mend is the shell
@@ -83,7 +108,7 @@ func (d *draw) capture(id string) (step, bool) {
 	c := captured{d.at, d.pick("RELEASE_NAME", "OTHER"), d.pick("release-of-the-quokka", "", "two\nlines", "ünïcödé ${OTHER} $${x}",
 		"password=correct-horse-battery", strings.Repeat("0123456789abcdef", 3000))}
 	s := step{signs: true, captures: true, yaml: append(d.options(id),
-		"run: "+quote("printf "+octal(" \n"+c.value+"\t\n")+"; "+signature("")), "capture: "+c.name)}
+		"run: "+quote("printf "+octal(" \n"+c.value+"\t\n")+"; "+d.nap()+signature("")+d.rest()), "capture: "+c.name)}
 	s.volatile = slices.Contains(s.yaml, unsynced)
 	if !d.dead[d.at] {
 		d.captures = append(d.captures, c)
@@ -123,7 +148,7 @@ func (d *draw) work(id string) (step, bool) {
 		up = strings.Repeat("../", 1+strings.Count(dir, "/"))
 		s.yaml = append(s.yaml, "dir: "+quote(dir))
 	}
-	words := []string{"umask 022"}
+	words := []string{d.atOnce() + "umask 022"}
 	for range 1 + d.rng.IntN(2) {
 		c, text, ok := d.deed(s.after(d.now), up)
 		if !ok {

@@ -27,6 +27,7 @@ type draw struct {
 	approvals int
 	dead      map[int]bool // tasks in which nothing is carried out any more
 	failing   int          // steps until one fails; never when below 0
+	naps      bool         // commands take their time, now and then
 }
 
 // captured is a value that a step captured.
@@ -38,11 +39,22 @@ type captured struct {
 // drawPlan draws a plan.
 func drawPlan(rng *rand.Rand) plan {
 	d := &draw{rng: rng, dead: map[int]bool{}, failing: -1}
+	return d.whole()
+}
+
+// drawSlowPlan draws a plan whose commands last long enough to be met by what people do.
+func drawSlowPlan(rng *rand.Rand) plan {
+	d := &draw{rng: rng, dead: map[int]bool{}, failing: -1, naps: true}
+	return d.whole()
+}
+
+// whole draws all of a plan.
+func (d *draw) whole() plan {
 	d.plan.before = d.workspace()
 	d.now = d.plan.before
 	d.tasks()
 	if d.one(6) {
-		d.failing = rng.IntN(8)
+		d.failing = d.rng.IntN(8)
 		d.plan.policy = d.pick("", "pause", "fail", "continue")
 	}
 	for _, d.at = range d.order() {

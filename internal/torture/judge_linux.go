@@ -201,17 +201,24 @@ SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload
 	WHERE type = 'StepCompleted' AND session IN (SELECT no FROM here);
 SELECT 'approval', '', '' FROM events WHERE type = 'ApprovalGranted' AND session IN (SELECT no FROM here);`
 
-// readStore copies the database with its log and asks sqlite3 about the copy. A database that
-// is not there yet, or has no tables, is a store without sessions.
+// readStore asks for what the judge of a trial needs to know.
 func (p place) readStore(ctx context.Context) (store, error) {
-	database := p.database()
 	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}, open: map[string]bool{}}
+	out, err := p.query(ctx, fmt.Sprintf(storeQuery, "'"+p.workspace()+"'"))
+	s.parse(out)
+	return s, err
+}
+
+// query copies the database with its log and asks sqlite3 about the copy. A database that is not
+// there yet, or has no tables, is a store without sessions.
+func (p place) query(ctx context.Context, sql string) (string, error) {
+	database := p.database()
 	if _, err := os.Stat(database); errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return "", nil
 	}
 	dir, err := os.MkdirTemp("", "torture-copy-")
 	if err != nil {
-		return s, fmt.Errorf("copy store: %w", err)
+		return "", fmt.Errorf("copy store: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	copied := filepath.Join(dir, "acode.db")
@@ -224,15 +231,14 @@ func (p place) readStore(ctx context.Context) (store, error) {
 			err = os.WriteFile(copied+suffix, b, 0o600)
 		}
 		if err != nil {
-			return s, fmt.Errorf("copy store: %w", err)
+			return "", fmt.Errorf("copy store: %w", err)
 		}
 	}
-	out, err := exec.CommandContext(ctx, "sqlite3", "-batch", "-separator", "\t", copied, fmt.Sprintf(storeQuery, "'"+p.workspace()+"'")).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "sqlite3", "-batch", "-separator", "\t", copied, sql).CombinedOutput()
 	if err != nil && !strings.Contains(string(out), "no such table") {
-		return s, fmt.Errorf("read copy of the store: %s: %w", out, err)
+		return "", fmt.Errorf("read copy of the store: %s: %w", out, err)
 	}
-	s.parse(string(out))
-	return s, nil
+	return string(out), nil
 }
 
 func (s *store) parse(out string) {

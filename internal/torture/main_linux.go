@@ -29,6 +29,9 @@ type options struct {
 	images         int
 	plans          int
 	plan           int
+	scenarios      int
+	scenario       int
+	people         bool
 	bugs           bool
 	seed           uint64
 	all            bool
@@ -42,6 +45,9 @@ func torture(ctx context.Context) (err error) {
 	flag.IntVar(&o.images, "images", 600, "images that a power cut of the plan with every kind of step may leave")
 	flag.IntVar(&o.plans, "plans", 200, "plans drawn at random, killed and cut")
 	flag.IntVar(&o.plan, "plan", 0, "carry out only the plan of this `number` among those drawn at random; 0 means everything")
+	flag.IntVar(&o.scenarios, "scenarios", 300, "scenarios of what people do, drawn at random")
+	flag.IntVar(&o.scenario, "scenario", 0, "carry out only the scenario of this `number`; 0 means everything")
+	flag.BoolVar(&o.people, "people", false, "carry out only the scenarios")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
@@ -94,6 +100,14 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		only, err := h.randomPlans(ctx, o.plan, o.plan)
 		return errors.Join(err, h.table(only))
 	}
+	if o.scenario > 0 || o.people {
+		first, last := 1, o.scenarios
+		if o.scenario > 0 {
+			first, last = o.scenario, o.scenario
+		}
+		only, err := h.scenarios(ctx, first, last)
+		return errors.Join(err, h.table([]row{only}))
+	}
 	rows, err := h.kills(ctx, o)
 	if err != nil {
 		return err
@@ -103,6 +117,11 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		return err
 	}
 	rows = append(rows, drawn...)
+	among, err := h.scenarios(ctx, 1, o.scenarios)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, among)
 	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current"), true); err == nil {
 		return errors.New("power cuts: /bin/true passes")
 	}

@@ -30,7 +30,11 @@ const (
 	exitKilled      = -1
 	exitDone        = 0
 	exitApproval    = 10
+	exitTimeout     = 11
+	exitDenied      = 12
 	exitNoneToCarry = 14
+	exitOver        = 15
+	exitLocked      = 16
 	exitChanged     = 17
 	exitUncertain   = 20
 	exitFailed      = 22
@@ -57,12 +61,18 @@ func (k kill) String() string {
 type place struct {
 	acode string // path of the program
 	root  string
+	moves int // how often the workspace was moved
 	plan
 }
 
-func (p place) workspace() string { return filepath.Join(p.root, "workspace") }
-func (p place) home() string      { return filepath.Join(p.root, "home") }
-func (p place) ledger() string    { return filepath.Join(p.root, "ledger", "ledger") }
+func (p place) workspace() string {
+	if p.moves > 0 {
+		return filepath.Join(p.root, fmt.Sprintf("workspace moved %d", p.moves))
+	}
+	return filepath.Join(p.root, "workspace")
+}
+func (p place) home() string   { return filepath.Join(p.root, "home") }
+func (p place) ledger() string { return filepath.Join(p.root, "ledger", "ledger") }
 
 // mended is the file without which some steps fail.
 func (p place) mended() string   { return p.ledger() + mendedSuffix }

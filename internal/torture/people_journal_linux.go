@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// journal is what sqlite3 reads from a copy of the store of one scenario.
+type journal struct {
+	integrity    string
+	sessions     int
+	short, state string
+	epoch        int
+	status       map[string]string // of steps, as the projection has it
+	events       []event           // those that concern a step
+}
+
+// event is a fact about a step.
+type event struct {
+	kind    string
+	epoch   int
+	step    string
+	attempt int
+	by      string
+	usable  int // the epoch that may use an approval
+}
+
+// journalQuery asks for everything that the judge of a scenario wants to know.
+const journalQuery = `PRAGMA integrity_check;
+SELECT 'session', short, state, epoch FROM sessions;
+SELECT 'step', task || '/' || step, status FROM steps;
+SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'),
+	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.by'), ''),
+	coalesce(json_extract(payload, '$.for_epoch'), 0)
+	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL ORDER BY pos;`
+
+// readJournal reads a copy of the store.
+func (p place) readJournal(ctx context.Context) (journal, error) {
+	j := journal{status: map[string]string{}}
+	out, err := p.query(ctx, journalQuery)
+	for line := range strings.Lines(out) {
+		j.add(strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+	}
+	return j, err
+}
+
+func (j *journal) add(f []string) {
+	switch {
+	case f[0] == "session" && len(f) == 4:
+		j.sessions++
+		j.short, j.state = f[1], f[2]
+		j.epoch = number(f[3])
+	case f[0] == "step" && len(f) == 3:
+		j.status[f[1]] = f[2]
+	case f[0] == "event" && len(f) == 7:
+		j.events = append(j.events, event{f[1], number(f[2]), f[3], number(f[4]), f[5], number(f[6])})
+	case j.integrity == "":
+		j.integrity = f[0]
+	}
+}
+
+// number reads a number that sqlite3 wrote.
+func number(s string) int {
+	n, _ := strconv.Atoi(s) // the query gives nothing else
+	return n
+}
+
+// over reports whether the session can never go on.
+func (j journal) over() bool {
+	return j.state == "completed" || j.state == "failed" || j.state == "cancelled"
+}
+
+// done counts the steps of p that have a receipt and go no further.
+func (j journal) done(p plan) int {
+	n := 0
+	for _, s := range p.steps {
+		if j.status[s.name()] == "completed" {
+			n++
+		}
+	}
+	return n
+}
+
+// has reports whether there is an event of a kind about an attempt of a step.
+func (j journal) has(kind, step string, attempt int) bool {
+	for _, e := range j.events {
+		if e.kind == kind && e.step == step && e.attempt == attempt {
+			return true
+		}
+	}
+	return false
+}
+
+// ledgerKey is how a line of the ledger begins.
+var ledgerKey = regexp.MustCompile(`^v1:[0-9a-f-]{36}:(.+)/main:([0-9]+)`)
+
+// attempts gives the attempts of each step that are in a ledger, in the order in which they came.
+func attempts(ledger string) map[string][]int {
+	all := map[string][]int{}
+	for line := range strings.Lines(ledger) {
+		if m := ledgerKey.FindStringSubmatch(line); m != nil {
+			all[m[1]] = append(all[m[1]], number(m[2]))
+		}
+	}
+	return all
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// people is the row of what people do.
+const people = "people, plans drawn at random"
+
+// scenarios carries out what people do with plans of the numbers from first to last, once it has seen
+// that the first fails for a program that does nothing.
+func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
+	r, idle := row{name: people}, h.quiet("/bin/true", "control")
+	s, err := idle.scenario(ctx, first)
+	if err == nil && !s.bad() {
+		err = errors.New("what people do: /bin/true passes")
+	}
+	if err = errors.Join(err, os.RemoveAll(idle.scratch)); err != nil {
+		return r, err
+	}
+	var mu sync.Mutex
+	err = h.each(ctx, first, last, func(ctx context.Context, n int) error {
+		s, err := h.scenario(ctx, n)
+		if err != nil {
+			return fmt.Errorf("scenario %d of seed %d: %w", n, h.seed, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.add(s.outcome)
+		h.tellScenario(n, s)
+		return nil
+	})
+	return r, err
+}
+
+// drawnScenario gives the nth scenario, from 1, in a directory of its own.
+func (h *harness) drawnScenario(n int) *scenario {
+	rng := rand.New(rand.NewPCG(h.seed, 2<<32+uint64(n)))
+	s := &scenario{cut: map[string]bool{}}
+	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, fmt.Sprintf("scenario-%d", n)), plan: drawSlowPlan(rng)}
+	s.acts = drawActs(s.plan, rng)
+	return s
+}
+
+// scenario carries the nth scenario out. Its directory stays when something was wrong.
+func (h *harness) scenario(ctx context.Context, n int) (*scenario, error) {
+	s := h.drawnScenario(n)
+	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.file())); err != nil {
+		return nil, err
+	}
+	if err := s.carry(ctx); err != nil || s.bad() {
+		return s, err
+	}
+	return s, os.RemoveAll(s.root)
+}
+
+// tellScenario says what was wrong with a scenario, with all that was typed, and how far the series is.
+func (h *harness) tellScenario(n int, s *scenario) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.bad() {
+		h.describe(fmt.Sprintf("scenario %d of seed %d\n  %s\n  kept: %s\n  again: go run ./internal/torture -seed %d -scenario %d\n%s",
+			n, h.seed, s.outcome, s.root, h.seed, n, strings.Join(s.told, "\n")))
+	}
+	if n%50 == 0 {
+		fmt.Fprintf(h.log, "scenario %d\n", n)
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// typed is one command as a person typed it.
+type typed struct {
+	args     []string
+	cmd      *exec.Cmd
+	out, err bytes.Buffer
+	done     chan struct{} // closed when it has ended
+	failed   error         // of starting it or of waiting for it; set once done is closed
+	struck   []syscall.Signal
+}
+
+// outputLimit is how long whatever a process leaves may keep its output open.
+const outputLimit = 5 * time.Second
+
+// begin starts acode with args, in a process group of its own.
+func (s *scenario) begin(ctx context.Context, args []string) *typed {
+	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
+	t.cmd.Stdout, t.cmd.Stderr, t.cmd.WaitDelay = &t.out, &t.err, outputLimit
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if t.failed = t.cmd.Start(); t.failed != nil {
+		close(t.done)
+		return t
+	}
+	go func() {
+		defer close(t.done)
+		t.failed = t.cmd.Wait()
+	}()
+	return t
+}
+
+// pause waits for so long, or until t has ended, which it reports.
+func (t *typed) pause(d time.Duration) (ended bool) {
+	select {
+	case <-t.done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// signal sends sig to the process, or to its group; not to one that has ended.
+func (t *typed) signal(sig syscall.Signal, group bool) {
+	select {
+	case <-t.done:
+		return
+	default:
+	}
+	to := t.cmd.Process.Pid
+	if group {
+		to = -to
+	}
+	if syscall.Kill(to, sig) == nil {
+		t.struck = append(t.struck, sig)
+	}
+}
+
+// exit gives the exit status; exitKilled for a process that a signal ended.
+func (t *typed) exit() int { return t.cmd.ProcessState.ExitCode() }
+
+// killed reports whether a signal ended the process; one that it could not answer yet counts.
+func (t *typed) killed() bool { return t.exit() == exitKilled }
+
+// executes reports whether the command carries a session out.
+func (t *typed) executes() bool {
+	return (t.args[0] == "run" || t.args[0] == "resume") && !slices.Contains(t.args, "--dry-run")
+}
+
+// jsonFlag asks for JSON Lines.
+const jsonFlag = "--json"
+
+// said is the text of a report: what was typed, and what came of it.
+func (t *typed) said() string {
+	return fmt.Sprintf("acode %s: %v\n%s%s", strings.Join(t.args, " "), t.cmd.ProcessState, t.out.String(), t.err.String())
+}
+
+// unclean is what no output may hold: a crash of acode, or a value that nobody wrote out.
+var unclean = regexp.MustCompile(`panic:|goroutine \d+ \[|runtime error|%!\w?\(|<nil>|0001-01-01|ACODE-INTERNAL`)
+
+// statuses are those that a process of this series may end with, by what was typed; a wrong
+// configuration, a damaged journal and a general failure are none of them.
+func (t *typed) statuses() []int {
+	switch {
+	case t.executes():
+		return []int{0, 10, 11, 12, 14, 15, 16, 17, 20, 22, 129, 130, 143}
+	}
+	return []int{0, 2}
+}
+
+// judge looks at what a process said and how it ended.
+func (t *typed) judge(breach func(string, ...any)) {
+	if t.failed != nil && !errors.As(t.failed, new(*exec.ExitError)) {
+		breach("acode %s: %v", t.args[0], t.failed)
+	}
+	if t.cmd.ProcessState == nil {
+		return
+	}
+	text := t.out.String() + t.err.String()
+	if m := unclean.FindString(text); m != "" {
+		breach("acode %s says %q", t.args[0], m)
+	}
+	switch {
+	case t.killed() && len(t.struck) == 0:
+		breach("acode %s: %v", t.args[0], t.cmd.ProcessState)
+	case !t.killed() && !slices.Contains(t.statuses(), t.exit()):
+		breach("acode %s ends with %d", t.args[0], t.exit())
+	}
+	if slices.Contains(t.args, jsonFlag) && !t.killed() {
+		if _, err := t.lines(); err != nil {
+			breach("acode %s %s: %v", t.args[0], jsonFlag, err)
+		}
+	}
+}
+
+// result is the last of the JSON Lines of a process that executes.
+type result struct {
+	Type, State, Next string
+	Exit              int
+}
+
+// lines reads the JSON Lines of a process, and gives the last of them.
+func (t *typed) lines() (last result, err error) {
+	text := t.out.String()
+	if !strings.HasSuffix(text, "\n") {
+		return last, fmt.Errorf("no whole line: %q", text)
+	}
+	for line := range strings.Lines(text) {
+		if !json.Valid([]byte(line)) {
+			return last, fmt.Errorf("no JSON: %q", line)
+		}
+		if last.Type == "result" {
+			return last, errors.New("a line follows the result")
+		}
+		last = result{}
+		_ = json.Unmarshal([]byte(line), &last) // another kind of line has other fields
+	}
+	switch {
+	case !t.executes():
+	case last.Type != "result":
+		err = fmt.Errorf("the last line is no result: %q", last.Type)
+	case last.Exit != t.exit():
+		err = fmt.Errorf("the result says %d, the exit status is %d", last.Exit, t.exit())
+	}
+	return last, err
+}
