@@ -3,16 +3,32 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// act is one thing that people do: a command that they type, and how that is disturbed.
+// act is one thing that people do: a command that they type, and how that is disturbed, or something
+// that they do by hand.
 type act struct {
-	args []string // of acode; own stands for the id of the session
-	blow blow     // against the process that args start
+	args   []string      // of acode; own stands for the id of the session
+	blow   blow          // against the process that args start
+	beside []string      // typed in another terminal meanwhile
+	later  time.Duration // when that is typed, since the start
+	hand   deed          // instead of args
+	choice int           // of what is done by hand
 }
+
+// deed is something that a person does without acode.
+type deed string
+
+// What people do by hand.
+const (
+	edits     deed = "edits a file"
+	moves     deed = "moves the workspace"
+	lookAfter deed = "kills the supervisors"
+)
 
 // own is the id of the session, where a person types it.
 const own = "ID"
@@ -35,7 +51,13 @@ const (
 
 // String is the act as a report shows it.
 func (a act) String() string {
+	if a.hand != "" {
+		return fmt.Sprintf("somebody %s (%d)", a.hand, a.choice)
+	}
 	text := "acode " + strings.Join(a.args, " ")
+	if a.beside != nil {
+		text += fmt.Sprintf(", after %v acode %s", a.later, strings.Join(a.beside, " "))
+	}
 	if a.blow.whom != "" {
 		text += ", " + a.blow.String()
 	}
@@ -77,11 +99,81 @@ func drawActs(p plan, rng *rand.Rand) []act {
 
 // act draws one act.
 func (d *draw) act() act {
-	switch d.rng.IntN(8) {
-	case 0:
-		return act{args: []string{"status"}}
+	switch d.rng.IntN(16) {
+	case 0, 1:
+		return act{args: d.reader()}
+	case 2:
+		return act{args: d.decision()}
+	case 3, 4:
+		return act{hand: edits, choice: d.rng.IntN(1000)}
+	case 5:
+		return act{hand: moves}
+	case 6:
+		return act{hand: lookAfter}
+	case 7, 8, 9:
+		a := act{args: d.resume(), later: d.upTo(600 * time.Millisecond), blow: d.blow()}
+		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume()}[d.rng.IntN(4)]
+		return a
 	}
-	return act{args: []string{"resume"}, blow: d.blow()}
+	return act{args: d.resume(), blow: d.blow()}
+}
+
+// reader draws a command that only looks.
+func (d *draw) reader() []string {
+	all := [][]string{{"status", own}, {"session", "list"}, {"session", "show", own}, {"session", "show", own, "-v"}, {"session", "history", own},
+		{"session", "export", own}, {"session", "unlock", own}, {"verify"}, {"resume", "--dry-run", own}, {"status"}}
+	return append(slices.Clone(all[d.rng.IntN(len(all))]), d.form()...)
+}
+
+// decision draws a command that says what shall become of the session.
+func (d *draw) decision() []string {
+	args := []string{"approve", own}
+	switch d.rng.IntN(12) {
+	case 0, 1:
+		args = []string{"deny", own, "--reason", "not today"}
+	case 2:
+		args = []string{"session", "cancel", own}
+	case 3, 4, 5, 6:
+		if d.plan.policy != "continue" { // where the rest goes on at once, in another order
+			args = []string{"session", "cancel", own, "--command"}
+		}
+	}
+	return append(args, d.form()...)
+}
+
+// resume draws a resume with any of its flags.
+func (d *draw) resume() []string {
+	args := []string{"resume"}
+	if d.one(2) {
+		args = append(args, own)
+	}
+	some := []string{"--yes", "--on-changes=continue", "--on-changes=continue", "--on-changes=abort", "--in-progress=rollback", "--in-progress=retry",
+		"--in-progress=prompt", "--restart-step", truthful, "--wait=2s", "--timeout=300ms", "--force"}
+	if d.plan.policy == "continue" { // which it would carry out where they must not be
+		some = some[:len(some)-1]
+	}
+	for range d.rng.IntN(4) {
+		if flag := d.pick(some...); !slices.Contains(args, flag) {
+			args = append(args, flag)
+		}
+	}
+	return append(args, d.form()...)
+}
+
+// truthful is the flag with which a person says what became of a command that nobody else knows about.
+const truthful = "--uncertain=<rerun|done|fail>"
+
+// form draws how a command shall say what it says.
+func (d *draw) form() []string {
+	switch d.rng.IntN(8) {
+	case 0, 1:
+		return []string{jsonFlag}
+	case 2:
+		return []string{"-v"}
+	case 3:
+		return []string{"-q"}
+	}
+	return nil
 }
 
 // blow draws whom a process loses, and when; often early, when it looks at what there is.

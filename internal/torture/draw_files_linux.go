@@ -19,7 +19,7 @@ func (d *draw) anyPath() string {
 
 // somePath draws a file that is there, but for the bystander.
 func (d *draw) somePath(t tree) (string, bool) {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == "bystander.bin" })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == bystander })
 	if len(names) == 0 {
 		return "", false
 	}
@@ -108,7 +108,7 @@ func (d *draw) change(t tree, last string) (change, bool) {
 // or a longer chain.
 func (d *draw) rotation() ([]change, bool) {
 	const free = "alpha/on its way"
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == "bystander.bin" })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == bystander })
 	if len(names) < 2 {
 		return nil, false
 	}

@@ -68,9 +68,12 @@ func (d *draw) one(n int) bool { return d.rng.IntN(n) == 0 }
 
 func (d *draw) pick(from ...string) string { return from[d.rng.IntN(len(from))] }
 
+// bystander is a file that no step changes.
+const bystander = "bystander.bin"
+
 // workspace draws the files of the beginning.
 func (d *draw) workspace() tree {
-	t := tree{"bystander.bin": {0o644, "\x00\xff\r\nnobody touches this\n"}}
+	t := tree{bystander: {0o644, "\x00\xff\r\nnobody touches this\n"}}
 	for range 3 + d.rng.IntN(6) {
 		data := d.text()
 		if d.one(4) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -56,7 +55,7 @@ func (s *scenario) follow(ctx context.Context) error {
 	}
 	for _, args := range proposed {
 		s.tell("-- goes on: acode %s", strings.Join(args, " "))
-		if err := s.await(ctx, s.begin(ctx, args)); err != nil {
+		if err := s.types(ctx, act{args: args}); err != nil {
 			return err
 		}
 	}
@@ -78,32 +77,23 @@ func (s *scenario) proposed() ([][]string, error) {
 				return nil, fmt.Errorf("mend: %w", err)
 			}
 		}
-	case exitChanged:
-		return s.accepted(), nil
 	}
-	commands := proposals(s.last.out.String() + s.last.err.String())
+	commands := proposals(s.last.advice())
 	if len(commands) == 0 {
 		s.breach("a stop with %d proposes nothing", s.last.exit())
 		return [][]string{{"resume"}}, nil
 	}
-	var errs []error
-	for i := range commands {
-		var err error
-		commands[i], err = s.meant(commands[i])
-		errs = append(errs, err)
-	}
-	return commands, errors.Join(errs...)
+	s.judgeAsked(changedNames(s.last.out.String() + s.last.err.String()))
+	return commands, nil
 }
 
-// accepted goes on with changed files, where somebody other than acode changed them.
-func (s *scenario) accepted() [][]string {
-	text := s.last.out.String() + s.last.err.String()
-	for _, name := range changedNames(text) {
+// judgeAsked checks that somebody other than acode changed the files that it asks about.
+func (s *scenario) judgeAsked(names []string) {
+	for _, name := range names {
 		if !s.explained(name) {
 			s.breach("asks about %s, which nobody changed", name)
 		}
 	}
-	return [][]string{{"resume", s.now.short, "--on-changes=continue"}}
 }
 
 // changedNames gives the files that a refused resume names.
@@ -120,8 +110,11 @@ func changedNames(text string) []string {
 }
 
 // explained reports whether a file may differ from what the session knows: a command changed it
-// that was cut off from its receipt.
+// that was cut off from its receipt, or a person did.
 func (s *scenario) explained(name string) bool {
+	if _, edited := s.own[name]; edited {
+		return true
+	}
 	for _, st := range s.steps {
 		cut := s.now.status[st.name()] != "completed" || s.cut[st.name()]
 		if cut && slices.ContainsFunc(st.does, func(c change) bool { return slices.Contains(c.paths(), name) }) {
@@ -131,26 +124,22 @@ func (s *scenario) explained(name string) bool {
 	return false
 }
 
-// placeholder is what a proposal leaves to whoever follows it.
-var placeholder = regexp.MustCompile(`<rerun\|done\|fail>`)
-
-// meant fills a proposal in.
+// meant fills in what a proposal, or an act, leaves to whoever types it. Where nothing is uncertain
+// there is nothing to say about it.
 func (s *scenario) meant(args []string) ([]string, error) {
-	args = s.filled(args)
-	for i, a := range args {
-		if !placeholder.MatchString(a) {
-			continue
-		}
-		verdict, err := s.truth()
-		if err != nil {
-			return nil, err
-		}
-		args[i] = placeholder.ReplaceAllString(a, verdict)
+	i := slices.Index(args, truthful)
+	if i < 0 {
+		return s.filled(args), nil
 	}
-	return args, nil
+	verdict, err := s.truth()
+	args = slices.Clone(args)
+	if args[i] = "--uncertain=" + verdict; verdict == "" {
+		args = slices.Delete(args, i, i+1)
+	}
+	return s.filled(args), err
 }
 
-// truth says what became of the command whose outcome acode cannot know.
+// truth says what became of the command whose outcome acode cannot know; empty where there is none.
 func (s *scenario) truth() (string, error) {
 	ledger, err := os.ReadFile(s.ledger())
 	if err != nil {
@@ -168,23 +157,55 @@ func (s *scenario) truth() (string, error) {
 				return "done", nil
 			}
 		}
+		return "rerun", nil
 	}
-	return "rerun", nil
+	return "", nil
 }
 
-// advice is the text of a stop that says how to go on; proposal is a command in it.
+// next is how a stop says how to go on; proposal is a command in it.
 var (
-	advice   = regexp.MustCompile(`(?m)^(?:Continue with|hint): (.+)$|"next":"([^"]+)"`)
+	next     = regexp.MustCompile(`(?m)^(?:Continue with|hint): (.+)$`)
 	proposal = regexp.MustCompile(`\bacode ([^,;&\n]+)`)
 )
 
-// proposals gives the commands that a text proposes, in their order.
+// advice is the text in which a process says how to go on.
+func (t *typed) advice() string {
+	if r, err := t.lines(); err == nil && slices.Contains(t.args, jsonFlag) {
+		return r.Next
+	}
+	if m := next.FindStringSubmatch(t.out.String() + t.err.String()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// proposals gives the commands that a text proposes, in their order, as a shell takes them.
 func proposals(text string) [][]string {
 	var all [][]string
-	for _, a := range advice.FindAllStringSubmatch(text, -1) {
-		for _, m := range proposal.FindAllStringSubmatch(a[1]+a[2], -1) {
-			all = append(all, strings.Fields(m[1]))
+	for _, m := range proposal.FindAllStringSubmatch(text, -1) {
+		all = append(all, words(strings.TrimSpace(m[1])))
+	}
+	return all
+}
+
+// words splits a line as a shell does that knows single quotes and nothing else.
+func words(line string) []string {
+	var all []string
+	quoted := false
+	for i, part := range strings.Split(strings.ReplaceAll(line, `'\''`, "\x00"), "'") {
+		if quoted = i%2 == 1; quoted {
+			all[len(all)-1] += part
+			continue
 		}
+		fresh := strings.Split(part, " ")
+		if i > 0 {
+			all[len(all)-1] += fresh[0]
+			fresh = fresh[1:]
+		}
+		all = append(all, fresh...)
+	}
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "\x00", "'")
 	}
 	return all
 }

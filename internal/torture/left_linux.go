@@ -47,6 +47,11 @@ func (p place) left() []process {
 	return all
 }
 
+// commandsLeft gives those of them that are commands, or were started by one.
+func (p place) commandsLeft() []process {
+	return slices.DeleteFunc(p.left(), process.supervises)
+}
+
 // killSupervisors kills the supervisors of this place.
 func (s *scenario) killSupervisors() {
 	for _, p := range s.left() {

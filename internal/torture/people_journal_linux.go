@@ -12,7 +12,7 @@ type journal struct {
 	integrity    string
 	sessions     int
 	short, state string
-	epoch        int
+	seq          int               // of the last event
 	status       map[string]string // of steps, as the projection has it
 	events       []event           // those that concern a step
 }
@@ -29,7 +29,7 @@ type event struct {
 
 // journalQuery asks for everything that the judge of a scenario wants to know.
 const journalQuery = `PRAGMA integrity_check;
-SELECT 'session', short, state, epoch FROM sessions;
+SELECT 'session', short, state, last_seq FROM sessions;
 SELECT 'step', task || '/' || step, status FROM steps;
 SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'),
 	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.by'), ''),
@@ -51,7 +51,7 @@ func (j *journal) add(f []string) {
 	case f[0] == "session" && len(f) == 4:
 		j.sessions++
 		j.short, j.state = f[1], f[2]
-		j.epoch = number(f[3])
+		j.seq = number(f[3])
 	case f[0] == "step" && len(f) == 3:
 		j.status[f[1]] = f[2]
 	case f[0] == "event" && len(f) == 7:

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,9 @@ func (s *scenario) judgeEffects() error {
 	if n := count(s.steps, string(b))[""]; n > 0 {
 		s.breach("%d lines of the ledger belong to no step", n)
 	}
-	s.countUnknown()
+	s.countReceiptsOf()
+	s.judgeFailures()
+	s.judgeApprovals()
 	return nil
 }
 
@@ -41,8 +44,8 @@ func (s *scenario) excused(step string, attempt int) bool {
 	return s.now.has("StepFailed", step, attempt) || s.now.has("StepUnknown", step, attempt)
 }
 
-// countUnknown counts the outcomes that nobody could know, and receipts.
-func (s *scenario) countUnknown() {
+// countReceiptsOf counts the outcomes that nobody could know, and receipts.
+func (s *scenario) countReceiptsOf() {
 	receipts := map[string]int{}
 	for _, e := range s.now.events {
 		switch e.kind {
@@ -55,15 +58,66 @@ func (s *scenario) countUnknown() {
 	s.countReceipts(store{receipts: receipts})
 }
 
-// judgeWorkspace compares the workspace with what the steps that are done make of it.
+// judgeFailures finds steps that failed although nobody ended their command.
+func (s *scenario) judgeFailures() {
+	n := 0
+	for _, e := range s.now.events {
+		rightly := e.step == s.fails || slices.ContainsFunc(s.steps, func(st step) bool { return st.name() == e.step && st.mended })
+		if e.kind == "StepFailed" && !rightly {
+			n++
+		}
+	}
+	if n > s.ended {
+		s.breach("%d steps failed, of which people ended at most %d", n, s.ended)
+	}
+}
+
+// judgeApprovals checks that each gate was passed with an approval of its own, for that epoch, and that
+// a person had typed it.
+func (s *scenario) judgeApprovals() {
+	granted := 0
+	for _, e := range s.now.events {
+		if e.kind == "ApprovalGranted" {
+			granted++
+		}
+		if e.kind == "StepCompleted" && s.asks(e.step) && !slices.ContainsFunc(s.now.events, func(g event) bool {
+			return g.kind == "ApprovalGranted" && g.step == e.step && g.usable == e.epoch
+		}) {
+			s.breach("%s was passed in epoch %d without an approval for it", e.step, e.epoch)
+		}
+	}
+	if granted > s.approved {
+		s.breach("%d approvals were granted, people typed %d", granted, s.approved)
+	}
+}
+
+// asks reports whether a step waits for an approval.
+func (p place) asks(name string) bool {
+	return slices.ContainsFunc(p.steps, func(st step) bool {
+		return st.name() == name && len(st.yaml) > 0 && strings.HasPrefix(st.yaml[0], "approve: ")
+	})
+}
+
+// judgeWorkspace compares the workspace with what the steps that are done make of it, and people.
 func (s *scenario) judgeWorkspace() error {
 	s.judgeTemporary()
 	n := s.now.done(s.plan)
-	want := s.states()[n]
+	want := s.withOwn(s.states()[n])
 	if n == len(s.steps) {
 		return s.compareTree(want)
 	}
 	return s.compareSome(want, s.steps[n])
+}
+
+// withOwn adds what people made of files.
+func (s *scenario) withOwn(t tree) tree {
+	t = maps.Clone(t)
+	for name, f := range s.own {
+		if delete(t, name); f != nil {
+			t[name] = *f
+		}
+	}
+	return t
 }
 
 // compareSome compares the files that an open step does not touch.

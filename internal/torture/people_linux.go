@@ -43,7 +43,7 @@ func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
 // drawnScenario gives the nth scenario, from 1, in a directory of its own.
 func (h *harness) drawnScenario(n int) *scenario {
 	rng := rand.New(rand.NewPCG(h.seed, 2<<32+uint64(n)))
-	s := &scenario{cut: map[string]bool{}}
+	s := &scenario{cut: map[string]bool{}, own: map[string]*file{}}
 	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, fmt.Sprintf("scenario-%d", n)), plan: drawSlowPlan(rng)}
 	s.acts = drawActs(s.plan, rng)
 	return s

@@ -39,16 +39,19 @@ func TestScenariosAreDrawnAlike(t *testing.T) {
 // What is typed next stands in what acode says.
 func TestProposals(t *testing.T) {
 	tests := map[string]string{
-		"Session x paused\nContinue with: acode resume w2y35b\n":                                        "[[resume w2y35b]]",
-		"Continue with: acode approve w2y35b && acode resume w2y35b\n":                                  "[[approve w2y35b] [resume w2y35b]]",
-		"hint: start one with: acode run --plan FILE\n":                                                 "[[run --plan FILE]]",
-		`{"type":"result","next":"acode resume w2y35b","signal":2}` + "\n":                              "[[resume w2y35b]]",
-		"hint: find out whether it happened, then: acode resume w2y35b --uncertain=<rerun|done|fail>\n": "[[resume w2y35b --uncertain=<rerun|done|fail>]]",
-		"nothing": "[]",
+		"acode resume w2y35b":                                      "[[resume w2y35b]]",
+		"acode approve w2y35b && acode resume w2y35b":              "[[approve w2y35b] [resume w2y35b]]",
+		"start one with: acode run --plan FILE":                    "[[run --plan FILE]]",
+		"look, then: acode resume w2y35b " + truthful:              "[[resume w2y35b " + truthful + "]]",
+		"acode resume w2y35b -C DIR, where DIR is where it is now": "[[resume w2y35b -C DIR]]",
+		"look at the disk":                                         "[]",
 	}
 	for text, want := range tests {
 		if got := fmt.Sprint(proposals(text)); got != want {
 			t.Errorf("proposals(%q): got %s, want %s", text, got, want)
 		}
+	}
+	if got, want := words(`-C '/a b'\''c'/d -x`), []string{"-C", "/a b'c/d", "-x"}; !slices.Equal(got, want) {
+		t.Errorf("words: got %q, want %q", got, want)
 	}
 }

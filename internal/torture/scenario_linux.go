@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -13,12 +12,15 @@ import (
 // afterwards until it is over.
 type scenario struct {
 	trial
-	acts  []act
-	now   journal         // as it was when somebody looked last
-	last  *typed          // the process that executed the session last, if nobody did anything since
-	told  []string        // each thing that was done, and what came of it
-	ended int             // how often people may have ended a command
-	cut   map[string]bool // steps whose command was cut off from its receipt
+	acts     []act
+	now      journal          // as it was when somebody looked last
+	last     *typed           // the process that executed the session last, if nobody did anything since
+	told     []string         // each thing that was done, and what came of it
+	cut      map[string]bool  // steps whose command was cut off from its receipt
+	own      map[string]*file // what people made of files; nil: removed
+	astray   bool             // the workspace was moved, and the session has not gone on there yet
+	ended    int              // how often people may have ended a command
+	approved int              // how often they approved
 }
 
 // carry carries the acts out, goes on to the end as acode proposes, and judges that.
@@ -45,13 +47,44 @@ func (s *scenario) tell(format string, args ...any) {
 // perform carries one act out, and looks at what it left.
 func (s *scenario) perform(ctx context.Context, a act) error {
 	s.tell("-- %v", a)
-	t := s.begin(ctx, s.filled(a.args))
-	s.strike(t, a.blow)
-	return s.await(ctx, t)
+	if a.hand != "" {
+		return s.does(a)
+	}
+	return s.types(ctx, a)
 }
 
-// await waits for a process and looks at what it left.
-func (s *scenario) await(ctx context.Context, t *typed) error {
+// types starts what is typed, disturbs it and waits for its end.
+func (s *scenario) types(ctx context.Context, a act) error {
+	args, err := s.meant(a.args)
+	if err != nil {
+		return err
+	}
+	before, err := s.whole()
+	if err != nil {
+		return err
+	}
+	all := []*typed{s.begin(ctx, args)}
+	if a.beside != nil {
+		if args, err = s.meant(a.beside); err != nil {
+			return err
+		}
+		all[0].pause(a.later)
+		all = append(all, s.begin(ctx, args))
+	}
+	s.strike(all[0], a.blow)
+	for _, t := range all {
+		if err := s.await(t); err != nil {
+			return err
+		}
+	}
+	if err := s.look(ctx, all); err != nil {
+		return err
+	}
+	return s.unchanged(all, before)
+}
+
+// await waits for a process and judges what it said.
+func (s *scenario) await(t *typed) error {
 	if !t.pause(processLimit) {
 		_ = t.cmd.Process.Kill() // it is waited for next
 		<-t.done
@@ -59,10 +92,10 @@ func (s *scenario) await(ctx context.Context, t *typed) error {
 	}
 	s.tell("%s", t.said())
 	t.judge(s.breach)
-	if t.failed != nil && t.cmd.ProcessState == nil {
+	if t.cmd.ProcessState == nil {
 		return t.failed
 	}
-	return s.look(ctx, t)
+	return nil
 }
 
 // filled puts what a person knows into the place of what stands for it. Without a session there is
@@ -75,6 +108,8 @@ func (s *scenario) filled(args []string) []string {
 			if s.now.short != "" {
 				all = append(all, s.now.short)
 			}
+		case "--on-changes=<continue|abort>":
+			all = append(all, "--on-changes=continue")
 		case "FILE":
 			all = append(all, s.planFile())
 		case "DIR":
@@ -109,72 +144,32 @@ func (s *scenario) strike(t *typed, b blow) {
 	}
 }
 
-// look reads what a process left, and holds it against what the process said.
-func (s *scenario) look(ctx context.Context, t *typed) error {
+// look reads what processes left, and holds it against what they said.
+func (s *scenario) look(ctx context.Context, all []*typed) error {
 	j, err := s.readJournal(ctx)
 	if err != nil {
 		return err
 	}
+	was := s.now
 	s.now = j
-	if !t.executes() {
+	executed := false
+	for _, t := range all {
+		executed = executed || t.executes()
+		s.countDecision(t)
+	}
+	if len(all) == 1 && !all[0].killed() {
+		s.agree(all[0], was)
+	}
+	if was.seq != j.seq || executed {
+		s.last = nil
+	}
+	if !executed {
 		return nil
 	}
-	s.last = t
-	if !t.killed() {
-		s.agree(t, j)
+	if len(all) == 1 {
+		s.last = all[0]
 	}
 	return s.verify(ctx)
-}
-
-// agree checks that exit status, result and store say the same of the session.
-func (s *scenario) agree(t *typed, j journal) {
-	if want := statesOf(t.exit()); !slices.Contains(want, j.state) {
-		s.breach("acode %s ends with %d, the session is %q", t.args[0], t.exit(), j.state)
-	}
-	if !slices.Contains(t.args, jsonFlag) {
-		return
-	}
-	if r, err := t.lines(); err == nil && r.State != "" && r.State != j.state {
-		s.breach("the result says %q, the session is %q", r.State, j.state)
-	}
-}
-
-// statesOf gives the states in which a process that ends with a status leaves the session; empty is
-// no session at all.
-func statesOf(exit int) []string {
-	open := []string{"created", "planning", "awaiting_approval", "executing", "paused"}
-	over := []string{"completed", "failed", "cancelled"}
-	switch exit {
-	case 0:
-		return over[:1]
-	case exitApproval:
-		return []string{"awaiting_approval"}
-	case exitTimeout, exitDenied, exitUncertain:
-		return []string{"paused"}
-	case exitNoneToCarry:
-		return append(over, "")
-	case exitOver:
-		return over
-	case exitLocked, exitChanged:
-		return append(open, "")
-	case exitFailed:
-		return []string{"paused", "failed"}
-	}
-	return append(open, "") // a signal, which may come before there is a session
-}
-
-// verify lets acode check its store, which must be sound whatever happened to it.
-func (s *scenario) verify(ctx context.Context) error {
-	t := s.begin(ctx, []string{"verify"})
-	<-t.done
-	t.judge(s.breach)
-	if t.cmd.ProcessState == nil {
-		return t.failed
-	}
-	if s.now.short != "" && t.exit() != 0 {
-		s.breach("acode verify ends with %d: %s%s", t.exit(), t.out.String(), t.err.String())
-	}
-	return nil
 }
 
 // leftLimit is how long what a session started may live on after its end.

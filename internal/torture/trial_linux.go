@@ -29,6 +29,7 @@ const processLimit = 2 * time.Minute
 const (
 	exitKilled      = -1
 	exitDone        = 0
+	exitUsage       = 2
 	exitApproval    = 10
 	exitTimeout     = 11
 	exitDenied      = 12

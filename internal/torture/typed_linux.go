@@ -96,10 +96,22 @@ var unclean = regexp.MustCompile(`panic:|goroutine \d+ \[|runtime error|%!\w?\(|
 func (t *typed) statuses() []int {
 	switch {
 	case t.executes():
-		return []int{0, 10, 11, 12, 14, 15, 16, 17, 20, 22, 129, 130, 143}
+		return []int{0, exitApproval, exitTimeout, exitDenied, exitNoneToCarry, exitOver, exitLocked, exitChanged, exitUncertain, exitFailed, 129, 130, 143}
+	case t.args[0] == "resume":
+		return []int{0, exitNoneToCarry, exitOver, exitLocked, exitChanged}
+	case t.decides():
+		return []int{0, exitUsage, exitOver}
 	}
-	return []int{0, 2}
+	return []int{0, exitUsage}
 }
+
+// decides reports whether the command says what shall become of a session.
+func (t *typed) decides() bool {
+	return t.args[0] == "approve" || t.args[0] == "deny" || slices.Contains(t.args, "cancel")
+}
+
+// reads reports whether the command only looks.
+func (t *typed) reads() bool { return !t.executes() && !t.decides() }
 
 // judge looks at what a process said and how it ended.
 func (t *typed) judge(breach func(string, ...any)) {
@@ -149,7 +161,7 @@ func (t *typed) lines() (last result, err error) {
 		_ = json.Unmarshal([]byte(line), &last) // another kind of line has other fields
 	}
 	switch {
-	case !t.executes():
+	case !t.executes() || t.exit() == exitUsage:
 	case last.Type != "result":
 		err = fmt.Errorf("the last line is no result: %q", last.Type)
 	case last.Exit != t.exit():

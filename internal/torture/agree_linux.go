@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// agree checks that exit status, output and store say the same of the session after a process that was
+// alone. was is what the store held before.
+func (s *scenario) agree(t *typed, was journal) {
+	switch {
+	case t.executes():
+		s.agreeOnState(t, was)
+	case t.decides():
+		s.agreeOnDecision(t, was)
+	default:
+		s.agreeOnView(t, was)
+	}
+}
+
+func (s *scenario) agreeOnState(t *typed, was journal) {
+	want := statesOf(t.exit())
+	if s.astray && t.exit() == exitNoneToCarry {
+		want = append(want, was.state) // it is elsewhere
+	}
+	if !slices.Contains(want, s.now.state) {
+		s.breach("acode %s ends with %d, the session is %q", t.args[0], t.exit(), s.now.state)
+	}
+	refused := t.exit() == exitNoneToCarry || t.exit() == exitOver || t.exit() == exitLocked
+	if refused && s.now.seq != was.seq {
+		s.breach("acode %s refuses with %d, and changes the session", t.args[0], t.exit())
+	}
+	if s.now.seq > was.seq && slices.Contains(t.args, "-C") {
+		s.astray = false
+	}
+	if !slices.Contains(t.args, jsonFlag) {
+		return
+	}
+	if r, err := t.lines(); err == nil && r.State != "" && r.State != s.now.state {
+		s.breach("the result says %q, the session is %q", r.State, s.now.state)
+	}
+}
+
+// statesOf gives the states in which a process that ends with a status leaves the session; empty is
+// no session at all.
+func statesOf(exit int) []string {
+	open := []string{"created", "planning", "awaiting_approval", "executing", "paused"}
+	over := []string{"completed", "failed", "cancelled"}
+	switch exit {
+	case exitDone:
+		return over[:1]
+	case exitApproval:
+		return []string{"awaiting_approval"}
+	case exitDenied, exitUncertain:
+		return []string{"paused"}
+	case exitNoneToCarry:
+		return append(over, "")
+	case exitOver:
+		return over
+	case exitFailed:
+		return []string{"paused", "failed"}
+	}
+	return append(open, "") // untouched, or a signal came before there was a session
+}
+
+// agreeOnDecision checks that a decision did what it says, and that one that was refused did nothing.
+func (s *scenario) agreeOnDecision(t *typed, was journal) {
+	verb := t.args[0]
+	commanded := slices.Contains(t.args, "--command")
+	if verb == "session" {
+		verb = "cancel"
+		if left := s.commandsLeft(); t.exit() == 0 && len(left) > 0 {
+			s.breach("acode session cancel leaves %v", left)
+		}
+	}
+	if wrote := s.now.seq != was.seq; wrote != (t.exit() == 0 && !commanded) {
+		s.breach("acode %s ends with %d, and the journal goes from %d to %d", verb, t.exit(), was.seq, s.now.seq)
+	}
+	after := map[string]string{"deny": "paused", "cancel": "cancelled", "approve": was.state}[verb]
+	if commanded || t.exit() != 0 {
+		after = was.state
+	}
+	if s.now.state != after {
+		s.breach("acode %s ends with %d, the session is %q", verb, t.exit(), s.now.state)
+	}
+}
+
+// countDecision counts what people did with a decision, also where somebody else executed meanwhile.
+func (s *scenario) countDecision(t *typed) {
+	switch {
+	case t.exit() != 0 || !t.decides():
+	case t.args[0] == "approve":
+		s.approved++
+	case t.args[0] == "session":
+		s.ended++
+	}
+}
+
+// shown is what a command that looks says of the session, as JSON.
+var shown = regexp.MustCompile(`"state":"(\w+)".*"last_seq":(\d+)`)
+
+// agreeOnView checks that what a command that looks says is what the store holds.
+func (s *scenario) agreeOnView(t *typed, was journal) {
+	if was.seq != s.now.seq {
+		s.breach("acode %s changes the session", strings.Join(t.args, " "))
+	}
+	named := slices.Contains(t.args, was.short) && was.short != ""
+	if named && t.args[0] != "resume" && t.exit() != 0 {
+		s.breach("acode %s ends with %d", strings.Join(t.args, " "), t.exit())
+	}
+	m := shown.FindStringSubmatch(t.out.String())
+	if m != nil && slices.Contains(t.args, jsonFlag) && (m[1] != s.now.state || number(m[2]) != s.now.seq) {
+		s.breach("acode %s says %s at %s, the session is %s at %d", strings.Join(t.args, " "), m[1], m[2], s.now.state, s.now.seq)
+	}
+}
+
+// verify lets acode check its store, which must be sound whatever happened to it.
+func (s *scenario) verify(ctx context.Context) error {
+	t := s.begin(ctx, []string{"verify"})
+	if err := s.await(t); err != nil {
+		return err
+	}
+	if s.now.short != "" && t.exit() != 0 {
+		s.breach("acode verify ends with %d: %s%s", t.exit(), t.out.String(), t.err.String())
+	}
+	return nil
+}
+
+// whole gives the digests of everything in workspace and store that only what executes may change;
+// nil while somebody is there who may change it.
+func (s *scenario) whole() (map[string]string, error) {
+	if len(s.left()) > 0 {
+		return nil, nil
+	}
+	all := map[string]string{}
+	for _, root := range []string{s.workspace(), s.home()} {
+		err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil // it is not there
+			}
+			if !d.Type().IsRegular() || filepath.Dir(at) == filepath.Join(s.home(), "log") || strings.HasSuffix(at, "-shm") {
+				all[at] = d.Type().String()
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			b, err := os.ReadFile(at)
+			all[at] = fmt.Sprintf("%v %v %x", info.Mode(), info.ModTime().UnixNano(), sha256.Sum256(b))
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read everything: %w", err)
+		}
+	}
+	return all, nil
+}
+
+// unchanged checks that commands that only look change no byte.
+func (s *scenario) unchanged(all []*typed, before map[string]string) error {
+	if before == nil || slices.ContainsFunc(all, func(t *typed) bool { return !t.reads() }) {
+		return nil
+	}
+	after, err := s.whole()
+	for name := range maps.Keys(after) {
+		if before[name] != after[name] {
+			s.breach("acode %s changes %s", strings.Join(all[0].args, " "), name)
+		}
+	}
+	if len(after) < len(before) {
+		s.breach("acode %s removes files", strings.Join(all[0].args, " "))
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// does carries out what a person does without acode. Files and directories are left alone while something
+// of the session still runs.
+func (s *scenario) does(a act) error {
+	if a.hand == lookAfter {
+		s.killSupervisors()
+		return nil
+	}
+	if s.now.short == "" || len(s.left()) > 0 {
+		return nil
+	}
+	s.last = nil
+	if a.hand == moves {
+		from := s.workspace()
+		s.moves++
+		s.astray = true
+		return os.Rename(from, s.workspace())
+	}
+	return s.edit(a.choice)
+}
+
+// edit changes a file that no step to come touches, removes it, or makes a new one.
+func (s *scenario) edit(choice int) error {
+	names := s.free()
+	if len(names) == 0 || choice%4 == 0 {
+		name := fmt.Sprintf("made by a person %d.txt", choice)
+		return s.make(name, file{0o644, "made by a person\n"})
+	}
+	name := names[choice%len(names)]
+	at := filepath.Join(s.workspace(), name)
+	f, err := readFile(at)
+	if err != nil || f == nil {
+		return err
+	}
+	if choice%4 == 1 && name != bystander {
+		s.tell("   removes %s", name)
+		s.own[name] = nil
+		return os.Remove(at)
+	}
+	f.data += "edited by a person\n"
+	return s.make(name, *f)
+}
+
+// make writes a file as a person does.
+func (s *scenario) make(name string, f file) error {
+	s.tell("   writes %s", name)
+	s.own[name] = &f
+	at := filepath.Join(s.workspace(), name)
+	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(os.WriteFile(at, []byte(f.data), 0o600), os.Chmod(at, f.mode))
+}
+
+// free gives the files that are there and that no step which is not done changes.
+func (s *scenario) free() []string {
+	var busy []string
+	for _, st := range flatten(s.tasks) {
+		if s.now.status[st.name()] != "completed" {
+			busy = append(busy, touchedBy(st)...)
+		}
+	}
+	there := s.withOwn(s.states()[s.now.done(s.plan)])
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(there)), func(name string) bool { return slices.Contains(busy, name) })
+}
