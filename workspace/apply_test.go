@@ -77,6 +77,9 @@ func TestPrepareAndApplyEachKind(t *testing.T) {
 			if d := cmp.Diff(tt.after, tree(t, dir)); d != "" {
 				t.Fatalf("Apply: %s", d)
 			}
+			if len(states) != len(ts) {
+				t.Fatalf("Apply: got %d states for %d changed files", len(states), len(ts))
+			}
 			for i, s := range states {
 				if s.Path != ts[i].Path || s.Hash != ts[i].Post.Hash || s.Size != ts[i].Post.Size || s.Mode != ts[i].Post.Mode || !s.Wrote {
 					t.Errorf("Apply: state %d is %+v, want that of %+v", i, s, ts[i].Post)
