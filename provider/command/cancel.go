@@ -85,7 +85,7 @@ func askToEnd(ctx context.Context, conn *client, dir, key string) (*client, erro
 	if err != nil || conn == nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errFrozen)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, frozen("the command ends once that goes on"))
 	defer cancel()
 	if err := conn.ask(ctx, message{Op: opTerminate, Key: key}); err != nil {
 		conn.close()

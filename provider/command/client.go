@@ -161,7 +161,7 @@ func (r *Runner) attach(ctx context.Context) error {
 
 // hello introduces this process to the supervisor and keeps the connection.
 func (r *Runner) hello(ctx context.Context, conn *client) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errFrozen)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, frozen("nothing was started"))
 	defer cancel()
 	if err := conn.ask(ctx, message{Op: opHello, Session: r.cfg.Session, Epoch: r.cfg.Epoch}); err != nil {
 		conn.close()
@@ -171,8 +171,11 @@ func (r *Runner) hello(ctx context.Context, conn *client) error {
 	return nil
 }
 
-var errFrozen = &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; nothing was started",
-	Next: "see with: acode session unlock", Retryable: true}
+// frozen is the error for a supervisor that lives and does not answer, and what did not come of it.
+func frozen(what string) error {
+	return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; " + what,
+		Next: "see whether the process acode supervise is stopped or suspended", Retryable: true}
+}
 
 // connect returns a connection to the session's supervisor, and starts one where none
 // lives.
