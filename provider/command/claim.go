@@ -314,7 +314,7 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 		return claimFiles{}, storeError("create the claim", err)
 	}
 	temp := w.Name()
-	defer func() { _ = os.Remove(temp) }() // a leftover is removed by the next supervisor, or by ForgetAll
+	defer func() { _ = os.Remove(temp) }() // a leftover is removed by the next supervisor
 	files := claimFiles{w: w}
 	if files.lock, err = fillClaim(w, append(block, make([]byte, claimBytes-len(block))...)); err != nil {
 		_ = w.Close() // nothing in it is kept
