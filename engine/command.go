@@ -187,6 +187,9 @@ func (e *Engine) changedFiles(ctx context.Context) ([]session.FileState, error) 
 		known = append(known, *f)
 	}
 	now, err := e.Files.Stat(ctx, known)
+	if session.CodeOf(err) == session.ErrFileStep { // no step has failed: the next resume takes the result
+		err = &session.Error{Code: session.ErrEnvironment, Message: "the files of the session cannot be looked at, so the result of the command was not taken", Cause: err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -300,6 +300,18 @@ func TestWorkspaceReplaced(t *testing.T) {
 	w.inOrder("effect t/a/main:1", "commit completed t/a/main:1 + paused environment", "effect t/b/main:1")
 }
 
+// What a command did cannot be looked at, as on a file system that went away: no step has failed, and
+// the next resume takes the result.
+func TestFilesThatCannotBeLookedAt(t *testing.T) {
+	w := newWorld(t, plan(task("t", write("w", "f", "x"), command("c", "ledger once"))))
+	w.fails["stat"] = &session.Error{Code: session.ErrFileStep, Message: "reading failed"}
+	wantResult(t, w.process().must(), session.Paused, session.ReasonEnvironment, session.ErrEnvironment)
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"once"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+}
+
 // A clock that is set back while a command runs gives it no negative time.
 func TestClockSetBackDuringACommand(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "back"))))

@@ -113,7 +113,7 @@ func (r *Root) Size(name string) int64 {
 // Stat gives the state of these paths now, in their order. A path whose stat equals what
 // is given, and was not racy, is taken as unchanged without reading it; any other is
 // hashed. Hash is empty when the path is absent, or is no longer a regular file with one
-// link inside the workspace, in which case the inode is set.
+// link inside the workspace, or may not be read; then the inode is set.
 func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error) {
 	out := make([]session.FileState, 0, len(known))
 	var last glance
@@ -124,6 +124,9 @@ func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.F
 			continue
 		}
 		f, err := r.stat(ctx, k)
+		if errors.Is(err, fs.ErrPermission) {
+			f, err = r.hidden(k), nil
+		}
 		if err != nil {
 			return nil, failed(ctx, k.Path, err)
 		}
@@ -191,6 +194,9 @@ func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState
 		return session.FileState{}, err
 	}
 	f, st, err := r.follow(name)
+	if errors.Is(err, fs.ErrPermission) && k.Hash == "" && k.Inode != 0 { // as it was
+		return r.hidden(k), nil
+	}
 	if err != nil {
 		gone, err := r.irregular(name, err)
 		gone.Path, gone.Wrote = k.Path, k.Wrote
@@ -203,6 +209,20 @@ func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState
 	state, _, err := r.hash(ctx, f, name)
 	state.Path, state.Wrote = k.Path, k.Wrote
 	return state, err
+}
+
+// hidden describes a file that may not be read, as far as it can be looked at; else it is the file
+// that k was.
+func (r *Root) hidden(k session.FileState) session.FileState {
+	now := session.FileState{Inode: k.Inode}
+	if d, err := r.folder(path.Dir(k.Path)); err == nil {
+		defer d.close()
+		if st, err := d.lstat(path.Base(k.Path)); err == nil {
+			now = st.state(k.Path, "", r.now())
+		}
+	}
+	now.Path, now.Wrote = k.Path, k.Wrote
+	return now
 }
 
 // irregular describes a path that could not be opened as a file; err says why.
