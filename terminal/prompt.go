@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/acode-dev/acode/session"
@@ -113,7 +114,7 @@ func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(s
 const maxAnswer = 4096
 
 // readLine reads up to a newline and not one byte further: what follows answers the next
-// question. It returns io.ErrUnexpectedEOF when there was no line at all.
+// question. It returns io.ErrUnexpectedEOF when there was no line at all, or the terminal was closed.
 func readLine(in io.Reader) (string, error) {
 	var answer []byte
 	var one [1]byte
@@ -128,7 +129,7 @@ func readLine(in io.Reader) (string, error) {
 		switch {
 		case errors.Is(err, io.EOF) && len(answer) > 0:
 			return string(answer), nil
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), errors.Is(err, syscall.EIO):
 			return "", io.ErrUnexpectedEOF
 		case err != nil:
 			return "", err

@@ -9,7 +9,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/creack/pty"
@@ -461,6 +463,10 @@ func TestPromptsEnd(t *testing.T) {
 	_, err = terminal.Ask(brokenReader{}, io.Discard, "Sure?", true)
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Ask of a broken input: got %v, want %v", err, io.ErrClosedPipe)
+	}
+	_, err = terminal.Ask(iotest.ErrReader(syscall.EIO), io.Discard, "Sure?", true) // a terminal that was closed
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("Ask on a terminal that was closed: got %v, want %v", err, io.ErrUnexpectedEOF)
 	}
 	yes, err := terminal.Ask(strings.NewReader("y"), io.Discard, "Sure?", false)
 	check(t, "y without newline", yes, true, err)
