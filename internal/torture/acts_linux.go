@@ -15,7 +15,9 @@ type act struct {
 	args   []string      // of acode; own stands for the id of the session
 	blow   blow          // against the process that args start
 	beside []string      // typed in another terminal meanwhile
-	later  time.Duration // when that is typed, since the start
+	amid   bool          // for that, a command must run first
+	later  time.Duration // when that is typed, as in a blow
+	heeds  bool          // it is done after what the last stop asks for
 	hand   deed          // instead of args
 	choice int           // of what is done by hand
 }
@@ -37,7 +39,8 @@ const own = "ID"
 type blow struct {
 	whom    string // of the victims; empty strikes nobody
 	signals []syscall.Signal
-	after   time.Duration // since the start
+	amid    bool          // a command must run first
+	after   time.Duration // since the start, or since a command was seen
 	gap     time.Duration // between two signals
 }
 
@@ -71,6 +74,9 @@ func (b blow) String() string {
 		names = append(names, signalNames()[s])
 	}
 	text := fmt.Sprintf("after %v %s to %s", b.after, strings.Join(names, ", "), b.whom)
+	if b.amid {
+		text = "while a command runs, " + text
+	}
 	if len(b.signals) > 1 {
 		text += fmt.Sprintf(", %v apart", b.gap)
 	}
@@ -83,18 +89,46 @@ func signalNames() map[syscall.Signal]string {
 
 // Bounds of what people do in one scenario.
 const (
-	leastActs = 2
-	mostActs  = 9
+	leastActs = 3
+	mostActs  = 10
 )
 
 // drawActs draws what people do with a session of p, from its run on.
 func drawActs(p plan, rng *rand.Rand) []act {
 	d := &draw{rng: rng, plan: p}
 	all := []act{{args: []string{"run", "--plan", "FILE"}, blow: d.blow()}}
-	for range leastActs + rng.IntN(mostActs-leastActs+1) {
-		all = append(all, d.act())
+	for n := leastActs + rng.IntN(mostActs-leastActs+1); len(all) <= n; {
+		all = append(all, d.habit()...)
 	}
 	return all
+}
+
+// habit draws acts that people do one after the other.
+func (d *draw) habit() []act {
+	switch d.rng.IntN(8) {
+	case 0: // what was left running is ended
+		return []act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
+	case 1: // a yes is given, twice, and lost again
+		yes := act{args: append([]string{"approve", own}, d.form()...)}
+		return []act{yes, yes, {args: d.resume(), blow: d.blow()}}
+	case 2: // nobody can know
+		return []act{d.resumed(onBoth, syscall.SIGKILL), {args: append([]string{"resume", truthful}, d.form()...)}}
+	}
+	return []act{d.act()}
+}
+
+// resumed is a resume that somebody interrupts in the middle of a command.
+func (d *draw) resumed(whom string, sig syscall.Signal) act {
+	return act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}}
+}
+
+// ends draws a command that ends commands.
+func (d *draw) ends() []string {
+	args := []string{"session", "cancel", own}
+	if d.plan.policy != "continue" && !d.one(4) { // where the rest goes on at once, in another order
+		args = append(args, "--command")
+	}
+	return append(args, d.form()...)
 }
 
 // act draws one act.
@@ -111,11 +145,11 @@ func (d *draw) act() act {
 	case 6:
 		return act{hand: lookAfter}
 	case 7, 8, 9:
-		a := act{args: d.resume(), later: d.upTo(600 * time.Millisecond), blow: d.blow()}
+		a := act{heeds: true, args: d.resume(), amid: !d.one(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
 		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume()}[d.rng.IntN(4)]
 		return a
 	}
-	return act{args: d.resume(), blow: d.blow()}
+	return act{heeds: !d.one(4), args: d.resume(), blow: d.blow()}
 }
 
 // reader draws a command that only looks.
@@ -131,12 +165,8 @@ func (d *draw) decision() []string {
 	switch d.rng.IntN(12) {
 	case 0, 1:
 		args = []string{"deny", own, "--reason", "not today"}
-	case 2:
-		args = []string{"session", "cancel", own}
-	case 3, 4, 5, 6:
-		if d.plan.policy != "continue" { // where the rest goes on at once, in another order
-			args = []string{"session", "cancel", own, "--command"}
-		}
+	case 2, 3, 4, 5:
+		return d.ends()
 	}
 	return append(args, d.form()...)
 }
@@ -178,21 +208,21 @@ func (d *draw) form() []string {
 
 // blow draws whom a process loses, and when; often early, when it looks at what there is.
 func (d *draw) blow() blow {
-	if d.one(5) {
+	if d.one(6) {
 		return blow{}
 	}
-	longest := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, 1200 * time.Millisecond}
-	b := blow{after: d.upTo(longest[d.rng.IntN(len(longest))])}
+	longest := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond}
+	b := blow{after: d.upTo(longest[d.rng.IntN(len(longest))]), amid: !d.one(4)}
 	switch d.rng.IntN(8) {
 	case 0, 1:
 		b.whom, b.signals = onAcode, []syscall.Signal{d.asks()}
-	case 2:
+	case 2, 3:
 		b.whom, b.signals, b.gap = onAcode, []syscall.Signal{d.asks(), d.asks()}, d.upTo(700*time.Millisecond)
-	case 3:
-		b.whom = onAcode
 	case 4:
+		b.whom = onAcode
+	case 5:
 		b.whom = onGroup
-	case 5, 6:
+	case 6:
 		b.whom = onSupervisor
 	case 7:
 		b.whom = onBoth

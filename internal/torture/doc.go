@@ -15,9 +15,12 @@
 // while it is resumed, so that the recovery from a power cut is cut too. A seed and a number name
 // a plan, its kills and about its images: numbers of calls shift a little from run to run.
 //
-// Last come people: scenarios, drawn at random too, of what is typed and what is killed at instants
-// that nobody counts, after which somebody goes on as acode proposes until the session is over.
-// What an attempt did to the ledger is held against what the journal says of it.
+// Then come people: scenarios, drawn at random too, of what is typed, by two at a time, of signals
+// and kills at instants that nobody counts, and of files and directories that are changed by hand. In the
+// end somebody goes on as acode proposes until the session is over. Each exit status is held against
+// the store, each line of JSON against the status, what only looks against every byte there is, and
+// what an attempt did to the ledger against what the journal says of it. A seed and a number name a
+// scenario; its instants differ from run to run.
 //
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown

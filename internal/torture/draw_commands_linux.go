@@ -55,10 +55,10 @@ func (d *draw) sign(id string) (step, bool) {
 
 // nap is what a command does before its effect: nothing, or it sleeps.
 func (d *draw) nap() string {
-	if !d.naps || !d.one(3) {
+	if !d.naps || !d.one(2) {
 		return ""
 	}
-	return fmt.Sprintf("sleep 0.%d; ", 1+d.rng.IntN(4))
+	return "sleep 0." + d.pick("1", "2", "3", "8") + "; "
 }
 
 // rest is what a command does after its effect.

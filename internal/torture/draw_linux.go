@@ -181,6 +181,9 @@ func (d *draw) step(id string) step {
 		return d.failure()
 	}
 	kinds := []func(string) (step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
+	if d.naps {
+		kinds = append(kinds, d.sign, d.sign, d.work)
+	}
 	for {
 		if s, ok := kinds[d.rng.IntN(len(kinds))](id); ok {
 			return s

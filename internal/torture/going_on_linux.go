@@ -70,12 +70,9 @@ func (s *scenario) proposed() ([][]string, error) {
 	if s.last == nil || s.last.killed() {
 		return [][]string{{"resume"}}, nil
 	}
-	switch s.last.exit() {
-	case exitFailed:
-		if s.broken() {
-			if err := os.WriteFile(s.mended(), nil, 0o644); err != nil {
-				return nil, fmt.Errorf("mend: %w", err)
-			}
+	if s.last.exit() == exitFailed {
+		if err := s.mend(); err != nil {
+			return nil, err
 		}
 	}
 	commands := proposals(s.last.advice())
@@ -85,6 +82,31 @@ func (s *scenario) proposed() ([][]string, error) {
 	}
 	s.judgeAsked(changedNames(s.last.out.String() + s.last.err.String()))
 	return commands, nil
+}
+
+// mend mends what a command needs, where it is broken.
+func (s *scenario) mend() error {
+	if !s.broken() {
+		return nil
+	}
+	if err := os.WriteFile(s.mended(), nil, 0o644); err != nil {
+		return fmt.Errorf("mend: %w", err)
+	}
+	return nil
+}
+
+// heed gives the answer that the last stop waits for, or mends what it fails for.
+func (s *scenario) heed(ctx context.Context) error {
+	switch {
+	case s.last == nil || s.last.killed():
+		return nil
+	case s.last.exit() == exitApproval:
+		s.tell("-- heeds: acode approve")
+		return s.types(ctx, act{args: []string{"approve", own}})
+	case s.last.exit() == exitFailed:
+		return s.mend()
+	}
+	return nil
 }
 
 // judgeAsked checks that somebody other than acode changed the files that it asks about.

@@ -29,5 +29,20 @@ func peopleBugs() []bug {
 	return []bug{
 		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cmd/app/exit.go",
 			"	case r.Code == \"\":\n", "	case r.Code == \"\" || r.Code == session.ErrApproval:\n"}}},
+		{name: "cancel leaves the command", judges: found, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/decide.go",
+			"			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
+		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cmd/app/approve.go",
+			`; given != "" { // a no can follow a yes`, `; given == "denied" {`}}},
+		{name: "a dry run that writes", judges: found, shows: "--dry-run", edits: []edit{{"cmd/app/resume.go",
+			"	b, store, err := a.bootFor(ctx, ref, f.dryRun, f.settings())\n", "	b, store, err := a.bootFor(ctx, ref, false, f.settings())\n"}}},
+		{name: "the first signal ends the command", judges: found, shows: "steps failed, of which people ended", edits: []edit{{"cmd/app/work.go",
+			"asked == 2 {", "asked == 1 {"}}},
+		{name: "every answer is a yes", judges: found, shows: "lost: ", edits: []edit{{"engine/uncertain.go",
+			"	switch verdict {\n	case session.InterruptDone:\n",
+			"	if by == \"person\" {\n		verdict = session.InterruptDone\n	}\n	switch verdict {\n	case session.InterruptDone:\n"}}},
+		{name: "nobody is locked out", judges: found, shows: "ends with 23", edits: []edit{
+			{"cmd/app/work.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.now().Format(\".000000\"), self)\n"},
+			{"cmd/app/work.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
+				"		if errors.Is(err, session.ErrLocked) {\n			return taken, nil\n		}\n		return nil, errors.Join(err, sessionLock.Release())\n"}}},
 	}
 }

@@ -72,22 +72,24 @@ func (s *scenario) judgeFailures() {
 	}
 }
 
-// judgeApprovals checks that each gate was passed with an approval of its own, for that epoch, and that
+// judgeApprovals checks that each gate was passed with one approval of its own, for that epoch, and that
 // a person had typed it.
 func (s *scenario) judgeApprovals() {
-	granted := 0
+	granted, all := map[event]int{}, 0
 	for _, e := range s.now.events {
-		if e.kind == "ApprovalGranted" {
-			granted++
-		}
-		if e.kind == "StepCompleted" && s.asks(e.step) && !slices.ContainsFunc(s.now.events, func(g event) bool {
-			return g.kind == "ApprovalGranted" && g.step == e.step && g.usable == e.epoch
-		}) {
+		switch {
+		case e.kind == "ApprovalGranted":
+			all++
+			which := event{step: e.step, usable: e.usable}
+			if granted[which]++; granted[which] > 1 {
+				s.breach("%s was approved %d times for epoch %d", e.step, granted[which], e.usable)
+			}
+		case e.kind == "StepCompleted" && s.asks(e.step) && granted[event{step: e.step, usable: e.epoch}] == 0:
 			s.breach("%s was passed in epoch %d without an approval for it", e.step, e.epoch)
 		}
 	}
-	if granted > s.approved {
-		s.breach("%d approvals were granted, people typed %d", granted, s.approved)
+	if all > s.approved {
+		s.breach("%d approvals were granted, people typed %d", all, s.approved)
 	}
 }
 

@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 )
 
 // sampledScenarios is how many scenarios a test carries out.
-const sampledScenarios = 12
+const sampledScenarios = 6
 
 // NFR-005, NFR-008, NFR-010: whatever people do with a session, each effect happens once, and going on
 // as acode proposes ends where the plan says.
@@ -53,5 +56,89 @@ func TestProposals(t *testing.T) {
 	}
 	if got, want := words(`-C '/a b'\''c'/d -x`), []string{"-C", "/a b'c/d", "-x"}; !slices.Equal(got, want) {
 		t.Errorf("words: got %q, want %q", got, want)
+	}
+}
+
+// Attempts that acted twice or for nothing, gates without an approval and failures that nobody caused are
+// found.
+func TestJudgeOfEffects(t *testing.T) {
+	act := fixed().steps[3].name()
+	gate := "publish-the-result/ask-before-publishing"
+	line := func(attempt int) string {
+		return fmt.Sprintf("v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:%s/main:%d.\n", act, attempt)
+	}
+	done := map[string]string{act: "completed"}
+	tests := map[string]struct {
+		ledger                string
+		now                   journal
+		lost, repeated, wrong int
+	}{
+		"right":           {line(1), journal{status: done}, 0, 0, 0},
+		"lost":            {"", journal{status: done}, 1, 0, 0},
+		"one_key_twice":   {line(1) + line(1), journal{status: done}, 0, 2, 0},
+		"without_a_cause": {line(1) + line(2), journal{status: done}, 0, 1, 0},
+		"nobody_knew":     {line(1) + line(2), journal{status: done, events: []event{{kind: "StepUnknown", step: act, attempt: 1}}}, 0, 0, 0},
+		"nobody_ended_it": {line(1), journal{status: done, events: []event{{kind: "StepFailed", step: act, attempt: 2}}}, 0, 0, 1},
+		"strange_line":    {line(1) + "who?\n", journal{status: done}, 0, 0, 1},
+		"two_receipts":    {line(1), journal{status: done, events: []event{{kind: "StepCompleted", step: act}, {kind: "StepCompleted", step: act}}}, 0, 1, 0},
+		"another_epoch": {line(1), journal{status: done, events: []event{{kind: "ApprovalGranted", step: gate, usable: 2},
+			{kind: "StepCompleted", step: gate, epoch: 3}}}, 0, 0, 1},
+		"two_approvals": {line(1), journal{status: done, events: []event{{kind: "ApprovalGranted", step: gate, usable: 2}, {kind: "ApprovalGranted", step: gate, usable: 2}}}, 0, 0, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &scenario{approved: 1, now: tt.now}
+			s.strict, s.place = true, place{root: t.TempDir(), plan: fixed()}
+			must(t, s.prepare(""))
+			must(t, os.WriteFile(s.ledger(), []byte(tt.ledger), 0o644))
+			must(t, s.judgeEffects())
+			if len(s.lost) != tt.lost || len(s.repeated) != tt.repeated || len(s.wrong) != tt.wrong {
+				t.Errorf("judgeEffects: got %s, want %d lost, %d repeated, %d wrong", s.outcome, tt.lost, tt.repeated, tt.wrong)
+			}
+		})
+	}
+}
+
+// What a process says is judged whatever it was.
+func TestJudgeOfWhatIsSaid(t *testing.T) {
+	result := `{"type":"result","state":"paused","exit":%d,"next":"acode resume w2y35b"}` + "\n"
+	tests := map[string]struct {
+		args   []string
+		script string
+		wrong  int
+	}{
+		"right":          {[]string{"resume", jsonFlag}, "printf '" + fmt.Sprintf(result, 22) + "'; exit 22", 0},
+		"another_status": {[]string{"resume", jsonFlag}, "printf '" + fmt.Sprintf(result, 22) + "'; exit 20", 1},
+		"no_result":      {[]string{"resume", jsonFlag}, "echo '{}'", 1},
+		"no_json":        {[]string{"status", jsonFlag}, "echo hello", 1},
+		"unknown_status": {[]string{"status"}, "exit 18", 1},
+		"a_crash":        {[]string{"status"}, "echo 'panic: oops' >&2; exit 2", 1},
+		"no_value":       {[]string{"status"}, "echo 'since %!s(<nil>)'", 1},
+		"nobody_did_it":  {[]string{"status"}, "kill -9 $$", 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := &typed{args: tt.args, cmd: exec.Command("/bin/sh", "-c", tt.script)}
+			p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+			p.failed = p.cmd.Run()
+			var wrong []string
+			p.judge(func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) })
+			if len(wrong) != tt.wrong {
+				t.Errorf("judge: got %q, want %d of them", wrong, tt.wrong)
+			}
+		})
+	}
+}
+
+// People find what a judge of the end alone would not: here a question that counts as answered.
+func TestPeopleFindAPlantedBug(t *testing.T) {
+	h := testHarness(t)
+	b := peopleBugs()[0]
+	program, err := b.build(t.Context(), h.scratch)
+	must(t, err)
+	found, err := h.find(t.Context(), b.judges[0], program)
+	must(t, err)
+	if !strings.Contains(found, b.shows) {
+		t.Errorf("%s: got %q, want %q in it", b.name, found, b.shows)
 	}
 }

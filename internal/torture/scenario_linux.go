@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -46,6 +47,11 @@ func (s *scenario) tell(format string, args ...any) {
 
 // perform carries one act out, and looks at what it left.
 func (s *scenario) perform(ctx context.Context, a act) error {
+	if a.heeds {
+		if err := s.heed(ctx); err != nil {
+			return err
+		}
+	}
 	s.tell("-- %v", a)
 	if a.hand != "" {
 		return s.does(a)
@@ -68,7 +74,7 @@ func (s *scenario) types(ctx context.Context, a act) error {
 		if args, err = s.meant(a.beside); err != nil {
 			return err
 		}
-		all[0].pause(a.later)
+		s.instant(all[0], a.amid, a.later)
 		all = append(all, s.begin(ctx, args))
 	}
 	s.strike(all[0], a.blow)
@@ -124,11 +130,7 @@ func (s *scenario) filled(args []string) []string {
 // strike waits until the blow is due and deals it to whoever is there.
 func (s *scenario) strike(t *typed, b blow) {
 	for i, sig := range b.signals {
-		wait := b.after
-		if i > 0 {
-			wait = b.gap
-		}
-		if t.pause(wait) {
+		if i == 0 && s.instant(t, b.amid, b.after) || i > 0 && t.pause(b.gap) {
 			return
 		}
 		if b.whom == onAcode || b.whom == onGroup || b.whom == onBoth {
@@ -142,6 +144,24 @@ func (s *scenario) strike(t *typed, b blow) {
 	if len(b.signals) > 1 {
 		s.ended++
 	}
+}
+
+// instant waits for an instant, or until t has ended, which it reports.
+func (s *scenario) instant(t *typed, amid bool, after time.Duration) (ended bool) {
+	for amid && len(s.commands(t)) == 0 {
+		if t.pause(glance) {
+			return true
+		}
+	}
+	return t.pause(after)
+}
+
+// glance is how long nobody looks for a command.
+const glance = 5 * time.Millisecond
+
+// commands gives the commands of the session that run beside t.
+func (s *scenario) commands(t *typed) []process {
+	return slices.DeleteFunc(s.commandsLeft(), func(p process) bool { return p.pid == t.cmd.Process.Pid })
 }
 
 // look reads what processes left, and holds it against what they said.
