@@ -84,7 +84,8 @@ func (b blow) String() string {
 }
 
 func signalNames() map[syscall.Signal]string {
-	return map[syscall.Signal]string{syscall.SIGINT: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP", syscall.SIGKILL: "KILL"}
+	return map[syscall.Signal]string{syscall.SIGINT: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP", syscall.SIGKILL: "KILL",
+		syscall.SIGSTOP: "STOP", syscall.SIGCONT: "CONT"}
 }
 
 // Bounds of what people do in one scenario.
@@ -133,7 +134,9 @@ func (d *draw) ends() []string {
 
 // act draws one act.
 func (d *draw) act() act {
-	switch d.rng.IntN(16) {
+	switch d.rng.IntN(17) {
+	case 16:
+		return act{args: append([]string{"run", "--plan", "OTHER"}, d.form()...)}
 	case 0, 1:
 		return act{args: d.reader()}
 	case 2:
@@ -146,7 +149,7 @@ func (d *draw) act() act {
 		return act{hand: lookAfter}
 	case 7, 8, 9:
 		a := act{heeds: true, args: d.resume(), amid: !d.one(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
-		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume()}[d.rng.IntN(4)]
+		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume(), {"run", "--plan", "OTHER"}}[d.rng.IntN(5)]
 		return a
 	}
 	return act{heeds: !d.one(4), args: d.resume(), blow: d.blow()}
@@ -213,7 +216,9 @@ func (d *draw) blow() blow {
 	}
 	longest := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond}
 	b := blow{after: d.upTo(longest[d.rng.IntN(len(longest))]), amid: !d.one(4)}
-	switch d.rng.IntN(8) {
+	switch d.rng.IntN(9) {
+	case 8: // as a laptop that sleeps
+		b.whom, b.signals, b.gap = onGroup, []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT}, d.upTo(500*time.Millisecond)
 	case 0, 1:
 		b.whom, b.signals = onAcode, []syscall.Signal{d.asks()}
 	case 2, 3:

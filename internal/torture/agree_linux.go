@@ -17,6 +17,8 @@ import (
 // alone. was is what the store held before.
 func (s *scenario) agree(t *typed, was journal) {
 	switch {
+	case slices.Contains(t.args, s.otherFile()):
+		s.agreeOnOther(t, was)
 	case t.executes():
 		s.agreeOnState(t, was)
 	case t.decides():
@@ -46,6 +48,14 @@ func (s *scenario) agreeOnState(t *typed, was journal) {
 	}
 	if r, err := t.lines(); err == nil && r.State != "" && r.State != s.now.state {
 		s.breach("the result says %q, the session is %q", r.State, s.now.state)
+	}
+}
+
+// agreeOnOther checks that a session of somebody else is completed, or refused.
+func (s *scenario) agreeOnOther(t *typed, was journal) {
+	more := s.now.others[len(was.others):]
+	if want := map[int]int{exitDone: 1}[t.exit()]; len(more) != want || want == 1 && more[0] != "completed" || s.now.seq != was.seq {
+		s.breach("acode run of somebody else ends with %d, its session is %q", t.exit(), more)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type journal struct {
 	integrity    string
 	sessions     int
+	others       []string // states of the sessions of somebody else
 	short, state string
 	seq          int               // of the last event
 	status       map[string]string // of steps, as the projection has it
@@ -27,14 +28,22 @@ type event struct {
 	usable  int // the epoch that may use an approval
 }
 
+// other is the plan of somebody else, who works in the same workspace.
+const (
+	otherTask = "Feed the quokka"
+	other     = "version: 1\ntask: " + otherTask + "\ntasks: [{id: feed, steps: [{id: grass, run: sleep 0.2}]}]\n"
+)
+
 // journalQuery asks for everything that the judge of a scenario wants to know.
 const journalQuery = `PRAGMA integrity_check;
-SELECT 'session', short, state, last_seq FROM sessions;
-SELECT 'step', task || '/' || step, status FROM steps;
+CREATE TEMP TABLE ours AS SELECT * FROM sessions WHERE task <> '` + otherTask + `';
+SELECT 'other', state FROM sessions WHERE task = '` + otherTask + `';
+SELECT 'session', short, state, last_seq FROM ours;
+SELECT 'step', task || '/' || step, status FROM steps WHERE session_no IN (SELECT no FROM ours);
 SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'),
 	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.by'), ''),
 	coalesce(json_extract(payload, '$.for_epoch'), 0)
-	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL ORDER BY pos;`
+	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL AND session IN (SELECT no FROM ours) ORDER BY pos;`
 
 // readJournal reads a copy of the store.
 func (p place) readJournal(ctx context.Context) (journal, error) {
@@ -56,6 +65,8 @@ func (j *journal) add(f []string) {
 		j.status[f[1]] = f[2]
 	case f[0] == "event" && len(f) == 7:
 		j.events = append(j.events, event{f[1], number(f[2]), f[3], number(f[4]), f[5], number(f[6])})
+	case f[0] == "other" && len(f) == 2:
+		j.others = append(j.others, f[1])
 	case j.integrity == "":
 		j.integrity = f[0]
 	}

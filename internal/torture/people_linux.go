@@ -52,7 +52,7 @@ func (h *harness) drawnScenario(n int) *scenario {
 // scenario carries the nth scenario out. Its directory stays when something was wrong.
 func (h *harness) scenario(ctx context.Context, n int) (*scenario, error) {
 	s := h.drawnScenario(n)
-	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.file())); err != nil {
+	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.file()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
 		return nil, err
 	}
 	if err := s.carry(ctx); err != nil || s.bad() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -118,6 +119,8 @@ func (s *scenario) filled(args []string) []string {
 			all = append(all, "--on-changes=continue")
 		case "FILE":
 			all = append(all, s.planFile())
+		case "OTHER":
+			all = append(all, s.otherFile())
 		case "DIR":
 			all = append(all, s.workspace())
 		default:
@@ -141,7 +144,7 @@ func (s *scenario) strike(t *typed, b blow) {
 			s.killSupervisors()
 		}
 	}
-	if len(b.signals) > 1 {
+	if len(b.signals) > 1 && b.signals[0] != syscall.SIGSTOP {
 		s.ended++
 	}
 }
@@ -174,7 +177,7 @@ func (s *scenario) look(ctx context.Context, all []*typed) error {
 	s.now = j
 	executed := false
 	for _, t := range all {
-		executed = executed || t.executes()
+		executed = executed || t.executes() && !slices.Contains(t.args, s.otherFile())
 		s.countDecision(t)
 	}
 	if len(all) == 1 && !all[0].killed() {
@@ -226,6 +229,8 @@ func (s *scenario) judgeEnd(ctx context.Context) error {
 		s.breach("integrity of the store: %s", j.integrity)
 	case j.sessions != 1:
 		s.breach("the store has %d sessions", j.sessions)
+	case slices.ContainsFunc(j.others, func(state string) bool { return state != "completed" }):
+		s.breach("sessions of somebody else are %q", j.others)
 	}
 	return errors.Join(s.judgeEffects(), s.judgeWorkspace())
 }

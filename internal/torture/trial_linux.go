@@ -76,9 +76,10 @@ func (p place) home() string   { return filepath.Join(p.root, "home") }
 func (p place) ledger() string { return filepath.Join(p.root, "ledger", "ledger") }
 
 // mended is the file without which some steps fail.
-func (p place) mended() string   { return p.ledger() + mendedSuffix }
-func (p place) planFile() string { return filepath.Join(p.root, "plan.yml") }
-func (p place) database() string { return filepath.Join(p.home(), "acode.db") }
+func (p place) mended() string    { return p.ledger() + mendedSuffix }
+func (p place) planFile() string  { return filepath.Join(p.root, "plan.yml") }
+func (p place) otherFile() string { return filepath.Join(p.root, "other.yml") }
+func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
 
 func (p place) environ() []string {
 	user := filepath.Join(p.root, "user")
