@@ -39,9 +39,14 @@ func (s *scenario) judgeEffects() error {
 	return nil
 }
 
-// excused reports whether an attempt that acted may be followed by another one.
+// excused reports whether an attempt that acted may be followed by another one: not where a check, which
+// looks into the ledger, says that it has not.
 func (s *scenario) excused(step string, attempt int) bool {
-	return s.now.has("StepFailed", step, attempt) || s.now.has("StepUnknown", step, attempt)
+	checked := slices.ContainsFunc(s.now.events, func(e event) bool {
+		return e.kind == "StepStarted" && e.step == step && e.attempt == attempt+1 && e.by == "check"
+	})
+	ended := s.now.has("StepFailed", step, attempt) || s.now.has("StepUnknown", step, attempt)
+	return ended && !checked && !s.now.has("StepCompleted", step, attempt)
 }
 
 // countReceiptsOf counts the outcomes that nobody could know, and receipts.

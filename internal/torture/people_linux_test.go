@@ -78,6 +78,8 @@ func TestJudgeOfEffects(t *testing.T) {
 		"one_key_twice":   {line(1) + line(1), journal{status: done}, 0, 2, 0},
 		"without_a_cause": {line(1) + line(2), journal{status: done}, 0, 1, 0},
 		"nobody_knew":     {line(1) + line(2), journal{status: done, events: []event{{kind: "StepUnknown", step: act, attempt: 1}}}, 0, 0, 0},
+		"check_was_blind": {line(1) + line(2), journal{status: done, events: []event{{kind: "StepUnknown", step: act, attempt: 1},
+			{kind: "StepStarted", step: act, attempt: 2, by: "check"}}}, 0, 1, 0},
 		"nobody_ended_it": {line(1), journal{status: done, events: []event{{kind: "StepFailed", step: act, attempt: 2}}}, 0, 0, 1},
 		"strange_line":    {line(1) + "who?\n", journal{status: done}, 0, 0, 1},
 		"two_receipts":    {line(1), journal{status: done, events: []event{{kind: "StepCompleted", step: act}, {kind: "StepCompleted", step: act}}}, 0, 1, 0},

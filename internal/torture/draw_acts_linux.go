@@ -1,0 +1,172 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Bounds of what people do in one scenario.
+const (
+	leastActs = 3
+	mostActs  = 10
+)
+
+// drawActs draws what people do with a session of p, from its run on.
+func drawActs(p plan, rng *rand.Rand) []act {
+	d := &draw{rng: rng, plan: p}
+	all := []act{{args: []string{"run", "--plan", "FILE"}, blow: d.blow()}}
+	for n := leastActs + rng.IntN(mostActs-leastActs+1); len(all) <= n; {
+		all = append(all, d.habit()...)
+	}
+	return all
+}
+
+// habit draws acts that people do one after the other.
+func (d *draw) habit() []act {
+	switch d.rng.IntN(8) {
+	case 0: // what was left running is ended
+		return []act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
+	case 1: // a yes is given, twice, and lost again
+		yes := act{args: append([]string{"approve", own}, d.form()...)}
+		return []act{yes, yes, {args: d.resume(), blow: d.blow()}}
+	case 2: // nobody can know
+		return []act{d.resumed(onBoth, syscall.SIGKILL), {args: append([]string{"resume", truthful}, d.form()...)}}
+	}
+	return []act{d.act()}
+}
+
+// resumed is a resume that somebody interrupts in the middle of a command.
+func (d *draw) resumed(whom string, sig syscall.Signal) act {
+	return act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}}
+}
+
+// ends draws a command that ends commands.
+func (d *draw) ends() []string {
+	args := []string{"session", "cancel", own}
+	switch {
+	case d.one(4):
+	case d.plan.policy == "continue": // where the rest would go on at once, in another order
+		return d.reader()
+	default:
+		args = append(args, "--command")
+	}
+	return append(args, d.form()...)
+}
+
+// act draws one act.
+func (d *draw) act() act {
+	switch d.rng.IntN(17) {
+	case 16:
+		return act{args: append([]string{"run", "--plan", "OTHER"}, d.form()...)}
+	case 0, 1:
+		return act{args: d.reader()}
+	case 2:
+		return act{args: d.decision()}
+	case 3, 4:
+		return act{hand: edits, choice: d.rng.IntN(1000)}
+	case 5:
+		return act{hand: moves}
+	case 6:
+		return act{hand: lookAfter}
+	case 7, 8, 9:
+		a := act{heeds: true, args: d.resume(), amid: !d.one(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
+		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume(), {"run", "--plan", "OTHER"}}[d.rng.IntN(5)]
+		return a
+	}
+	return act{heeds: !d.one(4), args: d.resume(), blow: d.blow()}
+}
+
+// reader draws a command that only looks.
+func (d *draw) reader() []string {
+	all := [][]string{{"status", own}, {"session", "list"}, {"session", "show", own}, {"session", "show", own, "-v"}, {"session", "history", own},
+		{"session", "export", own}, {"session", "unlock", own}, {"verify"}, {"resume", "--dry-run", own}, {"status"}}
+	return append(slices.Clone(all[d.rng.IntN(len(all))]), d.form()...)
+}
+
+// decision draws a command that says what shall become of the session.
+func (d *draw) decision() []string {
+	args := []string{"approve", own}
+	switch d.rng.IntN(12) {
+	case 0, 1:
+		args = []string{"deny", own, "--reason", "not today"}
+	case 2, 3, 4, 5:
+		return d.ends()
+	}
+	return append(args, d.form()...)
+}
+
+// resume draws a resume with any of its flags.
+func (d *draw) resume() []string {
+	args := []string{"resume"}
+	if d.one(2) {
+		args = append(args, own)
+	}
+	some := []string{"--yes", "--on-changes=continue", "--on-changes=continue", "--on-changes=abort", "--in-progress=rollback", "--in-progress=retry",
+		"--in-progress=prompt", "--restart-step", truthful, "--wait=2s", "--timeout=300ms", "--force"}
+	if d.plan.policy == "continue" { // which it would carry out where they must not be
+		some = some[:len(some)-1]
+	}
+	for range d.rng.IntN(4) {
+		if flag := d.pick(some...); !slices.Contains(args, flag) {
+			args = append(args, flag)
+		}
+	}
+	return append(args, d.form()...)
+}
+
+// truthful is the flag with which a person says what became of a command that nobody else knows about.
+const truthful = "--uncertain=<rerun|done|fail>"
+
+// form draws how a command shall say what it says.
+func (d *draw) form() []string {
+	switch d.rng.IntN(8) {
+	case 0, 1:
+		return []string{jsonFlag}
+	case 2:
+		return []string{"-v"}
+	case 3:
+		return []string{"-q"}
+	}
+	return nil
+}
+
+// blow draws whom a process loses, and when; often early, when it looks at what there is.
+func (d *draw) blow() blow {
+	if d.one(6) {
+		return blow{}
+	}
+	longest := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond}
+	b := blow{after: d.upTo(longest[d.rng.IntN(len(longest))]), amid: !d.one(4)}
+	switch d.rng.IntN(9) {
+	case 8: // as a laptop that sleeps
+		b.whom, b.signals, b.gap = onGroup, []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT}, d.upTo(500*time.Millisecond)
+	case 0, 1:
+		b.whom, b.signals = onAcode, []syscall.Signal{d.asks()}
+	case 2, 3:
+		b.whom, b.signals, b.gap = onAcode, []syscall.Signal{d.asks(), d.asks()}, d.upTo(700*time.Millisecond)
+	case 4:
+		b.whom = onAcode
+	case 5:
+		b.whom = onGroup
+	case 6:
+		b.whom = onSupervisor
+	case 7:
+		b.whom = onBoth
+	}
+	if b.signals == nil {
+		b.signals = []syscall.Signal{syscall.SIGKILL}
+	}
+	return b
+}
+
+// asks draws a signal that asks a process to end.
+func (d *draw) asks() syscall.Signal {
+	return []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[d.rng.IntN(4)]
+}
+
+// upTo draws a time, in milliseconds.
+func (d *draw) upTo(longest time.Duration) time.Duration {
+	return time.Duration(d.rng.Int64N(int64(longest/time.Millisecond)+1)) * time.Millisecond
+}
