@@ -149,7 +149,8 @@ func TestChanges(t *testing.T) {
 		s[0].Wrote = name != "read"
 		files = append(files, s...)
 	}
-	files = append(files, session.FileState{Path: "deleted", Wrote: true}, session.FileState{Path: "reappeared", Wrote: true})
+	files = append(files, session.FileState{Path: "deleted", Wrote: true}, session.FileState{Path: "reappeared", Wrote: true},
+		session.FileState{Path: "blocked", Wrote: true})
 	m, err := r.Scan(ctx, 0)
 	must(t, err)
 	m.AtNS = ctime(t, dir, "ignored") + 1
@@ -167,8 +168,10 @@ func TestChanges(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "moded"), 0o600))
 	must(t, os.Remove(filepath.Join(dir, "irregular")))
 	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "irregular")))
+	must(t, os.Mkdir(filepath.Join(dir, "blocked"), 0o755))
 	one, two := sum("1"), sum("2")
 	want := []session.ChangedFile{
+		{Path: "blocked", Kind: "modified", Session: session.FileWrote, Asks: true},
 		{Path: "fresh", Kind: "created", Session: session.FilePlanned, Asks: true},
 		{Path: "globbed.go", Kind: "modified", Session: session.FilePlanned, Asks: true},
 		{Path: "ignored", Kind: "modified", Session: session.FilePlanned, Asks: true},
