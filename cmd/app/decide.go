@@ -59,9 +59,12 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 	if err != nil {
 		return err
 	}
-	ended, unread, err := b.endCommands(ctx, id)
+	ended, beyond, unread, err := b.endCommands(ctx, id)
 	if err := errors.Join(append(unread, err)...); err != nil {
 		return err
+	}
+	if len(beyond) > 0 {
+		return &session.Error{Code: session.ErrCommand, Message: notEnded(beyond), Next: "end it as that user, or wait for it"}
 	}
 	then := "; the session can be resumed"
 	if sess.State.Terminal() {
@@ -72,21 +75,42 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
 
-// endCommands ends every command of the session that still runs, and says how many did. unread says of
-// which commands nobody can tell.
-func (b *base) endCommands(ctx context.Context, id session.ID) (ended int, unread []error, err error) {
+// notEnded says of commands that their time is over and they are not.
+func notEnded(beyond []string) string {
+	return "what runs with another user's rights could not be ended: " + strings.Join(beyond, ", ")
+}
+
+// endCommands ends every command of the session that still runs, and says how many did. beyond is what
+// may not be signalled and runs on; unread says of which commands nobody can tell.
+func (b *base) endCommands(ctx context.Context, id session.ID) (ended int, beyond []string, unread []error, err error) {
 	records, unread := command.Records(b.commandDir(id))
+	keys := map[string]bool{}
 	for _, r := range records {
 		switch r.State {
 		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
 			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {
-				return ended, unread, err
+				return 0, nil, unread, err
 			}
 			b.log.Info("command ended on request", "event", "command_cancelled", "key", r.Key)
-			ended++
+			keys[r.Key] = true
 		}
 	}
-	return ended, unread, nil
+	if len(keys) == 0 {
+		return 0, nil, unread, nil
+	}
+	records, _ = command.Records(b.commandDir(id)) // what could not be read is known
+	for _, r := range records {
+		switch {
+		case !keys[r.Key]:
+		case !r.Cancelled || len(r.Left) == 0:
+			ended++
+		default:
+			for _, l := range r.Left {
+				beyond = append(beyond, b.redactor.String(l))
+			}
+		}
+	}
+	return ended, beyond, unread, nil
 }
 
 // passOver makes warnings of records that are only damaged: a session can be given up although nobody
@@ -117,11 +141,15 @@ func (b *base) cancelling(ctx context.Context, s *local.Store, r session.Request
 			return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
 		}
 		var unread []error
-		if also.ended, unread, err = b.endCommands(ctx, r.Session); err == nil {
+		var beyond []string
+		if also.ended, beyond, unread, err = b.endCommands(ctx, r.Session); err == nil {
 			also.warnings, err = passOver(unread)
 		}
 		if err != nil {
 			return nil, also, err
+		}
+		if len(beyond) > 0 {
+			also.warnings = append(also.warnings, notEnded(beyond))
 		}
 		b.sweepAfter(s, sess.State)
 		also.warnings = append(also.warnings, b.halfway(ctx, s, sess)...)
