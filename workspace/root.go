@@ -86,9 +86,12 @@ func (r *Root) InPlace() error {
 			return nil
 		}
 	}
-	return &session.Error{Code: session.ErrEnvironment, Place: r.dir, Cause: reason(err),
-		Message: "the workspace was moved, replaced or covered while the session executed; the step was not begun",
-		Next:    "put the directory back, or name the place it moved to with -C"}
+	message := "the workspace was moved, replaced or covered while the session executed; the step was not begun"
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		message = "the workspace cannot be used any more; the step was not begun"
+	}
+	return &session.Error{Code: session.ErrEnvironment, Place: r.dir, Cause: reason(err), Message: message,
+		Next: "put the directory back, or name the place it moved to with -C"}
 }
 
 // Close gives up the workspace and everything that is still prepared.
