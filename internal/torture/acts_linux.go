@@ -15,6 +15,7 @@ type act struct {
 	beside []string      // typed in another terminal meanwhile
 	amid   bool          // for that, a command must run first
 	later  time.Duration // when that is typed, as in a blow
+	says   string        // to open questions, at a terminal; empty without one
 	heeds  bool          // it is done after what the last stop asks for
 	hand   deed          // instead of args
 	choice int           // of what is done by hand
@@ -56,6 +57,9 @@ func (a act) String() string {
 		return fmt.Sprintf("somebody %s (%d)", a.hand, a.choice)
 	}
 	text := "acode " + strings.Join(a.args, " ")
+	if a.says != "" {
+		text += " on a terminal, where somebody says " + a.says
+	}
 	if a.beside != nil {
 		text += fmt.Sprintf(", after %v acode %s", a.later, strings.Join(a.beside, " "))
 	}

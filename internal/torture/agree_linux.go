@@ -103,10 +103,17 @@ func (s *scenario) agreeOnDecision(t *typed, was journal) {
 	}
 }
 
-// countDecision counts what people did with a decision, also where somebody else executed meanwhile.
+// countDecision counts what people decided, also where somebody else executed meanwhile. One that was
+// killed may have taken effect.
 func (s *scenario) countDecision(t *typed) {
+	if p := t.person; p != nil {
+		s.approved += p.yes
+		for _, name := range p.told {
+			s.answers[name], s.cut[name] = true, true
+		}
+	}
 	switch {
-	case t.exit() != 0 || !t.decides():
+	case t.exit() != 0 && !t.killed() || !t.decides():
 	case t.args[0] == "approve":
 		s.approved++
 	case t.args[0] == "session":
@@ -127,7 +134,8 @@ func (s *scenario) agreeOnView(t *typed, was journal) {
 		s.breach("acode %s ends with %d", strings.Join(t.args, " "), t.exit())
 	}
 	m := shown.FindStringSubmatch(t.out.String())
-	if m != nil && slices.Contains(t.args, jsonFlag) && (m[1] != s.now.state || number(m[2]) != s.now.seq) {
+	ours := named || len(s.now.others) == 0 // else it may be about somebody else's
+	if m != nil && ours && slices.Contains(t.args, jsonFlag) && (m[1] != s.now.state || number(m[2]) != s.now.seq) {
 		s.breach("acode %s says %s at %s, the session is %s at %d", strings.Join(t.args, " "), m[1], m[2], s.now.state, s.now.seq)
 	}
 }

@@ -16,7 +16,7 @@ const (
 // drawActs draws what people do with a session of p, from its run on.
 func drawActs(p plan, rng *rand.Rand) []act {
 	d := &draw{rng: rng, plan: p}
-	all := []act{{args: []string{"run", "--plan", "FILE"}, blow: d.blow()}}
+	all := []act{d.seated(act{args: []string{"run", "--plan", "FILE"}, blow: d.blow()})}
 	for n := leastActs + rng.IntN(mostActs-leastActs+1); len(all) <= n; {
 		all = append(all, d.habit()...)
 	}
@@ -30,7 +30,7 @@ func (d *draw) habit() []act {
 		return []act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
 	case 1: // a yes is given, twice, and lost again
 		yes := act{args: append([]string{"approve", own}, d.form()...)}
-		return []act{yes, yes, {args: d.resume(), blow: d.blow()}}
+		return []act{yes, yes, d.seated(act{args: d.resume(), blow: d.blow()})}
 	case 2: // nobody can know
 		return []act{d.resumed(onBoth, syscall.SIGKILL), {args: append([]string{"resume", truthful}, d.form()...)}}
 	}
@@ -39,7 +39,7 @@ func (d *draw) habit() []act {
 
 // resumed is a resume that somebody interrupts in the middle of a command.
 func (d *draw) resumed(whom string, sig syscall.Signal) act {
-	return act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}}
+	return d.seated(act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}})
 }
 
 // ends draws a command that ends commands.
@@ -63,7 +63,11 @@ func (d *draw) act() act {
 	case 0, 1:
 		return act{args: d.reader()}
 	case 2:
-		return act{args: d.decision()}
+		a := act{args: d.decision()}
+		if d.one(3) {
+			a.blow = blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGKILL}, after: d.upTo(40 * time.Millisecond)}
+		}
+		return a
 	case 3, 4:
 		return act{hand: edits, choice: d.rng.IntN(1000)}
 	case 5:
@@ -73,9 +77,17 @@ func (d *draw) act() act {
 	case 7, 8, 9:
 		a := act{heeds: true, args: d.resume(), amid: !d.one(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
 		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume(), {"run", "--plan", "OTHER"}}[d.rng.IntN(5)]
-		return a
+		return d.seated(a)
 	}
-	return act{heeds: !d.one(4), args: d.resume(), blow: d.blow()}
+	return d.seated(act{heeds: !d.one(4), args: d.resume(), blow: d.blow()})
+}
+
+// seated has somebody at a terminal for an act, now and then, who says no or yes.
+func (d *draw) seated(a act) act {
+	if d.one(2) && !slices.Contains(a.args, jsonFlag) {
+		a.says, a.heeds = d.pick("yes", "yes", "yes", "no"), false
+	}
+	return a
 }
 
 // reader draws a command that only looks.

@@ -70,7 +70,7 @@ func (s *scenario) types(ctx context.Context, a act) error {
 	if err != nil {
 		return err
 	}
-	all := []*typed{s.begin(ctx, args)}
+	all := []*typed{s.start(ctx, args, a.says)}
 	if a.beside != nil {
 		if args, err = s.meant(a.beside); err != nil {
 			return err
@@ -88,6 +88,14 @@ func (s *scenario) types(ctx context.Context, a act) error {
 		return err
 	}
 	return s.unchanged(all, before)
+}
+
+// start starts acode, on a terminal where somebody is there to say something.
+func (s *scenario) start(ctx context.Context, args []string, says string) *typed {
+	if says != "" {
+		return s.beginOnTerminal(ctx, args, says)
+	}
+	return s.begin(ctx, args)
 }
 
 // await waits for a process and judges what it said.

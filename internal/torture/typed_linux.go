@@ -22,6 +22,7 @@ type typed struct {
 	done     chan struct{} // closed when it has ended
 	failed   error         // of starting it or of waiting for it; set once done is closed
 	struck   []syscall.Signal
+	person   *dialogue // at its terminal; nil for nobody
 }
 
 // outputLimit is how long whatever a process leaves may keep its output open.
