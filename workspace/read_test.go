@@ -120,7 +120,7 @@ func TestSearchMeetsOnlyALink(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"src/b.go", "src/a.go", "src/x/y/c.go", "src/x/n.txt", ".git/d.go", "src/.git/e.go", "other.go", ".hidden.go"} {
+	for _, name := range []string{"src/b.go", "src/a.go", "src/x/y/c.go", "src/x/n.txt", "src/x-1.go", ".git/d.go", "src/.git/e.go", "other.go", ".hidden.go"} {
 		put(t, dir, name, "content of "+name)
 	}
 	outside := t.TempDir()
@@ -134,7 +134,7 @@ func TestRead(t *testing.T) {
 		glob string
 		want []string
 	}{
-		"stars":       {"src/**/*.go", []string{"src/a.go", "src/b.go", "src/link.go", "src/x/y/c.go"}},
+		"stars":       {"src/**/*.go", []string{"src/a.go", "src/b.go", "src/link.go", "src/x-1.go", "src/x/y/c.go"}},
 		"one_level":   {"*.go", []string{".hidden.go", "other.go"}},
 		"literal":     {"./src/a.go", []string{"src/a.go"}},
 		"in_git":      {".git/d.go", []string{".git/d.go"}},
