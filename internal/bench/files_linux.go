@@ -101,6 +101,9 @@ func (f *fileBench) step(ctx context.Context, i int) error {
 	if _, err := f.w.Requests(ctx); err != nil {
 		return err
 	}
+	if err := f.root.InPlace(); err != nil {
+		return err
+	}
 	change := session.Change{Op: session.KindWrite, Path: fileName(i), Content: string(content("after", i))}
 	if f.edit {
 		change = session.Change{Op: session.KindEdit, Path: fileName(i), Old: "before", New: "after"}
