@@ -24,7 +24,6 @@ var planText = func() string {
 		}
 		return string(b)
 	}
-	sign := q(`echo "$ACODE_IDEMPOTENCY_KEY" >> "$LEDGER"`)
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Fill the disk\ntasks:\n")
 	step := func(task, id, body string) {
@@ -34,12 +33,15 @@ var planText = func() string {
 		fmt.Fprintf(&b, "  - id: %s\n    steps:\n", task)
 		name := task + ".txt"
 		step(task, "write-a-large-file", fmt.Sprintf("write: {path: %s, content: %s}", name, q(large(i))))
-		step(task, "sign-the-ledger", "run: "+sign)
+		step(task, "sign-the-ledger", `run: "`+signing+`"`)
 		step(task, "edit-the-large-file", fmt.Sprintf("edit: {path: %s, old: %s, new: %s}", name, q(firstLine), q(otherLine)))
-		step(task, "sign-it-again", "run: "+sign)
+		step(task, "sign-it-again", `run: "`+signing+`"`)
 	}
 	return b.String()
 }()
+
+// signing is what commands do, as it stands in the plan.
+const signing = `echo \"$ACODE_IDEMPOTENCY_KEY\" >> \"$LEDGER\"`
 
 // tasks and the steps of each that sign the ledger. The names are too long to be met by chance.
 var (

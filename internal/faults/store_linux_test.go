@@ -297,8 +297,11 @@ func (s site) runWhile(t *testing.T, do func()) ended {
 	t.Helper()
 	gate := filepath.Join(s.root, "gate")
 	must(t, os.WriteFile(gate, nil, 0o600))
-	sign := `echo \"$ACODE_IDEMPOTENCY_KEY\" >> \"$LEDGER\"`
-	must(t, os.WriteFile(s.plan(), []byte(strings.Replace(planText, sign, sign+"; while test -e "+gate+"; do sleep 0.02; done", 1)), 0o600))
+	waits := strings.Replace(planText, signing, signing+"; while test -e "+gate+"; do sleep 0.02; done", 1)
+	if waits == planText {
+		t.Fatal("no command of the plan signs the ledger")
+	}
+	must(t, os.WriteFile(s.plan(), []byte(waits), 0o600))
 	cmd := exec.CommandContext(t.Context(), s.program, "run", "--plan", s.plan())
 	cmd.Dir, cmd.Env = s.ws(), s.environ()
 	var out bytes.Buffer
