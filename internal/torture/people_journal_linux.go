@@ -24,7 +24,6 @@ type event struct {
 	epoch   int
 	step    string
 	attempt int
-	by      string
 	usable  int // the epoch that may use an approval
 }
 
@@ -41,8 +40,7 @@ SELECT 'other', state FROM sessions WHERE task = '` + otherTask + `';
 SELECT 'session', short, state, last_seq FROM ours;
 SELECT 'step', task || '/' || step, status FROM steps WHERE session_no IN (SELECT no FROM ours);
 SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'),
-	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.by'), ''),
-	coalesce(json_extract(payload, '$.for_epoch'), 0)
+	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.for_epoch'), 0)
 	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL AND session IN (SELECT no FROM ours) ORDER BY pos;`
 
 // readJournal reads a copy of the store.
@@ -63,8 +61,8 @@ func (j *journal) add(f []string) {
 		j.seq = number(f[3])
 	case f[0] == "step" && len(f) == 3:
 		j.status[f[1]] = f[2]
-	case f[0] == "event" && len(f) == 7:
-		j.events = append(j.events, event{f[1], number(f[2]), f[3], number(f[4]), f[5], number(f[6])})
+	case f[0] == "event" && len(f) == 6:
+		j.events = append(j.events, event{f[1], number(f[2]), f[3], number(f[4]), number(f[5])})
 	case f[0] == "other" && len(f) == 2:
 		j.others = append(j.others, f[1])
 	case j.integrity == "":

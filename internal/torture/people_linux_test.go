@@ -77,10 +77,9 @@ func TestJudgeOfEffects(t *testing.T) {
 		"lost":            {"", journal{status: done}, 1, 0, 0},
 		"one_key_twice":   {line(1) + line(1), journal{status: done}, 0, 2, 0},
 		"without_a_cause": {line(1) + line(2), journal{status: done}, 0, 1, 0},
-		"nobody_knew":     {line(1) + line(2), journal{status: done, events: []event{{kind: "StepUnknown", step: act, attempt: 1}}}, 0, 0, 0},
-		"check_was_blind": {line(1) + line(2), journal{status: done, events: []event{{kind: "StepUnknown", step: act, attempt: 1},
-			{kind: "StepStarted", step: act, attempt: 2, by: "check"}}}, 0, 1, 0},
-		"nobody_ended_it": {line(1), journal{status: done, events: []event{{kind: "StepFailed", step: act, attempt: 2}}}, 0, 0, 1},
+		"nobody_knew":     {line(1) + line(2), journal{status: done, events: []event{{kind: "StepUnknown", step: act, attempt: 1}}}, 0, 1, 0},
+		"it_was_ended":    {line(1) + line(2), journal{status: done, events: []event{{kind: "StepFailed", step: act, attempt: 1}}}, 0, 0, 0},
+		"nobody_ended_it": {line(1), journal{status: done, events: []event{{kind: "StepFailed", step: act, attempt: 2}, {kind: "StepFailed", step: act, attempt: 3}}}, 0, 0, 1},
 		"strange_line":    {line(1) + "who?\n", journal{status: done}, 0, 0, 1},
 		"two_receipts":    {line(1), journal{status: done, events: []event{{kind: "StepCompleted", step: act}, {kind: "StepCompleted", step: act}}}, 0, 1, 0},
 		"another_epoch": {line(1), journal{status: done, events: []event{{kind: "ApprovalGranted", step: gate, usable: 2},
@@ -89,7 +88,7 @@ func TestJudgeOfEffects(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &scenario{approved: 1, now: tt.now}
+			s := &scenario{approved: 1, ended: 1, now: tt.now}
 			s.strict, s.place = true, place{root: t.TempDir(), plan: fixed()}
 			must(t, s.prepare(""))
 			must(t, os.WriteFile(s.ledger(), []byte(tt.ledger), 0o644))

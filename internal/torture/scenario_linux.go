@@ -72,11 +72,9 @@ func (s *scenario) types(ctx context.Context, a act) error {
 	}
 	all := []*typed{s.start(ctx, args, a.says)}
 	if a.beside != nil {
-		if args, err = s.meant(a.beside); err != nil {
-			return err
-		}
+		beside := slices.DeleteFunc(slices.Clone(a.beside), func(s string) bool { return s == truthful }) // it may be over by then
 		s.instant(all[0], a.amid, a.later)
-		all = append(all, s.begin(ctx, args))
+		all = append(all, s.begin(ctx, s.filled(beside)))
 	}
 	s.strike(all[0], a.blow)
 	for _, t := range all {
