@@ -43,6 +43,9 @@ func (s *scenario) agreeOnState(t *typed, was journal) {
 	if s.now.seq > was.seq && slices.Contains(t.args, "-C") {
 		s.astray = false
 	}
+	if !s.now.over() && t.exit() != 0 && len(proposals(t.advice())) == 0 {
+		s.breach("a stop with %d proposes nothing", t.exit())
+	}
 	if !slices.Contains(t.args, jsonFlag) {
 		return
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 )
 
 // judgedScenarios is how many scenarios peopleJudge carries out at most.
@@ -10,16 +11,27 @@ const judgedScenarios = 40
 // peopleJudge lets people do what they do until a session goes wrong.
 func peopleJudge() judge {
 	return judge{"what people do", func(ctx context.Context, h *harness) (string, error) {
-		for n := 1; n <= judgedScenarios; n++ {
+		var mu sync.Mutex
+		found := ""
+		err := h.each(ctx, 1, judgedScenarios, func(ctx context.Context, n int) error {
+			mu.Lock()
+			over := found != ""
+			mu.Unlock()
+			if over {
+				return nil
+			}
 			s, err := h.scenario(ctx, n)
 			if err != nil {
-				return "", err
+				return err
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if s.bad() {
-				return s.String(), nil
+				found = s.String()
 			}
-		}
-		return "", nil
+			return nil
+		})
+		return found, err
 	}}
 }
 
