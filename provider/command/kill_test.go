@@ -388,6 +388,7 @@ func TestForgetAllSweeps(t *testing.T) {
 	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
 		t.Errorf("got %+v", r)
 	}
+	s.supervisorGone() // its lock may be held a moment longer than it is alive
 	forget()
 	var left []string
 	entries, err := os.ReadDir(s.dir)
