@@ -16,6 +16,9 @@ import (
 // agree checks that exit status, output and store say the same of the session after a process that was
 // alone. was is what the store held before.
 func (s *scenario) agree(t *typed, was journal) {
+	if s.nobody && t.exit() == exitLocked {
+		s.breach("acode %s is locked out by nobody", t.args[0])
+	}
 	switch {
 	case slices.Contains(t.args, s.otherFile()):
 		s.agreeOnOther(t, was)

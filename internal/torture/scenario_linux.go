@@ -20,6 +20,7 @@ type scenario struct {
 	told     []string         // each thing that was done, and what came of it
 	cut      map[string]bool  // steps whose command was cut off from its receipt
 	own      map[string]*file // what people made of files; nil: removed
+	nobody   bool             // nothing of the scenario ran when the last command was typed
 	astray   bool             // the workspace was moved, and the session has not gone on there yet
 	ended    int              // how often people may have ended a command
 	approved int              // how often they approved
@@ -70,6 +71,7 @@ func (s *scenario) types(ctx context.Context, a act) error {
 	if err != nil {
 		return err
 	}
+	s.nobody = before != nil
 	all := []*typed{s.start(ctx, args, a.says)}
 	if a.beside != nil {
 		beside := slices.DeleteFunc(slices.Clone(a.beside), func(s string) bool { return s == truthful }) // it may be over by then
