@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"sync"
+	"syscall"
 )
 
 // judgedScenarios is how many scenarios peopleJudge carries out at most.
@@ -35,13 +36,25 @@ func peopleJudge() judge {
 	}}
 }
 
+// cancelJudge ends a command that was left running, long before it would end.
+func cancelJudge() judge {
+	return judge{"a command that is cancelled", func(ctx context.Context, h *harness) (string, error) {
+		long := step{task: "survey-the-premises", id: "sleep-well", signs: true, yaml: []string{"run: " + quote("sleep 4; "+signature(""))}}
+		p := plan{before: tree{}, tasks: []task{{id: long.task, steps: []step{long}}}, steps: []step{long}}
+		interrupt := blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGINT}, amid: true}
+		s := h.newScenario("cancelled", p, []act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}})
+		err := s.play(ctx)
+		return s.String(), err
+	}}
+}
+
 // peopleBugs gives the mistakes that what people do must find.
 func peopleBugs() []bug {
 	found := []judge{peopleJudge()}
 	return []bug{
 		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cmd/app/exit.go",
 			"	case r.Code == \"\":\n", "	case r.Code == \"\" || r.Code == session.ErrApproval:\n"}}},
-		{name: "cancel leaves the command", judges: found, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/decide.go",
+		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/decide.go",
 			"			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
 		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cmd/app/approve.go",
 			`; given != "" { // a no can follow a yes`, `; given == "denied" {`}}},

@@ -43,22 +43,31 @@ func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
 // drawnScenario gives the nth scenario, from 1, in a directory of its own.
 func (h *harness) drawnScenario(n int) *scenario {
 	rng := rand.New(rand.NewPCG(h.seed, 2<<32+uint64(n)))
-	s := &scenario{cut: map[string]bool{}, own: map[string]*file{}}
-	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, fmt.Sprintf("scenario-%d", n)), plan: drawSlowPlan(rng)}
-	s.acts = drawActs(s.plan, rng)
+	p := drawSlowPlan(rng)
+	return h.newScenario(fmt.Sprintf("scenario-%d", n), p, drawActs(p, rng))
+}
+
+func (h *harness) newScenario(name string, p plan, acts []act) *scenario {
+	s := &scenario{acts: acts, cut: map[string]bool{}, own: map[string]*file{}}
+	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, name), plan: p}
 	return s
 }
 
 // scenario carries the nth scenario out. Its directory stays when something was wrong.
 func (h *harness) scenario(ctx context.Context, n int) (*scenario, error) {
 	s := h.drawnScenario(n)
+	return s, s.play(ctx)
+}
+
+// play carries the scenario out from an empty directory.
+func (s *scenario) play(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.file()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.carry(ctx); err != nil || s.bad() {
-		return s, err
+		return err
 	}
-	return s, os.RemoveAll(s.root)
+	return os.RemoveAll(s.root)
 }
 
 // tellScenario says what was wrong with a scenario, with all that was typed, and how far the series is.
