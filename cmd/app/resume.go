@@ -170,31 +170,45 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	return id, w.askedBefore(ctx)
 }
 
-// askedBefore cancels the session where a process was asked to that ended without an answer. As nobody can
-// take that back, a person may say that it no longer counts.
+// askedBefore takes up what a process was asked to do that ended without an answer, and that cannot wait.
 func (w *work) askedBefore(ctx context.Context) error {
 	asked, err := w.writer.Requests(ctx)
+	if err != nil {
+		return err
+	}
 	for _, r := range asked {
-		if err != nil || r.Kind != session.RequestCancel {
+		if r.Kind != session.RequestCancel {
 			continue
 		}
-		yes := true
-		if !w.yes && w.interactive() {
-			yes, err = unlessEnded(terminal.Ask(w.io.in, w.io.err, requestNote(r)+". Cancel it now?", true))
-		}
-		var drafts []session.Draft
-		var also sideEffects
-		if err == nil && yes {
-			drafts, also, err = w.cancelling(ctx, w.store, r)(w.writer.Session())
-		}
-		if err == nil {
-			_, err = w.writer.AppendAnswering(ctx, r.ID, drafts...)
-		}
-		if err == nil && yes {
-			return errors.Join(w.forgetOver(ctx, w.store, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.warnings...), "; ")})
+		if err := w.takeUp(ctx, r); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// takeUp cancels the session as r asks, and returns ErrCancelled then. As nobody can take r back, a
+// person at the terminal may say that it no longer counts.
+func (w *work) takeUp(ctx context.Context, r session.Request) error {
+	if !w.yes && w.interactive() {
+		counts, err := unlessEnded(terminal.Ask(w.io.in, w.io.err, requestNote(r)+". Cancel it now?", true))
+		if err != nil {
+			return err
+		}
+		if !counts {
+			_, err := w.writer.AppendAnswering(ctx, r.ID)
+			return err
+		}
+	}
+	drafts, also, err := w.cancelling(ctx, w.store, r)(w.writer.Session())
+	if err != nil {
+		return err
+	}
+	if _, err := w.writer.AppendAnswering(ctx, r.ID, drafts...); err != nil {
+		return err
+	}
+	said := append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.warnings...)
+	return errors.Join(w.forgetOver(ctx, w.store, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(said, "; ")})
 }
 
 // refuse logs an attempt whose session could not be had. With JSON it is told with the session,
