@@ -54,7 +54,7 @@ func peopleBugs() []bug {
 	return []bug{
 		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cmd/app/exit.go",
 			"	case r.Code == \"\":\n", "	case r.Code == \"\" || r.Code == session.ErrApproval:\n"}}},
-		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/decide.go",
+		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/cancel.go",
 			"			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
 		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cmd/app/approve.go",
 			`; given != "" { // a no can follow a yes`, `; given == "denied" {`}}},
