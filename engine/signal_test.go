@@ -419,6 +419,24 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
+// A signal while an answer is carried out pauses: that the value cannot be read then does not say that it is
+// lost.
+func TestSignalAfterAnAnswer(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "torn X", capturing("V")))))
+	w.happened = true
+	p, signal := w.interruptible()
+	p.person.uncertain = func(context.Context, string) (session.OnInterrupt, error) {
+		w.refuses["output"] = context.Canceled
+		signal(2)
+		return session.InterruptDone, nil
+	}
+	res := p.must()
+	wantResult(t, res, session.Paused, session.ReasonSignal, "")
+	if res.Signal != 2 || strings.Contains(res.Next, "--uncertain") {
+		t.Errorf("Execute: got %+v", res)
+	}
+}
+
 // An adapter that only says that its context ended does not hide the signal.
 func TestSignalInsideAPort(t *testing.T) {
 	for _, c := range []struct {

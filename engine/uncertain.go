@@ -194,6 +194,9 @@ func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *sessio
 	var err error
 	if step.Run.Capture != "" {
 		if receipt.Capture, err = e.capture(ctx, key, step.Run.Capture); err != nil {
+			if ctx.Err() != nil { // the value is there still: nothing of the answer is kept
+				return context.Cause(ctx)
+			}
 			s := e.Journal.Session()
 			return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
 				detail: it.ID.String() + " cannot be declared done: the value of " + step.Run.Capture + " is lost: " + err.Error(),
