@@ -254,14 +254,10 @@ const someNames = 10
 
 func ambiguous(ref string, found []session.Summary) error {
 	var names []string
-	for _, m := range found[:min(len(found), someNames)] {
+	for _, m := range found {
 		names = append(names, fmt.Sprintf("%s (%s, %s)", m.Short, m.ID, m.Task))
 	}
-	list := strings.Join(names, ", ")
-	if more := len(found) - someNames; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), list), Next: "give more of the id"}
+	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), session.Few(names, someNames)), Next: "give more of the id"}
 }
 
 // Events reads up to limit events of a session above seq after, in order.

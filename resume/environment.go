@@ -177,13 +177,7 @@ func (r *Resumer) late(unchecked string) error {
 
 // some names the first few of a list.
 func some(list []string) string {
-	if len(list) == 0 {
-		return "the rest"
-	}
-	if len(list) > 5 {
-		return strings.Join(list[:5], ", ") + fmt.Sprintf(" and %d more", len(list)-5)
-	}
-	return strings.Join(list, ", ")
+	return cmp.Or(session.Few(list, 5), "the rest")
 }
 
 // planned lists the paths that steps which are not completed name, as patterns: what a change

@@ -182,7 +182,7 @@ func (r *Resumer) inTheWay(s *session.Session, err error) error {
 func (r *Resumer) again(s *session.Session) string {
 	next := "acode resume " + s.Short
 	if r.Options.Workspace != s.Workspace {
-		next += " -C " + session.Word(r.Options.Workspace)
+		next += " -C " + session.ShellQuote(r.Options.Workspace)
 	}
 	return next
 }

@@ -1,9 +1,6 @@
 package session
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // Code names a failure that somebody can act on. A Code is itself an error, so that callers
 // match it with errors.Is; the exit status is chosen from it alone.
@@ -74,18 +71,6 @@ type Error struct {
 	Next      string // what to do next; empty leaves the hint to the code's own
 	Retryable bool   // the same call may succeed later
 	Cause     error  // nil when the message says all
-}
-
-// Word writes a path as one word of the shell, for a command in Next: what is copied from there must
-// run.
-func Word(path string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:,@%", r)
-	}
-	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // Error gives the message, its place and its cause, without code or hint.

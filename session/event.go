@@ -283,21 +283,6 @@ type Output struct {
 	Cut   bool    `json:"cut,omitempty"` // the middle is missing
 }
 
-// LastLines gives the end of text as a person is shown it: at most so many lines, and of them no
-// more than limit bytes, with "…" before what is left of a line; 0 is no limit.
-func LastLines(text string, count, limit int) []string {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return nil
-	}
-	lines := strings.Split(text, "\n")
-	lines = lines[max(0, len(lines)-count):]
-	if text = strings.Join(lines, "\n"); limit == 0 || len(text) <= limit {
-		return lines
-	}
-	return strings.Split("…"+strings.ToValidUTF8(text[len(text)-limit:], ""), "\n")
-}
-
 // CommandResult is how a command ended.
 type CommandResult struct {
 	Exit       int      `json:"exit"`             // 0 to 255; -1 when a signal ended it or it never started

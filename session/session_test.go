@@ -60,15 +60,6 @@ var allStates = []session.State{
 	session.Paused, session.Completed, session.Failed, session.Cancelled,
 }
 
-// What a shell makes of it is the path again.
-func TestWord(t *testing.T) {
-	for path, want := range map[string]string{"/a/b-1.yml": "/a/b-1.yml", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "/$HOME": "'/$HOME'", "ünter": "'ünter'"} {
-		if got := session.Word(path); got != want {
-			t.Errorf("Word(%q): got %s, want %s", path, got, want)
-		}
-	}
-}
-
 // I2, FR-002 to FR-004: the table, written down a second time: a letter for each state that
 // may follow, in the order of allStates, and a dot for each that may not.
 func TestTransitions(t *testing.T) {

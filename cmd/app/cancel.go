@@ -210,19 +210,10 @@ func (b *base) halfway(ctx context.Context, s *local.Store, sess *session.Sessio
 		case err != nil:
 			warnings = append(warnings, fmt.Sprintf("%s was in progress, and what it changed cannot be seen: %v", id, err))
 		case len(changed) > 0 && len(not) > 0:
-			warnings = append(warnings, fmt.Sprintf("%s was half done, and stays so: it changed %s, and not %s", id, few(changed), few(not)))
+			warnings = append(warnings, fmt.Sprintf("%s was half done, and stays so: it changed %s, and not %s", id, session.Few(changed, terminal.FewRows), session.Few(not, terminal.FewRows)))
 		case len(changed) > 0:
-			warnings = append(warnings, fmt.Sprintf("%s was done but not recorded, and stays so: it changed %s", id, few(changed)))
+			warnings = append(warnings, fmt.Sprintf("%s was done but not recorded, and stays so: it changed %s", id, session.Few(changed, terminal.FewRows)))
 		}
 	}
 	return warnings
-}
-
-// few names the first of many.
-func few(names []string) string {
-	text := strings.Join(names[:min(len(names), terminal.FewRows)], ", ")
-	if more := len(names) - terminal.FewRows; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

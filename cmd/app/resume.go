@@ -397,7 +397,7 @@ func (b *base) noneHere(ctx context.Context, s *local.Store) error {
 		}
 	}
 	if len(elsewhere) > 0 {
-		e.Message = "no resumable session in this workspace; elsewhere: " + few(elsewhere)
+		e.Message = "no resumable session in this workspace; elsewhere: " + session.Few(elsewhere, terminal.FewRows)
 		e.Next = "acode resume ID; it goes on in its own workspace"
 	}
 	if len(elsewhere) > terminal.FewRows {

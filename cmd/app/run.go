@@ -45,7 +45,7 @@ func onlyFlags(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 || cmd.Flags().Changed("plan") {
 		return cobra.NoArgs(cmd, args)
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: "acode run --plan " + session.Word(args[0])}
+	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: "acode run --plan " + session.ShellQuote(args[0])}
 }
 
 func (a *app) run(ctx context.Context, file string, flags map[string]string) error {

@@ -31,3 +31,24 @@ func TestLastLines(t *testing.T) {
 		})
 	}
 }
+
+// What a shell makes of it is the path again.
+func TestShellQuote(t *testing.T) {
+	for path, want := range map[string]string{"/a/b-1.yml": "/a/b-1.yml", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "/$HOME": "'/$HOME'", "ünter": "'ünter'"} {
+		if got := session.ShellQuote(path); got != want {
+			t.Errorf("ShellQuote(%q): got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestFew(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	for most, want := range map[int]string{1: "a and 2 more", 2: "a, b and 1 more", 3: "a, b, c", 9: "a, b, c"} {
+		if got := session.Few(names, most); got != want {
+			t.Errorf("Few(%d): got %q, want %q", most, got, want)
+		}
+	}
+	if got := session.Few(nil, 3); got != "" {
+		t.Errorf("Few of none: got %q", got)
+	}
+}
