@@ -222,8 +222,12 @@ func requestNotes(asked []session.Request, running bool) []string {
 	var notes []string
 	for _, r := range asked {
 		note := requestNote(r)
-		if !running {
-			note += "; the next resume takes that up"
+		switch {
+		case running:
+		case r.Kind == session.RequestCancel:
+			note += "; the next resume cancels the session"
+		default:
+			note += "; the next resume takes that answer"
 		}
 		notes = append(notes, note)
 	}
