@@ -27,7 +27,9 @@ const (
 // Snapshot is the state of the workspace, opaque to this package.
 type Snapshot struct {
 	Manifest string // blob hash; staged, durable with the next commit
-	Git      string // JSON; empty outside a repository
+	Git      string // JSON; empty outside a repository, and when git says nothing of it
+
+	GitSilent string // why git says nothing of a repository that seems to be there
 }
 
 // Environment is the workspace as validation sees it. cmd/app implements it.

@@ -301,6 +301,9 @@ func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([
 	if err != nil {
 		return nil, err
 	}
+	if shot.GitSilent != "" && (s.Git == "" || !o.Validate) { // else the comparison has told
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "git says nothing of this workspace: " + shot.GitSilent + "; HEAD, branch and uncommitted changes are not compared, and files that git ignores are"})
+	}
 	drafts := []session.Draft{{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{
 		Device: o.Device, Host: o.Host, PID: o.PID, Workspace: o.Workspace,
 		Manifest: shot.Manifest, Git: shot.Git, Config: configText(o.Config)}}}

@@ -25,13 +25,16 @@ type repository struct {
 	patience time.Duration
 }
 
-// Git is what git says about a workspace. The zero value means that there is no git, or
-// no repository that it would look at, or that it did not answer in time.
+// Git is what git says about a workspace. The zero value means that there is no repository.
 type Git struct {
 	Head   string `json:"head,omitempty"`   // commit; empty before the first one
 	Branch string `json:"branch,omitempty"` // empty when detached
 	Dirty  bool   `json:"dirty,omitempty"`  // something tracked differs, or is untracked
-	Digest string `json:"digest,omitempty"` // SHA-256 of the status: equal digests, equal state
+	Digest string `json:"digest,omitempty"` // SHA-256 of the status: equal digests, equal state; empty when git says nothing
+
+	// Silent says why git says nothing although a repository seems to be there: it is not installed,
+	// does not trust the repository's owner, or did not answer in time.
+	Silent string `json:"-"`
 }
 
 // GitState asks git for HEAD, branch and dirty state of dir. Nothing that the repository
@@ -48,14 +51,33 @@ func (r repository) state(ctx context.Context) (Git, error) {
 	}
 	filters, err := r.filterNames(ctx)
 	if err != nil {
-		return Git{}, ctx.Err()
+		return Git{Silent: r.silence(err)}, ctx.Err()
 	}
 	out, err := r.git(ctx, nil, filters, "status", "--porcelain=v2", "--branch", "-z",
 		"--untracked-files=normal", "--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
 	if err != nil {
-		return Git{}, ctx.Err()
+		return Git{Silent: r.silence(err)}, ctx.Err()
 	}
 	return parseStatus(out), nil
+}
+
+// silence says in one line why git failed. It is empty where git looked for a repository and found none.
+func (r repository) silence(err error) string {
+	if errors.Is(err, exec.ErrNotFound) {
+		return "it is not installed"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("no answer within %s", r.patience)
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || len(exit.Stderr) == 0 {
+		return err.Error()
+	}
+	said, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
+	if strings.HasPrefix(said, "fatal: not a git repository (or any") {
+		return ""
+	}
+	return strings.TrimPrefix(said, "fatal: ")
 }
 
 // errNoRepository says that no .git lies in a directory or above it.
@@ -155,13 +177,17 @@ func (r repository) git(ctx context.Context, stdin []byte, more []setting, args 
 		}
 	}
 	settings := append(neutral(), more...)
-	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
+	cmd.Env = append(cmd.Env, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_SSH_COMMAND=false", "GIT_ASKPASS=false", "GIT_PAGER=cat",
 		"LC_ALL=C", fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings)))
 	for i, s := range settings {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s.value))
 	}
-	return cmd.Output()
+	out, err := cmd.Output()
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // else it says only how git was ended
+	}
+	return out, err
 }
 
 // listed gives the files that git tracks below r, and the untracked ones that it does

@@ -70,8 +70,28 @@ func TestGitState(t *testing.T) {
 		t.Errorf("GitState with an ended context: got %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if g, err := workspace.GitState(ctx, dir); g != (workspace.Git{}) || err != nil {
+	if g, err := workspace.GitState(ctx, dir); g != (workspace.Git{Silent: "it is not installed"}) || err != nil {
 		t.Errorf("GitState without git: got %+v, %v", g, err)
+	}
+}
+
+// Where git says nothing of a repository, somebody hears why: HEAD and branch are not compared then,
+// and what it ignores is. What the system's configuration trusts is trusted here too.
+func TestGitSaysWhyItIsSilent(t *testing.T) {
+	for want, script := range map[string]string{
+		"detected dubious ownership in repository at '/w'": "echo \"fatal: detected dubious ownership in repository at '/w'\nTo add an exception, call:\" >&2; exit 128",
+		"exit status 3": "exit 3",
+		"":              "echo 'fatal: not a git repository (or any of the parent directories): .git' >&2; exit 128",
+		"not a git repository: /gone/.git/worktrees/w": "echo 'fatal: not a git repository: /gone/.git/worktrees/w' >&2; exit 128",
+		"the system counts":                            `test -z "$GIT_CONFIG_NOSYSTEM" && echo "the system counts" >&2; exit 1`,
+	} {
+		dir, bin := t.TempDir(), t.TempDir()
+		put(t, dir, ".git", "")
+		must(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		if g, err := workspace.GitState(context.Background(), dir); g != (workspace.Git{Silent: want}) || err != nil {
+			t.Errorf("GitState with a git that says %q: got %+v, %v", want, g, err)
+		}
 	}
 }
 
@@ -187,7 +207,7 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 		if err != nil || m.Git || !slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Path == "a" }) {
 			t.Errorf("Scan with a FIFO for %s: got %+v, %v", name, m, err)
 		}
-		if g, err := r.GitState(context.Background()); g != (workspace.Git{}) || err != nil {
+		if g, err := r.GitState(context.Background()); g != (workspace.Git{Silent: "no answer within 200ms"}) || err != nil {
 			t.Errorf("GitState with a FIFO for %s: got %+v, %v", name, g, err)
 		}
 	}

@@ -126,8 +126,8 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	if e.seen != nil {
 		e.seen.git, e.seen.asked, e.seen.sameGit = now, true, now == old
 	}
-	if now == (workspace.Git{}) {
-		return []string{"git no longer says anything of the workspace: not installed, no repository, or another's"}, nil
+	if now.Digest == "" {
+		return []string{"git no longer says anything of the workspace: " + cmp.Or(now.Silent, "it is no repository any more")}, nil
 	}
 	var lines []string
 	if now.Branch != old.Branch {
@@ -270,7 +270,8 @@ func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
 		return shot, err
 	}
 	git, err := answer()
-	if err != nil || git == (workspace.Git{}) {
+	if err != nil || git.Digest == "" {
+		shot.GitSilent = git.Silent
 		return shot, err
 	}
 	text, err := json.Marshal(git)
@@ -283,7 +284,7 @@ func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
 func (e environment) manifest(ctx context.Context, had seen, git func() (workspace.Git, error)) (string, error) {
 	if had.manifest != "" {
 		g, err := git()
-		if err == nil && (had.sameGit || !had.byGit && g == (workspace.Git{})) {
+		if err == nil && (had.sameGit || !had.byGit && g.Digest == "") {
 			return had.manifest, nil
 		}
 	}
