@@ -48,7 +48,7 @@ cross:
 # Kills acode at its durable calls, resumes it, and judges where it ends; cuts and kills
 # deliveries and their server likewise. Takes a while.
 torture:
-	@./scripts/need sqlite3 postgres:postgresql
+	@./scripts/need sqlite3 postgres:postgresql mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
 	$(GO) run ./internal/torture
 	$(GO) run ./internal/drain
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign

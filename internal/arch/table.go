@@ -34,13 +34,14 @@ func Packages() map[string][]string {
 		// Scaffolding of tests; the program never imports it.
 		"internal/arch":    {},
 		"internal/crash":   {},
+		"internal/disk":    {}, // a disk whose power can be cut
 		"internal/history": {"session"},
 		"internal/script":  {},
 		"internal/pgtest":  {}, // a private PostgreSQL
 		"internal/pgwire":  {}, // a proxy that understands its protocol
 
 		// Campaigns of tests with a program of their own.
-		"internal/torture":  {"internal/crash"},
+		"internal/torture":  {"internal/crash", "internal/disk"},
 		"internal/campaign": {},
 		"internal/faults":   {},
 		"internal/bench":    {"session", "local", "resume", "workspace", "internal/crash", "redact", "outbox", "remote", "internal/pgwire"},
@@ -70,6 +71,8 @@ func Modules() map[string][]string {
 		"golang.org/x/term":                  {"terminal", "cmd"},
 		"github.com/spf13/cobra":             {"cmd"},
 		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "internal", "cmd"},
+
+		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 
 		// Libraries of tests, which scaffolding shares.
 		"pgregory.net/rapid":              {"internal"},

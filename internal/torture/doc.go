@@ -15,6 +15,10 @@
 // while it is resumed, so that the recovery from a power cut is cut too. A seed and a number name
 // a plan, its kills and about its images: numbers of calls shift a little from run to run.
 //
+// The same sessions run on real file systems too (ext4, xfs and btrfs, which only root can mount), whose disk
+// sees every write and flush: the power is cut at any of them, also of the resumes, and what such a disk
+// may keep is mounted again, recovered by the kernel and resumed.
+//
 // Then come people: scenarios, drawn at random too, of what is typed, by two at a time, of signals
 // and kills at instants that nobody counts, and of files and directories that are changed by hand. In the
 // end somebody goes on as acode proposes until the session is over. Each exit status is held against

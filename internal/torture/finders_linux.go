@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/disk"
 )
 
 // judge looks for a mistake in one way.
@@ -102,6 +103,36 @@ func randomCutsJudge() judge {
 	return judge{"power cuts of plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomCuts)
 	}}
+}
+
+// judgedDisks is how many sessions a judge cuts on each file system at most.
+const judgedDisks = 45
+
+// diskJudges cut the power of sessions on real file systems, where any can be mounted.
+func diskJudges() []judge {
+	kinds := slices.DeleteFunc(disk.Kinds(), func(k disk.Kind) bool { return k.Possible() != nil })
+	if len(kinds) == 0 {
+		return nil
+	}
+	return []judge{{"power cuts on real file systems", func(ctx context.Context, h *harness) (string, error) {
+		what := ""
+		for _, k := range kinds {
+			err := h.onDisk(ctx, k, filepath.Join(h.scratch, "disk-"+k.Name), judgedDisks, func(_ *life, t *trial) error {
+				if t.bad() {
+					what = t.String() + ", on " + k.Name
+					return errBad
+				}
+				return nil
+			})
+			if errors.Is(err, errBad) {
+				err = nil
+			}
+			if what != "" || err != nil {
+				return what, err
+			}
+		}
+		return what, nil
+	}}}
 }
 
 // rollbackJudge cuts a resume that puts a whole group of changes back. Of a file that was moved

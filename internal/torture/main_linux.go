@@ -16,6 +16,7 @@ import (
 func main() {
 	crash.LauncherMain()
 	rebootMain()
+	ownMounts()
 	if err := torture(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(1)
@@ -32,6 +33,8 @@ type options struct {
 	scenarios      int
 	scenario       int
 	people         bool
+	disks          int
+	disk           string
 	bugs           bool
 	seed           uint64
 	all            bool
@@ -48,6 +51,8 @@ func torture(ctx context.Context) (err error) {
 	flag.IntVar(&o.scenarios, "scenarios", 300, "scenarios of what people do, drawn at random")
 	flag.IntVar(&o.scenario, "scenario", 0, "carry out only the scenario of this `number`; 0 means everything")
 	flag.BoolVar(&o.people, "people", false, "carry out only the scenarios")
+	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut, a third of them of random plans")
+	flag.StringVar(&o.disk, "disk", "", "carry out only the power cuts on this file `system`, ext4, xfs or btrfs, or on all")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
@@ -108,6 +113,10 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		only, err := h.scenarios(ctx, first, last)
 		return errors.Join(err, h.table([]row{only}))
 	}
+	if o.disk != "" {
+		only, err := h.onDisks(ctx, o.disk, o.disks)
+		return errors.Join(err, h.table(only))
+	}
 	rows, err := h.kills(ctx, o)
 	if err != nil {
 		return err
@@ -136,6 +145,11 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		}
 		rows = append(rows, cuts)
 	}
+	real, err := h.onDisks(ctx, allDisks, o.disks)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, real...)
 	if err = h.table(rows); !o.bugs {
 		return err
 	}

@@ -1,0 +1,108 @@
+package disk
+
+import (
+	"maps"
+	"math/rand/v2"
+	"sync"
+)
+
+// blockSize is what a disk writes whole or not at all, in bytes.
+const blockSize = 4096
+
+type block [blockSize]byte
+
+// Disk is what a disk holds and what was written to it since it was made, in order. Its methods may
+// be called concurrently.
+type Disk struct {
+	size int64
+
+	mu     sync.Mutex
+	before map[int64]*block // at the beginning, by number; a block that is not there holds zeros
+	now    map[int64]*block // blocks are never changed, but replaced
+	events []event
+}
+
+// event is a block that was written, or a flush.
+type event struct {
+	number int64
+	data   *block // nil: a flush, which ends when all before it is durable
+}
+
+// New gives an empty disk of size bytes, a multiple of 4,096.
+func New(size int64) *Disk {
+	return &Disk{size: size, before: map[int64]*block{}, now: map[int64]*block{}}
+}
+
+// Len is the number of events so far: blocks written, and flushes.
+func (d *Disk) Len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.events)
+}
+
+// Cut gives the disk as a loss of power after the first n events may leave it: with all that was
+// written before the last flush among them, and of the later blocks those that lot decides on.
+func (d *Disk) Cut(n int, rng *rand.Rand) *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	durable := 0
+	for i, e := range d.events[:n] {
+		if e.data == nil {
+			durable = i
+		}
+	}
+	kept := rng.Float64()
+	left := maps.Clone(d.before)
+	for i, e := range d.events[:n] {
+		if e.data != nil && (i < durable || rng.Float64() < kept) {
+			left[e.number] = e.data
+		}
+	}
+	return &Disk{size: d.size, before: left, now: maps.Clone(left)}
+}
+
+// Fork gives a disk that begins with what is on d now.
+func (d *Disk) Fork() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Disk{size: d.size, before: maps.Clone(d.now), now: maps.Clone(d.now)}
+}
+
+// read fills to from an offset.
+func (d *Disk) read(to []byte, at int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(to) > 0 {
+		from := at % blockSize
+		n := min(len(to), blockSize-int(from))
+		if b := d.now[at/blockSize]; b != nil {
+			copy(to[:n], b[from:])
+		} else {
+			clear(to[:n])
+		}
+		to, at = to[n:], at+int64(n)
+	}
+}
+
+// write puts data at an offset; each block of it is one event.
+func (d *Disk) write(data []byte, at int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(data) > 0 {
+		number, from := at/blockSize, at%blockSize
+		b := new(block)
+		if old := d.now[number]; old != nil {
+			*b = *old
+		}
+		n := copy(b[from:], data)
+		d.now[number] = b
+		d.events = append(d.events, event{number, b})
+		data, at = data[n:], at+int64(n)
+	}
+}
+
+func (d *Disk) flush() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = append(d.events, event{})
+}

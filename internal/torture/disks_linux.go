@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/disk"
+)
+
+// life is a session, or a resume of it, on a disk whose power can be cut at any write.
+type life struct {
+	place
+	kind   disk.Kind
+	dir    string     // below it the disk is mounted, always at the same path
+	disk   *disk.Disk // all that was written
+	from   int        // number of the first write that counts
+	states []tree     // of the workspace, by the number of steps that are done
+	said   []saying
+	kept   map[string]bool // steps with a receipt before
+	cuts   int             // power cuts before
+	after  int             // the last one came after so many writes
+}
+
+// saying is what acode printed, and how many writes had come before.
+type saying struct {
+	writes int
+	text   string
+}
+
+// told is what was printed before the power was cut after n writes.
+func (l *life) told(n int) string {
+	var b strings.Builder
+	for _, s := range l.said {
+		if s.writes <= n {
+			b.WriteString(s.text)
+		}
+	}
+	return b.String()
+}
+
+// lived carries the plan out on a new disk of the kind, which nothing disturbs.
+func (h *harness) lived(ctx context.Context, k disk.Kind, dir string) (l *life, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	formatted, err := k.Format(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	l = &life{kind: k, dir: dir, disk: formatted, states: h.plan.states(),
+		place: place{acode: h.acode, root: filepath.Join(dir, "mount", "current"), plan: h.plan}}
+	return l, l.mounted(func() error {
+		r := recording{place: l.place}
+		if err := errors.Join(l.prepare(l.plan.file()), r.warm(ctx), syncAll(l.root)); err != nil {
+			return err
+		}
+		t := &trial{place: l.place, strict: true}
+		if err := l.follow(ctx, t, "run", "--plan", l.planFile()); err != nil {
+			return err
+		}
+		if t.bad() {
+			return fmt.Errorf("undisturbed run on %s: %s\n%s", k.Name, t.outcome, t.printed.String())
+		}
+		return nil
+	})
+}
+
+// mounted does something while the disk is mounted.
+func (l *life) mounted(do func() error) error {
+	m, err := l.kind.Mount(l.disk, l.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), m.Close())
+}
+
+func syncAll(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+}
+
+// follow carries t out with args and notes what acode says when.
+func (l *life) follow(ctx context.Context, t *trial, args ...string) error {
+	l.from = l.disk.Len()
+	t.traced, t.record = true, func(c crash.Call) {
+		if c.Kind == crash.KindAck && c.FD == 1 && c.Role == crash.RoleAcode {
+			l.said = append(l.said, saying{l.disk.Len(), string(c.Data)})
+		}
+	}
+	return t.carry(ctx, args)
+}
+
+// cut cuts the power after n writes, mounts what is left, and judges what a resume makes of it. It
+// gives the life of that resume, which can be cut again.
+func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, error) {
+	next := &life{place: l.place, kind: l.kind, dir: l.dir, states: l.states, cuts: l.cuts + 1, after: n,
+		disk: l.disk.Cut(n, rng), said: []saying{{0, l.told(n)}}}
+	boot, err := otherBoot(filepath.Join(l.dir, "current"), next.cuts)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &trial{place: l.place, boot: boot}
+	t.onSuper = next.cuts // how often the machine went down, and one operation is open at a time
+	t.printed.WriteString(l.told(n))
+	err = next.mounted(func() error {
+		if err := next.compare(ctx, t, l.kept); err != nil || t.bad() {
+			return err
+		}
+		args := []string{"resume"}
+		if rng.IntN(4) == 0 {
+			args = append(args, "--restart-step")
+		}
+		return next.follow(ctx, t, args...)
+	})
+	return next, t, err
+}
+
+// compare looks at what the cut left: the steps that acode told of, and those that had a receipt
+// before the session it cut.
+func (l *life) compare(ctx context.Context, t *trial, kept map[string]bool) error {
+	if err := t.compareJournal(ctx); err != nil {
+		return err
+	}
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	l.kept = s.done
+	must := told(t.printed.String())
+	maps.Copy(must, kept)
+	return t.compareEffects(l.states, must)
+}
+
+// allDisks stands for every file system.
+const allDisks = "all"
+
+// onDisks cuts the power of n sessions on a file system, or on each. Where one cannot be mounted here, it
+// says so.
+func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error) {
+	var kinds []disk.Kind
+	var rows []row
+	for _, k := range disk.Kinds() {
+		if name != allDisks && name != k.Name {
+			continue
+		}
+		if err := k.Possible(); err != nil {
+			fmt.Fprintf(h.log, "power cuts on %s are left out: %v\n", k.Name, err)
+			continue
+		}
+		kinds, rows = append(kinds, k), append(rows, row{name: "the machine, on " + k.Name})
+	}
+	err := h.each(ctx, 0, len(kinds)-1, func(ctx context.Context, i int) error {
+		dir := filepath.Join(h.scratch, "disk-"+kinds[i].Name)
+		if _, err := h.quiet("/bin/true", "control").lived(ctx, kinds[i], dir); err == nil {
+			return fmt.Errorf("power cuts on %s: /bin/true passes", kinds[i].Name)
+		}
+		return h.onDisk(ctx, kinds[i], dir, n, func(l *life, t *trial) error {
+			rows[i].add(t.outcome)
+			h.tellDisk(l, rows[i], t)
+			return nil
+		})
+	})
+	return rows, err
+}
+
+// onDisk cuts the power of n sessions on the file system and gives each of their lives to done: two
+// thirds of the plan with every kind of step, the others of plans drawn at random.
+func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, done func(*life, *trial) error) error {
+	fixed, err := h.lived(ctx, k, dir)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		l := fixed
+		if i%3 == 2 {
+			p, _ := h.drawn(i)
+			if l, err = h.with(p, "").lived(ctx, k, dir); err != nil {
+				return fmt.Errorf("random plan %d of seed %d: %w", i, h.seed, err)
+			}
+		}
+		if err := l.cutAgain(ctx, rand.New(rand.NewPCG(h.seed, 3<<32+uint64(i))), done); err != nil {
+			return fmt.Errorf("%s, power cut %d of seed %d: %w", k.Name, i, h.seed, err)
+		}
+	}
+	return nil
+}
+
+// cutsInARow is how often the power is cut at most before a session may come to its end.
+const cutsInARow = 3
+
+// cutAgain cuts the power, and each second time that of the resume too.
+func (l *life) cutAgain(ctx context.Context, rng *rand.Rand, done func(*life, *trial) error) error {
+	for {
+		next, t, err := l.cut(ctx, l.moment(rng), rng)
+		if err == nil {
+			err = done(next, t)
+		}
+		if err != nil || t.bad() || t.uncertain > 0 || next.cuts == cutsInARow || rng.IntN(2) == 0 {
+			return err // what a person did by hand after an answer was not synced
+		}
+		l = next
+	}
+}
+
+// moment draws when the power is cut: at any write, or just after acode has told of something.
+func (l *life) moment(rng *rand.Rand) int {
+	const justAfter = 4
+	n := l.from + rng.IntN(l.disk.Len()-l.from+1)
+	if rng.IntN(2) == 0 {
+		n = max(l.from, l.said[rng.IntN(len(l.said))].writes+rng.IntN(justAfter))
+	}
+	return min(n, l.disk.Len())
+}
+
+// tellDisk says what was wrong after a power cut, and how far the series is.
+func (h *harness) tellDisk(l *life, r row, t *trial) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.bad() {
+		h.describe(fmt.Sprintf("%s, %d power cuts in a row, the last one after %d writes\n  %s", r.name, l.cuts, l.after, t.outcome))
+	}
+	if r.points%50 == 0 {
+		fmt.Fprintf(h.log, "power cuts on %s: %d, %d breaches\n", l.kind.Name, r.points, r.breaches())
+	}
+}
