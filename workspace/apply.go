@@ -235,24 +235,56 @@ func (a *applying) sync() error {
 
 // undo puts everything back after cause and gives the error to return.
 func (a *applying) undo(ctx context.Context, cause error) error {
-	for _, n := range a.nodes {
-		if n.temp != "" {
-			_ = unix.Unlinkat(n.dir.fd(), n.temp, 0) // Inspect finds what stays behind
-		}
-	}
+	err := a.discard()
 	if len(a.done) > 0 {
-		err := a.r.Rollback(ctx, a.key, a.undoing(), nil, a.held)
-		if errors.Is(err, session.ErrFileChanged) {
-			return fmt.Errorf("undo a half-applied group: %w", errors.Join(err, cause))
+		back := a.r.Rollback(ctx, a.key, a.undoing(), nil, a.held)
+		if errors.Is(back, session.ErrFileChanged) {
+			return fmt.Errorf("undo a half-applied group: %w", errors.Join(back, cause))
 		}
-		if err != nil {
-			return unsettled("a change failed, and what it had done before could not all be undone; pre-images are kept", errors.Join(cause, err))
-		}
+		err = errors.Join(err, back)
 	}
-	for _, dir := range slices.Backward(a.made) {
-		_ = a.r.root.Remove(dir) // somebody may have put something into it
+	if err = errors.Join(err, a.unmake()); err != nil {
+		return unsettled("a change failed, and what it had done before could not all be undone; pre-images are kept", errors.Join(cause, err))
 	}
 	return cause
+}
+
+// discard removes the temporary files and makes that durable: the next attempt gives its own other names,
+// and would not find one that a power cut brings back.
+func (a *applying) discard() error {
+	synced := map[*folder]bool{}
+	var errs []error
+	for _, n := range a.nodes {
+		if n.temp == "" {
+			continue
+		}
+		if err := unix.Unlinkat(n.dir.fd(), n.temp, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, failure(path.Join(n.dir.name, n.temp), "removing a temporary file", err))
+		}
+		synced[n.dir] = false
+	}
+	for _, n := range a.nodes {
+		if done, some := synced[n.dir]; some && !done {
+			synced[n.dir] = true
+			errs = append(errs, a.r.sync(n.dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unmake removes the directories that were made, unless somebody has put something into them, and makes
+// that durable.
+func (a *applying) unmake() error {
+	above := ""
+	for _, dir := range slices.Backward(a.made) {
+		if a.r.root.Remove(dir) == nil {
+			above = path.Dir(dir)
+		}
+	}
+	if above == "" {
+		return nil
+	}
+	return a.r.syncFolder(above)
 }
 
 // back describes the files that undo put back, as far as they can be looked at.

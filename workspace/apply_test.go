@@ -453,6 +453,41 @@ func TestApplyThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
+// W4: what a failed change leaves behind is gone for good. The next attempt, whose temporary files have
+// other names, would not find what a power cut brings back.
+func TestUndoneIsDurable(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "d/a", "1")
+	r := open(t, dir)
+	_, err := r.Prepare(context.Background(), "key", []session.Change{write("d/a", "2"), write("d/b", "2"), write("x/y/z", "3")})
+	must(t, err)
+	var ops []string // from the one on that failed
+	r.SetHook(func(op string) error {
+		if ops = append(ops, op); op == "rename d/a" {
+			ops = ops[:0]
+			return unix.EIO
+		}
+		return nil
+	})
+	_, err = r.Apply(context.Background(), "key")
+	wantCode(t, "Apply", err, session.ErrStoreIO)
+	if want := []string{"fsync d", "fsync x/y", "fsync ."}; !slices.Equal(ops, want) {
+		t.Errorf("after the failure: got %q, want %q", ops, want)
+	}
+
+	r.SetHook(func(op string) error {
+		if op == "rename d/a" || op == "fsync d" {
+			return unix.EIO
+		}
+		return nil
+	})
+	_, err = r.Prepare(context.Background(), "key", []session.Change{write("d/a", "2")})
+	must(t, err)
+	if _, err = r.Apply(context.Background(), "key"); !strings.Contains(err.Error(), "could not all be undone") {
+		t.Errorf("Apply that cannot make the removal durable: got %v", err)
+	}
+}
+
 // A group that fails half-way and cannot be undone has not failed either: it is found half
 // done, and put back.
 func TestApplyThatCannotBeUndone(t *testing.T) {
