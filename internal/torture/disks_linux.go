@@ -28,6 +28,7 @@ type life struct {
 	kept   map[string]bool // steps with a receipt before
 	cuts   int             // power cuts before
 	after  int             // the last one came after so many writes
+	traces string          // where what was wrong on the disk can be looked at
 }
 
 // saying is what acode printed, and how many writes had come before.
@@ -47,8 +48,9 @@ func (l *life) told(n int) string {
 	return b.String()
 }
 
-// lived carries the plan out on a new disk of the kind, which nothing disturbs.
-func (h *harness) lived(ctx context.Context, k disk.Kind, dir string) (l *life, err error) {
+// lived carries the plan out on a new disk of the kind, which nothing disturbs, with a store that is
+// there already when warm says so.
+func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool) (l *life, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -59,8 +61,11 @@ func (h *harness) lived(ctx context.Context, k disk.Kind, dir string) (l *life, 
 	l = &life{kind: k, dir: dir, disk: formatted, states: h.plan.states(),
 		place: place{acode: h.acode, root: filepath.Join(dir, "mount", "current"), plan: h.plan}}
 	return l, l.mounted(func() error {
-		r := recording{place: l.place}
-		if err := errors.Join(l.prepare(l.plan.file()), r.warm(ctx), syncAll(l.root)); err != nil {
+		err := l.prepare(l.plan.file())
+		if warm && err == nil {
+			err = (&recording{place: l.place}).warm(ctx)
+		}
+		if err = errors.Join(err, syncAll(l.root)); err != nil {
 			return err
 		}
 		t := &trial{place: l.place, strict: true}
@@ -122,9 +127,19 @@ func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, e
 		if rng.IntN(4) == 0 {
 			args = append(args, "--restart-step")
 		}
-		return next.follow(ctx, t, args...)
+		err := next.follow(ctx, t, args...)
+		if err == nil && t.bad() {
+			err = next.keep()
+		}
+		return err
 	})
 	return next, t, err
+}
+
+// keep copies what is on the disk to where people can look at it.
+func (l *life) keep() error {
+	l.traces = fmt.Sprintf("%s-%d-%d-%d", l.dir, l.cuts, l.after, l.disk.Len())
+	return os.CopyFS(l.traces, os.DirFS(l.root))
 }
 
 // compare looks at what the cut left: the steps that acode told of, and those that had a receipt
@@ -163,7 +178,7 @@ func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error
 	}
 	err := h.each(ctx, 0, len(kinds)-1, func(ctx context.Context, i int) error {
 		dir := filepath.Join(h.scratch, "disk-"+kinds[i].Name)
-		if _, err := h.quiet("/bin/true", "control").lived(ctx, kinds[i], dir); err == nil {
+		if _, err := h.quiet("/bin/true", "control").lived(ctx, kinds[i], dir, true); err == nil {
 			return fmt.Errorf("power cuts on %s: /bin/true passes", kinds[i].Name)
 		}
 		return h.onDisk(ctx, kinds[i], dir, n, func(l *life, t *trial) error {
@@ -175,23 +190,27 @@ func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error
 	return rows, err
 }
 
-// onDisk cuts the power of n sessions on the file system and gives each of their lives to done: two
-// thirds of the plan with every kind of step, the others of plans drawn at random.
+// onDisk cuts the power of n sessions on the file system and gives each of their lives to done: of the plan
+// with every kind of step, half of them with a store in the making, and of plans drawn at random.
 func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, done func(*life, *trial) error) error {
-	fixed, err := h.lived(ctx, k, dir)
+	warm, err := h.lived(ctx, k, dir, true)
+	if err != nil {
+		return err
+	}
+	cold, err := h.lived(ctx, k, dir, false)
 	if err != nil {
 		return err
 	}
 	for i := range n {
-		l := fixed
-		if i%3 == 2 {
+		l := []*life{warm, cold, nil}[i%3]
+		if l == nil {
 			p, _ := h.drawn(i)
-			if l, err = h.with(p, "").lived(ctx, k, dir); err != nil {
+			if l, err = h.with(p, "").lived(ctx, k, dir, true); err != nil {
 				return fmt.Errorf("random plan %d of seed %d: %w", i, h.seed, err)
 			}
 		}
 		if err := l.cutAgain(ctx, rand.New(rand.NewPCG(h.seed, 3<<32+uint64(i))), done); err != nil {
-			return fmt.Errorf("%s, power cut %d of seed %d: %w", k.Name, i, h.seed, err)
+			return fmt.Errorf("%s, session %d of seed %d: %w", k.Name, i, h.seed, err)
 		}
 	}
 	return nil
@@ -229,7 +248,7 @@ func (h *harness) tellDisk(l *life, r row, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t.bad() {
-		h.describe(fmt.Sprintf("%s, %d power cuts in a row, the last one after %d writes\n  %s", r.name, l.cuts, l.after, t.outcome))
+		h.describe(fmt.Sprintf("%s, %d power cuts in a row, the last one after %d writes\n  %s\n  kept: %s", r.name, l.cuts, l.after, t.outcome, l.traces))
 	}
 	if r.points%50 == 0 {
 		fmt.Fprintf(h.log, "power cuts on %s: %d, %d breaches\n", l.kind.Name, r.points, r.breaches())

@@ -51,7 +51,7 @@ func torture(ctx context.Context) (err error) {
 	flag.IntVar(&o.scenarios, "scenarios", 300, "scenarios of what people do, drawn at random")
 	flag.IntVar(&o.scenario, "scenario", 0, "carry out only the scenario of this `number`; 0 means everything")
 	flag.BoolVar(&o.people, "people", false, "carry out only the scenarios")
-	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut, a third of them of random plans")
+	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut")
 	flag.StringVar(&o.disk, "disk", "", "carry out only the power cuts on this file `system`, ext4, xfs or btrfs, or on all")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
