@@ -1,8 +1,10 @@
 package disk
 
 import (
+	"errors"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"sync"
 )
 
@@ -66,6 +68,22 @@ func (d *Disk) Fork() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Disk{size: d.size, before: maps.Clone(d.now), now: maps.Clone(d.now)}
+}
+
+// Save writes what was on d at the beginning to a file that can be mounted.
+func (d *Disk) Save(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	errs := []error{f.Truncate(d.size)}
+	for number, b := range d.before {
+		_, err := f.WriteAt(b[:], number*blockSize)
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, f.Close())...)
 }
 
 // read fills to from an offset.

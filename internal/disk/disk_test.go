@@ -3,6 +3,8 @@ package disk
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -71,6 +73,21 @@ func TestCutBeforeTheFlush(t *testing.T) {
 		}
 	}
 	t.Error("Cut before a flush: the block is always there")
+}
+
+func TestSaveWhatWasThereAtTheBeginning(t *testing.T) {
+	d := New(8 * blockSize)
+	d.write(content('a', 2), 3*blockSize)
+	next := d.Fork()
+	next.write(content('b', 8), 0)
+	name := filepath.Join(t.TempDir(), "image")
+	if err := next.Save(name); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(name)
+	if err != nil || !bytes.Equal(got, d.at(0, 8)) {
+		t.Errorf("Save: the file holds something else, %d bytes (%v)", len(got), err)
+	}
 }
 
 // A disk that begins where another ended, or was cut, has a history of its own and leaves that one alone.

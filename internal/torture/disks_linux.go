@@ -136,10 +136,10 @@ func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, e
 	return next, t, err
 }
 
-// keep copies what is on the disk to where people can look at it.
+// keep copies what is on the disk to where people can look at it, beside the disk as the cut left it.
 func (l *life) keep() error {
 	l.traces = fmt.Sprintf("%s-%d-%d-%d", l.dir, l.cuts, l.after, l.disk.Len())
-	return os.CopyFS(l.traces, os.DirFS(l.root))
+	return errors.Join(os.CopyFS(l.traces, os.DirFS(l.root)), l.disk.Save(l.traces+".img"))
 }
 
 // compare looks at what the cut left: the steps that acode told of, and those that had a receipt
