@@ -245,11 +245,30 @@ func outputIsCapped(t *testing.T, s *stage) {
 		t.Fatal(err)
 	}
 	noteLen := len(fmt.Sprintf("\n[acode: %d bytes cut out here]\n", cut))
-	if int64(len(out)-noteLen+cut) != info.Size() || len(out) > 65536+2*4096+noteLen {
+	st := info.Sys().(*syscall.Stat_t)
+	block := int(st.Blksize)
+	if int64(len(out)-noteLen+cut) != info.Size() || len(out) > 65536+2*block+noteLen {
 		t.Errorf("read %d, cut %d, size %d", len(out), cut, info.Size())
 	}
-	if blocks := info.Sys().(*syscall.Stat_t).Blocks * 512; blocks > 65536+3*4096 {
-		t.Errorf("%d bytes on disk", blocks)
+	if onDisk := st.Blocks * 512; onDisk > int64(65536+3*block) {
+		t.Errorf("%d bytes on disk", onDisk)
+	}
+}
+
+// A block that is given back in part would be shown full of zeros.
+func TestWholeBlocksAreCutOut(t *testing.T) {
+	for _, tt := range []struct{ size, limit, block, from, to int64 }{
+		{size: 318890, limit: 65536, block: 4096, from: 32768, to: 282624},
+		{size: 318890, limit: 65536, block: 65536, from: 65536, to: 196608},
+		{size: 20_000_001, limit: 8 << 20, block: 65536, from: 4 << 20, to: 241 * 65536},
+		{size: 20_000_001, limit: 8 << 20, block: 2 << 20, from: 4 << 20, to: 14 << 20},
+		{size: 318890, limit: 65536, block: 512, from: 32768, to: 282624},
+		{size: 318890, limit: 65536, block: 0, from: 32768, to: 282624},
+		{size: 70_000, limit: 65536, block: 65536, from: 65536, to: 0}, // nothing is
+	} {
+		if from, to := command.Middle(tt.size, tt.limit, tt.block); from != tt.from || to != tt.to {
+			t.Errorf("%+v: got %d to %d", tt, from, to)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ func ClaimPath(dir, key string) string { return claimPath(dir, key) }
 // Stem is the part of file names that stands for key.
 func Stem(key string) string { return stem(key) }
 
+// Middle gives what of a file of size bytes is given back.
+func Middle(size, limit, block int64) (from, to int64) { return middle(size, limit, block) }
+
 // WriteFullExit writes an exit record with more leftovers, and longer texts, than can
 // fit.
 func WriteFullExit(path, key string, left int) error {

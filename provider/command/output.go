@@ -18,8 +18,8 @@ import (
 // half from its end.
 const DefaultMaxOutput = 8 << 20
 
-// punchAlign is the unit in which a file's middle can be given back.
-const punchAlign = 4096
+// leastBlock is what the blocks of a file have at least.
+const leastBlock = 4096
 
 // outputs are the files that a command writes to. It holds them itself.
 type outputs struct {
@@ -81,11 +81,19 @@ func (o outputs) cap() {
 		if unix.Fstat(int(f.Fd()), &st) != nil || st.Blocks*512 <= o.max || st.Size <= o.max {
 			continue
 		}
-		half := max(o.max/2/punchAlign, 1) * punchAlign
-		if end := (st.Size - half) / punchAlign * punchAlign; end > half {
-			_ = punch(f, half, end)
+		if from, to := middle(st.Size, o.max, int64(st.Blksize)); from < to {
+			_ = punch(f, from, to)
 		}
 	}
+}
+
+// middle gives what of a file of size bytes is given back, in whole blocks: of one that is given back
+// in part the rest stays, as data, and reads as zeros that nobody wrote. Blocks may have 64 KiB, most of
+// all where pages do.
+func middle(size, limit, block int64) (from, to int64) {
+	block = max(block, leastBlock)
+	from = max(limit/2/block, 1) * block
+	return from, (size - from) / block * block
 }
 
 // lengths gives the size of both files, provided that their names still lead to them.
