@@ -20,12 +20,14 @@ const (
 	restartWait = 200
 )
 
-// dsn names the database of home with pragmas that reach every connection.
+// dsn names the database of home with pragmas that reach every connection. Where the system's sync
+// stops at the cache of the disk, as that of macOS does, only fullfsync makes it reach the disk.
 func dsn(home, mode string, pragmas ...string) string {
 	q := url.Values{}
 	q.Set("mode", mode)
 	if mode == "rw" {
 		q.Set("_txlock", "immediate")
+		pragmas = append(pragmas, "fullfsync(1)")
 	}
 	for _, p := range append([]string{fmt.Sprintf("busy_timeout(%d)", busyWait), "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
 		q.Add("_pragma", p)

@@ -349,7 +349,8 @@ func TestOutboxStopsAfterAFailedWrite(t *testing.T) {
 // The settings of a drainer are in its DSN.
 func TestOutboxHasItsPragmas(t *testing.T) {
 	o := openOutbox(t, open(t, options(t)))
-	for name, want := range map[string]string{"synchronous": "1", "journal_mode": "wal", "secure_delete": "1", "foreign_keys": "1", "busy_timeout": "200", "wal_autocheckpoint": "0", "trusted_schema": "0"} {
+	for name, want := range map[string]string{"synchronous": "1", "journal_mode": "wal", "secure_delete": "1", "foreign_keys": "1", "busy_timeout": "200", "wal_autocheckpoint": "0", "trusted_schema": "0",
+		"fullfsync": "1"} {
 		if got, err := o.OutboxPragma(t.Context(), name); err != nil || got != want {
 			t.Errorf("PRAGMA %s: got %q, %v, want %q", name, got, err, want)
 		}

@@ -179,6 +179,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	s := open(t, o)
 	for name, want := range map[string]string{
 		"synchronous": "2", "journal_mode": "wal", "secure_delete": "1", "foreign_keys": "1", "busy_timeout": "10000", "trusted_schema": "0", "wal_autocheckpoint": "500",
+		"fullfsync": "1",
 	} {
 		if got, err := s.Pragma(t.Context(), name, true); err != nil || got != want {
 			t.Errorf("PRAGMA %s of the writer: got %q, %v, want %q", name, got, err, want)
