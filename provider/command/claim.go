@@ -41,7 +41,7 @@ const (
 // identity names a process for good: a pid alone is reused within seconds.
 type identity struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // clock ticks since boot
+	Start uint64 `json:"start"` // as the system counts it; only ever compared
 	Boot  string `json:"boot"`
 	NS    uint64 `json:"ns,omitempty"` // the PID namespace in which PID counts; 0 where there is only one, or nobody said
 }

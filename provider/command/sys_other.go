@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The values of lseek on Darwin and the BSDs.
+// The values of lseek on Darwin.
 const (
 	seekHole = 3
 	seekData = 4

@@ -1,5 +1,3 @@
-//go:build !linux
-
 package command
 
 import (
@@ -14,35 +12,61 @@ import (
 // outlives its leader.
 const groupsOnly = true
 
-// bootID names this run of the machine by when it began.
+// bootID names this run of the machine. The time at which it began would not do: the system counts it
+// back from the clock, so that whoever sets the clock moves it.
 func bootID() (string, error) {
-	t, err := unix.SysctlTimeval("kern.boottime")
+	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
-		return "", fmt.Errorf("ask when the machine was started: %w", err)
+		return "", fmt.Errorf("ask which start of the machine this is: %w", err)
 	}
-	return fmt.Sprintf("%d", t.Sec), nil
+	return id, nil
 }
 
 // namespace is 0: there is one process table.
 func namespace() (uint64, error) { return 0, nil }
 
-// identify names the process that has pid now, as well as this system can.
+// identify names the process that has pid now. A zombie has an identity too.
 func identify(pid int) (identity, error) {
+	p, err := readProcess(pid)
+	if err != nil {
+		return identity{}, err
+	}
 	boot, err := bootID()
-	return identity{PID: pid, Boot: boot}, err
+	return identity{PID: pid, Start: p.start, Boot: boot}, err
 }
 
-// alive reports whether a process with that pid runs since the same boot.
+// alive reports whether the process of id runs. A zombie does not. An error says that it could not be
+// looked at.
 func alive(id identity) (bool, error) {
 	boot, err := bootID()
 	if err != nil || id.PID <= 0 || id.Boot != boot {
 		return false, err
 	}
-	err = unix.Kill(id.PID, 0)
-	return err == nil || errors.Is(err, unix.EPERM), nil
+	p, err := readProcess(id.PID)
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	return err == nil && !p.dead && p.start == id.Start, err
 }
 
-// process stands for the process group that pid leads: there is no process table to walk.
+// zombie is SZOMB of sys/proc.h.
+const zombie = 5
+
+// readProcess reads the state of pid, with its start in microseconds of the clock at that time. One
+// that is gone is ESRCH.
+func readProcess(pid int) (process, error) {
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if errors.Is(err, unix.EIO) || err == nil && int(info.Proc.P_pid) != pid { // the first: there was nothing to read
+		err = unix.ESRCH
+	}
+	if err != nil {
+		return process{}, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	at := info.Proc.P_starttime
+	return process{pid: pid, start: uint64(at.Sec)*1e6 + uint64(at.Usec), dead: info.Proc.P_stat == zombie}, nil
+}
+
+// process stands for the process group that pid leads: the process table is not walked here.
 type process struct {
 	pid     int
 	parent  int
@@ -64,11 +88,15 @@ func (p process) describe() string { return fmt.Sprintf("%d %s", p.pid, p.name) 
 
 func (l leftover) describe(identity) string { return fmt.Sprintf("%d %s", l.PID, l.Name) }
 
-// holders finds the leader's process group by the claim's start block.
+// holders finds the leader's process group by the claim's start block. While it has a member no process
+// gets its number; one that has it, and is not the leader, leads a group of its own.
 func holders(f *os.File, _ string) ([]process, error) {
 	c, err := readClaim(f)
 	if err != nil || c.Start == nil {
 		return nil, err
+	}
+	if p, err := readProcess(c.Start.Leader.PID); err == nil && p.start != c.Start.Leader.Start {
+		return nil, nil
 	}
 	found := descendants(nil, []int{c.Start.Leader.PID})
 	for i := range found {
