@@ -160,6 +160,20 @@ func (a arena) swap(i int) {
 	_ = os.RemoveAll(aside)
 }
 
+// mend brings back what a swap lost, and nothing outside.
+func (a arena) mend() {
+	root, err := os.OpenRoot(a.dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	_ = root.MkdirAll("d/sub", 0o755)
+	if f, err := root.OpenFile("d/sub/f", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+		_, _ = f.WriteString("inside")
+		_ = f.Close()
+	}
+}
+
 // landed counts how many files outside are not what they were.
 func (a arena) landed(t *testing.T) (n int) {
 	t.Helper()
@@ -191,7 +205,7 @@ func race(t *testing.T, a arena, rounds int, step func(i int) error) (landed, su
 		if i%8 == 7 {
 			landed += a.landed(t)
 		}
-		_ = os.MkdirAll(filepath.Join(a.dir, "d/sub"), 0o755) // what a swap lost, comes back
+		a.mend()
 	}
 	stop.Store(true)
 	wait.Wait()
