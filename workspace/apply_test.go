@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -486,6 +487,36 @@ func TestUndoneIsDurable(t *testing.T) {
 	if _, err = r.Apply(context.Background(), "key"); !strings.Contains(err.Error(), "could not all be undone") {
 		t.Errorf("Apply that cannot make the removal durable: got %v", err)
 	}
+}
+
+// What a power cut brought back of attempts that are over is removed for good; nothing else is.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	old, other := workspace.TempName("old", 12), workspace.TempName("other", 0)
+	stay := []string{"d/" + other, "d/a", "d/" + old + "x", "e/" + old}
+	for _, name := range append([]string{"d/" + old, "d/" + workspace.TempName("older", 0)}, stay...) {
+		put(t, dir, name, "1")
+	}
+	r := open(t, dir)
+	var ops []string
+	r.SetHook(func(op string) error { ops = append(ops, op); return nil })
+	keys := func() []string { return []string{"old", "older"} }
+	must(t, r.Sweep([]string{"d", "gone"}, keys))
+	slices.Sort(stay)
+	if got := slices.Sorted(maps.Keys(tree(t, dir))); !slices.Equal(got, stay) {
+		t.Errorf("Sweep left %q, want %q", got, stay)
+	}
+	if len(ops) != 3 || ops[2] != "fsync d" {
+		t.Errorf("Sweep: got %q, want two removals and a sync", ops)
+	}
+	asked := false
+	must(t, r.Sweep([]string{"."}, func() []string { asked = true; return nil }))
+	if asked {
+		t.Error("Sweep: the keys were asked for although there is no temporary file")
+	}
+	put(t, dir, "d/"+old, "1")
+	r.SetHook(func(string) error { return unix.EIO })
+	wantCode(t, "Sweep that may not remove", r.Sweep([]string{"d"}, keys), session.ErrStoreIO)
 }
 
 // A group that fails half-way and cannot be undone has not failed either: it is found half

@@ -12,6 +12,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -86,6 +87,55 @@ func (r *Root) makeFolders(dir string) (made []string, err error) {
 		}
 	}
 	return made, nil
+}
+
+// Sweep removes from dirs, durably, the temporary files of attempts that are over. There are none but where
+// a power cut brought one back: btrfs may replay its log so, although the directory that the file was gone from was
+// synced. keys gives the keys of those attempts, and is asked only when there is a temporary file.
+func (r *Root) Sweep(dirs []string, keys func() []string) error {
+	over := sync.OnceValue(func() map[string]bool {
+		prefixes := map[string]bool{}
+		for _, key := range keys() {
+			prefixes[tempPrefix(key)] = true
+		}
+		return prefixes
+	})
+	var errs []error
+	for _, dir := range dirs {
+		if err := r.sweepFolder(dir, over); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, failure(dir, "removing old temporary files", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Root) sweepFolder(dir string, over func() map[string]bool) error {
+	d, err := r.folder(dir)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	names, err := d.f.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	swept := false
+	for _, name := range names {
+		if !temporary(name) || !over()[name[:strings.LastIndexByte(name, '-')+1]] {
+			continue
+		}
+		if err := r.effect("unlink " + path.Join(dir, name)); err != nil {
+			return err
+		}
+		if err := unix.Unlinkat(d.fd(), name, 0); err != nil {
+			return err
+		}
+		swept = true
+	}
+	if !swept {
+		return nil
+	}
+	return r.sync(d)
 }
 
 func (r *Root) syncFolder(name string) error {

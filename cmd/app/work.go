@@ -3,9 +3,12 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,6 +74,9 @@ func (w *work) execute(ctx context.Context) error {
 			return err
 		}
 	}
+	if !w.fresh {
+		w.litter(root.Sweep(w.written(), w.keysOver))
+	}
 	runner := w.runner()
 	defer runner.Close()
 	if w.runsNext() {
@@ -95,6 +101,33 @@ func (w *work) execute(ctx context.Context) error {
 		return quietExit(status)
 	}
 	return nil
+}
+
+// written lists the directories that the session wrote files into.
+func (w *work) written() []string {
+	all := map[string]bool{}
+	for name, f := range w.writer.Session().Files {
+		if f.Wrote {
+			all[path.Dir(name)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// keysOver gives the keys of all attempts at file steps but those in progress, whose temporary files tell
+// how far they came.
+func (w *work) keysOver() (keys []string) {
+	s := w.writer.Session()
+	for id, st := range s.Steps {
+		last := st.Attempt
+		if st.Status == session.InProgress {
+			last--
+		}
+		for n := range last {
+			keys = append(keys, session.Key{Session: s.ID, Step: id, Operation: session.OpMain, Attempt: n + 1}.String())
+		}
+	}
+	return keys
 }
 
 // runsNext guesses whether a command is what comes first: its supervisor can start while the
