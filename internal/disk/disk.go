@@ -22,6 +22,14 @@ type Disk struct {
 	before map[int64]*block // at the beginning, by number; a block that is not there holds zeros
 	now    map[int64]*block // blocks are never changed, but replaced
 	events []event
+	stop   *stop // nil: there is none
+}
+
+// stop is a moment from which on a disk does nothing more.
+type stop struct {
+	at       int           // number of events
+	reached  chan struct{} // closed when somebody wants to write after it
+	released chan struct{} // closed when the disk goes on
 }
 
 // event is a block that was written, or a flush.
@@ -61,6 +69,36 @@ func (d *Disk) Cut(n int, rng *rand.Rand) *Disk {
 		}
 	}
 	return &Disk{size: d.size, before: left, now: maps.Clone(left)}
+}
+
+// Stop makes the disk do nothing more once it has seen n events: who wants to write waits, and thus never
+// learns that anything became durable. reached is closed when somebody waits. The power can be cut at that
+// very moment, whoever uses the disk killed, and the disk released, after which it goes on.
+func (d *Disk) Stop(n int) (reached <-chan struct{}, release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := &stop{at: n, reached: make(chan struct{}), released: make(chan struct{})}
+	d.stop = s
+	return s.reached, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.stop = nil
+		close(s.released)
+	}
+}
+
+// begin waits while the disk is stopped, and locks it.
+func (d *Disk) begin() {
+	for d.mu.Lock(); d.stop != nil && len(d.events) >= d.stop.at; d.mu.Lock() {
+		s := d.stop
+		select {
+		case <-s.reached:
+		default:
+			close(s.reached)
+		}
+		d.mu.Unlock()
+		<-s.released
+	}
 }
 
 // Fork gives a disk that begins with what is on d now.
@@ -104,7 +142,7 @@ func (d *Disk) read(to []byte, at int64) {
 
 // write puts data at an offset; each block of it is one event.
 func (d *Disk) write(data []byte, at int64) {
-	d.mu.Lock()
+	d.begin()
 	defer d.mu.Unlock()
 	for len(data) > 0 {
 		number, from := at/blockSize, at%blockSize
@@ -120,7 +158,7 @@ func (d *Disk) write(data []byte, at int64) {
 }
 
 func (d *Disk) flush() {
-	d.mu.Lock()
+	d.begin()
 	defer d.mu.Unlock()
 	d.events = append(d.events, event{})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // content gives n blocks of one letter.
@@ -73,6 +74,34 @@ func TestCutBeforeTheFlush(t *testing.T) {
 		}
 	}
 	t.Error("Cut before a flush: the block is always there")
+}
+
+// From the moment at which a disk is stopped nothing is written, and no flush ends, until it is released.
+func TestStoppedDiskWaits(t *testing.T) {
+	d := New(8 * blockSize)
+	reached, release := d.Stop(2)
+	d.write(content('a', 1), 0)
+	d.flush()
+	done := make(chan struct{})
+	go func() {
+		d.write(content('b', 1), 0)
+		d.flush()
+		close(done)
+	}()
+	<-reached
+	select {
+	case <-done:
+		t.Error("a flush after the stop has ended")
+	case <-time.After(20 * time.Millisecond):
+	}
+	if d.Len() != 2 || !bytes.Equal(d.at(0, 1), content('a', 1)) {
+		t.Errorf("after the stop: got %d events", d.Len())
+	}
+	release()
+	<-done
+	if d.Len() != 4 || !bytes.Equal(d.at(0, 1), content('b', 1)) {
+		t.Errorf("after the release: got %d events", d.Len())
+	}
 }
 
 func TestSaveWhatWasThereAtTheBeginning(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -36,11 +38,25 @@ func (k Kind) Possible() error {
 		return errors.New("only root can mount")
 	}
 	for _, device := range []string{"/dev/fuse", "/dev/loop-control"} {
-		if _, err := os.Stat(device); err != nil {
+		f, err := os.OpenFile(device, os.O_RDWR, 0)
+		if err != nil {
 			return err
 		}
+		_ = f.Close() // nothing was asked of it
 	}
-	_, err := exec.LookPath(k.mkfs[0])
+	if _, err := exec.LookPath(k.mkfs[0]); err != nil {
+		return err
+	}
+	return k.known()
+}
+
+// known says whether the kernel knows the file system, now or once its module is loaded.
+func (k Kind) known() error {
+	_ = exec.Command("modprobe", "-q", k.Name).Run() // there may be no modules
+	all, err := os.ReadFile("/proc/filesystems")
+	if err == nil && !slices.Contains(strings.Fields(string(all)), k.Name) {
+		err = fmt.Errorf("the kernel has no %s", k.Name)
+	}
 	return err
 }
 

@@ -3,6 +3,8 @@ package disk
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -76,7 +78,8 @@ func (r *root) OnAdd(ctx context.Context) {
 // serve shows the disk as a file of dir until the server is unmounted.
 func serve(d *Disk, dir string) (*fuse.Server, error) {
 	s, err := fs.Mount(dir, &root{disk: d}, &fs.Options{MountOptions: fuse.MountOptions{
-		DirectMountStrict: true, MaxWrite: 512 << 10, FsName: "disk", Name: "acode-disk"}})
+		DirectMountStrict: true, MaxWrite: 512 << 10, FsName: "disk", Name: "acode-disk",
+		Logger: log.New(io.Discard, "", 0)}}) // it tells of each end of a connection
 	if err != nil {
 		return nil, fmt.Errorf("serve disk at %s: %w", dir, err)
 	}

@@ -1,10 +1,10 @@
 // Command drain tortures the delivery of sessions to PostgreSQL, and judges where it ends.
 //
 // It cuts connections after every byte, in both directions and for both ways of delivery; it
-// kills acode-sync at its durable and network calls, and PostgreSQL in the middle of work; it
-// fills the server's disk, takes its connections away, locks its rows and sets its clocks of
-// patience to nothing; it restores servers and stores from older copies; and it delivers what
-// databases choke on. What must hold at the end of each trial:
+// kills acode-sync at its durable and network calls, and PostgreSQL in the middle of work; it cuts
+// the power of the disk on which the store lies; it fills the server's disk, takes its connections
+// away, locks its rows and sets its clocks of patience to nothing; it restores servers and stores
+// from older copies; and it delivers what databases choke on. What must hold at the end of each trial:
 //
 //	N1  Events on the server are the events of the journal, each once, byte for byte.
 //	N2  The chain, computed anew from the description of the format, is whole; the head is it.
@@ -22,6 +22,7 @@
 //	ACODE_DRAIN_CUTS=all|N     cut after every byte of each way, or at N of them; 3000 is the long form
 //	ACODE_DRAIN_KILLS=all|N    kill at every call, or at N of them
 //	ACODE_DRAIN_CRASHES=N      crashes of a server that acknowledged
+//	ACODE_DRAIN_DISKS=N        sessions on each real file system whose power is cut
 //	ACODE_DRAIN_SEED=N         of all that is chosen at random
 package main
 
@@ -40,7 +41,7 @@ func main() {
 
 // run starts the tests in their long form.
 func run() error {
-	for name, value := range map[string]string{"ACODE_DRAIN_CUTS": "3000", "ACODE_DRAIN_KILLS": "all", "ACODE_DRAIN_CRASHES": "30"} {
+	for name, value := range map[string]string{"ACODE_DRAIN_CUTS": "3000", "ACODE_DRAIN_KILLS": "all", "ACODE_DRAIN_CRASHES": "30", "ACODE_DRAIN_DISKS": "20"} {
 		if os.Getenv(name) != "" {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"syscall"
 )
@@ -28,27 +27,6 @@ func rebootMain() {
 	}
 	fmt.Fprintln(os.Stderr, "reboot:", err)
 	os.Exit(127)
-}
-
-// ownMountsVariable is set for a harness whose mounts nobody else sees.
-const ownMountsVariable = "TORTURE_OWN_MOUNTS"
-
-// ownMounts ends the calling process as one ends that does its work with mounts of its own: those that a
-// harness leaves behind go with it, and no other program keeps them busy. Only root can mount.
-func ownMounts() {
-	if os.Geteuid() != 0 || os.Getenv(ownMountsVariable) != "" {
-		return
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), ownMountsVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // the death of a thread counts as that of its process
-	if err := cmd.Run(); cmd.ProcessState == nil {
-		fmt.Fprintln(os.Stderr, "torture:", err)
-		os.Exit(1)
-	}
-	os.Exit(cmd.ProcessState.ExitCode())
 }
 
 // bootElsewhere moves the calling thread into a new mount namespace and mounts the file there.

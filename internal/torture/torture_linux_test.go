@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/disk"
 )
 
 // The tests are in the package itself: one that is called main cannot be imported.
@@ -119,6 +121,36 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	}
 	if _, err := h.quiet("/bin/true", "control").record(t.Context(), filepath.Join(h.scratch, "control", "current"), true); err == nil {
 		t.Error("record: /bin/true passes")
+	}
+}
+
+// sampledDisks is how many sessions a test cuts on each real file system.
+const sampledDisks = 3
+
+// FR-017, NFR-005: so it is on the file systems that can be mounted here, wherever the power of their disk
+// is cut.
+func TestPowerCutsOfRealDisks(t *testing.T) {
+	if !disk.Alone() {
+		runtime.LockOSThread() // the end of the thread that starts a process counts as that of its own
+		out, err := disk.Again("-test.run=^TestPowerCutsOfRealDisks$", "-test.v", "-test.timeout=20m").CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	h := testHarness(t)
+	rows, err := h.onDisks(t.Context(), allDisks, sampledDisks)
+	if err == nil {
+		err = h.table(rows)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for _, r := range rows {
+		if r.points < sampledDisks {
+			t.Errorf("%s: got %d power cuts, want %d", r.name, r.points, sampledDisks)
+		}
 	}
 }
 
