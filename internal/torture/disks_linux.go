@@ -2,161 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
 )
-
-// life is a session, or a resume of it, on a disk whose power can be cut at any write.
-type life struct {
-	place
-	kind   disk.Kind
-	dir    string     // below it the disk is mounted, always at the same path
-	disk   *disk.Disk // all that was written
-	from   int        // number of the first write that counts
-	states []tree     // of the workspace, by the number of steps that are done
-	said   []saying
-	kept   map[string]bool // steps with a receipt before
-	cuts   int             // power cuts before
-	after  int             // the last one came after so many writes
-	traces string          // where what was wrong on the disk can be looked at
-}
-
-// saying is what acode printed, and how many writes had come before.
-type saying struct {
-	writes int
-	text   string
-}
-
-// told is what was printed before the power was cut after n writes.
-func (l *life) told(n int) string {
-	var b strings.Builder
-	for _, s := range l.said {
-		if s.writes <= n {
-			b.WriteString(s.text)
-		}
-	}
-	return b.String()
-}
-
-// lived carries the plan out on a new disk of the kind, which nothing disturbs, with a store that is
-// there already when warm says so.
-func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool) (l *life, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	formatted, err := k.Format(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	l = &life{kind: k, dir: dir, disk: formatted, states: h.plan.states(),
-		place: place{acode: h.acode, root: filepath.Join(dir, "mount", "current"), plan: h.plan}}
-	return l, l.mounted(func() error {
-		err := l.prepare(l.plan.file())
-		if warm && err == nil {
-			err = (&recording{place: l.place}).warm(ctx)
-		}
-		if err = errors.Join(err, syncAll(l.root)); err != nil {
-			return err
-		}
-		t := &trial{place: l.place, strict: true}
-		if err := l.follow(ctx, t, "run", "--plan", l.planFile()); err != nil {
-			return err
-		}
-		if t.bad() {
-			return fmt.Errorf("undisturbed run on %s: %s\n%s", k.Name, t.outcome, t.printed.String())
-		}
-		return nil
-	})
-}
-
-// mounted does something while the disk is mounted.
-func (l *life) mounted(do func() error) error {
-	m, err := l.kind.Mount(l.disk, l.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(), m.Close())
-}
-
-func syncAll(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
-}
-
-// follow carries t out with args and notes what acode says when.
-func (l *life) follow(ctx context.Context, t *trial, args ...string) error {
-	l.from = l.disk.Len()
-	t.traced, t.record = true, func(c crash.Call) {
-		if c.Kind == crash.KindAck && c.FD == 1 && c.Role == crash.RoleAcode {
-			l.said = append(l.said, saying{l.disk.Len(), string(c.Data)})
-		}
-	}
-	return t.carry(ctx, args)
-}
-
-// cut cuts the power after n writes, mounts what is left, and judges what a resume makes of it. It
-// gives the life of that resume, which can be cut again.
-func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, error) {
-	next := &life{place: l.place, kind: l.kind, dir: l.dir, states: l.states, cuts: l.cuts + 1, after: n,
-		disk: l.disk.Cut(n, rng), said: []saying{{0, l.told(n)}}}
-	boot, err := otherBoot(filepath.Join(l.dir, "current"), next.cuts)
-	if err != nil {
-		return nil, nil, err
-	}
-	t := &trial{place: l.place, boot: boot}
-	t.onSuper = next.cuts // how often the machine went down, and one operation is open at a time
-	t.printed.WriteString(l.told(n))
-	err = next.mounted(func() error {
-		if err := next.compare(ctx, t, l.kept); err != nil || t.bad() {
-			return err
-		}
-		args := []string{"resume"}
-		if rng.IntN(4) == 0 {
-			args = append(args, "--restart-step")
-		}
-		err := next.follow(ctx, t, args...)
-		if err == nil && t.bad() {
-			err = next.keep()
-		}
-		return err
-	})
-	return next, t, err
-}
-
-// keep copies what is on the disk to where people can look at it, beside the disk as the cut left it.
-func (l *life) keep() error {
-	l.traces = fmt.Sprintf("%s-%d-%d-%d", l.dir, l.cuts, l.after, l.disk.Len())
-	return errors.Join(os.CopyFS(l.traces, os.DirFS(l.root)), l.disk.Save(l.traces+".img"))
-}
-
-// compare looks at what the cut left: the steps that acode told of, and those that had a receipt
-// before the session it cut.
-func (l *life) compare(ctx context.Context, t *trial, kept map[string]bool) error {
-	if err := t.compareJournal(ctx); err != nil {
-		return err
-	}
-	s, err := t.readStore(ctx)
-	if err != nil {
-		return err
-	}
-	l.kept = s.done
-	must := told(t.printed.String())
-	maps.Copy(must, kept)
-	return t.compareEffects(l.states, must)
-}
 
 // allDisks stands for every file system.
 const allDisks = "all"
@@ -166,15 +17,20 @@ const allDisks = "all"
 func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error) {
 	var kinds []disk.Kind
 	var rows []row
+	known := false
 	for _, k := range disk.Kinds() {
 		if name != allDisks && name != k.Name {
 			continue
 		}
+		known = true
 		if err := k.Possible(); err != nil {
 			fmt.Fprintf(h.log, "power cuts on %s are left out: %v\n", k.Name, err)
 			continue
 		}
 		kinds, rows = append(kinds, k), append(rows, row{name: "the machine, on " + k.Name})
+	}
+	if !known {
+		return nil, fmt.Errorf("-disk %s: no file system that can be cut", name)
 	}
 	err := h.each(ctx, 0, len(kinds)-1, func(ctx context.Context, i int) error {
 		dir := filepath.Join(h.scratch, "disk-"+kinds[i].Name)
@@ -214,33 +70,6 @@ func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, do
 		}
 	}
 	return nil
-}
-
-// cutsInARow is how often the power is cut at most before a session may come to its end.
-const cutsInARow = 3
-
-// cutAgain cuts the power, and each second time that of the resume too.
-func (l *life) cutAgain(ctx context.Context, rng *rand.Rand, done func(*life, *trial) error) error {
-	for {
-		next, t, err := l.cut(ctx, l.moment(rng), rng)
-		if err == nil {
-			err = done(next, t)
-		}
-		if err != nil || t.bad() || t.uncertain > 0 || next.cuts == cutsInARow || rng.IntN(2) == 0 {
-			return err // what a person did by hand after an answer was not synced
-		}
-		l = next
-	}
-}
-
-// moment draws when the power is cut: at any write, or just after acode has told of something.
-func (l *life) moment(rng *rand.Rand) int {
-	const justAfter = 4
-	n := l.from + rng.IntN(l.disk.Len()-l.from+1)
-	if rng.IntN(2) == 0 {
-		n = max(l.from, l.said[rng.IntN(len(l.said))].writes+rng.IntN(justAfter))
-	}
-	return min(n, l.disk.Len())
 }
 
 // tellDisk says what was wrong after a power cut, and how far the series is.
