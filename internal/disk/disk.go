@@ -23,6 +23,8 @@ type Disk struct {
 	now    map[int64]*block // blocks are never changed, but replaced
 	events []event
 	stop   *stop // nil: there is none
+	broken bool
+	breaks int // when broken: after how many events nothing can be written any more
 }
 
 // stop is a moment from which on a disk does nothing more.
@@ -87,6 +89,17 @@ func (d *Disk) Stop(n int) (reached <-chan struct{}, release func()) {
 	}
 }
 
+// Break makes all that is written after the first n events fail, and each flush. What was written before can
+// be read. Fork and Cut give disks that work.
+func (d *Disk) Break(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken, d.breaks = true, n
+}
+
+// fails says whether the disk can no longer be written. The caller holds mu.
+func (d *Disk) fails() bool { return d.broken && len(d.events) >= d.breaks }
+
 // begin waits while the disk is stopped, and locks it.
 func (d *Disk) begin() {
 	for d.mu.Lock(); d.stop != nil && len(d.events) >= d.stop.at; d.mu.Lock() {
@@ -140,10 +153,13 @@ func (d *Disk) read(to []byte, at int64) {
 	}
 }
 
-// write puts data at an offset; each block of it is one event.
-func (d *Disk) write(data []byte, at int64) {
+// write puts data at an offset; each block of it is one event. It reports whether it could.
+func (d *Disk) write(data []byte, at int64) bool {
 	d.begin()
 	defer d.mu.Unlock()
+	if d.fails() {
+		return false
+	}
 	for len(data) > 0 {
 		number, from := at/blockSize, at%blockSize
 		b := new(block)
@@ -155,10 +171,16 @@ func (d *Disk) write(data []byte, at int64) {
 		d.events = append(d.events, event{number, b})
 		data, at = data[n:], at+int64(n)
 	}
+	return true
 }
 
-func (d *Disk) flush() {
+// flush makes durable what was written, and reports whether it could.
+func (d *Disk) flush() bool {
 	d.begin()
 	defer d.mu.Unlock()
+	if d.fails() {
+		return false
+	}
 	d.events = append(d.events, event{})
+	return true
 }

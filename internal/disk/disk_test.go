@@ -104,6 +104,22 @@ func TestStoppedDiskWaits(t *testing.T) {
 	}
 }
 
+// Nothing can be written to a broken disk, and what it held stays.
+func TestBrokenDisk(t *testing.T) {
+	d := New(8 * blockSize)
+	d.Break(2)
+	if !d.write(content('a', 1), 0) || !d.flush() {
+		t.Error("a write or a flush failed before the disk broke")
+	}
+	if d.write(content('b', 1), 0) || d.flush() || d.Len() != 2 {
+		t.Errorf("a broken disk was written: it has seen %d events", d.Len())
+	}
+	next := d.Fork()
+	if !bytes.Equal(next.at(0, 1), content('a', 1)) || !next.write(content('b', 1), 0) || !next.flush() {
+		t.Error("Fork of a broken disk: it does not hold what that held, or cannot be written")
+	}
+}
+
 func TestSaveWhatWasThereAtTheBeginning(t *testing.T) {
 	d := New(8 * blockSize)
 	d.write(content('a', 2), 3*blockSize)

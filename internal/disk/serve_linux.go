@@ -49,12 +49,16 @@ func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, at int64) 
 	if at+int64(len(data)) > f.disk.size {
 		return 0, syscall.ENOSPC
 	}
-	f.disk.write(data, at)
+	if !f.disk.write(data, at) {
+		return 0, syscall.EIO
+	}
 	return uint32(len(data)), 0
 }
 
 func (f *file) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
-	f.disk.flush()
+	if !f.disk.flush() {
+		return syscall.EIO
+	}
 	return 0
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -12,11 +13,10 @@ import (
 // allDisks stands for every file system.
 const allDisks = "all"
 
-// onDisks cuts the power of n sessions on a file system, or on each. Where one cannot be mounted here, it
+// onDisks cuts the power of n sessions on a file system, or on each, and breaks the disks of others. Where one cannot be mounted here, it
 // says so.
 func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error) {
 	var kinds []disk.Kind
-	var rows []row
 	known := false
 	for _, k := range disk.Kinds() {
 		if name != allDisks && name != k.Name {
@@ -24,27 +24,37 @@ func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error
 		}
 		known = true
 		if err := k.Possible(); err != nil {
-			fmt.Fprintf(h.log, "power cuts on %s are left out: %v\n", k.Name, err)
+			fmt.Fprintf(h.log, "disks with %s are left out: %v\n", k.Name, err)
 			continue
 		}
-		kinds, rows = append(kinds, k), append(rows, row{name: "the machine, on " + k.Name})
+		kinds = append(kinds, k)
 	}
 	if !known {
 		return nil, fmt.Errorf("-disk %s: no file system that can be cut", name)
 	}
+	rows := make([]row, 2*len(kinds))
 	err := h.each(ctx, 0, len(kinds)-1, func(ctx context.Context, i int) error {
-		dir := filepath.Join(h.scratch, "disk-"+kinds[i].Name)
-		if _, err := h.quiet("/bin/true", "control").lived(ctx, kinds[i], dir, true); err == nil {
-			return fmt.Errorf("power cuts on %s: /bin/true passes", kinds[i].Name)
+		k, dir := kinds[i], filepath.Join(h.scratch, "disk-"+kinds[i].Name)
+		if _, err := h.quiet("/bin/true", "control").lived(ctx, k, dir, true); err == nil {
+			return fmt.Errorf("disks with %s: /bin/true passes", k.Name)
 		}
-		return h.onDisk(ctx, kinds[i], dir, n, func(l *life, t *trial) error {
-			rows[i].add(t.outcome)
-			h.tellDisk(l, rows[i], t)
-			return nil
-		})
+		told := func(r *row, name string) func(*life, *trial) error {
+			r.name = name + k.Name
+			return func(l *life, t *trial) error {
+				r.add(t.outcome)
+				h.tellDisk(l, *r, t)
+				return nil
+			}
+		}
+		return errors.Join(
+			h.onDisk(ctx, k, dir, n, told(&rows[2*i], "the machine, on ")),
+			h.onBroken(ctx, k, dir, n/brokenShare, told(&rows[2*i+1], "a disk that broke, with ")))
 	})
 	return rows, err
 }
+
+// brokenShare divides the number of sessions for those whose disk breaks.
+const brokenShare = 3
 
 // onDisk cuts the power of n sessions on the file system and gives each of their lives to done: of the plan
 // with every kind of step, half of them with a store in the making, and of plans drawn at random.
@@ -72,14 +82,27 @@ func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, do
 	return nil
 }
 
+// onBroken breaks the disks of n sessions and gives the life on the disk that takes the place of each to done.
+func (h *harness) onBroken(ctx context.Context, k disk.Kind, dir string, n int, done func(*life, *trial) error) error {
+	whole, err := h.lived(ctx, k, dir, true)
+	for i := 0; i < n && err == nil; i++ {
+		var l *life
+		var t *trial
+		if l, t, err = whole.breakDown(ctx, rand.New(rand.NewPCG(h.seed, 4<<32+uint64(i)))); err == nil {
+			err = done(l, t)
+		}
+	}
+	return err
+}
+
 // tellDisk says what was wrong after a power cut, and how far the series is.
 func (h *harness) tellDisk(l *life, r row, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t.bad() {
-		h.describe(fmt.Sprintf("%s, %d power cuts in a row, the last one after %d writes\n  %s\n  kept: %s", r.name, l.cuts, l.after, t.outcome, l.traces))
+		h.describe(fmt.Sprintf("%s, time %d in a row, after %d writes\n  %s\n  kept: %s", r.name, l.cuts, l.after, t.outcome, l.traces))
 	}
 	if r.points%50 == 0 {
-		fmt.Fprintf(h.log, "power cuts on %s: %d, %d breaches\n", l.kind.Name, r.points, r.breaches())
+		fmt.Fprintf(h.log, "%s: %d, %d breaches\n", r.name, r.points, r.breaches())
 	}
 }

@@ -22,6 +22,7 @@ type life struct {
 	kind   disk.Kind
 	dir    string     // below it the disk is mounted, always at the same path
 	disk   *disk.Disk // all that was written
+	begun  *disk.Disk // what there was before acode was started
 	from   int        // number of the first write that counts
 	states []tree     // of the workspace, by the number of steps that are done
 	said   []saying
@@ -68,6 +69,7 @@ func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool)
 		if err = errors.Join(err, syncAll(l.root)); err != nil {
 			return err
 		}
+		l.begun = l.disk.Fork()
 		t := &trial{place: l.place, strict: true}
 		if err := l.follow(ctx, t, "run", "--plan", l.planFile()); err != nil {
 			return err
@@ -119,21 +121,23 @@ func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, e
 	t := &trial{place: l.place, boot: boot}
 	t.onSuper = next.cuts // how often the machine went down, and one operation is open at a time
 	t.printed.WriteString(l.told(n))
-	err = next.mounted(func() error {
-		args := []string{"resume"}
-		if rng.IntN(4) == 0 {
-			args = append(args, "--restart-step")
-		}
-		err := next.compare(ctx, t, l.kept)
-		if err == nil && !t.bad() {
-			err = next.follow(ctx, t, args...)
-		}
-		if err == nil && t.bad() {
-			err = next.keep()
-		}
-		return err
-	})
-	return next, t, err
+	args := []string{"resume"}
+	if rng.IntN(4) == 0 {
+		args = append(args, "--restart-step")
+	}
+	return next, t, next.mounted(func() error { return next.goOn(ctx, t, l.kept, args...) })
+}
+
+// goOn looks at what is on the disk, where steps that were kept must be done, and resumes.
+func (l *life) goOn(ctx context.Context, t *trial, kept map[string]bool, args ...string) error {
+	err := l.compare(ctx, t, kept)
+	if err == nil && !t.bad() {
+		err = l.follow(ctx, t, args...)
+	}
+	if err == nil && t.bad() {
+		err = l.keep()
+	}
+	return err
 }
 
 // keep copies what is on the disk to where people can look at it, beside the disk as the cut left it.
