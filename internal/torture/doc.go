@@ -17,7 +17,8 @@
 //
 // The same sessions run on real file systems too (ext4, xfs and btrfs, which only root can mount), whose disk
 // sees every write and flush: the power is cut at any of them, also of the resumes, and what such a disk
-// may keep is mounted again, recovered by the kernel and resumed.
+// may keep is mounted again, recovered by the kernel and resumed. Other disks break: nothing can be written
+// any more, acode has to end by itself, and a resume goes on with a disk in its place.
 //
 // Then come people: scenarios, drawn at random too, of what is typed, by two at a time, of signals
 // and kills at instants that nobody counts, and of files and directories that are changed by hand. In the

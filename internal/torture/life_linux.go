@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -140,10 +141,14 @@ func (l *life) goOn(ctx context.Context, t *trial, kept map[string]bool, args ..
 	return err
 }
 
-// keep copies what is on the disk to where people can look at it, beside the disk as the cut left it.
+// keep copies what is on the disk to where people can look at it, beside the disk as it was at the beginning.
 func (l *life) keep() error {
 	l.traces = fmt.Sprintf("%s-%d-%d-%d", l.dir, l.cuts, l.after, l.disk.Len())
-	return errors.Join(os.CopyFS(l.traces, os.DirFS(l.root)), l.disk.Save(l.traces+".img"))
+	out, err := exec.Command("cp", "-a", l.root, l.traces).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("keep what is on the disk: %w: %s", err, out)
+	}
+	return errors.Join(err, l.disk.Save(l.traces+".img"))
 }
 
 // compare looks at what the cut left: the steps that acode told of, and those that had a receipt
