@@ -32,11 +32,11 @@ type Options struct {
 }
 
 // Detect judges out and err, each by itself, and the environment: a live line only on a
-// terminal that is not dumb and not in CI, colour only without NO_COLOR, symbols unless the
+// terminal that is known, not dumb and not in CI, colour only without NO_COLOR, symbols unless the
 // locale is explicitly C or POSIX. The caller sets Now and what its flags say.
 func Detect(out, err *os.File, getenv func(string) string) Options {
 	fd := int(out.Fd())
-	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb"
+	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb" && getenv("TERM") != ""
 	return Options{
 		Out: out, Err: err,
 		Live:  isTerminal && !inCI(getenv),

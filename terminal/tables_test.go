@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -504,6 +505,7 @@ func TestDetect(t *testing.T) {
 		"terminal":    {out: tty, live: true, color: true, width: 123},
 		"file":        {out: file, width: 80},
 		"dumb":        {out: tty, env: map[string]string{"TERM": "dumb"}, width: 123},
+		"unknown":     {out: tty, env: map[string]string{"TERM": ""}, width: 123},
 		"ci":          {out: tty, env: map[string]string{"CI": "true"}, color: true, width: 123},
 		"ci_false":    {out: tty, env: map[string]string{"CI": "false"}, live: true, color: true, width: 123},
 		"no_color":    {out: tty, env: map[string]string{"NO_COLOR": "1"}, live: true, width: 123},
@@ -515,7 +517,9 @@ func TestDetect(t *testing.T) {
 			if c.out == tty && !term.IsTerminal(int(tty.Fd())) {
 				t.Fatal("the pty is no terminal")
 			}
-			o := terminal.Detect(c.out, file, func(k string) string { return c.env[k] })
+			env := map[string]string{"TERM": "xterm"}
+			maps.Copy(env, c.env)
+			o := terminal.Detect(c.out, file, func(k string) string { return env[k] })
 			if o.Live != c.live || o.Color != c.color || o.ASCII != c.ascii || o.Width() != c.width || o.Out != c.out || o.Err != file {
 				t.Errorf("Detect: got live %v, color %v, ascii %v, width %d, want %v, %v, %v, %d", o.Live, o.Color, o.ASCII, o.Width(), c.live, c.color, c.ascii, c.width)
 			}

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,44 +57,22 @@ func (l *life) suffer(ctx context.Context, t *trial) error {
 	case err == nil:
 		t.breach("acode ends well on a disk that cannot be written")
 	}
-	return l.quiet(limited, t)
+	l.quiet(limited, t)
+	return nil
 }
 
 // quiet waits until nobody uses the disk.
-func (l *life) quiet(ctx context.Context, t *trial) error {
-	for {
-		users, err := usersOf(l.dir)
-		if err != nil || len(users) == 0 {
-			return err
-		}
+func (l *life) quiet(ctx context.Context, t *trial) {
+	for left := l.left(); len(left) > 0; left = l.left() {
 		select {
 		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.breach("processes that do not end on a disk that cannot be written: %v", users)
-			for pid := range users {
-				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by now
-			}
-			<-time.After(time.Second)
-			return nil
-		}
-	}
-}
-
-// usersOf lists the processes that were started below dir.
-func usersOf(dir string) (map[int]string, error) {
-	all, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
-	users := map[int]string{}
-	for _, at := range all {
-		environ, _ := os.ReadFile(filepath.Join(at, "environ")) // one that has ended has none
-		pid, err := strconv.Atoi(filepath.Base(at))
-		if err != nil || pid == os.Getpid() || !strings.Contains(string(environ), dir+"/") {
 			continue
+		case <-ctx.Done():
 		}
-		line, _ := os.ReadFile(filepath.Join(at, "cmdline"))
-		users[pid] = strings.ReplaceAll(string(line), "\x00", " ")
+		t.breach("processes that do not end on a disk that cannot be written: %v", left)
+		for _, p := range left {
+			_ = unix.Kill(p.pid, unix.SIGKILL) // it may have ended by now
+		}
+		return
 	}
-	return users, nil
 }

@@ -26,6 +26,7 @@ type dialogue struct {
 // open questions, and goes on otherwise.
 func (s *scenario) beginOnTerminal(ctx context.Context, args []string, says string) *typed {
 	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
+	t.cmd.Env = append(t.cmd.Env, "TERM=xterm-256color")
 	screen, err := pty.StartWithSize(t.cmd, &pty.Winsize{Rows: 50, Cols: 400})
 	if t.failed = err; err != nil {
 		close(t.done)
