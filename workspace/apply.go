@@ -252,7 +252,7 @@ func (a *applying) undo(ctx context.Context, cause error) error {
 // discard removes the temporary files and makes that durable: the next attempt gives its own other names,
 // and would not find one that a power cut brings back.
 func (a *applying) discard() error {
-	synced := map[*folder]bool{}
+	var dirs []*folder
 	var errs []error
 	for _, n := range a.nodes {
 		if n.temp == "" {
@@ -261,13 +261,12 @@ func (a *applying) discard() error {
 		if err := unix.Unlinkat(n.dir.fd(), n.temp, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, failure(path.Join(n.dir.name, n.temp), "removing a temporary file", err))
 		}
-		synced[n.dir] = false
-	}
-	for _, n := range a.nodes {
-		if done, some := synced[n.dir]; some && !done {
-			synced[n.dir] = true
-			errs = append(errs, a.r.sync(n.dir))
+		if !slices.Contains(dirs, n.dir) {
+			dirs = append(dirs, n.dir)
 		}
+	}
+	for _, d := range dirs {
+		errs = append(errs, a.r.sync(d))
 	}
 	return errors.Join(errs...)
 }

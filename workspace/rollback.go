@@ -63,15 +63,16 @@ func (r *Root) Tidy(ctx context.Context, key string, ts []session.Transition) er
 
 func (v *survey) removeLeftover() error {
 	for _, l := range v.leftover {
-		if err := v.unlink(l.dir, l.name); err != nil {
+		if err := v.r.unlink(l.dir, l.name); err != nil {
 			return failure(path.Join(l.dir.name, l.name), "removing a temporary file", err)
 		}
 	}
 	return nil
 }
 
-func (v *survey) unlink(d *folder, base string) error {
-	if err := v.r.effect("unlink " + path.Join(d.name, base)); err != nil {
+// unlink removes base from d, where it may be gone already.
+func (r *Root) unlink(d *folder, base string) error {
+	if err := r.effect("unlink " + path.Join(d.name, base)); err != nil {
 		return err
 	}
 	err := retry(func() error { return unix.Unlinkat(d.fd(), base, 0) })
@@ -187,7 +188,7 @@ func (v *survey) removeStaged() error {
 		if p.temp == "" {
 			continue
 		}
-		if err := v.unlink(p.dir, p.temp); err != nil {
+		if err := v.r.unlink(p.dir, p.temp); err != nil {
 			return fmt.Errorf("remove a temporary file: %w", err)
 		}
 	}
@@ -241,7 +242,7 @@ func (v *survey) restore(p *place) error {
 	case p.temp != "":
 		return v.rename(p.dir, p.temp, p)
 	case p.dir != nil:
-		return v.unlink(p.dir, p.base)
+		return v.r.unlink(p.dir, p.base)
 	}
 	return nil
 }

@@ -124,10 +124,7 @@ func (r *Root) sweepFolder(dir string, over func() map[string]bool) error {
 		if !temporary(name) || !over()[name[:strings.LastIndexByte(name, '-')+1]] {
 			continue
 		}
-		if err := r.effect("unlink " + path.Join(dir, name)); err != nil {
-			return err
-		}
-		if err := unix.Unlinkat(d.fd(), name, 0); err != nil {
+		if err := r.unlink(d, name); err != nil {
 			return err
 		}
 		swept = true
