@@ -46,6 +46,20 @@ type identity struct {
 	NS    uint64 `json:"ns,omitempty"` // the PID namespace in which PID counts; 0 where there is only one, or nobody said
 }
 
+// identify names the process that has pid now. A zombie has an identity too.
+func identify(pid int) (identity, error) {
+	p, err := readProcess(pid)
+	if err != nil {
+		return identity{}, err
+	}
+	ns, err := namespace()
+	if err != nil {
+		return identity{}, err
+	}
+	boot, err := bootID()
+	return identity{PID: pid, Start: p.start, Boot: boot, NS: ns}, err
+}
+
 // elsewhere reports whether the pid of id counts in another process table than the one that this
 // process sees, as in another container. Only locks tell then whether it lives.
 func (id identity) elsewhere() bool {

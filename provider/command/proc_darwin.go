@@ -25,16 +25,6 @@ func bootID() (string, error) {
 // namespace is 0: there is one process table.
 func namespace() (uint64, error) { return 0, nil }
 
-// identify names the process that has pid now. A zombie has an identity too.
-func identify(pid int) (identity, error) {
-	p, err := readProcess(pid)
-	if err != nil {
-		return identity{}, err
-	}
-	boot, err := bootID()
-	return identity{PID: pid, Start: p.start, Boot: boot}, err
-}
-
 // alive reports whether the process of id runs. A zombie does not. An error says that it could not be
 // looked at.
 func alive(id identity) (bool, error) {

@@ -78,20 +78,6 @@ func childless() bool {
 	return errors.Is(err, unix.ECHILD)
 }
 
-// identify names the process that has pid now. A zombie has an identity too.
-func identify(pid int) (identity, error) {
-	p, err := readProcess(pid)
-	if err != nil {
-		return identity{}, err
-	}
-	ns, err := namespace()
-	if err != nil {
-		return identity{}, err
-	}
-	boot, err := bootID()
-	return identity{PID: pid, Start: p.start, Boot: boot, NS: ns}, err
-}
-
 // alive reports whether the process of id is seen to run. A zombie does not, and what is elsewhere is
 // not seen. An error says that it could not be looked at.
 func alive(id identity) (bool, error) {
