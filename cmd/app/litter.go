@@ -66,8 +66,8 @@ func (w *work) written() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// keysOver gives the keys of all attempts at file steps but those in progress, whose temporary files tell
-// how far they came.
+// keysOver gives the keys of all attempts but those in progress, whose temporary files tell how far they
+// came.
 func (w *work) keysOver() (keys []string) {
 	s := w.writer.Session()
 	for id, st := range s.Steps {
