@@ -3,6 +3,7 @@ package disk
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 )
 
@@ -14,8 +15,9 @@ func Alone() bool { return os.Getenv(aloneVariable) != "" }
 
 // Again prepares this program to be run once more, with args and with mounts of its own: those that it
 // leaves behind go with it, and no other program keeps them busy. For who is not root, and cannot mount
-// anything, it has those of everybody.
+// anything, it has those of everybody. It ends with the caller's thread, which is locked to it.
 func Again(args ...string) *exec.Cmd {
+	runtime.LockOSThread()
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), aloneVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

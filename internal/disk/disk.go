@@ -24,7 +24,8 @@ type Disk struct {
 	events []event
 	stop   *stop // nil: there is none
 	broken bool
-	breaks int // when broken: after how many events nothing can be written any more
+	breaks int  // when broken: after how many events nothing can be written any more
+	missed bool // something could not be written
 }
 
 // stop is a moment from which on a disk does nothing more.
@@ -97,8 +98,20 @@ func (d *Disk) Break(n int) {
 	d.broken, d.breaks = true, n
 }
 
-// fails says whether the disk can no longer be written. The caller holds mu.
-func (d *Disk) fails() bool { return d.broken && len(d.events) >= d.breaks }
+// Missed reports whether something could not be written.
+func (d *Disk) Missed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.missed
+}
+
+// fails says whether the disk can no longer be written, to who wants to. The caller holds mu.
+func (d *Disk) fails() bool {
+	if d.broken && len(d.events) >= d.breaks {
+		d.missed = true
+	}
+	return d.missed
+}
 
 // begin waits while the disk is stopped, and locks it.
 func (d *Disk) begin() {

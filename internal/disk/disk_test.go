@@ -108,10 +108,10 @@ func TestStoppedDiskWaits(t *testing.T) {
 func TestBrokenDisk(t *testing.T) {
 	d := New(8 * blockSize)
 	d.Break(2)
-	if !d.write(content('a', 1), 0) || !d.flush() {
+	if !d.write(content('a', 1), 0) || !d.flush() || d.Missed() {
 		t.Error("a write or a flush failed before the disk broke")
 	}
-	if d.write(content('b', 1), 0) || d.flush() || d.Len() != 2 {
+	if d.write(content('b', 1), 0) || d.flush() || d.Len() != 2 || !d.Missed() {
 		t.Errorf("a broken disk was written: it has seen %d events", d.Len())
 	}
 	next := d.Fork()

@@ -52,12 +52,16 @@ func (k Kind) Possible() error {
 
 // known says whether the kernel knows the file system, now or once its module is loaded.
 func (k Kind) known() error {
-	_ = exec.Command("modprobe", "-q", k.Name).Run() // there may be no modules
-	all, err := os.ReadFile("/proc/filesystems")
-	if err == nil && !slices.Contains(strings.Fields(string(all)), k.Name) {
-		err = fmt.Errorf("the kernel has no %s", k.Name)
+	for _, load := range []bool{false, true} {
+		if load {
+			_ = exec.Command("modprobe", "-q", k.Name).Run() // there may be no modules
+		}
+		all, err := os.ReadFile("/proc/filesystems")
+		if err != nil || slices.Contains(strings.Fields(string(all)), k.Name) {
+			return err
+		}
 	}
-	return err
+	return fmt.Errorf("the kernel has no %s", k.Name)
 }
 
 // Format gives a disk with an empty file system. It works below dir, which exists.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,6 @@ import (
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	if !disk.Alone() {
-		runtime.LockOSThread() // the end of the thread that starts a process counts as that of its own
 		out, err := disk.Again("-test.run=^TestPowerCuts$", "-test.v", "-test.timeout=2h").CombinedOutput()
 		t.Logf("%s", out)
 		must(t, err)

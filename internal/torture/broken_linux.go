@@ -17,16 +17,23 @@ import (
 const endsAlone = 20 * time.Second
 
 // breakDown carries the plan out anew on a disk that can no longer be written after some moment, and
-// judges what a resume makes of it once there is a disk that works, with all that was on the old one.
+// judges what a resume makes of it once there is a disk that works, with all that was on the old one. There
+// is no trial when acode came to its end before that moment.
 func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, error) {
 	broken := &life{place: l.place, kind: l.kind, dir: l.dir, disk: l.begun.Fork()}
 	t := &trial{place: l.place}
 	t.onSuper = 1 // a supervisor that cannot record the end of its command
+	struck := false
 	err := broken.mounted(func() error {
 		broken.from = broken.disk.Len()
 		broken.disk.Break(broken.from + rng.IntN(l.disk.Len()-l.from))
-		return broken.suffer(ctx, t)
+		err := broken.suffer(ctx, t)
+		struck = broken.disk.Missed()
+		return err
 	})
+	if err == nil && !struck && !t.bad() {
+		return nil, nil, nil
+	}
 	if err != nil || t.bad() {
 		return broken, t, err
 	}
@@ -54,7 +61,7 @@ func (l *life) suffer(ctx context.Context, t *trial) error {
 		return err
 	case limited.Err() != nil:
 		t.stuck = fmt.Sprintf("acode does not end within %v on a disk that cannot be written: %s", endsAlone, stderr.String())
-	case err == nil:
+	case err == nil && l.disk.Missed():
 		t.breach("acode ends well on a disk that cannot be written")
 	}
 	l.quiet(limited, t)

@@ -13,8 +13,8 @@ import (
 // allDisks stands for every file system.
 const allDisks = "all"
 
-// onDisks cuts the power of n sessions on a file system, or on each, and breaks the disks of others. Where one cannot be mounted here, it
-// says so.
+// onDisks cuts the power of n sessions on a file system, or on each, and breaks the disks of others. Where
+// one cannot be mounted here, it says so.
 func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error) {
 	var kinds []disk.Kind
 	known := false
@@ -85,14 +85,25 @@ func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, do
 // onBroken breaks the disks of n sessions and gives the life on the disk that takes the place of each to done.
 func (h *harness) onBroken(ctx context.Context, k disk.Kind, dir string, n int, done func(*life, *trial) error) error {
 	whole, err := h.lived(ctx, k, dir, true)
-	for i := 0; i < n && err == nil; i++ {
-		var l *life
-		var t *trial
-		if l, t, err = whole.breakDown(ctx, rand.New(rand.NewPCG(h.seed, 4<<32+uint64(i)))); err == nil {
+	if err != nil {
+		return err
+	}
+	const draws = 20 // for each that breaks
+	broke := 0
+	for i := 0; i < draws*n && broke < n; i++ {
+		l, t, err := whole.breakDown(ctx, rand.New(rand.NewPCG(h.seed, 4<<32+uint64(i))))
+		if err == nil && t != nil {
+			broke++
 			err = done(l, t)
 		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	if broke < n {
+		return fmt.Errorf("disks with %s: %d broke under a session, want %d", k.Name, broke, n)
+	}
+	return nil
 }
 
 // tellDisk says what was wrong after a power cut, and how far the series is.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
@@ -108,9 +109,14 @@ func randomCutsJudge() judge {
 // judgedDisks is how many sessions a judge cuts on each file system at most.
 const judgedDisks = 45
 
+// mountable gives the file systems that can be mounted here.
+var mountable = sync.OnceValue(func() []disk.Kind {
+	return slices.DeleteFunc(disk.Kinds(), func(k disk.Kind) bool { return k.Possible() != nil })
+})
+
 // diskJudges cut the power of sessions on real file systems, where any can be mounted.
 func diskJudges() []judge {
-	kinds := slices.DeleteFunc(disk.Kinds(), func(k disk.Kind) bool { return k.Possible() != nil })
+	kinds := mountable()
 	if len(kinds) == 0 {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"text/tabwriter"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -29,7 +28,6 @@ func main() {
 
 // again does the work in a process with mounts of its own and gives its exit status.
 func again() int {
-	runtime.LockOSThread() // the end of the thread that starts a process counts as that of its own
 	cmd := disk.Again(os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); cmd.ProcessState == nil {

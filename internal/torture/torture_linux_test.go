@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -131,7 +130,6 @@ const sampledDisks = 3
 // is cut.
 func TestPowerCutsOfRealDisks(t *testing.T) {
 	if !disk.Alone() {
-		runtime.LockOSThread() // the end of the thread that starts a process counts as that of its own
 		out, err := disk.Again("-test.run=^TestPowerCutsOfRealDisks$", "-test.v", "-test.timeout=20m").CombinedOutput()
 		t.Logf("%s", out)
 		if err != nil {
