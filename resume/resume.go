@@ -302,7 +302,8 @@ func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([
 		return nil, err
 	}
 	if shot.GitSilent != "" && (s.Git == "" || !o.Validate) { // else the comparison has told
-		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "git says nothing of this workspace: " + shot.GitSilent + "; HEAD, branch and uncommitted changes are not compared, and files that git ignores are"})
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "git says nothing of this workspace: " + shot.GitSilent +
+			"; HEAD, branch and uncommitted changes are not compared, and ignored files count like all others"})
 	}
 	drafts := []session.Draft{{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{
 		Device: o.Device, Host: o.Host, PID: o.PID, Workspace: o.Workspace,
