@@ -13,10 +13,11 @@ import (
 	"modernc.org/sqlite"
 )
 
-// How long a statement waits for other processes, in milliseconds: to write, and to copy the
-// log back.
+// How long a statement waits for other processes, in milliseconds: at all, for a turn to write, and
+// to copy the log back. Who keeps a store for a minute is frozen; for less a disk may have stalled.
 const (
-	busyWait    = 10_000
+	busyWait    = 60_000
+	turnWait    = 10_000
 	restartWait = 200
 )
 
@@ -218,7 +219,7 @@ func (w *writeConn) restart(ctx context.Context) error {
 		return err
 	}
 	err := w.tryRestart(ctx)
-	if perr := w.patience(ctx, busyWait); err == nil {
+	if perr := w.patience(ctx, turnWait); err == nil {
 		err = perr
 	}
 	return err
@@ -276,7 +277,7 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	if err := w.settle(ctx); err != nil {
 		return err
 	}
-	if err := w.exec(ctx, begin); err != nil {
+	if err := w.begin(ctx); err != nil {
 		return err
 	}
 	if err := f(ctx); err != nil {
@@ -291,6 +292,28 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 		return &commitError{err}
 	}
 	return nil
+}
+
+// idleTurns is how many times in a row nobody may have committed while this one waited for its turn.
+const idleTurns = busyWait / turnWait
+
+// begin takes the lock for writing, and waits as long as others commit: on a slow disk many sessions
+// share few commits, and SQLite gives its lock to anyone.
+func (w *writeConn) begin(ctx context.Context) error {
+	var last int64
+	for idle := 0; ; idle++ {
+		err := w.exec(ctx, begin)
+		if resultCode(err)&0xff != sqliteBusy || idle >= idleTurns {
+			return err
+		}
+		var version int64
+		if err := w.queryRow(ctx, `PRAGMA data_version`, nil, &version); err != nil {
+			return err
+		}
+		if version != last {
+			idle, last = 0, version
+		}
+	}
 }
 
 // close copies the log into the database where nobody else has the store open. After a failed

@@ -185,7 +185,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 			t.Errorf("PRAGMA %s of the writer: got %q, %v, want %q", name, got, err, want)
 		}
 	}
-	for name, want := range map[string]string{"query_only": "1", "foreign_keys": "1", "busy_timeout": "10000", "trusted_schema": "0"} {
+	for name, want := range map[string]string{"query_only": "1", "foreign_keys": "1", "busy_timeout": "60000", "trusted_schema": "0"} {
 		if got, err := s.Pragma(t.Context(), name, false); err != nil || got != want {
 			t.Errorf("PRAGMA %s of a reader: got %q, %v, want %q", name, got, err, want)
 		}
@@ -253,10 +253,48 @@ func TestLongReaderHoldsNobodyUp(t *testing.T) {
 		t.Fatalf("Open: %v", err)
 	}
 	defer second.Close()
-	appendAll(t, w, completed(w, 0, 1))
+	again, err := second.Load(ctx, w.Session().ID)
+	must(t, err)
+	appendAll(t, again, completed(again, 0, 1))
 	if got, err := second.Pragma(t.Context(), "busy_timeout", true); err != nil || got != "10000" {
 		t.Errorf("busy_timeout after a restart that did not finish: got %s, %v", got, err)
 	}
+}
+
+// A commit waits as long as others commit, as many sessions do on a slow disk, and not for ever where
+// one only holds the lock.
+func TestCommitWaitsForItsTurn(t *testing.T) {
+	o := options(t)
+	s, other := open(t, o), open(t, o)
+	w := create(t, s, 3)
+	appendAll(t, w, started(w, 0, 1))
+	version, err := s.Pragma(t.Context(), "user_version", true)
+	must(t, err)
+	must(t, s.Exec(t.Context(), `PRAGMA busy_timeout = 50`))
+	appended := make(chan error, 1)
+	waits := func(draft session.Draft) {
+		must(t, other.Exec(t.Context(), `BEGIN IMMEDIATE`))
+		go func() {
+			_, err := w.Append(context.Background(), draft)
+			appended <- err
+		}()
+	}
+	waits(completed(w, 0, 1))
+	for range 30 {
+		time.Sleep(40 * time.Millisecond)
+		must(t, other.Exec(t.Context(), `PRAGMA user_version = `+version))
+		must(t, other.Exec(t.Context(), `COMMIT`))
+		must(t, other.Exec(t.Context(), `BEGIN IMMEDIATE`))
+	}
+	must(t, other.Exec(t.Context(), `ROLLBACK`))
+	if err := <-appended; err != nil {
+		t.Fatalf("Append while others commit: %v", err)
+	}
+	waits(started(w, 1, 1))
+	if err := <-appended; session.CodeOf(err) != session.ErrLocked {
+		t.Errorf("Append while nobody commits: got %v, want %s", err, session.ErrLocked)
+	}
+	must(t, other.Exec(t.Context(), `ROLLBACK`))
 }
 
 // Times are integers.
