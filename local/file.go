@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -31,6 +32,14 @@ func writeTemp(dir, pattern string, b []byte) (string, error) {
 	return f.Name(), nil
 }
 
+// removeLeft removes the temporary files that processes which were killed left in dir.
+func removeLeft(dir, pattern string) {
+	left, _ := fs.Glob(os.DirFS(dir), pattern) // what cannot be removed stays, and harms nobody
+	for _, name := range left {
+		_ = os.Remove(filepath.Join(dir, name))
+	}
+}
+
 // syncDir makes the names in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
@@ -45,6 +54,9 @@ func syncDir(dir string) error {
 // say why it stops.
 const ballastBytes = 256 << 10
 
+// ballastPattern is the name of a ballast that is being made.
+const ballastPattern = "ballast-*"
+
 // makeBallast fills the ballast file where it is missing and there is room; without room the
 // store works all the same.
 func makeBallast(home string) {
@@ -53,7 +65,8 @@ func makeBallast(home string) {
 		return
 	}
 	_ = os.Remove(path) // an incomplete one
-	tmp, err := writeTemp(home, "ballast-*", make([]byte, ballastBytes))
+	removeLeft(home, ballastPattern)
+	tmp, err := writeTemp(home, ballastPattern, make([]byte, ballastBytes))
 	if err == nil && os.Rename(tmp, path) != nil {
 		_ = os.Remove(tmp) // best effort, like the ballast itself
 	}

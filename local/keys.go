@@ -206,9 +206,13 @@ func (s keySource) fromFile() (*keys, error) {
 	return newKeys(sourceFile, secret)
 }
 
+// keyPattern is the name of a key file that is being made.
+const keyPattern = "key-*"
+
 // makeFile makes the key file unless there is one. It is linked into place only when it is
 // complete and durable: a crash leaves no half key that a store could come to name.
 func (s keySource) makeFile() (*keys, error) {
+	removeLeft(s.home, keyPattern) // nobody else makes one: the store is locked
 	if _, err := os.Lstat(s.file()); err == nil {
 		return s.fromFile()
 	}
@@ -216,7 +220,7 @@ func (s keySource) makeFile() (*keys, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, fmt.Errorf("make key: %w", err)
 	}
-	tmp, err := writeTemp(s.home, "key-*", secret)
+	tmp, err := writeTemp(s.home, keyPattern, secret)
 	if err != nil {
 		return nil, err
 	}

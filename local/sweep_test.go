@@ -51,3 +51,25 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 		t.Errorf("Sweep: what was left is still there: %v", err)
 	}
 }
+
+// A process that was killed while it made a store leaves files that nobody will finish. Who makes the
+// store after it removes them.
+func TestStoreIsMadeWithoutWhatWasLeft(t *testing.T) {
+	o := options(t)
+	if err := os.MkdirAll(o.Home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"key-123", "ballast-456"} {
+		if err := os.WriteFile(filepath.Join(o.Home, name), noise(32), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, open(t, o).Close())
+	left, err := filepath.Glob(filepath.Join(o.Home, "*-*"))
+	must(t, err)
+	for _, path := range left {
+		if name := filepath.Base(path); name != "acode.db-wal" && name != "acode.db-shm" {
+			t.Errorf("left in the store: %s", name)
+		}
+	}
+}
