@@ -349,6 +349,9 @@ func TestFlippedBytes(t *testing.T) {
 	}
 }
 
+// tellEvery is after how many bytes a long campaign tells how far it is.
+const tellEvery = 10_000
+
 func runFlips(t *testing.T, name string, database bool) {
 	all, percent := os.Getenv("ACODE_TORTURE_FLIPS") == "all", 100
 	if !all {
@@ -368,6 +371,9 @@ func runFlips(t *testing.T, name string, database bool) {
 				c.controls(t)
 				list := flips(t, c.base, database, all, percent, rng)
 				for i := w; i < len(list); i += workers { // each worker's session has the same layout
+					if i%tellEvery < workers {
+						t.Logf("%s: %d of %d", name, i, len(list))
+					}
 					n.add(t, list[i], c.trial(t, &list[i]))
 				}
 			})
