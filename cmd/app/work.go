@@ -226,8 +226,8 @@ func (w *work) decidedBy() string {
 }
 
 // twice is the time in which the same signal is one: timeout(1) sends it to its command, and at once
-// to the group that its command is in.
-const twice = 50 * time.Millisecond
+// to the group that its command is in, which takes a moment on a busy machine. Nobody presses a key so fast.
+const twice = 100 * time.Millisecond
 
 // signals ends the context at the first signal and closes again when somebody asks a second time.
 // A hangup never counts as asking: a terminal that is closed sends several, and they may come
