@@ -269,18 +269,20 @@ func descendants(ps []process, roots []int) []process {
 // no error.
 func (p process) signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
-	if errors.Is(err, unix.ESRCH) {
+	if err == nil {
+		defer func() { _ = unix.Close(fd) }() // holds nothing
+	}
+	now, gone := readProcess(p.pid)
+	if gone != nil || now.start != p.start {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("open pidfd of %d: %w", p.pid, err)
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-	defer func() { _ = unix.Close(fd) }() // holds nothing
-	now, err := readProcess(p.pid)
-	if err != nil || now.start != p.start {
-		return nil
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // a sandbox that knows no pidfds; or nobody may, which kill says too
+		err = unix.Kill(p.pid, sig)
 	}
-	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal %d: %w", p.pid, err)
 	}
 	return nil
