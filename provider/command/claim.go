@@ -327,26 +327,39 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 	if err != nil {
 		return claimFiles{}, storeError("create the claim", err)
 	}
-	temp := w.Name()
-	defer func() { _ = os.Remove(temp) }() // a leftover is removed by the next supervisor
 	files := claimFiles{w: w}
 	if files.lock, err = fillClaim(w, append(block, make([]byte, claimBytes-len(block))...)); err != nil {
 		_ = w.Close() // nothing in it is kept
+		_ = os.Remove(w.Name())
 		return claimFiles{}, storeError("write the claim", err)
 	}
 	hook("claim-written")
-	if err := os.Link(temp, claimPath(dir, h.Key)); err != nil {
+	if err := publish(w.Name(), claimPath(dir, h.Key)); err != nil {
 		files.close()
+		_ = os.Remove(w.Name()) // a leftover is removed by the next supervisor
 		if errors.Is(err, fs.ErrExist) {
 			return claimFiles{}, errClaimed
 		}
 		return claimFiles{}, storeError("publish the claim", err)
 	}
-	hook("claim-linked")
+	hook("claim-named")
 	if err := syncDir(dir); err != nil {
 		return files, storeError("sync the claim's directory", err)
 	}
 	return files, nil
+}
+
+// publish gives the file temp its name, unless there is a file of that name: fs.ErrExist. It is renamed
+// where that can be, because a lock need not show under a second name: in gVisor it does not.
+func publish(temp, name string) error {
+	err := renameNew(temp, name)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err = os.Link(temp, name); err == nil {
+		_ = os.Remove(temp) // a leftover, as above
+	}
+	return err
 }
 
 func fillClaim(w *os.File, b []byte) (*os.File, error) {

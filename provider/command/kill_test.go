@@ -30,7 +30,7 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 	}{
 		"asked":         {session.CommandFinished, wrote}, // nothing was claimed: the next one starts it
 		"claim-written": {session.CommandFinished, wrote},
-		"claim-linked":  {session.CommandUnknown, ""},
+		"claim-named":   {session.CommandUnknown, ""},
 		"claimed":       {session.CommandUnknown, ""},
 		"forking":       {session.CommandUnknown, ""},
 		"forked":        {session.CommandUnknown, wrote}, // followed to its end

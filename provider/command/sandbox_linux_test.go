@@ -2,19 +2,42 @@ package command_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
 )
 
-// deny makes calls fail with errno from now on, in this process and in all that it starts, as the
-// sandboxes of containers do with calls that they do not know.
-func deny(errno unix.Errno, calls ...uint32) error {
-	prog := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+// denial says, for deny, that calls fail with errno.
+func denial(errno unix.Errno, calls ...int) string {
+	spec := strconv.Itoa(int(errno))
 	for _, nr := range calls {
+		spec += fmt.Sprintf(" %d", nr)
+	}
+	return "CMDTEST_DENY=" + spec
+}
+
+// deny makes calls fail from now on, in this process and in all that it starts, as the sandboxes of
+// containers do with calls that they do not know.
+func deny(spec string) error {
+	var numbers []uint32
+	for _, field := range strings.Fields(spec) {
+		n, err := strconv.ParseUint(field, 10, 32)
+		if err != nil {
+			return fmt.Errorf("parse what to deny: %w", err)
+		}
+		numbers = append(numbers, uint32(n))
+	}
+	prog := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+	for _, nr := range numbers[1:] {
 		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: 1},
-			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)})
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | numbers[0]})
 	}
 	prog = append(prog, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -32,7 +55,28 @@ func deny(errno unix.Errno, calls ...uint32) error {
 func TestTimeoutWithoutPidfds(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
 		t.Run(unix.ErrnoName(errno), func(t *testing.T) {
-			timeoutEndsEveryDescendant(t, newStage(t, fmt.Sprintf("CMDTEST_DENY=%d", errno)))
+			timeoutEndsEveryDescendant(t, newStage(t, denial(errno, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)))
+		})
+	}
+}
+
+// C1: where nothing can be renamed without replacing what is there, a key is claimed once all the same,
+// and the claim has one name.
+func TestClaimWithoutExclusiveRename(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM, unix.EINVAL} {
+		t.Run(unix.ErrnoName(errno), func(t *testing.T) {
+			s := newStage(t, denial(errno, unix.SYS_RENAMEAT2))
+			for range 2 {
+				if rec := s.run(s.sh("k", "echo ran >> ledger")); rec.State != session.CommandFinished || rec.Exit != 0 {
+					t.Errorf("Run: got %+v", rec)
+				}
+			}
+			if b, err := os.ReadFile(filepath.Join(s.ws, "ledger")); err != nil || string(b) != wrote {
+				t.Errorf("ledger: got %q, %v, want %q", b, err, wrote)
+			}
+			if left, err := filepath.Glob(filepath.Join(s.dir, "*.tmp")); err != nil || len(left) > 0 {
+				t.Errorf("left beside the claim: %v, %v", left, err)
+			}
 		})
 	}
 }

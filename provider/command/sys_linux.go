@@ -16,6 +16,11 @@ const (
 
 func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
+// renameNew renames a file unless there is one of the new name.
+func renameNew(from, to string) error {
+	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+}
+
 // syncFS makes everything on the file system of dir durable.
 func syncFS(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 

@@ -22,6 +22,9 @@ const (
 
 func datasync(f *os.File) error { return f.Sync() }
 
+// renameNew renames a file unless there is one of the new name.
+func renameNew(from, to string) error { return unix.RenamexNp(from, to, unix.RENAME_EXCL) }
+
 // syncFS schedules everything to be written: this system cannot wait for one file system.
 func syncFS(*os.File) error {
 	unix.Sync()
