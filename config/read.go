@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 )
 
 // projectFile lies in the workspace, which somebody else may have filled.
@@ -21,7 +22,7 @@ const projectFile = ".agent/config.yml"
 // session.ErrConfig.
 func ReadProject(dir string) (data []byte, path string, err error) {
 	path = filepath.Join(dir, filepath.FromSlash(projectFile))
-	root, err := os.OpenRoot(dir)
+	root, err := subtree.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, path, nil
 	}

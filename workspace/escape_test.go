@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 )
 
 // corpus makes a workspace full of ways out, and what lies outside.
@@ -162,12 +163,13 @@ func (a arena) swap(i int) {
 
 // mend brings back what a swap lost, and nothing outside.
 func (a arena) mend() {
-	root, err := os.OpenRoot(a.dir)
+	root, err := subtree.Open(a.dir)
 	if err != nil {
 		return
 	}
 	defer root.Close()
-	_ = root.MkdirAll("d/sub", 0o755)
+	_ = root.Mkdir("d", 0o755)
+	_ = root.Mkdir("d/sub", 0o755)
 	if f, err := root.OpenFile("d/sub/f", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
 		_, _ = f.WriteString("inside")
 		_ = f.Close()

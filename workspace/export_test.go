@@ -3,6 +3,8 @@ package workspace
 import (
 	"context"
 	"time"
+
+	"github.com/acode-dev/acode/subtree"
 )
 
 // SetPatience bounds how long git may take for one answer.
@@ -32,3 +34,6 @@ func Matches(glob, name string) (match, under bool) {
 func Lends(mode, uid, gid, asUID, asGID uint32) bool {
 	return stat{mode: mode, uid: uid, gid: gid}.lends(asUID, asGID)
 }
+
+// Resolve makes Open go the way of kernels on which os.Root leads outside.
+func Resolve() { openTree = subtree.Resolve }

@@ -14,7 +14,7 @@
 //	W4  When Apply returns nil, the files and the directories that name them are durable.
 //	W5  Nothing that lies in the workspace is executed by looking at it.
 //
-// Parents are resolved through os.Root and kept open; every call on a file names it by
+// Parents are resolved by package subtree and kept open; every call on a file names it by
 // its last component relative to such a handle, which cannot lead anywhere else.
 package workspace
 
@@ -33,13 +33,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 )
 
 // Root is an open workspace. Its methods may be called from several goroutines, those
 // that concern one key from one at a time.
 type Root struct {
 	dir  string
-	root *os.Root
+	root subtree.Tree
 	now  func() time.Time
 	hook func(op string) error   // of tests: called before each effect
 	seen func(name string) error // of tests: called before a last look at an effect
@@ -51,6 +52,9 @@ type Root struct {
 	calm     map[string]session.FileState // by path: hashed when nothing was racy
 }
 
+// openTree is changed by tests alone.
+var openTree = subtree.Open
+
 // Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when
 // dir is not there or is no directory. The caller closes the Root.
 func Open(dir string, now func() time.Time) (*Root, error) {
@@ -58,7 +62,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 	if err != nil {
 		return nil, missing(dir, err)
 	}
-	root, err := os.OpenRoot(abs)
+	root, err := openTree(abs)
 	if err != nil {
 		return nil, missing(abs, err)
 	}

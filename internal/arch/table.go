@@ -6,6 +6,7 @@ func Packages() map[string][]string {
 	return map[string][]string{
 		"session": {}, // types and rules
 		"redact":  {}, // a second leaf
+		"subtree": {}, // a third: os.Root where it holds, and where it does not
 
 		// Use cases declare small interfaces and know no adapter.
 		"engine": {"session", "redact"},
@@ -16,13 +17,13 @@ func Packages() map[string][]string {
 		"local":            {"session", "redact", "migrations"},
 		"remote":           {"session", "redact", "migrations"},
 		"lock":             {"session", "redact"},
-		"workspace":        {"session", "redact"},
-		"provider/command": {"session", "redact"},
+		"workspace":        {"session", "redact", "subtree"},
+		"provider/command": {"session", "redact", "subtree"},
 		"migrations":       {},
 
 		// What serves the command line.
 		"plan":     {"session", "redact"},
-		"config":   {"session", "redact"},
+		"config":   {"session", "redact", "subtree"},
 		"terminal": {"session", "redact"},
 
 		// Wires; only the programs import it. Without outbox and remote: acode starts quickly because
@@ -70,7 +71,7 @@ func Modules() map[string][]string {
 		"github.com/dustin/go-humanize":      {"terminal", "cmd/acode-sync"},
 		"golang.org/x/term":                  {"terminal", "cmd"},
 		"github.com/spf13/cobra":             {"cmd"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "internal", "cmd"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "internal", "cmd"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 

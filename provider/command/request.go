@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 )
 
 // keyVariable carries the idempotency key into the command.
@@ -91,12 +92,12 @@ func (p place) close() {
 
 // openPlace opens the directory of req through a root that it cannot leave.
 func openPlace(req session.CommandRequest) (place, error) {
-	root, err := os.OpenRoot(req.Workspace)
+	root, err := subtree.Open(req.Workspace)
 	if err != nil {
 		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
 	}
 	defer func() { _ = root.Close() }() // only read
-	workspace, err := root.Open(".")
+	workspace, err := root.OpenFile(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
 	}
@@ -108,11 +109,11 @@ func openPlace(req session.CommandRequest) (place, error) {
 	return place{workspace, dir}, nil
 }
 
-func openDir(root *os.Root, dir string) (*os.File, error) {
+func openDir(root subtree.Tree, dir string) (*os.File, error) {
 	if dir == "" {
 		dir = "."
 	}
-	sub, err := root.OpenRoot(dir)
+	f, err := root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		e := &session.Error{Code: session.ErrEscape, Message: "the command's directory leaves the workspace or is no directory; the command was not started", Place: dir, Cause: err}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
@@ -120,8 +121,7 @@ func openDir(root *os.Root, dir string) (*os.File, error) {
 		}
 		return nil, e
 	}
-	defer func() { _ = sub.Close() }() // only read
-	return sub.Open(".")
+	return f, nil
 }
 
 // program finds the file to execute: by the PATH that the command gets, never by this
