@@ -42,13 +42,16 @@ func Packages() map[string][]string {
 		"internal/pgwire":  {}, // a proxy that understands its protocol
 
 		// Campaigns of tests with a program of their own.
-		"internal/torture":  {"internal/crash", "internal/disk"},
+		"internal/torture":  {"internal/crash", "internal/disk", "internal/torture/model"},
 		"internal/campaign": {},
 		"internal/faults":   {},
 		"internal/bench":    {"session", "local", "resume", "workspace", "internal/crash", "redact", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {},
 		"internal/reqs":     {},
 		"internal/deploy":   {},
+
+		// Rooms of torture.
+		"internal/torture/model": {}, // plans, and where each must end
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // next gives the arguments with which a person would go on after a process with args.
@@ -44,7 +46,7 @@ func (t *trial) next(ctx context.Context, args []string, res crash.Result, stder
 // broken says whether there is still something to mend.
 func (p place) broken() bool {
 	_, err := os.Lstat(p.mended())
-	return err != nil && slices.ContainsFunc(p.steps, func(s step) bool { return s.mended })
+	return err != nil && slices.ContainsFunc(p.Steps, func(s model.Step) bool { return s.Mended })
 }
 
 // afresh starts again when the kill came before there was a session.
@@ -65,25 +67,25 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(t.steps, func(st step) bool { return s.uncertain[st.name()] })
+	i := slices.IndexFunc(t.Steps, func(st model.Step) bool { return s.uncertain[st.Name()] })
 	if i < 0 {
 		t.stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
 		return nil, nil
 	}
-	st := t.steps[i]
+	st := t.Steps[i]
 	lines, err := t.signatures()
 	if err != nil {
 		return nil, err
 	}
 	verdict := "rerun"
-	switch happened := lines[st.name()] > 0; {
-	case happened && st.captures && !t.strict && (t.answers[st.name()] || t.boot == ""):
-		t.answers[st.name()] = true // its output went with the power; only a new one has a value
-	case happened && t.answers[st.name()]:
-		t.stuck = "told that " + st.name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
+	switch happened := lines[st.Name()] > 0; {
+	case happened && st.Captures && !t.strict && (t.answers[st.Name()] || t.boot == ""):
+		t.answers[st.Name()] = true // its output went with the power; only a new one has a value
+	case happened && t.answers[st.Name()]:
+		t.stuck = "told that " + st.Name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
 	case happened:
 		verdict = "done"
-		t.answers[st.name()] = true
+		t.answers[st.Name()] = true
 		t.uncertain++
 	default:
 		t.uncertain++
@@ -94,16 +96,16 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 // tidy brings the files that a command changes to where the answer says that they are: a power
 // cut may have left half of what it did. acode asks about such files.
 func (t *trial) tidy(i int, verdict string) error {
-	if t.strict || len(t.steps[i].does) == 0 {
+	if t.strict || len(t.Steps[i].Does) == 0 {
 		return nil
 	}
-	want := t.states()[i]
+	want := t.States()[i]
 	if verdict == "done" {
-		want = t.states()[i+1]
+		want = t.States()[i+1]
 	}
 	t.restored = false
-	for _, c := range t.steps[i].does {
-		for _, name := range c.paths() {
+	for _, c := range t.Steps[i].Does {
+		for _, name := range c.Paths() {
 			if err := t.put(name, want); err != nil {
 				return fmt.Errorf("tidy up: %w", err)
 			}
@@ -114,10 +116,10 @@ func (t *trial) tidy(i int, verdict string) error {
 
 // put makes a path of the workspace what it is in a tree, in the directory of its own that a
 // command makes for it.
-func (p place) put(name string, want tree) error {
+func (p place) put(name string, want model.Tree) error {
 	at := filepath.Join(p.workspace(), name)
-	is, err := readFile(at)
-	if err != nil || same(is, want, name) {
+	is, err := p.read(name)
+	if err != nil || want.Has(name, is) {
 		return errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755))
 	}
 	if is != nil {
@@ -127,7 +129,21 @@ func (p place) put(name string, want tree) error {
 	if !there {
 		return err
 	}
-	return errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(f.data), f.mode), os.Chmod(at, f.mode))
+	return errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(f.Data), f.Mode), os.Chmod(at, f.Mode))
+}
+
+// read reads a file of the workspace; nil says that there is none.
+func (p place) read(name string) (*model.File, error) {
+	at := filepath.Join(p.workspace(), name)
+	b, err := os.ReadFile(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	info, statErr := os.Lstat(at)
+	if err := errors.Join(err, statErr); err != nil {
+		return nil, fmt.Errorf("look at file: %w", err)
+	}
+	return &model.File{Mode: info.Mode(), Data: string(b)}, nil
 }
 
 // permitted says whether a person goes on although files changed: after a power cut once, else
@@ -144,14 +160,14 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 		return false, err
 	}
 	m := changedFiles.FindStringSubmatch(stderr)
-	i := slices.IndexFunc(t.steps, func(st step) bool { return s.open[st.name()] })
+	i := slices.IndexFunc(t.Steps, func(st model.Step) bool { return s.open[st.Name()] })
 	if m == nil || i < 0 {
 		return false, nil
 	}
 	known := t.known(s)
 	for _, f := range strings.Split(m[1], ", ") {
 		name := f[:strings.LastIndex(f, " (")]
-		its := slices.ContainsFunc(t.steps[i].does, func(c change) bool { return slices.Contains(c.paths(), name) })
+		its := slices.ContainsFunc(t.Steps[i].Does, func(c model.Change) bool { return slices.Contains(c.Paths(), name) })
 		if !its || !known(name) {
 			return false, nil
 		}
@@ -166,8 +182,8 @@ var changedFiles = regexp.MustCompile(`files that the session works on changed: 
 // matched is not worked out.
 func (p place) known(s store) func(name string) bool {
 	return func(name string) bool {
-		return slices.ContainsFunc(p.steps, func(st step) bool {
-			return s.done[st.name()] && (st.reads || slices.ContainsFunc(st.changes, func(c change) bool { return slices.Contains(c.paths(), name) }))
+		return slices.ContainsFunc(p.Steps, func(st model.Step) bool {
+			return s.done[st.Name()] && (st.Reads || slices.ContainsFunc(st.Changes, func(c model.Change) bool { return slices.Contains(c.Paths(), name) }))
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // does carries out what a person does without acode. Files and directories are left alone while something
@@ -35,42 +37,41 @@ func (s *scenario) edit(choice int) error {
 	names := s.free()
 	if len(names) == 0 || choice%4 == 0 {
 		name := fmt.Sprintf("made by a person %d.txt", choice)
-		return s.make(name, file{0o644, "made by a person\n"})
+		return s.make(name, model.File{Mode: 0o644, Data: "made by a person\n"})
 	}
 	name := names[choice%len(names)]
-	at := filepath.Join(s.workspace(), name)
-	f, err := readFile(at)
+	f, err := s.read(name)
 	if err != nil || f == nil {
 		return err
 	}
-	if choice%4 == 1 && name != bystander {
+	if choice%4 == 1 && name != model.Bystander {
 		s.tell("   removes %s", name)
 		s.own[name] = nil
-		return os.Remove(at)
+		return os.Remove(filepath.Join(s.workspace(), name))
 	}
-	f.data += "edited by a person\n"
+	f.Data += "edited by a person\n"
 	return s.make(name, *f)
 }
 
 // make writes a file as a person does.
-func (s *scenario) make(name string, f file) error {
+func (s *scenario) make(name string, f model.File) error {
 	s.tell("   writes %s", name)
 	s.own[name] = &f
 	at := filepath.Join(s.workspace(), name)
 	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(os.WriteFile(at, []byte(f.data), 0o600), os.Chmod(at, f.mode))
+	return errors.Join(os.WriteFile(at, []byte(f.Data), 0o600), os.Chmod(at, f.Mode))
 }
 
 // free gives the files that are there and that no step which is not done changes.
 func (s *scenario) free() []string {
 	var busy []string
-	for _, st := range flatten(s.tasks) {
-		if s.now.status[st.name()] != "completed" {
-			busy = append(busy, touchedBy(st)...)
+	for _, st := range s.All() {
+		if s.now.status[st.Name()] != "completed" {
+			busy = append(busy, st.Touches()...)
 		}
 	}
-	there := s.withOwn(s.states()[s.now.done(s.plan)])
+	there := s.withOwn(s.States()[s.now.done(s.Plan)])
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(there)), func(name string) bool { return slices.Contains(busy, name) })
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // Bounds of what people do in one scenario.
@@ -13,19 +15,25 @@ const (
 	mostActs  = 10
 )
 
+// habits draw acts one after the other.
+type habits struct {
+	model.Dice
+	policy string // of the plan
+}
+
 // drawActs draws what people do with a session of p, from its run on.
-func drawActs(p plan, rng *rand.Rand) []act {
-	d := &draw{rng: rng, plan: p}
+func drawActs(p model.Plan, rng *rand.Rand) []act {
+	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	all := []act{d.seated(act{args: []string{"run", "--plan", "FILE"}, blow: d.blow()})}
-	for n := leastActs + rng.IntN(mostActs-leastActs+1); len(all) <= n; {
+	for n := leastActs + d.IntN(mostActs-leastActs+1); len(all) <= n; {
 		all = append(all, d.habit()...)
 	}
 	return all
 }
 
 // habit draws acts that people do one after the other.
-func (d *draw) habit() []act {
-	switch d.rng.IntN(8) {
+func (d *habits) habit() []act {
+	switch d.IntN(8) {
 	case 0: // what was left running is ended
 		return []act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
 	case 1: // a yes is given, twice, and lost again
@@ -38,16 +46,16 @@ func (d *draw) habit() []act {
 }
 
 // resumed is a resume that somebody interrupts in the middle of a command.
-func (d *draw) resumed(whom string, sig syscall.Signal) act {
+func (d *habits) resumed(whom string, sig syscall.Signal) act {
 	return d.seated(act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}})
 }
 
 // ends draws a command that ends commands.
-func (d *draw) ends() []string {
+func (d *habits) ends() []string {
 	args := []string{"session", "cancel", own}
 	switch {
-	case d.one(4):
-	case d.plan.policy == "continue": // where the rest would go on at once, in another order
+	case d.One(4):
+	case d.policy == "continue": // where the rest would go on at once, in another order
 		return d.reader()
 	default:
 		args = append(args, "--command")
@@ -56,51 +64,51 @@ func (d *draw) ends() []string {
 }
 
 // act draws one act.
-func (d *draw) act() act {
-	switch d.rng.IntN(17) {
+func (d *habits) act() act {
+	switch d.IntN(17) {
 	case 16:
 		return act{args: append([]string{"run", "--plan", "OTHER"}, d.form()...)}
 	case 0, 1:
 		return act{args: d.reader()}
 	case 2:
 		a := act{args: d.decision()}
-		if d.one(3) {
+		if d.One(3) {
 			a.blow = blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGKILL}, after: d.upTo(40 * time.Millisecond)}
 		}
 		return a
 	case 3, 4:
-		return act{hand: edits, choice: d.rng.IntN(1000)}
+		return act{hand: edits, choice: d.IntN(1000)}
 	case 5:
 		return act{hand: moves}
 	case 6:
 		return act{hand: lookAfter}
 	case 7, 8, 9:
-		a := act{heeds: true, args: d.resume(), amid: !d.one(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
-		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume(), {"run", "--plan", "OTHER"}}[d.rng.IntN(5)]
+		a := act{heeds: true, args: d.resume(), amid: !d.One(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
+		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume(), {"run", "--plan", "OTHER"}}[d.IntN(5)]
 		return d.seated(a)
 	}
-	return d.seated(act{heeds: !d.one(4), args: d.resume(), blow: d.blow()})
+	return d.seated(act{heeds: !d.One(4), args: d.resume(), blow: d.blow()})
 }
 
 // seated has somebody at a terminal for an act, now and then, who says no or yes.
-func (d *draw) seated(a act) act {
-	if d.one(2) && !slices.Contains(a.args, jsonFlag) {
-		a.says, a.heeds = d.pick("yes", "yes", "yes", "no"), false
+func (d *habits) seated(a act) act {
+	if d.One(2) && !slices.Contains(a.args, jsonFlag) {
+		a.says, a.heeds = d.Pick("yes", "yes", "yes", "no"), false
 	}
 	return a
 }
 
 // reader draws a command that only looks.
-func (d *draw) reader() []string {
+func (d *habits) reader() []string {
 	all := [][]string{{"status", own}, {"session", "list"}, {"session", "show", own}, {"session", "show", own, "-v"}, {"session", "history", own},
 		{"session", "export", own}, {"session", "unlock", own}, {"verify"}, {"resume", "--dry-run", own}, {"status"}}
-	return append(slices.Clone(all[d.rng.IntN(len(all))]), d.form()...)
+	return append(slices.Clone(all[d.IntN(len(all))]), d.form()...)
 }
 
 // decision draws a command that says what shall become of the session.
-func (d *draw) decision() []string {
+func (d *habits) decision() []string {
 	args := []string{"approve", own}
-	switch d.rng.IntN(12) {
+	switch d.IntN(12) {
 	case 0, 1:
 		args = []string{"deny", own, "--reason", "not today"}
 	case 2, 3, 4, 5:
@@ -110,18 +118,18 @@ func (d *draw) decision() []string {
 }
 
 // resume draws a resume with any of its flags.
-func (d *draw) resume() []string {
+func (d *habits) resume() []string {
 	args := []string{"resume"}
-	if d.one(2) {
+	if d.One(2) {
 		args = append(args, own)
 	}
 	some := []string{"--yes", "--on-changes=continue", "--on-changes=continue", "--on-changes=abort", "--in-progress=rollback", "--in-progress=retry",
 		"--in-progress=prompt", "--restart-step", truthful, "--wait=2s", "--timeout=300ms", "--force"}
-	if d.plan.policy == "continue" { // which it would carry out where they must not be
+	if d.policy == "continue" { // which it would carry out where they must not be
 		some = some[:len(some)-1]
 	}
-	for range d.rng.IntN(4) {
-		if flag := d.pick(some...); !slices.Contains(args, flag) {
+	for range d.IntN(4) {
+		if flag := d.Pick(some...); !slices.Contains(args, flag) {
 			args = append(args, flag)
 		}
 	}
@@ -132,8 +140,8 @@ func (d *draw) resume() []string {
 const truthful = "--uncertain=<rerun|done|fail>"
 
 // form draws how a command shall say what it says.
-func (d *draw) form() []string {
-	switch d.rng.IntN(8) {
+func (d *habits) form() []string {
+	switch d.IntN(8) {
 	case 0, 1:
 		return []string{jsonFlag}
 	case 2:
@@ -145,13 +153,13 @@ func (d *draw) form() []string {
 }
 
 // blow draws whom a process loses, and when; often early, when it looks at what there is.
-func (d *draw) blow() blow {
-	if d.one(6) {
+func (d *habits) blow() blow {
+	if d.One(6) {
 		return blow{}
 	}
 	longest := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond}
-	b := blow{after: d.upTo(longest[d.rng.IntN(len(longest))]), amid: !d.one(4)}
-	switch d.rng.IntN(9) {
+	b := blow{after: d.upTo(longest[d.IntN(len(longest))]), amid: !d.One(4)}
+	switch d.IntN(9) {
 	case 8: // as a laptop that sleeps
 		b.whom, b.signals, b.gap = onGroup, []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT}, d.upTo(500*time.Millisecond)
 	case 0, 1:
@@ -174,11 +182,11 @@ func (d *draw) blow() blow {
 }
 
 // asks draws a signal that asks a process to end.
-func (d *draw) asks() syscall.Signal {
-	return []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[d.rng.IntN(4)]
+func (d *habits) asks() syscall.Signal {
+	return []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[d.IntN(4)]
 }
 
 // upTo draws a time, in milliseconds.
-func (d *draw) upTo(longest time.Duration) time.Duration {
-	return time.Duration(d.rng.Int64N(int64(longest/time.Millisecond)+1)) * time.Millisecond
+func (d *habits) upTo(longest time.Duration) time.Duration {
+	return time.Duration(d.Int64N(int64(longest/time.Millisecond)+1)) * time.Millisecond
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // judge looks for a mistake in one way.
@@ -145,7 +146,7 @@ func diskJudges() []judge {
 // over another one, nothing but its new place holds the content then.
 func rollbackJudge() judge {
 	return judge{"power cuts of a rollback", func(ctx context.Context, h *harness) (string, error) {
-		own := h.with(movedOver(), "rollback")
+		own := h.with(model.MovedOver(), "rollback")
 		rec, err := own.record(ctx, filepath.Join(own.scratch, "current"), true)
 		if err != nil {
 			return "", err
@@ -170,14 +171,6 @@ func rollbackJudge() judge {
 		}
 		return what, err
 	}}
-}
-
-// movedOver is a plan of one group that moves a file over one of another directory.
-func movedOver() plan {
-	group := step{task: "arrange-the-files", id: "move-over", changes: []change{
-		{op: "move", from: "alpha/moved.txt", to: "beta/replaced.txt"}, {op: "write", path: "written.txt", content: "written\n"}}}
-	return plan{before: tree{"alpha/moved.txt": {0o644, "moved\n"}, "beta/replaced.txt": {0o644, "replaced\n"}},
-		tasks: []task{{id: group.task, steps: []step{group}}}, steps: []step{group}}
 }
 
 // applied chooses the image in which everything is there that was visible after the last change

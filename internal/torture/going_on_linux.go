@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // idleRounds is how often people go on as they are told without getting anywhere.
@@ -39,12 +41,12 @@ func (s *scenario) progress() string {
 			approvals++
 		}
 	}
-	return fmt.Sprint(s.now.state, s.now.done(s.plan), approvals, s.broken(), len(s.answers))
+	return fmt.Sprint(s.now.state, s.now.done(s.Plan), approvals, s.broken(), len(s.answers))
 }
 
 // atItsEnd reports whether nothing is left to do. A plan that fails rightly pauses there.
 func (s *scenario) atItsEnd() bool {
-	return s.now.over() || s.fails != "" && s.now.status[s.fails] == "failed" && s.now.done(s.plan) == len(s.steps)
+	return s.now.over() || s.Fails != "" && s.now.status[s.Fails] == "failed" && s.now.done(s.Plan) == len(s.Steps)
 }
 
 // follow does what the last stop proposes.
@@ -136,9 +138,9 @@ func (s *scenario) explained(name string) bool {
 	if _, edited := s.own[name]; edited {
 		return true
 	}
-	for _, st := range s.steps {
-		cut := s.now.status[st.name()] != "completed" || s.cut[st.name()]
-		if cut && slices.ContainsFunc(st.does, func(c change) bool { return slices.Contains(c.paths(), name) }) {
+	for _, st := range s.Steps {
+		cut := s.now.status[st.Name()] != "completed" || s.cut[st.Name()]
+		if cut && slices.ContainsFunc(st.Does, func(c model.Change) bool { return slices.Contains(c.Paths(), name) }) {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // harness runs trials of one acode.
@@ -21,8 +22,8 @@ type harness struct {
 	scratch string // below it everything happens
 	seed    uint64
 	workers int
-	plan    plan      // what sessions carry out
-	log     io.Writer // progress and breaches
+	plan    model.Plan // what sessions carry out
+	log     io.Writer  // progress and breaches
 
 	mu       sync.Mutex // held while writing to log
 	shown    int
@@ -35,8 +36,8 @@ const breachesShown = 12
 // trial runs one session below a directory of its own, which stays when something was wrong.
 func (h *harness) trial(ctx context.Context, name string, kills []kill, record func(crash.Call)) (*trial, error) {
 	t := &trial{strict: true, kills: kills, record: record,
-		place: place{acode: h.acode, root: filepath.Join(h.scratch, name), plan: h.plan}}
-	if err := errors.Join(os.RemoveAll(t.root), t.prepare(h.plan.file())); err != nil {
+		place: place{acode: h.acode, root: filepath.Join(h.scratch, name), Plan: h.plan}}
+	if err := errors.Join(os.RemoveAll(t.root), t.prepare(h.plan.YAML())); err != nil {
 		return nil, err
 	}
 	if err := t.run(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // warmPlan is what a store is made with before a recording begins: the filling of its log
@@ -25,7 +25,7 @@ type recording struct {
 	place
 	initial crash.Tree
 	calls   []crash.Call
-	states  []tree          // of the workspace, by the number of steps that are done
+	states  []model.Tree    // of the workspace, by the number of steps that are done
 	said    string          // what acode had printed before
 	kept    map[string]bool // steps with a receipt before
 	cuts    int             // power cuts before
@@ -34,9 +34,9 @@ type recording struct {
 // record runs the plan undisturbed in root, with a store that is there already when warm says
 // so, and checks that its calls tell everything.
 func (h *harness) record(ctx context.Context, root string, warm bool) (*recording, error) {
-	r := &recording{place: place{acode: h.acode, root: root, plan: h.plan}}
-	r.states = r.plan.states()
-	err := errors.Join(os.RemoveAll(root), r.prepare(r.plan.file()))
+	r := &recording{place: place{acode: h.acode, root: root, Plan: h.plan}}
+	r.states = r.Plan.States()
+	err := errors.Join(os.RemoveAll(root), r.prepare(r.Plan.YAML()))
 	if err == nil && warm {
 		err = r.warm(ctx)
 	}
@@ -66,7 +66,7 @@ func (r *recording) follow(ctx context.Context, t *trial, args ...string) (err e
 
 // warm makes a store with a session elsewhere.
 func (r *recording) warm(ctx context.Context) error {
-	elsewhere := place{acode: r.acode, root: filepath.Join(r.root, "user", "elsewhere"), plan: fixed()}
+	elsewhere := place{acode: r.acode, root: filepath.Join(r.root, "user", "elsewhere"), Plan: model.Fixed()}
 	if err := elsewhere.prepare(warmPlan); err != nil {
 		return err
 	}
@@ -222,68 +222,50 @@ func acknowledged(calls []crash.Call) string {
 // compareEffects checks that the steps which must be done are there after the cut: the line of
 // each command, and each file as the last of them left it, or the step that follows. What the
 // command of that one does to files is its own.
-func (t *trial) compareEffects(states []tree, must map[string]bool) error {
+func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error {
 	lines, err := t.signatures()
 	if err != nil {
 		return err
 	}
 	done := 0
-	for _, s := range t.steps {
-		if !must[s.name()] {
+	for _, s := range t.Steps {
+		if !must[s.Name()] {
 			break
 		}
 		done++
-		if s.signs && !s.volatile && lines[s.name()] == 0 {
-			t.breach("told of %s, but its line in the ledger is gone", s.name())
+		if s.Signs && !s.Volatile && lines[s.Name()] == 0 {
+			t.breach("told of %s, but its line in the ledger is gone", s.Name())
 		}
 	}
 	now, next := states[done], states[min(done+1, len(states)-1)]
 	names := union(now, next)
-	if done < len(t.steps) {
-		for _, c := range t.steps[done].does {
-			for _, name := range c.paths() {
+	if done < len(t.Steps) {
+		for _, c := range t.Steps[done].Does {
+			for _, name := range c.Paths() {
 				delete(names, name)
 			}
 		}
 	}
 	for name := range names {
-		f, err := readFile(filepath.Join(t.workspace(), name))
+		f, err := t.read(name)
 		if err != nil {
 			return err
 		}
-		if !same(f, now, name) && !same(f, next, name) {
+		if !now.Has(name, f) && !next.Has(name, f) {
 			t.breach("told of %d steps, but %s is not as they left it", done, name)
 		}
 	}
 	return nil
 }
 
-func union(a, b tree) map[string]bool {
+func union(a, b model.Tree) map[string]bool {
 	names := map[string]bool{}
-	for _, t := range []tree{a, b} {
+	for _, t := range []model.Tree{a, b} {
 		for name := range t {
 			names[name] = true
 		}
 	}
 	return names
-}
-
-// readFile reads a file of the workspace; nil says that there is none.
-func readFile(at string) (*file, error) {
-	b, err := os.ReadFile(at)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	info, statErr := os.Lstat(at)
-	if err := errors.Join(err, statErr); err != nil {
-		return nil, fmt.Errorf("look at file: %w", err)
-	}
-	return &file{mode: info.Mode(), data: string(b)}, nil
-}
-
-func same(f *file, t tree, name string) bool {
-	want, ok := t[name]
-	return ok == (f != nil) && (f == nil || *f == want)
 }
 
 // powerCuts judges n images of a session, or of the making of its store when warm is false,

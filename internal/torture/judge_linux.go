@@ -11,14 +11,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // judge looks at the end of a trial, without a word from acode.
 func (t *trial) judge(ctx context.Context) error {
-	if err := t.countEffects(func(step) bool { return true }); err != nil {
+	if err := t.countEffects(func(model.Step) bool { return true }); err != nil {
 		return err
 	}
-	all := t.states()
+	all := t.States()
 	if err := t.compareTree(all[len(all)-1]); err != nil {
 		return err
 	}
@@ -32,7 +34,7 @@ func (t *trial) judgeStuck(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.countEffects(func(st step) bool { return s.done[st.name()] }); err != nil {
+	if err := t.countEffects(func(st model.Step) bool { return s.done[st.Name()] }); err != nil {
 		return err
 	}
 	t.countReceipts(s)
@@ -41,17 +43,17 @@ func (t *trial) judgeStuck(ctx context.Context) error {
 
 // countEffects counts the lines that the steps have in the ledger. A step that is due must have
 // one.
-func (t *trial) countEffects(due func(step) bool) error {
+func (t *trial) countEffects(due func(model.Step) bool) error {
 	lines, err := t.signatures()
 	if err != nil {
 		return err
 	}
-	for _, s := range t.steps {
-		switch n := lines[s.name()]; {
-		case s.signs && n == 0 && due(s) && (t.strict || !s.volatile):
-			t.lost = append(t.lost, s.name())
-		case n > 1 && (t.strict || !t.answers[s.name()]):
-			t.repeated = append(t.repeated, fmt.Sprintf("%s (%d times)", s.name(), n))
+	for _, s := range t.Steps {
+		switch n := lines[s.Name()]; {
+		case s.Signs && n == 0 && due(s) && (t.strict || !s.Volatile):
+			t.lost = append(t.lost, s.Name())
+		case n > 1 && (t.strict || !t.answers[s.Name()]):
+			t.repeated = append(t.repeated, fmt.Sprintf("%s (%d times)", s.Name(), n))
 		}
 	}
 	if n := lines[""]; n > 0 && t.strict { // else a power cut may have left half of a line
@@ -76,30 +78,14 @@ func (p place) signatures() (map[string]int, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
-	return count(p.steps, string(b)), nil
-}
-
-func count(steps []step, ledger string) map[string]int {
-	lines := map[string]int{}
-	for line := range strings.Lines(ledger) {
-		if line = strings.TrimSuffix(line, "\n"); line == "" {
-			continue
-		}
-		i := slices.IndexFunc(steps, func(s step) bool { return s.signs && s.line().MatchString(line) })
-		if i < 0 {
-			lines[""]++
-			continue
-		}
-		lines[steps[i].name()]++
-	}
-	return lines
+	return p.Count(string(b)), nil
 }
 
 // compareTree compares the workspace with what it must be, byte by byte and mode by mode.
 // A leftover temporary file is one file too many.
-func (t *trial) compareTree(want tree) error {
+func (t *trial) compareTree(want model.Tree) error {
 	seen := map[string]bool{}
-	missing := t.folders()
+	missing := t.Folders()
 	err := filepath.WalkDir(t.workspace(), func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -135,7 +121,7 @@ func (t *trial) compareTree(want tree) error {
 	return nil
 }
 
-func (t *trial) compareFile(at, name string, want tree) error {
+func (t *trial) compareFile(at, name string, want model.Tree) error {
 	f, ok := want[name]
 	if !ok {
 		t.breach("the file %s is there", name)
@@ -149,9 +135,9 @@ func (t *trial) compareFile(at, name string, want tree) error {
 	switch {
 	case err != nil:
 		return err
-	case info.Mode() != f.mode:
-		t.breach("%s has the mode %v, not %v", name, info.Mode(), f.mode)
-	case string(b) != f.data:
+	case info.Mode() != f.Mode:
+		t.breach("%s has the mode %v, not %v", name, info.Mode(), f.Mode)
+	case string(b) != f.Data:
 		t.breach("%s holds other bytes (%d of them) than it must", name, len(b))
 	}
 	return nil
@@ -168,9 +154,9 @@ func (t *trial) judgeStore(ctx context.Context) error {
 		t.breach("the store has no session")
 	case s.integrity != "ok":
 		t.breach("integrity of the store: %s", s.integrity)
-	case s.state != t.end():
+	case s.state != t.End():
 		t.breach("the session is %s", s.state)
-	case s.completed != len(t.steps):
+	case s.completed != len(t.Steps):
 		t.breach("%d steps are completed in the store", s.completed)
 	case s.sessions != 1:
 		t.breach("the store has %d sessions", s.sessions)

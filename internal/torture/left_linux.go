@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // process is one that a scenario left.
@@ -28,7 +30,7 @@ func (p place) left() []process {
 	if err != nil {
 		return nil
 	}
-	mark := []byte("\x00" + ledgerVariable + "=" + p.ledger() + "\x00")
+	mark := []byte("\x00" + model.LedgerVariable + "=" + p.ledger() + "\x00")
 	var all []process
 	for _, name := range names {
 		b, err := os.ReadFile(name)

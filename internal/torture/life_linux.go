@@ -15,17 +15,18 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // life is a session, or a resume of it, on a disk whose power can be cut at any write.
 type life struct {
 	place
 	kind   disk.Kind
-	dir    string     // below it the disk is mounted, always at the same path
-	disk   *disk.Disk // all that was written
-	begun  *disk.Disk // what there was before acode was started
-	from   int        // number of the first write that counts
-	states []tree     // of the workspace, by the number of steps that are done
+	dir    string       // below it the disk is mounted, always at the same path
+	disk   *disk.Disk   // all that was written
+	begun  *disk.Disk   // what there was before acode was started
+	from   int          // number of the first write that counts
+	states []model.Tree // of the workspace, by the number of steps that are done
 	said   []saying
 	kept   map[string]bool // steps with a receipt before
 	cuts   int             // power cuts before
@@ -60,10 +61,10 @@ func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool)
 	if err != nil {
 		return nil, err
 	}
-	l = &life{kind: k, dir: dir, disk: formatted, states: h.plan.states(),
-		place: place{acode: h.acode, root: filepath.Join(dir, "mount", "current"), plan: h.plan}}
+	l = &life{kind: k, dir: dir, disk: formatted, states: h.plan.States(),
+		place: place{acode: h.acode, root: filepath.Join(dir, "mount", "current"), Plan: h.plan}}
 	return l, l.mounted(func() error {
-		err := l.prepare(l.plan.file())
+		err := l.prepare(l.Plan.YAML())
 		if warm && err == nil {
 			err = (&recording{place: l.place}).warm(ctx)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 func main() {
@@ -79,7 +80,7 @@ func torture(ctx context.Context) (err error) {
 	if err := o.build(ctx); err != nil {
 		return err
 	}
-	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: fixed(), log: os.Stdout}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: model.Fixed(), log: os.Stdout}
 	err = h.everything(ctx, o)
 	if err == nil {
 		remove()

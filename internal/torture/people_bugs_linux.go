@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"syscall"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // judgedScenarios is how many scenarios peopleJudge carries out at most.
@@ -39,10 +41,8 @@ func peopleJudge() judge {
 // cancelJudge ends a command that was left running, long before it would end.
 func cancelJudge() judge {
 	return judge{"a command that is cancelled", func(ctx context.Context, h *harness) (string, error) {
-		long := step{task: "survey-the-premises", id: "sleep-well", signs: true, yaml: []string{"run: " + quote("sleep 4; "+signature(""))}}
-		p := plan{before: tree{}, tasks: []task{{id: long.task, steps: []step{long}}}, steps: []step{long}}
 		interrupt := blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGINT}, amid: true}
-		s := h.newScenario("cancelled", p, []act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}})
+		s := h.newScenario("cancelled", model.Long(), []act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}})
 		err := s.play(ctx)
 		return s.String(), err
 	}}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // journal is what sqlite3 reads from a copy of the store of one scenario.
@@ -82,10 +84,10 @@ func (j journal) over() bool {
 }
 
 // done counts the steps of p that have a receipt and go no further.
-func (j journal) done(p plan) int {
+func (j journal) done(p model.Plan) int {
 	n := 0
-	for _, s := range p.steps {
-		if j.status[s.name()] == "completed" {
+	for _, s := range p.Steps {
+		if j.status[s.Name()] == "completed" {
 			n++
 		}
 	}

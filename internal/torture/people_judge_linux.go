@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // judgeEffects holds ledger and journal against one another: no attempt acts twice, a step acts again
@@ -18,19 +20,19 @@ func (s *scenario) judgeEffects() error {
 		return fmt.Errorf("read ledger: %w", err)
 	}
 	lines := attempts(string(b))
-	for _, st := range s.steps {
-		acted := lines[st.name()]
-		if len(acted) == 0 && st.signs && s.now.status[st.name()] == "completed" {
-			s.lost = append(s.lost, st.name())
+	for _, st := range s.Steps {
+		acted := lines[st.Name()]
+		if len(acted) == 0 && st.Signs && s.now.status[st.Name()] == "completed" {
+			s.lost = append(s.lost, st.Name())
 		}
 		for i, attempt := range acted {
 			again := i+1 < len(acted)
-			if slices.Contains(acted[:i], attempt) || again && !s.excused(st.name(), attempt) {
-				s.repeated = append(s.repeated, fmt.Sprintf("%s (attempts %v)", st.name(), acted))
+			if slices.Contains(acted[:i], attempt) || again && !s.excused(st.Name(), attempt) {
+				s.repeated = append(s.repeated, fmt.Sprintf("%s (attempts %v)", st.Name(), acted))
 			}
 		}
 	}
-	if n := count(s.steps, string(b))[""]; n > 0 {
+	if n := s.Count(string(b))[""]; n > 0 {
 		s.breach("%d lines of the ledger belong to no step", n)
 	}
 	s.countReceiptsOf()
@@ -63,7 +65,7 @@ func (s *scenario) countReceiptsOf() {
 func (s *scenario) judgeFailures() {
 	n := 0
 	for _, e := range s.now.events {
-		rightly := e.step == s.fails || slices.ContainsFunc(s.steps, func(st step) bool { return st.name() == e.step && st.mended })
+		rightly := e.step == s.Fails || slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == e.step && st.Mended })
 		if e.kind == "StepFailed" && !rightly {
 			n++
 		}
@@ -95,25 +97,23 @@ func (s *scenario) judgeApprovals() {
 }
 
 // asks reports whether a step waits for an approval.
-func (p place) asks(name string) bool {
-	return slices.ContainsFunc(p.steps, func(st step) bool {
-		return st.name() == name && len(st.yaml) > 0 && strings.HasPrefix(st.yaml[0], "approve: ")
-	})
+func (s *scenario) asks(name string) bool {
+	return slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == name && st.Asks() })
 }
 
 // judgeWorkspace compares the workspace with what the steps that are done make of it, and people.
 func (s *scenario) judgeWorkspace() error {
 	s.judgeTemporary()
-	n := s.now.done(s.plan)
-	want := s.withOwn(s.states()[n])
-	if n == len(s.steps) {
+	n := s.now.done(s.Plan)
+	want := s.withOwn(s.States()[n])
+	if n == len(s.Steps) {
 		return s.compareTree(want)
 	}
-	return s.compareSome(want, s.steps[n])
+	return s.compareSome(want, s.Steps[n])
 }
 
 // withOwn adds what people made of files.
-func (s *scenario) withOwn(t tree) tree {
+func (s *scenario) withOwn(t model.Tree) model.Tree {
 	t = maps.Clone(t)
 	for name, f := range s.own {
 		if delete(t, name); f != nil {
@@ -124,8 +124,8 @@ func (s *scenario) withOwn(t tree) tree {
 }
 
 // compareSome compares the files that an open step does not touch.
-func (s *scenario) compareSome(want tree, open step) error {
-	touched := touchedBy(open)
+func (s *scenario) compareSome(want model.Tree, open model.Step) error {
+	touched := open.Touches()
 	for name := range want {
 		if slices.Contains(touched, name) {
 			continue
@@ -138,15 +138,6 @@ func (s *scenario) compareSome(want tree, open step) error {
 		}
 	}
 	return nil
-}
-
-// touchedBy gives the files that a step changes.
-func touchedBy(st step) []string {
-	var names []string
-	for _, c := range slices.Concat(st.changes, st.does) {
-		names = append(names, c.paths()...)
-	}
-	return names
 }
 
 // judgeTemporary finds temporary files of acode.

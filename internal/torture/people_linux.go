@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // people is the row of what people do.
@@ -43,13 +45,13 @@ func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
 // drawnScenario gives the nth scenario, from 1, in a directory of its own.
 func (h *harness) drawnScenario(n int) *scenario {
 	rng := rand.New(rand.NewPCG(h.seed, 2<<32+uint64(n)))
-	p := drawSlowPlan(rng)
+	p := model.DrawSlow(rng)
 	return h.newScenario(fmt.Sprintf("scenario-%d", n), p, drawActs(p, rng))
 }
 
-func (h *harness) newScenario(name string, p plan, acts []act) *scenario {
-	s := &scenario{acts: acts, cut: map[string]bool{}, own: map[string]*file{}}
-	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, name), plan: p}
+func (h *harness) newScenario(name string, p model.Plan, acts []act) *scenario {
+	s := &scenario{acts: acts, cut: map[string]bool{}, own: map[string]*model.File{}}
+	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, name), Plan: p}
 	return s
 }
 
@@ -61,7 +63,7 @@ func (h *harness) scenario(ctx context.Context, n int) (*scenario, error) {
 
 // play carries the scenario out from an empty directory.
 func (s *scenario) play(ctx context.Context) error {
-	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.file()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
+	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
 		return err
 	}
 	if err := s.carry(ctx); err != nil || s.bad() {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // sampledScenarios is how many scenarios a test carries out.
@@ -33,7 +35,7 @@ func TestScenariosAreDrawnAlike(t *testing.T) {
 	h := &harness{seed: 1}
 	for n := 1; n <= 20; n++ {
 		one, other := h.drawnScenario(n), h.drawnScenario(n)
-		if one.file() != other.file() || !slices.EqualFunc(one.acts, other.acts, func(a, b act) bool { return a.String() == b.String() }) {
+		if one.YAML() != other.YAML() || !slices.EqualFunc(one.acts, other.acts, func(a, b act) bool { return a.String() == b.String() }) {
 			t.Errorf("scenario %d is another each time", n)
 		}
 	}
@@ -62,7 +64,7 @@ func TestProposals(t *testing.T) {
 // Attempts that acted twice or for nothing, gates without an approval and failures that nobody caused are
 // found.
 func TestJudgeOfEffects(t *testing.T) {
-	act := fixed().steps[3].name()
+	act := model.Fixed().Steps[3].Name()
 	gate := "publish-the-result/ask-before-publishing"
 	line := func(attempt int) string {
 		return fmt.Sprintf("v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:%s/main:%d.\n", act, attempt)
@@ -89,7 +91,7 @@ func TestJudgeOfEffects(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &scenario{approved: 1, ended: 1, now: tt.now}
-			s.strict, s.place = true, place{root: t.TempDir(), plan: fixed()}
+			s.strict, s.place = true, place{root: t.TempDir(), Plan: model.Fixed()}
 			must(t, s.prepare(""))
 			must(t, os.WriteFile(s.ledger(), []byte(tt.ledger), 0o644))
 			must(t, s.judgeEffects())

@@ -11,20 +11,21 @@ import (
 	"sync"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // killsOfPlan is how many sessions of each random plan are killed. One more is not.
 const killsOfPlan = 2
 
 // with gives the harness of another plan, below a directory of its own.
-func (h *harness) with(p plan, name string) *harness {
+func (h *harness) with(p model.Plan, name string) *harness {
 	return &harness{acode: h.acode, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: p, log: h.log}
 }
 
 // drawn gives the nth random plan, from 1, and what chooses its kills.
-func (h *harness) drawn(n int) (plan, *rand.Rand) {
+func (h *harness) drawn(n int) (model.Plan, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(h.seed, 1<<32+uint64(n)))
-	return drawPlan(rng), rng
+	return model.Draw(rng), rng
 }
 
 // randomPlans carries the random plans of the numbers from first to last out, once it has seen

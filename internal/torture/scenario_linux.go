@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // scenario is a session among people: what they type, how it is disturbed, and how they go on
@@ -15,15 +17,15 @@ import (
 type scenario struct {
 	trial
 	acts     []act
-	now      journal          // as it was when somebody looked last
-	last     *typed           // the process that executed the session last, if nobody did anything since
-	told     []string         // each thing that was done, and what came of it
-	cut      map[string]bool  // steps whose command was cut off from its receipt
-	own      map[string]*file // what people made of files; nil: removed
-	nobody   bool             // nothing of the scenario ran when the last command was typed
-	astray   bool             // the workspace was moved, and the session has not gone on there yet
-	ended    int              // how often people may have ended a command
-	approved int              // how often they approved
+	now      journal                // as it was when somebody looked last
+	last     *typed                 // the process that executed the session last, if nobody did anything since
+	told     []string               // each thing that was done, and what came of it
+	cut      map[string]bool        // steps whose command was cut off from its receipt
+	own      map[string]*model.File // what people made of files; nil: removed
+	nobody   bool                   // nothing of the scenario ran when the last command was typed
+	astray   bool                   // the workspace was moved, and the session has not gone on there yet
+	ended    int                    // how often people may have ended a command
+	approved int                    // how often they approved
 }
 
 // carry carries the acts out, goes on to the end as acode proposes, and judges that.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // The tests are in the package itself: one that is called main cannot be imported.
@@ -34,7 +35,7 @@ func testHarness(t *testing.T) *harness {
 	if err := o.build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, plan: fixed(), log: t.Output()}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, plan: model.Fixed(), log: t.Output()}
 	t.Cleanup(func() {
 		for _, b := range h.breaches {
 			t.Errorf("seed %d: %s", h.seed, b)
@@ -76,26 +77,6 @@ func TestRandomPlansEndAsComputed(t *testing.T) {
 	for i, least := range []int{2 * sampledPlans, cutsOfPlan * sampledPlans} {
 		if rows[i].points < least {
 			t.Errorf("randomPlans: got %d points of %s, want at least %d", rows[i].points, rows[i].name, least)
-		}
-	}
-}
-
-// Plans drawn at random combine every kind of step, and a seed always gives the same.
-func TestRandomPlansHaveEveryKindOfStep(t *testing.T) {
-	h := &harness{seed: 1}
-	var all strings.Builder
-	for n := 1; n <= 100; n++ {
-		p, _ := h.drawn(n)
-		again, _ := h.drawn(n)
-		if p.file() != again.file() {
-			t.Fatalf("random plan %d is another each time", n)
-		}
-		all.WriteString(p.file())
-	}
-	for _, what := range []string{"read: {", "search: {", " write: {", " edit: {", "all: true", " delete: {", " move: {", "on its way", "changes:",
-		"capture: ", "check: ", "approve: ", "durable: false", "dir: ", "env: {", "run: [", "mode: ", "mv -f", "on_interrupt", "on_failure: continue", mendedSuffix, "./alpha//"} {
-		if !strings.Contains(all.String(), what) {
-			t.Errorf("no random plan has %q", what)
 		}
 	}
 }
@@ -206,26 +187,26 @@ func TestEndJudgeCountsPlantedBugs(t *testing.T) {
 
 // A session that is stuck has lost nothing that it has not come to.
 func TestJudgeOfStuckSession(t *testing.T) {
-	steps := flatten(tasks())
+	steps := model.Fixed().Steps
 	done, next := steps[3], steps[4] // both sign the ledger
-	tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), plan: fixed()}}
+	tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), Plan: model.Fixed()}}
 	must(t, tr.prepare(""))
-	due := func(s step) bool { return s.name() == done.name() }
+	due := func(s model.Step) bool { return s.Name() == done.Name() }
 	must(t, tr.countEffects(due))
-	if !slices.Equal(tr.lost, []string{done.name()}) || len(tr.repeated) > 0 {
-		t.Errorf("countEffects: got %s, want %s lost", tr.outcome, done.name())
+	if !slices.Equal(tr.lost, []string{done.Name()}) || len(tr.repeated) > 0 {
+		t.Errorf("countEffects: got %s, want %s lost", tr.outcome, done.Name())
 	}
-	line := "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + next.name() + "/main:1" + next.extra + ".\n"
+	line := "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + next.Name() + "/main:1" + next.Extra + ".\n"
 	must(t, os.WriteFile(tr.ledger(), []byte(line+line), 0o644))
 	tr.lost = nil
 	must(t, tr.countEffects(due))
-	if len(tr.lost) != 1 || len(tr.repeated) != 1 || !strings.HasPrefix(tr.repeated[0], next.name()) {
-		t.Errorf("countEffects: got %s, want %s lost and %s repeated", tr.outcome, done.name(), next.name())
+	if len(tr.lost) != 1 || len(tr.repeated) != 1 || !strings.HasPrefix(tr.repeated[0], next.Name()) {
+		t.Errorf("countEffects: got %s, want %s lost and %s repeated", tr.outcome, done.Name(), next.Name())
 	}
 	tr.repeated = nil
-	tr.countReceipts(store{receipts: map[string]int{done.name(): 1, next.name(): 2}})
-	if len(tr.repeated) != 1 || !strings.Contains(tr.repeated[0], next.name()) {
-		t.Errorf("countReceipts: got %q, want %s", tr.repeated, next.name())
+	tr.countReceipts(store{receipts: map[string]int{done.Name(): 1, next.Name(): 2}})
+	if len(tr.repeated) != 1 || !strings.Contains(tr.repeated[0], next.Name()) {
+		t.Errorf("countReceipts: got %q, want %s", tr.repeated, next.Name())
 	}
 }
 
@@ -241,51 +222,27 @@ func TestBreachesAreKept(t *testing.T) {
 	}
 }
 
-func TestPlanHasEveryKindOfStep(t *testing.T) {
-	all := tasks()
-	steps := flatten(all)
-	if len(steps) != 20 {
-		t.Errorf("plan: got %d steps, want 20", len(steps))
-	}
-	ids := map[string]int{}
-	for _, s := range steps {
-		ids[s.id]++
-	}
-	if ids["sign-the-big-ledger"] != 2 {
-		t.Error("plan: no step id is in two tasks")
-	}
-	large := 0
-	for _, f := range fixed().states()[len(steps)] {
-		if len(f.data) >= 48<<10 {
-			large++
-		}
-	}
-	if large == 0 {
-		t.Error("plan: no file of 48 KiB")
-	}
-}
-
 // A judge that passes nothing but the right end is what the other tests rest on.
 func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	right := func(t *testing.T) *trial {
-		steps := flatten(tasks())
-		tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), plan: fixed()}}
+		steps := model.Fixed().Steps
+		tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), Plan: model.Fixed()}}
 		if err := tr.prepare(""); err != nil {
 			t.Fatal(err)
 		}
 		must(t, os.RemoveAll(tr.workspace()))
-		for _, name := range fixed().folders() {
+		for _, name := range model.Fixed().Folders() {
 			must(t, os.MkdirAll(filepath.Join(tr.workspace(), name), 0o755))
 		}
-		for name, f := range fixed().states()[len(steps)] {
+		for name, f := range model.Fixed().States()[len(steps)] {
 			at := filepath.Join(tr.workspace(), name)
-			must(t, os.WriteFile(at, []byte(f.data), f.mode))
-			must(t, os.Chmod(at, f.mode))
+			must(t, os.WriteFile(at, []byte(f.Data), f.Mode))
+			must(t, os.Chmod(at, f.Mode))
 		}
 		ledger := ""
 		for _, s := range steps {
-			if s.signs {
-				ledger += "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + s.name() + "/main:1" + s.extra + ".\n"
+			if s.Signs {
+				ledger += "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + s.Name() + "/main:1" + s.Extra + ".\n"
 			}
 		}
 		must(t, os.WriteFile(tr.ledger(), []byte(ledger), 0o644))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/model"
 )
 
 // maxProcesses is how often acode is started in one trial before it counts as stuck: the
@@ -63,7 +64,7 @@ type place struct {
 	acode string // path of the program
 	root  string
 	moves int // how often the workspace was moved
-	plan
+	model.Plan
 }
 
 func (p place) workspace() string {
@@ -76,7 +77,7 @@ func (p place) home() string   { return filepath.Join(p.root, "home") }
 func (p place) ledger() string { return filepath.Join(p.root, "ledger", "ledger") }
 
 // mended is the file without which some steps fail.
-func (p place) mended() string    { return p.ledger() + mendedSuffix }
+func (p place) mended() string    { return p.ledger() + model.MendedSuffix }
 func (p place) planFile() string  { return filepath.Join(p.root, "plan.yml") }
 func (p place) otherFile() string { return filepath.Join(p.root, "other.yml") }
 func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
@@ -84,7 +85,7 @@ func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
 func (p place) environ() []string {
 	user := filepath.Join(p.root, "user")
 	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + user, "XDG_CONFIG_HOME=" + user, "TMPDIR=" + user,
-		"ACODE_HOME=" + p.home(), ledgerVariable + "=" + p.ledger()}
+		"ACODE_HOME=" + p.home(), model.LedgerVariable + "=" + p.ledger()}
 }
 
 // prepare makes the beginning of a trial.
@@ -94,8 +95,8 @@ func (p place) prepare(text string) error {
 			return fmt.Errorf("prepare trial: %w", err)
 		}
 	}
-	for name := range p.before {
-		if err := p.put(name, p.before); err != nil {
+	for name := range p.Before {
+		if err := p.put(name, p.Before); err != nil {
 			return fmt.Errorf("prepare workspace: %w", err)
 		}
 	}
@@ -198,10 +199,10 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 // the kill came between the last commit and the exit.
 func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 	if res.ExitCode != exitNoneToCarry {
-		return res.ExitCode == exitDone || res.ExitCode == exitFailed && t.fails != "" && !t.broken(), nil
+		return res.ExitCode == exitDone || res.ExitCode == exitFailed && t.Fails != "" && !t.broken(), nil
 	}
 	s, err := t.readStore(ctx)
-	return s.state == t.end(), err
+	return s.state == t.End(), err
 }
 
 // process runs acode once and looks at what it left.

@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"fmt"
@@ -20,45 +20,45 @@ func (d *draw) visible() map[string]string {
 }
 
 // sign draws a command that does nothing but sign the ledger, in any form.
-func (d *draw) sign(id string) (step, bool) {
-	s := step{signs: true}
-	name := d.pick("RELEASE_NAME", "OTHER")
+func (d *draw) sign(id string) (Step, bool) {
+	s := Step{Signs: true}
+	name := d.Pick("RELEASE_NAME", "OTHER")
 	value, seen := d.visible()[name]
 	written := ""
-	if fits := len(value) < 100 && !strings.Contains(value, "\n"); fits && d.one(2) {
+	if fits := len(value) < 100 && !strings.Contains(value, "\n"); fits && d.One(2) {
 		written = " " + "<$" + name + ">"
-		s.extra = " <" + value + ">"
+		s.Extra = " <" + value + ">"
 		if !seen {
-			s.extra = " <>"
+			s.Extra = " <>"
 		}
-		if d.one(4) { // the step's own wins
+		if d.One(4) { // the step's own wins
 			s.yaml = append(s.yaml, "env: {"+name+`: "own $HOME"}`)
-			s.extra = " <own $HOME>"
+			s.Extra = " <own $HOME>"
 		}
-	} else if d.one(3) {
+	} else if d.One(3) {
 		s.yaml = append(s.yaml, `env: {EXTRA: " 'by' \"env\""}`)
-		s.extra = ` 'by' "env"`
+		s.Extra = ` 'by' "env"`
 	}
 	script := d.nap() + signature(written) + d.rest()
-	if s.mended = d.one(8) && (d.plan.policy == "" || d.plan.policy == "pause"); s.mended {
+	if s.Mended = d.One(8) && (d.plan.Policy == "" || d.plan.Policy == "pause"); s.Mended {
 		script = mend + script
 	}
 	run := quote(script)
-	if d.one(3) {
+	if d.One(3) {
 		run = "[/bin/sh, -c, " + run + "]"
 	}
 	s.yaml = append(s.yaml, d.options(id)...)
-	s.volatile = slices.Contains(s.yaml, unsynced)
+	s.Volatile = slices.Contains(s.yaml, unsynced)
 	s.yaml = append(s.yaml, "run: "+run)
 	return s, true
 }
 
 // nap is what a command does before its effect: nothing, or it sleeps.
 func (d *draw) nap() string {
-	if !d.naps || !d.one(2) {
+	if !d.naps || !d.One(2) {
 		return ""
 	}
-	return "sleep 0." + d.pick("1", "2", "3", "8") + "; "
+	return "sleep 0." + d.Pick("1", "2", "3", "8") + "; "
 }
 
 // rest is what a command does after its effect.
@@ -78,12 +78,8 @@ func (d *draw) atOnce() string {
 	return "trap '' INT TERM HUP; " + d.nap()
 }
 
-// mendedSuffix names, beside the ledger, what a person makes to mend a plan; mend is the shell
-// text that fails before.
-const (
-	mendedSuffix = ".mended"
-	mend         = `test -e "${` + ledgerVariable + `}` + mendedSuffix + `" || exit 3; `
-)
+// mend is the shell text that fails until a person has mended the plan.
+const mend = `test -e "${` + LedgerVariable + `}` + MendedSuffix + `" || exit 3; `
 
 // unsynced is the key of a command whose effect a power cut may take.
 const unsynced = "durable: false"
@@ -91,25 +87,25 @@ const unsynced = "durable: false"
 // options draws keys that go with any command.
 func (d *draw) options(id string) []string {
 	var keys []string
-	if d.one(3) {
-		keys = append(keys, "durable: "+d.pick("true", "false"))
+	if d.One(3) {
+		keys = append(keys, "durable: "+d.Pick("true", "false"))
 	}
-	if d.one(3) {
+	if d.One(3) {
 		keys = append(keys, checkOf(d.plan.tasks[d.at].id, id))
 	}
-	if d.one(4) {
+	if d.One(4) {
 		keys = append(keys, "timeout: 10m")
 	}
 	return keys
 }
 
 // capture draws a command whose output later steps see.
-func (d *draw) capture(id string) (step, bool) {
-	c := captured{d.at, d.pick("RELEASE_NAME", "OTHER"), d.pick("release-of-the-quokka", "", "two\nlines", "ünïcödé ${OTHER} $${x}",
+func (d *draw) capture(id string) (Step, bool) {
+	c := captured{d.at, d.Pick("RELEASE_NAME", "OTHER"), d.Pick("release-of-the-quokka", "", "two\nlines", "ünïcödé ${OTHER} $${x}",
 		"password=correct-horse-battery", strings.Repeat("0123456789abcdef", 3000))}
-	s := step{signs: true, captures: true, yaml: append(d.options(id),
+	s := Step{Signs: true, Captures: true, yaml: append(d.options(id),
 		"run: "+quote("printf "+octal(" \n"+c.value+"\t\n")+"; "+d.nap()+signature("")+d.rest()), "capture: "+c.name)}
-	s.volatile = slices.Contains(s.yaml, unsynced)
+	s.Volatile = slices.Contains(s.yaml, unsynced)
 	if !d.dead[d.at] {
 		d.captures = append(d.captures, c)
 	}
@@ -117,8 +113,8 @@ func (d *draw) capture(id string) (step, bool) {
 }
 
 // idle draws a command that may run twice, and says so.
-func (d *draw) idle(string) (step, bool) {
-	return step{yaml: []string{"run: " + d.pick("date", "[echo, hello]", `"seq 20000; echo end >&2"`), "on_interrupt: " + d.pick("rerun", "done")}}, true
+func (d *draw) idle(string) (Step, bool) {
+	return Step{yaml: []string{"run: " + d.Pick("date", "[echo, hello]", `"seq 20000; echo end >&2"`), "on_interrupt: " + d.Pick("rerun", "done")}}, true
 }
 
 // workOptions draws keys of a command that changes files. Later steps rest on those: none is left
@@ -139,22 +135,22 @@ func (d *draw) workOptions(id string) (keys []string, before string) {
 }
 
 // work draws a command that changes files before it signs.
-func (d *draw) work(id string) (step, bool) {
+func (d *draw) work(id string) (Step, bool) {
 	keys, checked := d.workOptions(id)
-	s := step{signs: true, yaml: keys}
+	s := Step{Signs: true, yaml: keys}
 	up := "./"
-	if dirs := d.now.folders(); len(dirs) > 0 && d.one(3) {
-		dir := d.pick(dirs...)
+	if dirs := d.now.folders(); len(dirs) > 0 && d.One(3) {
+		dir := d.Pick(dirs...)
 		up = strings.Repeat("../", 1+strings.Count(dir, "/"))
 		s.yaml = append(s.yaml, "dir: "+quote(dir))
 	}
 	words := []string{d.atOnce() + "umask 022"}
-	for range 1 + d.rng.IntN(2) {
+	for range 1 + d.IntN(2) {
 		c, text, ok := d.deed(s.after(d.now), up)
 		if !ok {
 			return s, false
 		}
-		s.does = append(s.does, c)
+		s.Does = append(s.Does, c)
 		words = append(words, text)
 	}
 	words = append(words, checked+signature(""))
@@ -163,35 +159,35 @@ func (d *draw) work(id string) (step, bool) {
 }
 
 // deed draws a change of t that a shell makes.
-func (d *draw) deed(t tree, up string) (change, string, bool) {
+func (d *draw) deed(t Tree, up string) (Change, string, bool) {
 	there, ok := d.somePath(t)
 	anywhere := d.anyPath()
-	if old, held := t[anywhere]; held && old.mode&0o200 == 0 || !ok {
-		return change{}, "", false
+	if old, held := t[anywhere]; held && old.Mode&0o200 == 0 || !ok {
+		return Change{}, "", false
 	}
 	from, to := word(up+there), word(up+anywhere)
 	make := "mkdir -p " + word(up+path.Dir(anywhere)) + " && "
-	switch d.rng.IntN(6) {
+	switch d.IntN(6) {
 	case 0:
-		return change{op: "delete", path: there}, "rm " + from, true
+		return Change{op: "delete", path: there}, "rm " + from, true
 	case 1:
-		return change{op: "move", from: there, to: anywhere}, make + "mv -f " + from + " " + to, there != anywhere
+		return Change{op: "move", from: there, to: anywhere}, make + "mv -f " + from + " " + to, there != anywhere
 	case 2:
 		mode := d.mode()
-		return change{op: "chmod", path: there, mode: mode}, fmt.Sprintf("chmod %04o %s", mode, from), true
+		return Change{op: "chmod", path: there, mode: mode}, fmt.Sprintf("chmod %04o %s", mode, from), true
 	case 3:
 		data := "added\n"
-		return change{op: "append", path: there, content: data}, "printf " + octal(data) + " >> " + from, t[there].mode&0o200 != 0
+		return Change{op: "append", path: there, content: data}, "printf " + octal(data) + " >> " + from, t[there].Mode&0o200 != 0
 	case 4:
 		if value, ok := d.visible()["OTHER"]; ok {
-			return change{op: "write", path: anywhere, content: value}, make + `printf %s "$OTHER" > ` + to, true
+			return Change{op: "write", path: anywhere, content: value}, make + `printf %s "$OTHER" > ` + to, true
 		}
 	}
-	data := d.pick("", "made by a command\n", "\x00\xff\xfe\r\n%d 'quoted'", strings.Repeat("quokka\n", 9000))
+	data := d.Pick("", "made by a command\n", "\x00\xff\xfe\r\n%d 'quoted'", strings.Repeat("quokka\n", 9000))
 	if len(data) > largeBytes/2 {
-		return change{op: "write", path: anywhere, content: data}, make + "yes quokka | head -n 9000 > " + to, true
+		return Change{op: "write", path: anywhere, content: data}, make + "yes quokka | head -n 9000 > " + to, true
 	}
-	return change{op: "write", path: anywhere, content: data}, make + "printf " + octal(data) + " > " + to, true
+	return Change{op: "write", path: anywhere, content: data}, make + "printf " + octal(data) + " > " + to, true
 }
 
 // word writes a text as one word of the shell.

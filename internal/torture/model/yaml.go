@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"encoding/json"
@@ -16,12 +16,12 @@ func quote(s string) string {
 	return string(b)
 }
 
-// file writes the plan.
-func (p plan) file() string {
+// YAML writes the plan as acode reads it.
+func (p Plan) YAML() string {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Torture the quokka\n")
-	if p.policy != "" {
-		fmt.Fprintf(&b, "on_failure: %s\n", p.policy)
+	if p.Policy != "" {
+		fmt.Fprintf(&b, "on_failure: %s\n", p.Policy)
 	}
 	b.WriteString("tasks:\n")
 	for i, t := range p.tasks {
@@ -35,11 +35,11 @@ func (p plan) file() string {
 		}
 		b.WriteString("    steps:\n")
 		for j, s := range t.steps {
-			fmt.Fprintf(&b, "      - name: %s\n", quote(s.name()))
+			fmt.Fprintf(&b, "      - name: %s\n", quote(s.Name()))
 			if s.id != strconv.Itoa(j+1) {
 				fmt.Fprintf(&b, "        id: %s\n", s.id)
 			}
-			for _, l := range append(s.yaml, changesYAML(s.changes)...) {
+			for _, l := range append(s.yaml, changesYAML(s.Changes)...) {
 				fmt.Fprintf(&b, "        %s\n", l)
 			}
 		}
@@ -47,7 +47,7 @@ func (p plan) file() string {
 	return b.String()
 }
 
-func changesYAML(cs []change) []string {
+func changesYAML(cs []Change) []string {
 	switch len(cs) {
 	case 0:
 		return nil
@@ -61,7 +61,7 @@ func changesYAML(cs []change) []string {
 	return lines
 }
 
-func (c change) yaml() string {
+func (c Change) yaml() string {
 	switch c.op {
 	case "write":
 		mode := ""

@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"io/fs"
@@ -13,47 +13,47 @@ const drawnChanges = 5
 
 // anyPath draws a path, of few, so that steps meet. No file is called like a directory.
 func (d *draw) anyPath() string {
-	dir := d.pick("", "alpha/", "alpha/", "alpha/beta/", "beta gamma/", "ünter/de/ep/")
-	return dir + d.pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden", strings.Repeat("long", 60))
+	dir := d.Pick("", "alpha/", "alpha/", "alpha/beta/", "beta gamma/", "ünter/de/ep/")
+	return dir + d.Pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden", strings.Repeat("long", 60))
 }
 
 // somePath draws a file that is there, but for the bystander.
-func (d *draw) somePath(t tree) (string, bool) {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == bystander })
+func (d *draw) somePath(t Tree) (string, bool) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == Bystander })
 	if len(names) == 0 {
 		return "", false
 	}
-	return d.pick(names...), true
+	return d.Pick(names...), true
 }
 
 func (d *draw) mode() fs.FileMode {
-	return []fs.FileMode{0o644, 0o644, 0o600, 0o755, 0o640, 0o444, 0o777}[d.rng.IntN(7)]
+	return []fs.FileMode{0o644, 0o644, 0o600, 0o755, 0o640, 0o444, 0o777}[d.IntN(7)]
 }
 
 // single draws a step of one change.
-func (d *draw) single(string) (step, bool) {
+func (d *draw) single(string) (Step, bool) {
 	cs, ok := d.changes(1)
-	return step{changes: cs}, ok
+	return Step{Changes: cs}, ok
 }
 
 // group draws a step of several changes. Each is drawn on what the ones before it leave; many
 // concern the same few paths.
-func (d *draw) group(string) (step, bool) {
-	var cs []change
+func (d *draw) group(string) (Step, bool) {
+	var cs []Change
 	ok := true
-	switch d.rng.IntN(4) {
+	switch d.IntN(4) {
 	case 0:
 		cs, ok = d.rotation()
 	default:
-		cs, ok = d.changes(2 + d.rng.IntN(drawnChanges-1))
+		cs, ok = d.changes(2 + d.IntN(drawnChanges-1))
 	}
-	return step{changes: cs}, ok
+	return Step{Changes: cs}, ok
 }
 
 // changes draws n changes that follow one another.
-func (d *draw) changes(n int) ([]change, bool) {
+func (d *draw) changes(n int) ([]Change, bool) {
 	t := maps.Clone(d.now)
-	var cs []change
+	var cs []Change
 	var last string // path of the change before
 	for len(cs) < n {
 		c, ok := d.change(t, last)
@@ -70,63 +70,63 @@ func (d *draw) changes(n int) ([]change, bool) {
 }
 
 // spelled writes paths of a change in another way now and then.
-func (d *draw) spelled(c change) change {
+func (d *draw) spelled(c Change) Change {
 	for _, name := range []*string{&c.path, &c.from, &c.to} {
-		if *name != "" && d.one(8) {
-			*name = "./" + strings.Replace(*name, "/", d.pick("//", "/./"), 1)
+		if *name != "" && d.One(8) {
+			*name = "./" + strings.Replace(*name, "/", d.Pick("//", "/./"), 1)
 		}
 	}
 	return c
 }
 
 // change draws a change of t, often of what the change before it was about.
-func (d *draw) change(t tree, last string) (change, bool) {
+func (d *draw) change(t Tree, last string) (Change, bool) {
 	there, ok := d.somePath(t)
-	if _, held := t[last]; held && d.one(2) {
+	if _, held := t[last]; held && d.One(2) {
 		there = last
 	}
 	anywhere := d.anyPath()
-	if last != "" && d.one(3) {
+	if last != "" && d.One(3) {
 		anywhere = last
 	}
-	if !ok || d.one(3) {
+	if !ok || d.One(3) {
 		return d.write(anywhere), true
 	}
-	switch d.rng.IntN(4) {
+	switch d.IntN(4) {
 	case 0:
-		return change{op: "delete", path: there}, true
+		return Change{op: "delete", path: there}, true
 	case 1:
 		return d.edit(t, there)
 	}
-	if d.one(2) {
+	if d.One(2) {
 		anywhere, _ = d.somePath(t) // takes its place
 	}
-	return change{op: "move", from: there, to: anywhere}, there != anywhere
+	return Change{op: "move", from: there, to: anywhere}, there != anywhere
 }
 
 // rotation draws moves of files into each other's places through a name that is free: a swap,
 // or a longer chain.
-func (d *draw) rotation() ([]change, bool) {
+func (d *draw) rotation() ([]Change, bool) {
 	const free = "alpha/on its way"
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == bystander })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == Bystander })
 	if len(names) < 2 {
 		return nil, false
 	}
-	d.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	names = names[:min(len(names), 2+d.rng.IntN(drawnChanges-2))]
-	cs := []change{{op: "move", from: names[0], to: free}}
+	d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	names = names[:min(len(names), 2+d.IntN(drawnChanges-2))]
+	cs := []Change{{op: "move", from: names[0], to: free}}
 	for i := range names[1:] {
-		cs = append(cs, change{op: "move", from: names[i+1], to: names[i]})
+		cs = append(cs, Change{op: "move", from: names[i+1], to: names[i]})
 	}
-	return append(cs, change{op: "move", from: free, to: names[len(names)-1]}), true
+	return append(cs, Change{op: "move", from: free, to: names[len(names)-1]}), true
 }
 
-func (d *draw) write(name string) change {
-	c := change{op: "write", path: name}
-	if d.one(2) {
+func (d *draw) write(name string) Change {
+	c := Change{op: "write", path: name}
+	if d.One(2) {
 		c.mode = d.mode()
 	}
-	if c.content = d.text(); d.one(2) {
+	if c.content = d.text(); d.One(2) {
 		c.content, c.becomes = d.filled(c.content)
 	}
 	return c
@@ -136,20 +136,20 @@ func (d *draw) write(name string) change {
 const drawnBytes = 16 << 20
 
 // edit draws a text of the file to replace.
-func (d *draw) edit(t tree, name string) (change, bool) {
-	data := t[name].data
+func (d *draw) edit(t Tree, name string) (Change, bool) {
+	data := t[name].Data
 	for range 20 {
 		if len(data) == 0 {
 			break
 		}
-		from := d.rng.IntN(len(data))
-		old := data[from:min(len(data), from+1+d.rng.IntN(40))]
-		all := d.one(2)
+		from := d.IntN(len(data))
+		old := data[from:min(len(data), from+1+d.IntN(40))]
+		all := d.One(2)
 		if !utf8.ValidString(old) || !all && occurrences(data, old) != 1 {
 			continue
 		}
-		c := change{op: "edit", path: name, old: old, all: all, replacement: d.pick("", "x", "a longer text\r\n", old)}
-		if d.one(3) || strings.Contains(old, "${") {
+		c := Change{op: "edit", path: name, old: old, all: all, replacement: d.Pick("", "x", "a longer text\r\n", old)}
+		if d.One(3) || strings.Contains(old, "${") {
 			c.replacement, c.becomes = d.filled("filled ")
 		}
 		if all && strings.Count(data, old)*max(len(c.replacement), len(c.becomes)) > drawnBytes {
@@ -157,7 +157,7 @@ func (d *draw) edit(t tree, name string) (change, bool) {
 		}
 		return c, true
 	}
-	return change{}, false
+	return Change{}, false
 }
 
 // occurrences counts where old begins, also within another match.
@@ -173,10 +173,10 @@ func occurrences(data, old string) int {
 
 // text draws the content of a file.
 func (d *draw) text() string {
-	if name, ok := d.somePath(d.now); ok && d.one(5) && utf8.ValidString(d.now[name].data) {
-		return strings.ReplaceAll(d.now[name].data, "${", "{") // the same as another's
+	if name, ok := d.somePath(d.now); ok && d.One(5) && utf8.ValidString(d.now[name].Data) {
+		return strings.ReplaceAll(d.now[name].Data, "${", "{") // the same as another's
 	}
-	switch d.rng.IntN(9) {
+	switch d.IntN(9) {
 	case 0:
 		return ""
 	case 1:
@@ -184,7 +184,7 @@ func (d *draw) text() string {
 	case 2:
 		return "\x00\x01\x7f\u0085\u2028\ufeff\x1b[0m\ttab\n"
 	case 3:
-		return filler(d.pick("large", "wide"))[:largeBytes-1+d.rng.IntN(3)]
+		return filler(d.Pick("large", "wide"))[:largeBytes-1+d.IntN(3)]
 	case 4:
 		return filler("huge") + filler("bulk")
 	case 5:
@@ -192,7 +192,7 @@ func (d *draw) text() string {
 	case 6:
 		return "no newline at the end"
 	}
-	return strings.Repeat(d.pick("quokka ", "ünïcödé ", "line 1\n", "- {a: 'b'} # \"c\"\n"), 1+d.rng.IntN(9))
+	return strings.Repeat(d.Pick("quokka ", "ünïcödé ", "line 1\n", "- {a: 'b'} # \"c\"\n"), 1+d.IntN(9))
 }
 
 // filled adds references to content; becomes is what they come to.
@@ -204,7 +204,7 @@ func (d *draw) filled(content string) (written, becomes string) {
 		if !ok {
 			value = "${" + name + "}"
 		}
-		switch d.rng.IntN(3) {
+		switch d.IntN(3) {
 		case 0:
 			written, becomes = written+"${"+name+"} ", becomes+value+" "
 		case 1:

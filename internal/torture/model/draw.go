@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"fmt"
@@ -18,9 +18,9 @@ const (
 // steps drawn so far make of the workspace, so that acode must accept each step, or fail it
 // where the plan says so.
 type draw struct {
-	rng       *rand.Rand
-	plan      plan
-	now       tree           // after the steps drawn so far
+	Dice
+	plan      Plan
+	now       Tree           // after the steps drawn so far
 	at        int            // index of the task that is drawn
 	above     []map[int]bool // by task: those it depends on, directly or not
 	captures  []captured     // in the order of execution
@@ -36,26 +36,26 @@ type captured struct {
 	name, value string
 }
 
-// drawPlan draws a plan.
-func drawPlan(rng *rand.Rand) plan {
-	d := &draw{rng: rng, dead: map[int]bool{}, failing: -1}
+// Draw draws a plan. Equal numbers give equal plans.
+func Draw(rng *rand.Rand) Plan {
+	d := &draw{Dice: Dice{rng}, dead: map[int]bool{}, failing: -1}
 	return d.whole()
 }
 
-// drawSlowPlan draws a plan whose commands last long enough to be met by what people do.
-func drawSlowPlan(rng *rand.Rand) plan {
-	d := &draw{rng: rng, dead: map[int]bool{}, failing: -1, naps: true}
+// DrawSlow draws a plan whose commands last long enough to be met by what people do.
+func DrawSlow(rng *rand.Rand) Plan {
+	d := &draw{Dice: Dice{rng}, dead: map[int]bool{}, failing: -1, naps: true}
 	return d.whole()
 }
 
 // whole draws all of a plan.
-func (d *draw) whole() plan {
-	d.plan.before = d.workspace()
-	d.now = d.plan.before
+func (d *draw) whole() Plan {
+	d.plan.Before = d.workspace()
+	d.now = d.plan.Before
 	d.tasks()
-	if d.one(6) {
-		d.failing = d.rng.IntN(8)
-		d.plan.policy = d.pick("", "pause", "fail", "continue")
+	if d.One(6) {
+		d.failing = d.IntN(8)
+		d.plan.Policy = d.Pick("", "pause", "fail", "continue")
 	}
 	for _, d.at = range d.order() {
 		d.steps()
@@ -63,23 +63,18 @@ func (d *draw) whole() plan {
 	return d.plan
 }
 
-// one says yes in one of n cases.
-func (d *draw) one(n int) bool { return d.rng.IntN(n) == 0 }
-
-func (d *draw) pick(from ...string) string { return from[d.rng.IntN(len(from))] }
-
-// bystander is a file that no step changes.
-const bystander = "bystander.bin"
+// Bystander is a file that no step changes.
+const Bystander = "bystander.bin"
 
 // workspace draws the files of the beginning.
-func (d *draw) workspace() tree {
-	t := tree{bystander: {0o644, "\x00\xff\r\nnobody touches this\n"}}
-	for range 3 + d.rng.IntN(6) {
+func (d *draw) workspace() Tree {
+	t := Tree{Bystander: {0o644, "\x00\xff\r\nnobody touches this\n"}}
+	for range 3 + d.IntN(6) {
 		data := d.text()
-		if d.one(4) {
+		if d.One(4) {
 			data = "raw \x00\xff\xfe bytes\r\n" + data
 		}
-		t[d.anyPath()] = file{d.mode(), data}
+		t[d.anyPath()] = File{d.mode(), data}
 	}
 	return t
 }
@@ -87,22 +82,22 @@ func (d *draw) workspace() tree {
 // tasks draws the tasks and what they depend on. Their order in the file need not be that of
 // execution.
 func (d *draw) tasks() {
-	n := 1 + d.rng.IntN(drawnTasks)
+	n := 1 + d.IntN(drawnTasks)
 	names := []string{"survey-the-premises", "collect-the-facts", "arrange-the-files", "publish-the-result", "clear-the-table"}
-	d.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for i := range n {
 		id := names[i]
-		if d.one(4) {
+		if d.One(4) {
 			id = strconv.Itoa(i + 1)
 		}
 		d.plan.tasks = append(d.plan.tasks, task{id: id})
 		d.above = append(d.above, map[int]bool{})
 	}
-	rank := d.rng.Perm(n) // a dependency leads to a smaller rank
+	rank := d.Perm(n) // a dependency leads to a smaller rank
 	for r := range n {
 		i := slices.Index(rank, r)
 		for q := range r {
-			if j := slices.Index(rank, q); d.one(3) {
+			if j := slices.Index(rank, q); d.One(3) {
 				d.plan.tasks[i].dependsOn = append(d.plan.tasks[i].dependsOn, d.plan.tasks[j].id)
 				d.above[i][j] = true
 				for k := range d.above[j] {
@@ -138,7 +133,7 @@ func (d *draw) steps() {
 	for j := range d.above[d.at] {
 		d.dead[d.at] = d.dead[d.at] || d.dead[j]
 	}
-	for i := range 1 + d.rng.IntN(drawnSteps) {
+	for i := range 1 + d.IntN(drawnSteps) {
 		id := d.id(t, i)
 		s := d.step(id)
 		s.task, s.id = t.id, id
@@ -147,10 +142,10 @@ func (d *draw) steps() {
 		case d.dead[d.at]:
 			continue
 		case d.failing == 0:
-			d.plan.fails = s.name()
+			d.plan.Fails = s.Name()
 			d.bury()
 		default:
-			d.plan.steps = append(d.plan.steps, s)
+			d.plan.Steps = append(d.plan.Steps, s)
 			d.now = s.after(d.now)
 		}
 		d.failing--
@@ -161,65 +156,65 @@ func (d *draw) steps() {
 func (d *draw) bury() {
 	d.dead[d.at] = true
 	for i := range d.plan.tasks {
-		d.dead[i] = d.dead[i] || d.plan.policy != "continue"
+		d.dead[i] = d.dead[i] || d.plan.Policy != "continue"
 	}
 }
 
 // id draws the id of the ith step: often one that other tasks use too, or none.
 func (d *draw) id(t *task, i int) string {
-	id := d.pick("sign-the-big-ledger", "write-it-down", "arrange-the-shelf", "look-once-more")
-	taken := slices.ContainsFunc(t.steps, func(s step) bool { return s.id == id })
-	if taken || d.one(4) {
+	id := d.Pick("sign-the-big-ledger", "write-it-down", "arrange-the-shelf", "look-once-more")
+	taken := slices.ContainsFunc(t.steps, func(s Step) bool { return s.id == id })
+	if taken || d.One(4) {
 		return strconv.Itoa(i + 1)
 	}
 	return id
 }
 
 // step draws one step. A draw that does not fit the workspace as it is is drawn again.
-func (d *draw) step(id string) step {
+func (d *draw) step(id string) Step {
 	if d.failing == 0 && !d.dead[d.at] {
 		return d.failure()
 	}
-	kinds := []func(string) (step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
+	kinds := []func(string) (Step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
 	if d.naps {
 		kinds = append(kinds, d.sign, d.sign, d.work)
 	}
 	for {
-		if s, ok := kinds[d.rng.IntN(len(kinds))](id); ok {
+		if s, ok := kinds[d.IntN(len(kinds))](id); ok {
 			return s
 		}
 	}
 }
 
 // approve draws a question.
-func (d *draw) approve(string) (step, bool) {
+func (d *draw) approve(string) (Step, bool) {
 	if d.approvals == drawnApprovals {
-		return step{}, false
+		return Step{}, false
 	}
 	d.approvals++
-	return step{yaml: []string{"approve: " + quote(d.pick("Publish the quokka?", "Überall?\nReally?", "yes"))}}, true
+	return Step{yaml: []string{"approve: " + quote(d.Pick("Publish the quokka?", "Überall?\nReally?", "yes"))}}, true
 }
 
 // look draws a step that reads.
-func (d *draw) look(string) (step, bool) {
-	if d.one(2) {
-		where := d.pick(append(d.plan.folders(), ".")...)
-		return step{reads: true, yaml: []string{fmt.Sprintf("search: {pattern: %s, path: %s}", quote(d.pick("quokka", `(?i)LINE \d+`, "^$", `\x00`)), quote(where))}}, true
+func (d *draw) look(string) (Step, bool) {
+	if d.One(2) {
+		where := d.Pick(append(d.plan.Folders(), ".")...)
+		return Step{Reads: true, yaml: []string{fmt.Sprintf("search: {pattern: %s, path: %s}", quote(d.Pick("quokka", `(?i)LINE \d+`, "^$", `\x00`)), quote(where))}}, true
 	}
-	return step{reads: true, yaml: []string{"read: {path: " + quote(d.pick("**/*.txt", "**", "alpha/*", "nothing/*.here", "bystander.bin")) + "}"}}, true
+	return Step{Reads: true, yaml: []string{"read: {path: " + quote(d.Pick("**/*.txt", "**", "alpha/*", "nothing/*.here", "bystander.bin")) + "}"}}, true
 }
 
 // failure draws a step that fails each time and changes nothing.
-func (d *draw) failure() step {
-	lacking := change{op: d.pick("delete", "move", "edit"), path: "not/there", from: "not/there", to: "alpha/a.txt", old: "x", replacement: "y"}
-	switch d.rng.IntN(4) {
+func (d *draw) failure() Step {
+	lacking := Change{op: d.Pick("delete", "move", "edit"), path: "not/there", from: "not/there", to: "alpha/a.txt", old: "x", replacement: "y"}
+	switch d.IntN(4) {
 	case 0:
-		return step{changes: []change{lacking}}
+		return Step{Changes: []Change{lacking}}
 	case 1:
-		cs, _ := d.changes(1 + d.rng.IntN(3))
-		return step{changes: append(cs, lacking)}
+		cs, _ := d.changes(1 + d.IntN(3))
+		return Step{Changes: append(cs, lacking)}
 	case 2:
-		return step{yaml: []string{"run: exit 7", "on_interrupt: rerun"}}
+		return Step{yaml: []string{"run: exit 7", "on_interrupt: rerun"}}
 	}
-	return step{yaml: []string{"read: {path: not/there}"}}
+	return Step{yaml: []string{"read: {path: not/there}"}}
 }

@@ -1,0 +1,67 @@
+// Package model makes the plans that sessions carry out under torture, and works out where each of
+// them must end.
+//
+// Fixed has every kind of step; Draw and DrawSlow draw any number of others, each step on what the
+// ones before it make of the workspace, so that a plan comes with the files, the directories and the
+// lines of the ledger that it has to leave. Of acode the package knows only what a plan says and
+// means: it runs nothing and touches no file, so that what it computes is no word of acode's.
+package model
+
+import "strings"
+
+// Plan is what a session carries out, and all that the judge knows of it.
+type Plan struct {
+	Before Tree   // the workspace at the beginning
+	tasks  []task // in the order of the file
+	Steps  []Step // those that come to their end, in the order of execution
+	Policy string // on_failure; empty writes none
+	Fails  string // name of the step that fails, rightly, each time; empty for none
+}
+
+// task is a task of the plan. Names of tasks and steps are too long to be met by chance in
+// a hash or a key.
+type task struct {
+	id        string
+	dependsOn []string
+	steps     []Step
+}
+
+// Step is a step of the plan with all that the judge needs to know of it.
+type Step struct {
+	task, id string
+	yaml     []string // its keys besides id and name
+	Changes  []Change // what it does to files
+	Does     []Change // what its command does to files
+	Reads    bool     // it takes note of files that nobody works out
+	Signs    bool     // it appends one line to the ledger
+	Extra    string   // what follows the step's name in that line
+	Captures bool     // its outcome includes what it printed
+	Mended   bool     // it fails until a person has mended the cause
+	Volatile bool     // a power cut may take what it did
+}
+
+// Asks reports whether the step waits for an approval.
+func (s Step) Asks() bool { return len(s.yaml) > 0 && strings.HasPrefix(s.yaml[0], "approve: ") }
+
+// Name is what people and ledger call the step.
+func (s Step) Name() string { return s.task + "/" + s.id }
+
+// End is the state in which the store must leave the session.
+func (p Plan) End() string {
+	switch {
+	case p.Fails == "":
+		return "completed"
+	case p.Policy == "fail":
+		return "failed"
+	}
+	return "paused"
+}
+
+// All gives every step in the order of the file, those too that are never carried out.
+func (p Plan) All() []Step {
+	var steps []Step
+	for _, t := range p.tasks {
+		steps = append(steps, t.steps...)
+	}
+	return steps
+}
