@@ -11,13 +11,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // agree checks that exit status, output and store say the same of the session after a process that was
 // alone. was is what the store held before.
 func (s *scenario) agree(t *typed, was journal) {
-	if s.nobody && t.exit() == exitLocked {
-		s.breach("acode %s is locked out by nobody", t.args[0])
+	if s.nobody && t.exit() == scene.ExitLocked {
+		s.Breach("acode %s is locked out by nobody", t.args[0])
 	}
 	switch {
 	case slices.Contains(t.args, s.otherFile()):
@@ -33,35 +35,35 @@ func (s *scenario) agree(t *typed, was journal) {
 
 func (s *scenario) agreeOnState(t *typed, was journal) {
 	want := statesOf(t.exit())
-	if s.astray && t.exit() == exitNoneToCarry {
+	if s.astray && t.exit() == scene.ExitNoneToCarry {
 		want = append(want, was.state) // it is elsewhere
 	}
 	if !slices.Contains(want, s.now.state) {
-		s.breach("acode %s ends with %d, the session is %q", t.args[0], t.exit(), s.now.state)
+		s.Breach("acode %s ends with %d, the session is %q", t.args[0], t.exit(), s.now.state)
 	}
-	refused := t.exit() == exitNoneToCarry || t.exit() == exitOver || t.exit() == exitLocked
+	refused := t.exit() == scene.ExitNoneToCarry || t.exit() == scene.ExitOver || t.exit() == scene.ExitLocked
 	if refused && s.now.seq != was.seq {
-		s.breach("acode %s refuses with %d, and changes the session", t.args[0], t.exit())
+		s.Breach("acode %s refuses with %d, and changes the session", t.args[0], t.exit())
 	}
 	if s.now.seq > was.seq && slices.Contains(t.args, "-C") {
 		s.astray = false
 	}
 	if !s.now.over() && t.exit() != 0 && len(proposals(t.advice())) == 0 {
-		s.breach("a stop with %d proposes nothing", t.exit())
+		s.Breach("a stop with %d proposes nothing", t.exit())
 	}
 	if !slices.Contains(t.args, jsonFlag) {
 		return
 	}
 	if r, err := t.lines(); err == nil && r.State != "" && r.State != s.now.state {
-		s.breach("the result says %q, the session is %q", r.State, s.now.state)
+		s.Breach("the result says %q, the session is %q", r.State, s.now.state)
 	}
 }
 
 // agreeOnOther checks that a session of somebody else is completed, or refused.
 func (s *scenario) agreeOnOther(t *typed, was journal) {
 	more := s.now.others[len(was.others):]
-	if want := map[int]int{exitDone: 1}[t.exit()]; len(more) != want || want == 1 && more[0] != "completed" || s.now.seq != was.seq {
-		s.breach("acode run of somebody else ends with %d, its session is %q", t.exit(), more)
+	if want := map[int]int{scene.ExitDone: 1}[t.exit()]; len(more) != want || want == 1 && more[0] != "completed" || s.now.seq != was.seq {
+		s.Breach("acode run of somebody else ends with %d, its session is %q", t.exit(), more)
 	}
 }
 
@@ -71,17 +73,17 @@ func statesOf(exit int) []string {
 	open := []string{"created", "planning", "awaiting_approval", "executing", "paused"}
 	over := []string{"completed", "failed", "cancelled"}
 	switch exit {
-	case exitDone:
+	case scene.ExitDone:
 		return over[:1]
-	case exitApproval:
+	case scene.ExitApproval:
 		return []string{"awaiting_approval"}
-	case exitDenied, exitUncertain:
+	case scene.ExitDenied, scene.ExitUncertain:
 		return []string{"paused"}
-	case exitNoneToCarry:
+	case scene.ExitNoneToCarry:
 		return append(over, "")
-	case exitOver:
+	case scene.ExitOver:
 		return over
-	case exitFailed:
+	case scene.ExitFailed:
 		return []string{"paused", "failed"}
 	}
 	return append(open, "") // untouched, or a signal came before there was a session
@@ -93,19 +95,19 @@ func (s *scenario) agreeOnDecision(t *typed, was journal) {
 	commanded := slices.Contains(t.args, "--command")
 	if verb == "session" {
 		verb = "cancel"
-		if left := s.commandsLeft(); t.exit() == 0 && len(left) > 0 {
-			s.breach("acode session cancel leaves %v", left)
+		if left := s.CommandsLeft(); t.exit() == 0 && len(left) > 0 {
+			s.Breach("acode session cancel leaves %v", left)
 		}
 	}
 	if wrote := s.now.seq != was.seq; wrote != (t.exit() == 0 && !commanded) {
-		s.breach("acode %s ends with %d, and the journal goes from %d to %d", verb, t.exit(), was.seq, s.now.seq)
+		s.Breach("acode %s ends with %d, and the journal goes from %d to %d", verb, t.exit(), was.seq, s.now.seq)
 	}
 	after := map[string]string{"deny": "paused", "cancel": "cancelled", "approve": was.state}[verb]
 	if commanded || t.exit() != 0 {
 		after = was.state
 	}
 	if s.now.state != after {
-		s.breach("acode %s ends with %d, the session is %q", verb, t.exit(), s.now.state)
+		s.Breach("acode %s ends with %d, the session is %q", verb, t.exit(), s.now.state)
 	}
 }
 
@@ -133,16 +135,16 @@ var shown = regexp.MustCompile(`"state":"(\w+)".*"last_seq":(\d+)`)
 // agreeOnView checks that what a command that looks says is what the store holds.
 func (s *scenario) agreeOnView(t *typed, was journal) {
 	if was.seq != s.now.seq {
-		s.breach("acode %s changes the session", strings.Join(t.args, " "))
+		s.Breach("acode %s changes the session", strings.Join(t.args, " "))
 	}
 	named := slices.Contains(t.args, was.short) && was.short != ""
 	if named && t.args[0] != "resume" && t.exit() != 0 {
-		s.breach("acode %s ends with %d", strings.Join(t.args, " "), t.exit())
+		s.Breach("acode %s ends with %d", strings.Join(t.args, " "), t.exit())
 	}
 	m := shown.FindStringSubmatch(t.out.String())
 	ours := named || len(s.now.others) == 0 // else it may be about somebody else's
 	if m != nil && ours && slices.Contains(t.args, jsonFlag) && (m[1] != s.now.state || number(m[2]) != s.now.seq) {
-		s.breach("acode %s says %s at %s, the session is %s at %d", strings.Join(t.args, " "), m[1], m[2], s.now.state, s.now.seq)
+		s.Breach("acode %s says %s at %s, the session is %s at %d", strings.Join(t.args, " "), m[1], m[2], s.now.state, s.now.seq)
 	}
 }
 
@@ -153,7 +155,7 @@ func (s *scenario) verify(ctx context.Context) error {
 		return err
 	}
 	if s.now.short != "" && t.exit() != 0 {
-		s.breach("acode verify ends with %d: %s%s", t.exit(), t.out.String(), t.err.String())
+		s.Breach("acode verify ends with %d: %s%s", t.exit(), t.out.String(), t.err.String())
 	}
 	return nil
 }
@@ -161,16 +163,16 @@ func (s *scenario) verify(ctx context.Context) error {
 // whole gives the digests of everything in workspace and store that only what executes may change;
 // nil while somebody is there who may change it.
 func (s *scenario) whole() (map[string]string, error) {
-	if len(s.left()) > 0 {
+	if len(s.Left()) > 0 {
 		return nil, nil
 	}
 	all := map[string]string{}
-	for _, root := range []string{s.workspace(), s.home()} {
+	for _, root := range []string{s.Workspace(), s.Home()} {
 		err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return nil // it is not there
 			}
-			if !d.Type().IsRegular() || filepath.Dir(at) == filepath.Join(s.home(), "log") || strings.HasSuffix(at, "-shm") {
+			if !d.Type().IsRegular() || filepath.Dir(at) == filepath.Join(s.Home(), "log") || strings.HasSuffix(at, "-shm") {
 				all[at] = d.Type().String()
 				return nil
 			}
@@ -197,11 +199,11 @@ func (s *scenario) unchanged(all []*typed, before map[string]string) error {
 	after, err := s.whole()
 	for name := range maps.Keys(after) {
 		if before[name] != after[name] {
-			s.breach("acode %s changes %s", strings.Join(all[0].args, " "), name)
+			s.Breach("acode %s changes %s", strings.Join(all[0].args, " "), name)
 		}
 	}
 	if len(after) < len(before) {
-		s.breach("acode %s removes files", strings.Join(all[0].args, " "))
+		s.Breach("acode %s removes files", strings.Join(all[0].args, " "))
 	}
 	return err
 }

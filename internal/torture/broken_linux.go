@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // endsAlone is how long acode, and what it leaves behind, may take to end once nothing can be written.
@@ -20,9 +22,9 @@ const endsAlone = 20 * time.Second
 // judges what a resume makes of it once there is a disk that works, with all that was on the old one. There
 // is no trial when acode came to its end before that moment.
 func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, error) {
-	broken := &life{place: l.place, kind: l.kind, dir: l.dir, disk: l.begun.Fork()}
-	t := &trial{place: l.place}
-	t.onSuper = 1 // a supervisor that cannot record the end of its command
+	broken := &life{Place: l.Place, kind: l.kind, dir: l.dir, disk: l.begun.Fork()}
+	t := &trial{Case: scene.Case{Place: l.Place}}
+	t.OnSuper = 1 // a supervisor that cannot record the end of its command
 	struck := false
 	err := broken.mounted(func() error {
 		broken.from = broken.disk.Len()
@@ -31,10 +33,10 @@ func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, er
 		struck = broken.disk.Missed()
 		return err
 	})
-	if err == nil && !struck && !t.bad() {
+	if err == nil && !struck && !t.Bad() {
 		return nil, nil, nil
 	}
-	if err != nil || t.bad() {
+	if err != nil || t.Bad() {
 		return broken, t, err
 	}
 	boot, err := otherBoot(filepath.Join(l.dir, "current"), 1)
@@ -42,7 +44,7 @@ func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, er
 		return nil, nil, err
 	}
 	t.boot = boot
-	next := &life{place: l.place, kind: l.kind, dir: l.dir, states: l.states, cuts: 1, after: broken.disk.Len(), disk: broken.disk.Fork()}
+	next := &life{Place: l.Place, kind: l.kind, dir: l.dir, states: l.states, cuts: 1, after: broken.disk.Len(), disk: broken.disk.Fork()}
 	return next, t, next.mounted(func() error { return next.goOn(ctx, t, nil, "resume") })
 }
 
@@ -50,7 +52,7 @@ func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, er
 func (l *life) suffer(ctx context.Context, t *trial) error {
 	limited, cancel := context.WithTimeout(ctx, endsAlone)
 	defer cancel()
-	cmd := t.command(limited, "run", "--plan", l.planFile())
+	cmd := t.command(limited, "run", "--plan", l.PlanFile())
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
@@ -60,9 +62,9 @@ func (l *life) suffer(ctx context.Context, t *trial) error {
 	case err != nil && !errors.As(err, &exit):
 		return err
 	case limited.Err() != nil:
-		t.stuck = fmt.Sprintf("acode does not end within %v on a disk that cannot be written: %s", endsAlone, stderr.String())
+		t.Stuck = fmt.Sprintf("acode does not end within %v on a disk that cannot be written: %s", endsAlone, stderr.String())
 	case err == nil && l.disk.Missed():
-		t.breach("acode ends well on a disk that cannot be written")
+		t.Breach("acode ends well on a disk that cannot be written")
 	}
 	l.quiet(limited, t)
 	return nil
@@ -70,15 +72,15 @@ func (l *life) suffer(ctx context.Context, t *trial) error {
 
 // quiet waits until nobody uses the disk.
 func (l *life) quiet(ctx context.Context, t *trial) {
-	for left := l.left(); len(left) > 0; left = l.left() {
+	for left := l.Left(); len(left) > 0; left = l.Left() {
 		select {
 		case <-time.After(10 * time.Millisecond):
 			continue
 		case <-ctx.Done():
 		}
-		t.breach("processes that do not end on a disk that cannot be written: %v", left)
+		t.Breach("processes that do not end on a disk that cannot be written: %v", left)
 		for _, p := range left {
-			_ = unix.Kill(p.pid, unix.SIGKILL) // it may have ended by now
+			_ = unix.Kill(p.PID, unix.SIGKILL) // it may have ended by now
 		}
 		return
 	}

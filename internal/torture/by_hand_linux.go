@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/acode-dev/acode/internal/torture/model"
 )
@@ -19,17 +20,28 @@ func (s *scenario) does(a act) error {
 		s.killSupervisors()
 		return nil
 	}
-	if s.now.short == "" || len(s.left()) > 0 {
+	if s.now.short == "" || len(s.Left()) > 0 {
 		return nil
 	}
 	s.last = nil
 	if a.hand == moves {
-		from := s.workspace()
-		s.moves++
+		from := s.Workspace()
+		s.Moves++
 		s.astray = true
-		return os.Rename(from, s.workspace())
+		return os.Rename(from, s.Workspace())
 	}
 	return s.edit(a.choice)
+}
+
+// killSupervisors kills the supervisors of this place.
+func (s *scenario) killSupervisors() {
+	for _, p := range s.Left() {
+		if p.Supervises() && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
+			s.Killed++
+			s.OnSuper++
+			s.tell("   killed: %v", p)
+		}
+	}
 }
 
 // edit changes a file that no step to come touches, removes it, or makes a new one.
@@ -40,14 +52,14 @@ func (s *scenario) edit(choice int) error {
 		return s.make(name, model.File{Mode: 0o644, Data: "made by a person\n"})
 	}
 	name := names[choice%len(names)]
-	f, err := s.read(name)
+	f, err := s.Read(name)
 	if err != nil || f == nil {
 		return err
 	}
 	if choice%4 == 1 && name != model.Bystander {
 		s.tell("   removes %s", name)
 		s.own[name] = nil
-		return os.Remove(filepath.Join(s.workspace(), name))
+		return os.Remove(filepath.Join(s.Workspace(), name))
 	}
 	f.Data += "edited by a person\n"
 	return s.make(name, *f)
@@ -57,7 +69,7 @@ func (s *scenario) edit(choice int) error {
 func (s *scenario) make(name string, f model.File) error {
 	s.tell("   writes %s", name)
 	s.own[name] = &f
-	at := filepath.Join(s.workspace(), name)
+	at := filepath.Join(s.Workspace(), name)
 	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

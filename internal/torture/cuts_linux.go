@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // Images of power cuts that each random plan gets: of its session, and then of each resume.
@@ -44,7 +45,7 @@ func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, 
 // the resumes after the first.
 func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before disturbance, done func(disturbance, *trial)) error {
 	if err := r.orderOfSome(); err != nil {
-		done(before, &trial{place: r.place, outcome: outcome{wrong: []string{err.Error()}}})
+		done(before, &trial{Case: scene.Case{Place: r.Place, Outcome: scene.Outcome{Wrong: []string{err.Error()}}}})
 		return errBad
 	}
 	return r.images(some, rng.Uint64(), func(image crash.Image) error {
@@ -58,9 +59,9 @@ func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before
 		}
 		done(d, t)
 		switch {
-		case t.bad():
+		case t.Bad():
 			return errBad
-		case len(d.cuts) > 1 || t.uncertain > 0: // what a person did by hand is not recorded
+		case len(d.cuts) > 1 || t.Uncertain > 0: // what a person did by hand is not recorded
 			return nil
 		}
 		return resume.judge(ctx, resume.busy(cutsOfResume, rng), rng, d, done)
@@ -77,8 +78,8 @@ func (r *recording) resumed(ctx context.Context, image crash.Image, args []strin
 	if err != nil {
 		return nil, t, err
 	}
-	next := &recording{place: r.place, states: r.states, said: t.printed.String(), kept: s.done, cuts: r.cuts + 1}
-	if err := next.follow(ctx, t, args...); err != nil || t.bad() || t.uncertain > 0 {
+	next := &recording{Place: r.Place, states: r.states, said: t.printed.String(), kept: s.done, cuts: r.cuts + 1}
+	if err := next.follow(ctx, t, args...); err != nil || t.Bad() || t.Uncertain > 0 {
 		return nil, t, err
 	}
 	return next, t, next.complete()
@@ -98,9 +99,9 @@ func (r *recording) busy(n int, rng *rand.Rand) pick {
 // of the first, in which the workspace is not what programs saw: what is pending else is mostly
 // the log's.
 func (r *recording) changing(all []mark) []mark {
-	cuts := map[int]bool{}
+	cuts, renames := map[int]bool{}, renamesIn(r.Workspace())
 	for i, c := range r.calls {
-		if r.renames(c) && (r.cuts == 0 || len(cuts) < stepRenames) {
+		if renames(c) && (r.cuts == 0 || len(cuts) < stepRenames) {
 			cuts[i+1] = true
 		}
 	}

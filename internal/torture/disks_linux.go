@@ -41,7 +41,7 @@ func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error
 		told := func(r *row, name string) func(*life, *trial) error {
 			r.name = name + k.Name
 			return func(l *life, t *trial) error {
-				r.add(t.outcome)
+				r.add(t.Outcome)
 				h.tellDisk(l, *r, t)
 				return nil
 			}
@@ -110,8 +110,8 @@ func (h *harness) onBroken(ctx context.Context, k disk.Kind, dir string, n int, 
 func (h *harness) tellDisk(l *life, r row, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t.bad() {
-		h.describe(fmt.Sprintf("%s, time %d in a row, after %d writes\n  %s\n  kept: %s", r.name, l.cuts, l.after, t.outcome, l.traces))
+	if t.Bad() {
+		h.describe(fmt.Sprintf("%s, time %d in a row, after %d writes\n  %s\n  kept: %s", r.name, l.cuts, l.after, t.Outcome, l.traces))
 	}
 	if r.points%50 == 0 {
 		fmt.Fprintf(h.log, "%s: %d, %d breaches\n", r.name, r.points, r.breaches())

@@ -12,6 +12,7 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // judge looks for a mistake in one way.
@@ -25,7 +26,7 @@ type judge struct {
 func endJudge() judge {
 	return judge{"end state", func(ctx context.Context, h *harness) (string, error) {
 		t, err := h.trial(ctx, "end", nil, nil)
-		if err != nil || !t.bad() {
+		if err != nil || !t.Bad() {
 			return "", err
 		}
 		return t.String(), nil
@@ -60,7 +61,7 @@ func imageJudge() judge {
 		what := ""
 		err = rec.images(evenly(judgedImages, h.seed), h.seed, func(image crash.Image) error {
 			t, err := rec.atCut(ctx, image)
-			if err == nil && t.bad() {
+			if err == nil && t.Bad() {
 				what, err = t.String()+", "+image.String(), found
 			}
 			return err
@@ -78,7 +79,7 @@ func journalJudge() judge {
 	return judge{"✓ lines and journal at a kill", func(ctx context.Context, h *harness) (string, error) {
 		return h.hunt(ctx, crash.VictimSelf, crash.RoleAcode, func(c crash.Call) bool {
 			return c.Kind == crash.KindWrite && strings.HasSuffix(c.Path, "acode.db-wal")
-		}, func(o outcome) bool { return len(o.wrong) > 0 })
+		}, func(o scene.Outcome) bool { return len(o.Wrong) > 0 })
 	}}
 }
 
@@ -88,7 +89,7 @@ func supervisorJudge() judge {
 	return judge{"kills of the supervisor", func(ctx context.Context, h *harness) (string, error) {
 		return h.hunt(ctx, crash.VictimSupervisor, crash.RoleSupervisor, func(c crash.Call) bool {
 			return c.Kind == crash.KindLink
-		}, func(o outcome) bool { return len(o.repeated) > 0 })
+		}, func(o scene.Outcome) bool { return len(o.Repeated) > 0 })
 	}}
 }
 
@@ -125,7 +126,7 @@ func diskJudges() []judge {
 		what := ""
 		for _, k := range kinds {
 			err := h.onDisk(ctx, k, filepath.Join(h.scratch, "disk-"+k.Name), judgedDisks, func(_ *life, t *trial) error {
-				if t.bad() {
+				if t.Bad() {
 					what = t.String() + ", on " + k.Name
 					return errBad
 				}
@@ -160,7 +161,7 @@ func rollbackJudge() judge {
 			some := func(all []mark) map[mark]bool { return choose(resume.changing(all), judgedImages, rng) }
 			return resume.images(some, h.seed, func(second crash.Image) error {
 				t, err := resume.afterCut(ctx, second)
-				if err == nil && t.bad() {
+				if err == nil && t.Bad() {
 					what, err = t.String()+", "+at(second), errBad
 				}
 				return err
@@ -176,9 +177,9 @@ func rollbackJudge() judge {
 // applied chooses the image in which everything is there that was visible after the last change
 // of a directory of the workspace.
 func (r *recording) applied(all []mark) map[mark]bool {
-	last := 0
+	last, renames := 0, renamesIn(r.Workspace())
 	for i, c := range r.calls {
-		if r.renames(c) {
+		if renames(c) {
 			last = i + 1
 		}
 	}
@@ -194,7 +195,7 @@ func firstBad(ctx context.Context, carry func(context.Context, int, func(disturb
 	what := ""
 	for n := 1; n <= judgedPlans && what == ""; n++ {
 		err := carry(ctx, n, func(d disturbance, t *trial) {
-			if t.bad() {
+			if t.Bad() {
 				what = t.String() + ", " + d.String()
 			}
 		})
@@ -209,7 +210,7 @@ func firstBad(ctx context.Context, carry func(context.Context, int, func(disturb
 const huntedPoints = 24
 
 // hunt kills before the calls that match, one in each session, until a session ends badly.
-func (h *harness) hunt(ctx context.Context, victim crash.Victim, role string, match func(crash.Call) bool, bad func(outcome) bool) (string, error) {
+func (h *harness) hunt(ctx context.Context, victim crash.Victim, role string, match func(crash.Call) bool, bad func(scene.Outcome) bool) (string, error) {
 	s, err := h.look(ctx)
 	if err != nil {
 		return "", err
@@ -228,7 +229,7 @@ func (h *harness) hunt(ctx context.Context, victim crash.Victim, role string, ma
 		if err != nil {
 			return "", err
 		}
-		if bad(t.outcome) || t.bad() {
+		if bad(t.Outcome) || t.Bad() {
 			return t.String() + ", " + k.String(), nil
 		}
 	}

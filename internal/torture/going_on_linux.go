@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // idleRounds is how often people go on as they are told without getting anywhere.
@@ -16,14 +17,14 @@ const idleRounds = 6
 
 // goOn does what acode proposes until the session is over.
 func (s *scenario) goOn(ctx context.Context) error {
-	for idle, before := 0, ""; s.stuck == ""; {
+	for idle, before := 0, ""; s.Stuck == ""; {
 		if s.atItsEnd() {
 			return nil
 		}
 		if is := s.progress(); is != before {
 			idle, before = 0, is
 		} else if idle++; idle > idleRounds {
-			s.stuck = fmt.Sprintf("nothing came of going on %d times", idleRounds)
+			s.Stuck = fmt.Sprintf("nothing came of going on %d times", idleRounds)
 			return nil
 		}
 		if err := s.follow(ctx); err != nil {
@@ -41,7 +42,7 @@ func (s *scenario) progress() string {
 			approvals++
 		}
 	}
-	return fmt.Sprint(s.now.state, s.now.done(s.Plan), approvals, s.broken(), len(s.answers))
+	return fmt.Sprint(s.now.state, s.now.done(s.Plan), approvals, s.Broken(), len(s.answers))
 }
 
 // atItsEnd reports whether nothing is left to do. A plan that fails rightly pauses there.
@@ -67,12 +68,12 @@ func (s *scenario) follow(ctx context.Context) error {
 // proposed gives the commands with which a person goes on. Who was told nothing resumes.
 func (s *scenario) proposed() ([][]string, error) {
 	if s.now.short == "" {
-		return [][]string{{"run", "--plan", s.planFile()}}, nil
+		return [][]string{{"run", "--plan", s.PlanFile()}}, nil
 	}
 	if s.last == nil || s.last.killed() {
 		return [][]string{{"resume"}}, nil
 	}
-	if s.last.exit() == exitFailed {
+	if s.last.exit() == scene.ExitFailed {
 		if err := s.mend(); err != nil {
 			return nil, err
 		}
@@ -81,16 +82,16 @@ func (s *scenario) proposed() ([][]string, error) {
 	if len(commands) == 0 {
 		return [][]string{{"resume"}}, nil
 	}
-	s.judgeAsked(changedNames(s.last.out.String() + s.last.err.String()))
+	s.judgeAsked(scene.ChangedNames(s.last.out.String() + s.last.err.String()))
 	return commands, nil
 }
 
 // mend mends what a command needs, where it is broken.
 func (s *scenario) mend() error {
-	if !s.broken() {
+	if !s.Broken() {
 		return nil
 	}
-	if err := os.WriteFile(s.mended(), nil, 0o644); err != nil {
+	if err := os.WriteFile(s.Mended(), nil, 0o644); err != nil {
 		return fmt.Errorf("mend: %w", err)
 	}
 	return nil
@@ -101,10 +102,10 @@ func (s *scenario) heed(ctx context.Context) error {
 	switch {
 	case s.last == nil || s.last.killed():
 		return nil
-	case s.last.exit() == exitApproval:
+	case s.last.exit() == scene.ExitApproval:
 		s.tell("-- heeds: acode approve")
 		return s.types(ctx, act{args: []string{"approve", own}})
-	case s.last.exit() == exitFailed:
+	case s.last.exit() == scene.ExitFailed:
 		return s.mend()
 	}
 	return nil
@@ -114,22 +115,9 @@ func (s *scenario) heed(ctx context.Context) error {
 func (s *scenario) judgeAsked(names []string) {
 	for _, name := range names {
 		if !s.explained(name) {
-			s.breach("asks about %s, which nobody changed", name)
+			s.Breach("asks about %s, which nobody changed", name)
 		}
 	}
-}
-
-// changedNames gives the files that a refused resume names.
-func changedNames(text string) []string {
-	m := changedFiles.FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	var names []string
-	for _, f := range strings.Split(m[1], ", ") {
-		names = append(names, f[:strings.LastIndex(f, " (")])
-	}
-	return names
 }
 
 // explained reports whether a file may differ from what the session knows: a command changed it
@@ -164,7 +152,7 @@ func (s *scenario) meant(args []string) ([]string, error) {
 
 // truth says what became of the command whose outcome acode cannot know; empty where there is none.
 func (s *scenario) truth() (string, error) {
-	ledger, err := os.ReadFile(s.ledger())
+	ledger, err := os.ReadFile(s.Ledger())
 	if err != nil {
 		return "", fmt.Errorf("read ledger: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // harness runs trials of one acode.
@@ -36,8 +37,8 @@ const breachesShown = 12
 // trial runs one session below a directory of its own, which stays when something was wrong.
 func (h *harness) trial(ctx context.Context, name string, kills []kill, record func(crash.Call)) (*trial, error) {
 	t := &trial{strict: true, kills: kills, record: record,
-		place: place{acode: h.acode, root: filepath.Join(h.scratch, name), Plan: h.plan}}
-	if err := errors.Join(os.RemoveAll(t.root), t.prepare(h.plan.YAML())); err != nil {
+		Case: scene.Case{Place: scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: h.plan}}}
+	if err := errors.Join(os.RemoveAll(t.Root), t.Prepare(h.plan.YAML())); err != nil {
 		return nil, err
 	}
 	if err := t.run(ctx); err != nil {
@@ -46,8 +47,8 @@ func (h *harness) trial(ctx context.Context, name string, kills []kill, record f
 	if whole := t.uncut(); whole != nil {
 		return h.trial(ctx, name, whole, record)
 	}
-	if !t.bad() {
-		return t, os.RemoveAll(t.root)
+	if !t.Bad() {
+		return t, os.RemoveAll(t.Root)
 	}
 	return t, nil
 }
@@ -74,15 +75,15 @@ type row struct {
 	wrong, stuck                                   int
 }
 
-func (r *row) add(o outcome) {
+func (r *row) add(o scene.Outcome) {
 	r.points++
-	r.kills += o.killed
-	r.lost += len(o.lost)
-	r.repeated += len(o.repeated)
-	r.uncertain += o.uncertain
-	r.over += max(0, o.uncertain-o.onSuper)
-	r.wrong += len(o.wrong)
-	if o.stuck != "" {
+	r.kills += o.Killed
+	r.lost += len(o.Lost)
+	r.repeated += len(o.Repeated)
+	r.uncertain += o.Uncertain
+	r.over += max(0, o.Uncertain-o.OnSuper)
+	r.wrong += len(o.Wrong)
+	if o.Stuck != "" {
 		r.stuck++
 	}
 }
@@ -102,7 +103,7 @@ func (h *harness) run(ctx context.Context, sr series, points []kill) (row, error
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		r.add(t.outcome)
+		r.add(t.Outcome)
 		h.progress(sr, r, len(points), kills, t)
 		return nil
 	})
@@ -139,8 +140,8 @@ func (h *harness) each(ctx context.Context, first, last int, do func(context.Con
 func (h *harness) progress(sr series, r row, points int, kills []kill, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t.bad() {
-		h.describe(fmt.Sprintf("%s\n  %s\n  %s\n  kept: %s", sr.name, t.outcome, describe(kills), t.root))
+	if t.Bad() {
+		h.describe(fmt.Sprintf("%s\n  %s\n  %s\n  kept: %s", sr.name, t.Outcome, describe(kills), t.Root))
 	}
 	if r.points%200 == 0 {
 		fmt.Fprintf(h.log, "%s: %d of %d points, %d breaches\n", sr.name, r.points, points, r.breaches())

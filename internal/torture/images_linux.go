@@ -14,6 +14,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // warmPlan is what a store is made with before a recording begins: the filling of its log
@@ -22,7 +23,7 @@ const warmPlan = "version: 1\ntask: Warm the store\ntasks:\n  - id: warm\n    st
 
 // recording is a session with all its calls from some moment on, which nothing disturbs.
 type recording struct {
-	place
+	scene.Place
 	initial crash.Tree
 	calls   []crash.Call
 	states  []model.Tree    // of the workspace, by the number of steps that are done
@@ -34,28 +35,28 @@ type recording struct {
 // record runs the plan undisturbed in root, with a store that is there already when warm says
 // so, and checks that its calls tell everything.
 func (h *harness) record(ctx context.Context, root string, warm bool) (*recording, error) {
-	r := &recording{place: place{acode: h.acode, root: root, Plan: h.plan}}
+	r := &recording{Place: scene.Place{Acode: h.acode, Root: root, Plan: h.plan}}
 	r.states = r.Plan.States()
-	err := errors.Join(os.RemoveAll(root), r.prepare(r.Plan.YAML()))
+	err := errors.Join(os.RemoveAll(root), r.Prepare(r.Plan.YAML()))
 	if err == nil && warm {
 		err = r.warm(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{place: r.place, strict: true}
-	if err := r.follow(ctx, t, "run", "--plan", r.planFile()); err != nil {
+	t := &trial{Case: scene.Case{Place: r.Place}, strict: true}
+	if err := r.follow(ctx, t, "run", "--plan", r.PlanFile()); err != nil {
 		return nil, err
 	}
-	if t.bad() {
-		return nil, fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
+	if t.Bad() {
+		return nil, fmt.Errorf("undisturbed run: %s\n%s", t.Outcome, t.printed.String())
 	}
 	return r, r.complete()
 }
 
 // follow carries a trial out with args and records its calls.
 func (r *recording) follow(ctx context.Context, t *trial, args ...string) (err error) {
-	if r.initial, err = crash.Snapshot(r.root); err != nil {
+	if r.initial, err = crash.Snapshot(r.Root); err != nil {
 		return err
 	}
 	t.traced, t.record = true, func(c crash.Call) { r.calls = append(r.calls, c) }
@@ -66,12 +67,12 @@ func (r *recording) follow(ctx context.Context, t *trial, args ...string) (err e
 
 // warm makes a store with a session elsewhere.
 func (r *recording) warm(ctx context.Context) error {
-	elsewhere := place{acode: r.acode, root: filepath.Join(r.root, "user", "elsewhere"), Plan: model.Fixed()}
-	if err := elsewhere.prepare(warmPlan); err != nil {
+	elsewhere := scene.Place{Acode: r.Acode, Root: filepath.Join(r.Root, "user", "elsewhere"), Plan: model.Fixed()}
+	if err := elsewhere.Prepare(warmPlan); err != nil {
 		return err
 	}
-	t := &trial{place: r.place}
-	out, err := t.command(ctx, "run", "--plan", elsewhere.planFile(), "-C", elsewhere.workspace()).CombinedOutput()
+	t := &trial{Case: scene.Case{Place: r.Place}}
+	out, err := t.command(ctx, "run", "--plan", elsewhere.PlanFile(), "-C", elsewhere.Workspace()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("warm the store: %w: %s", err, out)
 	}
@@ -80,7 +81,7 @@ func (r *recording) warm(ctx context.Context) error {
 
 // complete compares what the calls lead to with what is there.
 func (r *recording) complete() error {
-	want, err := crash.Snapshot(r.root)
+	want, err := crash.Snapshot(r.Root)
 	if err != nil {
 		return err
 	}
@@ -181,15 +182,15 @@ func choose(all []mark, n int, rng *rand.Rand) map[mark]bool {
 
 // atCut makes the image real, in another boot of the machine, and looks at what it holds.
 func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error) {
-	if err := errors.Join(os.RemoveAll(r.root), image.Materialize(r.root), os.MkdirAll(filepath.Dir(r.ledger()), 0o755)); err != nil {
+	if err := errors.Join(os.RemoveAll(r.Root), image.Materialize(r.Root), os.MkdirAll(filepath.Dir(r.Ledger()), 0o755)); err != nil {
 		return nil, err
 	}
-	boot, err := otherBoot(r.root, r.cuts+1)
+	boot, err := otherBoot(r.Root, r.cuts+1)
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{place: r.place, boot: boot}
-	t.onSuper = r.cuts + 1 // how often the machine went down, and one operation is open at a time
+	t := &trial{Case: scene.Case{Place: r.Place}, boot: boot}
+	t.OnSuper = r.cuts + 1 // how often the machine went down, and one operation is open at a time
 	t.printed.WriteString(r.said + acknowledged(image.Calls))
 	if err := t.compareJournal(ctx); err != nil {
 		return t, err
@@ -223,7 +224,7 @@ func acknowledged(calls []crash.Call) string {
 // each command, and each file as the last of them left it, or the step that follows. What the
 // command of that one does to files is its own.
 func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error {
-	lines, err := t.signatures()
+	lines, err := t.Signatures()
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error 
 		}
 		done++
 		if s.Signs && !s.Volatile && lines[s.Name()] == 0 {
-			t.breach("told of %s, but its line in the ledger is gone", s.Name())
+			t.Breach("told of %s, but its line in the ledger is gone", s.Name())
 		}
 	}
 	now, next := states[done], states[min(done+1, len(states)-1)]
@@ -247,12 +248,12 @@ func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error 
 		}
 	}
 	for name := range names {
-		f, err := t.read(name)
+		f, err := t.Read(name)
 		if err != nil {
 			return err
 		}
 		if !now.Has(name, f) && !next.Has(name, f) {
-			t.breach("told of %d steps, but %s is not as they left it", done, name)
+			t.Breach("told of %d steps, but %s is not as they left it", done, name)
 		}
 	}
 	return nil
@@ -283,7 +284,7 @@ func (h *harness) powerCuts(ctx context.Context, n int, warm bool) (row, error) 
 			err := h.someCuts(ctx, w, (n+h.workers-1)/h.workers, warm, func(image crash.Image, t *trial) {
 				mu.Lock()
 				defer mu.Unlock()
-				r.add(t.outcome)
+				r.add(t.Outcome)
 				h.report(r, image, t)
 			})
 			mu.Lock()
@@ -321,8 +322,8 @@ func (h *harness) someCuts(ctx context.Context, worker, n int, warm bool, done f
 func (h *harness) report(r row, image crash.Image, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t.bad() {
-		h.describe(fmt.Sprintf("%s\n  %s", at(image), t.outcome))
+	if t.Bad() {
+		h.describe(fmt.Sprintf("%s\n  %s", at(image), t.Outcome))
 	}
 	if r.points%200 == 0 {
 		fmt.Fprintf(h.log, "power cuts: %d images, %d breaches\n", r.points, r.breaches())

@@ -16,11 +16,12 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // life is a session, or a resume of it, on a disk whose power can be cut at any write.
 type life struct {
-	place
+	scene.Place
 	kind   disk.Kind
 	dir    string       // below it the disk is mounted, always at the same path
 	disk   *disk.Disk   // all that was written
@@ -62,22 +63,22 @@ func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool)
 		return nil, err
 	}
 	l = &life{kind: k, dir: dir, disk: formatted, states: h.plan.States(),
-		place: place{acode: h.acode, root: filepath.Join(dir, "mount", "current"), Plan: h.plan}}
+		Place: scene.Place{Acode: h.acode, Root: filepath.Join(dir, "mount", "current"), Plan: h.plan}}
 	return l, l.mounted(func() error {
-		err := l.prepare(l.Plan.YAML())
+		err := l.Prepare(l.Plan.YAML())
 		if warm && err == nil {
-			err = (&recording{place: l.place}).warm(ctx)
+			err = (&recording{Place: l.Place}).warm(ctx)
 		}
-		if err = errors.Join(err, syncAll(l.root)); err != nil {
+		if err = errors.Join(err, syncAll(l.Root)); err != nil {
 			return err
 		}
 		l.begun = l.disk.Fork()
-		t := &trial{place: l.place, strict: true}
-		if err := l.follow(ctx, t, "run", "--plan", l.planFile()); err != nil {
+		t := &trial{Case: scene.Case{Place: l.Place}, strict: true}
+		if err := l.follow(ctx, t, "run", "--plan", l.PlanFile()); err != nil {
 			return err
 		}
-		if t.bad() {
-			return fmt.Errorf("undisturbed run on %s: %s\n%s", k.Name, t.outcome, t.printed.String())
+		if t.Bad() {
+			return fmt.Errorf("undisturbed run on %s: %s\n%s", k.Name, t.Outcome, t.printed.String())
 		}
 		return nil
 	})
@@ -114,14 +115,14 @@ func (l *life) follow(ctx context.Context, t *trial, args ...string) error {
 // cut cuts the power after n writes, mounts what is left, and judges what a resume makes of it. It
 // gives the life of that resume, which can be cut again.
 func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, error) {
-	next := &life{place: l.place, kind: l.kind, dir: l.dir, states: l.states, cuts: l.cuts + 1, after: n,
+	next := &life{Place: l.Place, kind: l.kind, dir: l.dir, states: l.states, cuts: l.cuts + 1, after: n,
 		disk: l.disk.Cut(n, rng), said: []saying{{0, l.told(n)}}}
 	boot, err := otherBoot(filepath.Join(l.dir, "current"), next.cuts)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &trial{place: l.place, boot: boot}
-	t.onSuper = next.cuts // how often the machine went down, and one operation is open at a time
+	t := &trial{Case: scene.Case{Place: l.Place}, boot: boot}
+	t.OnSuper = next.cuts // how often the machine went down, and one operation is open at a time
 	t.printed.WriteString(l.told(n))
 	args := []string{"resume"}
 	if rng.IntN(4) == 0 {
@@ -133,10 +134,10 @@ func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, e
 // goOn looks at what is on the disk, where steps that were kept must be done, and resumes.
 func (l *life) goOn(ctx context.Context, t *trial, kept map[string]bool, args ...string) error {
 	err := l.compare(ctx, t, kept)
-	if err == nil && !t.bad() {
+	if err == nil && !t.Bad() {
 		err = l.follow(ctx, t, args...)
 	}
-	if err == nil && t.bad() {
+	if err == nil && t.Bad() {
 		err = l.keep()
 	}
 	return err
@@ -145,7 +146,7 @@ func (l *life) goOn(ctx context.Context, t *trial, kept map[string]bool, args ..
 // keep copies what is on the disk to where people can look at it, beside the disk as it was at the beginning.
 func (l *life) keep() error {
 	l.traces = fmt.Sprintf("%s-%d-%d-%d", l.dir, l.cuts, l.after, l.disk.Len())
-	out, err := exec.Command("cp", "-a", l.root, l.traces).CombinedOutput()
+	out, err := exec.Command("cp", "-a", l.Root, l.traces).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("keep what is on the disk: %w: %s", err, out)
 	}
@@ -178,7 +179,7 @@ func (l *life) cutAgain(ctx context.Context, rng *rand.Rand, done func(*life, *t
 		if err == nil {
 			err = done(next, t)
 		}
-		if err != nil || t.bad() || t.uncertain > 0 || next.cuts == cutsInARow || rng.IntN(2) == 0 {
+		if err != nil || t.Bad() || t.Uncertain > 0 || next.cuts == cutsInARow || rng.IntN(2) == 0 {
 			return err // what a person did by hand after an answer was not synced
 		}
 		l = next

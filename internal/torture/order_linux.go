@@ -44,7 +44,7 @@ func (r *recording) exitsRecorded() error {
 		return fmt.Errorf("the end of a command: %w", errUnseen)
 	}
 	err := crash.DurableBefore(r.calls, func(c crash.Call) bool {
-		return supervisor(c) && c.Kind == crash.KindWrite && c.Offset == exitOffset && strings.HasPrefix(c.Path, r.home())
+		return supervisor(c) && c.Kind == crash.KindWrite && c.Offset == exitOffset && strings.HasPrefix(c.Path, r.Home())
 	}, told)
 	if err != nil {
 		return fmt.Errorf("exit told before it was recorded: %w", err)
@@ -62,7 +62,7 @@ func (r *recording) namesDurable() error {
 		case !c.OK() || c.Role != crash.RoleAcode:
 		case c.Kind == crash.KindRename || c.Kind == crash.KindUnlink || c.Kind == crash.KindLink || c.Kind == crash.KindMkdir:
 			for _, name := range []string{c.Path, c.NewPath} {
-				if strings.HasPrefix(name, r.workspace()+"/") {
+				if strings.HasPrefix(name, r.Workspace()+"/") {
 					changed[filepath.Dir(name)] = c
 					seen++
 				}
@@ -90,7 +90,7 @@ func (r *recording) outputsGone() error {
 	for _, c := range r.calls {
 		switch {
 		case !c.OK() || c.Role != crash.RoleAcode:
-		case c.Kind == crash.KindUnlink && strings.HasPrefix(c.Path, filepath.Join(r.home(), "commands")+"/"):
+		case c.Kind == crash.KindUnlink && strings.HasPrefix(c.Path, filepath.Join(r.Home(), "commands")+"/"):
 			gone[filepath.Dir(c.Path)] = false
 		case c.Kind == crash.KindSync:
 			if _, ok := gone[c.Path]; ok {

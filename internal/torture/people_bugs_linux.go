@@ -29,7 +29,7 @@ func peopleJudge() judge {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if s.bad() {
+			if s.Bad() {
 				found = s.String()
 			}
 			return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,6 +36,9 @@ const (
 	other     = "version: 1\ntask: " + otherTask + "\ntasks: [{id: feed, steps: [{id: grass, run: sleep 0.2}]}]\n"
 )
 
+// otherFile is where the plan of somebody else is.
+func (s *scenario) otherFile() string { return filepath.Join(s.Root, "other.yml") }
+
 // journalQuery asks for everything that the judge of a scenario wants to know.
 const journalQuery = `PRAGMA integrity_check;
 CREATE TEMP TABLE ours AS SELECT * FROM sessions WHERE task <> '` + otherTask + `';
@@ -46,9 +50,9 @@ SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extr
 	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL AND session IN (SELECT no FROM ours) ORDER BY pos;`
 
 // readJournal reads a copy of the store.
-func (p place) readJournal(ctx context.Context) (journal, error) {
+func (s *scenario) readJournal(ctx context.Context) (journal, error) {
 	j := journal{status: map[string]string{}}
-	out, err := p.query(ctx, journalQuery)
+	out, err := s.Query(ctx, journalQuery)
 	for line := range strings.Lines(out) {
 		j.add(strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
 	}

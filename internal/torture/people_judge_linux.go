@@ -15,7 +15,7 @@ import (
 // judgeEffects holds ledger and journal against one another: no attempt acts twice, a step acts again
 // only where its attempt failed, and what is done has acted.
 func (s *scenario) judgeEffects() error {
-	b, err := os.ReadFile(s.ledger())
+	b, err := os.ReadFile(s.Ledger())
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
@@ -23,17 +23,17 @@ func (s *scenario) judgeEffects() error {
 	for _, st := range s.Steps {
 		acted := lines[st.Name()]
 		if len(acted) == 0 && st.Signs && s.now.status[st.Name()] == "completed" {
-			s.lost = append(s.lost, st.Name())
+			s.Lost = append(s.Lost, st.Name())
 		}
 		for i, attempt := range acted {
 			again := i+1 < len(acted)
 			if slices.Contains(acted[:i], attempt) || again && !s.excused(st.Name(), attempt) {
-				s.repeated = append(s.repeated, fmt.Sprintf("%s (attempts %v)", st.Name(), acted))
+				s.Repeated = append(s.Repeated, fmt.Sprintf("%s (attempts %v)", st.Name(), acted))
 			}
 		}
 	}
 	if n := s.Count(string(b))[""]; n > 0 {
-		s.breach("%d lines of the ledger belong to no step", n)
+		s.Breach("%d lines of the ledger belong to no step", n)
 	}
 	s.countReceiptsOf()
 	s.judgeFailures()
@@ -53,12 +53,12 @@ func (s *scenario) countReceiptsOf() {
 	for _, e := range s.now.events {
 		switch e.kind {
 		case "StepUnknown":
-			s.uncertain++
+			s.Uncertain++
 		case "StepCompleted":
 			receipts[e.step]++
 		}
 	}
-	s.countReceipts(store{receipts: receipts})
+	s.CountReceipts(receipts)
 }
 
 // judgeFailures finds steps that failed although nobody ended their command.
@@ -71,7 +71,7 @@ func (s *scenario) judgeFailures() {
 		}
 	}
 	if n > s.ended {
-		s.breach("%d steps failed, of which people ended at most %d", n, s.ended)
+		s.Breach("%d steps failed, of which people ended at most %d", n, s.ended)
 	}
 }
 
@@ -85,14 +85,14 @@ func (s *scenario) judgeApprovals() {
 			all++
 			which := event{step: e.step, usable: e.usable}
 			if granted[which]++; granted[which] > 1 {
-				s.breach("%s was approved %d times for epoch %d", e.step, granted[which], e.usable)
+				s.Breach("%s was approved %d times for epoch %d", e.step, granted[which], e.usable)
 			}
 		case e.kind == "StepCompleted" && s.asks(e.step) && granted[event{step: e.step, usable: e.epoch}] == 0:
-			s.breach("%s was passed in epoch %d without an approval for it", e.step, e.epoch)
+			s.Breach("%s was passed in epoch %d without an approval for it", e.step, e.epoch)
 		}
 	}
 	if all > s.approved {
-		s.breach("%d approvals were granted, people typed %d", all, s.approved)
+		s.Breach("%d approvals were granted, people typed %d", all, s.approved)
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *scenario) judgeWorkspace() error {
 	n := s.now.done(s.Plan)
 	want := s.withOwn(s.States()[n])
 	if n == len(s.Steps) {
-		return s.compareTree(want)
+		return s.CompareTree(want)
 	}
 	return s.compareSome(want, s.Steps[n])
 }
@@ -130,10 +130,10 @@ func (s *scenario) compareSome(want model.Tree, open model.Step) error {
 		if slices.Contains(touched, name) {
 			continue
 		}
-		at := filepath.Join(s.workspace(), name)
+		at := filepath.Join(s.Workspace(), name)
 		if _, err := os.Lstat(at); err != nil {
-			s.lost = append(s.lost, "file "+name)
-		} else if err := s.compareFile(at, name, want); err != nil {
+			s.Lost = append(s.Lost, "file "+name)
+		} else if err := s.CompareFile(at, name, want); err != nil {
 			return err
 		}
 	}
@@ -142,9 +142,9 @@ func (s *scenario) compareSome(want model.Tree, open model.Step) error {
 
 // judgeTemporary finds temporary files of acode.
 func (s *scenario) judgeTemporary() {
-	_ = filepath.WalkDir(s.workspace(), func(at string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(s.Workspace(), func(at string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), ".acode-") {
-			s.breach("a temporary file is left: %s", at)
+			s.Breach("a temporary file is left: %s", at)
 		}
 		return nil // what cannot be walked the comparison finds
 	})

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // people is the row of what people do.
@@ -21,7 +22,7 @@ const people = "people, plans drawn at random"
 func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
 	r, idle := row{name: people}, h.quiet("/bin/true", "control")
 	s, err := idle.scenario(ctx, first)
-	if err == nil && !s.bad() {
+	if err == nil && !s.Bad() {
 		err = errors.New("what people do: /bin/true passes")
 	}
 	if err = errors.Join(err, os.RemoveAll(idle.scratch)); err != nil {
@@ -35,7 +36,7 @@ func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		r.add(s.outcome)
+		r.add(s.Outcome)
 		h.tellScenario(n, s)
 		return nil
 	})
@@ -51,7 +52,7 @@ func (h *harness) drawnScenario(n int) *scenario {
 
 func (h *harness) newScenario(name string, p model.Plan, acts []act) *scenario {
 	s := &scenario{acts: acts, cut: map[string]bool{}, own: map[string]*model.File{}}
-	s.strict, s.place = true, place{acode: h.acode, root: filepath.Join(h.scratch, name), Plan: p}
+	s.Place = scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: p}
 	return s
 }
 
@@ -63,22 +64,22 @@ func (h *harness) scenario(ctx context.Context, n int) (*scenario, error) {
 
 // play carries the scenario out from an empty directory.
 func (s *scenario) play(ctx context.Context) error {
-	if err := errors.Join(os.RemoveAll(s.root), s.prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
+	if err := errors.Join(os.RemoveAll(s.Root), s.Prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
 		return err
 	}
-	if err := s.carry(ctx); err != nil || s.bad() {
+	if err := s.carry(ctx); err != nil || s.Bad() {
 		return err
 	}
-	return os.RemoveAll(s.root)
+	return os.RemoveAll(s.Root)
 }
 
 // tellScenario says what was wrong with a scenario, with all that was typed, and how far the series is.
 func (h *harness) tellScenario(n int, s *scenario) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.bad() {
+	if s.Bad() {
 		h.describe(fmt.Sprintf("scenario %d of seed %d\n  %s\n  kept: %s\n  again: go run ./internal/torture -seed %d -scenario %d\n%s",
-			n, h.seed, s.outcome, s.root, h.seed, n, strings.Join(s.told, "\n")))
+			n, h.seed, s.Outcome, s.Root, h.seed, n, strings.Join(s.told, "\n")))
 	}
 	if n%50 == 0 {
 		fmt.Fprintf(h.log, "scenario %d\n", n)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // sampledScenarios is how many scenarios a test carries out.
@@ -91,12 +92,12 @@ func TestJudgeOfEffects(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &scenario{approved: 1, ended: 1, now: tt.now}
-			s.strict, s.place = true, place{root: t.TempDir(), Plan: model.Fixed()}
-			must(t, s.prepare(""))
-			must(t, os.WriteFile(s.ledger(), []byte(tt.ledger), 0o644))
+			s.Place = scene.Place{Root: t.TempDir(), Plan: model.Fixed()}
+			must(t, s.Prepare(""))
+			must(t, os.WriteFile(s.Ledger(), []byte(tt.ledger), 0o644))
 			must(t, s.judgeEffects())
-			if len(s.lost) != tt.lost || len(s.repeated) != tt.repeated || len(s.wrong) != tt.wrong {
-				t.Errorf("judgeEffects: got %s, want %d lost, %d repeated, %d wrong", s.outcome, tt.lost, tt.repeated, tt.wrong)
+			if len(s.Lost) != tt.lost || len(s.Repeated) != tt.repeated || len(s.Wrong) != tt.wrong {
+				t.Errorf("judgeEffects: got %s, want %d lost, %d repeated, %d wrong", s.Outcome, tt.lost, tt.repeated, tt.wrong)
 			}
 		})
 	}

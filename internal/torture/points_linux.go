@@ -38,8 +38,8 @@ type survey []map[string][]crash.Call
 // look runs the plan undisturbed. It is an error when even that goes wrong.
 func (h *harness) look(ctx context.Context) (survey, error) {
 	s, t, err := h.undisturbed(ctx)
-	if err == nil && (t.bad() || t.killed > 0) {
-		err = fmt.Errorf("undisturbed run: %s\n%s", t.outcome, t.printed.String())
+	if err == nil && (t.Bad() || t.Killed > 0) {
+		err = fmt.Errorf("undisturbed run: %s\n%s", t.Outcome, t.printed.String())
 	}
 	return s, err
 }

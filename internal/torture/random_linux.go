@@ -54,9 +54,9 @@ func (h *harness) drawnPlans(ctx context.Context, first, last int) ([]row, error
 		done := func(d disturbance, t *trial) {
 			mu.Lock()
 			defer mu.Unlock()
-			rows[min(len(d.cuts), 1)].add(t.outcome)
+			rows[min(len(d.cuts), 1)].add(t.Outcome)
 			h.tellPlan(n, d, t)
-			fine = fine && !t.bad()
+			fine = fine && !t.Bad()
 		}
 		err := h.randomPlan(ctx, n, done)
 		if err == nil && fine {
@@ -79,10 +79,10 @@ func (h *harness) randomPlan(ctx context.Context, n int, done func(disturbance, 
 		return err
 	}
 	done(disturbance{}, t)
-	renames := t.renames
+	renames := renamesIn(t.Workspace())
 	for i := range killsOfPlan {
 		kills := s.anywhere(renames, rng)
-		if t.bad() || kills == nil {
+		if t.Bad() || kills == nil {
 			return nil
 		}
 		if t, err = own.trial(ctx, fmt.Sprintf("killed-%d", i), kills, nil); err != nil {
@@ -90,7 +90,7 @@ func (h *harness) randomPlan(ctx context.Context, n int, done func(disturbance, 
 		}
 		done(disturbance{kills: kills}, t)
 	}
-	if t.bad() {
+	if t.Bad() {
 		return nil
 	}
 	return os.Remove(own.scratch)
@@ -134,8 +134,8 @@ func (s survey) only(match func(crash.Call) bool) survey {
 func (h *harness) tellPlan(n int, d disturbance, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t.bad() {
-		h.describe(fmt.Sprintf("random plan %d of seed %d\n  %s\n  %s\n  kept: %s", n, h.seed, t.outcome, d, t.root))
+	if t.Bad() {
+		h.describe(fmt.Sprintf("random plan %d of seed %d\n  %s\n  %s\n  kept: %s", n, h.seed, t.Outcome, d, t.Root))
 	}
 	if d.kills == nil && d.cuts == nil && n%50 == 0 {
 		fmt.Fprintf(h.log, "random plan %d\n", n)

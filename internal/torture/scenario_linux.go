@@ -4,21 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // scenario is a session among people: what they type, how it is disturbed, and how they go on
 // afterwards until it is over.
 type scenario struct {
-	trial
+	scene.Case
 	acts     []act
 	now      journal                // as it was when somebody looked last
 	last     *typed                 // the process that executed the session last, if nobody did anything since
+	answers  map[string]bool        // steps of which people said what became of them
 	told     []string               // each thing that was done, and what came of it
 	cut      map[string]bool        // steps whose command was cut off from its receipt
 	own      map[string]*model.File // what people made of files; nil: removed
@@ -42,6 +45,13 @@ func (s *scenario) carry(ctx context.Context) error {
 	}
 	s.awaitNobody()
 	return s.judgeEnd(ctx)
+}
+
+// killLeft ends whatever a scenario that went wrong left.
+func (s *scenario) killLeft() {
+	for _, p := range slices.Backward(s.Left()) {
+		_ = syscall.Kill(p.PID, syscall.SIGKILL) // it may have ended meanwhile
+	}
 }
 
 // tell keeps a line of the report.
@@ -92,6 +102,11 @@ func (s *scenario) types(ctx context.Context, a act) error {
 	return s.unchanged(all, before)
 }
 
+// command prepares acode as a person starts it.
+func (s *scenario) command(ctx context.Context, args ...string) *exec.Cmd {
+	return s.Program(ctx, append([]string{s.Acode}, args...))
+}
+
 // start starts acode, on a terminal where somebody is there to say something.
 func (s *scenario) start(ctx context.Context, args []string, says string) *typed {
 	if says != "" {
@@ -102,13 +117,13 @@ func (s *scenario) start(ctx context.Context, args []string, says string) *typed
 
 // await waits for a process and judges what it said.
 func (s *scenario) await(t *typed) error {
-	if !t.pause(processLimit) {
+	if !t.pause(scene.ProcessLimit) {
 		_ = t.cmd.Process.Kill() // it is waited for next
 		<-t.done
-		s.stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(t.args, " "), processLimit)
+		s.Stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(t.args, " "), scene.ProcessLimit)
 	}
 	s.tell("%s", t.said())
-	t.judge(s.breach)
+	t.judge(s.Breach)
 	if t.cmd.ProcessState == nil {
 		return t.failed
 	}
@@ -128,11 +143,11 @@ func (s *scenario) filled(args []string) []string {
 		case "--on-changes=<continue|abort>":
 			all = append(all, "--on-changes=continue")
 		case "FILE":
-			all = append(all, s.planFile())
+			all = append(all, s.PlanFile())
 		case "OTHER":
 			all = append(all, s.otherFile())
 		case "DIR":
-			all = append(all, s.workspace())
+			all = append(all, s.Workspace())
 		default:
 			all = append(all, a)
 		}
@@ -148,7 +163,7 @@ func (s *scenario) strike(t *typed, b blow) {
 		}
 		if b.whom == onAcode || b.whom == onGroup || b.whom == onBoth {
 			t.signal(sig, b.whom == onGroup)
-			s.killed++
+			s.Killed++
 		}
 		if b.whom == onSupervisor || b.whom == onBoth {
 			s.killSupervisors()
@@ -173,8 +188,8 @@ func (s *scenario) instant(t *typed, amid bool, after time.Duration) (ended bool
 const glance = 5 * time.Millisecond
 
 // commands gives the commands of the session that run beside t.
-func (s *scenario) commands(t *typed) []process {
-	return slices.DeleteFunc(s.commandsLeft(), func(p process) bool { return p.pid == t.cmd.Process.Pid })
+func (s *scenario) commands(t *typed) []scene.Process {
+	return slices.DeleteFunc(s.CommandsLeft(), func(p scene.Process) bool { return p.PID == t.cmd.Process.Pid })
 }
 
 // look reads what processes left, and holds it against what they said.
@@ -214,14 +229,14 @@ func (s *scenario) awaitNobody() {
 	defer tick.Stop()
 	limit := time.After(leftLimit)
 	for {
-		left := s.left()
+		left := s.Left()
 		if len(left) == 0 {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-limit:
-			s.breach("processes that do not end: %v", left)
+			s.Breach("processes that do not end: %v", left)
 			return
 		}
 	}
@@ -236,11 +251,11 @@ func (s *scenario) judgeEnd(ctx context.Context) error {
 	s.now = j
 	switch {
 	case j.integrity != "ok":
-		s.breach("integrity of the store: %s", j.integrity)
+		s.Breach("integrity of the store: %s", j.integrity)
 	case j.sessions != 1:
-		s.breach("the store has %d sessions", j.sessions)
+		s.Breach("the store has %d sessions", j.sessions)
 	case slices.ContainsFunc(j.others, func(state string) bool { return state != "completed" }):
-		s.breach("sessions of somebody else are %q", j.others)
+		s.Breach("sessions of somebody else are %q", j.others)
 	}
 	return errors.Join(s.judgeEffects(), s.judgeWorkspace())
 }

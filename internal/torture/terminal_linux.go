@@ -95,12 +95,12 @@ func (d *dialogue) answer(ctx context.Context) string {
 }
 
 // verdict looks up what became of the command of a step whose outcome nobody can know.
-func (p place) verdict(ctx context.Context, name string) (string, error) {
-	j, err := p.readJournal(ctx)
+func (s *scenario) verdict(ctx context.Context, name string) (string, error) {
+	j, err := s.readJournal(ctx)
 	if err != nil {
 		return "", err
 	}
-	ledger, err := os.ReadFile(p.ledger())
+	ledger, err := os.ReadFile(s.Ledger())
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // The tests are in the package itself: one that is called main cannot be imported.
@@ -189,24 +190,24 @@ func TestEndJudgeCountsPlantedBugs(t *testing.T) {
 func TestJudgeOfStuckSession(t *testing.T) {
 	steps := model.Fixed().Steps
 	done, next := steps[3], steps[4] // both sign the ledger
-	tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), Plan: model.Fixed()}}
-	must(t, tr.prepare(""))
+	tr := &trial{strict: true, answers: map[string]bool{}, Case: scene.Case{Place: scene.Place{Root: t.TempDir(), Plan: model.Fixed()}}}
+	must(t, tr.Prepare(""))
 	due := func(s model.Step) bool { return s.Name() == done.Name() }
 	must(t, tr.countEffects(due))
-	if !slices.Equal(tr.lost, []string{done.Name()}) || len(tr.repeated) > 0 {
-		t.Errorf("countEffects: got %s, want %s lost", tr.outcome, done.Name())
+	if !slices.Equal(tr.Lost, []string{done.Name()}) || len(tr.Repeated) > 0 {
+		t.Errorf("countEffects: got %s, want %s lost", tr.Outcome, done.Name())
 	}
 	line := "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + next.Name() + "/main:1" + next.Extra + ".\n"
-	must(t, os.WriteFile(tr.ledger(), []byte(line+line), 0o644))
-	tr.lost = nil
+	must(t, os.WriteFile(tr.Ledger(), []byte(line+line), 0o644))
+	tr.Lost = nil
 	must(t, tr.countEffects(due))
-	if len(tr.lost) != 1 || len(tr.repeated) != 1 || !strings.HasPrefix(tr.repeated[0], next.Name()) {
-		t.Errorf("countEffects: got %s, want %s lost and %s repeated", tr.outcome, done.Name(), next.Name())
+	if len(tr.Lost) != 1 || len(tr.Repeated) != 1 || !strings.HasPrefix(tr.Repeated[0], next.Name()) {
+		t.Errorf("countEffects: got %s, want %s lost and %s repeated", tr.Outcome, done.Name(), next.Name())
 	}
-	tr.repeated = nil
-	tr.countReceipts(store{receipts: map[string]int{done.Name(): 1, next.Name(): 2}})
-	if len(tr.repeated) != 1 || !strings.Contains(tr.repeated[0], next.Name()) {
-		t.Errorf("countReceipts: got %q, want %s", tr.repeated, next.Name())
+	tr.Repeated = nil
+	tr.CountReceipts(map[string]int{done.Name(): 1, next.Name(): 2})
+	if len(tr.Repeated) != 1 || !strings.Contains(tr.Repeated[0], next.Name()) {
+		t.Errorf("countReceipts: got %q, want %s", tr.Repeated, next.Name())
 	}
 }
 
@@ -226,16 +227,16 @@ func TestBreachesAreKept(t *testing.T) {
 func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	right := func(t *testing.T) *trial {
 		steps := model.Fixed().Steps
-		tr := &trial{strict: true, answers: map[string]bool{}, place: place{root: t.TempDir(), Plan: model.Fixed()}}
-		if err := tr.prepare(""); err != nil {
+		tr := &trial{strict: true, answers: map[string]bool{}, Case: scene.Case{Place: scene.Place{Root: t.TempDir(), Plan: model.Fixed()}}}
+		if err := tr.Prepare(""); err != nil {
 			t.Fatal(err)
 		}
-		must(t, os.RemoveAll(tr.workspace()))
+		must(t, os.RemoveAll(tr.Workspace()))
 		for _, name := range model.Fixed().Folders() {
-			must(t, os.MkdirAll(filepath.Join(tr.workspace(), name), 0o755))
+			must(t, os.MkdirAll(filepath.Join(tr.Workspace(), name), 0o755))
 		}
 		for name, f := range model.Fixed().States()[len(steps)] {
-			at := filepath.Join(tr.workspace(), name)
+			at := filepath.Join(tr.Workspace(), name)
 			must(t, os.WriteFile(at, []byte(f.Data), f.Mode))
 			must(t, os.Chmod(at, f.Mode))
 		}
@@ -245,12 +246,12 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 				ledger += "v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:" + s.Name() + "/main:1" + s.Extra + ".\n"
 			}
 		}
-		must(t, os.WriteFile(tr.ledger(), []byte(ledger), 0o644))
+		must(t, os.WriteFile(tr.Ledger(), []byte(ledger), 0o644))
 		return tr
 	}
 	file := func(name string) func(*testing.T, *trial) {
 		return func(t *testing.T, tr *trial) {
-			must(t, os.WriteFile(filepath.Join(tr.workspace(), name), []byte("other"), 0o644))
+			must(t, os.WriteFile(filepath.Join(tr.Workspace(), name), []byte("other"), 0o644))
 		}
 	}
 	tests := map[string]struct {
@@ -261,24 +262,24 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		"nothing":        {func(*testing.T, *trial) {}, 0, 0, 1},
 		"other_bytes":    {file("bystander.bin"), 0, 0, 2},
 		"leftover":       {file("notes/.acode-1-0.tmp"), 0, 0, 2},
-		"file_is_gone":   {func(t *testing.T, tr *trial) { must(t, os.Remove(filepath.Join(tr.workspace(), "group/empty"))) }, 1, 0, 1},
-		"other_mode":     {func(t *testing.T, tr *trial) { must(t, os.Chmod(filepath.Join(tr.workspace(), "group/empty"), 0o644)) }, 0, 0, 2},
-		"other_folder":   {func(t *testing.T, tr *trial) { must(t, os.Mkdir(filepath.Join(tr.workspace(), "strange"), 0o755)) }, 0, 0, 2},
-		"ledger_is_gone": {func(t *testing.T, tr *trial) { must(t, os.Remove(tr.ledger())) }, 7, 0, 1},
+		"file_is_gone":   {func(t *testing.T, tr *trial) { must(t, os.Remove(filepath.Join(tr.Workspace(), "group/empty"))) }, 1, 0, 1},
+		"other_mode":     {func(t *testing.T, tr *trial) { must(t, os.Chmod(filepath.Join(tr.Workspace(), "group/empty"), 0o644)) }, 0, 0, 2},
+		"other_folder":   {func(t *testing.T, tr *trial) { must(t, os.Mkdir(filepath.Join(tr.Workspace(), "strange"), 0o755)) }, 0, 0, 2},
+		"ledger_is_gone": {func(t *testing.T, tr *trial) { must(t, os.Remove(tr.Ledger())) }, 7, 0, 1},
 		"ledger_twice": {func(t *testing.T, tr *trial) {
-			b, err := os.ReadFile(tr.ledger())
+			b, err := os.ReadFile(tr.Ledger())
 			must(t, err)
-			must(t, os.WriteFile(tr.ledger(), append(b, b...), 0o644))
+			must(t, os.WriteFile(tr.Ledger(), append(b, b...), 0o644))
 		}, 0, 7, 1},
-		"ledger_of_others": {func(t *testing.T, tr *trial) { must(t, os.WriteFile(tr.ledger(), []byte("who?\n"), 0o644)) }, 7, 0, 2},
+		"ledger_of_others": {func(t *testing.T, tr *trial) { must(t, os.WriteFile(tr.Ledger(), []byte("who?\n"), 0o644)) }, 7, 0, 2},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tr := right(t)
 			tt.spoil(t, tr)
 			must(t, tr.judge(context.Background()))
-			if len(tr.lost) != tt.lost || len(tr.repeated) != tt.repeated || len(tr.wrong) != tt.wrong {
-				t.Errorf("judge: got %s, want %d lost, %d repeated, %d wrong", tr.outcome, tt.lost, tt.repeated, tt.wrong)
+			if len(tr.Lost) != tt.lost || len(tr.Repeated) != tt.repeated || len(tr.Wrong) != tt.wrong {
+				t.Errorf("judge: got %s, want %d lost, %d repeated, %d wrong", tr.Outcome, tt.lost, tt.repeated, tt.wrong)
 			}
 		})
 	}

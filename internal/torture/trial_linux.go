@@ -6,41 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
-	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // maxProcesses is how often acode is started in one trial before it counts as stuck: the
 // run, three killed resumes, the one after the approval, and an answer for each kill.
 const maxProcesses = 16
-
-// processLimit is how long one process may take.
-const processLimit = 2 * time.Minute
-
-// Exit statuses that the harness answers.
-const (
-	exitKilled      = -1
-	exitDone        = 0
-	exitUsage       = 2
-	exitApproval    = 10
-	exitTimeout     = 11
-	exitDenied      = 12
-	exitNoneToCarry = 14
-	exitOver        = 15
-	exitLocked      = 16
-	exitChanged     = 17
-	exitUncertain   = 20
-	exitFailed      = 22
-)
 
 // kill is where one process of a trial is killed. Process 0 is the run, process 1 the first
 // resume, and so on.
@@ -59,53 +37,9 @@ func (k kill) String() string {
 	return fmt.Sprintf("process %d, %s %s %d, %s, killing %s", k.process, k.point.Role, what, k.point.N, k.point.When, k.point.Victim)
 }
 
-// place is where a trial happens: everything below one directory.
-type place struct {
-	acode string // path of the program
-	root  string
-	moves int // how often the workspace was moved
-	model.Plan
-}
-
-func (p place) workspace() string {
-	if p.moves > 0 {
-		return filepath.Join(p.root, fmt.Sprintf("workspace moved %d", p.moves))
-	}
-	return filepath.Join(p.root, "workspace")
-}
-func (p place) home() string   { return filepath.Join(p.root, "home") }
-func (p place) ledger() string { return filepath.Join(p.root, "ledger", "ledger") }
-
-// mended is the file without which some steps fail.
-func (p place) mended() string    { return p.ledger() + model.MendedSuffix }
-func (p place) planFile() string  { return filepath.Join(p.root, "plan.yml") }
-func (p place) otherFile() string { return filepath.Join(p.root, "other.yml") }
-func (p place) database() string  { return filepath.Join(p.home(), "acode.db") }
-
-func (p place) environ() []string {
-	user := filepath.Join(p.root, "user")
-	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + user, "XDG_CONFIG_HOME=" + user, "TMPDIR=" + user,
-		"ACODE_HOME=" + p.home(), model.LedgerVariable + "=" + p.ledger()}
-}
-
-// prepare makes the beginning of a trial.
-func (p place) prepare(text string) error {
-	for _, dir := range []string{p.workspace(), filepath.Dir(p.ledger()), filepath.Join(p.root, "user")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("prepare trial: %w", err)
-		}
-	}
-	for name := range p.Before {
-		if err := p.put(name, p.Before); err != nil {
-			return fmt.Errorf("prepare workspace: %w", err)
-		}
-	}
-	return errors.Join(os.WriteFile(p.ledger(), nil, 0o644), os.WriteFile(p.planFile(), []byte(text), 0o644))
-}
-
 // trial is one session from its run to its end.
 type trial struct {
-	place
+	scene.Case
 	kills  []kill
 	record func(crash.Call)
 	traced bool // approvals too are traced, for a complete recording
@@ -118,50 +52,11 @@ type trial struct {
 	printed  strings.Builder // all that acode printed
 	answers  map[string]bool // captures declared done
 	ended    []crash.Result  // of each process
-	outcome
-}
-
-// outcome is what a trial showed.
-type outcome struct {
-	killed    int // kills that struck
-	onSuper   int // of these, those that had a supervisor among their victims
-	uncertain int // outcomes that nobody could know
-	lost      []string
-	repeated  []string
-	wrong     []string // any other breach
-	stuck     string
-}
-
-// bad reports whether anything was wrong.
-func (o outcome) bad() bool {
-	return len(o.lost)+len(o.repeated)+len(o.wrong) > 0 || o.stuck != "" || o.uncertain > o.onSuper
-}
-
-// String says what was wrong.
-func (o outcome) String() string {
-	var parts []string
-	for what, list := range map[string][]string{"lost": o.lost, "repeated": o.repeated, "wrong": o.wrong} {
-		if len(list) > 0 {
-			parts = append(parts, what+": "+strings.Join(list, "; "))
-		}
-	}
-	slices.Sort(parts)
-	if o.stuck != "" {
-		parts = append(parts, "stuck: "+o.stuck)
-	}
-	if o.uncertain > o.onSuper {
-		parts = append(parts, fmt.Sprintf("uncertain %d times with %d kills of a supervisor", o.uncertain, o.onSuper))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func (t *trial) breach(format string, args ...any) {
-	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
 }
 
 // run carries the trial out from the plan to the end of the session.
 func (t *trial) run(ctx context.Context) error {
-	return t.carry(ctx, []string{"run", "--plan", t.planFile()})
+	return t.carry(ctx, []string{"run", "--plan", t.PlanFile()})
 }
 
 // carry starts acode with args and then whatever a person would type, until nothing is left.
@@ -174,7 +69,7 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if t.stuck != "" {
+		if t.Stuck != "" {
 			return t.finish(ctx)
 		}
 		over, err := t.over(ctx, res)
@@ -187,19 +82,19 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 		if args, err = t.next(ctx, args, res, stderr); err != nil {
 			return err
 		}
-		if t.stuck != "" {
+		if t.Stuck != "" {
 			return t.finish(ctx)
 		}
 	}
-	t.stuck = fmt.Sprintf("not at its end after %d processes", maxProcesses)
+	t.Stuck = fmt.Sprintf("not at its end after %d processes", maxProcesses)
 	return t.finish(ctx)
 }
 
 // over says whether the session has come to its end. Nothing is left to resume, too, when
 // the kill came between the last commit and the exit.
 func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
-	if res.ExitCode != exitNoneToCarry {
-		return res.ExitCode == exitDone || res.ExitCode == exitFailed && t.Fails != "" && !t.broken(), nil
+	if res.ExitCode != scene.ExitNoneToCarry {
+		return res.ExitCode == scene.ExitDone || res.ExitCode == scene.ExitFailed && t.Fails != "" && !t.Broken(), nil
 	}
 	s, err := t.readStore(ctx)
 	return s.state == t.End(), err
@@ -209,21 +104,21 @@ func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result, string, error) {
 	var out, stderr bytes.Buffer
 	k := t.at(n, args)
-	spec := crash.Spec{Argv: t.argv(args), Env: t.environ(), Dir: t.workspace(),
-		Roots: []string{t.root}, Stdout: &out, Stderr: &stderr, At: k.point, Record: t.record}
+	spec := crash.Spec{Argv: t.argv(args), Env: t.Environ(), Dir: t.Workspace(),
+		Roots: []string{t.Root}, Stdout: &out, Stderr: &stderr, At: k.point, Record: t.record}
 	if k.names {
-		spec.Counts = t.renames
+		spec.Counts = renamesIn(t.Workspace())
 	}
-	limited, cancel := context.WithTimeout(ctx, processLimit)
+	limited, cancel := context.WithTimeout(ctx, scene.ProcessLimit)
 	defer cancel()
 	res, err := t.tracer.Run(limited, spec)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		t.stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(args, " "), processLimit)
+		t.Stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(args, " "), scene.ProcessLimit)
 		return crash.Result{ExitCode: 1}, "", nil
 	}
 	if err != nil && spec.At.Role != crash.RoleAcode && strings.Contains(err.Error(), "launcher ended early") {
 		// The call was a survivor's, and its victim had not even begun.
-		res, err = crash.Result{ExitCode: exitKilled, Struck: true}, nil
+		res, err = crash.Result{ExitCode: scene.ExitKilled, Struck: true}, nil
 	}
 	if err != nil {
 		return res, "", fmt.Errorf("trace acode %s: %w", args[0], err)
@@ -231,9 +126,9 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 	t.ended = append(t.ended, res)
 	t.printed.Write(out.Bytes())
 	if res.Struck {
-		t.killed++
+		t.Killed++
 		if v := spec.At.Victim; v == crash.VictimSupervisor || v == crash.VictimBoth {
-			t.onSuper++
+			t.OnSuper++
 		}
 	}
 	return res, stderr.String(), t.compareJournal(ctx)
@@ -241,7 +136,7 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 
 // argv is how acode is started, after a power cut in another boot of the machine.
 func (t *trial) argv(args []string) []string {
-	argv := append([]string{t.acode}, args...)
+	argv := append([]string{t.Acode}, args...)
 	if t.boot == "" {
 		return argv
 	}
@@ -264,10 +159,12 @@ func (t *trial) at(n int, args []string) kill {
 	return t.kills[i]
 }
 
-// renames says whether a call changes what a directory of the workspace holds.
-func (p place) renames(c crash.Call) bool {
-	return slices.Contains([]crash.Kind{crash.KindRename, crash.KindUnlink, crash.KindLink, crash.KindMkdir}, c.Kind) &&
-		strings.HasPrefix(c.Path, p.workspace()+"/")
+// renamesIn tells the calls that change what a directory of a workspace holds.
+func renamesIn(workspace string) func(crash.Call) bool {
+	return func(c crash.Call) bool {
+		return slices.Contains([]crash.Kind{crash.KindRename, crash.KindUnlink, crash.KindLink, crash.KindMkdir}, c.Kind) &&
+			strings.HasPrefix(c.Path, workspace+"/")
+	}
 }
 
 // compareJournal checks that each step that acode said was done is done in the store as it is
@@ -279,11 +176,11 @@ func (t *trial) compareJournal(ctx context.Context) error {
 	}
 	for name := range told(t.printed.String()) {
 		if !s.done[name] {
-			t.breach("told of %s, but the journal has no receipt", name)
+			t.Breach("told of %s, but the journal has no receipt", name)
 		}
 	}
 	if n := strings.Count(t.printed.String(), approved); n > s.approvals {
-		t.breach("told of %d approvals, but the journal has %d", n, s.approvals)
+		t.Breach("told of %d approvals, but the journal has %d", n, s.approvals)
 	}
 	return nil
 }
@@ -319,13 +216,7 @@ func (t *trial) short(ctx context.Context) (string, error) {
 
 // command prepares acode as a person starts it, untraced.
 func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
-	return t.program(ctx, t.argv(args))
-}
-
-func (t *trial) program(ctx context.Context, argv []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = t.workspace(), t.environ()
-	return cmd
+	return t.Program(ctx, t.argv(args))
 }
 
 // aside runs acode for a person who answers; nobody kills that.
@@ -337,31 +228,31 @@ func (t *trial) byHand(ctx context.Context, argv []string) error {
 	var err error
 	if t.traced {
 		var res crash.Result
-		res, err = t.tracer.Run(ctx, crash.Spec{Argv: argv, Env: t.environ(), Dir: t.workspace(),
-			Roots: []string{t.root}, Stdout: &text, Stderr: &text, Record: t.record})
+		res, err = t.tracer.Run(ctx, crash.Spec{Argv: argv, Env: t.Environ(), Dir: t.Workspace(),
+			Roots: []string{t.Root}, Stdout: &text, Stderr: &text, Record: t.record})
 		if err == nil && res.ExitCode != 0 {
 			err = errors.New("exit status " + strconv.Itoa(res.ExitCode))
 		}
 	} else {
-		cmd := t.program(ctx, argv)
+		cmd := t.Program(ctx, argv)
 		cmd.Stdout, cmd.Stderr = &text, &text
 		err = cmd.Run()
 	}
 	if err != nil {
-		t.stuck = fmt.Sprintf("%s: %v: %s", strings.Join(argv, " "), err, text.String())
+		t.Stuck = fmt.Sprintf("%s: %v: %s", strings.Join(argv, " "), err, text.String())
 	}
 	return nil
 }
 
 // finish waits for what acode left behind and judges the end, or how far it came.
 func (t *trial) finish(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, processLimit)
+	limited, cancel := context.WithTimeout(ctx, scene.ProcessLimit)
 	defer cancel()
 	if _, err := t.tracer.Wait(limited); err != nil {
 		alive, _ := t.tracer.Survivors() // closed: none
-		t.breach("processes that do not end: %v", slices.Collect(maps.Values(alive)))
+		t.Breach("processes that do not end: %v", slices.Collect(maps.Values(alive)))
 	}
-	if t.stuck != "" {
+	if t.Stuck != "" {
 		return t.judgeStuck(ctx)
 	}
 	return t.judge(ctx)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
 // typed is one command as a person typed it.
@@ -74,7 +76,7 @@ func (t *typed) signal(sig syscall.Signal, group bool) {
 func (t *typed) exit() int { return t.cmd.ProcessState.ExitCode() }
 
 // killed reports whether a signal ended the process; one that it could not answer yet counts.
-func (t *typed) killed() bool { return t.exit() == exitKilled }
+func (t *typed) killed() bool { return t.exit() == scene.ExitKilled }
 
 // executes reports whether the command carries a session out.
 func (t *typed) executes() bool {
@@ -97,13 +99,13 @@ var unclean = regexp.MustCompile(`panic:|goroutine \d+ \[|runtime error|%!\w?\(|
 func (t *typed) statuses() []int {
 	switch {
 	case t.executes():
-		return []int{0, exitApproval, exitTimeout, exitDenied, exitNoneToCarry, exitOver, exitLocked, exitChanged, exitUncertain, exitFailed, 129, 130, 143}
+		return []int{0, scene.ExitApproval, scene.ExitTimeout, scene.ExitDenied, scene.ExitNoneToCarry, scene.ExitOver, scene.ExitLocked, scene.ExitChanged, scene.ExitUncertain, scene.ExitFailed, 129, 130, 143}
 	case t.args[0] == "resume":
-		return []int{0, exitNoneToCarry, exitOver, exitLocked, exitChanged}
+		return []int{0, scene.ExitNoneToCarry, scene.ExitOver, scene.ExitLocked, scene.ExitChanged}
 	case t.decides():
-		return []int{0, exitUsage, exitOver}
+		return []int{0, scene.ExitUsage, scene.ExitOver}
 	}
-	return []int{0, exitUsage}
+	return []int{0, scene.ExitUsage}
 }
 
 // decides reports whether the command says what shall become of a session.
@@ -162,7 +164,7 @@ func (t *typed) lines() (last result, err error) {
 		_ = json.Unmarshal([]byte(line), &last) // another kind of line has other fields
 	}
 	switch {
-	case !t.executes() || t.exit() == exitUsage:
+	case !t.executes() || t.exit() == scene.ExitUsage:
 	case last.Type != "result":
 		err = fmt.Errorf("the last line is no result: %q", last.Type)
 	case last.Exit != t.exit():

@@ -1,0 +1,131 @@
+package scene
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/internal/torture/model"
+)
+
+// Case is one session that is judged: where it happens, and what was wrong with it.
+type Case struct {
+	Place
+	Outcome
+}
+
+// Outcome is what a session showed.
+type Outcome struct {
+	Killed    int      // kills that struck
+	OnSuper   int      // of these, those that had a supervisor among their victims
+	Uncertain int      // outcomes that nobody could know
+	Lost      []string // steps and files that must be there
+	Repeated  []string // steps that acted, or were completed, more than once
+	Wrong     []string // any other breach
+	Stuck     string   // why nothing leads to the end; empty where it was reached
+}
+
+// Bad reports whether anything was wrong. No more outcomes may be uncertain than kills had a supervisor
+// among their victims.
+func (o Outcome) Bad() bool {
+	return len(o.Lost)+len(o.Repeated)+len(o.Wrong) > 0 || o.Stuck != "" || o.Uncertain > o.OnSuper
+}
+
+// String says what was wrong; empty for nothing.
+func (o Outcome) String() string {
+	var parts []string
+	for what, list := range map[string][]string{"lost": o.Lost, "repeated": o.Repeated, "wrong": o.Wrong} {
+		if len(list) > 0 {
+			parts = append(parts, what+": "+strings.Join(list, "; "))
+		}
+	}
+	slices.Sort(parts)
+	if o.Stuck != "" {
+		parts = append(parts, "stuck: "+o.Stuck)
+	}
+	if o.Uncertain > o.OnSuper {
+		parts = append(parts, fmt.Sprintf("uncertain %d times with %d kills of a supervisor", o.Uncertain, o.OnSuper))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Breach notes something that is wrong.
+func (c *Case) Breach(format string, args ...any) {
+	c.Wrong = append(c.Wrong, fmt.Sprintf(format, args...))
+}
+
+// CountReceipts finds steps that the journal says were completed more than once, by their receipts.
+func (c *Case) CountReceipts(receipts map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(receipts)) {
+		if n := receipts[name]; n > 1 {
+			c.Repeated = append(c.Repeated, fmt.Sprintf("receipt of %s (%d times)", name, n))
+		}
+	}
+}
+
+// CompareTree compares the workspace with what it must be, byte by byte and mode by mode.
+// A leftover temporary file is one file too many.
+func (c *Case) CompareTree(want model.Tree) error {
+	seen := map[string]bool{}
+	missing := c.Folders()
+	err := filepath.WalkDir(c.Workspace(), func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(c.Workspace(), at)
+		if err != nil || name == "." {
+			return err
+		}
+		if d.IsDir() {
+			i := slices.Index(missing, name)
+			if i < 0 {
+				c.Breach("the directory %s is there", name)
+				return nil
+			}
+			missing = slices.Delete(missing, i, i+1)
+			return nil
+		}
+		seen[name] = true
+		return c.CompareFile(at, name, want)
+	})
+	for name := range want {
+		if err == nil && !seen[name] {
+			c.Lost = append(c.Lost, "file "+name)
+		}
+	}
+	for _, name := range missing {
+		c.Lost = append(c.Lost, "directory "+name)
+	}
+	slices.Sort(c.Lost)
+	if err != nil {
+		return fmt.Errorf("walk workspace: %w", err)
+	}
+	return nil
+}
+
+// CompareFile compares the file at a path with what want has by a name.
+func (c *Case) CompareFile(at, name string, want model.Tree) error {
+	f, ok := want[name]
+	if !ok {
+		c.Breach("the file %s is there", name)
+		return nil
+	}
+	info, err := os.Lstat(at)
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(at)
+	switch {
+	case err != nil:
+		return err
+	case info.Mode() != f.Mode:
+		c.Breach("%s has the mode %v, not %v", name, info.Mode(), f.Mode)
+	case string(b) != f.Data:
+		c.Breach("%s holds other bytes (%d of them) than it must", name, len(b))
+	}
+	return nil
+}
