@@ -42,7 +42,7 @@ func Packages() map[string][]string {
 		"internal/pgwire":  {}, // a proxy that understands its protocol
 
 		// Campaigns of tests with a program of their own.
-		"internal/torture":  {"internal/crash", "internal/disk", "internal/torture/model", "internal/torture/scene"},
+		"internal/torture":  {"internal/crash", "internal/disk", "internal/torture/model", "internal/torture/scene", "internal/torture/people"},
 		"internal/campaign": {},
 		"internal/faults":   {},
 		"internal/bench":    {"session", "local", "resume", "workspace", "internal/crash", "redact", "outbox", "remote", "internal/pgwire"},
@@ -51,8 +51,9 @@ func Packages() map[string][]string {
 		"internal/deploy":   {},
 
 		// Rooms of torture.
-		"internal/torture/model": {},                         // plans, and where each must end
-		"internal/torture/scene": {"internal/torture/model"}, // where a session happens, and what can be seen there
+		"internal/torture/model":  {},                                                   // plans, and where each must end
+		"internal/torture/scene":  {"internal/torture/model"},                           // where a session happens, and what can be seen there
+		"internal/torture/people": {"internal/torture/model", "internal/torture/scene"}, // what people do, at random
 	}
 }
 

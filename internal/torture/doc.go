@@ -30,4 +30,14 @@
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown
 // nothing before.
+//
+// Package model has the plans and where each must end, scene what anybody can see of a session, and
+// people those people. What kills and cuts is here:
+//
+//	main, harness         the series, their workers and their table
+//	points, random        where a session is killed; trial, answers: one session to its end; judge: that end
+//	images, cuts, order   images of power cuts, and the order of calls; reboot: another boot of the machine
+//	disks, life, broken   real file systems
+//	people                the series of people; people_bugs: what they must find
+//	bugs, finders, build  planted bugs, and who looks for them
 package main

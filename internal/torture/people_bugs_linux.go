@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"sync"
-	"syscall"
 
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/people"
 )
 
 // judgedScenarios is how many scenarios peopleJudge carries out at most.
@@ -41,9 +41,8 @@ func peopleJudge() judge {
 // cancelJudge ends a command that was left running, long before it would end.
 func cancelJudge() judge {
 	return judge{"a command that is cancelled", func(ctx context.Context, h *harness) (string, error) {
-		interrupt := blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGINT}, amid: true}
-		s := h.newScenario("cancelled", model.Long(), []act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}})
-		err := s.play(ctx)
+		s := h.newScenario("cancelled", model.Long(), people.Cancelled())
+		err := s.Play(ctx)
 		return s.String(), err
 	}}
 }

@@ -7,20 +7,20 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/acode-dev/acode/internal/torture/model"
+	"github.com/acode-dev/acode/internal/torture/people"
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// people is the row of what people do.
-const people = "people, plans drawn at random"
+// peopleRow names the row of what people do.
+const peopleRow = "people, plans drawn at random"
 
 // scenarios carries out what people do with plans of the numbers from first to last, once it has seen
 // that the first fails for a program that does nothing.
 func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
-	r, idle := row{name: people}, h.quiet("/bin/true", "control")
+	r, idle := row{name: peopleRow}, h.quiet("/bin/true", "control")
 	s, err := idle.scenario(ctx, first)
 	if err == nil && !s.Bad() {
 		err = errors.New("what people do: /bin/true passes")
@@ -44,42 +44,29 @@ func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
 }
 
 // drawnScenario gives the nth scenario, from 1, in a directory of its own.
-func (h *harness) drawnScenario(n int) *scenario {
+func (h *harness) drawnScenario(n int) *people.Scenario {
 	rng := rand.New(rand.NewPCG(h.seed, 2<<32+uint64(n)))
 	p := model.DrawSlow(rng)
-	return h.newScenario(fmt.Sprintf("scenario-%d", n), p, drawActs(p, rng))
+	return h.newScenario(fmt.Sprintf("scenario-%d", n), p, people.Draw(p, rng))
 }
 
-func (h *harness) newScenario(name string, p model.Plan, acts []act) *scenario {
-	s := &scenario{acts: acts, cut: map[string]bool{}, own: map[string]*model.File{}}
-	s.Place = scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: p}
-	return s
+func (h *harness) newScenario(name string, p model.Plan, acts []people.Act) *people.Scenario {
+	return people.New(scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: p}, acts)
 }
 
 // scenario carries the nth scenario out. Its directory stays when something was wrong.
-func (h *harness) scenario(ctx context.Context, n int) (*scenario, error) {
+func (h *harness) scenario(ctx context.Context, n int) (*people.Scenario, error) {
 	s := h.drawnScenario(n)
-	return s, s.play(ctx)
-}
-
-// play carries the scenario out from an empty directory.
-func (s *scenario) play(ctx context.Context) error {
-	if err := errors.Join(os.RemoveAll(s.Root), s.Prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
-		return err
-	}
-	if err := s.carry(ctx); err != nil || s.Bad() {
-		return err
-	}
-	return os.RemoveAll(s.Root)
+	return s, s.Play(ctx)
 }
 
 // tellScenario says what was wrong with a scenario, with all that was typed, and how far the series is.
-func (h *harness) tellScenario(n int, s *scenario) {
+func (h *harness) tellScenario(n int, s *people.Scenario) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.Bad() {
 		h.describe(fmt.Sprintf("scenario %d of seed %d\n  %s\n  kept: %s\n  again: go run ./internal/torture -seed %d -scenario %d\n%s",
-			n, h.seed, s.Outcome, s.Root, h.seed, n, strings.Join(s.told, "\n")))
+			n, h.seed, s.Outcome, s.Root, h.seed, n, s.Report()))
 	}
 	if n%50 == 0 {
 		fmt.Fprintf(h.log, "scenario %d\n", n)

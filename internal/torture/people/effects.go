@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 // judgeEffects holds ledger and journal against one another: no attempt acts twice, a step acts again
 // only where its attempt failed, and what is done has acted.
-func (s *scenario) judgeEffects() error {
+func (s *Scenario) judgeEffects() error {
 	b, err := os.ReadFile(s.Ledger())
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
@@ -43,12 +43,12 @@ func (s *scenario) judgeEffects() error {
 
 // excused reports whether an attempt that acted may be followed by another one: where it was ended. Where
 // nobody could know, a check or a person has looked into the ledger.
-func (s *scenario) excused(step string, attempt int) bool {
+func (s *Scenario) excused(step string, attempt int) bool {
 	return s.now.has("StepFailed", step, attempt) && !s.now.has("StepCompleted", step, attempt)
 }
 
 // countReceiptsOf counts the outcomes that nobody could know, and receipts.
-func (s *scenario) countReceiptsOf() {
+func (s *Scenario) countReceiptsOf() {
 	receipts := map[string]int{}
 	for _, e := range s.now.events {
 		switch e.kind {
@@ -62,7 +62,7 @@ func (s *scenario) countReceiptsOf() {
 }
 
 // judgeFailures finds steps that failed although nobody ended their command.
-func (s *scenario) judgeFailures() {
+func (s *Scenario) judgeFailures() {
 	n := 0
 	for _, e := range s.now.events {
 		rightly := e.step == s.Fails || slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == e.step && st.Mended })
@@ -77,7 +77,7 @@ func (s *scenario) judgeFailures() {
 
 // judgeApprovals checks that each gate was passed with one approval of its own, for that epoch, and that
 // a person had typed it.
-func (s *scenario) judgeApprovals() {
+func (s *Scenario) judgeApprovals() {
 	granted, all := map[event]int{}, 0
 	for _, e := range s.now.events {
 		switch {
@@ -97,12 +97,12 @@ func (s *scenario) judgeApprovals() {
 }
 
 // asks reports whether a step waits for an approval.
-func (s *scenario) asks(name string) bool {
+func (s *Scenario) asks(name string) bool {
 	return slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == name && st.Asks() })
 }
 
 // judgeWorkspace compares the workspace with what the steps that are done make of it, and people.
-func (s *scenario) judgeWorkspace() error {
+func (s *Scenario) judgeWorkspace() error {
 	s.judgeTemporary()
 	n := s.now.done(s.Plan)
 	want := s.withOwn(s.States()[n])
@@ -113,7 +113,7 @@ func (s *scenario) judgeWorkspace() error {
 }
 
 // withOwn adds what people made of files.
-func (s *scenario) withOwn(t model.Tree) model.Tree {
+func (s *Scenario) withOwn(t model.Tree) model.Tree {
 	t = maps.Clone(t)
 	for name, f := range s.own {
 		if delete(t, name); f != nil {
@@ -124,7 +124,7 @@ func (s *scenario) withOwn(t model.Tree) model.Tree {
 }
 
 // compareSome compares the files that an open step does not touch.
-func (s *scenario) compareSome(want model.Tree, open model.Step) error {
+func (s *Scenario) compareSome(want model.Tree, open model.Step) error {
 	touched := open.Touches()
 	for name := range want {
 		if slices.Contains(touched, name) {
@@ -141,7 +141,7 @@ func (s *scenario) compareSome(want model.Tree, open model.Step) error {
 }
 
 // judgeTemporary finds temporary files of acode.
-func (s *scenario) judgeTemporary() {
+func (s *Scenario) judgeTemporary() {
 	_ = filepath.WalkDir(s.Workspace(), func(at string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), ".acode-") {
 			s.Breach("a temporary file is left: %s", at)

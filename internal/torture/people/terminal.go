@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // dialogue is a person at the terminal of one process, who answers what it asks. Its fields are
 // read when that has ended.
 type dialogue struct {
-	scenario *scenario
+	scenario *Scenario
 	screen   io.ReadWriteCloser
 	says     string   // to an open question: yes or no
 	saw      string   // all that the terminal showed
@@ -24,7 +24,7 @@ type dialogue struct {
 
 // beginOnTerminal starts acode with args on a terminal of its own, with somebody who says yes or no to
 // open questions, and goes on otherwise.
-func (s *scenario) beginOnTerminal(ctx context.Context, args []string, says string) *typed {
+func (s *Scenario) beginOnTerminal(ctx context.Context, args []string, says string) *typed {
 	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
 	t.cmd.Env = append(t.cmd.Env, "TERM=xterm-256color")
 	screen, err := pty.StartWithSize(t.cmd, &pty.Winsize{Rows: 50, Cols: 400})
@@ -95,7 +95,7 @@ func (d *dialogue) answer(ctx context.Context) string {
 }
 
 // verdict looks up what became of the command of a step whose outcome nobody can know.
-func (s *scenario) verdict(ctx context.Context, name string) (string, error) {
+func (s *Scenario) verdict(ctx context.Context, name string) (string, error) {
 	j, err := s.readJournal(ctx)
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // agree checks that exit status, output and store say the same of the session after a process that was
 // alone. was is what the store held before.
-func (s *scenario) agree(t *typed, was journal) {
+func (s *Scenario) agree(t *typed, was journal) {
 	if s.nobody && t.exit() == scene.ExitLocked {
 		s.Breach("acode %s is locked out by nobody", t.args[0])
 	}
@@ -33,7 +33,7 @@ func (s *scenario) agree(t *typed, was journal) {
 	}
 }
 
-func (s *scenario) agreeOnState(t *typed, was journal) {
+func (s *Scenario) agreeOnState(t *typed, was journal) {
 	want := statesOf(t.exit())
 	if s.astray && t.exit() == scene.ExitNoneToCarry {
 		want = append(want, was.state) // it is elsewhere
@@ -60,7 +60,7 @@ func (s *scenario) agreeOnState(t *typed, was journal) {
 }
 
 // agreeOnOther checks that a session of somebody else is completed, or refused.
-func (s *scenario) agreeOnOther(t *typed, was journal) {
+func (s *Scenario) agreeOnOther(t *typed, was journal) {
 	more := s.now.others[len(was.others):]
 	if want := map[int]int{scene.ExitDone: 1}[t.exit()]; len(more) != want || want == 1 && more[0] != "completed" || s.now.seq != was.seq {
 		s.Breach("acode run of somebody else ends with %d, its session is %q", t.exit(), more)
@@ -90,7 +90,7 @@ func statesOf(exit int) []string {
 }
 
 // agreeOnDecision checks that a decision did what it says, and that one that was refused did nothing.
-func (s *scenario) agreeOnDecision(t *typed, was journal) {
+func (s *Scenario) agreeOnDecision(t *typed, was journal) {
 	verb := t.args[0]
 	commanded := slices.Contains(t.args, "--command")
 	if verb == "session" {
@@ -113,7 +113,7 @@ func (s *scenario) agreeOnDecision(t *typed, was journal) {
 
 // countDecision counts what people decided, also where somebody else executed meanwhile. One that was
 // killed may have taken effect.
-func (s *scenario) countDecision(t *typed) {
+func (s *Scenario) countDecision(t *typed) {
 	if p := t.person; p != nil {
 		s.approved += p.yes
 		for _, name := range p.told {
@@ -133,7 +133,7 @@ func (s *scenario) countDecision(t *typed) {
 var shown = regexp.MustCompile(`"state":"(\w+)".*"last_seq":(\d+)`)
 
 // agreeOnView checks that what a command that looks says is what the store holds.
-func (s *scenario) agreeOnView(t *typed, was journal) {
+func (s *Scenario) agreeOnView(t *typed, was journal) {
 	if was.seq != s.now.seq {
 		s.Breach("acode %s changes the session", strings.Join(t.args, " "))
 	}
@@ -149,7 +149,7 @@ func (s *scenario) agreeOnView(t *typed, was journal) {
 }
 
 // verify lets acode check its store, which must be sound whatever happened to it.
-func (s *scenario) verify(ctx context.Context) error {
+func (s *Scenario) verify(ctx context.Context) error {
 	t := s.begin(ctx, []string{"verify"})
 	if err := s.await(t); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (s *scenario) verify(ctx context.Context) error {
 
 // whole gives the digests of everything in workspace and store that only what executes may change;
 // nil while somebody is there who may change it.
-func (s *scenario) whole() (map[string]string, error) {
+func (s *Scenario) whole() (map[string]string, error) {
 	if len(s.Left()) > 0 {
 		return nil, nil
 	}
@@ -192,7 +192,7 @@ func (s *scenario) whole() (map[string]string, error) {
 }
 
 // unchanged checks that commands that only look change no byte.
-func (s *scenario) unchanged(all []*typed, before map[string]string) error {
+func (s *Scenario) unchanged(all []*typed, before map[string]string) error {
 	if before == nil || slices.ContainsFunc(all, func(t *typed) bool { return !t.reads() }) {
 		return nil
 	}

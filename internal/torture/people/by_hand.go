@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 
 // does carries out what a person does without acode. Files and directories are left alone while something
 // of the session still runs.
-func (s *scenario) does(a act) error {
+func (s *Scenario) does(a Act) error {
 	if a.hand == lookAfter {
 		s.killSupervisors()
 		return nil
@@ -34,7 +34,7 @@ func (s *scenario) does(a act) error {
 }
 
 // killSupervisors kills the supervisors of this place.
-func (s *scenario) killSupervisors() {
+func (s *Scenario) killSupervisors() {
 	for _, p := range s.Left() {
 		if p.Supervises() && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
 			s.Killed++
@@ -45,7 +45,7 @@ func (s *scenario) killSupervisors() {
 }
 
 // edit changes a file that no step to come touches, removes it, or makes a new one.
-func (s *scenario) edit(choice int) error {
+func (s *Scenario) edit(choice int) error {
 	names := s.free()
 	if len(names) == 0 || choice%4 == 0 {
 		name := fmt.Sprintf("made by a person %d.txt", choice)
@@ -66,7 +66,7 @@ func (s *scenario) edit(choice int) error {
 }
 
 // make writes a file as a person does.
-func (s *scenario) make(name string, f model.File) error {
+func (s *Scenario) make(name string, f model.File) error {
 	s.tell("   writes %s", name)
 	s.own[name] = &f
 	at := filepath.Join(s.Workspace(), name)
@@ -77,7 +77,7 @@ func (s *scenario) make(name string, f model.File) error {
 }
 
 // free gives the files that are there and that no step which is not done changes.
-func (s *scenario) free() []string {
+func (s *Scenario) free() []string {
 	var busy []string
 	for _, st := range s.All() {
 		if s.now.status[st.Name()] != "completed" {

@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ type typed struct {
 const outputLimit = 5 * time.Second
 
 // begin starts acode with args, in a process group of its own.
-func (s *scenario) begin(ctx context.Context, args []string) *typed {
+func (s *Scenario) begin(ctx context.Context, args []string) *typed {
 	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
 	t.cmd.Stdout, t.cmd.Stderr, t.cmd.WaitDelay = &t.out, &t.err, outputLimit
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

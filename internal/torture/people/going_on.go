@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 const idleRounds = 6
 
 // goOn does what acode proposes until the session is over.
-func (s *scenario) goOn(ctx context.Context) error {
+func (s *Scenario) goOn(ctx context.Context) error {
 	for idle, before := 0, ""; s.Stuck == ""; {
 		if s.atItsEnd() {
 			return nil
@@ -35,7 +35,7 @@ func (s *scenario) goOn(ctx context.Context) error {
 }
 
 // progress is what changes when a session gets on.
-func (s *scenario) progress() string {
+func (s *Scenario) progress() string {
 	approvals := 0
 	for _, e := range s.now.events {
 		if e.kind == "ApprovalGranted" {
@@ -46,19 +46,19 @@ func (s *scenario) progress() string {
 }
 
 // atItsEnd reports whether nothing is left to do. A plan that fails rightly pauses there.
-func (s *scenario) atItsEnd() bool {
+func (s *Scenario) atItsEnd() bool {
 	return s.now.over() || s.Fails != "" && s.now.status[s.Fails] == "failed" && s.now.done(s.Plan) == len(s.Steps)
 }
 
 // follow does what the last stop proposes.
-func (s *scenario) follow(ctx context.Context) error {
+func (s *Scenario) follow(ctx context.Context) error {
 	proposed, err := s.proposed()
 	if err != nil {
 		return err
 	}
 	for _, args := range proposed {
 		s.tell("-- goes on: acode %s", strings.Join(args, " "))
-		if err := s.types(ctx, act{args: args}); err != nil {
+		if err := s.types(ctx, Act{args: args}); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (s *scenario) follow(ctx context.Context) error {
 }
 
 // proposed gives the commands with which a person goes on. Who was told nothing resumes.
-func (s *scenario) proposed() ([][]string, error) {
+func (s *Scenario) proposed() ([][]string, error) {
 	if s.now.short == "" {
 		return [][]string{{"run", "--plan", s.PlanFile()}}, nil
 	}
@@ -87,7 +87,7 @@ func (s *scenario) proposed() ([][]string, error) {
 }
 
 // mend mends what a command needs, where it is broken.
-func (s *scenario) mend() error {
+func (s *Scenario) mend() error {
 	if !s.Broken() {
 		return nil
 	}
@@ -98,13 +98,13 @@ func (s *scenario) mend() error {
 }
 
 // heed gives the answer that the last stop waits for, or mends what it fails for.
-func (s *scenario) heed(ctx context.Context) error {
+func (s *Scenario) heed(ctx context.Context) error {
 	switch {
 	case s.last == nil || s.last.killed():
 		return nil
 	case s.last.exit() == scene.ExitApproval:
 		s.tell("-- heeds: acode approve")
-		return s.types(ctx, act{args: []string{"approve", own}})
+		return s.types(ctx, Act{args: []string{"approve", own}})
 	case s.last.exit() == scene.ExitFailed:
 		return s.mend()
 	}
@@ -112,7 +112,7 @@ func (s *scenario) heed(ctx context.Context) error {
 }
 
 // judgeAsked checks that somebody other than acode changed the files that it asks about.
-func (s *scenario) judgeAsked(names []string) {
+func (s *Scenario) judgeAsked(names []string) {
 	for _, name := range names {
 		if !s.explained(name) {
 			s.Breach("asks about %s, which nobody changed", name)
@@ -122,7 +122,7 @@ func (s *scenario) judgeAsked(names []string) {
 
 // explained reports whether a file may differ from what the session knows: a command changed it
 // that was cut off from its receipt, or a person did.
-func (s *scenario) explained(name string) bool {
+func (s *Scenario) explained(name string) bool {
 	if _, edited := s.own[name]; edited {
 		return true
 	}
@@ -137,7 +137,7 @@ func (s *scenario) explained(name string) bool {
 
 // meant fills in what a proposal, or an act, leaves to whoever types it. Where nothing is uncertain
 // there is nothing to say about it.
-func (s *scenario) meant(args []string) ([]string, error) {
+func (s *Scenario) meant(args []string) ([]string, error) {
 	i := slices.Index(args, truthful)
 	if i < 0 {
 		return s.filled(args), nil
@@ -151,7 +151,7 @@ func (s *scenario) meant(args []string) ([]string, error) {
 }
 
 // truth says what became of the command whose outcome acode cannot know; empty where there is none.
-func (s *scenario) truth() (string, error) {
+func (s *Scenario) truth() (string, error) {
 	ledger, err := os.ReadFile(s.Ledger())
 	if err != nil {
 		return "", fmt.Errorf("read ledger: %w", err)

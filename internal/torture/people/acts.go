@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// act is one thing that people do: a command that they type, and how that is disturbed, or something
+// Act is one thing that people do: a command that they type, and how that is disturbed, or something
 // that they do by hand.
-type act struct {
+type Act struct {
 	args   []string      // of acode; own stands for the id of the session
 	blow   blow          // against the process that args start
 	beside []string      // typed in another terminal meanwhile
@@ -52,7 +52,7 @@ const (
 )
 
 // String is the act as a report shows it.
-func (a act) String() string {
+func (a Act) String() string {
 	if a.hand != "" {
 		return fmt.Sprintf("somebody %s (%d)", a.hand, a.choice)
 	}

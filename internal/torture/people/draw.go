@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"math/rand/v2"
@@ -21,33 +21,39 @@ type habits struct {
 	policy string // of the plan
 }
 
-// drawActs draws what people do with a session of p, from its run on.
-func drawActs(p model.Plan, rng *rand.Rand) []act {
+// Draw draws what people do with a session of p, from its run on. The same numbers give the same.
+func Draw(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
-	all := []act{d.seated(act{args: []string{"run", "--plan", "FILE"}, blow: d.blow()})}
+	all := []Act{d.seated(Act{args: []string{"run", "--plan", "FILE"}, blow: d.blow()})}
 	for n := leastActs + d.IntN(mostActs-leastActs+1); len(all) <= n; {
 		all = append(all, d.habit()...)
 	}
 	return all
 }
 
+// Cancelled is what people do who leave a command running, and then end it.
+func Cancelled() []Act {
+	interrupt := blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGINT}, amid: true}
+	return []Act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}}
+}
+
 // habit draws acts that people do one after the other.
-func (d *habits) habit() []act {
+func (d *habits) habit() []Act {
 	switch d.IntN(8) {
 	case 0: // what was left running is ended
-		return []act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
+		return []Act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
 	case 1: // a yes is given, twice, and lost again
-		yes := act{args: append([]string{"approve", own}, d.form()...)}
-		return []act{yes, yes, d.seated(act{args: d.resume(), blow: d.blow()})}
+		yes := Act{args: append([]string{"approve", own}, d.form()...)}
+		return []Act{yes, yes, d.seated(Act{args: d.resume(), blow: d.blow()})}
 	case 2: // nobody can know
-		return []act{d.resumed(onBoth, syscall.SIGKILL), {args: append([]string{"resume", truthful}, d.form()...)}}
+		return []Act{d.resumed(onBoth, syscall.SIGKILL), {args: append([]string{"resume", truthful}, d.form()...)}}
 	}
-	return []act{d.act()}
+	return []Act{d.act()}
 }
 
 // resumed is a resume that somebody interrupts in the middle of a command.
-func (d *habits) resumed(whom string, sig syscall.Signal) act {
-	return d.seated(act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}})
+func (d *habits) resumed(whom string, sig syscall.Signal) Act {
+	return d.seated(Act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}})
 }
 
 // ends draws a command that ends commands.
@@ -64,34 +70,34 @@ func (d *habits) ends() []string {
 }
 
 // act draws one act.
-func (d *habits) act() act {
+func (d *habits) act() Act {
 	switch d.IntN(17) {
 	case 16:
-		return act{args: append([]string{"run", "--plan", "OTHER"}, d.form()...)}
+		return Act{args: append([]string{"run", "--plan", "OTHER"}, d.form()...)}
 	case 0, 1:
-		return act{args: d.reader()}
+		return Act{args: d.reader()}
 	case 2:
-		a := act{args: d.decision()}
+		a := Act{args: d.decision()}
 		if d.One(3) {
 			a.blow = blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGKILL}, after: d.upTo(40 * time.Millisecond)}
 		}
 		return a
 	case 3, 4:
-		return act{hand: edits, choice: d.IntN(1000)}
+		return Act{hand: edits, choice: d.IntN(1000)}
 	case 5:
-		return act{hand: moves}
+		return Act{hand: moves}
 	case 6:
-		return act{hand: lookAfter}
+		return Act{hand: lookAfter}
 	case 7, 8, 9:
-		a := act{heeds: true, args: d.resume(), amid: !d.One(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
+		a := Act{heeds: true, args: d.resume(), amid: !d.One(4), later: d.upTo(400 * time.Millisecond), blow: d.blow()}
 		a.beside = [][]string{d.reader(), d.decision(), d.resume(), d.resume(), {"run", "--plan", "OTHER"}}[d.IntN(5)]
 		return d.seated(a)
 	}
-	return d.seated(act{heeds: !d.One(4), args: d.resume(), blow: d.blow()})
+	return d.seated(Act{heeds: !d.One(4), args: d.resume(), blow: d.blow()})
 }
 
 // seated has somebody at a terminal for an act, now and then, who says no or yes.
-func (d *habits) seated(a act) act {
+func (d *habits) seated(a Act) Act {
 	if d.One(2) && !slices.Contains(a.args, jsonFlag) {
 		a.says, a.heeds = d.Pick("yes", "yes", "yes", "no"), false
 	}

@@ -1,4 +1,4 @@
-package main
+package people
 
 import (
 	"context"
@@ -37,7 +37,7 @@ const (
 )
 
 // otherFile is where the plan of somebody else is.
-func (s *scenario) otherFile() string { return filepath.Join(s.Root, "other.yml") }
+func (s *Scenario) otherFile() string { return filepath.Join(s.Root, "other.yml") }
 
 // journalQuery asks for everything that the judge of a scenario wants to know.
 const journalQuery = `PRAGMA integrity_check;
@@ -50,7 +50,7 @@ SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extr
 	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL AND session IN (SELECT no FROM ours) ORDER BY pos;`
 
 // readJournal reads a copy of the store.
-func (s *scenario) readJournal(ctx context.Context) (journal, error) {
+func (s *Scenario) readJournal(ctx context.Context) (journal, error) {
 	j := journal{status: map[string]string{}}
 	out, err := s.Query(ctx, journalQuery)
 	for line := range strings.Lines(out) {

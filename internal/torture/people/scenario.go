@@ -1,9 +1,19 @@
-package main
+// Package people does with sessions what people do, at random, and judges what comes of it.
+//
+// Draw draws what is typed, by two at a time, who loses which process at instants that nobody counts,
+// and what is changed by hand. A Scenario carries that out and then goes on as acode proposes until the
+// session is over. It holds each exit status against the store, each line of JSON against the status,
+// what only looks against every byte there is, and in the end the ledger against the journal.
+//
+// Equal draws give equal acts, but no two scenarios of them are alike: when a blow falls is up to the
+// machine.
+package people
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -14,11 +24,11 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// scenario is a session among people: what they type, how it is disturbed, and how they go on
+// Scenario is a session among people: what they type, how it is disturbed, and how they go on
 // afterwards until it is over.
-type scenario struct {
+type Scenario struct {
 	scene.Case
-	acts     []act
+	acts     []Act
 	now      journal                // as it was when somebody looked last
 	last     *typed                 // the process that executed the session last, if nobody did anything since
 	answers  map[string]bool        // steps of which people said what became of them
@@ -31,8 +41,26 @@ type scenario struct {
 	approved int                    // how often they approved
 }
 
+// New gives the scenario of acts in a place, of whose plan they were drawn.
+func New(at scene.Place, acts []Act) *Scenario {
+	return &Scenario{Case: scene.Case{Place: at}, acts: acts, cut: map[string]bool{}, own: map[string]*model.File{}}
+}
+
+// Play carries the scenario out from an empty directory. What was wrong stands in the scenario then, and
+// the directory stays; else that is removed. An error says that nothing could be judged. One scenario is
+// played once.
+func (s *Scenario) Play(ctx context.Context) error {
+	if err := errors.Join(os.RemoveAll(s.Root), s.Prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
+		return err
+	}
+	if err := s.carry(ctx); err != nil || s.Bad() {
+		return err
+	}
+	return os.RemoveAll(s.Root)
+}
+
 // carry carries the acts out, goes on to the end as acode proposes, and judges that.
-func (s *scenario) carry(ctx context.Context) error {
+func (s *Scenario) carry(ctx context.Context) error {
 	defer s.killLeft()
 	s.answers = map[string]bool{}
 	for _, a := range s.acts {
@@ -48,19 +76,22 @@ func (s *scenario) carry(ctx context.Context) error {
 }
 
 // killLeft ends whatever a scenario that went wrong left.
-func (s *scenario) killLeft() {
+func (s *Scenario) killLeft() {
 	for _, p := range slices.Backward(s.Left()) {
 		_ = syscall.Kill(p.PID, syscall.SIGKILL) // it may have ended meanwhile
 	}
 }
 
+// Report is all that was done, and what came of it, for people who look for the reason of a breach.
+func (s *Scenario) Report() string { return strings.Join(s.told, "\n") }
+
 // tell keeps a line of the report.
-func (s *scenario) tell(format string, args ...any) {
+func (s *Scenario) tell(format string, args ...any) {
 	s.told = append(s.told, fmt.Sprintf(format, args...))
 }
 
 // perform carries one act out, and looks at what it left.
-func (s *scenario) perform(ctx context.Context, a act) error {
+func (s *Scenario) perform(ctx context.Context, a Act) error {
 	if a.heeds {
 		if err := s.heed(ctx); err != nil {
 			return err
@@ -74,7 +105,7 @@ func (s *scenario) perform(ctx context.Context, a act) error {
 }
 
 // types starts what is typed, disturbs it and waits for its end.
-func (s *scenario) types(ctx context.Context, a act) error {
+func (s *Scenario) types(ctx context.Context, a Act) error {
 	args, err := s.meant(a.args)
 	if err != nil {
 		return err
@@ -103,12 +134,12 @@ func (s *scenario) types(ctx context.Context, a act) error {
 }
 
 // command prepares acode as a person starts it.
-func (s *scenario) command(ctx context.Context, args ...string) *exec.Cmd {
+func (s *Scenario) command(ctx context.Context, args ...string) *exec.Cmd {
 	return s.Program(ctx, append([]string{s.Acode}, args...))
 }
 
 // start starts acode, on a terminal where somebody is there to say something.
-func (s *scenario) start(ctx context.Context, args []string, says string) *typed {
+func (s *Scenario) start(ctx context.Context, args []string, says string) *typed {
 	if says != "" {
 		return s.beginOnTerminal(ctx, args, says)
 	}
@@ -116,7 +147,7 @@ func (s *scenario) start(ctx context.Context, args []string, says string) *typed
 }
 
 // await waits for a process and judges what it said.
-func (s *scenario) await(t *typed) error {
+func (s *Scenario) await(t *typed) error {
 	if !t.pause(scene.ProcessLimit) {
 		_ = t.cmd.Process.Kill() // it is waited for next
 		<-t.done
@@ -132,7 +163,7 @@ func (s *scenario) await(t *typed) error {
 
 // filled puts what a person knows into the place of what stands for it. Without a session there is
 // no id to type.
-func (s *scenario) filled(args []string) []string {
+func (s *Scenario) filled(args []string) []string {
 	var all []string
 	for _, a := range args {
 		switch a {
@@ -156,7 +187,7 @@ func (s *scenario) filled(args []string) []string {
 }
 
 // strike waits until the blow is due and deals it to whoever is there.
-func (s *scenario) strike(t *typed, b blow) {
+func (s *Scenario) strike(t *typed, b blow) {
 	for i, sig := range b.signals {
 		if i == 0 && s.instant(t, b.amid, b.after) || i > 0 && t.pause(b.gap) {
 			return
@@ -175,7 +206,7 @@ func (s *scenario) strike(t *typed, b blow) {
 }
 
 // instant waits for an instant, or until t has ended, which it reports.
-func (s *scenario) instant(t *typed, amid bool, after time.Duration) (ended bool) {
+func (s *Scenario) instant(t *typed, amid bool, after time.Duration) (ended bool) {
 	for amid && len(s.commands(t)) == 0 {
 		if t.pause(glance) {
 			return true
@@ -188,12 +219,12 @@ func (s *scenario) instant(t *typed, amid bool, after time.Duration) (ended bool
 const glance = 5 * time.Millisecond
 
 // commands gives the commands of the session that run beside t.
-func (s *scenario) commands(t *typed) []scene.Process {
+func (s *Scenario) commands(t *typed) []scene.Process {
 	return slices.DeleteFunc(s.CommandsLeft(), func(p scene.Process) bool { return p.PID == t.cmd.Process.Pid })
 }
 
 // look reads what processes left, and holds it against what they said.
-func (s *scenario) look(ctx context.Context, all []*typed) error {
+func (s *Scenario) look(ctx context.Context, all []*typed) error {
 	j, err := s.readJournal(ctx)
 	if err != nil {
 		return err
@@ -224,7 +255,7 @@ func (s *scenario) look(ctx context.Context, all []*typed) error {
 const leftLimit = 8 * time.Second
 
 // awaitNobody waits until no process of the scenario is left.
-func (s *scenario) awaitNobody() {
+func (s *Scenario) awaitNobody() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(leftLimit)
@@ -243,7 +274,7 @@ func (s *scenario) awaitNobody() {
 }
 
 // judgeEnd looks at the end of the scenario, without a word from acode.
-func (s *scenario) judgeEnd(ctx context.Context) error {
+func (s *Scenario) judgeEnd(ctx context.Context) error {
 	j, err := s.readJournal(ctx)
 	if err != nil {
 		return err
