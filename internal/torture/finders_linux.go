@@ -88,7 +88,7 @@ func journalJudge() judge {
 func supervisorJudge() judge {
 	return judge{"kills of the supervisor", func(ctx context.Context, h *harness) (string, error) {
 		return h.hunt(ctx, crash.VictimSupervisor, crash.RoleSupervisor, func(c crash.Call) bool {
-			return c.Kind == crash.KindLink
+			return c.Kind == crash.KindRename
 		}, func(o scene.Outcome) bool { return len(o.Repeated) > 0 })
 	}}
 }
