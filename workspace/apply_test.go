@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -137,6 +138,10 @@ func TestPrepareRefuses(t *testing.T) {
 		"trailing_slash":     {[]session.Change{write("d/", "x")}, session.ErrFileStep, "directory"},
 		"unknown_kind":       {[]session.Change{{Op: session.KindRun, Path: "a"}}, session.ErrFileStep, "no change"},
 		"under_dangling":     {[]session.Change{write("dangling/x", "x")}, session.ErrEscape, "nowhere"},
+		"not_text":           {[]session.Change{write("d/\xff", "x")}, session.ErrEscape, "UTF-8"},
+		"zero_byte":          {[]session.Change{write("d/\x00", "x")}, session.ErrEscape, "NUL"},
+		"absolute":           {[]session.Change{write("/d/n", "x")}, session.ErrEscape, "absolute"},
+		"upwards":            {[]session.Change{write("d/../n", "x")}, session.ErrEscape, `".."`},
 		"second_one_refused": {[]session.Change{write("new", "x"), remove("no")}, session.ErrFileStep, "no such file"},
 	}
 	before := tree(t, dir)
@@ -179,6 +184,9 @@ func TestApplyNoticesChanges(t *testing.T) {
 			must(t, os.Rename(filepath.Join(dir, "d"), filepath.Join(dir, "e")))
 			put(t, dir, "d/a", "1")
 		},
+		"moved_directory": func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, "d"), filepath.Join(dir, "e")))
+		},
 	}
 	for name, disturb := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +207,56 @@ func TestApplyNoticesChanges(t *testing.T) {
 				t.Error("Apply: a directory that it made is still there")
 			}
 		})
+	}
+}
+
+// W2: what an edit is made from is what was hashed. A file that changes in between is no fault of the plan.
+func TestEditNoticesChanges(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "old")
+	put(t, dir, "b", "old")
+	looks := 0
+	r := openAt(t, dir, func() time.Time {
+		if looks++; looks == 2 { // a was hashed, b is about to be
+			put(t, dir, "a", "changed")
+		}
+		return wall()
+	})
+	_, err := r.Prepare(context.Background(), "key", []session.Change{move("a", "c"), edit("b", "old", "new"), edit("c", "old", "new")})
+	wantCode(t, "Prepare", err, session.ErrFileChanged)
+}
+
+// A directory that somebody else makes at the same instant is as good as one of our own, and stays
+// theirs when the step is undone.
+func TestDirectoryOfSomebodyElse(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		dir := t.TempDir()
+		r := open(t, dir)
+		_, err := r.Prepare(context.Background(), "key", []session.Change{write("n/a", "1")})
+		must(t, err)
+		r.SetHook(func(op string) error {
+			if op == "mkdir n" {
+				return os.Mkdir(filepath.Join(dir, "n"), 0o755)
+			}
+			if fails && op == "rename n/a" {
+				return unix.ENOSPC
+			}
+			return nil
+		})
+		_, err = r.Apply(context.Background(), "key")
+		want := map[string]file{"n/a": {"1", 0o644}}
+		if fails {
+			wantCode(t, "Apply", err, session.ErrDiskFull)
+			want = map[string]file{}
+		} else {
+			must(t, err)
+		}
+		if d := cmp.Diff(want, tree(t, dir)); d != "" {
+			t.Errorf("Apply: %s", d)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "n")); err != nil {
+			t.Errorf("Apply: %v", err)
+		}
 	}
 }
 
@@ -555,6 +613,30 @@ func TestApplyThatCannotBeUndone(t *testing.T) {
 	}
 }
 
+// W2: what somebody wrote into a half-applied group is theirs: nothing is undone over it, and the answer
+// names the file, not the disk.
+func TestUndoLeavesForeignContent(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "1")
+	r := open(t, dir)
+	_, err := r.Prepare(context.Background(), "key", []session.Change{write("a", "2"), write("b", "2")})
+	must(t, err)
+	r.SetHook(func(op string) error {
+		if op == "rename b" {
+			put(t, dir, "a", "theirs")
+			return unix.ENOSPC
+		}
+		return nil
+	})
+	_, err = r.Apply(context.Background(), "key")
+	if session.CodeOf(err) != session.ErrFileChanged || !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Apply: got %v, want FILE-001 and what failed first", err)
+	}
+	if d := cmp.Diff(map[string]file{"a": {"theirs", 0o644}}, tree(t, dir)); d != "" {
+		t.Errorf("Apply: %s", d)
+	}
+}
+
 type crash struct{}
 
 // crashing runs f and ends it, as a kill would, before the n-th effect. It reports
@@ -864,6 +946,30 @@ func TestRollbackOfForeignContent(t *testing.T) {
 	wantCode(t, "Rollback to damaged content", r.Rollback(ctx, "key", ts, theirs, wrong.open), session.ErrFileChanged)
 	must(t, r.Rollback(ctx, "key", ts, theirs, blobs.open))
 	if d := cmp.Diff(map[string]file{"a": {"1", 0o640}, "b": {"x", 0o644}}, tree(t, dir)); d != "" {
+		t.Errorf("Rollback: %s", d)
+	}
+}
+
+// W3: a rollback that lacks one pre-image puts nothing back, and leaves nothing beside the files for which
+// it had one; a directory that is gone is no obstacle.
+func TestRollbackWithoutAPreImage(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", "2")
+	put(t, dir, "b", "2")
+	before := tree(t, dir)
+	ts := []session.Transition{{Path: "gone/c", Pre: absent(), Post: image("2", 0o644)},
+		{Path: "a", Pre: image("1", 0o644), Post: image("2", 0o644)}, {Path: "b", Pre: image("lost", 0o644), Post: image("2", 0o644)}}
+	missing := &session.Error{Code: session.ErrCorrupt, Message: "a blob is missing", Next: "acode verify"}
+	err := open(t, dir).Rollback(context.Background(), "key", ts, nil, func(hash string) (io.ReadCloser, error) {
+		if hash == sum("lost") {
+			return nil, missing
+		}
+		return kept{sum("1"): []byte("1")}.open(hash)
+	})
+	if !errors.Is(err, missing) {
+		t.Errorf("Rollback: got %v, want what the store said of the pre-image", err)
+	}
+	if d := cmp.Diff(before, tree(t, dir)); d != "" {
 		t.Errorf("Rollback: %s", d)
 	}
 }

@@ -233,6 +233,30 @@ func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	}
 }
 
+// A repository inside the workspace has a history of its own: git lists none of its files, and what comes
+// into it is not the workspace's.
+func TestCompareLeavesOutRepositoriesWithin(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	gitIn(t, dir, "init", "-q")
+	put(t, dir, "a", "1")
+	put(t, dir, "within/b", "1")
+	gitIn(t, filepath.Join(dir, "within"), "init", "-q")
+	r := openAt(t, dir, later)
+	m, err := r.Scan(ctx, 1)
+	must(t, err)
+	if len(m.Entries) != 1 || len(m.Dirs) != 1 {
+		t.Errorf("Scan: got %+v below %+v, want a alone", m.Entries, m.Dirs)
+	}
+	put(t, dir, "within/c", "1")
+	put(t, dir, "d", "1")
+	changed, unchecked, err := r.Compare(ctx, m)
+	must(t, err)
+	if d := cmp.Diff(map[string]string{"d": "created"}, kinds(changed)); d != "" || unchecked != nil {
+		t.Errorf("Compare: %v %s", unchecked, d)
+	}
+}
+
 func TestManifestEncoding(t *testing.T) {
 	state := rapid.Custom(func(t *rapid.T) session.FileState {
 		f := session.FileState{Path: rapid.String().Draw(t, "path"), Size: rapid.Int64Min(0).Draw(t, "size"), Mode: rapid.Uint32().Draw(t, "mode"),

@@ -232,6 +232,39 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// endsAfter is a context that ends once it was asked that often.
+type endsAfter struct {
+	context.Context
+	asks int
+}
+
+func (e *endsAfter) Err() error {
+	if e.asks--; e.asks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A search that ends in the midst of a file says so: what it gives is all there is, and what it read is known.
+func TestSearchThatEndsEarly(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a", strings.Repeat("TODO it\n", 20_000)) // more than is given
+	r := open(t, dir)
+	for asks := 0; ; asks++ {
+		ctx := &endsAfter{context.Background(), asks}
+		_, cut, files, err := r.Search(ctx, session.Search{Pattern: "TODO", Path: "a"})
+		if ctx.asks >= 0 {
+			if must(t, err); !cut || len(files) != 1 {
+				t.Errorf("Search: cut %v, files %+v", cut, files)
+			}
+			return
+		}
+		if err != context.Canceled {
+			t.Fatalf("Search that ends after %d questions: got %+v, %v", asks, files, err)
+		}
+	}
+}
+
 // Times are compared as the wall-clock times that files carry.
 func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	dir := t.TempDir()
