@@ -66,9 +66,6 @@ func (r *Root) makeFolders(dir string) (made []string, err error) {
 	for _, part := range strings.Split(dir, "/") {
 		parent := at
 		at = path.Join(at, part)
-		if at == "." {
-			continue
-		}
 		if _, err := r.root.Stat(at); err == nil {
 			continue
 		}
