@@ -71,6 +71,10 @@ func TestClaimReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := filepath.Join(s.ws, "own")
+	if err := os.Link(path, own); err != nil {
+		t.Fatal(err)
+	}
 	for name, damage := range map[string]func() error{
 		"truncated": func() error { return os.WriteFile(path, whole[:4000], 0o600) },
 		"empty":     func() error { return os.WriteFile(path, nil, 0o600) },
@@ -79,6 +83,7 @@ func TestClaimReplaced(t *testing.T) {
 		"directory": func() error { return os.Mkdir(path, 0o700) },
 		"fifo":      func() error { return syscall.Mkfifo(path, 0o600) },
 		"symlink":   func() error { return os.Symlink(command.ClaimPath(s.dir, "other"), path) },
+		"elsewhere": func() error { return os.Symlink(own, path) },
 	} {
 		if err := errors.Join(os.Remove(path), damage()); err != nil {
 			t.Fatal(err)
@@ -107,6 +112,50 @@ func TestClaimReplaced(t *testing.T) {
 	}
 	if err := s.Announce(s.ctx()); err != nil {
 		t.Errorf("an epoch file that a power cut left as zeros: %v", err)
+	}
+}
+
+// C1: where the claim may be gone after a power cut, its command is not started, now or later.
+func TestClaimThatIsNotDurable(t *testing.T) {
+	s := newStage(t)
+	away := s.dir + "-away"
+	s.supervisorHook = firstTime("claim-linked", func() { // the next call is to sync the directory of the claim
+		if err := os.Rename(s.dir, away); err != nil {
+			t.Error(err)
+		}
+	})
+	s.inside()
+	req := s.sh("k", "echo ran >> ledger")
+	if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrStoreIO) {
+		t.Errorf("Run: got %+v, %v, want ErrStoreIO", rec, err)
+	}
+	if err := os.Rename(away, s.dir); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := s.Run(s.ctx(), req)
+	if err != nil || rec.State != session.CommandFinished || !strings.Contains(rec.StartError, "could not sync the claim's directory") || rec.PID != 0 {
+		t.Errorf("Run again: got %+v, %v, want why it was not started", rec, err)
+	}
+	if s.run(s.sh("next", "echo next >> ledger")); s.ledger() != "next\n" {
+		t.Errorf("ledger %q, want the next command alone", s.ledger())
+	}
+}
+
+// C2: a supervisor that serves the session now says nothing of a command whose own supervisor ran under
+// another process table: who holds that claim is the command.
+func TestSupervisorOfAnotherNamespaceIsGone(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "true"))
+	release, err := command.HoldElsewhere(s.dir, "far")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := s.Look(s.ctx(), "far"); err != nil || rec.State != session.CommandUnattended || !rec.Elsewhere || rec.PID != 0 {
+		t.Errorf("held: got %+v, %v, want unattended and elsewhere", rec, err)
+	}
+	release()
+	if rec, err := s.Look(s.ctx(), "far"); err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "supervisor was killed") {
+		t.Errorf("let go of: got %+v, %v, want unknown", rec, err)
 	}
 }
 

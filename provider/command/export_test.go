@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,6 +57,27 @@ func WriteOldBoot(dir, key string, version int) error {
 	if err == nil {
 		files.close()
 	}
+	return err
+}
+
+// HoldElsewhere makes a claim as a supervisor of another PID namespace would, and holds it until release.
+func HoldElsewhere(dir, key string) (release func(), err error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	files, err := writeClaim(dir, "test-", header{V: claimVersion, State: stateClaimed, Key: key,
+		Supervisor: identity{PID: 1, Start: 1, Boot: boot, NS: 1}}, func(string) {})
+	return files.close, err
+}
+
+// EndAll ends processes as a command's are ended. left counts those that are left at each look; none of them is ever
+// signalled.
+func EndAll(ctx context.Context, left func() int) error {
+	e := ending{grace: time.Millisecond, members: func() []process {
+		return slices.Repeat([]process{{pid: os.Getpid()}}, left()) // which started at another time
+	}}
+	_, err := e.run(ctx)
 	return err
 }
 

@@ -171,6 +171,18 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	}
 }
 
+// A command is ended when nobody of it is seen any more, not when everybody was signalled: one that forks
+// meanwhile is met at the next look.
+func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
+	looks, last := 0, 30 // after INT and TERM, of which both have their time
+	if err := command.EndAll(t.Context(), func() int { looks++; return min(1, max(0, last-looks)) }); err != nil {
+		t.Fatal(err)
+	}
+	if looks < last {
+		t.Errorf("ended after %d looks, of which each saw somebody", looks)
+	}
+}
+
 // INT comes first, and whoever heeds it has its time.
 func TestTerminateAsksFirst(t *testing.T) { each(t, terminateAsksFirst, "CMDTEST_GRACE=1m") }
 

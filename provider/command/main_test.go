@@ -146,6 +146,8 @@ type stage struct {
 	ws  string
 	dir string
 	*command.Runner
+
+	supervisorHook func(point string) // of a supervisor inside the test; nil does nothing
 }
 
 func newStage(t *testing.T, env ...string) *stage {
@@ -193,6 +195,7 @@ func (s *stage) inside(env ...string) {
 		return ""
 	})
 	cfg.Conn = os.NewFile(uintptr(fds[0]), "conn")
+	cfg.SetHook(s.supervisorHook)
 	s.childless()
 	left := filepath.Join(s.dir, "new-1.tmp") // of a supervisor that was killed
 	if err := os.WriteFile(left, nil, 0o600); err != nil {

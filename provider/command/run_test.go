@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
@@ -299,4 +301,61 @@ func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 		t.Fatalf("Wait for a key never claimed: got %+v, %v", rec, err)
 	}
 	_ = later.Close()
+}
+
+// One supervisor serves any number of commands, with as many descriptors as after the first ones, also
+// of those that it refuses or cannot start.
+func TestSupervisorKeepsNothingOpen(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "command")
+	s := newStage(t, "CMDTEST_LOCK="+lock, "GOGC=off") // nothing is closed because it was forgotten
+	commands := func(round int) {
+		t.Helper()
+		key := func(name string) string { return fmt.Sprint(name, round) }
+		s.run(s.sh(key("runs"), "echo out; echo err >&2"))
+		missing := s.sh(key("missing"), "")
+		missing.Argv = []string{"/no/such/program"}
+		if rec := s.run(missing); rec.StartError == "" {
+			t.Errorf("a program that is not there: got %+v", rec)
+		}
+		late := s.sh(key("late"), "sleep 306")
+		late.Timeout = 10 * time.Millisecond
+		s.run(late)
+		nowhere := s.sh(key("nowhere"), "true")
+		nowhere.Dir = "no/such/directory"
+		stale := s.sh(key("stale"), "true")
+		stale.Epoch = 0
+		unwritable := s.sh(key("unwritable"), "true")
+		if err := os.Mkdir(filepath.Join(s.dir, command.Stem(unwritable.Key)+".err"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, req := range []session.CommandRequest{nowhere, stale, unwritable} {
+			if rec, err := s.Run(s.ctx(), req); err == nil {
+				t.Errorf("%s: got %+v, want a refusal", req.Key, rec)
+			}
+		}
+		held, err := takeLock(lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec, err := s.Run(s.ctx(), s.sh(key("locked"), "true")); !errors.Is(err, session.ErrLocked) {
+			t.Errorf("locked: got %+v, %v, want ErrLocked", rec, err)
+		}
+		if err := held.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commands(0)
+	dir := fmt.Sprintf("/proc/%d/fd", s.supervisorPID())
+	open := func() int {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	settled := open() // what ends with the last one may still be among them
+	for round := range 3 {
+		commands(round + 1)
+	}
+	eventually(t, "the supervisor to have closed what it opened", func() bool { return open() <= settled })
 }
