@@ -18,7 +18,8 @@ import (
 // Compare lists what differs from old, sorted by path, with nothing said about what the
 // session did: files modified, deleted and, by looking into the directories that changed,
 // created. An entry without a hash counts as modified when its stat differs. When ctx
-// ends first, unchecked lists the files that were not looked at, and the error is nil.
+// ends first, unchecked lists the files that were not looked at, and the error is nil; so
+// it does of a directory that may not be read.
 func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
 	c := comparison{r: r, old: old, dirs: make(map[string]bool, len(old.Dirs))}
 	for _, d := range old.Dirs {
@@ -31,11 +32,12 @@ func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.Ch
 		index[g.dir] = i
 	}
 	err = inParallel(ctx, 0, groups, func(g group) error {
-		if err := c.group(ctx, g); err != nil {
-			return err
+		err := c.group(ctx, g)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil
 		}
-		done[index[g.dir]].Store(true)
-		return nil
+		done[index[g.dir]].Store(err == nil)
+		return err
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, nil, err
