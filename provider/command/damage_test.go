@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -434,6 +435,31 @@ func TestUnreachableRecordIsNoDamage(t *testing.T) {
 	if _, err := s.Look(s.ctx(), "done"); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Look at a symbolic link: got %v, want %s", err, session.ErrCorrupt)
 	}
+}
+
+// A claim that is removed between the list and the look, as its command may do and its supervisor mends,
+// is none, and no damage.
+func TestRecordsWhileAClaimVanishes(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "true"))
+	s.run(s.sh("stays", "true"))
+	path := command.ClaimPath(s.dir, "k")
+	var stop atomic.Bool
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for !stop.Load() {
+			_ = os.Rename(path, path+".away")
+			_ = os.Rename(path+".away", path)
+		}
+	})
+	for range 2000 {
+		if recs, unread := command.Records(s.dir); len(unread) > 0 || len(recs) == 0 {
+			t.Errorf("Records: got %+v, %v", recs, unread)
+			break
+		}
+	}
+	stop.Store(true)
+	wait.Wait()
 }
 
 // Each claim is judged for itself: damage of one hides neither the others nor that something of its
