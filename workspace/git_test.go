@@ -140,6 +140,29 @@ func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
 	}
 }
 
+// What a hook of git has in its environment names another repository, and does not count here; what a person
+// configured does.
+func TestGitIsOfThisRepository(t *testing.T) {
+	dir, other, home := t.TempDir(), t.TempDir(), t.TempDir()
+	gitIn(t, dir, "init", "-q", "-b", "main")
+	gitIn(t, other, "init", "-q", "-b", "other")
+	put(t, other, "a", "1")
+	put(t, dir, "b", "1")
+	put(t, dir, "c.mine", "1")
+	put(t, home, "ignored", "*.mine\n")
+	put(t, home, ".gitconfig", "[core]\n\texcludesFile = "+filepath.Join(home, "ignored")+"\n")
+	for name, value := range map[string]string{"HOME": home, "XDG_CONFIG_HOME": "", "GIT_DIR": filepath.Join(other, ".git"), "GIT_WORK_TREE": other} {
+		t.Setenv(name, value)
+	}
+	if g, err := workspace.GitState(context.Background(), dir); err != nil || g.Branch != "main" {
+		t.Errorf("GitState: got %+v, %v, want the branch main", g, err)
+	}
+	m, err := open(t, dir).Scan(context.Background(), 1)
+	if must(t, err); !m.Git || len(m.Entries) != 1 || m.Entries[0].Path != "b" {
+		t.Errorf("Scan: got %+v, want b alone", m.Entries)
+	}
+}
+
 // planted makes a repository in which everything that git can be told to execute leaves a
 // marker, and gives the directory of the markers.
 func planted(t *testing.T, dir string) (markers string) {
