@@ -71,6 +71,15 @@ func HoldElsewhere(dir, key string) (release func(), err error) {
 	return files.close, err
 }
 
+// AskToEnd asks the supervisor of dir to end the command of key, and returns with its answer.
+func AskToEnd(ctx context.Context, dir, key string) error {
+	conn, err := askToEnd(ctx, nil, dir, key)
+	if conn != nil {
+		conn.close()
+	}
+	return err
+}
+
 // EndAll ends processes as a command's are ended. left counts those that are left at each look; none of them is ever
 // signalled.
 func EndAll(ctx context.Context, left func() int) error {

@@ -183,6 +183,28 @@ func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
 	}
 }
 
+// What is asked of a supervisor between the claim of a command and its start is not lost: whoever asked sees
+// that it runs, and asks no second time.
+func TestTerminateBetweenClaimAndStart(t *testing.T) {
+	s := newStage(t)
+	asked := make(chan error, 1)
+	s.supervisorHook = firstTime("claimed", func() {
+		go func() { asked <- command.AskToEnd(s.ctx(), s.dir, "k") }()
+		answer := time.NewTimer(200 * time.Millisecond) // which may have to wait for the start
+		defer answer.Stop()
+		select {
+		case err := <-asked:
+			asked <- err
+		case <-answer.C:
+		}
+	})
+	s.inside()
+	rec := s.run(s.sh("k", "until test -e go; do sleep 0.01; done"))
+	if err := <-asked; err != nil || rec.State != session.CommandFinished || !rec.Cancelled || rec.Signal == "" {
+		t.Errorf("asked: %v; got %+v, want cancelled", err, rec)
+	}
+}
+
 // INT comes first, and whoever heeds it has its time.
 func TestTerminateAsksFirst(t *testing.T) { each(t, terminateAsksFirst, "CMDTEST_GRACE=1m") }
 

@@ -252,11 +252,14 @@ func (s *supervisor) follow(c *running) {
 	}
 }
 
-// terminate ends the command of key because a person wants it.
+// terminate ends the command of key because a person wants it: also one that is claimed and about to start,
+// of which whoever asks sees no difference.
 func (s *supervisor) terminate(key string) {
+	s.starting.Lock()
 	s.mu.Lock()
 	c := s.running[key]
 	s.mu.Unlock()
+	s.starting.Unlock()
 	if c != nil {
 		s.end(c, false)
 	}
