@@ -221,6 +221,21 @@ func terminateAsksFirst(t *testing.T, s *stage) {
 	}
 }
 
+// Whoever asks is told that the command has ended, or that it was not seen to within his time.
+func TestCancelEndsWithItsContext(t *testing.T) {
+	s := newStage(t, "CMDTEST_GRACE=1m")
+	done := s.begin(s.Runner, s.sh("k", `trap "" INT; touch up; until test -e go; do sleep 0.01; done`), "up")
+	ctx, cancel := timeoutCause(s)
+	defer cancel()
+	if err := command.Cancel(ctx, s.dir, "k"); !errors.Is(err, errPatience) {
+		t.Errorf("Cancel: got %v, want the context's cause", err)
+	}
+	s.touch("go")
+	if r := <-done; r.err != nil || !r.rec.Cancelled || r.rec.Exit != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // What outlives a normal exit is listed, not waited for, and not ended with a later
 // command.
 func TestBackgroundChildIsListed(t *testing.T) {
