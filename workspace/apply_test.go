@@ -107,6 +107,7 @@ func TestPrepareRefuses(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "x\ny x\nx")
 	put(t, dir, "aaa", "aaa")
+	put(t, dir, "lines", strings.Repeat("x\n", 7))
 	put(t, dir, "d/f", "1")
 	put(t, dir, "big", "")
 	must(t, os.Truncate(filepath.Join(dir, "big"), 64<<20+1))
@@ -120,6 +121,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"edit_missing":       {[]session.Change{edit("no", "x", "y")}, session.ErrFileStep, "no such file"},
 		"edit_no_match":      {[]session.Change{edit("a", "zz", "y")}, session.ErrFileStep, "does not occur"},
 		"edit_many":          {[]session.Change{edit("a", "x", "y")}, session.ErrFileStep, "3 times, on lines 1, 2, 3"},
+		"edit_very_many":     {[]session.Change{edit("lines", "x", "y")}, session.ErrFileStep, "7 times, on lines 1, 2, 3, 4, 5, …, instead"},
 		"edit_overlapping":   {[]session.Change{edit("aaa", "aa", "y")}, session.ErrFileStep, "2 times"},
 		"edit_empty":         {[]session.Change{edit("a", "", "y")}, session.ErrFileStep, "empty"},
 		"edit_all_none":      {[]session.Change{{Op: session.KindEdit, Path: "a", Old: "zz", All: true}}, session.ErrFileStep, "does not occur"},
