@@ -305,6 +305,21 @@ func outputIsCapped(t *testing.T, s *stage) {
 	}
 }
 
+// What a command left out of its output itself, up to the end, is cut out too: it was never written.
+func TestOutputWithoutItsEnd(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "echo head; truncate -s 1M /proc/self/fd/1"))
+	out, _ := s.output("k")
+	var cut int
+	note := out[max(0, strings.Index(out, "\n[acode: ")):]
+	if _, err := fmt.Sscanf(note, "\n[acode: %d bytes cut out here]\n", &cut); err != nil || !strings.HasPrefix(out, "head\n") {
+		t.Fatalf("got %d bytes, %.60q: %v", len(out), out, err)
+	}
+	if written := len(out) - len(note); written+cut != 1<<20 || !strings.HasSuffix(note, "here]\n") {
+		t.Errorf("%d bytes and %d cut out, want 1 MiB together; at the end %q", written, cut, note)
+	}
+}
+
 // A block that is given back in part would be shown full of zeros.
 func TestWholeBlocksAreCutOut(t *testing.T) {
 	for _, tt := range []struct{ size, limit, block, from, to int64 }{
