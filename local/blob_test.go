@@ -177,6 +177,47 @@ func TestDamagedBlobsAreNamed(t *testing.T) {
 	}
 }
 
+// What is sealed opens with its key only, and the refusal says that it is the key; what is not
+// needs none.
+func TestSealedContentNeedsItsKey(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	stage := func(data []byte) string {
+		ref, err := w.Stage(t.Context(), bytes.NewReader(data), int64(len(data)))
+		must(t, err)
+		return ref.Hash
+	}
+	small, large, plain := stage([]byte(secretWord)), stage(noise(100_000)), stage([]byte("no secret"))
+	appendAll(t, w)
+	must(t, errors.Join(w.Close(), s.Close()))
+	keyless := openRead(t, o)
+	must(t, os.Remove(filepath.Join(o.Home, "key")))
+
+	another := options(t)
+	other := open(t, another)
+	must(t, other.Exec(t.Context(), `ATTACH DATABASE ? AS theirs`, filepath.Join(o.Home, "acode.db")))
+	must(t, other.Exec(t.Context(), `INSERT INTO main.blobs SELECT * FROM theirs.blobs`))
+	must(t, os.CopyFS(filepath.Join(another.Home, "blobs"), os.DirFS(filepath.Join(o.Home, "blobs"))))
+	for name, s := range map[string]*local.Store{"without_a_key": keyless, "with_another_key": other} {
+		for _, hash := range []string{small, large} {
+			if got, err := content(t, storeOpener{s}, hash); !errors.Is(err, session.ErrKey) {
+				t.Errorf("%s: OpenBlob of what is sealed: got %d bytes, %v, want %v", name, len(got), err, session.ErrKey)
+			}
+		}
+		if got, err := content(t, storeOpener{s}, plain); err != nil || string(got) != "no secret" {
+			t.Errorf("%s: OpenBlob of what is not: got %q, %v", name, got, err)
+		}
+	}
+}
+
+// storeOpener opens through a store what others open through a writer.
+type storeOpener struct{ *local.Store }
+
+func (s storeOpener) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
+	return s.OpenBlob(ctx, hash)
+}
+
 func flip(b []byte, at int) []byte {
 	c := append([]byte(nil), b...)
 	c[at] ^= 1

@@ -44,6 +44,7 @@ func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	acknowledge(t, o, settled, 4)
 	ahead := session.Lane{Session: forked, LastSeq: 4, Acked: 9, Epoch: 3, State: session.SyncForked, Reason: "our store is the older copy", Remote: serverA}
 	saveLane(t, o, ahead)
+	_, enlisted, _ := syncOf(t, rd)
 	must(t, o.Settle(t.Context(), []int64{1, 2, 3}))
 	h := session.Heartbeat{
 		PID: 42, StartedUS: 1, BeatUS: 2, Command: "syncer", State: session.SyncOffline, Reason: "no route", SinceUS: 3, LastUS: 4, AttemptUS: 5, NextUS: 6,
@@ -52,6 +53,9 @@ func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	must(t, o.Beat(t.Context(), session.Heartbeat{PID: 41, Paused: true}))
 	must(t, o.Beat(t.Context(), h))
 	got, lanes, b := syncOf(t, rd)
+	if diff := cmp.Diff(enlisted, lanes); diff != "" {
+		t.Errorf("lanes before and after what is settled left the outbox: (-before +after)\n%s", diff)
+	}
 	if diff := cmp.Diff(h, got); diff != "" {
 		t.Errorf("heartbeat: (-want +got)\n%s", diff)
 	}

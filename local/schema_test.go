@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/acode-dev/acode/local"
@@ -44,6 +45,11 @@ func TestLostSessionIsKnownByItsHead(t *testing.T) {
 	}
 	if !errors.Is(err, session.ErrTampered) {
 		t.Errorf("Find and Load: got %v, want CKPT-001", err)
+	}
+	tamper(t, o, `DROP TRIGGER events_delete; DELETE FROM events; DELETE FROM steps; DELETE FROM files`)
+	lost := func(p local.Problem) bool { return p.Session == want.ID && p.Code == session.ErrTampered }
+	if r := verify(t, openRead(t, o)); !slices.ContainsFunc(r.Problems, lost) {
+		t.Errorf("Verify of a database without a trace of the session: got %v", r.Problems)
 	}
 	if err := os.Remove(filepath.Join(o.Home, "heads", string(want.ID))); err != nil {
 		t.Fatal(err)

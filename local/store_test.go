@@ -204,6 +204,9 @@ func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 		}
 		return id
 	}
+	if listed, err := other.Requests(t.Context(), id); err != nil || cmp.Diff(rs, listed) != "" {
+		t.Errorf("Requests of the store: got %+v, %v, want %+v", listed, err, rs)
+	}
 	if waits(session.RequestCancel) != rs[0].ID || waits(session.RequestApprove) != 0 {
 		t.Errorf("Asked: got %d for the cancel, %d for an approval", waits(session.RequestCancel), waits(session.RequestApprove))
 	}
@@ -215,6 +218,15 @@ func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 	}
 	if waits(session.RequestCancel) != 0 || waits(session.RequestDeny) == 0 {
 		t.Errorf("Asked after the answer: got %d for the cancel, %d for the denial", waits(session.RequestCancel), waits(session.RequestDeny))
+	}
+	if _, err := w.AppendAnswering(t.Context(), rs[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if rs, err = w.Requests(t.Context()); err != nil || len(rs) != 0 {
+		t.Errorf("Requests after an answer without an event: %+v, %v", rs, err)
+	}
+	if err := other.Ask(t.Context(), session.Request{Session: id, Kind: session.RequestCancel, Reason: "no", By: "me"}); err != nil {
+		t.Fatal(err)
 	}
 	if err := other.Ask(t.Context(), session.Request{Session: "nobody"}); !errors.Is(err, session.ErrUnknownID) {
 		t.Errorf("Ask of nobody: %v", err)
