@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"io"
 	"strings"
 	"testing"
 
@@ -11,13 +10,16 @@ import (
 )
 
 // What Load reads ahead is what a reader of the store finds: the plan, the intent of the step in
-// progress, and the manifest as often as it is asked for.
+// progress, and the manifest as often as it is asked for and in the place of nothing else.
 func TestReadAheadIsWhatTheStoreHolds(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
 	w := create(t, s, 3)
 	const manifest = "files as they were left"
 	ref, err := w.Stage(t.Context(), strings.NewReader(manifest), int64(len(manifest)))
+	must(t, err)
+	const kept = "what a file held before"
+	other, err := w.Stage(t.Context(), strings.NewReader(kept), int64(len(kept)))
 	must(t, err)
 	events, err := w.Append(t.Context(),
 		started(w, 0, 1),
@@ -39,12 +41,9 @@ func TestReadAheadIsWhatTheStoreHolds(t *testing.T) {
 	if intent.Hash != events[0].Hash {
 		t.Errorf("Event: got %+v, want %+v", intent, events[0])
 	}
-	for range 2 {
-		r, err := w.Open(t.Context(), ref.Hash)
-		must(t, err)
-		if b, err := io.ReadAll(r); err != nil || string(b) != manifest {
-			t.Errorf("Open: got %q, %v", b, err)
+	for _, c := range []struct{ hash, want string }{{other.Hash, kept}, {ref.Hash, manifest}, {ref.Hash, manifest}, {other.Hash, kept}} {
+		if b, err := content(t, w, c.hash); err != nil || string(b) != c.want {
+			t.Errorf("Open: got %q, %v, want %q", b, err, c.want)
 		}
-		must(t, r.Close())
 	}
 }

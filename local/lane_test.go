@@ -144,6 +144,34 @@ func TestLanesAreNotSigned(t *testing.T) {
 	}
 }
 
+// A row that cannot be read leaves no cursor open, which would keep the log of a drainer that goes on
+// from ever being begun anew.
+func TestUnreadableLanesHoldNobodyUp(t *testing.T) {
+	opts := options(t)
+	s := open(t, opts)
+	for range 2 { // a cursor ends by itself with the last row
+		acknowledge(t, openOutbox(t, s), create(t, s, 1).Session().ID, 3)
+	}
+	must(t, s.Close())
+	loosely(t, opts, `UPDATE lanes SET acked = 'three'; UPDATE totals SET acked = 'six'`)
+	s = open(t, opts)
+	o := openOutbox(t, s)
+	must(t, s.Exec(t.Context(), `PRAGMA busy_timeout = 0`))
+	for name, read := range map[string]func() error{
+		"Changed": func() error { _, err := o.Changed(t.Context()); return err },
+		"Lanes":   func() error { _, err := o.Lanes(t.Context()); return err },
+		"Totals":  func() error { _, _, err := o.Totals(t.Context()); return err },
+	} {
+		if err := read(); !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", name, err, session.ErrCorrupt)
+		}
+		must(t, s.Exec(t.Context(), `UPDATE sync SET turn = turn + 1`)) // something to copy back
+		if busy, err := s.Truncate(t.Context()); err != nil || busy {
+			t.Errorf("a checkpoint after %s: got busy %v, %v; want no cursor in its way", name, busy, err)
+		}
+	}
+}
+
 // A session that the outbox lacks, for whatever reason, is found by whoever looks at all.
 func TestLanesMendTheOutbox(t *testing.T) {
 	s := open(t, options(t))

@@ -138,16 +138,33 @@ func TestValuesOfAnotherTypeAreRefused(t *testing.T) {
 	} {
 		t.Run(column, func(t *testing.T) {
 			o, want := closedSample(t)
-			script := `PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(replace(sql, ') STRICT', ')'), 'CHECK (length', 'CHECK (1 OR length') WHERE type = 'table';
-				PRAGMA writable_schema = RESET; ` + change + `; PRAGMA wal_checkpoint(TRUNCATE)`
-			if out, err := exec.Command("sqlite3", filepath.Join(o.Home, "acode.db"), script).CombinedOutput(); err != nil {
-				t.Fatalf("sqlite3: %v: %s", err, out)
-			}
+			loosely(t, o, change)
 			_, err := loadOnce(t, o, want.ID)
 			if !errors.Is(err, session.ErrCorrupt) {
 				t.Errorf("Load: got %v, want %v", err, session.ErrCorrupt)
 			}
 		})
+	}
+}
+
+// loosely changes rows whatever the schema says of their columns.
+func loosely(t *testing.T, o local.Options, change string) {
+	t.Helper()
+	script := `PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(replace(sql, ') STRICT', ')'), 'CHECK (length', 'CHECK (1 OR length') WHERE type = 'table';
+		PRAGMA writable_schema = RESET; ` + change + `; PRAGMA wal_checkpoint(TRUNCATE)`
+	if out, err := exec.Command("sqlite3", filepath.Join(o.Home, "acode.db"), script).CombinedOutput(); err != nil {
+		t.Fatalf("sqlite3: %v: %s", err, out)
+	}
+}
+
+// An argument of a kind that no statement has is an error: a statement that is left out for it would
+// look as if it had run.
+func TestStrangeArgumentsAreRefused(t *testing.T) {
+	s := open(t, options(t))
+	for _, arg := range []any{0.5, struct{}{}, session.Hash{}} {
+		if err := s.Exec(t.Context(), `DELETE FROM outbox WHERE session_no = ?`, arg); err == nil {
+			t.Errorf("a statement with %T: it was said to have run", arg)
+		}
 	}
 }
 
