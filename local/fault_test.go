@@ -54,6 +54,32 @@ func TestDiskFullStopsAndRecovers(t *testing.T) {
 	}
 }
 
+// L6: a Recover that finds no store changes nothing, and one that finds it again goes on.
+func TestRecoverWithoutAStoreIsTriedAgain(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 2)
+	must(t, s.Exec(t.Context(), `PRAGMA max_page_count = 1`)) // its present size
+	big := session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: strings.Repeat("x", 12000)}}
+	if _, err := w.Append(t.Context(), big); !errors.Is(err, session.ErrDiskFull) {
+		t.Fatalf("Append: got %v, want %v", err, session.ErrDiskFull)
+	}
+	database, away := filepath.Join(o.Home, "acode.db"), filepath.Join(o.Home, "away")
+	must(t, os.Rename(database, away))
+	if err := w.Recover(t.Context()); !errors.Is(err, session.ErrStoreIO) {
+		t.Errorf("Recover: got %v, want %v", err, session.ErrStoreIO)
+	}
+	if _, err := w.Append(t.Context(), started(w, 0, 1)); !errors.Is(err, session.ErrDiskFull) {
+		t.Errorf("Append: got %v, want %v still", err, session.ErrDiskFull)
+	}
+	must(t, os.Rename(away, database))
+	must(t, w.Recover(t.Context()))
+	appendAll(t, w, started(w, 0, 1))
+	if r := verify(t, openRead(t, o)); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+}
+
 // L5: whoever lost the session writes nothing more.
 func TestSecondHolderFencesTheFirst(t *testing.T) {
 	o := options(t)

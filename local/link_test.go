@@ -89,6 +89,9 @@ func TestCommitsOfAnotherProcessAreSeen(t *testing.T) {
 	appendAll(t, w, started(w, 3, 1))
 	look(1)
 	do("ask")
+	for range 2 { // the second one finds that nobody came between
+		appendAll(t, w, tick())
+	}
 	asked := look(2)
 	if _, err := w.AppendAnswering(t.Context(), asked[0].ID, completed(w, 3, 1)); err != nil {
 		t.Fatal(err)
