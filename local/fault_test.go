@@ -167,6 +167,13 @@ func TestCompletingTwice(t *testing.T) {
 	if got := w.Session().Status(stepID(1)); got != session.Pending || w.Session().LastSeq != first.Seq {
 		t.Errorf("after a refusal: step is %s at seq %d", got, w.Session().LastSeq)
 	}
+	appendAll(t, w, tick()) // what this signs holds nothing of it
+	if r := verify(t, s); len(r.Problems) != 0 {
+		t.Errorf("Verify after a refusal: %v", r.Problems)
+	}
+	if got := load(t, s, w.Session().ID).Session(); got.LastSeq != first.Seq+1 {
+		t.Errorf("Load after a refusal: seq %d, want %d", got.LastSeq, first.Seq+1)
+	}
 	appendAll(t, w, started(w, 1, 1))
 }
 
