@@ -21,7 +21,7 @@ func (o ordinals[K]) number(k K) (n int64, known bool) {
 
 // take notes what a row says; two rows of one name are an error.
 func (o ordinals[K]) take(k K, pos int64) error {
-	if o[k] != 0 {
+	if _, twice := o[k]; twice {
 		return fmt.Errorf("two rows of %v", k)
 	}
 	o[k] = pos & ordinalMask
