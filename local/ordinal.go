@@ -1,9 +1,6 @@
 package local
 
-import (
-	"fmt"
-	"maps"
-)
+import "fmt"
 
 // ordinals number the steps or the files of a session from 1, in the order in which its events
 // first name them. The numbers are keys of rows, so that rows written one after the other lie
@@ -28,14 +25,13 @@ func (o ordinals[K]) take(k K, pos int64) error {
 	return nil
 }
 
-// complete reports whether there is one row of each number from 1.
+// complete reports whether there is one row of each number from 1: as keys of their table the numbers
+// differ, so it is enough that none lies outside.
 func (o ordinals[K]) complete() bool {
-	seen := make([]bool, len(o))
-	for n := range maps.Values(o) {
-		if n < 1 || n > int64(len(o)) || seen[n-1] {
+	for _, n := range o {
+		if n < 1 || n > int64(len(o)) {
 			return false
 		}
-		seen[n-1] = true
 	}
 	return true
 }
