@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -20,16 +19,17 @@ func launch() {
 	if home := os.Getenv("LOCAL_TEST_DRAIN"); home != "" {
 		drainProcess(home)
 	}
+	if home := os.Getenv("LOCAL_TEST_MAKE"); home != "" {
+		makeProcess(home)
+	}
+	if home := os.Getenv("LOCAL_TEST_OUTBOX"); home != "" {
+		outboxProcess(home)
+	}
 }
 
 // drainProcess drains beside a writer of the same process, and tells what it did so far.
 func drainProcess(home string) {
 	ctx := context.Background()
-	check := func(err error) {
-		if err != nil {
-			panic(err)
-		}
-	}
 	s, err := local.Open(ctx, local.Options{Home: home, Now: newClock().now})
 	check(err)
 	id := session.ID(os.Getenv("LOCAL_TEST_SESSION"))
@@ -94,21 +94,7 @@ func pages(s *local.Store) int {
 // trace runs drainProcess on home.
 func trace(t *testing.T, home string, id session.ID, env ...string) []crash.Call {
 	t.Helper()
-	tracer := crash.NewTracer()
-	defer tracer.Close()
-	var calls []crash.Call
-	var said bytes.Buffer
-	env = append(env, "LOCAL_TEST_DRAIN="+home, "LOCAL_TEST_SESSION="+string(id))
-	res, err := tracer.Run(t.Context(), crash.Spec{
-		Argv: []string{os.Args[0]}, Env: env, Dir: home, Roots: []string{home}, Stdout: &said, Stderr: &said, Record: func(c crash.Call) { calls = append(calls, c) },
-	})
-	if err == nil {
-		_, err = tracer.Wait(t.Context())
-	}
-	if err != nil || res.ExitCode != 0 {
-		t.Fatalf("drainer: exit %d, %v: %s", res.ExitCode, err, said.Bytes())
-	}
-	return calls
+	return run(t, home, crash.Spec{Env: append(env, "LOCAL_TEST_DRAIN="+home, "LOCAL_TEST_SESSION="+string(id))}, 0)
 }
 
 // told reads what an output says.

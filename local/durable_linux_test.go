@@ -1,0 +1,151 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/session"
+)
+
+// makeProcess opens the store, makes a session in it with a large blob, and tells both.
+func makeProcess(home string) {
+	ctx := context.Background()
+	s, err := local.Open(ctx, local.Short(local.Options{Home: home, Now: newClock().now}))
+	check(err)
+	id, err := s.NewID()
+	check(err)
+	w, err := s.Create(ctx, local.NewSession{ID: id, Task: "test", Workspace: "/ws", Plan: plan(1), Config: "cfg"})
+	check(err)
+	ref, err := w.Stage(ctx, bytes.NewReader(noise(largeBytes)), largeBytes)
+	check(err)
+	fmt.Println(id, ref.Hash)
+	os.Exit(0)
+}
+
+const largeBytes = 70 << 10
+
+// FR-017: a store and a session of which somebody was told outlive a power cut right after it,
+// whether all directories were made for them or only those that a backup had left out.
+func TestPowerCutAfterMaking(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, home string){
+		"nothing": func(*testing.T, string) {},
+		"no_folders": func(t *testing.T, home string) {
+			o, _ := closedSample(t)
+			must(t, os.Remove(filepath.Join(o.Home, "ballast")))
+			copyHome(t, o.Home, home)
+			must(t, errors.Join(os.RemoveAll(filepath.Join(home, "heads")), os.RemoveAll(filepath.Join(home, "blobs"))))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			before(t, filepath.Join(root, "home"))
+			initial, err := crash.Snapshot(root)
+			must(t, err)
+			calls := run(t, root, crash.Spec{Env: []string{"LOCAL_TEST_MAKE=" + filepath.Join(root, "home")}}, 0)
+			judged := 0
+			for image, err := range crash.Images(initial, calls, crash.Options{Random: -1}) {
+				must(t, err)
+				if n := len(image.Calls); n == 0 || image.Calls[n-1].Kind != crash.KindAck {
+					continue
+				}
+				judged++
+				at := filepath.Join(t.TempDir(), strconv.Itoa(judged))
+				must(t, image.Materialize(at))
+				if err := judgeMade(filepath.Join(at, "home"), string(image.Calls[len(image.Calls)-1].Data)); err != nil {
+					t.Errorf("%v: %v", image, err)
+				}
+			}
+			if judged == 0 {
+				t.Error("no image was judged")
+			}
+		})
+	}
+}
+
+// judgeMade looks for the session and the blob that said names.
+func judgeMade(home, said string) error {
+	var id, hash string
+	if _, err := fmt.Sscan(said, &id, &hash); err != nil {
+		return err
+	}
+	s, err := local.OpenRead(context.Background(), local.Options{Home: home})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if _, err := s.Load(context.Background(), session.ID(id)); err != nil {
+		return err
+	}
+	r, err := s.OpenBlob(context.Background(), hash)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, r)
+	return errors.Join(err, r.Close())
+}
+
+// L6: what could not be made durable here is not delivered: a drainer does not begin.
+func TestOutboxBeginsWithADurableStore(t *testing.T) {
+	o := options(t)
+	create(t, open(t, o), 1)
+	killed := filepath.Join(t.TempDir(), "home") // its log is not copied back
+	copyHome(t, o.Home, killed)
+	synced := func(c crash.Call) bool { return c.Kind == crash.KindSync }
+	for n, exit := range []int{0, 7} { // with no sync that fails, and with the first one
+		calls := run(t, killed, crash.Spec{
+			Env: []string{"LOCAL_TEST_OUTBOX=" + killed}, At: crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: syscall.EIO}, Counts: synced,
+		}, exit)
+		begun := slices.ContainsFunc(calls, func(c crash.Call) bool { return c.Kind == crash.KindAck && c.FD == 1 })
+		if begun != (exit == 0) || !slices.ContainsFunc(calls, synced) {
+			t.Errorf("failing sync %d: the drainer began: %v", n, begun)
+		}
+	}
+}
+
+// outboxProcess opens the outbox and tells so; with 7 it could not.
+func outboxProcess(home string) {
+	s, err := local.Open(context.Background(), local.Options{Home: home, Now: newClock().now})
+	check(err)
+	if _, err := s.Outbox(context.Background()); errors.Is(err, session.ErrStoreIO) {
+		os.Exit(7)
+	} else {
+		check(err)
+	}
+	fmt.Println("begun")
+	os.Exit(0)
+}
+
+// run starts the test binary as spec says, which must end with exit.
+func run(t *testing.T, root string, spec crash.Spec, exit int) (calls []crash.Call) {
+	t.Helper()
+	tracer := crash.NewTracer()
+	defer tracer.Close()
+	var said bytes.Buffer
+	spec.Argv, spec.Dir, spec.Roots, spec.Stdout, spec.Stderr = []string{os.Args[0]}, root, []string{root}, &said, &said
+	spec.Record = func(c crash.Call) { calls = append(calls, c) }
+	res, err := tracer.Run(t.Context(), spec)
+	if err == nil {
+		_, err = tracer.Wait(t.Context())
+	}
+	if err != nil || res.ExitCode != exit {
+		t.Fatalf("process: exit %d, want %d, %v: %s", res.ExitCode, exit, err, said.Bytes())
+	}
+	return calls
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
