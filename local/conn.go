@@ -52,7 +52,7 @@ func lockOpenFiles() error {
 type writeConn struct {
 	*link
 	place []placed // the files that were opened
-	dead  bool     // a write or a sync failed: not even a close may touch the files again
+	dead  error    // a write or a sync failed: not even a close may touch the files again
 
 	settled bool  // the log was copied back
 	refused error // why it could not be; it is not tried again
@@ -150,12 +150,12 @@ func (w *writeConn) inPlace() error {
 		if same {
 			continue
 		}
-		w.dead = true
-		return &session.Error{
+		w.dead = &session.Error{
 			Code: session.ErrStoreIO, Place: p.path, Cause: err,
 			Message: "the store was removed or replaced while it was in use; what was committed before is kept where those files are",
 			Next:    "put the store back, then resume",
 		}
+		return w.dead
 	}
 	return nil
 }
@@ -166,8 +166,9 @@ func (w *writeConn) seen(err error) error {
 	if err == nil {
 		return nil
 	}
-	judged := storeError("", err)
-	w.dead = w.dead || fatal(judged) && session.CodeOf(judged) != session.ErrDiskFull
+	if judged := storeError("use store", err); w.dead == nil && fatal(judged) && session.CodeOf(judged) != session.ErrDiskFull {
+		w.dead = judged
+	}
 	return err
 }
 
@@ -268,10 +269,14 @@ const (
 	rollback     = `ROLLBACK`
 )
 
-// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx.
+// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx. After a
+// failure that the files are left alone for it gives the same one.
 func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if w.dead != nil {
+		return w.dead
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := w.settle(ctx); err != nil {
@@ -320,10 +325,10 @@ func (w *writeConn) begin(ctx context.Context) error {
 // sync that would write pages that may never have reached the disk, so a dead connection is
 // left to the end of the process.
 func (w *writeConn) close() error {
-	if !w.dead {
+	if w.dead == nil {
 		_ = w.anew(context.Background()) // else it is only slower to open
 	}
-	if w.dead {
+	if w.dead != nil {
 		return nil
 	}
 	return w.link.close()

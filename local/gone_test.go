@@ -45,6 +45,47 @@ func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	}
 }
 
+// L6: after a failure nobody writes through that connection again, whoever met it, and its close
+// leaves the files alone.
+func TestFailedConnectionIsLeftAlone(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w, other := create(t, s, 1), create(t, s, 1)
+	database := filepath.Join(o.Home, "acode.db")
+	log, away := database+"-wal", filepath.Join(o.Home, "away")
+	must(t, os.Rename(log, away))
+	if _, err := w.Append(t.Context(), tick()); !errors.Is(err, session.ErrStoreIO) {
+		t.Fatalf("Append without a log: got %v, want %v", err, session.ErrStoreIO)
+	}
+	must(t, os.Rename(away, log))
+	files := func() string {
+		a, aerr := os.ReadFile(database)
+		b, berr := os.ReadFile(log)
+		must(t, errors.Join(aerr, berr))
+		return string(a) + string(b)
+	}
+	before := files()
+	for name, write := range map[string]func() error{
+		"Append": func() error { _, err := other.Append(t.Context(), tick()); return err },
+		"Ask": func() error {
+			return s.Ask(t.Context(), session.Request{Session: w.Session().ID, Kind: session.RequestCancel})
+		},
+		"PauseSync": func() error { return s.PauseSync(t.Context(), true) },
+		"Create": func() error {
+			_, err := s.Create(t.Context(), local.NewSession{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Task: "test", Workspace: "/ws", Plan: plan(1), Config: "cfg"})
+			return err
+		},
+	} {
+		if err := write(); !errors.Is(err, session.ErrStoreIO) {
+			t.Errorf("%s: got %v, want the same failure", name, err)
+		}
+	}
+	must(t, s.Close())
+	if files() != before {
+		t.Error("the files of the store changed after the failure")
+	}
+}
+
 // Where heads tell of sessions, an empty or missing database is no new store. It stays
 // as it is, and so does its log.
 func TestEmptyDatabaseIsNoNewStore(t *testing.T) {

@@ -34,7 +34,7 @@ func (s *Store) CountWork(ctx context.Context) error {
 func (s *Store) openWork(ctx context.Context) (*Outbox, error) {
 	s.mu.Lock()
 	writes := s.wr != nil // so it was brought to this version
-	alone := writes && (s.wr.dead || s.wr.refused != nil)
+	alone := writes && (s.wr.dead != nil || s.wr.refused != nil)
 	s.mu.Unlock()
 	switch {
 	case alone:
