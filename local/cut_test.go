@@ -127,6 +127,28 @@ func TestReadingCutShort(t *testing.T) {
 	}
 }
 
+// Time that ran out is no damage, wherever it does.
+func TestDeadlineIsNoDamage(t *testing.T) {
+	o, want := closedSample(t)
+	s := openRead(t, o)
+	_, err := s.View(t.Context(), want.ID)
+	must(t, err)
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for name, read := range map[string]func() error{
+		"View":   func() error { _, err := s.View(late, want.ID); return err },
+		"Load":   func() error { _, err := s.Load(late, want.ID); return err },
+		"Events": func() error { _, err := s.Events(late, want.ID, 0, 10); return err },
+		"Find":   func() error { _, err := s.Find(late, "@last"); return err },
+		"Sync":   func() error { _, _, _, err := s.Sync(late); return err },
+		"Verify": func() error { _, err := s.Verify(late, ""); return err },
+	} {
+		if err := read(); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", name, err, context.DeadlineExceeded)
+		}
+	}
+}
+
 // Writing that is cut short is done or not, never in part.
 func TestWritingCutShort(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, s *local.Store, w *local.Writer) error{

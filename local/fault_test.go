@@ -54,6 +54,21 @@ func TestDiskFullStopsAndRecovers(t *testing.T) {
 	}
 }
 
+// What a damaged table keeps from being committed is said to be that, and not that nothing was changed:
+// the session was executed before.
+func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
+	s := open(t, options(t))
+	w := create(t, s, 1)
+	must(t, s.Exec(t.Context(), `DROP TABLE requests`))
+	_, err := w.AppendAnswering(t.Context(), 1, tick())
+	if !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "committed before is kept") || strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("Append: got %v", err)
+	}
+	if _, again := w.Append(t.Context(), tick()); !errors.Is(again, session.ErrCorrupt) {
+		t.Errorf("Append again: got %v, want the same failure", again)
+	}
+}
+
 // L6: a Recover that finds no store changes nothing, and one that finds it again goes on.
 func TestRecoverWithoutAStoreIsTriedAgain(t *testing.T) {
 	o := options(t)

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,9 @@ func TestAppendedSessionLoadsEqual(t *testing.T) {
 	got := load(t, s, want.ID)
 	if diff := cmp.Diff(want, got.Session()); diff != "" {
 		t.Errorf("Load: (-want +got)\n%s", diff)
+	}
+	if e, err := got.Event(t.Context(), want.LastSeq+1); !errors.Is(err, session.ErrUnknownID) {
+		t.Errorf("Event after the last: got %+v, %v", e, err)
 	}
 	r := got.Report()
 	if r.Checkpoint != 8 || r.BadCheckpoint != "" || len(r.Warnings) != 0 || r.Order.Count != 1 {

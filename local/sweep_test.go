@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // sweeping is content at whose end somebody sweeps.
@@ -32,6 +34,8 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	if err := os.WriteFile(left, noise(1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	pipe := filepath.Join(o.Home, "blobs", "new-pipe") // none of ours, and it would never answer
+	must(t, unix.Mkfifo(pipe, 0o600))
 	want, swept := noise(300_000), 0
 	sweep := func() {
 		swept++
@@ -49,6 +53,9 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	}
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("Sweep: what was left is still there: %v", err)
+	}
+	if _, err := os.Lstat(pipe); err != nil {
+		t.Errorf("Sweep: what is none of ours: %v", err)
 	}
 }
 
