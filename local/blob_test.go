@@ -246,7 +246,14 @@ func TestLargePayloadsLiveInBlobs(t *testing.T) {
 			t.Errorf("Append again: event %d, want %d", again.Seq, e.Seq)
 		}
 	}
-	id := w.Session().ID
+	id, seq := w.Session().ID, w.Session().LastSeq
+	blobs := filepath.Join(o.Home, "blobs")
+	must(t, os.Rename(blobs, blobs+".away"))
+	more := session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: strings.Repeat("x", 100_000)}}
+	if es, err := w.Append(t.Context(), more); !errors.Is(err, session.ErrStoreIO) || w.Session().LastSeq != seq {
+		t.Errorf("Append without a place for its payload: got %d events, %v", len(es), err)
+	}
+	must(t, os.Rename(blobs+".away", blobs))
 	if err := errors.Join(w.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}

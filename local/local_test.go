@@ -165,6 +165,11 @@ func TestAppendedSessionLoadsEqual(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Events: %v", err)
 	}
+	for _, e := range events {
+		if e.Actor != "acode" { // no draft names another
+			t.Errorf("Events: seq %d is by %q", e.Seq, e.Actor)
+		}
+	}
 	replayed, _, err := session.Replay(events)
 	if err != nil {
 		t.Fatalf("Replay: %v", err)

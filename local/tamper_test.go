@@ -157,6 +157,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 		"session_gone":    {`PRAGMA foreign_keys = 0; DELETE FROM sessions`, session.ErrTampered},
 		"store_row":       {`UPDATE store SET device = 'other'`, session.ErrTampered},
 		"step_order":      {`UPDATE steps SET pos = pos + 10`, session.ErrTampered},
+		"step_below":      {`PRAGMA ignore_check_constraints = 1; UPDATE steps SET pos = pos - 1`, session.ErrTampered},
 		"step_twice":      {`INSERT INTO steps (pos, task, step, status, attempt, start_seq, last_seq, started_us, ended_us) SELECT pos + 10, task, step, status, attempt, start_seq, last_seq, started_us, ended_us FROM steps`, session.ErrCorrupt},
 		"step_zero":       {`PRAGMA ignore_check_constraints = 1; INSERT INTO steps (pos, task, step, status, attempt, start_seq, last_seq, started_us, ended_us) SELECT pos - 1, task, step, 'failed', attempt, start_seq, last_seq, started_us, ended_us FROM steps ORDER BY pos LIMIT 1`, session.ErrCorrupt},
 		"file_order":      {`UPDATE files SET pos = pos + 1`, session.ErrTampered},
