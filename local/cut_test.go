@@ -77,6 +77,9 @@ func TestMakingCutShort(t *testing.T) {
 		if err == nil {
 			return s.Close()
 		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("cut after %d looks: Open: got %v, want %v", looks, err, context.Canceled)
+		}
 		if _, rerr := local.OpenRead(t.Context(), o); rerr != nil && !errors.Is(rerr, session.ErrUnknownID) {
 			t.Errorf("cut after %d looks: OpenRead: %v", looks, rerr)
 		}

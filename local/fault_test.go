@@ -69,6 +69,33 @@ func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
 	}
 }
 
+// L5: whoever took the session over while there was no room keeps it, and so does whoever went on with it.
+func TestRecoverDoesNotFollowATakeover(t *testing.T) {
+	for name, drafts := range map[string]func(s *local.Store) []session.Draft{
+		"taken_over": func(s *local.Store) []session.Draft { return []session.Draft{acquire(s)} },
+		"gone_on":    func(*local.Store) []session.Draft { return []session.Draft{tick(), tick()} }, // one more than failed
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			s := open(t, o)
+			w := create(t, s, 2)
+			must(t, s.Exec(t.Context(), `PRAGMA max_page_count = 1`)) // its present size
+			big := session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: strings.Repeat("x", 12000)}}
+			if _, err := w.Append(t.Context(), big); !errors.Is(err, session.ErrDiskFull) {
+				t.Fatalf("Append: got %v, want %v", err, session.ErrDiskFull)
+			}
+			second := open(t, o)
+			appendAll(t, load(t, second, w.Session().ID), drafts(second)...)
+			if err := w.Recover(t.Context()); !errors.Is(err, session.ErrFenced) {
+				t.Errorf("Recover: got %v, want %v", err, session.ErrFenced)
+			}
+			if _, err := w.Append(t.Context(), tick()); err == nil {
+				t.Error("Append after a refused Recover: it was committed")
+			}
+		})
+	}
+}
+
 // L6: a Recover that finds no store changes nothing, and one that finds it again goes on.
 func TestRecoverWithoutAStoreIsTriedAgain(t *testing.T) {
 	o := options(t)

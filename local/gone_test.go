@@ -29,8 +29,12 @@ func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t)
-			w := create(t, open(t, o), 2)
+			s := open(t, o)
+			w := create(t, s, 2)
 			spoil(t, o.Home)
+			if _, err := s.View(t.Context(), w.Session().ID); !strings.HasPrefix(name, "log_") && !errors.Is(err, session.ErrStoreIO) {
+				t.Errorf("View: got %v, want %v", err, session.ErrStoreIO)
+			}
 			_, err := w.Append(t.Context(), started(w, 0, 1))
 			if !errors.Is(err, session.ErrStoreIO) {
 				t.Fatalf("Append: got %v, want %v", err, session.ErrStoreIO)
