@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"syscall"
@@ -160,6 +161,44 @@ func outboxProcess(home string) {
 	}
 	fmt.Println("begun")
 	os.Exit(0)
+}
+
+// What opens a store, uses it and closes it leaves no file open: a syncer looks at stores for months.
+func TestNoFileStaysOpen(t *testing.T) {
+	opts := options(t)
+	must(t, create(t, open(t, opts), 1).Close())
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would close them after all
+	before := 0
+	for i := range 4 {
+		s := open(t, opts)
+		w := create(t, s, 1)
+		large, err := w.Stage(t.Context(), bytes.NewReader(noise(largeBytes)), largeBytes)
+		must(t, err)
+		appendAll(t, w, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.Paused, Reason: session.ReasonSignal, Manifest: large.Hash}})
+		must(t, errors.Join(w.Close(), s.Sweep()))
+		again := load(t, s, w.Session().ID)
+		for range 2 { // the first time it was read ahead
+			_, err = content(t, again, large.Hash)
+			must(t, err)
+		}
+		must(t, again.Close())
+		o := openOutbox(t, s)
+		_, err = o.Delivery(t.Context(), w.Session().ID, 0, 10, 1<<20)
+		must(t, errors.Join(err, o.Close(), s.CountWork(t.Context())))
+		rd := openRead(t, opts)
+		if r := verify(t, rd); len(r.Problems) != 0 {
+			t.Errorf("Verify: %v", r.Problems)
+		}
+		must(t, errors.Join(rd.Close(), s.Close()))
+		open, err := os.ReadDir("/proc/self/fd")
+		must(t, err)
+		if i == 0 {
+			before = len(open)
+		}
+		if len(open) > before {
+			t.Fatalf("open files: got %d, want %d as after the first time", len(open), before)
+		}
+	}
 }
 
 // run starts the test binary as spec says, which must end with one of exits.
