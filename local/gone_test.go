@@ -145,6 +145,28 @@ func TestKilledMakingIsNoStore(t *testing.T) {
 	}
 }
 
+// A copy that VACUUM INTO made has no log, and gets one with the first open for writing.
+func TestVacuumedCopyGetsItsLog(t *testing.T) {
+	o, want := closedSample(t)
+	back := o
+	back.Home = filepath.Join(t.TempDir(), "copy")
+	copyHome(t, o.Home, back.Home)
+	database := filepath.Join(back.Home, "acode.db")
+	must(t, errors.Join(os.Remove(database), os.Remove(database+"-wal")))
+	s := open(t, o)
+	must(t, s.Exec(t.Context(), `VACUUM INTO ?`, database))
+	must(t, errors.Join(s.Close(), os.Chmod(database, 0o600)))
+	s = open(t, back)
+	w := load(t, s, want.ID)
+	appendAll(t, w, acquire(s), started(w, 1, 2))
+	if mode, err := s.Pragma(t.Context(), "journal_mode", true); err != nil || mode != "wal" {
+		t.Errorf("PRAGMA journal_mode: got %s, %v, want wal", mode, err)
+	}
+	if r := verify(t, s); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+}
+
 // An empty list where heads tell of sessions says so; where another session is left, it is shown.
 func TestListNamesLostSessions(t *testing.T) {
 	o, want := closedSample(t)
