@@ -120,7 +120,7 @@ func TestClaimReplaced(t *testing.T) {
 func TestClaimThatIsNotDurable(t *testing.T) {
 	s := newStage(t)
 	away := s.dir + "-away"
-	s.supervisorHook = firstTime("claim-linked", func() { // the next call is to sync the directory of the claim
+	s.supervisorHook = firstTime("claim-named", func() { // the next call is to sync the directory of the claim
 		if err := os.Rename(s.dir, away); err != nil {
 			t.Error(err)
 		}
