@@ -27,7 +27,8 @@ func ReadProject(dir string) (data []byte, path string, err error) {
 		return nil, path, nil
 	}
 	if err != nil {
-		return nil, path, readError(path, "the workspace cannot be opened", err)
+		return nil, path, &session.Error{Code: session.ErrConfig, Message: "the workspace cannot be opened", Place: dir, Cause: err,
+			Next: "see to the directory, or name another one with -C"}
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	f, err := root.OpenFile(filepath.FromSlash(projectFile), os.O_RDONLY|syscall.O_NONBLOCK, 0)

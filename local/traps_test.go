@@ -270,7 +270,7 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 	appendAll(t, w, started(w, 0, 1))
 	version, err := s.Pragma(t.Context(), "user_version", true)
 	must(t, err)
-	must(t, s.Exec(t.Context(), `PRAGMA busy_timeout = 50`))
+	must(t, s.Exec(t.Context(), `PRAGMA busy_timeout = 200`))
 	appended := make(chan error, 1)
 	waits := func(draft session.Draft) {
 		must(t, other.Exec(t.Context(), `BEGIN IMMEDIATE`))
@@ -280,8 +280,8 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 		}()
 	}
 	waits(completed(w, 0, 1))
-	for range 30 {
-		time.Sleep(40 * time.Millisecond)
+	for range 40 { // for longer than anybody waits where nobody commits
+		time.Sleep(50 * time.Millisecond)
 		must(t, other.Exec(t.Context(), `PRAGMA user_version = `+version))
 		must(t, other.Exec(t.Context(), `COMMIT`))
 		must(t, other.Exec(t.Context(), `BEGIN IMMEDIATE`))

@@ -92,7 +92,7 @@ func (r resolved) Mkdir(name string, perm fs.FileMode) error {
 func (r resolved) Remove(name string) error {
 	return r.inParent("unlinkat", name, func(parent int, base string) error {
 		err := unix.Unlinkat(parent, base, 0)
-		if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) { // a directory, by either name of the error
+		if errors.Is(err, unix.EISDIR) {
 			return unix.Unlinkat(parent, base, unix.AT_REMOVEDIR)
 		}
 		return err

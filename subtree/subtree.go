@@ -3,7 +3,8 @@
 //
 // It is os.Root wherever the kernel keeps the promise that os.Root is built on: a directory that is to
 // be opened without following symbolic links is none. gVisor follows them (google/gvisor#14786), and
-// there os.Root leads outside. Whole paths are resolved by the kernel then (openat2), and where it cannot, nothing is opened.
+// there os.Root leads outside. Whole paths are resolved by the kernel then (openat2), and where it
+// cannot, nothing is opened.
 package subtree
 
 import (

@@ -336,7 +336,7 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 	hook("claim-written")
 	if err := publish(w.Name(), claimPath(dir, h.Key)); err != nil {
 		files.close()
-		_ = os.Remove(w.Name()) // a leftover is removed by the next supervisor
+		_ = os.Remove(w.Name()) // as a leftover would be by the next supervisor
 		if errors.Is(err, fs.ErrExist) {
 			return claimFiles{}, errClaimed
 		}
@@ -357,7 +357,7 @@ func publish(temp, name string) error {
 		return err
 	}
 	if err = os.Link(temp, name); err == nil {
-		_ = os.Remove(temp) // a leftover, as above
+		_ = os.Remove(temp) // a leftover is removed by the next supervisor
 	}
 	return err
 }

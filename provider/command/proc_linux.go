@@ -265,7 +265,8 @@ func descendants(ps []process, roots []int) []process {
 }
 
 // signal sends sig to exactly the process p. The pidfd is opened before the start time is
-// compared, so that a pid that is reused meanwhile is not met. A process that is gone is
+// compared, so that a pid that is reused meanwhile is not met; in a sandbox that knows no
+// pidfds only the comparison, just before, keeps it from that. A process that is gone is
 // no error.
 func (p process) signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
@@ -279,7 +280,7 @@ func (p process) signal(sig unix.Signal) error {
 	if err == nil {
 		err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // a sandbox that knows no pidfds; or nobody may, which kill says too
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // the sandbox says so, or nobody may, which kill says too
 		err = unix.Kill(p.pid, sig)
 	}
 	if err != nil && !errors.Is(err, unix.ESRCH) {
