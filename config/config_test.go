@@ -418,8 +418,9 @@ func TestReadProject(t *testing.T) {
 	if data, _, err := config.ReadProject(filepath.Join(dir, "absent")); data != nil || err != nil {
 		t.Errorf("ReadProject of an absent workspace: got %q, %v", data, err)
 	}
-	if _, _, err := config.ReadProject(file); !errors.Is(err, session.ErrConfig) {
-		t.Errorf("ReadProject of a file: got %v", err)
+	var e *session.Error
+	if _, _, err := config.ReadProject(file); !errors.As(err, &e) || e.Code != session.ErrConfig || e.Place != file {
+		t.Errorf("a file for a workspace: got %v, want %s of it", err, session.ErrConfig)
 	}
 }
 
