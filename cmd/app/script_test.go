@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -33,6 +34,9 @@ func late() {
 
 // TestScripts runs the command line as typed.
 func TestScripts(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) { // as with nohup: each acode would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:         filepath.Join("testdata", "script"),
 		Setup:       script.Setup,
