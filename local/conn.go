@@ -22,13 +22,17 @@ const (
 )
 
 // dsn names the database of home with pragmas that reach every connection. Where the system's sync
-// stops at the cache of the disk, as that of macOS does, only fullfsync makes it reach the disk.
+// stops at the cache of the disk, as that of macOS does, only fullfsync makes it reach the disk; on
+// Linux the VFS syncs.
 func dsn(home, mode string, pragmas ...string) string {
 	q := url.Values{}
 	q.Set("mode", mode)
 	if mode == "rw" {
 		q.Set("_txlock", "immediate")
 		pragmas = append(pragmas, "fullfsync(1)")
+		if vfs := writingVFS(); vfs != "" {
+			q.Set("vfs", vfs)
+		}
 	}
 	for _, p := range append([]string{fmt.Sprintf("busy_timeout(%d)", busyWait), "foreign_keys(1)", "trusted_schema(0)"}, pragmas...) {
 		q.Add("_pragma", p)

@@ -84,6 +84,29 @@ func TestPowerCutAfterMaking(t *testing.T) {
 	}
 }
 
+// A commit costs one flush of the disk's cache: what is synced is the log's data, and not, as fsync
+// would, in a second flush the time of its change. Only what is new needs more.
+func TestCommitSyncsDataAlone(t *testing.T) {
+	root := t.TempDir()
+	home := filepath.Join(root, "home")
+	made, syncs := 0, map[string]int{}
+	for _, c := range run(t, root, crash.Spec{Env: []string{"LOCAL_TEST_MAKE=" + home}}, 0) {
+		name := filepath.Base(c.Path)
+		if c.Kind == crash.KindSync {
+			syncs[name+" "+c.Name]++
+		}
+		if c.Created && name == "acode.db-wal" {
+			made++
+		}
+	}
+	if got := syncs["acode.db-wal fsync"]; got != made || made == 0 {
+		t.Errorf("fsync of the log: got %d, want %d, one whenever it was new: %v", got, made, syncs)
+	}
+	if syncs["acode.db-wal fdatasync"] < 2 || syncs["acode.db fdatasync"] == 0 || syncs["acode.db fsync"] != 0 {
+		t.Errorf("syncs of database and log: got %v, want fdatasync", syncs)
+	}
+}
+
 // A write or a sync that fails while a store is made is said with its code, and does no harm to the
 // next one that makes it.
 func TestMakingOnABrokenDisk(t *testing.T) {

@@ -61,6 +61,7 @@ func Packages() map[string][]string {
 // is named; the longest name that fits counts. Tests are exempt.
 func Modules() map[string][]string {
 	return map[string][]string{
+		"modernc.org/libc":                   {"local"},
 		"modernc.org/sqlite":                 {"local"},
 		"github.com/pressly/goose/v3":        {"local", "remote"},
 		"github.com/jackc/pgx/v5":            {"remote", "internal"},

@@ -47,6 +47,7 @@ type part struct {
 func parts() []part {
 	return []part{
 		{"operation", (*bench).operation},
+		{"flush", (*bench).flushes},
 		{"syncs", (*bench).syncs},
 		{"files", (*bench).fileSteps},
 		{"bytes", (*bench).bytesPerStep},
@@ -70,7 +71,7 @@ func run(ctx context.Context) (err error) {
 	only := ""
 	flag.StringVar(&b.acode, "acode", "", "`program` to measure; empty builds ./cmd/acode")
 	flag.StringVar(&b.scratch, "dir", "", "scratch `directory`, on the disk that is to be measured; empty makes one")
-	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status")
+	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status")
 	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history and backlog")
 	flag.Parse()
 	pattern, err := regexp.Compile(only)

@@ -29,40 +29,45 @@ const (
 	resultBytes   = 1000
 )
 
-// operation compares durable operations with raw synced writes, in processes of their own, so
-// that the first operation of a process counts too.
+// operation compares durable operations with raw synced writes.
 func (b *bench) operation(ctx context.Context) error {
 	dir, err := b.place("operation")
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, filepath.Join(dir, "home"))
+	all, raw, first, err := operations(ctx, dir)
 	if err != nil {
 		return err
-	}
-	w, err := newSession(ctx, st, processes*perProcess+1)
-	if err != nil {
-		return err
-	}
-	id := w.Session().ID
-	if err := errors.Join(start(ctx, w, 0), w.Close(), st.Close()); err != nil {
-		return err
-	}
-	if err := preallocate(filepath.Join(dir, "raw")); err != nil {
-		return err
-	}
-	var all, raw, first sample
-	for range processes {
-		durable, plain, err := operate(ctx, dir, id)
-		if err != nil {
-			return err
-		}
-		all, raw, first = append(all, durable...), append(raw, plain...), append(first, durable[0])
 	}
 	b.report.ratio("durable operation / synced overwrite of its bytes", all, raw, 1.5)
 	b.report.ratio("… the first one of a process alone", first, raw, 1.5)
 	b.report.times("checkpoint creation (a receipt with its checkpoint)", all, 50, 100, "target, maximum")
 	return nil
+}
+
+// operations does both in turn in dir, in processes of their own, so that the first operation of a process
+// counts too.
+func operations(ctx context.Context, dir string) (all, raw, first sample, err error) {
+	st, err := openStore(ctx, filepath.Join(dir, "home"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	w, err := newSession(ctx, st, processes*perProcess+1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	id := w.Session().ID
+	if err := errors.Join(start(ctx, w, 0), w.Close(), st.Close(), preallocate(filepath.Join(dir, "raw"))); err != nil {
+		return nil, nil, nil, err
+	}
+	for range processes {
+		durable, plain, err := operate(ctx, dir, id)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		all, raw, first = append(all, durable...), append(raw, plain...), append(first, durable[0])
+	}
+	return all, raw, first, nil
 }
 
 // operate runs one child and reads its pairs.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"time"
 )
 
 // blockSize is what a disk writes whole or not at all, in bytes.
@@ -18,14 +19,15 @@ type block [blockSize]byte
 type Disk struct {
 	size int64
 
-	mu     sync.Mutex
-	before map[int64]*block // at the beginning, by number; a block that is not there holds zeros
-	now    map[int64]*block // blocks are never changed, but replaced
-	events []event
-	stop   *stop // nil: there is none
-	broken bool
-	breaks int  // when broken: after how many events nothing can be written any more
-	missed bool // something could not be written
+	mu      sync.Mutex
+	before  map[int64]*block // at the beginning, by number; a block that is not there holds zeros
+	now     map[int64]*block // blocks are never changed, but replaced
+	events  []event
+	stop    *stop // nil: there is none
+	broken  bool
+	breaks  int           // when broken: after how many events nothing can be written any more
+	missed  bool          // something could not be written
+	flushes time.Duration // how long each one takes at least
 }
 
 // stop is a moment from which on a disk does nothing more.
@@ -97,6 +99,10 @@ func (d *Disk) Break(n int) {
 	defer d.mu.Unlock()
 	d.broken, d.breaks = true, n
 }
+
+// Slow makes each flush take d at least, as those of real disks do; 0: no longer than it does. It is
+// called before the disk is used, and Fork and Cut give disks without it.
+func (d *Disk) Slow(flush time.Duration) { d.flushes = flush }
 
 // Missed reports whether something could not be written.
 func (d *Disk) Missed() bool {
@@ -189,6 +195,9 @@ func (d *Disk) write(data []byte, at int64) bool {
 
 // flush makes durable what was written, and reports whether it could.
 func (d *Disk) flush() bool {
+	if d.flushes > 0 {
+		<-time.After(d.flushes)
+	}
 	d.begin()
 	defer d.mu.Unlock()
 	if d.fails() {
