@@ -4,48 +4,99 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/acode-dev/acode/internal/disk"
 )
 
-// flushTime is what many disks take to write their cache out; that of a virtual one costs next to nothing.
-const flushTime = time.Millisecond
+const (
+	flushSwitch = "bench-flush" // first argument of the child that mounts a disk
 
-// flushes measures durable operations on file systems whose disk takes its time for each flush: what
-// costs a flush more than the raw side shows there.
-func (b *bench) flushes(ctx context.Context) error {
+	// flushTime is what many disks take to write their cache out; that of a virtual one costs next to nothing.
+	flushTime = time.Millisecond
+)
+
+// flushed is what is measured on a disk that takes its time for each flush.
+type flushed struct {
+	name    string
+	limit   float64
+	compare func(ctx context.Context, dir string) (durable, raw sample, err error)
+}
+
+func allFlushed() []flushed {
+	return []flushed{
+		{"durable operation", 1.5, func(ctx context.Context, dir string) (durable, raw sample, err error) {
+			durable, raw, _, err = operations(ctx, dir)
+			return durable, raw, err
+		}},
+		{"file step (write)", 1.3, func(ctx context.Context, dir string) (durable, raw sample, err error) {
+			return compareFileSteps(ctx, dir, false)
+		}},
+		{"file step (edit)", 1.3, func(ctx context.Context, dir string) (durable, raw sample, err error) {
+			return compareFileSteps(ctx, dir, true)
+		}},
+	}
+}
+
+// flushes measures on file systems whose disk takes its time for each flush: whoever flushes once more
+// than the raw side shows there.
+func (b *bench) flushes(context.Context) error {
 	for _, kind := range disk.Kinds() {
-		what := fmt.Sprintf("durable operation, %s on a disk that flushes in %v", kind.Name, flushTime)
-		if err := kind.Possible(); err != nil {
-			b.report.line(row{what: what, detail: "not measured: " + err.Error()})
-			continue
+		for i, f := range allFlushed() {
+			what := fmt.Sprintf("%s, %s on a disk that flushes in %v", f.name, kind.Name, flushTime)
+			if err := kind.Possible(); err != nil {
+				b.report.line(row{what: what, detail: "not measured: " + err.Error()})
+				continue
+			}
+			dir, err := b.place(fmt.Sprintf("flush-%s-%d", kind.Name, i))
+			if err != nil {
+				return err
+			}
+			durable, raw, err := flush(kind.Name, i, dir)
+			if err != nil {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			b.report.ratio(what, durable, raw, f.limit)
 		}
-		all, raw, err := b.flushing(ctx, kind)
-		if err != nil {
-			return err
-		}
-		b.report.ratio(what, all, raw, 1.5)
 	}
 	return nil
 }
 
-// flushing measures on one kind of file system.
-func (b *bench) flushing(ctx context.Context, kind disk.Kind) (all, raw sample, err error) {
-	dir, err := b.place("flush-" + kind.Name)
+// flush runs one child, whose mounts end with it, and reads its pairs.
+func flush(kind string, what int, dir string) (durable, raw sample, err error) {
+	done := make(chan struct{})
+	go func() { // whose thread is locked, and ends with it
+		defer close(done)
+		var out []byte
+		if out, err = disk.Again(flushSwitch, kind, strconv.Itoa(what), dir).Output(); err == nil {
+			durable, raw, err = pairs(out)
+		}
+	}()
+	<-done
+	return durable, raw, err
+}
+
+// flushChild measures one of allFlushed on a disk below a directory and prints the pairs.
+func flushChild(ctx context.Context, args []string) (err error) {
+	what, err := strconv.Atoi(args[1])
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	d, err := kind.Format(ctx, dir)
+	kinds := disk.Kinds()
+	kind := kinds[slices.IndexFunc(kinds, func(k disk.Kind) bool { return k.Name == args[0] })]
+	d, err := kind.Format(ctx, args[2])
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	d.Slow(flushTime)
-	m, err := kind.Mount(d, dir)
+	m, err := kind.Mount(d, args[2])
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	all, raw, _, err = operations(ctx, m.Dir())
-	return all, raw, err
+	durable, raw, err := allFlushed()[what].compare(ctx, m.Dir())
+	printPairs(durable, raw)
+	return err
 }

@@ -18,6 +18,8 @@ func main() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == operateSwitch:
 		err = operateChild(ctx, os.Args[2:])
+	case len(os.Args) > 1 && os.Args[1] == flushSwitch:
+		err = flushChild(ctx, os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == peakSwitch:
 		err = peakChild(ctx, os.Args[2:])
 	default:

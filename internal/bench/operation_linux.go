@@ -80,6 +80,11 @@ func operate(ctx context.Context, dir string, id session.ID) (durable, raw sampl
 	if err != nil {
 		return nil, nil, fmt.Errorf("operate: %w", err)
 	}
+	return pairs(out)
+}
+
+// pairs reads what printPairs wrote.
+func pairs(out []byte) (durable, raw sample, err error) {
 	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
 		var d, r int64
 		if _, err := fmt.Sscan(s.Text(), &d, &r); err != nil {
@@ -122,10 +127,14 @@ func operateChild(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	printPairs(durable, raw)
+	return errors.Join(file.Close(), w.Close(), st.Close())
+}
+
+func printPairs(durable, raw sample) {
 	for i := range durable {
 		fmt.Println(durable[i], raw[i])
 	}
-	return errors.Join(file.Close(), w.Close(), st.Close())
 }
 
 // step is what the engine asks of the store for a step without an effect of its own.
