@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+	"path/filepath"
 	"sync"
 	"unsafe"
 
@@ -20,7 +22,7 @@ var dataSyncs = sync.OnceValue(newDataSyncVFS)
 type dataSyncVFS struct {
 	name          string // empty: SQLite does not have it
 	open, ownOpen func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
-	sync, ownSync func(tls *libc.TLS, file uintptr, flags int32) int32
+	sync          func(tls *libc.TLS, file uintptr, flags int32) int32
 
 	mu      sync.Mutex
 	methods map[uintptr]uintptr // with the other sync, by SQLite's own: a database has others than a log
@@ -28,8 +30,8 @@ type dataSyncVFS struct {
 
 // newDataSyncVFS tells SQLite of the VFS. SQLite keeps the addresses of what it is given for good.
 func newDataSyncVFS() *dataSyncVFS {
-	v := &dataSyncVFS{methods: map[uintptr]uintptr{}}
-	v.open, v.sync = v.openFile, v.syncFile
+	v := &dataSyncVFS{sync: syncFile, methods: map[uintptr]uintptr{}}
+	v.open = v.openFile
 	tls := libc.NewTLS()
 	defer tls.Close()
 	const name = "acode"
@@ -39,8 +41,8 @@ func newDataSyncVFS() *dataSyncVFS {
 		return v
 	}
 	its := at[sqlite3.Tsqlite3_vfs](vfs)
-	v.ownOpen = swapped(&its.FxOpen, &v.open)
-	its.FpNext, its.FzName = 0, cname
+	v.ownOpen = *(*func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32)(unsafe.Pointer(&its.FxOpen))
+	its.FpNext, its.FzName, its.FxOpen = 0, cname, *(*uintptr)(unsafe.Pointer(&v.open))
 	if sqlite3.Xsqlite3_vfs_register(tls, vfs, 0) == sqlite3.SQLITE_OK {
 		v.name = name
 	}
@@ -66,34 +68,36 @@ func (v *dataSyncVFS) withSync(tls *libc.TLS, own uintptr) uintptr {
 		if methods == 0 {
 			return own
 		}
-		its := at[sqlite3.Tsqlite3_io_methods](methods)
-		if own := swapped(&its.FxSync, &v.sync); v.ownSync == nil { // it is the same in all
-			v.ownSync = own
-		}
+		at[sqlite3.Tsqlite3_io_methods](methods).FxSync = *(*uintptr)(unsafe.Pointer(&v.sync))
 		v.methods[own] = methods
 	}
 	return v.methods[own]
 }
 
-// syncFile makes what was written to a file durable, its length too. The first sync of a new log or
-// journal is SQLite's own, which makes the name durable as well.
-func (v *dataSyncVFS) syncFile(tls *libc.TLS, file uintptr, flags int32) int32 {
+// syncFile makes what was written to a file durable, its length too. With the first sync after a log or
+// journal was opened, which may have made it, its name is made durable.
+func syncFile(_ *libc.TLS, file uintptr, _ int32) int32 {
 	f := at[sqlite3.TunixFile](file)
-	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC != 0 {
-		return v.ownSync(tls, file, flags)
+	if err := unix.Fdatasync(int(f.Fh)); err != nil {
+		return failed(f, err, sqlite3.SQLITE_IOERR_FSYNC)
 	}
-	if errno, ok := unix.Fdatasync(int(f.Fh)).(unix.Errno); ok {
-		f.FlastErrno = int32(errno)
-		return sqlite3.SQLITE_IOERR_FSYNC
+	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC == 0 {
+		return sqlite3.SQLITE_OK
 	}
+	if err := syncDir(filepath.Dir(libc.GoString(f.FzPath))); err != nil {
+		return failed(f, err, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+	}
+	f.FctrlFlags &^= sqlite3.UNIXFILE_DIRSYNC
 	return sqlite3.SQLITE_OK
 }
 
-// swapped puts f where SQLite keeps the address of a function, and gives that one.
-func swapped[F any](at *uintptr, f *F) F {
-	was := *(*F)(unsafe.Pointer(at))
-	*at = *(*uintptr)(unsafe.Pointer(f))
-	return was
+// failed gives code, and keeps what the system said for SQLite.
+func failed(f *sqlite3.TunixFile, err error, code int32) int32 {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		f.FlastErrno = int32(errno)
+	}
+	return code
 }
 
 // at is what SQLite has at an address of its memory.
