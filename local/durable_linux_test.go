@@ -87,28 +87,45 @@ func TestPowerCutAfterMaking(t *testing.T) {
 
 // A commit costs one flush of the disk's cache: what is synced is the log's data, and not, as fsync
 // would, in a second flush the time of its change. The name of a log that may be new is synced after it.
+// Where the last of either fails, nothing is said to be done; what an earlier one was for is written again.
 func TestCommitSyncsDataAlone(t *testing.T) {
 	root := t.TempDir()
 	home := filepath.Join(root, "home")
-	made, logs, names := 0, 0, 0
+	syncs := func(c crash.Call) bool { return c.Kind == crash.KindSync }
+	made, all, logs, names := 0, 0, 0, 0
 	var last crash.Call
-	for _, c := range run(t, root, crash.Spec{Env: []string{"LOCAL_TEST_MAKE=" + home}}, 0) {
-		switch name := filepath.Base(c.Path); {
-		case c.Created && name == "acode.db-wal":
+	var lastLog, lastName int // which of all syncs
+	for _, c := range run(t, root, crash.Spec{Env: []string{"LOCAL_TEST_MAKE=" + home}, Counts: syncs}, 0) {
+		name := filepath.Base(c.Path)
+		if c.Created && name == "acode.db-wal" {
 			made++
-		case c.Kind == crash.KindSync && strings.HasPrefix(name, "acode.db") && c.Name != "fdatasync":
+		}
+		if !syncs(c) {
+			continue
+		}
+		all++
+		if strings.HasPrefix(name, "acode.db") && c.Name != "fdatasync" {
 			t.Errorf("%v: want fdatasync", c)
-		case c.Kind == crash.KindSync && name == "acode.db-wal":
-			logs++
-		case c.Kind == crash.KindSync && c.Path == home && filepath.Base(last.Path) == "acode.db-wal":
-			names++
 		}
-		if c.Kind == crash.KindSync {
-			last = c
+		if name == "acode.db-wal" {
+			logs, lastLog = logs+1, all
 		}
+		if c.Path == home && filepath.Base(last.Path) == "acode.db-wal" {
+			names, lastName = names+1, all
+		}
+		last = c
 	}
 	if made == 0 || names < made || logs < names+2 {
 		t.Errorf("logs made %d, synced %d times, their directory %d times after it", made, logs, names)
+	}
+	for _, n := range []int{lastName, lastLog} {
+		calls := run(t, root, crash.Spec{
+			Env: []string{"LOCAL_TEST_MAKE=" + filepath.Join(root, strconv.Itoa(n))}, Counts: syncs,
+			At: crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: syscall.EIO},
+		}, 7)
+		if slices.ContainsFunc(calls, func(c crash.Call) bool { return c.Kind == crash.KindAck && c.FD == 1 }) {
+			t.Errorf("sync %d failed, and the session was told", n)
+		}
 	}
 }
 

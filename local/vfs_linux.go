@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"path/filepath"
 	"sync"
 	"unsafe"
@@ -78,26 +77,17 @@ func (v *dataSyncVFS) withSync(tls *libc.TLS, own uintptr) uintptr {
 // journal was opened, which may have made it, its name is made durable.
 func syncFile(_ *libc.TLS, file uintptr, _ int32) int32 {
 	f := at[sqlite3.TunixFile](file)
-	if err := unix.Fdatasync(int(f.Fh)); err != nil {
-		return failed(f, err, sqlite3.SQLITE_IOERR_FSYNC)
+	if unix.Fdatasync(int(f.Fh)) != nil {
+		return sqlite3.SQLITE_IOERR_FSYNC
 	}
 	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC == 0 {
 		return sqlite3.SQLITE_OK
 	}
-	if err := syncDir(filepath.Dir(libc.GoString(f.FzPath))); err != nil {
-		return failed(f, err, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+	if syncDir(filepath.Dir(libc.GoString(f.FzPath))) != nil {
+		return sqlite3.SQLITE_IOERR_DIR_FSYNC
 	}
 	f.FctrlFlags &^= sqlite3.UNIXFILE_DIRSYNC
 	return sqlite3.SQLITE_OK
-}
-
-// failed gives code, and keeps what the system said for SQLite.
-func failed(f *sqlite3.TunixFile, err error, code int32) int32 {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		f.FlastErrno = int32(errno)
-	}
-	return code
 }
 
 // at is what SQLite has at an address of its memory.
