@@ -358,5 +358,9 @@ func (r *Root) lookAt(name string, f *os.File) (stat, error) {
 // unsettled is a failure after which only Inspect can say what a step did. Its code is one
 // that no step fails with.
 func unsettled(message string, cause error) error {
-	return &session.Error{Code: session.ErrStoreIO, Message: message, Cause: cause, Next: "check the disk, then resume"}
+	next := "check the disk, then resume"
+	if errors.Is(cause, fs.ErrPermission) {
+		next = "see what keeps files from being removed or renamed there (who may write, chattr), then resume"
+	}
+	return &session.Error{Code: session.ErrStoreIO, Message: message, Cause: cause, Next: next}
 }

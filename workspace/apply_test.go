@@ -536,16 +536,20 @@ func TestUndoneIsDurable(t *testing.T) {
 		t.Errorf("after the failure: got %q, want %q", ops, want)
 	}
 
-	r.SetHook(func(op string) error {
-		if op == "rename d/a" || op == "fsync d" {
-			return unix.EIO
+	for errno, hint := range map[unix.Errno]string{unix.EIO: "check the disk", unix.EPERM: "who may write"} {
+		r.SetHook(func(op string) error {
+			if op == "rename d/a" || op == "fsync d" {
+				return errno
+			}
+			return nil
+		})
+		_, err = r.Prepare(context.Background(), "key", []session.Change{write("d/a", "2")})
+		must(t, err)
+		_, err = r.Apply(context.Background(), "key")
+		var e *session.Error
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "could not all be undone") || !strings.Contains(e.Next, hint) {
+			t.Errorf("Apply that cannot make the removal durable (%v): got %v", errno, err)
 		}
-		return nil
-	})
-	_, err = r.Prepare(context.Background(), "key", []session.Change{write("d/a", "2")})
-	must(t, err)
-	if _, err = r.Apply(context.Background(), "key"); !strings.Contains(err.Error(), "could not all be undone") {
-		t.Errorf("Apply that cannot make the removal durable: got %v", err)
 	}
 }
 
