@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -18,23 +20,27 @@ import (
 func main() {
 	crash.LauncherMain()
 	rebootMain()
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if !disk.Alone() {
-		os.Exit(again())
+		os.Exit(again(ctx))
 	}
-	if err := torture(context.Background()); err != nil {
+	if err := torture(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(1)
 	}
 }
 
-// again does the work in a process with mounts of its own and gives its exit status.
-func again() int {
+// again does the work in a process with mounts of its own and gives its exit status. Where ctx ends
+// first it waits until that one has tidied up.
+func again(ctx context.Context) int {
 	cmd := disk.Again(os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := cmd.Run(); cmd.ProcessState == nil {
+	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		return 1
 	}
+	context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // it may have ended
+	_ = cmd.Wait()                                                             // the status says it
 	return cmd.ProcessState.ExitCode()
 }
 
@@ -78,11 +84,12 @@ func torture(ctx context.Context) (err error) {
 		return err
 	}
 	if err := o.build(ctx); err != nil {
+		remove()
 		return err
 	}
 	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: model.Fixed(), log: os.Stdout}
 	err = h.everything(ctx, o)
-	if err == nil {
+	if err == nil || ctx.Err() != nil { // what failed by itself is kept to be looked at
 		remove()
 	}
 	return err
