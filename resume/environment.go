@@ -324,14 +324,21 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile, ended map[s
 	return false
 }
 
-// tick is how far the clock of files may be behind the one that the journal goes by: the kernel
-// moves it on 100 times a second, or more often.
-const tick = 10 * time.Millisecond
+// How far the clock of files may be behind the one that the journal goes by: the kernel moves it on
+// 100 times a second, or more often; but some file systems keep whole seconds, or every other one.
+const (
+	tick    = 10 * time.Millisecond
+	seconds = 2 * time.Second
+)
 
 // within reports whether a time of a file, in ns, lies between a start and an end; 0 is unknown,
 // and so is an end before the start, by a clock that was set back.
 func within(startUS, endUS, ns int64) bool {
-	return ns > 0 && ns >= startUS*1000-tick.Nanoseconds() && (endUS < startUS || ns <= endUS*1000)
+	behind := tick
+	if ns%int64(time.Second) == 0 {
+		behind = seconds
+	}
+	return ns > 0 && ns >= startUS*1000-behind.Nanoseconds() && (endUS < startUS || ns <= endUS*1000)
 }
 
 func (r *Resumer) git(limited context.Context, s *session.Session) error {

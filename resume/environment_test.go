@@ -162,11 +162,14 @@ func TestOwnChanges(t *testing.T) {
 	b := paused(t)
 	st := b.sess.Steps[id("t", "make")]
 	at := func(us int64) int64 { return us * 1000 }
+	second := at(st.StartedUS) / 1e9 * 1e9 // as a file system keeps it that knows whole seconds
 	b.changed = []session.ChangedFile{
 		{Path: "a-during", Kind: session.FileModified, MTimeNS: at(st.StartedUS) + 1, Asks: true},
+		{Path: "a-second", Kind: session.FileModified, MTimeNS: second - 1e9, CTimeNS: second - 1e9, Asks: true},
 		{Path: "a-tick", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 4e6, CTimeNS: at(st.StartedUS) - 4e6, Asks: true},
 		{Path: "a-tick-just", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 10e6, Asks: true},
 		{Path: "a-to-the-end", Kind: session.FileModified, MTimeNS: at(st.EndedUS), Asks: true},
+		{Path: "b-a-second-before", Kind: session.FileModified, MTimeNS: second - 3e9, CTimeNS: second - 3e9, Asks: true},
 		{Path: "b-before", Kind: session.FileModified, MTimeNS: at(st.StartedUS) - 10e6 - 1, Asks: true},
 		{Path: "b-no-time", Kind: session.FileModified, Asks: true},
 		{Path: "c-later", Kind: session.FileModified, MTimeNS: at(st.EndedUS) + 1, Asks: true},
@@ -184,7 +187,7 @@ func TestOwnChanges(t *testing.T) {
 		asks[c.Path] = c.Asks
 	}
 	if d := cmp.Diff(map[string]bool{
-		"a-during": false, "a-tick": false, "a-tick-just": false, "a-to-the-end": false, "b-before": true, "b-no-time": true,
+		"a-during": false, "a-second": false, "b-a-second-before": true, "a-tick": false, "a-tick-just": false, "a-to-the-end": false, "b-before": true, "b-no-time": true,
 		"c-later": true, "c-moved": false, "d-deleted": false, "out": true,
 	}, asks); d != "" {
 		t.Errorf("asks (-want +got):\n%s", d)

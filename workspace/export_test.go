@@ -35,5 +35,8 @@ func Lends(mode, uid, gid, asUID, asGID uint32) bool {
 	return stat{mode: mode, uid: uid, gid: gid}.lends(asUID, asGID)
 }
 
+// Racy reports whether a change right after now could leave these times behind, in nanoseconds.
+func Racy(mtime, ctime int64, now time.Time) bool { return stat{mtime: mtime, ctime: ctime}.racy(now) }
+
 // Resolve makes Open go the way of kernels on which os.Root leads outside.
 func Resolve() { openTree = subtree.Resolve }

@@ -16,9 +16,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// granularity is how far apart two writes must lie for the file system to give them
-// different times: a tick of the kernel's coarse clock is at most 10 ms.
-const granularity = 20 * time.Millisecond
+// How far apart two writes must lie for the file system to give them different times: a tick of the
+// kernel's coarse clock is at most 10 ms, but some keep whole seconds, as ext2 and ext3 do and ext4
+// with small inodes, or every other one, as FAT does.
+const (
+	granularity = 20 * time.Millisecond
+	coarsest    = 2*time.Second + granularity
+)
 
 const permissionBits = 0o7777
 
@@ -47,7 +51,11 @@ func (s stat) sameFile(o stat) bool { return s.dev == o.dev && s.ino == o.ino }
 
 // racy reports whether a change right after now could leave the same times behind.
 func (s stat) racy(now time.Time) bool {
-	edge := now.Add(-granularity).UnixNano()
+	past := granularity
+	if s.ctime%int64(time.Second) == 0 { // nobody can set it: the file system keeps no more
+		past = coarsest
+	}
+	edge := now.Add(-past).UnixNano()
 	return s.ctime > edge || s.mtime > edge && s.mtime < now.Add(granularity).UnixNano()
 }
 

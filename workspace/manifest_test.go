@@ -126,6 +126,29 @@ func TestManifestHashesRacyFiles(t *testing.T) {
 	}
 }
 
+// Where a file system keeps whole seconds, as ext2 and ext3 do, or every other one, a file can change
+// for as long without another time. Whoever sets a time cannot make a file look older than it is.
+func TestRacyWhereTimesAreCoarse(t *testing.T) {
+	const second = int64(time.Second)
+	now := time.Unix(1_000_001, 999_000_000)
+	for name, c := range map[string]struct {
+		mtime, ctime int64
+		want         bool
+	}{
+		"fine_just_now":            {now.UnixNano(), now.UnixNano() - 1, true},
+		"fine_before":              {now.UnixNano() - second/2, now.UnixNano() - second/2, false},
+		"whole_second":             {1_000_001 * second, 1_000_001 * second, true},
+		"every_other_second":       {1_000_000 * second, 1_000_000 * second, true},
+		"whole_second_before":      {999_999 * second, 999_999 * second, false},
+		"fine_with_a_time_that_is": {1_000_000 * second, now.UnixNano() - second/2, false},
+		"set_back":                 {second, 1_000_001 * second, true},
+	} {
+		if got := workspace.Racy(c.mtime, c.ctime, now); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func ctime(t testing.TB, dir, name string) int64 {
 	t.Helper()
 	var st unix.Stat_t
