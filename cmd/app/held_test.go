@@ -1,10 +1,13 @@
 package app
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/session"
@@ -28,5 +31,30 @@ func TestHeldByNobody(t *testing.T) {
 		if session.CodeOf(err) != session.ErrLocked || strings.Contains(err.Error(), "pid 0") || !strings.Contains(err.Error(), "has just ended") {
 			t.Errorf("held: got %v, want that the holder has just ended", err)
 		}
+	}
+}
+
+// Every ask is another word, however soon it follows the last one.
+func TestAskDrainerTwiceAtOnce(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	a := &app{now: func() time.Time { return now }}
+	s := &Site{Host: &Host{a}, b: &base{app: a, cfg: &config.Loaded{}}}
+	s.b.cfg.Config.Store.Home = t.TempDir()
+	if err := s.AskDrainer(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("AskDrainer where nobody ever delivered: %v", err)
+	}
+	lock := drainerLock(s.b.home())
+	if err := errors.Join(os.MkdirAll(filepath.Dir(lock), 0o700), os.WriteFile(lock, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[time.Time]bool{s.Asked(): true}
+	for range 3 {
+		if err := s.AskDrainer(); err != nil {
+			t.Fatal(err)
+		}
+		if seen[s.Asked()] {
+			t.Errorf("Asked: %v again", s.Asked())
+		}
+		seen[s.Asked()] = true
 	}
 }

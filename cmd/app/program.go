@@ -152,10 +152,15 @@ func Holder(err error) error {
 }
 
 // AskDrainer asks whoever delivers from this store to wait no longer. It leaves word in the time
-// of the lock file, which nothing else depends on.
+// of the lock file, which nothing else depends on, and which only grows: a file system may keep no
+// fraction of a second.
 func (s *Site) AskDrainer() error {
-	now := s.Now()
-	return os.Chtimes(drainerLock(s.b.home()), now, now)
+	path, before, now := drainerLock(s.b.home()), s.Asked(), s.Now()
+	if err := os.Chtimes(path, now, now); err != nil || s.Asked().After(before) {
+		return err
+	}
+	later := before.Add(2 * time.Second)
+	return os.Chtimes(path, later, later)
 }
 
 // Asked gives the word that AskDrainer left: another value whenever somebody asked.
