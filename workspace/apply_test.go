@@ -1129,3 +1129,59 @@ func TestLargeFilesAreNotLoaded(t *testing.T) {
 
 // oneLine folds a difference, so that a search for the failures of a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }
+
+// Where a file system keeps no modes, what was written is what it is whatever mode it shows; elsewhere, and
+// where the mode is the one that was there before, a mode that differs is a difference.
+func TestInspectWhereModesAreNotKept(t *testing.T) {
+	ctx := context.Background()
+	shown := func(mode os.FileMode) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Join(dir, "a"), mode)) }
+	}
+	for name, c := range map[string]struct {
+		before        string // of a; empty: there is none
+		mode          uint32 // that a gets; 0: its own
+		apply         bool
+		then          func(t *testing.T, dir string)
+		strict, loose session.Progress
+	}{
+		"written":              {"", 0, true, shown(0o777), session.Foreign, session.Applied},
+		"written_over":         {"old", 0, true, shown(0o777), session.Foreign, session.Applied},
+		"not_written":          {"old", 0, false, shown(0o777), session.Foreign, session.NotApplied},
+		"another_mode_not_yet": {"new", 0o755, false, shown(0o644), session.NotApplied, session.NotApplied},
+		"another_mode":         {"new", 0o755, true, shown(0o777), session.Foreign, session.Applied},
+		"of_somebody_else": {"old", 0, true, func(t *testing.T, dir string) {
+			put(t, dir, "a", "theirs")
+		}, session.Foreign, session.Foreign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.before != "" {
+				put(t, dir, "a", c.before)
+			}
+			r := open(t, dir)
+			ts, err := r.Prepare(ctx, "key", []session.Change{{Op: session.KindWrite, Path: "a", Content: "new", Mode: c.mode}})
+			must(t, err)
+			if c.apply {
+				_, err = r.Apply(ctx, "key")
+				must(t, err)
+			}
+			c.then(t, dir)
+			progress, _, err := open(t, dir).Inspect(ctx, "key", ts)
+			if progress != c.strict || err != nil {
+				t.Errorf("Inspect where modes are kept: got %s, %v, want %s", progress, err, c.strict)
+			}
+			loose := open(t, dir)
+			loose.SetModeless()
+			if progress, _, err = loose.Inspect(ctx, "key", ts); progress != c.loose || err != nil {
+				t.Errorf("Inspect where they are not: got %s, %v, want %s", progress, err, c.loose)
+			}
+			if c.loose != session.Applied {
+				return
+			}
+			must(t, loose.Rollback(ctx, "key", ts, nil, kept{sum("old"): []byte("old"), sum("new"): []byte("new")}.open))
+			if got := tree(t, dir)["a"].Content; got != c.before {
+				t.Errorf("after Rollback: got %q, want %q", got, c.before)
+			}
+		})
+	}
+}

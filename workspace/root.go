@@ -45,6 +45,8 @@ type Root struct {
 	hook func(op string) error   // of tests: called before each effect
 	seen func(name string) error // of tests: called before a last look at an effect
 
+	keepsModes func(fd int) bool
+
 	patience time.Duration // with git
 
 	mu       sync.Mutex
@@ -66,7 +68,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 	if err != nil {
 		return nil, missing(abs, err)
 	}
-	return &Root{dir: abs, root: root, now: now, patience: gitPatience, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
+	return &Root{dir: abs, root: root, now: now, keepsModes: keepsModes, patience: gitPatience, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
 }
 
 func missing(dir string, cause error) error {

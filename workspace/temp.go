@@ -161,11 +161,20 @@ func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uin
 	if _, err := io.Copy(f, &section{ctx: ctx, r: content}); err != nil {
 		return err
 	}
-	if err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) }); err != nil {
+	if err := r.setMode(f, mode); err != nil {
 		return err
 	}
 	if err := r.effect("fsync " + f.Name()); err != nil {
 		return err
 	}
 	return f.Sync()
+}
+
+// setMode gives a file its permission bits, where the file system has any.
+func (r *Root) setMode(f *os.File, mode uint32) error {
+	err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) })
+	if err != nil && !r.keepsModes(int(f.Fd())) {
+		return nil
+	}
+	return err
 }

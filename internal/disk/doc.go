@@ -6,5 +6,7 @@
 // a cache of its own and writes them when it likes. Such a disk can be mounted again: the file
 // system then recovers as it does after a real power cut.
 //
+// Modeless is another one: it keeps no modes, and of times whole seconds.
+//
 // It needs root, FUSE and loop devices; Possible says whether they are there.
 package disk

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -22,6 +23,9 @@ const insideVariable = "ACODE_FAULTS_INSIDE"
 
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
+	if back, dir, ok := strings.Cut(os.Getenv(modelessVariable), ":"); ok {
+		serveModeless(back, dir)
+	}
 	if os.Getenv(insideVariable) == "" {
 		os.Exit(again())
 	}

@@ -1,0 +1,85 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// Modeless shows what is below back at dir, which exist, as file systems do that are not of Unix, or serve the disk
+// of another system: every file has all permissions, whatever it is given, and times are whole seconds.
+func Modeless(back, dir string) (unmount func() error, err error) {
+	info, err := os.Stat(back)
+	if err != nil {
+		return nil, err
+	}
+	data := &fs.LoopbackRoot{Path: back, Dev: uint64(info.Sys().(*syscall.Stat_t).Dev)}
+	root := &modeless{fs.LoopbackNode{RootData: data}}
+	data.RootNode = root
+	s, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "modeless", Name: "acode-modeless"}})
+	if err != nil {
+		return nil, fmt.Errorf("mount at %s: %w", dir, err)
+	}
+	return func() error { return patiently(s.Unmount) }, nil
+}
+
+// modeless is a file or directory below back.
+type modeless struct{ fs.LoopbackNode }
+
+var _ interface {
+	fs.NodeLookuper
+	fs.NodeGetattrer
+	fs.NodeSetattrer
+	fs.NodeCreater
+	fs.NodeMkdirer
+	fs.NodeWrapChilder
+} = (*modeless)(nil)
+
+// WrapChild makes what lies below m like it.
+func (m *modeless) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
+	return &modeless{fs.LoopbackNode{RootData: m.RootData}}
+}
+
+// coarsen makes attributes what such a file system tells.
+func coarsen(a *fuse.Attr) {
+	a.Mode |= 0o777
+	a.Atimensec, a.Mtimensec, a.Ctimensec = 0, 0, 0
+}
+
+func (m *modeless) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	inode, errno := m.LoopbackNode.Lookup(ctx, name, out)
+	coarsen(&out.Attr)
+	return inode, errno
+}
+
+func (m *modeless) Getattr(ctx context.Context, f fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	errno := m.LoopbackNode.Getattr(ctx, f, out)
+	coarsen(&out.Attr)
+	return errno
+}
+
+// Setattr refuses modes, as some do; others only forget them.
+func (m *modeless) Setattr(ctx context.Context, f fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	if in.Valid&fuse.FATTR_MODE != 0 {
+		return syscall.EPERM
+	}
+	errno := m.LoopbackNode.Setattr(ctx, f, in, out)
+	coarsen(&out.Attr)
+	return errno
+}
+
+func (m *modeless) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+	inode, f, fuseFlags, errno := m.LoopbackNode.Create(ctx, name, flags, mode, out)
+	coarsen(&out.Attr)
+	return inode, f, fuseFlags, errno
+}
+
+func (m *modeless) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	inode, errno := m.LoopbackNode.Mkdir(ctx, name, mode, out)
+	coarsen(&out.Attr)
+	return inode, errno
+}

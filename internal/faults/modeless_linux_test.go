@@ -1,0 +1,101 @@
+package faults_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/disk"
+)
+
+// killsOfModeless is at how many calls a session is killed whose workspace keeps no modes.
+const killsOfModeless = 24
+
+// modelessVariable tells a test binary to serve a file system of one directory at another.
+const modelessVariable = "ACODE_FAULTS_MODELESS"
+
+// serveModeless does so until its input ends. A process that starts others in a directory which it serves itself
+// may wait for itself.
+func serveModeless(back, dir string) {
+	unmount, err := disk.Modeless(back, dir)
+	if err == nil {
+		fmt.Println("mounted")
+		_, _ = io.Copy(io.Discard, os.Stdin) // however it ends
+		err = unmount()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// modelessSite is a site whose workspace lies on a file system that keeps no modes, and of times whole
+// seconds.
+func modelessSite(t *testing.T) site {
+	t.Helper()
+	s := plainSite(t)
+	back := filepath.Join(s.root, "back")
+	must(t, os.Mkdir(back, 0o755))
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), modelessVariable+"="+back+":"+s.ws())
+	server.Stderr = os.Stderr
+	end, err := server.StdinPipe()
+	must(t, err)
+	told, err := server.StdoutPipe()
+	must(t, err)
+	must(t, server.Start())
+	t.Cleanup(func() { must(t, errors.Join(end.Close(), server.Wait())) })
+	_, err = bufio.NewReader(told).ReadString('\n')
+	must(t, err)
+	return s
+}
+
+// A session that is killed goes on without a question, also where what it wrote shows another mode than it
+// was given, as on FAT or in WSL below /mnt/c.
+func TestKilledWhereNoModesAreKept(t *testing.T) {
+	if !canMount() {
+		t.Log("nothing may be mounted here")
+		return
+	}
+	inWorkspace := func(s site) func(crash.Call) bool {
+		return func(c crash.Call) bool { return strings.HasPrefix(c.Path, s.ws()+"/") }
+	}
+	s := modelessSite(t)
+	e, _, calls := s.traced(t, crash.Point{}, inWorkspace(s), "run", "--plan", s.plan())
+	all := 0
+	for _, c := range calls {
+		if c.Role == crash.RoleAcode && inWorkspace(s)(c) {
+			all++
+		}
+	}
+	if e.exit != 0 || all < killsOfModeless {
+		t.Fatalf("%d calls, %v", all, e)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, n := range rng.Perm(all)[:killsOfModeless] {
+		for _, when := range []crash.When{crash.Before, crash.After} {
+			t.Run(fmt.Sprintf("%s_%d", when, n+1), func(t *testing.T) {
+				s := modelessSite(t)
+				at := crash.Point{Role: crash.RoleAcode, N: n + 1, When: when, Victim: crash.VictimSelf}
+				if e, res, _ := s.traced(t, at, inWorkspace(s), "run", "--plan", s.plan()); !res.Struck || e.exit != -1 {
+					t.Fatalf("not killed: %+v, %v", res, e)
+				}
+				if e := s.acode(t, "resume"); e.exit != 0 {
+					t.Fatal(e)
+				}
+				for _, fault := range s.faultsAtEnd(t) {
+					t.Error(fault)
+				}
+			})
+		}
+	}
+}
