@@ -11,7 +11,8 @@ import (
 )
 
 // Modeless shows what is below back at dir, which exist, as file systems do that are not of Unix, or serve the disk
-// of another system: every file has all permissions, whatever it is given, and times are whole seconds.
+// of another system: every file has all permissions, whatever it is given, times are whole seconds, and a directory cannot
+// be synced.
 func Modeless(back, dir string) (unmount func() error, err error) {
 	info, err := os.Stat(back)
 	if err != nil {
@@ -36,6 +37,7 @@ var _ interface {
 	fs.NodeSetattrer
 	fs.NodeCreater
 	fs.NodeMkdirer
+	fs.NodeOpendirHandler
 	fs.NodeWrapChilder
 } = (*modeless)(nil)
 
@@ -83,3 +85,24 @@ func (m *modeless) Mkdir(ctx context.Context, name string, mode uint32, out *fus
 	coarsen(&out.Attr)
 	return inode, errno
 }
+
+// OpendirHandle opens a directory that cannot be synced.
+func (m *modeless) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	h, fuseFlags, errno := m.LoopbackNode.OpendirHandle(ctx, flags)
+	if errno != 0 {
+		return nil, 0, errno
+	}
+	return unsynced{h.(opened)}, fuseFlags, 0
+}
+
+// opened is what a directory that was opened can do besides.
+type opened interface {
+	fs.FileReaddirenter
+	fs.FileReleasedirer
+	fs.FileSeekdirer
+}
+
+type unsynced struct{ opened }
+
+// Fsyncdir knows of no directories, as in the shared folders of virtual machines.
+func (unsynced) Fsyncdir(context.Context, uint32) syscall.Errno { return syscall.EINVAL }

@@ -1,6 +1,13 @@
 package workspace
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncAll makes all of the file system durable that f lies on.
+func syncAll(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 // keepsModes reports whether the file system of an open directory keeps the mode that a file is given. Those
 // of other systems, and what serves their disks (WSL, virtual machines, FUSE), may show one of their own.
