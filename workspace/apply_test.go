@@ -1171,7 +1171,7 @@ func TestInspectWhereModesAreNotKept(t *testing.T) {
 				t.Errorf("Inspect where modes are kept: got %s, %v, want %s", progress, err, c.strict)
 			}
 			loose := open(t, dir)
-			loose.SetModeless()
+			loose.SetForeign()
 			if progress, _, err = loose.Inspect(ctx, "key", ts); progress != c.loose || err != nil {
 				t.Errorf("Inspect where they are not: got %s, %v, want %s", progress, err, c.loose)
 			}

@@ -117,7 +117,7 @@ func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState)
 		return &gone, nil
 	case err != nil:
 		return nil, failure(e.Path, "looking at it", err)
-	case st.matches(*e) && (!e.Racy || e.Hash == ""):
+	case st.matches(*e) && (!e.Racy || e.Hash == ""), e.Hash == "" && st.renumbered(*e) && !c.r.native(d.fd()):
 		return nil, nil
 	}
 	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime}

@@ -38,8 +38,8 @@ func Lends(mode, uid, gid, asUID, asGID uint32) bool {
 // Racy reports whether a change right after now could leave these times behind, in nanoseconds.
 func Racy(mtime, ctime int64, now time.Time) bool { return stat{mtime: mtime, ctime: ctime}.racy(now) }
 
-// SetModeless makes r take the file system for one that keeps no modes.
-func (r *Root) SetModeless() { r.keepsModes = func(int) bool { return false } }
+// SetForeign makes r take the file system for one that is not native.
+func (r *Root) SetForeign() { r.native = func(int) bool { return false } }
 
 // Resolve makes Open go the way of kernels on which os.Root leads outside.
 func Resolve() { openTree = subtree.Resolve }

@@ -36,8 +36,8 @@ type stat struct {
 }
 
 func fromUnix(st *unix.Stat_t) stat {
-	return stat{
-		dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mode: uint32(st.Mode), uid: st.Uid, gid: st.Gid, size: st.Size,
+	return stat{ // some give a file the number 0, which here stands for none
+		dev: uint64(st.Dev), ino: max(st.Ino, 1), links: uint64(st.Nlink), mode: uint32(st.Mode), uid: st.Uid, gid: st.Gid, size: st.Size,
 		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
 	}
 }
@@ -61,6 +61,12 @@ func (s stat) racy(now time.Time) bool {
 
 func (s stat) matches(f session.FileState) bool {
 	return s.size == f.Size && s.mtime == f.MTimeNS && s.ctime == f.CTimeNS && s.ino == f.Inode && s.perm() == f.Mode
+}
+
+// renumbered reports whether the file of f may have got another number, and is the same otherwise.
+func (s stat) renumbered(f session.FileState) bool {
+	f.Inode = s.ino
+	return s.matches(f)
 }
 
 // state describes a file whose content has this hash and whose stat was taken at now.

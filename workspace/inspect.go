@@ -233,6 +233,6 @@ func (v *survey) look(ctx context.Context, p *place, names map[[2]uint64]uint64)
 	}
 	defer f.Close()
 	p.state, p.st, err = v.r.hash(ctx, f, p.t.Path)
-	p.anyway = p.foreign() && !v.r.keepsModes(p.dir.fd())
+	p.anyway = p.foreign() && !v.r.native(p.dir.fd())
 	return err
 }

@@ -430,3 +430,27 @@ func TestChangesLeavesOutTemporaryFiles(t *testing.T) {
 		t.Errorf("Scan: got %+v, %v, want two files", m.Entries, err)
 	}
 }
+
+// Where files get other numbers with each mount, as with sshfs, one that is the same otherwise is the same.
+func TestCompareWhereNumbersDiffer(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	put(t, dir, "d/a", "1")
+	for _, native := range []bool{true, false} {
+		r := openAt(t, dir, later)
+		if !native {
+			r.SetForeign()
+		}
+		m, err := r.Scan(ctx, 1)
+		must(t, err)
+		m.Entries[0].Inode++
+		changed, _, err := r.Compare(ctx, m)
+		if must(t, err); len(changed) != 0 != native {
+			t.Errorf("native %v: got %v", native, changed)
+		}
+		m.Entries[0].MTimeNS++
+		if changed, _, err = r.Compare(ctx, m); len(changed) != 1 || err != nil {
+			t.Errorf("native %v, another time: got %v, %v", native, changed, err)
+		}
+	}
+}

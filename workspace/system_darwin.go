@@ -12,9 +12,9 @@ func syncAll(*os.File) error {
 	return nil
 }
 
-// keepsModes reports whether the file system of an open directory keeps the mode that a file is given. Those
-// of other systems may show one of their own.
-func keepsModes(fd int) bool {
+// native reports whether the file system of an open directory keeps what makes a file one of Unix: the mode that it
+// is given, and its number. Those of other systems may show others.
+func native(fd int) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
 		return true

@@ -9,9 +9,10 @@ import (
 // syncAll makes all of the file system durable that f lies on.
 func syncAll(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
-// keepsModes reports whether the file system of an open directory keeps the mode that a file is given. Those
-// of other systems, and what serves their disks (WSL, virtual machines, FUSE), may show one of their own.
-func keepsModes(fd int) bool {
+// native reports whether the file system of an open directory keeps what makes a file one of Unix: the mode that it
+// is given, and its number. Those of other systems, and what serves their disks (WSL, virtual machines, FUSE), may
+// show others.
+func native(fd int) bool {
 	const ntfs, ntfs3, vboxsf, vmhgfs = 0x5346544e, 0x7366746e, 0x786f4256, 0xbacbacbc
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

@@ -173,7 +173,7 @@ func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uin
 // setMode gives a file its permission bits, where the file system has any.
 func (r *Root) setMode(f *os.File, mode uint32) error {
 	err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) })
-	if err != nil && !r.keepsModes(int(f.Fd())) {
+	if err != nil && !r.native(int(f.Fd())) {
 		return nil
 	}
 	return err

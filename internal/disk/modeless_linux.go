@@ -3,7 +3,7 @@ package disk
 import (
 	"context"
 	"fmt"
-	"os"
+	"math/rand/v2"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -11,14 +11,10 @@ import (
 )
 
 // Modeless shows what is below back at dir, which exist, as file systems do that are not of Unix, or serve the disk
-// of another system: every file has all permissions, whatever it is given, times are whole seconds, and a directory cannot
-// be synced.
+// of another system: every file has all permissions, whatever it is given, and another number with each mount, times are
+// whole seconds, and a directory cannot be synced.
 func Modeless(back, dir string) (unmount func() error, err error) {
-	info, err := os.Stat(back)
-	if err != nil {
-		return nil, err
-	}
-	data := &fs.LoopbackRoot{Path: back, Dev: uint64(info.Sys().(*syscall.Stat_t).Dev)}
+	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()} // from which it makes the numbers
 	root := &modeless{fs.LoopbackNode{RootData: data}}
 	data.RootNode = root
 	s, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "modeless", Name: "acode-modeless"}})

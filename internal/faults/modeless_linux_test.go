@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
@@ -43,20 +44,26 @@ func serveModeless(back, dir string) {
 func modelessSite(t *testing.T) site {
 	t.Helper()
 	s := plainSite(t)
-	back := filepath.Join(s.root, "back")
-	must(t, os.Mkdir(back, 0o755))
+	must(t, os.Mkdir(filepath.Join(s.root, "back"), 0o755))
+	unmount := s.mountModeless(t)
+	t.Cleanup(func() { unmount() })
+	return s
+}
+
+// mountModeless serves the workspace until unmount is called.
+func (s site) mountModeless(t *testing.T) (unmount func()) {
+	t.Helper()
 	server := exec.Command(os.Args[0])
-	server.Env = append(os.Environ(), modelessVariable+"="+back+":"+s.ws())
+	server.Env = append(os.Environ(), modelessVariable+"="+filepath.Join(s.root, "back")+":"+s.ws())
 	server.Stderr = os.Stderr
 	end, err := server.StdinPipe()
 	must(t, err)
 	told, err := server.StdoutPipe()
 	must(t, err)
 	must(t, server.Start())
-	t.Cleanup(func() { must(t, errors.Join(end.Close(), server.Wait())) })
 	_, err = bufio.NewReader(told).ReadString('\n')
 	must(t, err)
-	return s
+	return func() { must(t, errors.Join(end.Close(), server.Wait())) }
 }
 
 // A session that is killed goes on without a question, also where what it wrote shows another mode than it
@@ -97,5 +104,43 @@ func TestKilledWhereNoModesAreKept(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Where files get other numbers with each mount, as with sshfs, none of them counts as changed after it, but
+// for one that was changed. The root of this one has the number 0.
+func TestMountedAnewWithOtherNumbers(t *testing.T) {
+	if !canMount() {
+		t.Log("nothing may be mounted here")
+		return
+	}
+	for name, c := range map[string]struct {
+		change string // of a file that no step has named yet; empty: none
+		exit   int
+	}{"as_it_was": {"", 0}, "changed": {"fir5t\n", 17}} {
+		t.Run(name, func(t *testing.T) {
+			s := plainSite(t)
+			theirs := filepath.Join(s.root, "back", "theirs")
+			must(t, os.Mkdir(filepath.Dir(theirs), 0o755))
+			must(t, os.WriteFile(theirs, []byte("first\n"), 0o644))
+			must(t, os.WriteFile(s.plan(), []byte(`{version: 1, task: t, tasks: [{id: t, steps: [{approve: "Go on?"}, {edit: {path: theirs, old: st, new: rm}}]}]}`), 0o644))
+			<-time.After(2100 * time.Millisecond) // so that its times alone tell whether it changed
+			unmount := s.mountModeless(t)
+			if e := s.acode(t, "run", "--plan", s.plan()); e.exit != 10 {
+				t.Fatal(e)
+			}
+			if e := s.acode(t, "approve", s.read(t).short); e.exit != 0 {
+				t.Fatal(e)
+			}
+			unmount()
+			if c.change != "" {
+				must(t, os.WriteFile(theirs, []byte(c.change), 0o644))
+			}
+			unmount = s.mountModeless(t)
+			if e := s.acode(t, "resume"); e.exit != c.exit || strings.Contains(e.stdout, "- theirs (modified") != (c.exit == 17) {
+				t.Error(e)
+			}
+			unmount()
+		})
 	}
 }
