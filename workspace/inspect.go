@@ -12,9 +12,10 @@ import (
 
 // Inspect says how far an earlier process got with ts under key; foreign lists the paths
 // that are neither pre- nor post-image, as they are now. A mode that differs counts as
-// different, unless it is neither's on a file system that may keep none. It makes durable what the process that died may have had no time for (W4): the
-// directories before it says Applied, else those that lead to new files, which doing it
-// again finds made. It changes no byte.
+// different, unless it is neither's on a file system that may keep none. It makes durable
+// what the process that died may have had no time for (W4): the directories before it says
+// Applied, else those that lead to new files, which doing it again finds made. It changes
+// no byte.
 func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error) {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()

@@ -173,7 +173,8 @@ func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uin
 // setMode gives a file its permission bits, where the file system has any.
 func (r *Root) setMode(f *os.File, mode uint32) error {
 	err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) })
-	if err != nil && !r.native(int(f.Fd())) {
+	refused := errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS)
+	if refused && !r.native(int(f.Fd())) {
 		return nil
 	}
 	return err
