@@ -52,7 +52,7 @@ type applying struct {
 	key   string
 	nodes []*node
 	made  []string // directories, outermost first
-	done  []*node  // whose path has changed
+	done  []*node  // whose path has changed, the last one perhaps
 }
 
 func (a *applying) run(ctx context.Context) error {
@@ -182,7 +182,8 @@ func (a *applying) commit(n *node) error {
 	return err
 }
 
-// step looks at n once more and then changes its path.
+// step looks at n once more and then changes its path. What fails may have been done all the same, where
+// the answer was lost on its way: undo looks.
 func (a *applying) step(op string, n *node, change func() error) error {
 	if err := a.r.effect(op + " " + n.path); err != nil {
 		return err
@@ -190,11 +191,8 @@ func (a *applying) step(op string, n *node, change func() error) error {
 	if err := a.r.still(n); err != nil {
 		return err
 	}
-	if err := retry(change); err != nil {
-		return err
-	}
 	a.done = append(a.done, n)
-	return nil
+	return retry(change)
 }
 
 // still is the cheap half of unchanged, for the instant before a change.
@@ -304,7 +302,7 @@ func (a *applying) back(ctx context.Context) []session.FileState {
 	return states
 }
 
-// undoing lists the transitions that have happened, sources of renames included.
+// undoing lists the transitions that have happened, the last one perhaps, sources of renames included.
 func (a *applying) undoing() (ts []session.Transition) {
 	all := a.p.transitions()
 	for i, n := range a.nodes {

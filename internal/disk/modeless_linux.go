@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -34,6 +35,8 @@ var _ interface {
 	fs.NodeCreater
 	fs.NodeMkdirer
 	fs.NodeOpendirHandler
+	fs.NodeRenamer
+	fs.NodeUnlinker
 	fs.NodeWrapChilder
 } = (*modeless)(nil)
 
@@ -102,3 +105,22 @@ type unsynced struct{ opened }
 
 // Fsyncdir knows of no directories, as in the shared folders of virtual machines.
 func (unsynced) Fsyncdir(context.Context, uint32) syscall.Errno { return syscall.EINVAL }
+
+// Lose names the file beside back that has the next rename or removal of a file carried out, and its answer lost.
+func Lose(back string) string { return back + ".lose" }
+
+// answer gives errno, or what whoever waits in vain for an answer gets.
+func (m *modeless) answer(errno syscall.Errno) syscall.Errno {
+	if errno == 0 && os.Remove(Lose(m.RootData.Path)) == nil {
+		return syscall.ETIMEDOUT
+	}
+	return errno
+}
+
+func (m *modeless) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, as string, flags uint32) syscall.Errno {
+	return m.answer(m.LoopbackNode.Rename(ctx, name, parent, as, flags))
+}
+
+func (m *modeless) Unlink(ctx context.Context, name string) syscall.Errno {
+	return m.answer(m.LoopbackNode.Unlink(ctx, name))
+}

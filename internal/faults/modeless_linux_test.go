@@ -144,3 +144,43 @@ func TestMountedAnewWithOtherNumbers(t *testing.T) {
 		})
 	}
 }
+
+// A change of a file that was carried out although its answer says that it failed, as over a network, is undone
+// like any other: the next attempt finds what the first one found.
+func TestLostAnswer(t *testing.T) {
+	if !canMount() {
+		t.Log("nothing may be mounted here")
+		return
+	}
+	for name, c := range map[string]struct{ step, want string }{
+		"write_new":  {"write: {path: b, content: new}", "a old, b new"},
+		"write_over": {"write: {path: a, content: new}", "a new"},
+		"edit":       {"edit: {path: a, old: old, new: older}", "a older"},
+		"move":       {"move: {from: a, to: d/b}", "d/b old"},
+		"delete":     {"delete: {path: a}", ""},
+		"changes":    {"changes: [{edit: {path: a, old: old, new: older}}, {write: {path: b, content: new}}]", "a older, b new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := modelessSite(t)
+			back := filepath.Join(s.root, "back")
+			must(t, os.WriteFile(filepath.Join(back, "a"), []byte("old"), 0o644))
+			must(t, os.WriteFile(s.plan(), []byte("{version: 1, task: t, tasks: [{id: t, steps: [{"+c.step+"}]}]}"), 0o644))
+			must(t, os.WriteFile(disk.Lose(back), nil, 0o644))
+			if e := s.acode(t, "run", "--plan", s.plan()); e.exit != 22 {
+				t.Fatal(e)
+			}
+			if e := s.acode(t, "resume"); e.exit != 0 {
+				t.Error(e)
+			}
+			var got []string
+			for _, name := range []string{"a", "b", "d/b"} {
+				if b, err := os.ReadFile(filepath.Join(back, name)); err == nil {
+					got = append(got, name+" "+string(b))
+				}
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
