@@ -13,6 +13,8 @@
 //	B5  Once the disk is whole again, resume completes: each effect once, nothing lost.
 //	B6  A store, a checkpoint and an idempotency key of format 1 mean what they meant when
 //	    they were written.
+//	B7  All that holds too for a workspace whose file system keeps no modes, or whose calls fail
+//	    at random, carried out or not.
 //
 // No judge asks acode about itself where it can look: it counts the lines of a ledger, compares
 // the workspace with a computed tree, and reads copies of the store with sqlite3.

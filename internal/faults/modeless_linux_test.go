@@ -184,3 +184,45 @@ func TestLostAnswer(t *testing.T) {
 		})
 	}
 }
+
+// roundsOfTrouble is how many sessions meet calls that fail at random in their workspace.
+const roundsOfTrouble = 12
+
+// Whatever call fails in a workspace, carried out or not, and whenever acode is killed besides: once calls
+// succeed again the session comes to its end, each effect once.
+func TestTroubledWorkspace(t *testing.T) {
+	if !canMount() {
+		t.Log("nothing may be mounted here")
+		return
+	}
+	const troubled = 30 // resumes, at most
+	for round := range roundsOfTrouble {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			s := modelessSite(t)
+			s.away = true // whoever starts it is not to fail
+			trouble := disk.Trouble(filepath.Join(s.root, "back"))
+			must(t, os.WriteFile(trouble, []byte("15"), 0o644))
+			e := s.acode(t, "run", "--plan", s.plan())
+			met := e.exit
+			for n := 0; n < 2*troubled && s.read(t).state != "completed"; n++ {
+				if n == troubled {
+					must(t, os.WriteFile(trouble, nil, 0o644))
+				}
+				if s.read(t).sessions == 0 { // it was refused
+					e = s.acode(t, "run", "--plan", s.plan())
+				} else if n%2 == 0 && n < troubled {
+					at := crash.Point{Role: crash.RoleAcode, N: 1 + rand.IntN(100), When: crash.After, Victim: crash.VictimSelf}
+					e, _, _ = s.traced(t, at, nil, "resume", "--on-changes=continue")
+				} else {
+					e = s.acode(t, "resume", "--on-changes=continue")
+				}
+				met = max(met, e.exit)
+			}
+			must(t, os.WriteFile(trouble, nil, 0o644))
+			for _, fault := range s.faultsAtEnd(t) {
+				t.Errorf("%s, after %v", fault, e)
+			}
+			t.Logf("the worst exit status was %d", met)
+		})
+	}
+}

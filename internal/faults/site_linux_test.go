@@ -25,6 +25,7 @@ type site struct {
 	disk    string
 	program string // stands for acode
 	limit   int64  // bytes that a file may have; 0 means any
+	away    bool   // acode is started outside the workspace
 }
 
 // newSite makes a workspace with a plan outside it. The disk is there already.
@@ -78,11 +79,22 @@ func (s site) environ() []string {
 }
 
 func (s site) argv(args ...string) []string {
+	if s.away {
+		args = append(args, "-C", s.ws())
+	}
 	if s.limit == 0 {
 		return append([]string{s.program}, args...)
 	}
 	limited := fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, s.limit/512)
 	return append([]string{"/bin/sh", "-c", limited, s.program}, args...)
+}
+
+// dir is where acode is started.
+func (s site) dir() string {
+	if s.away {
+		return s.root
+	}
+	return s.ws()
 }
 
 // ended is how a process of acode ended.
@@ -113,7 +125,7 @@ func (s site) acode(t testing.TB, args ...string) ended {
 	defer cancel()
 	argv := s.argv(args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = s.ws(), s.environ()
+	cmd.Dir, cmd.Env = s.dir(), s.environ()
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
@@ -134,7 +146,7 @@ func (s site) traced(t testing.TB, at crash.Point, counts func(crash.Call) bool,
 	defer tracer.Close()
 	var out, stderr bytes.Buffer
 	var calls []crash.Call
-	res, err := tracer.Run(ctx, crash.Spec{Argv: s.argv(args...), Env: s.environ(), Dir: s.ws(), Roots: []string{s.root},
+	res, err := tracer.Run(ctx, crash.Spec{Argv: s.argv(args...), Env: s.environ(), Dir: s.dir(), Roots: []string{s.root},
 		Stdout: &out, Stderr: &stderr, At: at, Counts: counts, Record: func(c crash.Call) { calls = append(calls, c) }})
 	must(t, err)
 	_, err = tracer.Wait(ctx)
