@@ -66,7 +66,7 @@ func (s site) mountModeless(t *testing.T) (unmount func()) {
 	return func() { must(t, errors.Join(end.Close(), server.Wait())) }
 }
 
-// A session that is killed goes on without a question, also where what it wrote shows another mode than it
+// B7: a session that is killed goes on without a question, also where what it wrote shows another mode than it
 // was given, as on FAT or in WSL below /mnt/c.
 func TestKilledWhereNoModesAreKept(t *testing.T) {
 	if !canMount() {
@@ -188,7 +188,7 @@ func TestLostAnswer(t *testing.T) {
 // roundsOfTrouble is how many sessions meet calls that fail at random in their workspace.
 const roundsOfTrouble = 12
 
-// Whatever call fails in a workspace, carried out or not, and whenever acode is killed besides: once calls
+// B7: whatever call fails in a workspace, carried out or not, and whenever acode is killed besides: once calls
 // succeed again the session comes to its end, each effect once.
 func TestTroubledWorkspace(t *testing.T) {
 	if !canMount() {
