@@ -27,7 +27,8 @@ func Modeless(back, dir string) (unmount func() error, err error) {
 	return func() error { return patiently(s.Unmount) }, nil
 }
 
-// Lose names the file beside back that has the next rename or removal of a file carried out, and its answer lost.
+// Lose names the file beside back that has one rename or removal of a file carried out, and its answer lost: it holds
+// how many come before that one.
 func Lose(back string) string { return back + ".lose" }
 
 // Trouble names the file beside back that holds how many calls of a thousand fail, carried out or not.
@@ -78,13 +79,27 @@ func (m *modeless) answer(errno syscall.Errno) syscall.Errno {
 	if errno != 0 {
 		return errno
 	}
-	if os.Remove(Lose(m.RootData.Path)) == nil {
+	if m.lost() {
 		return syscall.ETIMEDOUT
 	}
 	for range 5 { // there are few of these calls
 		errno = cmp.Or(errno, m.trouble())
 	}
 	return errno
+}
+
+// lost says whether it is this answer that is lost.
+func (m *modeless) lost() bool {
+	name := Lose(m.RootData.Path)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.Atoi(string(b))
+	if err != nil || n == 0 {
+		return os.Remove(name) == nil
+	}
+	return os.WriteFile(name, []byte(strconv.Itoa(n-1)), 0o600) != nil
 }
 
 func (m *modeless) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
