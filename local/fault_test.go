@@ -69,6 +69,16 @@ func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
 	}
 }
 
+// meetFullDisk lets the store grow no more, and w find that out.
+func meetFullDisk(t *testing.T, s *local.Store, w *local.Writer) {
+	t.Helper()
+	must(t, s.Exec(t.Context(), `PRAGMA max_page_count = 1`)) // its present size
+	big := session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: strings.Repeat("x", 12000)}}
+	if _, err := w.Append(t.Context(), big); !errors.Is(err, session.ErrDiskFull) {
+		t.Fatalf("Append: got %v, want %v", err, session.ErrDiskFull)
+	}
+}
+
 // L5: whoever took the session over while there was no room keeps it, and so does whoever went on with it.
 func TestRecoverDoesNotFollowATakeover(t *testing.T) {
 	for name, drafts := range map[string]func(s *local.Store) []session.Draft{
@@ -79,11 +89,7 @@ func TestRecoverDoesNotFollowATakeover(t *testing.T) {
 			o := options(t)
 			s := open(t, o)
 			w := create(t, s, 2)
-			must(t, s.Exec(t.Context(), `PRAGMA max_page_count = 1`)) // its present size
-			big := session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: strings.Repeat("x", 12000)}}
-			if _, err := w.Append(t.Context(), big); !errors.Is(err, session.ErrDiskFull) {
-				t.Fatalf("Append: got %v, want %v", err, session.ErrDiskFull)
-			}
+			meetFullDisk(t, s, w)
 			second := open(t, o)
 			appendAll(t, load(t, second, w.Session().ID), drafts(second)...)
 			if err := w.Recover(t.Context()); !errors.Is(err, session.ErrFenced) {
@@ -101,11 +107,7 @@ func TestRecoverWithoutAStoreIsTriedAgain(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
 	w := create(t, s, 2)
-	must(t, s.Exec(t.Context(), `PRAGMA max_page_count = 1`)) // its present size
-	big := session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: strings.Repeat("x", 12000)}}
-	if _, err := w.Append(t.Context(), big); !errors.Is(err, session.ErrDiskFull) {
-		t.Fatalf("Append: got %v, want %v", err, session.ErrDiskFull)
-	}
+	meetFullDisk(t, s, w)
 	database, away := filepath.Join(o.Home, "acode.db"), filepath.Join(o.Home, "away")
 	must(t, os.Rename(database, away))
 	if err := w.Recover(t.Context()); !errors.Is(err, session.ErrStoreIO) {

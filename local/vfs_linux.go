@@ -20,12 +20,15 @@ var dataSyncs = sync.OnceValue(newDataSyncVFS)
 // second flush of the disk's cache.
 type dataSyncVFS struct {
 	name          string // empty: SQLite does not have it
-	open, ownOpen func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
+	open, ownOpen opener
 	sync          func(tls *libc.TLS, file uintptr, flags int32) int32
 
 	mu      sync.Mutex
 	methods map[uintptr]uintptr // with the other sync, by SQLite's own: a database has others than a log
 }
+
+// opener is a method that opens a file.
+type opener = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
 
 // newDataSyncVFS tells SQLite of the VFS. SQLite keeps the addresses of what it is given for good.
 func newDataSyncVFS() *dataSyncVFS {
@@ -40,7 +43,7 @@ func newDataSyncVFS() *dataSyncVFS {
 		return v
 	}
 	its := at[sqlite3.Tsqlite3_vfs](vfs)
-	v.ownOpen = *(*func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32)(unsafe.Pointer(&its.FxOpen))
+	v.ownOpen = *(*opener)(unsafe.Pointer(&its.FxOpen))
 	its.FpNext, its.FzName, its.FxOpen = 0, cname, *(*uintptr)(unsafe.Pointer(&v.open))
 	if sqlite3.Xsqlite3_vfs_register(tls, vfs, 0) == sqlite3.SQLITE_OK {
 		v.name = name

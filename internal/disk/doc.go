@@ -6,7 +6,8 @@
 // a cache of its own and writes them when it likes. Such a disk can be mounted again: the file
 // system then recovers as it does after a real power cut.
 //
-// Modeless is another one: it keeps no modes, and of times whole seconds.
+// Foreign serves a file system of another kind: it keeps no modes and no fractions of seconds, and its calls
+// can be made to fail.
 //
 // It needs root, FUSE and loop devices; Possible says whether they are there.
 package disk

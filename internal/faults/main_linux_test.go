@@ -23,8 +23,8 @@ const insideVariable = "ACODE_FAULTS_INSIDE"
 
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
-	if back, dir, ok := strings.Cut(os.Getenv(modelessVariable), ":"); ok {
-		serveModeless(back, dir)
+	if back, dir, ok := strings.Cut(os.Getenv(foreignVariable), ":"); ok {
+		serveForeign(back, dir)
 	}
 	if os.Getenv(insideVariable) == "" {
 		os.Exit(again())

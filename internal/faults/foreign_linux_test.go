@@ -17,16 +17,16 @@ import (
 	"github.com/acode-dev/acode/internal/disk"
 )
 
-// killsOfModeless is at how many calls a session is killed whose workspace keeps no modes.
-const killsOfModeless = 24
+// killsOfForeign is at how many calls a session is killed whose workspace keeps no modes.
+const killsOfForeign = 24
 
-// modelessVariable tells a test binary to serve a file system of one directory at another.
-const modelessVariable = "ACODE_FAULTS_MODELESS"
+// foreignVariable tells a test binary to serve a file system of one directory at another.
+const foreignVariable = "ACODE_FAULTS_FOREIGN"
 
-// serveModeless does so until its input ends. A process that starts others in a directory which it serves itself
+// serveForeign does so until its input ends. A process that starts others in a directory which it serves itself
 // may wait for itself.
-func serveModeless(back, dir string) {
-	unmount, err := disk.Modeless(back, dir)
+func serveForeign(back, dir string) {
+	unmount, err := disk.Foreign(back, dir)
 	if err == nil {
 		fmt.Println("mounted")
 		_, _ = io.Copy(io.Discard, os.Stdin) // however it ends
@@ -39,22 +39,24 @@ func serveModeless(back, dir string) {
 	os.Exit(0)
 }
 
-// modelessSite is a site whose workspace lies on a file system that keeps no modes, and of times whole
+// back is where the files of a workspace lie that a file system of another kind shows.
+func (s site) back() string { return filepath.Join(s.root, "back") }
+
+// foreignSite is a site whose workspace lies on a file system that keeps no modes, and of times whole
 // seconds.
-func modelessSite(t *testing.T) site {
+func foreignSite(t *testing.T) site {
 	t.Helper()
 	s := plainSite(t)
-	must(t, os.Mkdir(filepath.Join(s.root, "back"), 0o755))
-	unmount := s.mountModeless(t)
-	t.Cleanup(func() { unmount() })
+	must(t, os.Mkdir(s.back(), 0o755))
+	t.Cleanup(s.mountForeign(t))
 	return s
 }
 
-// mountModeless serves the workspace until unmount is called.
-func (s site) mountModeless(t *testing.T) (unmount func()) {
+// mountForeign serves the workspace until unmount is called.
+func (s site) mountForeign(t *testing.T) (unmount func()) {
 	t.Helper()
 	server := exec.Command(os.Args[0])
-	server.Env = append(os.Environ(), modelessVariable+"="+filepath.Join(s.root, "back")+":"+s.ws())
+	server.Env = append(os.Environ(), foreignVariable+"="+s.back()+":"+s.ws())
 	server.Stderr = os.Stderr
 	end, err := server.StdinPipe()
 	must(t, err)
@@ -76,7 +78,7 @@ func TestKilledWhereNoModesAreKept(t *testing.T) {
 	inWorkspace := func(s site) func(crash.Call) bool {
 		return func(c crash.Call) bool { return strings.HasPrefix(c.Path, s.ws()+"/") }
 	}
-	s := modelessSite(t)
+	s := foreignSite(t)
 	e, _, calls := s.traced(t, crash.Point{}, inWorkspace(s), "run", "--plan", s.plan())
 	all := 0
 	for _, c := range calls {
@@ -84,14 +86,14 @@ func TestKilledWhereNoModesAreKept(t *testing.T) {
 			all++
 		}
 	}
-	if e.exit != 0 || all < killsOfModeless {
+	if e.exit != 0 || all < killsOfForeign {
 		t.Fatalf("%d calls, %v", all, e)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, n := range rng.Perm(all)[:killsOfModeless] {
+	for _, n := range rng.Perm(all)[:killsOfForeign] {
 		for _, when := range []crash.When{crash.Before, crash.After} {
 			t.Run(fmt.Sprintf("%s_%d", when, n+1), func(t *testing.T) {
-				s := modelessSite(t)
+				s := foreignSite(t)
 				at := crash.Point{Role: crash.RoleAcode, N: n + 1, When: when, Victim: crash.VictimSelf}
 				if e, res, _ := s.traced(t, at, inWorkspace(s), "run", "--plan", s.plan()); !res.Struck || e.exit != -1 {
 					t.Fatalf("not killed: %+v, %v", res, e)
@@ -120,12 +122,12 @@ func TestMountedAnewWithOtherNumbers(t *testing.T) {
 	}{"as_it_was": {"", 0}, "changed": {"fir5t\n", 17}} {
 		t.Run(name, func(t *testing.T) {
 			s := plainSite(t)
-			theirs := filepath.Join(s.root, "back", "theirs")
+			theirs := filepath.Join(s.back(), "theirs")
 			must(t, os.Mkdir(filepath.Dir(theirs), 0o755))
 			must(t, os.WriteFile(theirs, []byte("first\n"), 0o644))
 			must(t, os.WriteFile(s.plan(), []byte(`{version: 1, task: t, tasks: [{id: t, steps: [{approve: "Go on?"}, {edit: {path: theirs, old: st, new: rm}}]}]}`), 0o644))
 			<-time.After(2100 * time.Millisecond) // so that its times alone tell whether it changed
-			unmount := s.mountModeless(t)
+			unmount := s.mountForeign(t)
 			if e := s.acode(t, "run", "--plan", s.plan()); e.exit != 10 {
 				t.Fatal(e)
 			}
@@ -136,7 +138,7 @@ func TestMountedAnewWithOtherNumbers(t *testing.T) {
 			if c.change != "" {
 				must(t, os.WriteFile(theirs, []byte(c.change), 0o644))
 			}
-			unmount = s.mountModeless(t)
+			unmount = s.mountForeign(t)
 			if e := s.acode(t, "resume"); e.exit != c.exit || strings.Contains(e.stdout, "- theirs (modified") != (c.exit == 17) {
 				t.Error(e)
 			}
@@ -181,14 +183,13 @@ func TestLostAnswer(t *testing.T) {
 // lostAnswer loses the n-th answer of a run, from 0, and gives what is there at the end, if there was one.
 func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 	t.Helper()
-	s := modelessSite(t)
-	back := filepath.Join(s.root, "back")
+	s := foreignSite(t)
 	must(t, errors.Join(
-		os.WriteFile(filepath.Join(back, "a"), []byte("old"), 0o644), os.WriteFile(filepath.Join(back, "c"), []byte("left"), 0o644),
+		os.WriteFile(filepath.Join(s.back(), "a"), []byte("old"), 0o644), os.WriteFile(filepath.Join(s.back(), "c"), []byte("left"), 0o644),
 		os.WriteFile(s.plan(), []byte("{version: 1, task: t, tasks: [{id: t, steps: [{"+step+"}]}]}"), 0o644),
-		os.WriteFile(disk.Lose(back), fmt.Append(nil, n), 0o644)))
+		os.WriteFile(disk.Lose(s.back()), fmt.Append(nil, n), 0o644)))
 	e := s.acode(t, "run", "--plan", s.plan())
-	lost = os.Remove(disk.Lose(back)) != nil
+	lost = os.Remove(disk.Lose(s.back())) != nil
 	if lost != (e.exit != 0) {
 		t.Errorf("answer %d was lost: %v, %v", n, lost, e)
 	}
@@ -202,7 +203,7 @@ func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 	}
 	var got []string
 	for _, name := range []string{"a", "b", "c", "d/b"} {
-		if b, err := os.ReadFile(filepath.Join(back, name)); err == nil {
+		if b, err := os.ReadFile(filepath.Join(s.back(), name)); err == nil {
 			got = append(got, name+" "+string(b))
 		}
 	}
@@ -222,9 +223,9 @@ func TestTroubledWorkspace(t *testing.T) {
 	const troubled = 30 // resumes, at most
 	for round := range roundsOfTrouble {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			s := modelessSite(t)
+			s := foreignSite(t)
 			s.away = true // whoever starts it is not to fail
-			trouble := disk.Trouble(filepath.Join(s.root, "back"))
+			trouble := disk.Trouble(s.back())
 			must(t, os.WriteFile(trouble, []byte("15"), 0o644))
 			e := s.acode(t, "run", "--plan", s.plan())
 			met := e.exit

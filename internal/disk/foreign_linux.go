@@ -1,0 +1,194 @@
+package disk
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// Foreign shows what is below back at dir, which exist, as file systems do that are not of Unix, or serve the disk
+// of another system: every file has all permissions, whatever it is given, and another number with each mount, times are
+// whole seconds, and a directory cannot be synced.
+func Foreign(back, dir string) (unmount func() error, err error) {
+	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()} // from which it makes the numbers
+	root := &foreign{fs.LoopbackNode{RootData: data}}
+	data.RootNode = root
+	s, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "foreign", Name: "acode-foreign"}})
+	if err != nil {
+		return nil, fmt.Errorf("mount at %s: %w", dir, err)
+	}
+	return func() error { return patiently(s.Unmount) }, nil
+}
+
+// Lose names the file beside back that has one rename or removal of a file carried out, and its answer lost: it holds
+// how many come before that one.
+func Lose(back string) string { return back + ".lose" }
+
+// Trouble names the file beside back that holds how many calls of a thousand fail, carried out or not.
+func Trouble(back string) string { return back + ".trouble" }
+
+// foreign is a file or directory below back.
+type foreign struct{ fs.LoopbackNode }
+
+var _ interface {
+	fs.NodeLookuper
+	fs.NodeGetattrer
+	fs.NodeSetattrer
+	fs.NodeOpener
+	fs.NodeCreater
+	fs.NodeMkdirer
+	fs.NodeRenamer
+	fs.NodeUnlinker
+	fs.NodeOpendirHandler
+	fs.NodeWrapChilder
+} = (*foreign)(nil)
+
+// WrapChild makes what lies below n like it.
+func (n *foreign) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
+	return &foreign{fs.LoopbackNode{RootData: n.RootData}}
+}
+
+// coarsen makes attributes what such a file system tells.
+func coarsen(a *fuse.Attr) {
+	a.Mode |= 0o777
+	a.Atimensec, a.Mtimensec, a.Ctimensec = 0, 0, 0
+}
+
+// trouble is how a call fails; 0: it does not.
+func (n *foreign) trouble() syscall.Errno {
+	b, err := os.ReadFile(Trouble(n.RootData.Path))
+	if err != nil {
+		return 0
+	}
+	if often, err := strconv.Atoi(string(b)); err != nil || rand.IntN(1000) >= often {
+		return 0
+	}
+	all := []syscall.Errno{syscall.EIO, syscall.ESTALE, syscall.ETIMEDOUT, syscall.ENOSPC, syscall.EACCES, syscall.EAGAIN, syscall.EINTR}
+	return all[rand.IntN(len(all))]
+}
+
+// answer gives errno, or what whoever waits in vain for an answer gets.
+func (n *foreign) answer(errno syscall.Errno) syscall.Errno {
+	if errno != 0 {
+		return errno
+	}
+	if n.lost() {
+		return syscall.ETIMEDOUT
+	}
+	for range 5 { // there are few of these calls
+		errno = cmp.Or(errno, n.trouble())
+	}
+	return errno
+}
+
+// lost says whether it is this answer that is lost.
+func (n *foreign) lost() bool {
+	name := Lose(n.RootData.Path)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	before, err := strconv.Atoi(string(b))
+	if err != nil || before == 0 {
+		return os.Remove(name) == nil
+	}
+	return os.WriteFile(name, []byte(strconv.Itoa(before-1)), 0o600) != nil
+}
+
+func (n *foreign) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	if errno := n.trouble(); errno != 0 {
+		return nil, errno
+	}
+	inode, errno := n.LoopbackNode.Lookup(ctx, name, out)
+	coarsen(&out.Attr)
+	return inode, errno
+}
+
+func (n *foreign) Getattr(ctx context.Context, f fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	if errno := n.trouble(); errno != 0 {
+		return errno
+	}
+	errno := n.LoopbackNode.Getattr(ctx, f, out)
+	coarsen(&out.Attr)
+	return errno
+}
+
+// Setattr refuses modes, as some do; others only forget them.
+func (n *foreign) Setattr(ctx context.Context, f fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	if in.Valid&fuse.FATTR_MODE != 0 {
+		return syscall.EPERM
+	}
+	errno := n.LoopbackNode.Setattr(ctx, f, in, out)
+	coarsen(&out.Attr)
+	return errno
+}
+
+func (n *foreign) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if errno := n.trouble(); errno != 0 {
+		return nil, 0, errno
+	}
+	return n.LoopbackNode.Open(ctx, flags)
+}
+
+func (n *foreign) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+	if errno := n.trouble(); errno != 0 {
+		return nil, nil, 0, errno
+	}
+	inode, f, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	coarsen(&out.Attr)
+	return inode, f, fuseFlags, errno
+}
+
+func (n *foreign) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	if errno := n.trouble(); errno != 0 {
+		return nil, errno
+	}
+	inode, errno := n.LoopbackNode.Mkdir(ctx, name, mode, out)
+	coarsen(&out.Attr)
+	return inode, errno
+}
+
+func (n *foreign) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, as string, flags uint32) syscall.Errno {
+	if errno := n.trouble(); errno != 0 {
+		return errno
+	}
+	return n.answer(n.LoopbackNode.Rename(ctx, name, parent, as, flags))
+}
+
+func (n *foreign) Unlink(ctx context.Context, name string) syscall.Errno {
+	if errno := n.trouble(); errno != 0 {
+		return errno
+	}
+	return n.answer(n.LoopbackNode.Unlink(ctx, name))
+}
+
+// OpendirHandle opens a directory that cannot be synced.
+func (n *foreign) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if errno := n.trouble(); errno != 0 {
+		return nil, 0, errno
+	}
+	h, fuseFlags, errno := n.LoopbackNode.OpendirHandle(ctx, flags)
+	if errno != 0 {
+		return nil, 0, errno
+	}
+	return unsynced{h.(opened)}, fuseFlags, 0
+}
+
+// opened is what a directory that was opened can do besides.
+type opened interface {
+	fs.FileReaddirenter
+	fs.FileReleasedirer
+	fs.FileSeekdirer
+}
+
+type unsynced struct{ opened }
+
+// Fsyncdir knows of no directories, as in the shared folders of virtual machines.
+func (unsynced) Fsyncdir(context.Context, uint32) syscall.Errno { return syscall.EINVAL }
