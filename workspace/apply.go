@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 // are durable (W4). It returns ErrFileChanged, with nothing changed, when a path is no
 // longer what was hashed; any other failure is undone as well before it returns, and the
 // files that were put back are given as they are now: their content is the old one, their
-// times are not. It returns ErrStoreIO when it could not undo one, or could not look at what it had done:
+// times are not. Where case does not count, two paths that are one new file are found only now: ErrFileStep.
+// It returns ErrStoreIO when it could not undo one, or could not look at what it had done:
 // then the step has not failed, and Inspect says how far it got.
 //
 // In order: missing directories, temporary files with their content, mode and fsync, a
@@ -189,10 +191,27 @@ func (a *applying) step(op string, n *node, change func() error) error {
 		return err
 	}
 	if err := a.r.still(n); err != nil {
-		return err
+		return cmp.Or(a.twice(n), err)
 	}
 	a.done = append(a.done, n)
 	return retry(change)
+}
+
+// twice is the error for a path at which there was nothing and now is a file that a.done put there, by
+// another name: those of a file system for which case does not count. Before, nothing tells.
+func (a *applying) twice(n *node) error {
+	st, err := n.dir.lstat(path.Base(n.path))
+	if err != nil || n.f != nil {
+		return nil
+	}
+	for _, d := range a.done {
+		if f := d.file(); f != nil {
+			if its, err := fstat(f); err == nil && its.sameFile(st) {
+				return sameFile(n, d)
+			}
+		}
+	}
+	return nil
 }
 
 // still is the cheap half of unchanged, for the instant before a change.
@@ -328,11 +347,8 @@ func (a *applying) held(hash string) (io.ReadCloser, error) {
 func (a *applying) states() ([]session.FileState, error) {
 	states := make([]session.FileState, 0, len(a.nodes))
 	for _, n := range a.nodes {
-		f := n.out
-		if n.cur != nil && f == nil {
-			f = n.cur.origin.f
-		}
-		if n.cur == nil {
+		f := n.file()
+		if f == nil {
 			states = append(states, session.FileState{Path: n.path, Wrote: true})
 			continue
 		}
@@ -346,6 +362,17 @@ func (a *applying) states() ([]session.FileState, error) {
 		states = append(states, s)
 	}
 	return states, nil
+}
+
+// file is what Apply put at n's path; nil: nothing.
+func (n *node) file() *os.File {
+	switch {
+	case n.cur == nil:
+		return nil
+	case n.out == nil:
+		return n.cur.origin.f
+	}
+	return n.out
 }
 
 // lookAt is fstat of a file that has just been put at name.

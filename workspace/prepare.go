@@ -271,11 +271,15 @@ func (p *prepared) unambiguous() error {
 			place = fmt.Sprintf("%d/%d", n.st.dev, n.st.ino)
 		}
 		if other := places[place]; other != nil {
-			return stepError(n.path, "the path names the same file as "+other.path)
+			return sameFile(n, other)
 		}
 		places[place] = n
 	}
 	return nil
+}
+
+func sameFile(n, other *node) error {
+	return stepError(n.path, "the path names the same file as "+other.path)
 }
 
 // transitions gives the sum of the changes. A path that was absent and is again says

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -15,7 +17,7 @@ import (
 
 // Foreign shows what is below back at dir, which exist, as file systems do that are not of Unix, or serve the disk
 // of another system: every file has all permissions, whatever it is given, and another number with each mount, times are
-// whole seconds, and a directory cannot be synced.
+// whole seconds, names that differ only in case are one, and a directory cannot be synced.
 func Foreign(back, dir string) (unmount func() error, err error) {
 	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()} // from which it makes the numbers
 	root := &foreign{fs.LoopbackNode{RootData: data}}
@@ -74,6 +76,25 @@ func (n *foreign) trouble() syscall.Errno {
 	return all[rand.IntN(len(all))]
 }
 
+// begin begins a call: n is called what it has for a name, and there may be trouble.
+func (n *foreign) begin() syscall.Errno {
+	n.rename(n.EmbeddedInode())
+	return n.trouble()
+}
+
+// rename has an inode and those above it go by the names that they have, and not by those that they were called by.
+func (n *foreign) rename(i *fs.Inode) {
+	name, parent := i.Parent()
+	if parent == nil {
+		return
+	}
+	n.rename(parent)
+	if has := parent.Operations().(*foreign).actual(name); has != name {
+		parent.AddChild(has, i, true)
+		parent.RmChild(name)
+	}
+}
+
 // answer gives errno, or what whoever waits in vain for an answer gets.
 func (n *foreign) answer(errno syscall.Errno) syscall.Errno {
 	if errno != 0 {
@@ -102,17 +123,32 @@ func (n *foreign) lost() bool {
 	return os.WriteFile(name, []byte(strconv.Itoa(before-1)), 0o600) != nil
 }
 
+// actual is the name that a file has which is called name.
+func (n *foreign) actual(name string) string {
+	dir := filepath.Join(n.RootData.Path, n.Path(n.Root()))
+	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		return name
+	}
+	entries, _ := os.ReadDir(dir) // without any, there is no other name
+	for _, e := range entries {
+		if strings.EqualFold(e.Name(), name) {
+			return e.Name()
+		}
+	}
+	return name
+}
+
 func (n *foreign) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return nil, errno
 	}
-	inode, errno := n.LoopbackNode.Lookup(ctx, name, out)
+	inode, errno := n.LoopbackNode.Lookup(ctx, n.actual(name), out)
 	coarsen(&out.Attr)
 	return inode, errno
 }
 
 func (n *foreign) Getattr(ctx context.Context, f fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return errno
 	}
 	errno := n.LoopbackNode.Getattr(ctx, f, out)
@@ -131,47 +167,47 @@ func (n *foreign) Setattr(ctx context.Context, f fs.FileHandle, in *fuse.SetAttr
 }
 
 func (n *foreign) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return nil, 0, errno
 	}
 	return n.LoopbackNode.Open(ctx, flags)
 }
 
 func (n *foreign) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return nil, nil, 0, errno
 	}
-	inode, f, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	inode, f, fuseFlags, errno := n.LoopbackNode.Create(ctx, n.actual(name), flags, mode, out)
 	coarsen(&out.Attr)
 	return inode, f, fuseFlags, errno
 }
 
 func (n *foreign) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return nil, errno
 	}
-	inode, errno := n.LoopbackNode.Mkdir(ctx, name, mode, out)
+	inode, errno := n.LoopbackNode.Mkdir(ctx, n.actual(name), mode, out)
 	coarsen(&out.Attr)
 	return inode, errno
 }
 
 func (n *foreign) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, as string, flags uint32) syscall.Errno {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return errno
 	}
-	return n.answer(n.LoopbackNode.Rename(ctx, name, parent, as, flags))
+	return n.answer(n.LoopbackNode.Rename(ctx, n.actual(name), parent, parent.(*foreign).actual(as), flags))
 }
 
 func (n *foreign) Unlink(ctx context.Context, name string) syscall.Errno {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return errno
 	}
-	return n.answer(n.LoopbackNode.Unlink(ctx, name))
+	return n.answer(n.LoopbackNode.Unlink(ctx, n.actual(name)))
 }
 
 // OpendirHandle opens a directory that cannot be synced.
 func (n *foreign) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	if errno := n.trouble(); errno != 0 {
+	if errno := n.begin(); errno != 0 {
 		return nil, 0, errno
 	}
 	h, fuseFlags, errno := n.LoopbackNode.OpendirHandle(ctx, flags)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -208,6 +209,52 @@ func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 		}
 	}
 	return strings.Join(got, ", "), lost
+}
+
+// Where names that differ only in case are one, a step that means two files by them fails and changes nothing, and
+// one that means one file by them does as elsewhere.
+func TestCaseThatDoesNotCount(t *testing.T) {
+	if !canMount() {
+		t.Log("nothing may be mounted here")
+		return
+	}
+	for name, c := range map[string]struct {
+		step string
+		exit int
+		want string
+	}{
+		"new_twice":       {"changes: [{write: {path: n, content: x}}, {write: {path: N, content: y}}]", 22, "a old"},
+		"new_below_twice": {"changes: [{write: {path: d/n, content: x}}, {write: {path: D/n, content: y}}]", 22, "a old"},
+		"new_below":       {"changes: [{write: {path: d/n, content: x}}, {write: {path: D/m, content: y}}]", 0, "a old, d/m y, d/n x"},
+		"there_twice":     {"changes: [{write: {path: a, content: x}}, {edit: {path: A, old: old, new: y}}]", 22, "a old"},
+		"other_case":      {"edit: {path: A, old: old, new: new}", 0, "a new"},
+		"moved_to_itself": {"move: {from: a, to: A}", 22, "a old"},
+		"moved_over":      {"changes: [{write: {path: b, content: x}}, {move: {from: A, to: B}}]", 22, "a old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := foreignSite(t)
+			must(t, errors.Join(
+				os.WriteFile(filepath.Join(s.back(), "a"), []byte("old"), 0o644),
+				os.WriteFile(s.plan(), []byte("{version: 1, task: t, tasks: [{id: t, steps: [{"+c.step+"}]}]}"), 0o644)))
+			e := s.acode(t, "run", "--plan", s.plan())
+			if e.exit != c.exit {
+				t.Errorf("%v; want exit %d", e, c.exit)
+			}
+			var got []string
+			must(t, filepath.WalkDir(s.back(), func(name string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				b, err := os.ReadFile(name)
+				rel, _ := filepath.Rel(s.back(), name)
+				got = append(got, rel+" "+string(b))
+				return err
+			}))
+			if end := strings.Join(got, ", "); end != c.want {
+				t.Errorf("got %q, want %q", end, c.want)
+			}
+		})
+	}
 }
 
 // roundsOfTrouble is how many sessions meet calls that fail at random in their workspace.
