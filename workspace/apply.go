@@ -170,9 +170,6 @@ func (a *applying) commit(n *node) error {
 	case n.cur == nil:
 		return a.step("unlink", n, func() error { return unix.Unlinkat(n.dir.fd(), base, 0) })
 	case from != nil:
-		if err := a.r.still(from); err != nil {
-			return err
-		}
 		return a.step("rename", n, func() error {
 			return unix.Renameat(from.dir.fd(), path.Base(from.path), n.dir.fd(), base)
 		})
@@ -184,11 +181,16 @@ func (a *applying) commit(n *node) error {
 	return err
 }
 
-// step looks at n once more and then changes its path. What fails may have been done all the same, where
+// step looks at n once more, and at the file that it gets, and then changes its path. What fails may have been done all the same, where
 // the answer was lost on its way: undo looks.
 func (a *applying) step(op string, n *node, change func() error) error {
 	if err := a.r.effect(op + " " + n.path); err != nil {
 		return err
+	}
+	if from := n.from(); from != nil {
+		if err := a.r.still(from); err != nil {
+			return err
+		}
 	}
 	if err := a.r.still(n); err != nil {
 		return cmp.Or(a.twice(n), err)

@@ -212,6 +212,45 @@ func TestApplyNoticesChanges(t *testing.T) {
 	}
 }
 
+// FILE-001, W2: nor is it in the last instant, when another path of the group has been changed; that is undone.
+func TestApplyNoticesLateChanges(t *testing.T) {
+	changes := map[string]session.Change{
+		"write": write("a", "mine"), "delete": remove("a"), "move": move("a", "b"), "move_over": move("c", "a"),
+	}
+	disturbances := map[string]func(t *testing.T, dir string){
+		"changed": func(t *testing.T, dir string) { put(t, dir, "a", "X") },
+		"removed": func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "a"))) },
+	}
+	for name, change := range changes {
+		for how, disturb := range disturbances {
+			t.Run(name+"_"+how, func(t *testing.T) {
+				dir := t.TempDir()
+				for _, name := range []string{"first", "a", "c"} {
+					put(t, dir, name, "1")
+				}
+				r := open(t, dir)
+				_, err := r.Prepare(context.Background(), "key", []session.Change{write("first", "mine"), change})
+				must(t, err)
+				var before map[string]file
+				r.SetHook(func(op string) error {
+					if op == "rename first" && before == nil { // not when it is undone
+						disturb(t, dir)
+						before = tree(t, dir)
+						delete(before, workspace.TempName("key", 0))
+						delete(before, workspace.TempName("key", 1))
+					}
+					return nil
+				})
+				_, err = r.Apply(context.Background(), "key")
+				wantCode(t, "Apply", err, session.ErrFileChanged)
+				if d := cmp.Diff(before, tree(t, dir)); d != "" {
+					t.Errorf("Apply changed something: %s", d)
+				}
+			})
+		}
+	}
+}
+
 // W2: what an edit is made from is what was hashed. A file that changes in between is no fault of the plan.
 func TestEditNoticesChanges(t *testing.T) {
 	dir := t.TempDir()
@@ -886,8 +925,6 @@ func TestInspectFindsEachProgress(t *testing.T) {
 	})
 }
 
-// A process that dies between its rename and the fsync of the directory leaves an applied
-// step that is not durable: Inspect makes it so before it is believed.
 // What is as it was before may be what ts makes of it too.
 func TestReached(t *testing.T) {
 	dir := t.TempDir()
@@ -909,6 +946,8 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// A process that dies between its rename and the fsync of the directory leaves an applied
+// step that is not durable: Inspect makes it so before it is believed.
 func TestInspectMakesAppliedDurable(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/a", "2")
@@ -954,6 +993,63 @@ func TestRollbackOfForeignContent(t *testing.T) {
 	if d := cmp.Diff(map[string]file{"a": {"1", 0o640}, "b": {"x", 0o644}}, tree(t, dir)); d != "" {
 		t.Errorf("Rollback: %s", d)
 	}
+}
+
+// W2: what somebody changes while a rollback is under way is left alone, and the rollback says so.
+func TestRollbackNoticesLateChanges(t *testing.T) {
+	ctx := context.Background()
+	ts := []session.Transition{
+		{Path: "a", Pre: image("1", 0o644), Post: image("2", 0o644)}, {Path: "b", Pre: image("1", 0o644), Post: image("2", 0o644)}, {Path: "n", Pre: absent(), Post: image("2", 0o644)},
+	}
+	for _, name := range []string{"b", "n"} {
+		dir := t.TempDir()
+		for _, transition := range ts {
+			put(t, dir, transition.Path, "2")
+		}
+		r := open(t, dir)
+		r.SetHook(func(op string) error {
+			if op == "rename a" {
+				put(t, dir, name, "theirs")
+			}
+			return nil
+		})
+		wantCode(t, "Rollback", r.Rollback(ctx, "key", ts, nil, kept{sum("1"): []byte("1")}.open), session.ErrFileChanged)
+		if got := tree(t, dir)[name]; got.Content != "theirs" {
+			t.Errorf("Rollback: %s is %q now", name, got.Content)
+		}
+	}
+}
+
+// What an attempt left beside its files is removed, durably, and nothing else.
+func TestTidy(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	for _, name := range []string{"d/a", "d/" + workspace.TempName("key", 0), "d/" + workspace.TempName("other", 0), workspace.TempName("key", 0)} {
+		put(t, dir, name, "1")
+	}
+	r := open(t, dir)
+	var ops []string
+	r.SetHook(func(op string) error { ops = append(ops, op); return nil })
+	ts := []session.Transition{{Path: "d/a", Pre: absent(), Post: image("2", 0o644)}}
+	for range 2 { // the second time there is nothing left to do
+		must(t, r.Tidy(ctx, "key", ts))
+	}
+	if want := []string{"unlink d/" + workspace.TempName("key", 0), "fsync d"}; !slices.Equal(ops, want) {
+		t.Errorf("Tidy: did %q, want %q", ops, want)
+	}
+	put(t, dir, "d/"+workspace.TempName("key", 1), "1")
+	r.SetHook(func(op string) error {
+		if strings.HasPrefix(op, "unlink") {
+			return unix.EIO
+		}
+		return nil
+	})
+	wantCode(t, "Tidy that may not remove", r.Tidy(ctx, "key", ts), session.ErrStoreIO)
+	over := []session.Transition{{Path: "d/a", Pre: image("0", 0o644), Post: image("1", 0o644)}}
+	wantCode(t, "Rollback that may not remove", r.Rollback(ctx, "key", over, nil, kept{sum("0"): []byte("0")}.open), session.ErrStoreIO)
+	must(t, os.Remove(filepath.Join(dir, "d/a")))
+	must(t, os.Symlink("x", filepath.Join(dir, "d/a")))
+	wantCode(t, "Tidy beside a link", r.Tidy(ctx, "key", ts), session.ErrEscape)
 }
 
 // W3: a rollback that lacks one pre-image puts nothing back, and leaves nothing beside the files for which
