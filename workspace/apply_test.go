@@ -946,6 +946,26 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// Where Inspect can look or sync only in part it says so, and not how far a step got.
+func TestInspectThatFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		path string
+		code session.Code
+	}{"not_durable": {"d/new", session.ErrStoreIO}, "below_a_file": {"d/a/b", session.ErrFileStep}, "no_name": {strings.Repeat("n", 300), session.ErrFileStep}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "d/a", "1")
+			r := open(t, dir)
+			r.SetHook(func(string) error { return unix.EIO })
+			progress, foreign, err := r.Inspect(context.Background(), "key", []session.Transition{{Path: tt.path, Pre: absent(), Post: image("2", 0o644)}})
+			wantCode(t, "Inspect", err, tt.code)
+			if progress != "" || foreign != nil {
+				t.Errorf("Inspect: got %q and %v", progress, foreign)
+			}
+		})
+	}
+}
+
 // A process that dies between its rename and the fsync of the directory leaves an applied
 // step that is not durable: Inspect makes it so before it is believed.
 func TestInspectMakesAppliedDurable(t *testing.T) {
