@@ -137,14 +137,14 @@ func shortage(err error) error {
 }
 
 // exitOfResult gives the exit status of a session that stopped. A failed task is 22 whatever
-// made it fail, or 11 when only its time-out did.
+// made it fail, or 11 when only its time-out did and the session can go on.
 func exitOfResult(r session.Result) int {
 	switch {
 	case r.Signal != 0:
 		return 128 + r.Signal
 	case r.Code == "":
 		return 0
-	case (r.Reason == session.ReasonTaskFailed || r.State == session.Failed) && r.Code != session.ErrTimeout:
+	case r.State == session.Failed, r.Reason == session.ReasonTaskFailed && r.Code != session.ErrTimeout:
 		return rowOf(session.ErrCommand).Exit
 	}
 	return rowOf(r.Code).Exit

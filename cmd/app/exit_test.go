@@ -103,6 +103,7 @@ func TestExitOfResult(t *testing.T) {
 		"failed_step":         {session.Result{State: session.Paused, Reason: session.ReasonTaskFailed, Code: session.ErrEscape}, 22},
 		"failed_session":      {session.Result{State: session.Failed, Code: session.ErrFileStep}, 22},
 		"step_out_of_time":    {session.Result{State: session.Paused, Reason: session.ReasonTaskFailed, Code: session.ErrTimeout}, 11},
+		"failed_out_of_time":  {session.Result{State: session.Failed, Reason: session.ReasonTaskFailed, Code: session.ErrTimeout}, 22},
 		"session_out_of_time": {session.Result{State: session.Paused, Reason: session.ReasonTimeout, Code: session.ErrTimeout}, 11},
 		"signal":              {session.Result{State: session.Paused, Signal: 15}, 143},
 		"denied":              {session.Result{State: session.Paused, Code: session.ErrDenied}, 12},
