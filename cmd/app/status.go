@@ -212,7 +212,7 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	asked, err := s.Requests(ctx, id)
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	if !v.Running {
-		v.Next = nextCommand(sess)
+		v.Next = nextCommand(sess, next)
 	}
 	return v, err
 }
@@ -292,15 +292,27 @@ func approvalNotes(s *session.Session) []string {
 	return notes
 }
 
-func nextCommand(s *session.Session) string {
+// nextCommand is what continues s, of which c is left.
+func nextCommand(s *session.Session, c session.Continuation) string {
 	next := "acode resume " + s.Short
 	switch {
-	case s.State == session.AwaitingApproval && asksStill(s):
+	case s.State == session.AwaitingApproval && asksFirst(s, c):
 		return "acode approve " + s.Short + " && " + next
 	case s.Reason == session.ReasonUncertain:
 		return next + " --uncertain=<rerun|done|fail>"
 	}
 	return next
+}
+
+// asksFirst reports whether the first question that a resume of s meets has no answer yet; one behind it
+// may be open as well.
+func asksFirst(s *session.Session, c session.Continuation) bool {
+	for _, it := range c.Items {
+		if st := s.Steps[it.ID]; it.Action != session.ActionSkip && st != nil && st.Approval != nil {
+			return st.Approval.Answer == ""
+		}
+	}
+	return false
 }
 
 // asksStill reports whether a question of s has no answer yet.
