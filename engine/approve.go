@@ -19,6 +19,11 @@ func (e *Engine) approve(ctx context.Context, it *session.Item, step *session.St
 	if e.granted(it, digest) {
 		return e.pass(it, step)
 	}
+	if e.refused[it.ID] { // before it came here
+		if no, ok := e.elsewhere(it, digest); ok {
+			return e.deny(it, digest, no)
+		}
+	}
 	if err := e.ask(ctx, it, step, digest); err != nil {
 		return err
 	}

@@ -191,6 +191,41 @@ func TestApprovalLeftForADeadHolder(t *testing.T) {
 	w.ledgered("a", "b")
 }
 
+// So does a no, and one that comes while an earlier step runs: nobody is asked what has been answered.
+// It is used once, as a yes is.
+func TestDenialBeforeTheGate(t *testing.T) {
+	for name, left := range map[string]bool{"left_for_a_dead_holder": true, "while_a_step_runs": false} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(task("first", command("a", "exit 1")), task("t", gate("g"), command("b", "ledger b")))
+			p.OnFailure = session.FailureContinues
+			w := newWorld(t, p)
+			w.process().must()
+			no := session.Request{Kind: session.RequestDeny, Step: id("t", "g"), Digest: w.digest(), By: "carl", Reason: "why"}
+			if left {
+				w.ask(no)
+			} else {
+				w.during = func(w *world, _ string) { w.ask(no) }
+			}
+			asked := w.process()
+			asked.person = yes()
+			res := asked.must()
+			wantResult(t, res, session.Paused, session.ReasonApproval, session.ErrDenied)
+			if res.Message != "t/g was denied: why" {
+				t.Errorf("message: got %q", res.Message)
+			}
+			w.ledgered()
+			if n := w.count("commit denied"); n != 1 {
+				t.Errorf("the no is recorded %d times", n)
+			}
+			w.during = nil
+			again := w.process()
+			again.person = yes()
+			wantResult(t, again.must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
+			w.ledgered("b")
+		})
+	}
+}
+
 // session cancel before anything started.
 func TestCancelAtABoundary(t *testing.T) {
 	w := gated(t)

@@ -44,15 +44,16 @@ type Engine struct {
 	// container. What leaves a command to its supervisor else then ends it, so that its end is recorded.
 	Last bool
 
-	pending  []session.Draft     // receipts and acquisition that the next commit takes along
-	onCommit []session.Notice    // to be shown once they are durable
-	spent    []string            // keys whose raw output goes once the receipt is durable
-	doubt    uint64              // last seq before a commit that failed; 0 when none did
-	answered string              // the key that Policy.Uncertain answers for; empty: none
-	overUS   int64               // when the command that is about to get its receipt was over, if before that; else 0
-	reran    int                 // how often the command at hand ran again, its outcome unknown, with nobody asked
-	visible  *session.Visibility // captures by step
-	failed   map[string]bool     // tasks with a failed step, or blocked by one
+	pending  []session.Draft         // receipts and acquisition that the next commit takes along
+	onCommit []session.Notice        // to be shown once they are durable
+	spent    []string                // keys whose raw output goes once the receipt is durable
+	doubt    uint64                  // last seq before a commit that failed; 0 when none did
+	answered string                  // the key that Policy.Uncertain answers for; empty: none
+	overUS   int64                   // when the command that is about to get its receipt was over, if before that; else 0
+	reran    int                     // how often the command at hand ran again, its outcome unknown, with nobody asked
+	visible  *session.Visibility     // captures by step
+	failed   map[string]bool         // tasks with a failed step, or blocked by one
+	refused  map[session.StepID]bool // gates that somebody elsewhere denied while this process executes
 	next     session.Continuation
 }
 
@@ -68,7 +69,7 @@ type Policy struct {
 func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin ...session.Draft) (session.Result, error) {
 	e.next, e.pending = next, begin
 	e.visible = session.NewVisibility(e.Plan)
-	e.failed = map[string]bool{}
+	e.failed, e.refused = map[string]bool{}, map[session.StepID]bool{}
 	e.spent = e.unforgotten()
 	err := e.walk(ctx)
 	var halt *stop
@@ -186,6 +187,7 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	case r.Kind == session.RequestApprove && st.Approval.Answer == "":
 		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
 	case r.Kind == session.RequestDeny && st.Approval.Answer != "denied":
+		e.refused[r.Step] = true
 		d = []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
 			StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
 	}
