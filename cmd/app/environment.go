@@ -311,7 +311,7 @@ func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([
 		if f.Hash == "" {
 			continue
 		}
-		if err := e.keep(ctx, f); err != nil {
+		if err := e.keep(ctx, f); err != nil && session.CodeOf(err) != session.ErrEscape { // a link, whose file has a path of its own
 			return nil, err
 		}
 	}
