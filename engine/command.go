@@ -176,7 +176,7 @@ func fate(ended string, left []string) string {
 }
 
 // changedFiles lists the session's own files that a command changed: their new hashes go into
-// its receipt.
+// its receipt, and of what has none, since it is no plain file, its times.
 func (e *Engine) changedFiles(ctx context.Context) ([]session.FileState, error) {
 	s := e.Journal.Session()
 	if len(s.Files) == 0 {
@@ -195,7 +195,7 @@ func (e *Engine) changedFiles(ctx context.Context) ([]session.FileState, error) 
 	}
 	var changed []session.FileState
 	for i, f := range now {
-		if f.Hash != known[i].Hash || f.Mode != known[i].Mode {
+		if f.Hash != known[i].Hash || f.Mode != known[i].Mode || f.Hash == "" && (f.Inode != known[i].Inode || f.CTimeNS != known[i].CTimeNS) {
 			changed = append(changed, f)
 		}
 	}

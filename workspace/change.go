@@ -77,6 +77,9 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.
 	}
 	switch {
 	case now.Hash == "" && now.Inode != 0:
+		if r.knownOdd(f) {
+			return nil, nil
+		}
 		c.Asks = true // something is there that is no plain file
 	case now.Hash == f.Hash && (now.Mode == f.Mode || f.Hash == ""):
 		return nil, nil
@@ -86,6 +89,25 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.
 		c.Kind = session.FileCreated
 	}
 	return &c, nil
+}
+
+// knownOdd reports whether what lies at the path of f is no plain file, and the one that f describes. What is
+// below a directory has paths of its own. A plain file that may not be read is none of these: nobody knows what
+// f describes.
+func (r *Root) knownOdd(f session.FileState) bool {
+	if f.Hash != "" || f.Inode == 0 {
+		return false
+	}
+	d, err := r.folder(path.Dir(f.Path))
+	if err != nil {
+		return false
+	}
+	defer d.close()
+	st, err := d.lstat(path.Base(f.Path))
+	if err != nil || st.refusal(1) == "" {
+		return false
+	}
+	return st.matches(f) || st.directory() && st.ino == f.Inode
 }
 
 // named is the paths and globs that remaining steps name.

@@ -236,6 +236,47 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// What is known for no plain file, since a receipt or a person says so, is no change as long as it is the
+// same: not what a directory holds, but all else that its stat tells.
+func TestChangesKnowsWhatIsNoFile(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	r := openAt(t, dir, later)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.Mkdir(in("directory"), 0o755))
+	must(t, os.Symlink("nowhere", in("link")))
+	must(t, unix.Mkfifo(in("fifo"), 0o600))
+	put(t, dir, "linked", "1")
+	must(t, os.Link(in("linked"), in("twin")))
+	var known []session.FileState
+	for _, name := range []string{"directory", "fifo", "link", "linked"} {
+		known = append(known, session.FileState{Path: name, Wrote: true})
+	}
+	files, err := r.Stat(ctx, known)
+	must(t, err)
+	if changed, unchecked, err := r.Changes(ctx, files, nil, nil); len(changed)+len(unchecked) > 0 || err != nil {
+		t.Errorf("Changes at rest: got %v, %v, %v", changed, unchecked, err)
+	}
+	put(t, dir, "directory/below", "1")
+	must(t, os.Remove(in("link")))
+	must(t, os.Symlink("elsewhere", in("link")))
+	must(t, os.Chmod(in("fifo"), 0o644))
+	before := ctime(t, dir, "linked")
+	for ctime(t, dir, "linked") == before { // the kernel's clock may not have ticked since
+		put(t, dir, "twin", "2")
+	}
+	changed, _, err := r.Changes(ctx, files, nil, nil)
+	must(t, err)
+	if d := cmp.Diff(map[string]string{"fifo": "modified", "link": "modified", "linked": "modified"}, kinds(changed)); d != "" {
+		t.Errorf("Changes: %s", d)
+	}
+	for _, c := range changed {
+		if !c.Asks {
+			t.Errorf("Changes: %s does not ask", c.Path)
+		}
+	}
+}
+
 // A socket or a FIFO is in no manifest that git made, and so is not created when its directory changes.
 func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	ctx := context.Background()
