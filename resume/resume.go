@@ -177,15 +177,17 @@ func (r *Resumer) inTheWay(s *session.Session, err error) error {
 		Next: "put it out of the way, then: " + r.again(s)}
 }
 
-// again is the command that repeats this resume: where it is refused, the session stays in the
-// workspace that it had.
-func (r *Resumer) again(s *session.Session) string {
+// Again is the command that repeats a resume of s in workspace which changed nothing: s stays in
+// the workspace that it had.
+func Again(s *session.Session, workspace string) string {
 	next := "acode resume " + s.Short
-	if r.Options.Workspace != s.Workspace {
-		next += " -C " + session.ShellQuote(r.Options.Workspace)
+	if workspace != s.Workspace {
+		next += " -C " + session.ShellQuote(workspace)
 	}
 	return next
 }
+
+func (r *Resumer) again(s *session.Session) string { return Again(s, r.Options.Workspace) }
 
 // look reads the record of a command in progress. That there is none says that it was never
 // started, but only where records are kept: those of completed commands stay for good, and where

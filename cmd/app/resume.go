@@ -352,9 +352,9 @@ func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
 		return err
 	}
 	if !held { // but the workspace is, or the holder has just ended
-		return &session.Error{Code: session.ErrLocked, Message: "session " + s.Short + " was not resumed", Cause: err, Retryable: true, Next: waitFor(s.Short)}
+		return &session.Error{Code: session.ErrLocked, Message: "session " + s.Short + " was not resumed", Cause: err, Retryable: true, Next: waitFor(resume.Again(s, w.workspace))}
 	}
-	return executedBy(s.Short, h)
+	return executedBy(s.Short, h, resume.Again(s, w.workspace))
 }
 
 // held says who executes the session of r, which may have ended since r was read.
@@ -366,16 +366,16 @@ func (b *base) held(r terminal.Row) error {
 	case !held:
 		return &session.Error{Code: session.ErrLocked, Retryable: true, Message: "session " + r.Short + " was not resumed: the process that executed it has just ended", Next: "acode resume " + r.Short}
 	}
-	return executedBy(r.Short, h)
+	return executedBy(r.Short, h, "acode resume "+r.Short)
 }
 
-func executedBy(short string, h lock.Holder) error {
+func executedBy(short string, h lock.Holder, again string) error {
 	return &session.Error{Code: session.ErrLocked, Retryable: true,
 		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
-		Next:    waitFor(short)}
+		Next:    waitFor(again)}
 }
 
-func waitFor(short string) string { return "wait for it with: acode resume " + short + " --wait" }
+func waitFor(again string) string { return "wait for it with: " + again + " --wait" }
 
 func noResumable() *session.Error {
 	return &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: "start one with: acode run --plan FILE"}

@@ -119,7 +119,7 @@ func (w *work) untouched(sig engine.Interrupted) session.Result {
 	s := w.writer.Session()
 	return session.Result{
 		Session: s.ID, Short: s.Short, State: s.State, Reason: session.ReasonSignal, Done: s.Done, Left: s.StepTotal - s.Done,
-		Message: "interrupted by a signal before anything was executed", Next: "acode resume " + s.Short, Signal: sig.Signal,
+		Message: "interrupted by a signal before anything was executed", Next: resume.Again(s, w.workspace), Signal: sig.Signal,
 	}
 }
 
@@ -134,7 +134,7 @@ func (w *work) behind(ctx context.Context, err error) error {
 		return cause
 	}
 	if errors.Is(context.Cause(ctx), session.ErrTimeout) && (errors.Is(err, session.ErrTimeout) || errors.Is(err, ctx.Err())) {
-		return &session.Error{Code: session.ErrTimeout, Message: "the session ran out of time before anything was executed", Next: "acode resume " + w.writer.Session().Short}
+		return &session.Error{Code: session.ErrTimeout, Message: "the session ran out of time before anything was executed", Next: resume.Again(w.writer.Session(), w.workspace)}
 	}
 	if f := w.writer.Fence(context.WithoutCancel(ctx)); errors.Is(f, session.ErrFenced) {
 		return f
