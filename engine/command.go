@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,10 +102,16 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }
 
-// finished keeps the outputs and the files that the command changed, and queues the receipt.
+// finished keeps the outputs and the files that the command changed, and queues the receipt. Where
+// what it wrote is lost, as in a store that came back without it, somebody is asked: the status alone is no result.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+	asking := ctx
 	ctx = context.WithoutCancel(ctx)
 	result, wrote, last, err := e.result(ctx, rec)
+	if errors.Is(err, session.ErrCorrupt) {
+		rec.Why = fmt.Sprintf("its record says that it ended with %s, and what it wrote is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err)
+		return e.unknown(asking, it, step, rec)
+	}
 	if err != nil {
 		return err
 	}

@@ -168,6 +168,24 @@ func TestUncertainNobodyThere(t *testing.T) {
 	}
 }
 
+// E5: a command that ended and of which the output is lost is asked about: that it exited with 0 says
+// neither what it wrote nor what it captured. Answered, it goes on and runs nothing again.
+func TestOutputLost(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "ledger S"), command("n", "ledger N"))))
+	w.fails["output"] = &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: it is missing"}
+	res := w.process().must()
+	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	if !strings.Contains(res.Message, "its record says that it ended with status 0, and what it wrote is lost: an output file") {
+		t.Errorf("Execute: got %q, want what is known and what is not", res.Message)
+	}
+	p := w.process()
+	p.policy.Uncertain = session.InterruptDone
+	wantResult(t, p.must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"S", "N"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+}
+
 // E5: --uncertain answers for the attempt that was in progress when it was said, and for nothing
 // that becomes uncertain later: neither another step nor the attempt that it asked for.
 func TestUncertainAnswersOnce(t *testing.T) {
