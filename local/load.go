@@ -248,7 +248,22 @@ func (l *loader) follow(from uint64) (receipts int, err error) {
 	if prev != l.row.commit.Head {
 		return 0, corrupt(session.ErrCorrupt, l.id, 0, "the end of the journal is not the one that was signed")
 	}
-	return receipts, nil
+	return receipts, l.checkEnd()
+}
+
+// checkEnd refuses events above the signed end: the receipt that needs the place of one would be the
+// first to find it taken, after its effect.
+func (l *loader) checkEnd() error {
+	last := l.row.commit.LastSeq
+	var more bool
+	err := l.q.QueryRowContext(l.ctx, `SELECT EXISTS (SELECT 1 FROM events WHERE pos > ? AND pos <= ?)`, position(l.row.no, last), position(l.row.no, seqMask)).Scan(&more)
+	if err != nil {
+		return rowError("read event", l.id, err)
+	}
+	if more {
+		return corrupt(session.ErrTampered, l.id, last, "the journal goes on after event %d, the last one that was signed", last)
+	}
+	return nil
 }
 
 // order sorts a batch by time and id and compares that with seq (FR-038). The report keeps

@@ -149,6 +149,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	}{
 		"event_payload":   {`DROP TRIGGER events_update; UPDATE events SET payload = replace(payload, 'exit 1', 'exit 0')`, session.ErrCorrupt},
 		"event_dropped":   {`DROP TRIGGER events_delete; DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)`, session.ErrTampered},
+		"event_after":     {`DROP TRIGGER events_insert; INSERT INTO events (pos, id, time_us, type, epoch, hash, payload) SELECT pos + 3, id, time_us, type, epoch, hash, payload FROM events ORDER BY pos DESC LIMIT 1`, session.ErrTampered},
 		"step_row":        {`UPDATE steps SET status = 'completed'`, session.ErrTampered},
 		"file_row":        {`UPDATE files SET hash = 'bb'`, session.ErrTampered},
 		"session_row":     {`UPDATE sessions SET state = 'paused'`, session.ErrTampered},
@@ -192,6 +193,7 @@ func TestRowsOfNoSessionAreNamed(t *testing.T) {
 	for table, row := range map[string]string{
 		"requests": `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (77, 'cancel', '', '', '', '', '', zeroblob(32))`,
 		"outbox":   `INSERT INTO outbox (session_no) VALUES (77)`,
+		"events":   `PRAGMA ignore_check_constraints = 1; INSERT INTO events (pos, id, time_us, type, epoch, hash, payload) SELECT pos - seq, id, time_us, type, epoch, hash, payload FROM events LIMIT 1`,
 		"steps":    `INSERT INTO steps (pos, task, step, status, attempt, start_seq, last_seq, started_us, ended_us) SELECT 77 << 32 | 1, task, step, status, attempt, start_seq, last_seq, started_us, ended_us FROM steps LIMIT 1`,
 		"files":    `INSERT INTO files SELECT 77 << 32 | 1, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files`,
 	} {

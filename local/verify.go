@@ -365,7 +365,7 @@ func (v *verifier) blob(id session.ID, hash, place string) {
 // all the same.
 func (v *verifier) strays() error {
 	for table, stray := range map[string]string{
-		"events": `session NOT IN (SELECT no FROM sessions) OR seq > (SELECT last_seq FROM sessions WHERE no = session)`,
+		"events": `session NOT IN (SELECT no FROM sessions) OR seq NOT BETWEEN 1 AND (SELECT last_seq FROM sessions WHERE no = session)`,
 		"steps":  `session_no NOT IN (SELECT no FROM sessions)`,
 		"files":  `session_no NOT IN (SELECT no FROM sessions)`,
 	} {
@@ -374,7 +374,7 @@ func (v *verifier) strays() error {
 			return err
 		}
 		for _, pos := range lost {
-			v.problem(Problem{Code: session.ErrTampered, Place: "table " + table + " row " + pos, Message: "the row belongs to no session or lies after its end"})
+			v.problem(Problem{Code: session.ErrTampered, Place: "table " + table + " row " + pos, Message: "the row belongs to no session, or lies before its beginning or after its end"})
 		}
 	}
 	names, err := v.strings(`SELECT lower(hex(hash)) FROM blobs`)
