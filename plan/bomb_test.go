@@ -44,6 +44,7 @@ func TestParseBombs(t *testing.T) {
 		"flow_keys":     {"{" + strings.ReplaceAll(keys.String(), "\n", ", ") + "}", "more than 1000 keys in one mapping"},
 		"long_key":      {strings.Repeat("k", n) + ": [" + strings.Repeat("x,", n) + "]", "a key is longer than 256 bytes"},
 		"parts":         {"version: [" + strings.Repeat("x,", 2_500_001) + "]", "the plan has more than 2500000 parts"},
+		"tabs":          {"x: \"" + strings.Repeat("a\t", n) + "\"", "more tabs than can be read in lines of this length"},
 		"documents":     {strings.Repeat("---\n", n), "a second one begins here"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,6 +86,22 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
+// A tab is read in every text that may hold one.
+func TestParseTabs(t *testing.T) {
+	got, err := plan.Parse("plan.yml", []byte("version: 1\ntask: t\ntasks:\n- steps:\n  - run:\t[a,\t'c\td',\t\"e\\tf\",\ti\t]\t# g\th\n  - run: |\n      a\tb\t\"c\td\"\n  - run: a\n     \tb\t\n  - run: >-\t# c\n     a\tb\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "c\td", "e\tf", "i"}, got.Tasks[0].Steps[0].Run.Argv); diff != "" {
+		t.Errorf("Parse (-want +got):\n%s", diff)
+	}
+	for i, want := range []string{"a\tb\t\"c\td\"\n", "a b", "a\tb"} {
+		if got := got.Tasks[0].Steps[1+i].Run.Shell; got != want {
+			t.Errorf("Parse: got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestParseEveryKind(t *testing.T) {
 	got, err := plan.Load("testdata/kinds.yml")
 	if err != nil {

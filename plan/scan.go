@@ -22,6 +22,7 @@ const (
 	maxMarks = 2_500_000 // characters that may begin or end a token
 	maxKeys  = 1000      // in one mapping
 	maxKey   = 256       // bytes in one key
+	maxTabs  = 1 << 30   // of each, the bytes behind it on its line: the scanner reads them again
 )
 
 // marks are the characters without which no second token begins. Counting them bounds the
@@ -37,6 +38,9 @@ func scan(src *source) (token.Tokens, error) {
 		g      = guard{src: src}
 	)
 	if err := src.checkMarks(); err != nil {
+		return nil, err
+	}
+	if err := src.checkTabs(); err != nil {
 		return nil, err
 	}
 	s.Init(string(src.text))
@@ -64,6 +68,23 @@ func (s *source) checkMarks() error {
 			return s.fault(s.position(at), fmt.Sprintf("the plan has more than %d parts", maxMarks),
 				"split the plan, or keep large contents in files of the workspace")
 		}
+	}
+	return nil
+}
+
+func (s *source) checkTabs() error {
+	cost, behind := 0, 0
+	for at := len(s.text) - 1; at >= 0; at-- {
+		switch s.text[at] {
+		case '\n':
+			behind = 0
+		case '\t':
+			if cost += behind; cost > maxTabs {
+				return s.fault(s.position(at), "the plan has more tabs than can be read in lines of this length",
+					"keep large contents in files of the workspace")
+			}
+		}
+		behind++
 	}
 	return nil
 }
@@ -98,6 +119,9 @@ func (g *guard) see(t *token.Token) error {
 	if why, next := refused(t); why != "" {
 		return g.src.fault(place(t), why, next)
 	}
+	if why, next := g.tabbed(t); why != "" {
+		return g.src.fault(place(t), why, next)
+	}
 	if err := g.document(t); err != nil {
 		return err
 	}
@@ -128,6 +152,25 @@ func refused(t *token.Token) (why, next string) {
 		return `keys written with "?" are not used in a plan`, "write the key as key: value"
 	case token.InvalidType:
 		return printable(t.Error), syntaxHint
+	}
+	return "", ""
+}
+
+// tabbed refuses the tabs that the scanner does not read: those within text without quotes it drops,
+// and for each in double quotes it drops a character behind the quotes.
+func (g *guard) tabbed(t *token.Token) (why, next string) {
+	switch {
+	case t.Type == token.DoubleQuoteType:
+		if _, text, _ := strings.Cut(t.Origin, `"`); strings.Contains(text, "\t") {
+			return "a tab stands in double quotes", `write it as \t, or put the text into single quotes or below "run: |"`
+		}
+	case t.Type == token.SingleQuoteType, g.follows(token.LiteralType), g.follows(token.FoldedType):
+	default:
+		for line := range strings.Lines(t.Origin) {
+			if strings.Contains(strings.TrimSpace(line), "\t") {
+				return "a tab stands in text without quotes", `write blanks, or put the text into single quotes or below "run: |"`
+			}
+		}
 	}
 	return "", ""
 }
