@@ -51,7 +51,7 @@ func Parse(name string, data []byte) (*session.Plan, error) {
 	if len(data) > MaxBytes {
 		return nil, tooLarge(name)
 	}
-	src := &source{name: name, text: bytes.TrimPrefix(data, []byte("\ufeff"))}
+	src := &source{name: name, text: lines(data)}
 	if err := src.checkUTF8(); err != nil {
 		return nil, err
 	}
@@ -69,6 +69,12 @@ func Parse(name string, data []byte) (*session.Plan, error) {
 		return nil, d.err
 	}
 	return p, nil
+}
+
+// lines takes the byte order mark off, and gives lines the end that the parser counts once: within
+// quotes it takes CRLF for two.
+func lines(data []byte) []byte {
+	return bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 }
 
 func (s *source) checkUTF8() error {

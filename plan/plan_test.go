@@ -86,6 +86,23 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
+// A file that was saved with other line ends is the same plan.
+func TestParseLineEnds(t *testing.T) {
+	const file = "version: 1\ntask: t\ntasks:\n- steps:\n  - run: \"a\n      b\n\n      c\"\n  - run: 'a\n      b'\n  - run: a\n      b\n" +
+		"  - run: |\n      a\n\n      b\n  - {write: {path: f, content: \"a\\r\\nb\"}}\n"
+	want, err := plan.Parse("plan.yml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := plan.Parse("plan.yml", []byte(strings.ReplaceAll(file, "\n", "\r\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Parse of CRLF (-want +got):\n%s", diff)
+	}
+}
+
 // A tab is read in every text that may hold one.
 func TestParseTabs(t *testing.T) {
 	got, err := plan.Parse("plan.yml", []byte("version: 1\ntask: t\ntasks:\n- steps:\n  - run:\t[a,\t'c\td',\t\"e\\tf\",\ti\t]\t# g\th\n  - run: |\n      a\tb\t\"c\td\"\n  - run: a\n     \tb\t\n  - run: >-\t# c\n     a\tb\n"))
