@@ -17,6 +17,9 @@ func CleanLines(s string) string {
 	return clean(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
 }
 
+// cleanLine is Clean for a line of a text, as of a file or of what a command wrote: tabs stay.
+func cleanLine(s string) string { return clean(s, "\t") }
+
 func clean(s, keep string) string {
 	if isClean(s) {
 		return s

@@ -189,7 +189,7 @@ func (p *Printer) printf(format string, args ...any) {
 
 func (p *Printer) details(w io.Writer, indent string, lines []string) {
 	for _, l := range lines {
-		_, _ = fmt.Fprintf(w, "%s%s\n", indent, Clean(l)) // as in printf
+		_, _ = fmt.Fprintf(w, "%s%s\n", indent, cleanLine(l)) // as in printf
 	}
 }
 
@@ -231,7 +231,7 @@ func tookNote(n session.Notice) string {
 func (p *Printer) output(n session.Notice) {
 	if p.o.Verbose > 0 {
 		p.erase()
-		p.printf("    | %s\n", Clean(n.Text))
+		p.printf("    | %s\n", cleanLine(n.Text))
 	}
 	if p.line.item != nil {
 		p.line.last = n.Text

@@ -175,7 +175,7 @@ func showStep(b *strings.Builder, s StepView) {
 		b.WriteString("\n")
 	}
 	for _, l := range s.Output {
-		fmt.Fprintf(b, "    | %s\n", Clean(l))
+		fmt.Fprintf(b, "    | %s\n", cleanLine(l))
 	}
 }
 
