@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -205,14 +204,17 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	if v.Sync, err = b.syncView(ctx, s, id); err != nil {
 		return v, err
 	}
-	v.Notes = append(b.commandNotes(id), approvalNotes(sess)...)
+	v.Notes = append(b.commandNotes(id), b.approvalNotes(sess, p)...)
 	if sess.State.Terminal() {
 		return v, nil
 	}
 	asked, err := s.Requests(ctx, id)
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
-	if !v.Running {
+	switch {
+	case !v.Running:
 		v.Next = nextCommand(sess, next)
+	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
+		v.Next = "acode approve " + sess.Short // takes the place of the answer at its terminal
 	}
 	return v, err
 }
@@ -280,15 +282,29 @@ func pidOf(r session.CommandRecord) string {
 	return fmt.Sprintf("pid %d", r.PID)
 }
 
-// approvalNotes tells of an approval that the next resume will use.
-func approvalNotes(s *session.Session) []string {
+// approvalNotes tells what is asked and how that was answered, until the next resume has made use of it.
+func (b *base) approvalNotes(s *session.Session, p *session.Plan) []string {
 	var notes []string
-	for id, st := range s.Steps {
-		if a := st.Approval; a != nil && a.Answer == "granted" && a.For == s.Epoch+1 && st.Status != session.StepDone && !s.State.Terminal() {
-			notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
+	if s.State.Terminal() {
+		return nil
+	}
+	for _, t := range p.Tasks {
+		for _, step := range t.Steps {
+			id := session.StepID{Task: t.ID, Step: step.ID}
+			st := s.Steps[id]
+			if st == nil || st.Approval == nil || st.Status == session.StepDone {
+				continue
+			}
+			switch a := st.Approval; {
+			case a.Answer == "":
+				notes = append(notes, fmt.Sprintf("%s asks: %s", id, b.redactor.String(step.Approve)))
+			case a.Answer == "denied":
+				notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks anew", id, a.By))
+			case a.For == s.Epoch+1:
+				notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
+			}
 		}
 	}
-	slices.Sort(notes)
 	return notes
 }
 
