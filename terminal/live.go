@@ -28,12 +28,13 @@ func (l *liveLine) end(id session.StepID) {
 }
 
 // text writes the line within width columns: the step, its time, the last output. The step
-// is cut before its time is.
+// is cut before its time is. Two columns stay free for the ^C that a terminal writes behind it:
+// where that wraps, the line cannot be taken off any more.
 func (l *liveLine) text(m marks, color bool, width int, now time.Time) string {
 	since := " (" + elapsed(now.Sub(l.since)) + ")"
-	title := shorten(name(*l.item), width-4-columns(m.running)-columns(since), m.ellipsis)
+	title := shorten(name(*l.item), width-5-columns(m.running)-columns(since), m.ellipsis)
 	s := "  " + paint(color, cyan, m.running) + " " + title + since
-	room := width - 1 - (3 + columns(m.running) + columns(title) + columns(since)) - 2
+	room := width - 2 - (3 + columns(m.running) + columns(title) + columns(since)) - 2
 	if l.last != "" && room > 10 {
 		s += "  " + shorten(Clean(l.last), room, m.ellipsis)
 	}
