@@ -63,6 +63,23 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	return c, wrote, last, nil
 }
 
+// lastWrote gives the end of what a command wrote of which there is no receipt: of its standard
+// output, then of its standard error. What cannot be read is left out.
+func (e *Engine) lastWrote(key string) (last []string) {
+	stdout, stderr, err := e.Commands.Output(key)
+	if err != nil {
+		return nil
+	}
+	defer stdout.Close()
+	defer stderr.Close()
+	for _, from := range []io.Reader{stdout, stderr} {
+		if text, _, _, err := ends(from, maxReceipt, e.clean); err == nil {
+			last = append(last, session.LastLines(e.clean(text), shownLines, shownBytes)...)
+		}
+	}
+	return last
+}
+
 // ends reads r whole and keeps its first and last limit/2 bytes. What it cuts it cleans
 // before, with a margin on the far side of the cut, so that no part of a secret is left over.
 func ends(r io.Reader, limit int, clean func(string) string) (text string, size int64, cut bool, err error) {

@@ -53,6 +53,9 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	}
 	if verdict == session.InterruptAsks {
 		by = "person"
+		if last := e.lastWrote(rec.Key); len(last) > 0 {
+			e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
+		}
 		if verdict, err = e.Person.Uncertain(ctx, *it, rec.Why); err != nil {
 			return e.undecided(it, rec, err)
 		}
