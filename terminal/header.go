@@ -65,6 +65,9 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 	case session.FileInProgress:
 		return s + " - a step in progress works on it"
 	case session.FileBeside:
+		if c.Kind == session.FileDeleted { // nobody knows when
+			return s + " - a command of the session may have removed it"
+		}
 		return s + " - changed while a command of the session ran"
 	}
 	return s + " - the session " + Clean(string(c.Session)) + " it"
