@@ -142,6 +142,10 @@ const (
 	updateFile = `UPDATE files SET hash = ?, size = ?, mode = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, racy = ?, wrote = ? WHERE pos = ?`
 	deleteFile = `DELETE FROM files WHERE pos = ?`
 
+	// A number is not given again where rows are left of a session that is gone.
+	nextSession = `SELECT coalesce(max(last_us), 0), max(coalesce(max(no), 0), (SELECT coalesce(max(pos) >> 40, 0) FROM events),
+		(SELECT coalesce(max(pos) >> 32, 0) FROM steps), (SELECT coalesce(max(pos) >> 32, 0) FROM files)) + 1 FROM sessions`
+
 	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
 	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
 )
@@ -218,7 +222,7 @@ func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
 func (b *batch) fence(ctx context.Context) error {
 	if b.no == 0 {
 		b.enlist = true
-		err := b.c.queryRow(ctx, `SELECT coalesce(max(last_us), 0), coalesce(max(no), 0) + 1 FROM sessions`, nil, &b.lastUS, &b.no)
+		err := b.c.queryRow(ctx, nextSession, nil, &b.lastUS, &b.no)
 		return rowError("read clock", b.w.sess.ID, err)
 	}
 	if b.lastUS, b.alone = b.c.asLeft(b.w); b.alone {

@@ -121,6 +121,9 @@ func TestDamagedTimeOfAnotherSessionIsRefused(t *testing.T) {
 	if _, err := s.Load(t.Context(), one); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Load: got %v, want ErrCorrupt", err)
 	}
+	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // a new one would have that date, and be refused for it
+		t.Errorf("Create: got %v, want ErrCorrupt", err)
+	}
 	if r := verify(t, s); len(r.Problems) == 0 {
 		t.Error("Verify: found nothing")
 	}

@@ -25,6 +25,7 @@ const (
 	sqliteCorrupt   = 11
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
+	sqliteForbidden = 19 // a constraint: our rows keep them all, so what is there does not
 	sqliteNotADB    = 26
 	sqliteShmSize   = 4874
 	sqliteRollback  = 776
@@ -95,7 +96,7 @@ func codeOf(err error) session.Code {
 		return session.ErrDiskFull
 	case rc&0xff == sqliteReadOnly, errors.Is(err, syscall.EROFS):
 		return session.ErrReadOnly
-	case rc&0xff == sqliteCorrupt, rc == sqliteError, rc&0xff == sqliteNotADB:
+	case rc&0xff == sqliteCorrupt, rc == sqliteError, rc&0xff == sqliteForbidden, rc&0xff == sqliteNotADB:
 		return session.ErrCorrupt
 	case rc&0xff == sqliteBusy, rc&0xff == sqliteLocked:
 		return session.ErrLocked

@@ -65,6 +65,23 @@ func TestStoreThatSomebodyKeepsIsLocked(t *testing.T) {
 	}
 }
 
+// Our rows keep every rule of the tables: where one is broken, what stands there is not ours.
+func TestBrokenRulesOfTablesAreDamage(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "x.db"))
+	must(t, err)
+	defer db.Close()
+	for _, q := range []string{`CREATE TABLE a (x INTEGER PRIMARY KEY CHECK (x < 3))`, `INSERT INTO a VALUES (1)`} {
+		_, err := db.Exec(q)
+		must(t, err)
+	}
+	for _, q := range []string{`INSERT INTO a VALUES (1)`, `INSERT INTO a VALUES (3)`} {
+		_, err := db.Exec(q)
+		if got := local.StoreError("append", err); !errors.Is(got, session.ErrCorrupt) || !local.Fatal(got) {
+			t.Errorf("%s: got %v, want %s", q, got, session.ErrCorrupt)
+		}
+	}
+}
+
 func TestProblemsAreOneLine(t *testing.T) {
 	p := local.Problem{Session: "s", Code: session.ErrCorrupt, Place: "seq 3", Message: "bad"}
 	if got := p.String(); got != "session s: seq 3: bad (ACODE-JOURNAL-002)" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 
@@ -56,6 +57,11 @@ func checkSchema(ctx context.Context, q querier) error {
 		return nil
 	}
 	return &session.Error{Code: session.ErrCorrupt, Message: "the schema of the store is not what acode made; nothing was changed", Place: "sqlite_schema", Next: "acode verify"}
+}
+
+// checkWritable looks at what every session of the store needs, before one is written.
+func checkWritable(ctx context.Context, q querier) error {
+	return errors.Join(checkSchema(ctx, q), checkClock(ctx, q))
 }
 
 // latestUS is a time that no clock tells before the year 2255.

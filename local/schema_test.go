@@ -32,6 +32,45 @@ func TestLoadForWritingChecksTheSchema(t *testing.T) {
 	if _, err := s.Load(t.Context(), want.ID); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Load without a trigger: got %v, want ErrCorrupt", err)
 	}
+	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // nobody could take it up again
+		t.Errorf("Create without a trigger: got %v, want ErrCorrupt", err)
+	}
+}
+
+// tryCreate begins a session and says what became of that.
+func tryCreate(t *testing.T, s *local.Store) error {
+	t.Helper()
+	id, err := s.NewID()
+	must(t, err)
+	w, err := s.Create(t.Context(), local.NewSession{ID: id, Task: "test", Workspace: "/ws", Plan: plan(1), Config: "cfg"})
+	if err == nil {
+		must(t, w.Close())
+	}
+	return err
+}
+
+// A number of which rows are left is not given to a new session: its own find their places free, to the last
+// receipt.
+func TestNumberOfALostSessionIsNotGivenAgain(t *testing.T) {
+	o, _ := closedSample(t)
+	for table, row := range map[string]string{
+		"events": `INSERT INTO events (pos, id, time_us, type, epoch, hash, payload) SELECT 2 << 40 | 9, id, time_us, type, epoch, hash, payload FROM events LIMIT 1`,
+		"steps":  `INSERT INTO steps (pos, task, step, status, attempt, start_seq, last_seq, started_us, ended_us) SELECT 2 << 32 | 3, task, step, status, attempt, start_seq, last_seq, started_us, ended_us FROM steps LIMIT 1`,
+		"files":  `INSERT INTO files SELECT 2 << 32 | 3, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files LIMIT 1`,
+	} {
+		t.Run(table, func(t *testing.T) {
+			bad := o
+			bad.Home = filepath.Join(t.TempDir(), "copy")
+			copyHome(t, o.Home, bad.Home)
+			tamper(t, bad, row)
+			s := open(t, bad)
+			w := create(t, s, 4)
+			for i := range 4 {
+				appendAll(t, w, started(w, i, 1), completed(w, i, 1, session.FileState{Path: stepName(i), Hash: "aa"}))
+			}
+			load(t, s, w.Session().ID)
+		})
+	}
 }
 
 // A session whose row is gone is known by its head, and whoever wants it hears that it was lost.

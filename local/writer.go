@@ -46,12 +46,15 @@ type NewSession struct {
 }
 
 // Create begins a session in state planning: its plan, SessionCreated and the first
-// StateChanged are one commit.
+// StateChanged are one commit. It returns ErrCorrupt where Load would refuse the session later.
 func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wr == nil {
 		return nil, readOnly()
+	}
+	if err := s.wr.snapshot(ctx, func(q querier) error { return checkWritable(ctx, q) }); err != nil {
+		return nil, err
 	}
 	plan, err := json.Marshal(n.Plan)
 	if err != nil {
