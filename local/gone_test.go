@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"io/fs"
@@ -142,6 +143,77 @@ func TestKilledMakingIsNoStore(t *testing.T) {
 	create(t, open(t, o), 1)
 	if _, err := os.Lstat(database + "-journal"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the journal stays: %v", err)
+	}
+}
+
+// The journal of somebody else's write that was cut short is played back by the next open for writing.
+// Readers, who may not, do not take the database for gone.
+func TestUnplayedJournalIsNoLoss(t *testing.T) {
+	o, want := closedSample(t)
+	journal := filepath.Join(o.Home, "acode.db-journal")
+	hot := append([]byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}, make([]byte, 504)...)
+	must(t, os.WriteFile(journal, hot, 0o600))
+	var e *session.Error
+	if s, err := local.OpenRead(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrStoreIO || e.Place != journal || !strings.Contains(e.Next, "acode resume") {
+		t.Errorf("OpenRead: got %v, %v, want %v of the journal", s, err, session.ErrStoreIO)
+	}
+	s := open(t, o)
+	load(t, s, want.ID)
+	if r := verify(t, s); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+}
+
+// A copy that VACUUM INTO made, put in the place of another database whose log was left: SQLite would
+// write that log over the copy. Without it the copy is the store.
+func TestLogOfAnotherDatabaseIsRefused(t *testing.T) {
+	o, want := closedSample(t)
+	back := o
+	back.Home = filepath.Join(t.TempDir(), "copy")
+	copyHome(t, o.Home, back.Home)
+	database := filepath.Join(back.Home, "acode.db")
+	made := filepath.Join(t.TempDir(), "backup")
+	s := open(t, o)
+	must(t, s.Exec(t.Context(), `VACUUM INTO ?`, made))
+	must(t, errors.Join(s.Close(), os.Chmod(made, 0o600), os.Rename(made, database)))
+	before, err := os.ReadFile(database)
+	must(t, err)
+	for name, open := range map[string]func() (*local.Store, error){
+		"Open":     func() (*local.Store, error) { return local.Open(t.Context(), back) },
+		"OpenRead": func() (*local.Store, error) { return local.OpenRead(t.Context(), back) },
+	} {
+		var e *session.Error
+		if s, err := open(); !errors.As(err, &e) || e.Code != session.ErrCorrupt || e.Place != database+"-wal" {
+			t.Errorf("%s: got %v, %v, want %v of the log", name, s, err, session.ErrCorrupt)
+		}
+	}
+	if after, err := os.ReadFile(database); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the copy changed: %v", err)
+	}
+	must(t, os.Remove(database+"-wal"))
+	s = open(t, back)
+	load(t, s, want.ID)
+	if r := verify(t, s); len(r.Problems) != 0 {
+		t.Errorf("Verify: %v", r.Problems)
+	}
+}
+
+// What nobody can look into has a next step that leads somewhere: verify says the same.
+func TestWhatVerifyCannotReadComesFromABackup(t *testing.T) {
+	for name, spoil := range map[string]string{
+		"version":   `PRAGMA user_version = -1`,
+		"store_row": `DELETE FROM store`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := closedSample(t)
+			tamper(t, o, spoil)
+			for _, open := range []func(context.Context, local.Options) (*local.Store, error){local.Open, local.OpenRead} {
+				var e *session.Error
+				if s, err := open(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrCorrupt && e.Code != session.ErrTampered || !strings.Contains(e.Next, "backup") {
+					t.Errorf("got %v, %v, want damage, and a backup for what helps", s, err)
+				}
+			}
+		})
 	}
 }
 

@@ -89,6 +89,7 @@ type header struct {
 // under the lock of makeStore: to give it the log needs it alone. A copy that VACUUM INTO made has a
 // schema and no log.
 func readHeader(path string) (header, error) {
+	log, logErr := os.Lstat(path + "-wal") // before the database, which says first that it has one
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return header{}, nil
@@ -108,7 +109,12 @@ func readHeader(path string) (header, error) {
 		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "put the database and its log back from a backup",
 			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted"}
 	}
-	return header{log: b[writer] != 1 || b[reader] != 1, version: int(binary.BigEndian.Uint32(b[userVersion:]))}, nil
+	h := header{log: b[writer] != 1 || b[reader] != 1, version: int(int32(binary.BigEndian.Uint32(b[userVersion:])))}
+	if !h.log && logErr == nil && log.Size() > 0 {
+		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path + "-wal", Next: "move the log away, which belongs to another database, then try again",
+			Message: "a log lies beside a database that has none, as where a copy of VACUUM INTO was put in the place of another database; SQLite would write it over the copy; nothing was changed"}
+	}
+	return h, nil
 }
 
 // upgrade migrates a store that an older program made. Only one process does this at a time;
@@ -136,6 +142,10 @@ func schemaVersion(ctx context.Context, q querier) (int, error) {
 	}
 	if v > migrations.SQLiteVersion {
 		return v, newer(v)
+	}
+	if v < 0 {
+		return v, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("the database says that its schema has version %d, which nobody writes; nothing was changed; no event is trusted", v),
+			Place: "user_version", Next: "put the database and its log back from a backup"}
 	}
 	return v, nil
 }

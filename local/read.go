@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,6 +26,9 @@ func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	if err := lockOpenFiles(); err != nil {
+		return nil, err
+	}
+	if _, err := readHeader(filepath.Join(opts.Home, databaseName)); err != nil {
 		return nil, err
 	}
 	s := &Store{opts: opts}
@@ -109,14 +113,30 @@ func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
 	return l, nil
 }
 
-// readable refuses a database that is none yet, or that is newer. With a rollback journal, which only
-// the next open for writing may play back, it has not got its log yet.
+// readable refuses a database that is none yet, or that is newer, or one with a rollback journal, which
+// only the next open for writing may play back.
 func (s *Store) readable(ctx context.Context, q querier) error {
 	v, err := schemaVersion(ctx, q)
-	if err == nil && v == 0 || resultCode(err) == sqliteRollback { // whoever made the store did not come to its end
+	if err == nil && v == 0 { // whoever made the store did not come to its end
 		return noStore(s.opts.Home)
 	}
+	if resultCode(err) == sqliteRollback {
+		return unplayed(s.opts.Home)
+	}
 	return err
+}
+
+// unplayed says what it means that a rollback journal lies beside the database: where it has no schema,
+// that the making of the store was cut short, else that of its log, or that another program wrote.
+func unplayed(home string) error {
+	path := filepath.Join(home, databaseName)
+	if h, err := readHeader(path); err != nil || h.version == 0 {
+		return cmp.Or(err, noStore(home))
+	}
+	return &session.Error{
+		Code: session.ErrStoreIO, Message: "a program was cut short in the middle of writing to the database, and its journal has not been played back; everything committed before is kept",
+		Place: path + "-journal", Next: "leave the file where it is: acode resume plays it back", Retryable: true,
+	}
 }
 
 // View gives the state of a session from its projections, without checking it.

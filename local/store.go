@@ -76,7 +76,7 @@ func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
 	}
 	var sessions int
 	if cerr := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&sessions); cerr == nil && sessions > 0 {
-		return r, corrupt(session.ErrTampered, "", 0, "the store has sessions and no row that describes it")
+		return r, &session.Error{Code: session.ErrTampered, Message: "the store has sessions and no row that describes it; nothing was changed", Place: trustedPlace(0), Next: "put the database and its log back from a backup"}
 	}
 	return r, err
 }
