@@ -72,11 +72,11 @@ func (b *base) verifyClaims(id session.ID, report *local.VerifyReport) error {
 	if id == "" {
 		dirs, err := os.ReadDir(b.commandDir(""))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			report.Problems = append(report.Problems, local.Problem{Code: session.ErrStoreIO, Place: b.commandDir(""), Message: "the records of commands cannot be listed: " + err.Error()})
 		}
 		ids = ids[:0]
 		for _, dir := range dirs {
-			if dir.IsDir() {
+			if _, err := session.ParseUUID(dir.Name()); err == nil || dir.IsDir() {
 				ids = append(ids, session.ID(dir.Name()))
 			}
 		}

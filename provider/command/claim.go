@@ -391,9 +391,14 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// storeError gives a failure of the claims' directory its code.
+// storeError gives a failure before a command is started its code.
 func storeError(what string, err error) error {
-	e := &session.Error{Code: session.ErrStoreIO, Message: "could not " + what + "; the command was not started", Cause: err, Retryable: true,
+	return diskError("could not "+what+"; the command was not started", err)
+}
+
+// diskError gives a failure of the claims' directory its code.
+func diskError(message string, err error) error {
+	e := &session.Error{Code: session.ErrStoreIO, Message: message, Cause: err, Retryable: true,
 		Next: "see to the disk that holds acode's state, then resume"}
 	switch {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG):

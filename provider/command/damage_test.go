@@ -435,6 +435,44 @@ func outputRefused(t *testing.T, s *stage) {
 	}
 }
 
+// What a command wrote and cannot be removed is told with a code, and stands where it stood.
+func TestOutputThatStays(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "true"))
+	path := filepath.Join(s.dir, command.Stem("k")+".out")
+	if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for name, forget := range map[string]func() error{
+		"Forget":    func() error { return s.Forget("k") },
+		"ForgetAll": func() error { return command.ForgetAll(s.dir) },
+	} {
+		if err := forget(); session.CodeOf(err) != session.ErrStoreIO {
+			t.Errorf("%s: got %v (%s), want %s", name, err, session.CodeOf(err), session.ErrStoreIO)
+		}
+	}
+}
+
+// Something else in the place of the records of a session is damage, and no bug.
+func TestRecordsThatAreAFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "session")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, unread := command.Records(dir)
+	for _, err := range unread {
+		if session.CodeOf(err) != session.ErrCorrupt {
+			t.Errorf("Records: got %v (%s), want %s", err, session.CodeOf(err), session.ErrCorrupt)
+		}
+	}
+	if len(unread) == 0 {
+		t.Error("Records: found nothing")
+	}
+	if err := command.ForgetAll(dir); session.CodeOf(err) != session.ErrStoreIO {
+		t.Errorf("ForgetAll: got %v (%s), want %s", err, session.CodeOf(err), session.ErrStoreIO)
+	}
+}
+
 // A record that cannot be reached is not damaged: 1, and not 18.
 func TestUnreachableRecordIsNoDamage(t *testing.T) {
 	r := command.NewRunner(command.Config{Dir: filepath.Join(t.TempDir(), strings.Repeat("x", 300))})

@@ -97,12 +97,13 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // checkEpoch returns ErrCorrupt when the epoch file of dir is damaged. It takes no lock.
 func checkEpoch(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, "epoch"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	path := filepath.Join(dir, "epoch")
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return storeError("open the epoch file", err)
+		return unread(path, err)
 	}
 	e := &epochFile{f}
 	defer e.close()

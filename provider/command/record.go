@@ -250,9 +250,9 @@ func Records(dir string) (recs []session.CommandRecord, unread []error) {
 	if err := checkEpoch(dir); err != nil {
 		unread = append(unread, err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, append(unread, fmt.Errorf("list claims: %w", err))
+	entries, err := list(dir)
+	if err != nil {
+		return nil, append(unread, err)
 	}
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != claimSuffix {
@@ -270,4 +270,13 @@ func Records(dir string) (recs []session.CommandRecord, unread []error) {
 	}
 	slices.SortStableFunc(recs, func(a, b session.CommandRecord) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
 	return recs, unread
+}
+
+// list gives what lies in dir, nothing where it does not exist.
+func list(dir string) ([]os.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, unread(dir, err)
+	}
+	return entries, nil
 }

@@ -271,11 +271,17 @@ func (r *Runner) Output(key string) (stdout, stderr io.ReadCloser, err error) {
 func (r *Runner) Forget(key string) error {
 	var errs []error
 	for _, suffix := range outputSuffixes() {
-		if err := os.Remove(filepath.Join(r.cfg.Dir, stem(key)+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("forget output: %w", err))
-		}
+		errs = append(errs, removeOutput(filepath.Join(r.cfg.Dir, stem(key)+suffix)))
 	}
 	return errors.Join(errs...)
+}
+
+// removeOutput removes a file that may be gone already.
+func removeOutput(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return diskError("what a command wrote could not be removed; everything committed before is kept", err)
+	}
+	return nil
 }
 
 // ForgetAll removes the output files of every command below dir, which belongs to a session that
@@ -288,7 +294,7 @@ func ForgetAll(dir string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("list outputs: %w", err)
+		return diskError("what the commands of the session wrote could not be listed; everything committed before is kept", err)
 	}
 	sweep(dir)
 	var errs []error
@@ -297,9 +303,7 @@ func ForgetAll(dir string) error {
 		if !left && !slices.Contains(outputSuffixes(), filepath.Ext(e.Name())) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("forget output: %w", err))
-		}
+		errs = append(errs, removeOutput(filepath.Join(dir, e.Name())))
 	}
 	return errors.Join(append(errs, syncDir(dir))...)
 }
