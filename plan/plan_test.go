@@ -119,6 +119,39 @@ func TestParseTabs(t *testing.T) {
 	}
 }
 
+// Text of several lines is what YAML makes of it.
+func TestParseLines(t *testing.T) {
+	for name, c := range map[string]struct{ run, want string }{
+		"plain":                 {"a\n  b\n\n    c", "a b\nc"},
+		"plain_dash":            {"docker run\n  --rm\n    image\n  - x", "docker run --rm image - x"},
+		"plain_dash_blanks":     {"a\n  -b  \n\n   c  ", "a -b\nc"},
+		"plain_dash_no_break":   {"a\n  -b\n  \u00a0c", "a -b \u00a0c"},
+		"plain_dash_alone":      {"a\n  -\n   b", "a - b"},
+		"plain_dash_comment":    {"a\n  -b#c # d\n  # e", "a -b#c"},
+		"plain_dash_comments":   {"a\n  -b\n  # c\n\n  # d", "a -b"},
+		"single":                {"'a  \n  b\n\n  c \n  '", "a b\nc "},
+		"single_quote":          {"'sed ''s\n  '' x'", "sed 's ' x"},
+		"single_quote_alone":    {"'python3 -c ''\n    print(1)\n  ''\n  && next'", "python3 -c ' print(1) ' && next"},
+		"literal_strip":         {"|-\n  a \n  b  ", "a \nb  "},
+		"literal_strip_one":     {"|-\n  a  \n\n\n", "a  "},
+		"literal_strip_nothing": {"|-\n  a\n\n", "a"},
+		"folded_strip":          {">2-\n  a\n  b ", "a b "},
+		"folded_strip_blank":    {">-\n  a\n \n  b  ", "a\nb  "},
+		"escapes":               {`"\x41\u00e9\U0001F600 \ud83d\ude00\\x4 \\U"`, "Aé😀 😀\\x4 \\U"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.ReplaceAll(c.run, "\n", "\n    ")
+			p, err := plan.Parse("plan.yml", []byte("version: 1\ntask: t\ntasks:\n- steps:\n  - run: "+text+"\n    name: n\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Tasks[0].Steps[0]; got.Run.Shell != c.want || got.Name != "n" {
+				t.Errorf("Parse: got %q and the name %q, want %q", got.Run.Shell, got.Name, c.want)
+			}
+		})
+	}
+}
+
 func TestParseEveryKind(t *testing.T) {
 	got, err := plan.Load("testdata/kinds.yml")
 	if err != nil {

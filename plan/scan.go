@@ -108,19 +108,19 @@ type guard struct {
 	flows   int // open flow brackets among levels
 	line    int // of the last token
 	last    *token.Token
-	content bool // something but a header was seen
-	ended   bool // "..." was seen
+	content bool                       // something but a header was seen
+	ended   bool                       // "..." was seen
+	begun   struct{ line, offset int } // the line of the last double quotes, counted from 0
 }
 
 func (g *guard) see(t *token.Token) error {
 	if t.Type == token.CommentType {
 		return nil
 	}
-	if why, next := refused(t); why != "" {
-		return g.src.fault(place(t), why, next)
-	}
-	if why, next := g.tabbed(t); why != "" {
-		return g.src.fault(place(t), why, next)
+	for _, check := range []func(*token.Token) (why, next string){refused, g.tabbed, g.escaped, g.reread} {
+		if why, next := check(t); why != "" {
+			return g.src.fault(place(t), why, next)
+		}
 	}
 	if err := g.document(t); err != nil {
 		return err

@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/token"
+)
+
+// escaped refuses the escapes of double quotes that are none: the scanner takes whatever stands behind \x,
+// \u and \U for digits, so that "C:\users" lost four letters to a character that nobody wrote.
+func (g *guard) escaped(t *token.Token) (why, next string) {
+	if t.Type != token.DoubleQuoteType || !strings.Contains(t.Origin, `\`) {
+		return "", ""
+	}
+	text := g.quoted(place(t))
+	for at := bytes.IndexByte(text, '\\'); at >= 0 && at+1 < len(text); at = bytes.IndexByte(text, '\\') {
+		text = text[at:]
+		n, ok := escape(text)
+		if !ok {
+			return fmt.Sprintf("%s in double quotes is no character", printable(string(text[:min(n, len(text))]))),
+				`write \\ for a backslash, or put the text into single quotes or below "run: |"`
+		}
+		text = text[n:]
+	}
+	return "", ""
+}
+
+// quoted gives what stands behind the double quotes that open at p, up to the closing ones. The scanner does
+// not count the tabs between two tokens in its columns.
+func (g *guard) quoted(p position) []byte {
+	for ; g.begun.line < p.line-1; g.begun.line++ {
+		g.begun.offset += bytes.IndexByte(g.src.text[g.begun.offset:], '\n') + 1
+	}
+	text := g.src.text[g.begun.offset:]
+	at, column := 0, 1
+	for ; at < len(text) && (column < p.column || text[at] != '"'); at++ {
+		if text[at] != '\t' && utf8.RuneStart(text[at]) {
+			column++
+		}
+	}
+	text = text[min(at+1, len(text)):]
+	for end := 0; end < len(text); end++ {
+		switch text[end] {
+		case '\\':
+			end++
+		case '"':
+			return text[:end]
+		}
+	}
+	return text
+}
+
+// escape gives the length of the escape that text begins with, and whether there is such a character. Which
+// letters may follow the backslash is the scanner's to say.
+func escape(text []byte) (n int, ok bool) {
+	switch text[1] {
+	case 'x':
+		n = 4
+	case 'u':
+		n = 6
+	case 'U':
+		n = 10
+	default:
+		return 2, true
+	}
+	r, ok := hexadecimal(text, n)
+	if text[1] == 'u' && utf16.IsSurrogate(r) && len(text) > n+1 && string(text[n:n+2]) == `\u` {
+		low, _ := hexadecimal(text[n:], n)
+		n, r = 2*n, utf16.DecodeRune(r, low)
+		return n, r != utf8.RuneError
+	}
+	return n, ok && utf8.ValidRune(r)
+}
+
+// hexadecimal reads what stands behind two characters, up to the n-th.
+func hexadecimal(text []byte, n int) (rune, bool) {
+	if len(text) < n {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(text[2:n]), 16, 31)
+	return rune(v), err == nil
+}
