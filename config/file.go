@@ -105,7 +105,7 @@ func (s *source) pairs(n ast.Node, path string) ([]*ast.MappingValueNode, error)
 	case *ast.NullNode:
 		return nil, nil
 	}
-	if err := s.indirect(n); err != nil {
+	if err := s.plain(n); err != nil {
 		return nil, err
 	}
 	what := "the file"
@@ -115,11 +115,15 @@ func (s *source) pairs(n ast.Node, path string) ([]*ast.MappingValueNode, error)
 	return nil, s.errorAt(n.GetToken(), what+" must be a mapping of keys to values, not "+describe(n))
 }
 
-// indirect refuses what gives one text a meaning that stands elsewhere.
-func (s *source) indirect(n ast.Node) error {
+// plain refuses what gives one text a meaning that stands elsewhere, and a tab in a text: the
+// parser drops it, or a character behind the quotes.
+func (s *source) plain(n ast.Node) error {
 	switch n.Type() {
 	case ast.AnchorType, ast.AliasType, ast.MergeKeyType, ast.TagType, ast.DirectiveType:
 		return s.errorAt(n.GetToken(), "anchors, aliases, merge keys and tags are not accepted; write the value out")
+	}
+	if t := n.GetToken(); t.Type != token.SingleQuoteType && strings.Contains(strings.TrimSpace(t.Origin), "\t") {
+		return s.errorAt(t, "a tab stands in the text; write it as \\t in double quotes")
 	}
 	return nil
 }
@@ -147,7 +151,7 @@ func (s *source) mapping(n ast.Node, prefix string) error {
 }
 
 func (s *source) name(n ast.MapKeyNode) (string, error) {
-	if err := s.indirect(n); err != nil {
+	if err := s.plain(n); err != nil {
 		return "", err
 	}
 	if text, ok := n.(*ast.StringNode); ok {
@@ -223,7 +227,7 @@ func (s *source) siblings(path string) []string {
 // value reads what stands after a key; its type must fit, for text in quotes is no
 // number.
 func (s *source) value(k key, n ast.Node) (parsed, error) {
-	if err := s.indirect(n); err != nil {
+	if err := s.plain(n); err != nil {
 		return parsed{}, err
 	}
 	if list, ok := n.(*ast.SequenceNode); ok && k.kind == kindPaths {
@@ -243,7 +247,7 @@ func (s *source) value(k key, n ast.Node) (parsed, error) {
 func (s *source) paths(k key, list *ast.SequenceNode) (parsed, error) {
 	var texts []string
 	for _, n := range list.Values {
-		if err := s.indirect(n); err != nil {
+		if err := s.plain(n); err != nil {
 			return parsed{}, err
 		}
 		text, ok := n.(*ast.StringNode)
