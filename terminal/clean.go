@@ -20,6 +20,19 @@ func CleanLines(s string) string {
 // cleanLine is Clean for a line of a text, as of a file or of what a command wrote: tabs stay.
 func cleanLine(s string) string { return clean(s, "\t") }
 
+// cleanText is Clean for a text of several lines: they stay, and each but the first is indented, so
+// that none passes for a line of ours.
+func cleanText(s, indent string) string {
+	lines := textLines(s)
+	for i, l := range lines {
+		lines[i] = cleanLine(l)
+	}
+	return strings.Join(lines, "\n"+indent)
+}
+
+// textLines gives the lines of a text, which may end with one or not.
+func textLines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
+
 func clean(s, keep string) string {
 	if isClean(s) {
 		return s

@@ -252,7 +252,7 @@ func (p *Printer) asking(n session.Notice) {
 		return
 	}
 	if n.Item != nil && n.Text != "" && n.Text != n.Item.Label {
-		p.details(p.o.Out, "    ", []string{n.Text})
+		p.details(p.o.Out, "    ", textLines(n.Text))
 	}
 	p.details(p.o.Out, "    ", n.Detail)
 }

@@ -36,7 +36,7 @@ func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 
 // Approve asks for an approval: there is no default, and only the whole words count.
 func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
-	return ask(in, err, Clean(question)+" [yes/no] ", "yes or no, as a whole word", func(answer string) (yes, ok bool) {
+	return ask(in, err, cleanText(question, "  ")+" [yes/no] ", "yes or no, as a whole word", func(answer string) (yes, ok bool) {
 		return answer == "yes", answer == "yes" || answer == "no"
 	})
 }

@@ -68,7 +68,7 @@ func Status(w io.Writer, v StatusView) error {
 		fmt.Fprintf(&b, "Held by: %s\n", v.Holder)
 	}
 	for _, n := range v.Notes {
-		fmt.Fprintf(&b, "Note: %s\n", Clean(n))
+		fmt.Fprintf(&b, "Note: %s\n", cleanText(n, "  "))
 	}
 	if v.Next != "" {
 		fmt.Fprintf(&b, "Continue with: %s\n", Clean(v.Next))
