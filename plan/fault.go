@@ -56,15 +56,20 @@ func (s *source) excerpt(at position) string {
 		under.WriteString(" ")
 	}
 	for i, r := range line[from:to] {
-		blank := ' '
-		if r == '\t' {
-			blank = '\t'
-		} else if !unicode.IsPrint(r) {
+		blank := " "
+		switch {
+		case r == '\t':
+			blank = "\t"
+		case !unicode.IsPrint(r):
 			r = unicode.ReplacementChar
+		case unicode.In(r, unicode.Mn, unicode.Me):
+			blank = ""
+		case wide(r):
+			blank = "  "
 		}
 		shown.WriteRune(r)
 		if from+i < column {
-			under.WriteRune(blank)
+			under.WriteString(blank)
 		}
 	}
 	if to < len(line) {
@@ -72,6 +77,12 @@ func (s *source) excerpt(at position) string {
 	}
 	label := fmt.Sprintf("%4d", at.line)
 	return fmt.Sprintf("\n%s | %s\n%s | %s^", label, shown.String(), strings.Repeat(" ", len(label)), under.String())
+}
+
+// wide reports whether terminals give r two columns, as they do for East Asian text and emoji.
+func wide(r rune) bool {
+	return r >= 0x1f300 || r >= 0xff01 && r <= 0xff60 || r >= 0x3000 && r <= 0x303e ||
+		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
 // line gives line n without its end; empty when there is none.
