@@ -37,7 +37,7 @@ func Self(command string, now time.Time) (Holder, error) {
 	if err != nil {
 		return Holder{}, err
 	}
-	start, startErr := startTime(pid)
+	start, _, startErr := process(pid)
 	boot, bootErr := bootID()
 	host, hostErr := os.Hostname()
 	if err := errors.Join(startErr, bootErr, hostErr); err != nil {
@@ -58,8 +58,18 @@ func (h Holder) seen() bool {
 	if err != nil || boot != h.BootID {
 		return false
 	}
-	start, err := startTime(h.PID)
+	start, _, err := process(h.PID)
 	return err == nil && start == h.StartTime
+}
+
+// Stopped reports whether the process of h lives and is stopped, as by Ctrl-Z: it does nothing, and
+// keeps what it holds.
+func (h Holder) Stopped() bool {
+	if !h.Alive() {
+		return false
+	}
+	_, stopped, err := process(h.PID)
+	return err == nil && stopped
 }
 
 // Elsewhere reports whether the pid of h counts in another process table than the one that this

@@ -9,20 +9,23 @@ import (
 // errGone is returned for a process that has ended, waited for or not.
 var errGone = errors.New("the process has ended")
 
-// zombie is SZOMB of sys/proc.h.
-const zombie = 5
+// halted and zombie are SSTOP and SZOMB of sys/proc.h.
+const (
+	halted = 4
+	zombie = 5
+)
 
-// startTime gives the start of a process in microseconds of the wall clock.
-func startTime(pid int) (uint64, error) {
+// process gives the start of a process in microseconds of the wall clock, and whether it is stopped.
+func process(pid int) (start uint64, stopped bool, err error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if int(info.Proc.P_pid) != pid || info.Proc.P_stat == zombie {
-		return 0, errGone
+		return 0, false, errGone
 	}
 	at := info.Proc.P_starttime
-	return uint64(at.Sec)*1e6 + uint64(at.Usec), nil
+	return uint64(at.Sec)*1e6 + uint64(at.Usec), info.Proc.P_stat == halted, nil
 }
 
 // namespace is 0: there is one process table.

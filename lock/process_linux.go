@@ -16,22 +16,24 @@ import (
 // errGone is returned for a process that has ended, waited for or not.
 var errGone = errors.New("the process has ended")
 
-// startTime gives the start of a process in clock ticks since boot.
-func startTime(pid int) (uint64, error) {
+// process gives the start of a process in clock ticks since boot, and whether it is stopped.
+func process(pid int) (start uint64, stopped bool, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	// The name of the program stands in parentheses and may itself hold some.
 	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
 	fields := strings.Fields(string(rest))
 	if !ok || len(fields) < 20 {
-		return 0, fmt.Errorf("read /proc/%d/stat: %q", pid, b)
+		return 0, false, fmt.Errorf("read /proc/%d/stat: %q", pid, b)
 	}
-	if state := fields[0]; state == "Z" || state == "X" {
-		return 0, errGone
+	state := fields[0]
+	if state == "Z" || state == "X" {
+		return 0, false, errGone
 	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	start, err = strconv.ParseUint(fields[19], 10, 64)
+	return start, state == "T", err
 }
 
 // namespace names the PID namespace of this process, which is that of /proc too. Where /proc is

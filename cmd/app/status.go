@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -198,13 +199,13 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	v := terminal.StatusView{Row: b.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		if h, held, err := lock.Read(b.lockFile(id)); err == nil && held { // it may have ended since
-			v.Holder = holder(h)
+			v.Holder, v.Notes = holder(h), holderNotes(h)
 		}
 	}
 	if v.Sync, err = b.syncView(ctx, s, id); err != nil {
 		return v, err
 	}
-	v.Notes = append(b.commandNotes(id), b.approvalNotes(sess, p)...)
+	v.Notes = slices.Concat(v.Notes, b.commandNotes(id), b.approvalNotes(sess, p))
 	if sess.State.Terminal() {
 		return v, nil
 	}
@@ -249,6 +250,14 @@ func requestNote(r session.Request) string {
 
 func holder(h lock.Holder) *terminal.Holder {
 	return &terminal.Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
+}
+
+// holderNotes tells of a holder that is alive, keeps everybody else waiting and does nothing.
+func holderNotes(h lock.Holder) []string {
+	if !h.Stopped() {
+		return nil
+	}
+	return []string{fmt.Sprintf("the process that executes it is stopped, as by Ctrl-Z; fg in its terminal, or kill -CONT %d, lets it go on", h.PID)}
 }
 
 // commandNotes tells of commands that run without acode, and of records that cannot be read.

@@ -36,6 +36,9 @@ func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) 
 		return err
 	}
 	notes := append(b.commandNotes(id), others...)
+	if held {
+		notes = append(holderNotes(h), notes...)
+	}
 	if b.json {
 		return b.locksJSON(sess, h, held, notes)
 	}
