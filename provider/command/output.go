@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,11 +125,17 @@ func namedSize(f *os.File, path string) (int64, error) {
 
 // openStream opens one output file for reading: what is there now, with a note where the
 // middle was cut out. Not more than limit bytes of the file are looked at, and fewer are
-// ErrCorrupt; a negative limit takes what there is.
+// ErrCorrupt; a negative limit takes what there is. A file that is there and cannot be reached is
+// not lost.
 func openStream(path string, limit int64) (io.ReadCloser, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	for _, gone := range []error{fs.ErrNotExist, unix.ELOOP, unix.ENXIO, unix.ENOTDIR} {
+		if errors.Is(err, gone) {
+			return nil, tornOutput(path, "it is missing", err)
+		}
+	}
 	if err != nil {
-		return nil, tornOutput(path, "it is missing", err)
+		return nil, unread(path, err)
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() < limit {
