@@ -146,6 +146,27 @@ func TestKilledMakingIsNoStore(t *testing.T) {
 	}
 }
 
+// What a file manager or an editor leaves beside the heads is no session: nothing of it is lost.
+func TestOtherFilesBesideHeadsAreNoSessions(t *testing.T) {
+	o, want := closedSample(t)
+	litter := func(home string) {
+		for _, name := range []string{".DS_Store", string(want.ID) + "~"} {
+			must(t, os.WriteFile(filepath.Join(home, "heads", name), []byte("x"), 0o600))
+		}
+	}
+	litter(o.Home)
+	if r := verify(t, openRead(t, o)); len(r.Problems) != 0 || r.Sessions != 1 {
+		t.Errorf("Verify: got %d sessions, %v, want one and no problem", r.Sessions, r.Problems)
+	}
+	fresh := options(t)
+	must(t, os.MkdirAll(filepath.Join(fresh.Home, "heads"), 0o700))
+	litter(fresh.Home)
+	if _, err := local.OpenRead(t.Context(), fresh); !errors.Is(err, session.ErrUnknownID) {
+		t.Errorf("OpenRead: got %v, want %v: there is no store yet", err, session.ErrUnknownID)
+	}
+	create(t, open(t, fresh), 1)
+}
+
 // The journal of somebody else's write that was cut short is played back by the next open for writing.
 // Readers, who may not, do not take the database for gone.
 func TestUnplayedJournalIsNoLoss(t *testing.T) {

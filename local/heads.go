@@ -84,6 +84,21 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	}
 }
 
+// headNames lists the sessions that have a head. What else lies there, as a file manager leaves it, is none.
+func headNames(home string) ([]session.ID, error) {
+	entries, err := os.ReadDir(filepath.Join(home, "heads"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, storeError("list heads", err)
+	}
+	var ids []session.ID
+	for _, e := range entries {
+		if _, err := session.ParseUUID(e.Name()); err == nil {
+			ids = append(ids, session.ID(e.Name()))
+		}
+	}
+	return ids, nil
+}
+
 // readHeadFile reads no more than a head can have and a byte that tells a longer file.
 func readHeadFile(path string) ([]byte, error) {
 	f, err := openRegular(path)

@@ -58,12 +58,9 @@ func noStore(home string) error {
 // checkLost refuses a home without a usable database that sessions have left heads in: a new
 // database there would make them look as if they had never been.
 func checkLost(home string) error {
-	heads, err := os.ReadDir(filepath.Join(home, "heads"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storeError("read heads", err)
-	}
-	if len(heads) == 0 {
-		return nil
+	heads, err := headNames(home)
+	if err != nil || len(heads) == 0 {
+		return err
 	}
 	return &session.Error{
 		Code: session.ErrCorrupt, Message: fmt.Sprintf("the database of the store is gone or empty; sessions that it held: %d; no event is trusted; nothing was changed", len(heads)),
@@ -199,19 +196,19 @@ func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summ
 
 // checkHeads refuses a store that has lost whole sessions with its end.
 func (s *Store) checkHeads(ctx context.Context) error {
-	heads, err := os.ReadDir(filepath.Join(s.opts.Home, "heads"))
+	heads, err := headNames(s.opts.Home)
 	if err != nil {
 		return nil // without witnesses nothing is known to be missing
 	}
 	var lost []string
 	err = s.read(ctx, func(q querier) error {
-		for _, h := range heads {
+		for _, id := range heads {
 			var n int
-			if err := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions WHERE id = ?`, h.Name()).Scan(&n); err != nil {
+			if err := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions WHERE id = ?`, string(id)).Scan(&n); err != nil {
 				return storeError("look for session", err)
 			}
-			if _, err := session.ParseUUID(h.Name()); err == nil && n == 0 {
-				lost = append(lost, h.Name())
+			if n == 0 {
+				lost = append(lost, string(id))
 			}
 		}
 		return nil

@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,13 +115,9 @@ type witness struct {
 func (v *verifier) readHeads(id session.ID) error {
 	ids := []session.ID{id}
 	if id == "" {
-		ids = nil
-		entries, err := os.ReadDir(filepath.Join(v.s.opts.Home, "heads"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return storeError("list heads", err)
-		}
-		for _, e := range entries {
-			ids = append(ids, session.ID(e.Name()))
+		var err error
+		if ids, err = headNames(v.s.opts.Home); err != nil {
+			return err
 		}
 	}
 	v.heads = make(map[session.ID]witness, len(ids))
