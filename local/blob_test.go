@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/session"
 )
@@ -266,3 +268,48 @@ func TestLargePayloadsLiveInBlobs(t *testing.T) {
 }
 
 var _ opener = (*local.Writer)(nil)
+
+// What is found again by its name, and what acode itself says, stays as it is although somebody's
+// password reads the same.
+func TestNamesAreNoSecrets(t *testing.T) {
+	for _, word := range []string{"/ws", "t", "step-00000", "executing", "write", "absent", "a/postgres"} {
+		t.Run(word, func(t *testing.T) {
+			o := options(t)
+			o.Redactor = quoted(word)
+			s := open(t, o)
+			w := create(t, s, 2)
+			start := started(w, 0, 1)
+			data := start.Data.(session.StepStartedData)
+			data.Files = []session.Transition{{Path: "a/postgres", Pre: session.Image{Kind: "file"}, Post: session.Image{Kind: "absent"}}}
+			start.Data = data
+			made := appendAll(t, w, start, completed(w, 0, 1, session.FileState{Path: "a/postgres"}), started(w, 1, 1))
+			fail := failed(w, 1, 1)
+			broken := fail.Data.(session.StepFailedData)
+			broken.Message = word
+			fail.Data = broken
+			appendAll(t, w, fail)
+			var kept session.StepStartedData
+			if err := made[0].Decode(&kept); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(data, kept); diff != "" {
+				t.Errorf("StepStarted: (-want +got)\n%s", diff)
+			}
+			got := load(t, s, w.Session().ID).Session()
+			if st := got.Steps[stepID(0)]; got.State != session.Executing || got.Workspace != "/ws" || st == nil || st.Status != session.StepDone || got.Files["a/postgres"] == nil {
+				t.Errorf("Load: got %+v", got)
+			}
+			if st := got.Steps[stepID(1)]; st == nil || st.Message != "****" {
+				t.Errorf("Load: got the step %+v, want its message masked", st)
+			}
+		})
+	}
+}
+
+// quoted redacts the texts that are one word.
+type quoted string
+
+func (q quoted) JSON(raw []byte) []byte {
+	return bytes.ReplaceAll(raw, []byte(`:"`+string(q)+`"`), []byte(`:"****"`))
+}
+func (q quoted) Changes(b []byte) bool { return string(b) == string(q) }

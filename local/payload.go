@@ -35,9 +35,9 @@ func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error)
 	if err != nil {
 		return p, &session.Error{Code: session.ErrInternal, Message: "an event cannot be encoded: " + string(d.Type), Cause: err}
 	}
-	redacted := raw
-	if w.st.opts.Redactor != nil {
-		redacted = w.st.opts.Redactor.JSON(raw)
+	redacted, err := w.st.redact(d.Data, raw)
+	if err != nil {
+		return p, &session.Error{Code: session.ErrInternal, Message: "redaction broke an event: " + string(d.Type), Cause: err}
 	}
 	if faithful(raw, redacted) {
 		p.data = d.Data

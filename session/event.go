@@ -45,7 +45,8 @@ type Hash [32]byte
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // Event is one immutable fact of a session. Payload is redacted JSON of at most
-// MaxPayloadBytes; larger content is a blob that it names.
+// MaxPayloadBytes; larger content is a blob that it names. What has the tag redact:"-" in a payload
+// type is kept as it is: a name by which something is found again, or a word of acode's own.
 type Event struct {
 	ID      [16]byte // UUIDv7
 	Session ID
@@ -113,54 +114,54 @@ type Draft struct {
 // SessionCreatedData opens a session.
 type SessionCreatedData struct {
 	V         int       `json:"v"`
-	Short     string    `json:"short_id"`
+	Short     string    `json:"short_id" redact:"-"`
 	Task      string    `json:"task"`
-	Workspace string    `json:"workspace"` // absolute
-	Plan      BlobRef   `json:"plan"`      // JSON of a Plan
+	Workspace string    `json:"workspace" redact:"-"` // absolute
+	Plan      BlobRef   `json:"plan"`                 // JSON of a Plan
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
-	OnFailure OnFailure `json:"on_failure"`
-	Config    string    `json:"config,omitempty"` // JSON of the configuration that started it
-	Program   string    `json:"program"`          // version of acode
+	OnFailure OnFailure `json:"on_failure" redact:"-"`
+	Config    string    `json:"config,omitempty" redact:"-"` // JSON of the configuration that started it
+	Program   string    `json:"program" redact:"-"`          // version of acode
 
 	ForkedFrom *ForkPoint `json:"forked_from,omitempty"` // nil: the session began here
 }
 
 // ForkPoint is where a session left the history of another one, which the server has.
 type ForkPoint struct {
-	Session ID     `json:"session"`
-	Seq     uint64 `json:"seq"`            // of the last event that both have; 0: they share none
-	Hash    string `json:"hash,omitempty"` // of that event, in hex
+	Session ID     `json:"session" redact:"-"`
+	Seq     uint64 `json:"seq"`                       // of the last event that both have; 0: they share none
+	Hash    string `json:"hash,omitempty" redact:"-"` // of that event, in hex
 }
 
 // BlobRef names content that is kept outside the journal: its SHA-256 in hex and its length
 // before compression and sealing. The zero value names nothing.
 type BlobRef struct {
-	Hash   string `json:"hash,omitempty"`
+	Hash   string `json:"hash,omitempty" redact:"-"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Sealed bool   `json:"sealed,omitempty"` // encrypted: never shown, logged or sent
 }
 
 // StateChangedData moves a session from one state to another.
 type StateChangedData struct {
-	From   State  `json:"from"`
-	To     State  `json:"to"`
-	Reason Reason `json:"reason,omitempty"`
+	From   State  `json:"from" redact:"-"`
+	To     State  `json:"to" redact:"-"`
+	Reason Reason `json:"reason,omitempty" redact:"-"`
 	Detail string `json:"detail,omitempty"`
 
-	Manifest string `json:"manifest,omitempty"` // of a pause or a question: the tracked files as they were left
-	Git      string `json:"git,omitempty"`      // likewise
+	Manifest string `json:"manifest,omitempty" redact:"-"` // of a pause or a question: the tracked files as they were left
+	Git      string `json:"git,omitempty" redact:"-"`      // likewise
 }
 
 // ExecutionAcquiredData begins an epoch; the number is the event's own Epoch.
 type ExecutionAcquiredData struct {
-	Device    string `json:"device"` // random id of the store
+	Device    string `json:"device" redact:"-"` // random id of the store
 	Host      string `json:"host"`
 	PID       int    `json:"pid"`
-	Workspace string `json:"workspace"`          // may have moved
-	Manifest  string `json:"manifest,omitempty"` // blob hash of the tracked files' manifest
-	Git       string `json:"git,omitempty"`      // JSON of the git state, opaque here
-	Config    string `json:"config,omitempty"`   // JSON of the configuration now
+	Workspace string `json:"workspace" redact:"-"`          // may have moved
+	Manifest  string `json:"manifest,omitempty" redact:"-"` // blob hash of the tracked files' manifest
+	Git       string `json:"git,omitempty" redact:"-"`      // JSON of the git state, opaque here
+	Config    string `json:"config,omitempty" redact:"-"`   // JSON of the configuration now
 }
 
 // ChangesAcceptedData takes changed files as the new truth.
@@ -172,18 +173,18 @@ type ChangesAcceptedData struct {
 // StepStartedData is the intent of one attempt.
 type StepStartedData struct {
 	StepID
-	Kind    Kind         `json:"kind"`
-	Key     string       `json:"key"`
+	Kind    Kind         `json:"kind" redact:"-"`
+	Key     string       `json:"key" redact:"-"`
 	Attempt int          `json:"attempt"`
-	Digest  string       `json:"digest"`          // of what will be done, captures filled in
-	Files   []Transition `json:"files,omitempty"` // of a file step
-	By      string       `json:"by,omitempty"`    // who ordered a further attempt: "check", "policy", "person", "resume"
+	Digest  string       `json:"digest" redact:"-"` // of what will be done, captures filled in
+	Files   []Transition `json:"files,omitempty"`   // of a file step
+	By      string       `json:"by,omitempty"`      // who ordered a further attempt: "check", "policy", "person", "resume"
 }
 
 // StepCompletedData is the receipt of an attempt that worked.
 type StepCompletedData struct {
 	StepID
-	Key     string         `json:"key"`
+	Key     string         `json:"key" redact:"-"`
 	Attempt int            `json:"attempt"`
 	By      string         `json:"by,omitempty"` // empty: it was carried out; "applied", "check", "policy", "person": found or declared done
 	Files   []FileState    `json:"files,omitempty"`
@@ -196,10 +197,10 @@ type StepCompletedData struct {
 // StepFailedData is the receipt of an attempt that went wrong.
 type StepFailedData struct {
 	StepID
-	Key     string         `json:"key"`
+	Key     string         `json:"key" redact:"-"`
 	Attempt int            `json:"attempt"`
 	By      string         `json:"by,omitempty"`
-	Code    Code           `json:"code"`
+	Code    Code           `json:"code" redact:"-"`
 	Message string         `json:"message"`
 	EndedUS int64          `json:"ended_us,omitempty"` // of a command that was over before this: when
 	Files   []FileState    `json:"files,omitempty"`
@@ -209,7 +210,7 @@ type StepFailedData struct {
 // StepUnknownData records that an attempt's outcome is unknown.
 type StepUnknownData struct {
 	StepID
-	Key     string `json:"key"`
+	Key     string `json:"key" redact:"-"`
 	Attempt int    `json:"attempt"`
 	Why     string `json:"why"`
 }
@@ -218,13 +219,13 @@ type StepUnknownData struct {
 type ApprovalRequestedData struct {
 	StepID
 	Question string `json:"question"`
-	Digest   string `json:"digest"`
+	Digest   string `json:"digest" redact:"-"`
 }
 
 // ApprovalGrantedData is a single-use yes.
 type ApprovalGrantedData struct {
 	StepID
-	Digest string `json:"digest"`
+	Digest string `json:"digest" redact:"-"`
 	By     string `json:"by"`
 	For    uint64 `json:"for_epoch"` // the one epoch that may use it
 }
@@ -232,7 +233,7 @@ type ApprovalGrantedData struct {
 // ApprovalDeniedData is a no.
 type ApprovalDeniedData struct {
 	StepID
-	Digest string `json:"digest"`
+	Digest string `json:"digest" redact:"-"`
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -244,8 +245,8 @@ type CheckpointCreatedData struct {
 
 // Image is what a path holds at one moment.
 type Image struct {
-	Kind string `json:"kind"`           // "absent", "file"
-	Hash string `json:"hash,omitempty"` // SHA-256 in hex
+	Kind string `json:"kind" redact:"-"`           // "absent", "file"
+	Hash string `json:"hash,omitempty" redact:"-"` // SHA-256 in hex
 	Size int64  `json:"size,omitempty"`
 	Mode uint32 `json:"mode,omitempty"` // permission bits
 }
@@ -255,17 +256,17 @@ func (i Image) Absent() bool { return i.Kind == "absent" }
 
 // Transition is what a file step does to one path, whatever kind of change it came from.
 type Transition struct {
-	Path string `json:"path"`
+	Path string `json:"path" redact:"-"`
 	Pre  Image  `json:"pre"`
 	Post Image  `json:"post"`
-	From string `json:"from,omitempty"` // Post is the file that lies at From now, by rename
-	Kept string `json:"kept,omitempty"` // name of the blob that keeps the pre-image's content
+	From string `json:"from,omitempty" redact:"-"` // Post is the file that lies at From now, by rename
+	Kept string `json:"kept,omitempty" redact:"-"` // name of the blob that keeps the pre-image's content
 }
 
 // FileState is a file as the session last knew it.
 type FileState struct {
-	Path    string `json:"path"`
-	Hash    string `json:"hash,omitempty"` // empty: the file is absent
+	Path    string `json:"path" redact:"-"`
+	Hash    string `json:"hash,omitempty" redact:"-"` // empty: the file is absent
 	Size    int64  `json:"size,omitempty"`
 	Mode    uint32 `json:"mode,omitempty"`
 	MTimeNS int64  `json:"mtime_ns,omitempty"`
@@ -285,8 +286,8 @@ type Output struct {
 
 // CommandResult is how a command ended.
 type CommandResult struct {
-	Exit       int      `json:"exit"`             // 0 to 255; -1 when a signal ended it or it never started
-	Signal     string   `json:"signal,omitempty"` // "SIGKILL"
+	Exit       int      `json:"exit"`                        // 0 to 255; -1 when a signal ended it or it never started
+	Signal     string   `json:"signal,omitempty" redact:"-"` // "SIGKILL"
 	TimedOut   bool     `json:"timed_out,omitempty"`
 	Cancelled  bool     `json:"cancelled,omitempty"` // a person ended it
 	StartError string   `json:"start_error,omitempty"`
@@ -298,7 +299,7 @@ type CommandResult struct {
 
 // Capture is a value that later steps use.
 type Capture struct {
-	Name  string  `json:"name"`
+	Name  string  `json:"name" redact:"-"`
 	Value string  `json:"value,omitempty"` // when redaction leaves it as it is
 	Blob  BlobRef `json:"blob,omitzero"`   // otherwise, sealed
 }

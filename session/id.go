@@ -12,8 +12,8 @@ type ID string
 // StepID names a step within its session. Task and Step satisfy ValidName, so that the
 // separators of a key can never occur in them.
 type StepID struct {
-	Task string `json:"task"`
-	Step string `json:"step"`
+	Task string `json:"task" redact:"-"`
+	Step string `json:"step" redact:"-"`
 }
 
 // String gives "task/step".
