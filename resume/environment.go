@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -100,13 +101,13 @@ func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (v
 	if err != nil {
 		return verdict{}, err
 	}
-	left := uint64(0)
-	if slices.ContainsFunc(changed, func(c session.ChangedFile) bool { return c.Kind == session.FileDeleted }) {
-		if left, err = r.leftAt(ctx, s); err != nil {
+	kept := uint64(0)
+	if len(changed) > 0 {
+		if kept, err = r.keptAt(ctx, s); err != nil {
 			return verdict{}, err
 		}
 	}
-	return r.decide(ctx, r.own(s, changed, seen, ended, left))
+	return r.decide(ctx, r.own(s, changed, seen, ended, kept))
 }
 
 func (r *Resumer) ok(text string) {
@@ -209,8 +210,8 @@ func planned(p *session.Plan, s *session.Session) []string {
 
 // own marks what changed in the time of the session's own steps: such changes never ask,
 // unless they touch a file whose changes receipts record. Content that is neither pre- nor
-// post-image of a step in progress always asks. ended and left are what those functions give.
-func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, ended map[session.StepID]int64, left uint64) []session.ChangedFile {
+// post-image of a step in progress always asks. ended and kept are what ended and keptAt give.
+func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, ended map[session.StepID]int64, kept uint64) []session.ChangedFile {
 	expected := map[string]bool{}
 	foreign := map[string]session.ChangedFile{}
 	for _, found := range seen {
@@ -228,7 +229,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		switch {
 		case expected[c.Path]: // the step's own affair, or listed below
 			continue
-		case s.Files[c.Path] == nil && r.during(s, &c, ended, left):
+		case s.Files[c.Path] == nil && r.during(s, &c, ended, kept):
 			c.Asks, c.Session = false, session.FileBeside
 		}
 		out = append(out, c)
@@ -297,9 +298,24 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 	return 0, nil
 }
 
+// keptAt gives the seq of an event that kept the workspace: of the stop in order, else of the beginning of
+// the epoch. What differs since then is not the doing of a command that was over.
+func (r *Resumer) keptAt(ctx context.Context, s *session.Session) (uint64, error) {
+	left, err := r.leftAt(ctx, s)
+	if left > 0 || err != nil {
+		return left, err
+	}
+	begun := sort.Search(int(s.LastSeq), func(before int) bool {
+		e, eerr := r.Journal.Event(ctx, uint64(before)+1)
+		err = cmp.Or(err, eerr)
+		return e.Epoch == s.Epoch
+	})
+	return uint64(begun) + 1, err
+}
+
 // during reports whether c happened while a command of the session ran. A file that a command
 // moved, unpacked with its date or gave another mode keeps the time of its content.
-func (r *Resumer) during(s *session.Session, c *session.ChangedFile, ended map[session.StepID]int64, left uint64) bool {
+func (r *Resumer) during(s *session.Session, c *session.ChangedFile, ended map[session.StepID]int64, kept uint64) bool {
 	for i := range r.Plan.Tasks {
 		for _, step := range r.Plan.Tasks[i].Steps {
 			id := session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}
@@ -307,13 +323,11 @@ func (r *Resumer) during(s *session.Session, c *session.ChangedFile, ended map[s
 			if step.Kind != session.KindRun || st == nil {
 				continue
 			}
+			if st.EndedUS > 0 && st.LastSeq <= kept {
+				continue // it was over when the workspace was kept
+			}
 			if c.Kind == session.FileDeleted {
-				// When a file vanished cannot be known: any command may have removed it that was not
-				// over when the workspace was kept.
-				if st.EndedUS == 0 || st.LastSeq > left {
-					return true
-				}
-				continue
+				return true // when a file vanished cannot be known
 			}
 			end := cmp.Or(st.EndedUS, ended[id])
 			if within(st.StartedUS, end, c.MTimeNS) || within(st.StartedUS, end, c.CTimeNS) {

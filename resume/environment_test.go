@@ -108,11 +108,13 @@ func TestChangedFiles(t *testing.T) {
 	}
 }
 
-// A session that stopped in order kept the workspace as its commands left it: what is gone since
-// then was removed by somebody else, unless a command was not over at that time (FR-044, FR-045).
-func TestDeletedWhilePaused(t *testing.T) {
+// A session that stopped in order kept the workspace as its commands left it, and each resume keeps it as
+// it found it: what is gone or another since then is somebody else's doing, unless a command was not over at
+// that time (FR-044, FR-045).
+func TestChangedWhilePaused(t *testing.T) {
 	pause := session.StateChangedData{From: session.Executing, To: session.Paused, Manifest: "m2"}
 	denied := session.StateChangedData{From: session.AwaitingApproval, To: session.Paused}
+	again := session.ExecutionAcquiredData{Workspace: "/ws", Manifest: "m2"}
 	for name, c := range map[string]struct {
 		stop func(b *bench)
 		asks bool
@@ -140,17 +142,31 @@ func TestDeletedWhilePaused(t *testing.T) {
 			b.to(session.Paused)
 		}, false},
 		"killed": {func(b *bench) { b.completed(id("t", "make")) }, false},
+		"killed_after_another_resume": {func(b *bench) {
+			b.completed(id("t", "make"))
+			b.add(session.Draft{Type: session.ExecutionAcquired, Data: again})
+			b.started(id("t", "w"), session.KindWrite)
+			b.completed(id("t", "w"))
+		}, true},
+		"killed_after_a_resume_that_attached": {func(b *bench) {
+			b.add(session.Draft{Type: session.ExecutionAcquired, Data: again})
+			b.completed(id("t", "make"))
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, usual())
 			b.acquired("{}")
 			b.started(id("t", "make"), session.KindRun)
 			c.stop(b)
-			b.changed = []session.ChangedFile{{Path: "gone", Kind: session.FileDeleted, Asks: true, Session: session.FilePlanned}}
+			during := b.sess.Steps[id("t", "make")].StartedUS*1000 + 1 // as of a copy that keeps the time
+			b.changed = []session.ChangedFile{
+				{Path: "copied", Kind: session.FileModified, MTimeNS: during, CTimeNS: 1 << 60, Asks: true, Session: session.FilePlanned},
+				{Path: "gone", Kind: session.FileDeleted, Asks: true, Session: session.FilePlanned},
+			}
 			b.r.Options.OnChanges = resume.ChangesContinue
 			ready, err := b.resume()
-			if err != nil || len(ready.Changed) != 1 || ready.Changed[0].Asks != c.asks {
-				t.Errorf("Resume: got %+v, %v, want one that asks: %v", ready.Changed, err, c.asks)
+			if err != nil || len(ready.Changed) != 2 || ready.Changed[0].Asks != c.asks || ready.Changed[1].Asks != c.asks {
+				t.Errorf("Resume: got %+v, %v, want two that ask: %v", ready.Changed, err, c.asks)
 			}
 		})
 	}
