@@ -76,14 +76,20 @@ func (e *Engine) pass(it *session.Item, step *session.Step) error {
 func (e *Engine) ask(ctx context.Context, it *session.Item, step *session.Step, digest string) error {
 	d := session.StateChangedData{From: e.willBe(e.Journal.Session()), To: session.AwaitingApproval, Reason: session.ReasonApproval}
 	d.Manifest, d.Git = e.snapshot(ctx, d.Reason) // an answer may take days
-	err := e.commit(ctx,
-		session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: it.ID, Question: step.Approve, Digest: digest}},
-		session.Draft{Type: session.StateChanged, Data: d})
+	err := e.commit(ctx, e.question(it.ID, digest), session.Draft{Type: session.StateChanged, Data: d})
 	if err != nil {
 		return err
 	}
 	e.Notify(session.Notice{Kind: session.NoticeAsking, Item: it, Text: e.Redact(step.Approve)})
 	return nil
+}
+
+// question asks what the gate id asks.
+func (e *Engine) question(id session.StepID, digest string) session.Draft {
+	at := slices.IndexFunc(e.next.Items, func(it session.Item) bool { return it.ID == id })
+	it := e.next.Items[at]
+	return session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{
+		StepID: id, Question: e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Approve, Digest: digest}}
 }
 
 // wait asks whoever is there, and meanwhile takes an answer given from elsewhere.

@@ -95,6 +95,21 @@ func TestApprovalIsSingleUse(t *testing.T) {
 	w.ledgered("a")
 }
 
+// So it can be given again, to the process that executes then.
+func TestApprovedAgain(t *testing.T) {
+	w := gated(t)
+	w.process().must()
+	w.add(session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: id("t", "g"), Digest: w.digest(), By: "anna", For: w.sess.Epoch + 1}})
+	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // and then it crashed
+	again := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), By: "bob"}
+	w.ask(again, again)
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	w.ledgered("a", "b")
+	if q := payload[session.ApprovalRequestedData](w, session.ApprovalRequested); q.Question != "Go on?" || w.count("commit asked t/g + granted") != 1 {
+		t.Errorf("asked %q, granted %d times", q.Question, w.count("commit asked t/g + granted"))
+	}
+}
+
 // A no is recorded with its reason and pauses; the next resume asks anew.
 func TestDenied(t *testing.T) {
 	for reason, want := range map[string]string{"not today": "t/g was denied: not today", "": "t/g was denied"} {

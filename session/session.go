@@ -61,6 +61,10 @@ type Approval struct {
 	For    uint64 `json:"for_epoch,omitempty"`
 }
 
+// Lapsed reports whether a yes was for an epoch before this one: nobody can use it any more, and it can
+// be given again when the question is asked anew.
+func (a Approval) Lapsed(epoch uint64) bool { return a.Answer == "granted" && a.For < epoch }
+
 // Delta names what an Apply changed besides the session's own fields.
 type Delta struct {
 	Steps []StepID

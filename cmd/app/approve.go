@@ -48,7 +48,7 @@ func (a *app) answerGate(ctx context.Context, args []string, kind session.Reques
 		}
 		r := session.Request{Session: id, Kind: kind, Step: g.step, Digest: g.digest, Reason: reason, By: whoAmI()}
 		return b.decide(ctx, s, r, func(sess *session.Session) ([]session.Draft, sideEffects, error) {
-			drafts, err := answer(sess, r)
+			drafts, err := answer(sess, r, g.question)
 			return drafts, sideEffects{}, err
 		})
 	})
@@ -56,8 +56,8 @@ func (a *app) answerGate(ctx context.Context, args []string, kind session.Reques
 
 // gate is the question that a session waits for.
 type gate struct {
-	step   session.StepID
-	digest string
+	step             session.StepID
+	digest, question string
 }
 
 // gate finds the open question, which must be the one of step when that is named.
@@ -75,7 +75,7 @@ func (b *base) gate(ctx context.Context, s *local.Store, id session.ID, step str
 			continue
 		}
 		if digest := engine.ApprovalDigest(p, next, it.ID); digest == st.Approval.Digest {
-			return gate{step: it.ID, digest: digest}, nil
+			return gate{step: it.ID, digest: digest, question: p.Tasks[it.Task-1].Steps[it.Step-1].Approve}, nil
 		}
 	}
 	return gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for no approval%s; nothing was changed", sess.Short, of(step)),
@@ -89,18 +89,25 @@ func of(step string) string {
 	return " of " + step
 }
 
-// answer drafts the events of an answer that is given while nobody executes the session.
-func answer(sess *session.Session, r session.Request) ([]session.Draft, error) {
+// answer drafts the events of an answer that is given while nobody executes the session. A yes that its
+// resume did not come to use is given again as one to the same question, asked anew.
+func answer(sess *session.Session, r session.Request, question string) ([]session.Draft, error) {
 	if err := resume.Allowed(sess); err != nil {
 		return nil, err
 	}
 	if r.Kind == session.RequestApprove {
-		if given := sess.Steps[r.Step].Approval.Answer; given != "" { // a no can follow a yes
-			return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, given),
+		asked, epoch := sess.Steps[r.Step].Approval, sess.Epoch+1
+		drafts := []session.Draft{{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{
+			StepID: r.Step, Digest: r.Digest, By: r.By, For: epoch}}}
+		switch {
+		case asked.Lapsed(epoch):
+			anew := session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: r.Step, Question: question, Digest: r.Digest}}
+			return append([]session.Draft{anew}, drafts...), nil
+		case asked.Answer != "": // a no can follow a yes
+			return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, asked.Answer),
 				Next: "acode resume " + sess.Short}
 		}
-		return []session.Draft{{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{
-			StepID: r.Step, Digest: r.Digest, By: r.By, For: sess.Epoch + 1}}}, nil
+		return drafts, nil
 	}
 	drafts := []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
 		StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
