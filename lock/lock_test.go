@@ -633,7 +633,7 @@ func TestDiskFull(t *testing.T) {
 	if err := acquire(t, path).Release(); err != nil {
 		t.Error(err)
 	}
-	l, err := lock.AcquireRun(filepath.Dir(path), self(t))
+	l, err := lock.AcquireRun(filepath.Dir(path), self(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,10 @@ const (
 // AcquireRun takes the right to execute in the workspace whose lock files lie in dir, for the
 // session that h names. It makes dir when it is missing. Besides what Acquire returns, it
 // returns ErrLocked when a command of another session still runs in the workspace; the
-// *HeldError then has that session and the command's key.
-func AcquireRun(dir string, h Holder) (*Lock, error) {
+// *HeldError then has that session and the command's key. runs reports whether the command that
+// a holder names still runs although nobody has its lock: it may have closed what it inherited,
+// and its supervisor have been killed. nil believes the lock.
+func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioError(dir, err)
 	}
@@ -35,7 +37,7 @@ func AcquireRun(dir string, h Holder) (*Lock, error) {
 	}
 	// The file names our session by now. CommandLock looks there after it has taken the
 	// command lock, so of two that come at once at least one sees the other.
-	_, err = persist(func() (*Lock, error) { return l, commandFree(dir, h.Session) })
+	_, err = persist(func() (*Lock, error) { return l, commandFree(dir, h.Session, runs) })
 	if err != nil {
 		_ = l.Release() // the error says more
 		return nil, err
@@ -44,11 +46,18 @@ func AcquireRun(dir string, h Holder) (*Lock, error) {
 }
 
 // commandFree returns ErrLocked while a command of another session than id runs.
-func commandFree(dir string, id session.ID) error {
+func commandFree(dir string, id session.ID, runs func(Holder) (bool, error)) error {
 	path := filepath.Join(dir, commandFile)
 	f, err := AcquireFile(path)
 	if err == nil {
-		return unlock(f)
+		last, rerr := holderIn(f)
+		if err := errors.Join(rerr, unlock(f)); err != nil || runs == nil || last.Session == id || last.Key == "" {
+			return err
+		}
+		if still, err := runs(last); err != nil || !still {
+			return err
+		}
+		return commandRuns(path, last)
 	}
 	var by *HeldError
 	if !errors.As(err, &by) {
@@ -64,6 +73,11 @@ func commandFree(dir string, id session.ID) error {
 	case "": // taken this instant and not signed yet
 		return lockedBy(path, Holder{})
 	}
+	return commandRuns(path, h)
+}
+
+// commandRuns is the error for a command of another session, which h names.
+func commandRuns(path string, h Holder) error {
 	which := ""
 	if h.Key != "" {
 		which = " (" + h.Key + ")"

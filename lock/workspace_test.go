@@ -26,11 +26,11 @@ func madeLocksDir(t *testing.T) string {
 // One executing session a workspace.
 func TestAcquireRun(t *testing.T) {
 	dir := locksDir(t)
-	l, err := lock.AcquireRun(dir, self(t))
+	l, err := lock.AcquireRun(dir, self(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lock.AcquireRun(dir, self(t))
+	_, err = lock.AcquireRun(dir, self(t), nil)
 	wantCode(t, err, session.ErrLocked)
 	var by *lock.HeldError
 	if !errors.As(err, &by) || by.Holder.Session != "mine" {
@@ -39,7 +39,7 @@ func TestAcquireRun(t *testing.T) {
 	if err := l.Release(); err != nil {
 		t.Error(err)
 	}
-	l, err = lock.AcquireRun(dir, self(t))
+	l, err = lock.AcquireRun(dir, self(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 	_ = p.Process.Signal(os.Kill)
 
 	other := self(t)
-	_, err := lock.AcquireRun(dir, other)
+	_, err := lock.AcquireRun(dir, other, nil)
 	wantCode(t, err, session.ErrLocked)
 	if !strings.Contains(err.Error(), "a command of session supervisor still runs in this workspace (v1:key)") {
 		t.Errorf("AcquireRun: got %q", err)
@@ -69,7 +69,7 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 
 	own := self(t)
 	own.Session = "supervisor"
-	l, err := lock.AcquireRun(dir, own)
+	l, err := lock.AcquireRun(dir, own, nil)
 	if err != nil {
 		t.Fatalf("AcquireRun of its own session: %v", err)
 	}
@@ -78,12 +78,55 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 	}
 
 	p.rest() // the command ends with its input
-	l, err = lock.AcquireRun(dir, other)
+	l, err = lock.AcquireRun(dir, other, nil)
 	if err != nil {
 		t.Fatalf("AcquireRun after the command: %v", err)
 	}
 	if err := l.Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A command may have closed the lock that it inherited: whoever knows of commands is asked whether
+// the last one of another session, whose supervisor was killed, still runs.
+func TestCommandThatLetGo(t *testing.T) {
+	dir := madeLocksDir(t)
+	other := self(t)
+	other.Session = "other"
+	f, err := lock.CommandLock(dir, other, "v1:key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close() // as the end of a process does
+	blind := errors.New("blind")
+	for _, c := range []struct {
+		id     session.ID
+		runs   bool
+		err    error
+		asked  int
+		failed error
+	}{
+		{"mine", true, nil, 1, session.ErrLocked},
+		{"mine", false, nil, 1, nil},
+		{"mine", false, blind, 1, blind},
+		{"other", true, nil, 0, nil},
+	} {
+		h, asked := self(t), 0
+		h.Session = c.id
+		l, err := lock.AcquireRun(dir, h, func(by lock.Holder) (bool, error) {
+			if asked++; by.Session != "other" || by.Key != "v1:key" {
+				t.Errorf("asked about %+v", by)
+			}
+			return c.runs, c.err
+		})
+		if !errors.Is(err, c.failed) || asked != c.asked {
+			t.Errorf("%+v: got %v after %d questions", c, err, asked)
+		}
+		if err == nil {
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
@@ -103,7 +146,7 @@ func TestCommandLockBeingSigned(t *testing.T) {
 			<-time.After(50 * time.Millisecond)
 			signed <- lock.WriteHolder(f, h)
 		}()
-		l, err := lock.AcquireRun(dir, self(t))
+		l, err := lock.AcquireRun(dir, self(t), nil)
 		switch {
 		case id == "mine" && err == nil:
 			err = l.Release()
@@ -160,7 +203,7 @@ func TestReleaseFileFreesInherited(t *testing.T) {
 // A supervisor that comes late, when another session executes already, starts nothing.
 func TestCommandLockLate(t *testing.T) {
 	dir := locksDir(t)
-	l, err := lock.AcquireRun(dir, self(t))
+	l, err := lock.AcquireRun(dir, self(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +283,7 @@ func TestWorkspaceDirectoryRefused(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := lock.AcquireRun(filepath.Join(file, "workspace"), self(t))
+	_, err := lock.AcquireRun(filepath.Join(file, "workspace"), self(t), nil)
 	wantCode(t, err, session.ErrStoreIO)
 	_, _, err = lock.Read(filepath.Join(file, "run"))
 	wantCode(t, err, session.ErrStoreIO)
@@ -250,7 +293,7 @@ func TestWorkspaceDirectoryRefused(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "command"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lock.AcquireRun(dir, self(t))
+	_, err = lock.AcquireRun(dir, self(t), nil)
 	wantCode(t, err, session.ErrLockMode)
 	if _, held, err := lock.Read(filepath.Join(dir, "run")); err != nil || held {
 		t.Errorf("Read: got %v, %v, want the run lock given back", held, err)
@@ -263,7 +306,7 @@ func TestHolders(t *testing.T) {
 	if run, command, err := lock.Holders(dir); err != nil || run.PID != 0 || command.PID != 0 {
 		t.Errorf("Holders: got %+v, %+v, %v where nothing is", run, command, err)
 	}
-	l, err := lock.AcquireRun(dir, self(t))
+	l, err := lock.AcquireRun(dir, self(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,16 +31,16 @@ func (a *app) superviseCommand() *cobra.Command {
 }
 
 // commandLock takes the workspace's command lock; nil, no lock, in a shared workspace.
-func (a *app) commandLock(id session.ID, dir string) func() (*os.File, error) {
+func (a *app) commandLock(id session.ID, dir string) func(key string) (*os.File, error) {
 	if dir == "" {
 		return nil
 	}
-	return func() (*os.File, error) {
+	return func(key string) (*os.File, error) {
 		h, err := lock.Self("acode supervise", a.now())
 		if err != nil {
 			return nil, err
 		}
 		h.Session = id
-		return lock.CommandLock(dir, h, "")
+		return lock.CommandLock(dir, h, key)
 	}
 }

@@ -287,11 +287,21 @@ func (w *work) take(id session.ID) ([]release, error) {
 	if w.cfg.Config.Workspace.Share {
 		return taken, nil
 	}
-	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), self)
+	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), self, w.commandRuns)
 	if err != nil {
 		return nil, errors.Join(err, sessionLock.Release())
 	}
 	return append(taken, run), nil
+}
+
+// commandRuns reports whether the command that a holder names still runs. Of a damaged record nobody
+// can tell: that is for its own session to settle.
+func (b *base) commandRuns(h lock.Holder) (bool, error) {
+	rec, err := command.NewRunner(command.Config{Dir: b.commandDir(h.Session)}).Look(context.Background(), h.Key)
+	if errors.Is(err, session.ErrCorrupt) {
+		return false, nil
+	}
+	return rec.State == session.CommandRunning || rec.State == session.CommandUnattended, err
 }
 
 // acquire takes the lock of a file, whose directory comes with the first one.

@@ -72,7 +72,7 @@ func (s *supervisor) start(req session.CommandRequest) error {
 	if err := s.durable(); err != nil {
 		return err
 	}
-	lock, err := s.takeLock()
+	lock, err := s.takeLock(req.Key)
 	if err != nil {
 		return err
 	}
@@ -95,15 +95,15 @@ func (s *supervisor) started(key string) bool {
 	return s.keys[key]
 }
 
-// takeLock takes the workspace's command lock, once for all commands that run here.
-func (s *supervisor) takeLock() (*os.File, error) {
+// takeLock takes the workspace's command lock, once for all commands that run here, in the name of the first.
+func (s *supervisor) takeLock(key string) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cfg.LockCommand == nil {
 		return nil, nil
 	}
 	if s.lockUses == 0 {
-		lock, err := s.cfg.LockCommand()
+		lock, err := s.cfg.LockCommand(key)
 		if err != nil {
 			return nil, err
 		}

@@ -26,10 +26,10 @@ type SupervisorConfig struct {
 	Session session.ID // as in Config
 	Conn    *os.File   // the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
 
-	// LockCommand takes the workspace's command lock, by flock, before a command is claimed.
+	// LockCommand takes the workspace's command lock, by flock, before the command of key is claimed.
 	// The command inherits the file; the supervisor unlocks it after the exit record. nil
 	// takes none. Its error refuses the request.
-	LockCommand func() (*os.File, error)
+	LockCommand func(key string) (*os.File, error)
 
 	Now       func() time.Time
 	MaxOutput int64         // bytes kept of each stream; 0 means DefaultMaxOutput
