@@ -107,6 +107,9 @@ func signalExitAndExecFailure(t *testing.T, s *stage) {
 	if rec.State != session.CommandFinished || rec.Signal != "SIGKILL" || rec.Exit != -1 || rec.Cancelled || rec.TimedOut {
 		t.Errorf("signal: got %+v", rec)
 	}
+	if rec := s.run(s.sh("realtime", "kill -s 40 $$")); rec.Signal != "signal 40" || rec.Exit != -1 {
+		t.Errorf("a signal without a name: got %+v", rec)
+	}
 	for _, argv := range [][]string{{"no-such-program-here"}, {"/no/such/program"}, {"./plain"}} {
 		if err := os.WriteFile(filepath.Join(s.ws, "plain"), nil, 0o600); err != nil {
 			t.Fatal(err)

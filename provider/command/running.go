@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -347,7 +348,7 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	c.mu.Unlock()
 	e := exitBlock{Exit: ws.ExitStatus()}
 	if ws.Signaled() {
-		e.Exit, e.Signal = -1, unix.SignalName(ws.Signal())
+		e.Exit, e.Signal = -1, cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // those of real time have no name
 	}
 	if asked == nil {
 		left, _ := s.members(c) // the list only informs people
