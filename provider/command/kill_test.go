@@ -43,7 +43,7 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			tmp := t.TempDir()
 			s := newStageIn(t, tmp, "CMDTEST_KILL="+point, "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
-			req := s.sh("k", "printf 'ran\\n' >> ledger")
+			req := s.sh(tmp, "printf 'ran\\n' >> ledger") // no other command has its key, in whatever test
 			req.Volatile = false
 			rec := s.run(req)
 			if rec.State != want.state || s.ledger() != want.ledger {
@@ -239,11 +239,11 @@ func TestKilledBeforeStartBlock(t *testing.T) {
 	done := make(chan result, 1)
 	ctx := s.ctx()
 	go func() {
-		rec, err := s.Run(ctx, s.sh("k", "touch up; until test -e go; do sleep 0.01; done; echo ran >> ledger; sleep 304 &"))
+		rec, err := s.Run(ctx, s.sh(tmp, "touch up; until test -e go; do sleep 0.01; done; echo ran >> ledger; sleep 304 &"))
 		done <- result{rec, err}
 	}()
 	eventually(t, "unattended", func() bool {
-		rec, err := s.Look(ctx, "k")
+		rec, err := s.Look(ctx, tmp)
 		return s.has("up") && err == nil && rec.State == session.CommandUnattended && rec.PID == 0
 	})
 	s.touch("go")
@@ -251,10 +251,10 @@ func TestKilledBeforeStartBlock(t *testing.T) {
 	if r.err != nil || r.rec.State != session.CommandLingering || len(r.rec.Left) != 1 || s.ledger() != wrote {
 		t.Errorf("got %+v, ledger %q", r, s.ledger())
 	}
-	if err := s.Terminate(ctx, "k"); err != nil {
+	if err := s.Terminate(ctx, tmp); err != nil {
 		t.Error(err)
 	}
-	if rec, err := s.Wait(ctx, "k"); err != nil || rec.State != session.CommandUnknown {
+	if rec, err := s.Wait(ctx, tmp); err != nil || rec.State != session.CommandUnknown {
 		t.Errorf("after Cancel: got %+v, %v", rec, err)
 	}
 }
@@ -276,6 +276,29 @@ func TestLingering(t *testing.T) {
 	}
 	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnknown {
 		t.Fatalf("after Terminate: got %+v, %v", rec, err)
+	}
+}
+
+// C2: nor is one that closed what it held meanwhile taken for ended: it has its key.
+func TestKilledBeforeStartBlockWithoutItsLock(t *testing.T) {
+	tmp := t.TempDir()
+	s := newStageIn(t, tmp, "CMDTEST_KILL=forked", "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
+	req := s.sh(tmp, "")
+	req.Argv = []string{"/bin/bash", "-c", letGo + "touch up; until test -e go; do sleep 0.01; done; echo ran >> ledger"}
+	done := make(chan result, 1)
+	ctx := s.ctx()
+	go func() {
+		rec, err := s.Run(ctx, req)
+		done <- result{rec, err}
+	}()
+	eventually(t, "the command to let go", func() bool { return s.has("up") })
+	s.supervisorGone()
+	if rec, err := s.Look(ctx, req.Key); err != nil || rec.State != session.CommandUnattended {
+		t.Errorf("Look: got %+v, %v", rec, err)
+	}
+	s.touch("go")
+	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown || s.ledger() != wrote {
+		t.Errorf("got %+v, ledger %q", r, s.ledger())
 	}
 }
 

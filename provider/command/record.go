@@ -73,7 +73,7 @@ func judge(f *os.File) (session.CommandRecord, claim, error) {
 	if c, err = c.reread(f); err != nil {
 		return session.CommandRecord{}, c, err
 	}
-	rec, err := c.over()
+	rec, err := c.over(f)
 	return rec, c, err
 }
 
@@ -84,8 +84,8 @@ func (c claim) rebooted() (bool, error) {
 	return err == nil && c.Header.Supervisor.Boot != boot, err
 }
 
-// over judges a claim whose lock is free.
-func (c claim) over() (session.CommandRecord, error) {
+// over judges a claim whose lock, on f, is free.
+func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	if c.Exit != nil && c.StartErr == nil { // most are such, and need no look at the machine
 		return c.ended(), nil
 	}
@@ -103,6 +103,9 @@ func (c claim) over() (session.CommandRecord, error) {
 		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
 	}
 	lives, err := c.leaderAlive()
+	if c.Start == nil {
+		lives, err = c.leaderSeen(f)
+	}
 	switch {
 	case err != nil:
 		return session.CommandRecord{}, unread(c.Path, err)
@@ -117,6 +120,13 @@ func (c claim) leaderAlive() (bool, error) {
 		return false, nil
 	}
 	return alive(c.Start.Leader)
+}
+
+// leaderSeen reports whether a process lives that was started with the key of c and leads a process
+// session, for a claim whose supervisor was killed between fork and start block.
+func (c claim) leaderSeen(f *os.File) (bool, error) {
+	left, err := holders(f, c.Header.Key)
+	return slices.ContainsFunc(left, func(p process) bool { return p.session == p.pid }), err
 }
 
 // Why there is no knowing.
