@@ -29,7 +29,7 @@ func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState
 		return []session.FileState{f}, failure(read.Path, "reading", err)
 	}
 	names, err := r.files(ctx, p.base(), p.under, p.match)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, nil
 	}
 	if err != nil {

@@ -141,6 +141,7 @@ func TestRead(t *testing.T) {
 		"by_link":     {"src/dir.go/n.txt", []string{"src/dir.go/n.txt"}},
 		"nothing":     {"src/*.rs", nil},
 		"missing_dir": {"no/**", nil},
+		"file_there":  {"other.go/x/*", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +212,7 @@ func TestSearch(t *testing.T) {
 	}
 	for where, want := range map[string]string{
 		"src/a": "src/a:2: two TODO\nsrc/a:4: TODO last\n", "src/*": "src/a:2: two TODO\nsrc/a:4: TODO last\nsrc/bad:1: � TODO\n",
-		"long": "long:2: TODO\n", "no/*": "", "src/none": "", "src/bin": "",
+		"long": "long:2: TODO\n", "no/*": "", "src/a/x/*": "", "src/none": "", "src/bin": "",
 	} {
 		if text, _, _, err := r.Search(ctx, session.Search{Pattern: "TODO", Path: where}); text != want || err != nil {
 			t.Errorf("Search in %s: got %q, %v, want %q", where, text, err, want)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acode-dev/acode/session"
 )
 
@@ -80,7 +82,7 @@ func (r *Root) searched(ctx context.Context, where string) (names []string, met 
 		return nil, false, err
 	}
 	names, err = r.files(ctx, p.base(), p.under, p.match)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, true, nil
 	}
 	return names, true, err
