@@ -128,6 +128,8 @@ func (d *decoder) textOf(n ast.Node, at position, what string) string {
 		next := ""
 		if quotable(n) {
 			next = fmt.Sprintf("if text is meant, put quotes around it: %q", n.GetToken().Value)
+		} else if _, colon := mapping(n); colon {
+			next = `put quotes around text that has ":" in it`
 		}
 		d.fail(at, next, "%s is text, not %s", what, describe(n))
 	}
