@@ -2,12 +2,7 @@ package redact
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -61,71 +56,6 @@ func (n *needles) addForms(s string) {
 	for _, form := range forms(s) {
 		n.add(form, showTail)
 	}
-}
-
-// forms lists how s may be written.
-func forms(s string) []string {
-	valid := string([]rune(s)) // what encoders make of bytes that are no UTF-8
-	out := []string{s, valid, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
-	for _, esc := range []string{url.QueryEscape(s), url.PathEscape(s), percentAll(s)} {
-		out = append(out, esc, lowerPercent(esc))
-	}
-	for _, plain := range []string{s, valid} {
-		once := escapes(plain)
-		out = append(out, once...)
-		for _, e := range once {
-			out = append(out, escapes(e)...) // a document inside a document
-		}
-	}
-	for skip := range 3 {
-		out = append(out, base64At(base64.RawStdEncoding, s, skip), base64At(base64.RawURLEncoding, s, skip))
-	}
-	return out
-}
-
-// escapes gives s as it stands inside a quoted string of JSON or of Go.
-func escapes(s string) []string {
-	var plain bytes.Buffer
-	enc := json.NewEncoder(&plain)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string can always be encoded, and a buffer written
-	html, _ := json.Marshal(s)
-	inner := func(q string) string { return q[1 : len(q)-1] }
-	return []string{inner(strings.TrimSuffix(plain.String(), "\n")), inner(string(html)),
-		inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s))}
-}
-
-// base64At encodes s as it would stand inside a longer text after skip bytes more than a
-// multiple of three, less the characters that also depend on its neighbours.
-func base64At(enc *base64.Encoding, s string, skip int) string {
-	text := enc.EncodeToString([]byte(strings.Repeat("\x00", skip) + s))
-	from := []int{0, 2, 3}[skip]
-	to := (skip + len(s)) / 3 * 4
-	return text[from:to]
-}
-
-// percentAll escapes each byte that is no letter or digit, as some encoders do.
-func percentAll(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if alnum[s[i]] {
-			b.WriteByte(s[i])
-			continue
-		}
-		b.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{s[i]})))
-	}
-	return b.String()
-}
-
-func lowerPercent(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
-			i += 2
-		}
-	}
-	return string(b)
 }
 
 func (n *needles) add(text string, showTail bool) {

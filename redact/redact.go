@@ -44,8 +44,9 @@ type Redactor struct {
 	secrets  []string
 }
 
-// New returns a Redactor for exact values, which are found also in base64, hexadecimal,
-// percent-encoded and backslash-escaped form. Values below MinSecretBytes are ignored.
+// New returns a Redactor for exact values, which are found also in base64, also broken into
+// lines, in hexadecimal, percent-encoded, backslash-escaped and as shells quote them. Values
+// below MinSecretBytes are ignored.
 func New(secrets []string) *Redactor {
 	go theRules() // a process that starts has something else to do until they are needed
 	r := &Redactor{}

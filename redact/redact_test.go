@@ -51,6 +51,35 @@ func TestExactValuesInEveryForm(t *testing.T) {
 	}
 }
 
+// As programs other than Go write a secret: Python, PHP, JavaScript, shells, base64(1), and what is
+// left of bytes that are no UTF-8.
+func TestFormsOfOtherPrograms(t *testing.T) {
+	long := strings.Repeat("0123456789+-*/", 10)
+	wrapped := base64.StdEncoding.EncodeToString([]byte(long + "\n"))
+	for _, tt := range []struct{ name, secret, form string }{
+		{"bytes_that_are_no_text", "abc\xff\xfedef-bin-\x80\x81ghi", strings.ToValidUTF8("abc\xff\xfedef-bin-\x80\x81ghi", "\ufffd")},
+		{"python_quote", "Tk9-s3cr3t/with+url x", "Tk9-s3cr3t/with%2Burl%20x"},
+		{"python_quote_all", "Tk9-s3cr3t/with+url x", "Tk9-s3cr3t%2Fwith%2Burl%20x"},
+		{"javascript_component", "P@ssw0rd! 2024", "P%40ssw0rd!%202024"},
+		{"javascript_uri", "P@ssw0rd! 2024", "P@ssw0rd!%202024"},
+		{"python_json", "wört-\U0001f600-ende", `w\u00f6rt-\ud83d\ude00-ende`},
+		{"php_json", "a/b/c-secret", `a\/b\/c-secret`},
+		{"php_json_ascii", "ä/b/c-secret", `\u00e4\/b\/c-secret`},
+		{"set_x_bash", "it's a secret", `it'\''s a secret`},
+		{"set_x_dash", "it's a secret", `it'"'"'s a secret`},
+		{"printf_q", "a b&c$d-secret!", `a\ b\&c\$d-secret\!`},
+		{"base64_line", long, wrapped[:76]},
+		{"base64_next_line", long, wrapped[76:152]},
+		{"base64_last_line", long, wrapped[152:]},
+		{"openssl_line", long, wrapped[64:128]},
+	} {
+		got := redact.New([]string{tt.secret}).String("<" + tt.form + ">")
+		if !strings.HasPrefix(got, "<***") || len(got) > len("<***1234>") {
+			t.Errorf("%s: String of %q: got %q", tt.name, tt.form, got)
+		}
+	}
+}
+
 func TestMask(t *testing.T) {
 	r := redact.New([]string{"exactly8", "exactly8-and-longer", "twelve-bytes", "short", "schlüßelwörterü", "bad\xff\xfebytes-here", " padded-secret\n"})
 	for _, tt := range []struct{ name, in, want string }{

@@ -1,0 +1,144 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// forms lists how s may be written.
+func forms(s string) []string {
+	// What encoders make of bytes that are no UTF-8: a mark for each, or one for all in a row.
+	plains := slices.Compact([]string{s, string([]rune(s)), strings.ToValidUTF8(s, "\ufffd")})
+	out := append(plains, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
+	for _, esc := range percents(s) {
+		out = append(out, esc, lowerPercent(esc))
+	}
+	out = append(append(out, shellQuotes(s)...), base64Lines(s)...)
+	for _, plain := range plains {
+		once := escapes(plain)
+		out = append(out, once...)
+		for _, e := range once {
+			out = append(out, escapes(e)...) // a document inside a document
+		}
+	}
+	for skip := range 3 {
+		out = append(out, base64At(base64.RawStdEncoding, s, skip), base64At(base64.RawURLEncoding, s, skip))
+	}
+	return out
+}
+
+// escapes gives s as it stands inside a quoted string of JSON or of Go.
+func escapes(s string) []string {
+	var plain bytes.Buffer
+	enc := json.NewEncoder(&plain)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can always be encoded, and a buffer written
+	html, _ := json.Marshal(s)
+	inner := func(q string) string { return q[1 : len(q)-1] }
+	text := inner(strings.TrimSuffix(plain.String(), "\n"))
+	ascii := asciiOnly(text)
+	out := []string{text, inner(string(html)), inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s)),
+		ascii, strings.ReplaceAll(text, "/", `\/`), strings.ReplaceAll(ascii, "/", `\/`)}
+	slices.Sort(out)
+	return slices.Compact(out) // mostly one, s itself
+}
+
+// asciiOnly escapes what is no ASCII in the inside of a JSON string, as Python and PHP do.
+func asciiOnly(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if c < utf8.RuneSelf {
+			b.WriteRune(c)
+			continue
+		}
+		for _, half := range utf16.Encode([]rune{c}) {
+			fmt.Fprintf(&b, `\u%04x`, half)
+		}
+	}
+	return b.String()
+}
+
+// shellQuotes gives s as a trace of a shell shows it, by what stands for a quote inside quotes, and
+// with a backslash before each sign, as printf %q of bash writes it.
+func shellQuotes(s string) (out []string) {
+	for _, quote := range []string{`'\''`, `'"'"'`} {
+		out = append(out, strings.ReplaceAll(s, "'", quote))
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf && !alnum[s[i]] && !strings.ContainsRune("@%_+=:./-", rune(s[i])) {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return append(out, b.String())
+}
+
+// base64Lines gives the lines of s in base64 as base64(1) and openssl break it, alone or as a line
+// of text. What fits in one line is found as it is.
+func base64Lines(s string) (out []string) {
+	for _, text := range []string{s, s + "\n"} {
+		encoded := base64.StdEncoding.EncodeToString([]byte(text))
+		for _, width := range []int{76, 64} {
+			if len(encoded) <= width {
+				continue
+			}
+			for line := range slices.Chunk([]byte(encoded), width) {
+				out = append(out, string(line))
+			}
+		}
+	}
+	return out
+}
+
+// base64At encodes s as it would stand inside a longer text after skip bytes more than a
+// multiple of three, less the characters that also depend on its neighbours.
+func base64At(enc *base64.Encoding, s string, skip int) string {
+	text := enc.EncodeToString([]byte(strings.Repeat("\x00", skip) + s))
+	from := []int{0, 2, 3}[skip]
+	to := (skip + len(s)) / 3 * 4
+	return text[from:to]
+}
+
+// percents gives s in percent-encoding: encoders differ in what they leave as it is.
+func percents(s string) []string {
+	const unreserved = "-_.~" // RFC 3986
+	out := []string{url.QueryEscape(s), url.PathEscape(s)}
+	for _, keep := range []string{"", unreserved, unreserved + "/", unreserved + "!*'()", unreserved + "!*'();/?:@&=+$,#"} {
+		out = append(out, percentBut(s, keep))
+	}
+	return out
+}
+
+// percentBut escapes each byte that is no letter or digit and not in keep.
+func percentBut(s, keep string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if alnum[s[i]] || strings.IndexByte(keep, s[i]) >= 0 {
+			b.WriteByte(s[i])
+			continue
+		}
+		b.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{s[i]})))
+	}
+	return b.String()
+}
+
+func lowerPercent(s string) string {
+	b := []byte(s)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
+			i += 2
+		}
+	}
+	return string(b)
+}
