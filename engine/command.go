@@ -111,6 +111,9 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	asking := ctx
 	ctx = context.WithoutCancel(ctx)
+	if name := step.Run.Capture; name != "" && rec.Exit == 0 {
+		_, _ = e.captureText(rec.Key, name) // so that it is known; what is wrong with it is said below
+	}
 	result, wrote, last, err := e.result(ctx, rec)
 	if errors.Is(err, session.ErrCorrupt) {
 		rec.Why = fmt.Sprintf("its record says that it ended with %s, and what it wrote is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err)

@@ -30,7 +30,8 @@ type Engine struct {
 	Policy   Policy
 	Environ  []string // of commands, before captures and the step's own
 	Notify   func(session.Notice)
-	Redact   func(string) string // for what is shown; journal and log have doors of their own
+	Redact   func(string) string      // for what is shown; journal and log have doors of their own
+	Captured func(name, value string) // called before anything that may hold a captured value is kept or shown; nil: nobody wants to know
 	Log      *slog.Logger
 
 	// Snapshot keeps the manifest of the workspace as it is left and gives its blob and the

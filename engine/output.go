@@ -130,6 +130,7 @@ func (e *Engine) capture(ctx context.Context, key, name string) (*session.Captur
 	return &session.Capture{Name: name, Blob: ref}, err
 }
 
+// captureText gives that value, of which Captured learns.
 func (e *Engine) captureText(key, name string) (string, error) {
 	stdout, stderr, err := e.Commands.Output(key)
 	if err != nil {
@@ -147,6 +148,9 @@ func (e *Engine) captureText(key, name string) (string, error) {
 		return "", badCapture(name, "is longer than 64 KiB")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return "", badCapture(name, "is no text")
+	}
+	if e.Captured != nil {
+		e.Captured(name, value)
 	}
 	return value, nil
 }

@@ -313,3 +313,4 @@ func (q quoted) JSON(raw []byte) []byte {
 	return bytes.ReplaceAll(raw, []byte(`:"`+string(q)+`"`), []byte(`:"****"`))
 }
 func (q quoted) Changes(b []byte) bool { return string(b) == string(q) }
+func (quoted) Within([]byte) []string  { return nil }

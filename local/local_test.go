@@ -35,6 +35,13 @@ func (m masker) JSON(raw []byte) []byte {
 }
 func (m masker) Changes(b []byte) bool { return strings.Contains(string(b), string(m)) }
 
+func (m masker) Within(b []byte) []string {
+	if m.Changes(b) {
+		return []string{string(m)}
+	}
+	return nil
+}
+
 const secretWord = "s3cr3t-hunter2-word"
 
 func options(t testing.TB) local.Options {

@@ -21,6 +21,9 @@ type Redactor interface {
 
 	// Changes reports whether redaction would change b.
 	Changes(b []byte) bool
+
+	// Within returns the exact values in b that are known for secrets.
+	Within(b []byte) []string
 }
 
 // Options say which store is opened and how.

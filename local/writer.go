@@ -56,7 +56,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err := s.wr.snapshot(ctx, func(q querier) error { return checkWritable(ctx, q) }); err != nil {
 		return nil, err
 	}
-	plan, err := json.Marshal(n.Plan)
+	plan, err := s.encodePlan(*n.Plan)
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
 	}
@@ -82,6 +82,18 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// encodePlan gives p as the store keeps it: with the secrets in it, for processes to come.
+func (s *Store) encodePlan(p session.Plan) ([]byte, error) {
+	plan, err := json.Marshal(p)
+	if err != nil || s.opts.Redactor == nil {
+		return plan, err
+	}
+	if p.Secrets = s.opts.Redactor.Within(plan); len(p.Secrets) == 0 {
+		return plan, nil
+	}
+	return json.Marshal(p)
 }
 
 func readOnly() error {

@@ -17,6 +17,7 @@ type needles struct {
 type needle struct {
 	text []byte
 	tail bool
+	of   string // the secret
 }
 
 func newNeedles(secrets []string) *needles {
@@ -27,7 +28,7 @@ func newNeedles(secrets []string) *needles {
 	for _, s := range secrets {
 		for _, v := range []string{s, strings.TrimSpace(s)} {
 			if len(v) >= MinSecretBytes {
-				n.addForms(v)
+				n.addForms(v, s)
 			}
 		}
 		n.addKeyLines(s)
@@ -46,19 +47,20 @@ func (n *needles) addKeyLines(s string) {
 	for line := range strings.Lines(s) {
 		line = strings.TrimSpace(line)
 		if len(line) >= 2*MinSecretBytes && !strings.HasPrefix(line, "-----") {
-			n.add(line, true)
+			n.add(line, true, s)
 		}
 	}
 }
 
-func (n *needles) addForms(s string) {
+// addForms adds the forms of s, which is secret but for blanks around it.
+func (n *needles) addForms(s, secret string) {
 	showTail := len(s) >= minTailBytes
 	for _, form := range forms(s) {
-		n.add(form, showTail)
+		n.add(form, showTail, secret)
 	}
 }
 
-func (n *needles) add(text string, showTail bool) {
+func (n *needles) add(text string, showTail bool, secret string) {
 	if _, known := n.allText[text]; known || len(text) < MinSecretBytes {
 		return
 	}
@@ -71,12 +73,20 @@ func (n *needles) add(text string, showTail bool) {
 		n.shift[p] = min(n.shift[p], uint8(MinSecretBytes-2-i))
 	}
 	p := pair(text[MinSecretBytes-2], text[MinSecretBytes-1])
-	n.byTail[p] = append(n.byTail[p], &needle{text: []byte(text), tail: showTail})
+	n.byTail[p] = append(n.byTail[p], &needle{text: []byte(text), tail: showTail, of: secret})
 }
 
 func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 
 func (n *needles) find(b []byte, found []span) []span {
+	n.each(b, func(i int, m *needle) {
+		found = append(found, span{from: i, to: i + len(m.text), tail: m.tail})
+	})
+	return found
+}
+
+// each calls do with each place in b at which a needle stands.
+func (n *needles) each(b []byte, do func(i int, m *needle)) {
 	for i := 0; i+MinSecretBytes <= len(b); {
 		p := pair(b[i+MinSecretBytes-2], b[i+MinSecretBytes-1])
 		if s := n.shift[p]; s > 0 {
@@ -85,10 +95,9 @@ func (n *needles) find(b []byte, found []span) []span {
 		}
 		for _, needle := range n.byTail[p] {
 			if bytes.HasPrefix(b[i:], needle.text) {
-				found = append(found, span{from: i, to: i + len(needle.text), tail: needle.tail})
+				do(i, needle)
 			}
 		}
 		i++
 	}
-	return found
 }

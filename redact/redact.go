@@ -65,6 +65,18 @@ func (r *Redactor) Learn(secrets []string) {
 	r.exact.Store(newNeedles(r.secrets))
 }
 
+// Within returns the exact values that b holds in one of their forms, each once.
+func (r *Redactor) Within(b []byte) []string {
+	if r == nil || r.exact.Load() == nil {
+		return nil
+	}
+	exact := r.exact.Load()
+	var out []string
+	exact.each(b, func(_ int, m *needle) { out = append(out, m.of) })
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // String returns s with every secret masked: "***", and the last 4 characters of a secret
 // of 12 bytes or more.
 func (r *Redactor) String(s string) string {

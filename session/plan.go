@@ -42,6 +42,10 @@ type Plan struct {
 	Task      string    `json:"task"`
 	OnFailure OnFailure `json:"on_failure"`
 	Tasks     []Task    `json:"tasks"`
+
+	// Secrets are values in the plan that were known for secrets when its session began; a process
+	// that goes on need not see them elsewhere. A plan that has some is sealed.
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // Task is a node of the DAG.

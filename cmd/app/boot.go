@@ -57,6 +57,23 @@ func (a *app) bootIn(dir string, flags map[string]string) (*base, error) {
 	return &base{app: a, workspace: dir, flags: flags, cfg: cfg, redactor: redact.New(secrets)}, nil
 }
 
+// learn makes secrets of what p was known to hold when its session began, and of the variables with
+// telling names that it gives to its commands.
+func (b *base) learn(p *session.Plan) {
+	var environ []string
+	for i := range p.Tasks {
+		for _, step := range p.Tasks[i].Steps {
+			if step.Run == nil {
+				continue
+			}
+			for name, value := range step.Run.Env {
+				environ = append(environ, name+"="+value)
+			}
+		}
+	}
+	b.redactor.Learn(append(redact.FromEnvironment(environ), p.Secrets...))
+}
+
 // bootFor boots to go on with the session that ref names, or one of this workspace when ref is
 // empty, and opens the store; look opens it for looking only. Without -C a named session goes
 // on in its own workspace: the directory that a person happens to stand in is not one they chose.

@@ -34,6 +34,7 @@ func (b *base) dryRun(ctx context.Context, store *local.Store, ref string, c cho
 	if w.plan, err = store.Plan(ctx, writer.Session()); err != nil {
 		return err
 	}
+	w.learn(w.plan)
 	w.redactor.Learn(w.sealedCaptures(ctx))
 	runner := w.runner()
 	defer runner.Close()

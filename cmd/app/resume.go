@@ -13,6 +13,7 @@ import (
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -237,8 +238,8 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
 	return quietExit(status)
 }
 
-// sealedCaptures gives the captured values that are kept sealed, as far as each is one word: they held
-// a secret when they were captured, which the environment of this process need not tell any more.
+// sealedCaptures gives the captured values that are kept sealed, as far as each is one word or has a telling
+// name: they held a secret when they were captured, which the environment of this process need not tell any more.
 func (w *work) sealedCaptures(ctx context.Context) []string {
 	var words []string
 	for _, st := range w.writer.Session().Steps {
@@ -250,6 +251,9 @@ func (w *work) sealedCaptures(ctx context.Context) []string {
 			continue // whoever needs the value says what is wrong with it
 		}
 		value, err := io.ReadAll(r)
+		if err == nil {
+			words = append(words, redact.FromEnvironment([]string{st.Capture.Name + "=" + string(value)})...)
+		}
 		if err == nil && len(bytes.Fields(value)) == 1 {
 			words = append(words, string(value))
 		}

@@ -81,6 +81,7 @@ func (a *app) accept(file string, flags map[string]string) (*session.Plan, *base
 	}
 	b, err := a.boot(flags)
 	if err == nil {
+		b.learn(p)
 		err = b.guardHome()
 	}
 	return p, b, err

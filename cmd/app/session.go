@@ -118,6 +118,7 @@ func (a *app) exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p.Secrets = nil // for processes of acode only
 			plan, err := json.Marshal(p)
 			if err != nil {
 				return err

@@ -385,6 +385,7 @@ func (b *base) outlook(ctx context.Context, s *local.Store, id session.ID) (*ses
 	if err != nil {
 		return nil, nil, session.Continuation{}, err
 	}
+	b.learn(p)
 	next, err := resume.Plan(p, sess, nil, resume.Choices{Redact: b.redactor.String})
 	return sess, p, next, err
 }

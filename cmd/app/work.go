@@ -14,6 +14,7 @@ import (
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -70,6 +71,7 @@ func (w *work) execute(ctx context.Context) error {
 		if w.plan, err = w.writer.Plan(ctx); err != nil { // decoded meanwhile
 			return err
 		}
+		w.learn(w.plan)
 	}
 	if !w.fresh {
 		w.sweepWorkspace(root)
@@ -174,7 +176,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	e := &engine.Engine{
 		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: ask, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.uncertain, Force: w.choices.force},
-		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Again: again, Last: os.Getpid() == 1,
+		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
 			shot, err := env.Snapshot(ctx)
@@ -182,6 +184,11 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		},
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
+}
+
+// captured makes a secret of a value that commands get under a telling name.
+func (w *work) captured(name, value string) {
+	w.redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
 }
 
 // fenceCommands makes the supervisor refuse whoever executed the session before, in case that
