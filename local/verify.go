@@ -255,10 +255,31 @@ func (v *verifier) schema() error {
 			return err
 		}
 		if strings.Join(have, "\n") != strings.Join(want, "\n") {
-			v.problem(Problem{Code: session.ErrCorrupt, Place: place, Message: "it is not what acode made"})
+			v.problem(Problem{Code: session.ErrCorrupt, Place: place, Message: "it is not what acode made: " + departures(have, want)})
 		}
 	}
 	return nil
+}
+
+// departures names what is in have and not in want, and what is missing. A row begins with what it is
+// called by, in two words.
+func departures(have, want []string) string {
+	name := func(row string) string {
+		words := strings.SplitN(row, " ", 3)
+		return strings.Join(words[:min(2, len(words))], " ")
+	}
+	var other []string
+	for _, row := range have {
+		if !slices.Contains(want, row) {
+			other = append(other, name(row))
+		}
+	}
+	for _, row := range want {
+		if !slices.Contains(have, row) && !slices.Contains(other, name(row)) {
+			other = append(other, name(row)+" is missing")
+		}
+	}
+	return session.Few(other, someNames)
 }
 
 func (v *verifier) strings(query string) ([]string, error) {

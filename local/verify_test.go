@@ -83,3 +83,26 @@ func TestVerifyLooksBesideADamagedPage(t *testing.T) {
 		t.Error("no page was damaged beside the session")
 	}
 }
+
+// What is not as the migrations made it is named, so that what somebody added to look at a store can be
+// taken away again.
+func TestVerifyNamesWhatTheSchemaHas(t *testing.T) {
+	for name, c := range map[string]struct{ sql, says string }{
+		"analyzed": {`ANALYZE`, "it is not what acode made: table sqlite_stat1, table sqlite_stat4"},
+		"added":    {`CREATE INDEX by_time ON events (time_us)`, "it is not what acode made: index by_time"},
+		"missing":  {`DROP TRIGGER events_insert`, "it is not what acode made: trigger events_insert is missing"},
+		"changed":  {`DROP VIEW journal; CREATE VIEW journal AS SELECT 1`, "it is not what acode made: view journal"},
+		"goose":    {`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`, "it is not what acode made: 5 99"},
+		"sequence": {`DELETE FROM sqlite_sequence`, "it is not what acode made: goose_db_version 4 is missing"},
+		"no_row":   {`UPDATE sqlite_sequence SET seq = NULL`, "it is not what acode made: <nil>, goose_db_version 4 is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := closedSample(t)
+			tamper(t, o, c.sql)
+			r := verify(t, openRead(t, o))
+			if !slices.ContainsFunc(r.Problems, func(p local.Problem) bool { return p.Message == c.says }) {
+				t.Errorf("Verify: got %v, want %q", r.Problems, c.says)
+			}
+		})
+	}
+}
