@@ -35,6 +35,9 @@ func (w *world) digest() string {
 	return engine.ApprovalDigest(w.plan, next, id("t", "g"))
 }
 
+// asked is the seq of the question that is open.
+func (w *world) asked() uint64 { return w.sess.Steps[id("t", "g")].LastSeq }
+
 // NFR-012: with nobody to ask, a gate stops the session where it waits; a resume alone never
 // passes it.
 func TestApproveNobodyThere(t *testing.T) {
@@ -99,10 +102,11 @@ func TestApprovalIsSingleUse(t *testing.T) {
 func TestApprovedAgain(t *testing.T) {
 	w := gated(t)
 	w.process().must()
+	before := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "eve"} // put back into the store
 	w.add(session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: id("t", "g"), Digest: w.digest(), By: "anna", For: w.sess.Epoch + 1}})
 	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // and then it crashed
-	again := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), By: "bob"}
-	w.ask(again, again)
+	again := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "bob"}
+	w.ask(before, again, again)
 	wantResult(t, w.process().must(), session.Completed, "", "")
 	w.ledgered("a", "b")
 	if q := payload[session.ApprovalRequestedData](w, session.ApprovalRequested); q.Question != "Go on?" || w.count("commit asked t/g + granted") != 1 {
@@ -158,7 +162,7 @@ func TestAnsweredFromElsewhere(t *testing.T) {
 					w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "nowhere"), Digest: "x"})
 				})
 				time.AfterFunc(2*time.Minute, func() {
-					said := session.Request{Kind: c.kind, Step: id("t", "g"), Digest: payload[session.ApprovalRequestedData](w, session.ApprovalRequested).Digest, By: "carl", Reason: "why"}
+					said := session.Request{Kind: c.kind, Step: id("t", "g"), Digest: payload[session.ApprovalRequestedData](w, session.ApprovalRequested).Digest, Asked: w.asked(), By: "carl", Reason: "why"}
 					w.ask(said, said) // saying it again changes nothing
 				})
 				res := p.must()
@@ -182,7 +186,7 @@ func TestAnsweredHereAndElsewhere(t *testing.T) {
 			w := gated(t)
 			p := w.process()
 			p.person.approve = func(context.Context, string) (engine.Answer, error) {
-				w.ask(session.Request{Kind: kind, Step: id("t", "g"), Digest: w.digest(), By: "carl"})
+				w.ask(session.Request{Kind: kind, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "carl"})
 				return engine.Answer{Granted: true, By: "anna"}, nil
 			}
 			wantResult(t, p.must(), session.Completed, "", "")
@@ -201,7 +205,7 @@ func TestAnsweredHereAndElsewhere(t *testing.T) {
 func TestApprovalLeftForADeadHolder(t *testing.T) {
 	w := gated(t)
 	w.process().must()
-	w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), By: "anna"})
+	w.ask(session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "anna"})
 	wantResult(t, w.process().must(), session.Completed, "", "")
 	w.ledgered("a", "b")
 }
@@ -238,6 +242,26 @@ func TestDenialBeforeTheGate(t *testing.T) {
 			wantResult(t, again.must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
 			w.ledgered("b")
 		})
+	}
+}
+
+// NFR-012: a yes is of the question that was open when it was given. Put back where the same is asked anew, as
+// by somebody who can write the store and has no key, it is dropped.
+func TestApprovalOfAnEarlierQuestion(t *testing.T) {
+	w := gated(t)
+	w.process().must()
+	old := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "anna"}
+	w.ask(session.Request{Kind: session.RequestDeny, Step: id("t", "g"), Digest: w.digest(), By: "anna"})
+	wantResult(t, w.process().must(), session.Paused, session.ReasonApproval, session.ErrDenied)
+	wantResult(t, w.process().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval) // it asks anew
+	if w.asked() == old.Asked {
+		t.Fatal("the question was not asked anew")
+	}
+	w.ask(old)
+	wantResult(t, w.process().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
+	w.ledgered("a")
+	if len(w.requests) != 0 || w.count("commit granted") != 0 {
+		t.Errorf("requests: %v are left, %d granted", w.requests, w.count("commit granted"))
 	}
 }
 

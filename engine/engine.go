@@ -185,6 +185,7 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 		}
 		return cancelled(r.By, r.Reason)
 	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
+	case r.Kind == session.RequestApprove && st.LastSeq != r.Asked: // it was of another question, or of one answered since
 	case r.Kind == session.RequestApprove && st.Approval.Lapsed(e.epoch()):
 		d = []session.Draft{e.question(r.Step, r.Digest), grant(r.Step, r.Digest, r.By, e.epoch())}
 	case r.Kind == session.RequestApprove && st.Approval.Answer == "":

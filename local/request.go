@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -24,9 +26,9 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 		if err != nil {
 			return err
 		}
-		sum := s.keys.sign(requestRow(r))
+		sum := s.keys.sign(requestRow(r, answered(r)))
 		return s.wr.exec(ctx, `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			row.no, string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By, sum[:])
+			row.no, string(r.Kind), r.Step.Task, r.Step.Step, answered(r), r.Reason, r.By, sum[:])
 	}))
 }
 
@@ -35,13 +37,32 @@ func (s *Store) Asked(ctx context.Context, r session.Request) (id int64, err err
 	err = s.read(ctx, func(q querier) error {
 		return q.QueryRowContext(ctx, `SELECT coalesce(max(r.id), 0) FROM requests r JOIN sessions s ON s.no = r.session_no
 			WHERE s.id = ? AND r.kind = ? AND r.task = ? AND r.step = ? AND r.digest = ?`,
-			string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, r.Digest).Scan(&id)
+			string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, answered(r)).Scan(&id)
 	})
 	return id, storeError("read requests", err)
 }
 
-func requestRow(r session.Request) []byte {
-	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, r.Digest, r.Reason, r.By)
+func requestRow(r session.Request, said string) []byte {
+	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, said, r.Reason, r.By)
+}
+
+// answered is what the column digest says: the digest and, of an approve, @ and the seq of its question, so
+// that no yes that was given before answers the same question when it is asked anew.
+func answered(r session.Request) string {
+	if r.Kind != session.RequestApprove {
+		return r.Digest
+	}
+	return r.Digest + "@" + strconv.FormatUint(r.Asked, 10)
+}
+
+// answers takes apart what answered put together. Without a seq it is of no question: an older acode wrote it.
+func answers(said string) (digest string, asked uint64) {
+	digest, seq, _ := strings.Cut(said, "@")
+	asked, err := strconv.ParseUint(seq, 10, 64)
+	if err != nil {
+		return said, 0
+	}
+	return digest, asked
 }
 
 // Requests lists what was asked about a session and has no answer yet, oldest first, for people: it is
@@ -97,13 +118,15 @@ func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.
 	var out []session.Request
 	for rows.Next() {
 		r := session.Request{Session: id}
+		var said string
 		var sum session.Hash
-		if err := rows.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &r.Digest, &r.Reason, &r.By, &sum); err != nil {
+		if err := rows.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &said, &r.Reason, &r.By, &sum); err != nil {
 			return out, rowError("read request", id, err)
 		}
-		if k != nil && !sameHash(sum, k.sign(requestRow(r))) {
+		if k != nil && !sameHash(sum, k.sign(requestRow(r, said))) {
 			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: "acode verify " + string(id)}
 		}
+		r.Digest, r.Asked = answers(said)
 		out = append(out, r)
 	}
 	return out, storeError("read requests", rows.Err())

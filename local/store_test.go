@@ -182,6 +182,26 @@ func TestShortIDsAreNoDurations(t *testing.T) {
 	}
 }
 
+// NFR-012: the seq of the question is part of what is signed of an approval.
+func TestApprovalNamesItsQuestion(t *testing.T) {
+	s := open(t, options(t))
+	w := create(t, s, 1)
+	r := session.Request{Session: w.Session().ID, Kind: session.RequestApprove, Step: stepID(0), Digest: "q", Asked: 9, By: "me"}
+	must(t, s.Ask(t.Context(), r))
+	got, err := w.Requests(t.Context())
+	if err != nil || len(got) != 1 || got[0].Digest != r.Digest || got[0].Asked != r.Asked {
+		t.Fatalf("Requests: got %+v, %v, want %+v", got, err, r)
+	}
+	if waiting, err := s.Asked(t.Context(), r); err != nil || waiting != got[0].ID {
+		t.Errorf("Asked: got %d, %v, want %d", waiting, err, got[0].ID)
+	}
+	must(t, s.Exec(t.Context(), `UPDATE requests SET digest = 'q@10'`))
+	w = load(t, s, w.Session().ID)
+	if got, err := w.Requests(t.Context()); !errors.Is(err, session.ErrTampered) {
+		t.Errorf("Requests with another seq: got %+v, %v, want %v", got, err, session.ErrTampered)
+	}
+}
+
 func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -63,6 +63,7 @@ type Request struct {
 	Kind    RequestKind
 	Step    StepID // of approve and deny
 	Digest  string // of what is answered
+	Asked   uint64 // seq of the question that an approve answers; a later one with that digest is another
 	Reason  string
 	By      string // who asked; of cancel also when
 }

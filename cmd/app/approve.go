@@ -46,7 +46,7 @@ func (a *app) answerGate(ctx context.Context, args []string, kind session.Reques
 		if err != nil {
 			return err
 		}
-		r := session.Request{Session: id, Kind: kind, Step: g.step, Digest: g.digest, Reason: reason, By: whoAmI()}
+		r := session.Request{Session: id, Kind: kind, Step: g.step, Digest: g.digest, Asked: g.asked, Reason: reason, By: whoAmI()}
 		return b.decide(ctx, s, r, func(sess *session.Session) ([]session.Draft, sideEffects, error) {
 			drafts, err := answer(sess, r, g.question)
 			return drafts, sideEffects{}, err
@@ -58,6 +58,7 @@ func (a *app) answerGate(ctx context.Context, args []string, kind session.Reques
 type gate struct {
 	step             session.StepID
 	digest, question string
+	asked            uint64 // seq of the question, or of an answer to it
 }
 
 // gate finds the open question, which must be the one of step when that is named.
@@ -75,7 +76,7 @@ func (b *base) gate(ctx context.Context, s *local.Store, id session.ID, step str
 			continue
 		}
 		if digest := engine.ApprovalDigest(p, next, it.ID); digest == st.Approval.Digest {
-			return gate{step: it.ID, digest: digest, question: p.Tasks[it.Task-1].Steps[it.Step-1].Approve}, nil
+			return gate{step: it.ID, digest: digest, question: p.Tasks[it.Task-1].Steps[it.Step-1].Approve, asked: st.LastSeq}, nil
 		}
 	}
 	return gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for no approval%s; nothing was changed", sess.Short, of(step)),
