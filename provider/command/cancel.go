@@ -166,7 +166,7 @@ func (e *ending) run(ctx context.Context) ([]process, error) {
 // send signals every member and counts those that could be.
 func (e *ending) send(sig unix.Signal) int {
 	n := 0
-	for _, p := range e.members() {
+	for _, p := range e.look() {
 		e.met = true
 		if e.beyond[p.pid] {
 			continue
@@ -199,12 +199,22 @@ func (e *ending) gone(ctx context.Context, tick, limit <-chan time.Time) (bool, 
 
 func (e *ending) reachable() int {
 	n := 0
-	for _, p := range e.members() {
+	for _, p := range e.look() {
 		if !e.beyond[p.pid] {
 			n++
 		}
 	}
 	return n
+}
+
+// look gives the members. That there is none takes several looks to know: one that ends while the process
+// table is read, and what it has just started, can both slip through it.
+func (e *ending) look() []process {
+	ps := e.members()
+	for again := 0; again < 3 && len(ps) == 0; again++ {
+		ps = e.members()
+	}
+	return ps
 }
 
 func (e *ending) left() []process {

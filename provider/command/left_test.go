@@ -183,6 +183,23 @@ func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
 	}
 }
 
+// Nor is it ended when one look sees nobody: what a leader starts while it ends can slip through it, with
+// that leader.
+func TestOneLookEndsNothing(t *testing.T) {
+	looks, last := 0, 60
+	if err := command.EndAll(t.Context(), func() int {
+		if looks++; looks%3 != 0 {
+			return 0
+		}
+		return min(1, max(0, last-looks))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if looks < last {
+		t.Errorf("ended after %d looks, of which each third saw somebody", looks)
+	}
+}
+
 // What is asked of a supervisor between the claim of a command and its start is not lost: whoever asked sees
 // that it runs, and asks no second time.
 func TestTerminateBetweenClaimAndStart(t *testing.T) {
