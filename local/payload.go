@@ -121,18 +121,21 @@ func (s *Store) expand(ctx context.Context, q querier, e *session.Event) error {
 		return err
 	}
 	defer r.Close()
-	e.Full, err = io.ReadAll(r)
+	full, err := io.ReadAll(r)
+	if err == nil {
+		e.Full = full
+	}
 	return err
 }
 
 func (s *Store) expandAll(ctx context.Context, events []session.Event) error {
-	return s.read(ctx, func(q querier) error {
+	return s.read(ctx, func(q querier) (first error) {
 		for i := range events {
-			if err := s.expand(ctx, q, &events[i]); err != nil {
-				return err
+			if err := s.expand(ctx, q, &events[i]); first == nil {
+				first = err
 			}
 		}
-		return nil
+		return first
 	})
 }
 

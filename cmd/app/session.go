@@ -110,20 +110,35 @@ func (a *app) exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "export [ID]", Short: "Write a session as one JSON document", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
 		RunE: a.readingSession(func(ctx context.Context, b *base, s *local.Store, id session.ID) error {
-			sess, p, _, err := b.outlook(ctx, s, id)
+			sess, err := s.View(ctx, id)
 			if err != nil {
 				return err
 			}
-			events, err := s.Events(ctx, id, 0, math.MaxInt32)
-			if err != nil {
-				return err
+			plan, noPlan := b.planText(ctx, s, sess)
+			events, noEvents := s.Events(ctx, id, 0, math.MaxInt32)
+			for _, err := range []error{noPlan, noEvents} {
+				if err != nil && !errors.Is(err, session.ErrCorrupt) {
+					return err
+				}
 			}
-			p.Secrets = nil // for processes of acode only
-			plan, err := json.Marshal(p)
-			if err != nil {
-				return err
-			}
-			return terminal.Export(b.io.out, terminal.ExportView{Row: b.row(summary(sess)), Plan: b.redactor.JSON(plan), Events: events})
+			// What is damaged is left out: verify sends here for the rest.
+			err = terminal.Export(b.io.out, terminal.ExportView{Row: b.row(summary(sess)), Plan: plan, Events: events})
+			return errors.Join(err, noPlan, noEvents)
 		}),
 	}
+}
+
+// planText gives the plan of a session as it may be shown.
+func (b *base) planText(ctx context.Context, s *local.Store, sess *session.Session) (json.RawMessage, error) {
+	p, err := s.Plan(ctx, sess)
+	if err != nil {
+		return nil, err
+	}
+	b.learn(p)
+	p.Secrets = nil // for processes of acode only
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	return b.redactor.JSON(text), nil
 }
