@@ -233,6 +233,25 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// A line is cut where a secret lies: nothing is left of it.
+func TestSearchCutsNoSecret(t *testing.T) {
+	const secret = "s3cr3t-0123456789"
+	for _, length := range []int{500, 10_000} {
+		for _, at := range []int{380, 399, 400, 410} {
+			dir := t.TempDir()
+			put(t, dir, "f", "TODO"+strings.Repeat("x", at-4)+secret+strings.Repeat("x", length-at))
+			r := open(t, dir)
+			r.Redact = func(s string) string { return strings.ReplaceAll(s, secret, "***") }
+			text, _, _, err := r.Search(t.Context(), session.Search{Pattern: "TODO"})
+			must(t, err)
+			shown := strings.TrimPrefix(text, "f:1: TODO")
+			if kept := strings.Trim(shown, "x*\n"); kept != "" || len(shown) < 300 || len(shown) > 400 {
+				t.Errorf("Search, secret at %d of %d: %q is kept of it, %d bytes are shown", at, length, kept, len(shown))
+			}
+		}
+	}
+}
+
 // endsAfter is a context that ends once it was asked that often.
 type endsAfter struct {
 	context.Context

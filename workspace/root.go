@@ -39,6 +39,10 @@ import (
 // Root is an open workspace. Its methods may be called from several goroutines, those
 // that concern one key from one at a time.
 type Root struct {
+	// Redact masks secrets in lines of which a search keeps only the start, while they are whole; nil
+	// masks none. It is set before anything else is done.
+	Redact func(string) string
+
 	dir  string
 	root subtree.Tree
 	now  func() time.Time

@@ -22,6 +22,7 @@ import (
 const (
 	maxMatches   = 64 << 10 // bytes of all matches together
 	maxMatchLine = 400      // bytes of one line that are shown
+	cutMargin    = 4 << 10  // bytes seen beyond the end of what is shown: no secret is longer
 	sniff        = 8 << 10  // bytes in which a NUL makes a file binary
 )
 
@@ -39,7 +40,7 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 	if err != nil {
 		return "", false, nil, failed(ctx, s.Path, err)
 	}
-	m := matches{re: re}
+	m := matches{re: re, redact: r.Redact}
 	var files []session.FileState
 	for _, name := range names {
 		state, hit, err := r.searchFile(ctx, name, &m)
@@ -90,19 +91,33 @@ func (r *Root) searched(ctx context.Context, where string) (names []string, met 
 
 // matches collects lines up to the limit.
 type matches struct {
-	re   *regexp.Regexp
-	text strings.Builder
-	cut  bool
+	re     *regexp.Regexp
+	redact func(string) string
+	text   strings.Builder
+	cut    bool
 }
 
 func (m *matches) add(name string, line int, text []byte) {
 	if len(text) > maxMatchLine {
-		text = text[:maxMatchLine]
+		text = m.start(text)
 	}
 	l := strings.ToValidUTF8(fmt.Sprintf("%s:%d: %s\n", name, line, text), "�")
 	if m.cut = m.cut || m.text.Len()+len(l) > maxMatches; !m.cut {
 		m.text.WriteString(l)
 	}
+}
+
+// start gives what is shown of a long line. Who redacts it later cannot tell a secret by its beginning.
+func (m *matches) start(text []byte) []byte {
+	if m.redact != nil {
+		seen := text[:min(len(text), maxMatchLine+cutMargin)]
+		masked := []byte(m.redact(string(seen)))
+		if len(seen) < len(text) { // its end may be the beginning of one, however short the rest became
+			masked = masked[:max(0, len(masked)-cutMargin)]
+		}
+		text = masked
+	}
+	return text[:min(len(text), maxMatchLine)]
 }
 
 // searchFile searches and hashes one file in a single pass.

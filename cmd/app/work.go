@@ -67,6 +67,7 @@ func (w *work) execute(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
+	root.Redact = w.redactor.String
 	if w.plan == nil {
 		if w.plan, err = w.writer.Plan(ctx); err != nil { // decoded meanwhile
 			return err
