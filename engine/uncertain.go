@@ -45,6 +45,9 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if verdict == "" || gone { // a check cannot bring a lost value back: a person's answer counts
 		by, verdict = e.declared(step.Run, rec.Key)
 	}
+	if verdict == session.InterruptReruns && by == "policy" && rec.State == session.CommandFinished {
+		verdict = session.InterruptAsks // it did run: what a policy repeats is what may not have happened
+	}
 	if verdict == session.InterruptReruns && by != "person" {
 		if e.reran++; e.reran > maxReruns {
 			verdict = session.InterruptAsks

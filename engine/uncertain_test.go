@@ -169,9 +169,10 @@ func TestUncertainNobodyThere(t *testing.T) {
 }
 
 // E5: a command that ended and of which the output is lost is asked about: that it exited with 0 says
-// neither what it wrote nor what it captured. Answered, it goes on and runs nothing again.
+// neither what it wrote nor what it captured. Answered, it goes on and runs nothing again; nor does a policy
+// that has what may not have happened run again.
 func TestOutputLost(t *testing.T) {
-	w := newWorld(t, plan(task("t", command("s", "ledger S"), command("n", "ledger N"))))
+	w := newWorld(t, plan(task("t", command("s", "ledger S", onInterrupt(session.InterruptReruns)), command("n", "ledger N"))))
 	w.fails["output"] = &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: it is missing"}
 	res := w.process().must()
 	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
