@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -62,6 +63,9 @@ func (w *work) execute(ctx context.Context) error {
 		w.log.Warn("the session is not as it was written", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
 		w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: what})
 	}
+	if w.fresh {
+		w.recall(ctx)
+	}
 	root, err := workspace.Open(w.workspace, w.now)
 	if err != nil {
 		return err
@@ -101,6 +105,18 @@ func (w *work) execute(ctx context.Context) error {
 		return quietExit(status)
 	}
 	return nil
+}
+
+// recall tells of the last session that was interrupted here without a word: a new one does again what that
+// one did. What cannot be read of others holds nobody up.
+func (w *work) recall(ctx context.Context) {
+	rows, _ := w.rows(ctx, w.store, w.workspace)
+	for _, r := range rows {
+		if r.Interrupted && r.ID != w.writer.Session().ID {
+			w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf("session %s was interrupted here: acode resume %s goes on with it, this is a new one", r.Short, r.Short)})
+			return
+		}
+	}
 }
 
 // runsNext guesses whether a command is what comes first: its supervisor can start while the
