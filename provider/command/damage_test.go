@@ -333,6 +333,24 @@ func TestOutputWithoutItsEnd(t *testing.T) {
 	}
 }
 
+// Holes that a command left are not read: they may be larger than any disk.
+func TestOutputFullOfHoles(t *testing.T) {
+	s := newStage(t)
+	s.run(s.sh("k", "printf a; truncate -s 1G /proc/self/fd/1; printf b; truncate -s 2G /proc/self/fd/1; printf c"))
+	out, _, err := s.Output("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	b, err := io.ReadAll(io.LimitReader(out, 1<<20))
+	if err != nil || len(b) == 1<<20 || strings.Count(string(b), " bytes cut out here]\n") != 2 {
+		t.Fatalf("got %d bytes, %.60q, %v; want two holes", len(b), b, err)
+	}
+	if got := strings.ReplaceAll(string(b), "\x00", ""); !strings.HasPrefix(got, "a\n[acode: ") || !strings.Contains(got, "]\nb\n[") || !strings.HasSuffix(got, "]\nc") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A block that is given back in part would be shown full of zeros.
 func TestWholeBlocksAreCutOut(t *testing.T) {
 	for _, tt := range []struct{ size, limit, block, from, to int64 }{

@@ -147,7 +147,7 @@ func openStream(path string, limit int64) (io.ReadCloser, error) {
 	if limit >= 0 {
 		size = limit
 	}
-	return &stream{Reader: withoutHole(f, size), Closer: f}, nil
+	return &stream{Reader: withoutHoles(f, size), Closer: f}, nil
 }
 
 type stream struct {
@@ -160,19 +160,34 @@ func tornOutput(path, what string, cause error) error {
 		Next: "decide by what the command was to do; its output cannot be had again"}
 }
 
-// withoutHole reads head, note, tail of a file whose middle was cut out, else all of it.
-func withoutHole(f *os.File, size int64) io.Reader {
-	whole := io.NewSectionReader(f, 0, size)
-	hole, err := unix.Seek(int(f.Fd()), 0, seekHole)
-	if err != nil || hole >= size {
-		return whole
+// withoutHoles reads what was written of a file, with a note in the place of each hole: that where the
+// middle was cut out, and those that the command left itself, which may be larger than any disk.
+func withoutHoles(f *os.File, size int64) io.Reader {
+	var parts []io.Reader
+	for at := int64(0); at < size; {
+		hole := seek(f, at, seekHole, size)
+		data := seek(f, hole, seekData, size)
+		if data == at { // no file system says both, and none is asked for ever
+			hole, data = size, size
+		}
+		if hole > at {
+			parts = append(parts, io.NewSectionReader(f, at, hole-at))
+		}
+		if data > hole {
+			parts = append(parts, strings.NewReader(fmt.Sprintf("\n[acode: %d bytes cut out here]\n", data-hole)))
+		}
+		at = data
 	}
-	data, err := unix.Seek(int(f.Fd()), hole, seekData)
-	if err != nil || data > size {
-		data = size
+	return io.MultiReader(parts...)
+}
+
+// seek gives where the next hole, or data, of f begins; size where there is none.
+func seek(f *os.File, from int64, whence int, size int64) int64 {
+	at, err := unix.Seek(int(f.Fd()), from, whence)
+	if err != nil {
+		return size
 	}
-	note := fmt.Sprintf("\n[acode: %d bytes cut out here]\n", data-hole)
-	return io.MultiReader(io.NewSectionReader(f, 0, hole), strings.NewReader(note), io.NewSectionReader(f, data, size-data))
+	return min(at, size)
 }
 
 // openOutputsOf opens both outputs of key for reading.
