@@ -72,7 +72,7 @@ func keys() []key {
 		{path: "workspace.share", kind: kindBool, def: "false", flag: "--share-workspace",
 			doc: "Let several sessions execute in one workspace.", set: func(c *Config, v any) { c.Workspace.Share = v.(bool) }},
 		{path: "command.max_output_bytes", kind: kindBytes, min: 4 << 10, max: 1 << 40, def: "10485760", execution: true,
-			doc: "Bytes kept of each output of a command; of one that is captured at least 131072.", set: func(c *Config, v any) { c.Command.MaxOutputBytes = v.(int64) }},
+			doc: "Bytes kept of each output of a command; at least 512 KiB are.", set: func(c *Config, v any) { c.Command.MaxOutputBytes = v.(int64) }},
 		{path: "terminal.color", kind: kindEnum, values: []string{"auto", "always", "never"}, def: "auto",
 			doc: "When output has colour.", set: func(c *Config, v any) { c.Terminal.Color = v.(string) }},
 		{path: "key.keyring", kind: kindBool, def: "true", doc: "Keep the store's key in the system's keyring when there is one.",

@@ -11,6 +11,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// leastOutput is kept of each output whatever is configured: all that a capture or a receipt takes of it,
+// and so much more that what was cut out is never next to what they keep.
+const leastOutput = 512 << 10
+
 // superviseCommand is what acode starts, detached, to run a session's commands. It is not
 // for people.
 func (a *app) superviseCommand() *cobra.Command {
@@ -23,7 +27,7 @@ func (a *app) superviseCommand() *cobra.Command {
 				return &session.Error{Code: session.ErrUsage, Message: "the size of outputs is no number", Place: args[3]}
 			}
 			return command.Supervise(cmd.Context(), command.SupervisorConfig{
-				Dir: dir, Session: id, Conn: os.NewFile(3, "connection"), Now: a.now, MaxOutput: maxOutput,
+				Dir: dir, Session: id, Conn: os.NewFile(3, "connection"), Now: a.now, MaxOutput: max(maxOutput, leastOutput),
 				LockCommand: a.commandLock(id, locks),
 			})
 		},
