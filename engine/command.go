@@ -85,14 +85,10 @@ func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) 
 		}
 	}
 	s := e.Journal.Session()
-	req := session.CommandRequest{
+	return session.CommandRequest{
 		Key: e.key(it, it.Attempt), Epoch: s.Epoch, Argv: r.Command(), Workspace: s.Workspace, Dir: r.Dir,
 		Env: env, Timeout: r.Timeout, Volatile: r.Volatile,
-	}
-	if r.Capture != "" {
-		req.Keep = seenCapture
-	}
-	return req, nil
+	}, nil
 }
 
 // outcome turns the record of a command that is over into a receipt or a question.

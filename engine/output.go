@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	maxCapture  = 64 << 10
-	seenCapture = 2 * maxCapture // of the output: with so much it is too long
-	maxReceipt  = 256 << 10      // of each output stream that a receipt keeps
-	cutMargin   = 4 << 10        // seen beyond a cut: no secret is longer
-	shownLines  = 5              // of the output of a failed command
-	shownBytes  = 4 << 10        // of these lines
-	wroteLines  = 200            // of each output that whoever wants more is shown
+	maxCapture = 64 << 10
+	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
+	cutMargin  = 4 << 10   // seen beyond a cut: no secret is longer
+	shownLines = 5         // of the output of a failed command
+	shownBytes = 4 << 10   // of these lines
+	wroteLines = 200       // of each output that whoever wants more is shown
 )
 
 // captureFailure tells an output that cannot be captured from one that could not be read.
@@ -138,13 +137,13 @@ func (e *Engine) captureText(key, name string) (string, error) {
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	raw, err := io.ReadAll(io.LimitReader(stdout, seenCapture))
+	raw, err := io.ReadAll(io.LimitReader(stdout, 2*maxCapture))
 	if err != nil {
 		return "", fmt.Errorf("read command output: %w", err)
 	}
 	value := strings.TrimSpace(string(raw))
 	switch {
-	case len(value) > maxCapture || len(raw) == seenCapture:
+	case len(value) > maxCapture || len(raw) == 2*maxCapture:
 		return "", badCapture(name, "is longer than 64 KiB")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return "", badCapture(name, "is no text")

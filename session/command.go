@@ -12,7 +12,6 @@ type CommandRequest struct {
 	Env       []string      `json:"env"`                  // the whole environment, KEY=value, before ACODE_IDEMPOTENCY_KEY
 	Timeout   time.Duration `json:"timeout_ns,omitempty"` // 0 means none
 	Volatile  bool          `json:"volatile,omitempty"`   // no syncfs before the exit record
-	Keep      int64         `json:"keep,omitempty"`       // at least so many bytes of its standard output are kept
 }
 
 // CommandState is what the record of a command says.

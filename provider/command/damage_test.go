@@ -305,19 +305,6 @@ func outputIsCapped(t *testing.T, s *stage) {
 	}
 }
 
-// Of the standard output more is kept where the request says so.
-func TestOutputIsKept(t *testing.T) { each(t, outputIsKept, "CMDTEST_MAX=65536") }
-
-func outputIsKept(t *testing.T, s *stage) {
-	req := s.sh("k", `i=0; while [ $i -lt 30000 ]; do echo "line $i"; echo "line $i" >&2; i=$((i+1)); done`)
-	req.Keep = 1 << 20
-	s.run(req)
-	out, errs := s.output("k")
-	if strings.Count(out, "\n") != 30000 || strings.Contains(out, "[acode: ") || !strings.Contains(errs, "[acode: ") {
-		t.Errorf("got %d bytes of output and %d of errors, want all of the first", len(out), len(errs))
-	}
-}
-
 // What a command left out of its output itself, up to the end, is cut out too: it was never written.
 func TestOutputWithoutItsEnd(t *testing.T) {
 	s := newStage(t)

@@ -26,14 +26,13 @@ const leastBlock = 4096
 type outputs struct {
 	out, err         *os.File
 	outPath, errPath string
-	maxOut, maxErr   int64
+	max              int64
 }
 
-// openOutputs opens both files of a request's key without truncating: should somebody else have
+// openOutputs opens both files of key without truncating: should somebody else have
 // claimed the key, they are his.
-func openOutputs(dir string, req session.CommandRequest, maxBytes int64) (outputs, error) {
-	path := filepath.Join(dir, stem(req.Key))
-	o := outputs{outPath: path + ".out", errPath: path + ".err", maxOut: max(maxBytes, req.Keep), maxErr: maxBytes}
+func openOutputs(dir, key string, maxBytes int64) (outputs, error) {
+	o := outputs{outPath: filepath.Join(dir, stem(key)+".out"), errPath: filepath.Join(dir, stem(key)+".err"), max: maxBytes}
 	var err error
 	if o.out, err = openOutput(o.outPath); err != nil {
 		return o, storeError("open the command's output file", err)
@@ -75,15 +74,15 @@ func (o outputs) close() {
 	_ = o.err.Close()
 }
 
-// cap gives back the middle of what is longer than it may be. A failure costs room, nothing
+// cap gives back the middle of what is longer than max. A failure costs room, nothing
 // else.
 func (o outputs) cap() {
-	for f, most := range map[*os.File]int64{o.out: o.maxOut, o.err: o.maxErr} {
+	for _, f := range []*os.File{o.out, o.err} {
 		var st unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &st) != nil || st.Blocks*512 <= most || st.Size <= most {
+		if unix.Fstat(int(f.Fd()), &st) != nil || st.Blocks*512 <= o.max || st.Size <= o.max {
 			continue
 		}
-		if from, to := middle(st.Size, most, int64(st.Blksize)); from < to {
+		if from, to := middle(st.Size, o.max, int64(st.Blksize)); from < to {
 			_ = punch(f, from, to)
 		}
 	}

@@ -140,7 +140,7 @@ func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	if c.place, err = openPlace(req); err != nil {
 		return nil, err
 	}
-	if c.outs, err = openOutputs(s.cfg.Dir, req, s.cfg.MaxOutput); err != nil {
+	if c.outs, err = openOutputs(s.cfg.Dir, req.Key, s.cfg.MaxOutput); err != nil {
 		c.place.close()
 		return nil, err
 	}
