@@ -78,7 +78,7 @@ func urlPasswords(v string) (out []string) {
 }
 
 // keywordPasswords returns the values of password=… and its kin: a connection string in
-// keyword form, a query, a list with semicolons.
+// keyword form, a query, a list with semicolons; as written and decoded.
 func keywordPasswords(v string) (out []string) {
 	lower := lowerASCII(v)
 	for _, word := range []string{"password", "passwd", "pwd", "secret", "accountkey", "sharedaccesskey", "token"} {
@@ -90,6 +90,9 @@ func keywordPasswords(v string) (out []string) {
 			from += at + len(word)
 			if secret := keywordValue(v, from); secret != "" {
 				out = append(out, secret)
+				if plain, err := url.PathUnescape(secret); err == nil && plain != secret {
+					out = append(out, plain)
+				}
 			}
 		}
 	}

@@ -291,13 +291,13 @@ func TestFromEnvironment(t *testing.T) {
 		"GITHUB_TOKEN=token-value-1", "ANTHROPIC_API_KEY=key-value-2", "PGPASSWORD=password-3", "MY_SECRETS=secret-4", "DB_PASS=pass-five",
 		"MYSQL_PWD=pwd-value-6", "SMTP_CREDENTIALS=cred-7-value", "SENTRY_DSN=https://k@sentry", "HTTP_AUTH=auth-8-value", "API_KEY=short",
 		"DATABASE_URL=postgres://u:url%2Dpass-9@h/d redis://:other-10@h", "CONN=host=h password='quoted pass 11' user=u", "ADO=Server=s;Pwd=ado-pass-12;X=y",
-		"AZURE=AccountKey=abc/def+13==;End=1", "LIBPQ=host=h password = spaced-14", "İ=İ password=turkish-15", "ODD=password=", "ODD2=password", "ODD3=password='unclosed-16",
+		"AZURE=AccountKey=abc/def+13==;End=1", "LIBPQ=host=h password = spaced-14", "QUERY=postgres://h/d?user=u&password=query%21-17", "İ=İ password=turkish-15", "ODD=password=", "ODD2=password", "ODD3=password='unclosed-16",
 		"PWD=/home/user/work", "OLDPWD=/home/user", "SSH_AUTH_SOCK=/tmp/ssh-agent.1", "GOOGLE_KEY_FILE=/home/key.json", "ACODE_IDEMPOTENCY_KEY=v1:a:b/c/main:1",
 		"XAUTHORITY=/root/.Xauthority", "GIT_AUTHOR_NAME=Somebody Else", "TOKENIZERS_PARALLELISM=disabled", "HOME=/home/user", "_=/usr/bin/env", "NOVALUE", "EMPTY_TOKEN=", "__=underscores",
 	})
 	want := []string{
 		"'unclosed-16", "abc/def+13==", "ado-pass-12", "auth-8-value", "cred-7-value", "https://k@sentry", "key-value-2", "other-10", "pass-five", "password-3",
-		"pwd-value-6", "quoted pass 11", "secret-4", "spaced-14", "token-value-1", "turkish-15", "url%2Dpass-9", "url-pass-9",
+		"pwd-value-6", "query!-17", "query%21-17", "quoted pass 11", "secret-4", "spaced-14", "token-value-1", "turkish-15", "url%2Dpass-9", "url-pass-9",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("FromEnvironment (-want +got):\n%s", diff)
