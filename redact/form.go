@@ -27,6 +27,9 @@ func forms(s string) []string {
 		once := escapes(plain)
 		out = append(out, once...)
 		for _, e := range once {
+			if strings.Contains(e, "/") {
+				out = append(out, strings.ReplaceAll(e, "/", `\/`)) // as PHP writes it
+			}
 			out = append(out, escapes(e)...) // a document inside a document
 		}
 	}
@@ -45,15 +48,16 @@ func escapes(s string) []string {
 	html, _ := json.Marshal(s)
 	inner := func(q string) string { return q[1 : len(q)-1] }
 	text := inner(strings.TrimSuffix(plain.String(), "\n"))
-	ascii := asciiOnly(text)
-	out := []string{text, inner(string(html)), inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s)),
-		ascii, strings.ReplaceAll(text, "/", `\/`), strings.ReplaceAll(ascii, "/", `\/`)}
+	out := []string{text, inner(string(html)), inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s)), asciiOnly(text)}
 	slices.Sort(out)
 	return slices.Compact(out) // mostly one, s itself
 }
 
 // asciiOnly escapes what is no ASCII in the inside of a JSON string, as Python and PHP do.
 func asciiOnly(text string) string {
+	if !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return text
+	}
 	var b strings.Builder
 	for _, c := range text {
 		if c < utf8.RuneSelf {
