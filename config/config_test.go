@@ -196,6 +196,8 @@ func TestErrors(t *testing.T) {
 		{"alias_value", sources("log:\n  level: *a", ""), "/u/config.yml:2:10", "anchors, aliases, merge keys and tags are not accepted; write the value out\n   2 |   level: *a\n     |          ^"},
 		{"alias_in_list", sources("workspace:\n  allow: [*a]", ""), "/u/config.yml:2:11", "anchors, aliases, merge keys and tags are not accepted; write the value out\n   2 |   allow: [*a]\n     |           ^"},
 		{"merge_key", sources("log:\n  <<: {level: warn}", ""), "/u/config.yml:2:3", "anchors, aliases, merge keys and tags are not accepted; write the value out\n   2 |   <<: {level: warn}\n     |   ^"},
+		{"twice_with_a_dot", sources("log: {level: warn}\nlog.level: debug", ""), "/u/config.yml:2:1", "log.level is set twice\n   2 | log.level: debug\n     | ^"},
+		{"twice_below_a_section", sources("", "resume.validate_environment: true\nresume:\n  validate_environment: false"), "/w/.agent/config.yml:3:3", "resume.validate_environment is set twice\n   3 |   validate_environment: false\n     |   ^"},
 		{"tab_in_text", sources("store:\n  home: /a\tb", ""), "/u/config.yml:2:9", "a tab stands in the text; write it as \\t in double quotes\n   2 |   home: /a\tb\n     |         ^"},
 		{"tab_in_quotes", sources("workspace:\n  allow: [\"/a\t\t\t\t\t\tb\", \"/c\", \"/d\"]", ""), "/u/config.yml:2:11", "a tab stands in the text; write it as \\t in double quotes\n   2 |   allow: [\"/a\t\t\t\t\t\tb\", \"/c\", \"/d\"]\n     |           ^"},
 		{"tab_in_a_key", sources("\"log\t\": {level: warn}", ""), "/u/config.yml:1:1", "a tab stands in the text; write it as \\t in double quotes\n   1 | \"log\t\": {level: warn}\n     | ^"},

@@ -180,6 +180,9 @@ func (s *source) entry(path string, p *ast.MappingValueNode) error {
 	if err != nil {
 		return err
 	}
+	if s.loader.set[path].layer == s.layer { // once as log.level, once below log
+		return s.errorAt(p.Key.GetToken(), path+" is set twice")
+	}
 	line := p.Key.GetToken().Position.Line
 	s.loader.put(k, v, fmt.Sprintf("%s:%d", s.display(), line), s.layer)
 	return nil
