@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
 )
@@ -304,6 +306,36 @@ func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 		t.Fatalf("Wait for a key never claimed: got %+v, %v", rec, err)
 	}
 	_ = later.Close()
+}
+
+// What whoever started acode left open is not kept open by a supervisor, nor by what that runs.
+func TestSupervisorInheritsNothing(t *testing.T) {
+	s := newStage(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETFD, 0); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Run(s.ctx(), s.sh("k", "touch up; until test -e go; do sleep 0.01; done"))
+		done <- err
+	}()
+	eventually(t, "the command to run", func() bool { return s.has("up") })
+	_ = w.Close()
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("Read: got %v, want the end while the command runs", err)
+	}
+	s.touch("go")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // One supervisor serves any number of commands, with as many descriptors as after the first ones, also
