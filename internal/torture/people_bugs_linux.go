@@ -56,7 +56,7 @@ func peopleBugs() []bug {
 		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/cancel.go",
 			"			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
 		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cmd/app/approve.go",
-			`; given != "" { // a no can follow a yes`, `; given == "denied" {`}}},
+			`asked.Answer != "": // a no can follow a yes`, `asked.Answer == "denied":`}}},
 		{name: "a dry run that writes", judges: found, shows: "--dry-run", edits: []edit{{"cmd/app/resume.go",
 			"	b, store, err := a.bootFor(ctx, ref, f.dryRun, f.settings())\n", "	b, store, err := a.bootFor(ctx, ref, false, f.settings())\n"}}},
 		{name: "the first signal ends the command", judges: found, shows: "steps failed, of which people ended", edits: []edit{{"cmd/app/work.go",
