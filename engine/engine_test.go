@@ -536,6 +536,23 @@ func TestCutSecret(t *testing.T) {
 	}
 }
 
+// Also of a secret as long as a file of credentials.
+func TestCutLongSecret(t *testing.T) {
+	const half, total = 128 << 10, 900_000
+	for _, at := range []int{half - 6_000, half - 11_000, total - half - 6_000, total - half - 1_000} {
+		w := newWorld(t, plan(task("t", command("s", "secret"))))
+		w.secret = strings.Repeat("x", at) + longSecret + strings.Repeat("x", total-at-len(longSecret))
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		kept := w.blobs[payload[session.StepCompletedData](w, session.StepCompleted).Command.Stdout.Blob.Hash]
+		if strings.Contains(kept, "s3cr3t") {
+			t.Errorf("secret at %d: a part of it is kept", at)
+		}
+		if len(kept) < half {
+			t.Errorf("secret at %d: %d bytes are kept", at, len(kept))
+		}
+	}
+}
+
 // What a command did to the session's own files goes into its receipt (FR-045).
 func TestCommandChangesFilesOfTheSession(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("w", "f", "one"), write("v", "e", "one"), command("c", "write f two"), command("d", "write g three"))))

@@ -236,7 +236,7 @@ func TestSearch(t *testing.T) {
 // A line is cut where a secret lies: nothing is left of it.
 func TestSearchCutsNoSecret(t *testing.T) {
 	const secret = "s3cr3t-0123456789"
-	for _, length := range []int{500, 10_000} {
+	for _, length := range []int{500, 40_000} {
 		for _, at := range []int{380, 399, 400, 410} {
 			dir := t.TempDir()
 			put(t, dir, "f", "TODO"+strings.Repeat("x", at-4)+secret+strings.Repeat("x", length-at))

@@ -22,7 +22,7 @@ import (
 const (
 	maxMatches   = 64 << 10 // bytes of all matches together
 	maxMatchLine = 400      // bytes of one line that are shown
-	cutMargin    = 4 << 10  // bytes seen beyond the end of what is shown: no secret is longer
+	cutMargin    = 16 << 10 // bytes seen beyond the end of what is shown: no secret is longer
 	sniff        = 8 << 10  // bytes in which a NUL makes a file binary
 )
 
