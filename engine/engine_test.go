@@ -536,6 +536,16 @@ func TestCutSecret(t *testing.T) {
 	}
 }
 
+// A secret that is no text is found before its output is made one, for which what follows it counts too.
+func TestSecretThatIsNoText(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "secret"))))
+	w.secret = "a" + bytesSecret + "\x80b"
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if got := payload[session.StepCompletedData](w, session.StepCompleted).Command.Stdout.Text; got != "a[redacted]\ufffdb" {
+		t.Errorf("output: got %q", got)
+	}
+}
+
 // Also of a secret as long as a file of credentials.
 func TestCutLongSecret(t *testing.T) {
 	const half, total = 128 << 10, 900_000

@@ -113,8 +113,11 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 }
 
 func redact(s string) string {
-	return strings.NewReplacer("hunter2", "[redacted]", longSecret, "[redacted]").Replace(s)
+	return strings.NewReplacer("hunter2", "[redacted]", longSecret, "[redacted]", bytesSecret, "[redacted]").Replace(s)
 }
+
+// bytesSecret is no text; with a byte more its end would be.
+const bytesSecret = "s3cr3t\xff-bytes\xc3"
 
 // longSecret is as long as a file of credentials that somebody put into a variable.
 var longSecret = strings.Repeat("s3cr3t", 2_000)

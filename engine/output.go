@@ -176,5 +176,8 @@ func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) 
 
 // clean makes raw output fit to be kept and shown.
 func (e *Engine) clean(text string) string {
-	return e.Redact(strings.ToValidUTF8(text, "�"))
+	if !utf8.ValidString(text) { // a secret need be no text either, and is found as it was written
+		text = strings.ToValidUTF8(e.Redact(text), "�")
+	}
+	return e.Redact(text)
 }
