@@ -74,7 +74,7 @@ func plain(t *testing.T, v any) any {
 var beyond = []string{
 	"approve_control", "comment_in_text", "content_surrogate", "cycle", "cycle_long", "depends_on_itself", "depends_on_unknown",
 	"depends_on_unknown_of_many", "glob_malformed", "move_onto_itself", "path_directory", "path_workspace", "run_list_nul", "run_nul",
-	"env_value_nul", "escape_high", "escape_no_digits", "escape_short", "escape_surrogate", "escape_surrogates", "search_not_re2", "step_id_twice", "step_position_is_id", "tab_in_argument", "tab_in_double_quotes", "tab_in_text", "task_id_is_position", "task_id_twice",
+	"env_value_nul", "escape_high", "escape_no_digits", "escape_short", "escape_surrogate", "escape_surrogates", "search_not_re2", "step_id_twice", "step_indented_too_far", "step_position_is_id", "tab_in_argument", "tab_in_double_quotes", "tab_in_text", "task_id_is_position", "task_id_twice",
 	"timeout_long", "timeout_zero", "title_lines",
 }
 

@@ -8,7 +8,7 @@ import (
 
 // reread gives the text of several lines the value that YAML gives it, where the scanner gives another:
 //
-//   - from a line without quotes that begins with "-" it keeps line ends, blanks and comments as they are;
+//   - from a line without quotes that begins with "-" it keeps line ends, blanks, comments and ": " as they are;
 //   - behind a doubled single quote at the beginning of a line it drops blanks, and keeps the line's end;
 //   - below "|-" and ">-" it drops the blanks at the end of the last line.
 func (g *guard) reread(t *token.Token) (why, next string) {
@@ -27,7 +27,9 @@ func (g *guard) reread(t *token.Token) (why, next string) {
 		if more {
 			return "a comment stands within text without quotes", `remove it, or put the text below "run: |"`
 		}
-		t.Value = fold(strings.Trim(text, " \t\n"))
+		if t.Value = fold(strings.Trim(text, " \t\n")); strings.Contains(t.Value+" ", ": ") {
+			return `": " stands within text without quotes`, `indent the keys of a step alike; or put the text into quotes or below "run: |"`
+		}
 	}
 	return "", ""
 }
