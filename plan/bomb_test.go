@@ -45,6 +45,7 @@ func TestParseBombs(t *testing.T) {
 		"long_key":      {strings.Repeat("k", n) + ": [" + strings.Repeat("x,", n) + "]", "a key is longer than 256 bytes"},
 		"parts":         {"version: [" + strings.Repeat("x,", 2_500_001) + "]", "the plan has more than 2500000 parts"},
 		"tabs":          {"x: \"" + strings.Repeat("a\t", n) + "\"", "more tabs than can be read in lines of this length"},
+		"escapes":       {"[" + strings.Repeat(`"a\n",`, n) + `"\x4{"]`, `\x4{ in double quotes is no character`},
 		"documents":     {strings.Repeat("---\n", n), "a second one begins here"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,17 +33,17 @@ func (g *guard) escaped(t *token.Token) (why, next string) {
 // quoted gives what stands behind the double quotes that open at p, up to the closing ones. The scanner does
 // not count the tabs between two tokens in its columns.
 func (g *guard) quoted(p position) []byte {
-	for ; g.begun.line < p.line-1; g.begun.line++ {
-		g.begun.offset += bytes.IndexByte(g.src.text[g.begun.offset:], '\n') + 1
+	text := g.src.text
+	for ; g.reached.line < p.line; g.reached.line++ {
+		g.offset += bytes.IndexByte(text[g.offset:], '\n') + 1
+		g.reached.column = 1
 	}
-	text := g.src.text[g.begun.offset:]
-	at, column := 0, 1
-	for ; at < len(text) && (column < p.column || text[at] != '"'); at++ {
-		if text[at] != '\t' && utf8.RuneStart(text[at]) {
-			column++
+	for ; g.offset < len(text) && (g.reached.column < p.column || text[g.offset] != '"'); g.offset++ {
+		if text[g.offset] != '\t' && utf8.RuneStart(text[g.offset]) {
+			g.reached.column++
 		}
 	}
-	text = text[min(at+1, len(text)):]
+	text = text[min(g.offset+1, len(text)):]
 	for end := 0; end < len(text); end++ {
 		switch text[end] {
 		case '\\':

@@ -35,7 +35,7 @@ func scan(src *source) (token.Tokens, error) {
 	var (
 		s      scanner.Scanner
 		tokens token.Tokens
-		g      = guard{src: src}
+		g      = guard{src: src, reached: position{1, 1}}
 	)
 	if err := src.checkMarks(); err != nil {
 		return nil, err
@@ -108,9 +108,10 @@ type guard struct {
 	flows   int // open flow brackets among levels
 	line    int // of the last token
 	last    *token.Token
-	content bool                       // something but a header was seen
-	ended   bool                       // "..." was seen
-	begun   struct{ line, offset int } // the line of the last double quotes, counted from 0
+	content bool     // something but a header was seen
+	ended   bool     // "..." was seen
+	reached position // of the last double quotes with an escape
+	offset  int      // of reached, in bytes
 }
 
 func (g *guard) see(t *token.Token) error {
