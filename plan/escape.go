@@ -14,6 +14,7 @@ import (
 // escaped refuses the escapes of double quotes that are none: the scanner takes whatever stands behind \x,
 // \u and \U for digits, so that "C:\users" lost four letters to a character that nobody wrote.
 func (g *guard) escaped(t *token.Token) (why, next string) {
+	g.pass(t)
 	if t.Type != token.DoubleQuoteType || !strings.Contains(t.Origin, `\`) {
 		return "", ""
 	}
@@ -30,20 +31,10 @@ func (g *guard) escaped(t *token.Token) (why, next string) {
 	return "", ""
 }
 
-// quoted gives what stands behind the double quotes that open at p, up to the closing ones. The scanner does
-// not count the tabs between two tokens in its columns.
+// quoted gives what stands behind the double quotes that open at p, up to the closing ones.
 func (g *guard) quoted(p position) []byte {
-	text := g.src.text
-	for ; g.reached.line < p.line; g.reached.line++ {
-		g.offset += bytes.IndexByte(text[g.offset:], '\n') + 1
-		g.reached.column = 1
-	}
-	for ; g.offset < len(text) && (g.reached.column < p.column || text[g.offset] != '"'); g.offset++ {
-		if text[g.offset] != '\t' && utf8.RuneStart(text[g.offset]) {
-			g.reached.column++
-		}
-	}
-	text = text[min(g.offset+1, len(text)):]
+	g.reach(p, '"')
+	text := g.src.text[min(g.offset+1, len(g.src.text)):]
 	for end := 0; end < len(text); end++ {
 		switch text[end] {
 		case '\\':
@@ -53,6 +44,31 @@ func (g *guard) quoted(p position) []byte {
 		}
 	}
 	return text
+}
+
+// reach goes on to the quotes that open at p. In its columns the scanner does not count the tabs between two
+// tokens.
+func (g *guard) reach(p position, quote byte) {
+	text := g.src.text
+	for ; g.reached.line < p.line; g.reached.line++ {
+		g.offset += bytes.IndexByte(text[g.offset:], '\n') + 1
+		g.reached.column = 1
+	}
+	for ; g.offset < len(text) && (g.reached.column < p.column || text[g.offset] != quote); g.offset++ {
+		if text[g.offset] != '\t' && utf8.RuneStart(text[g.offset]) {
+			g.reached.column++
+		}
+	}
+}
+
+// pass goes behind single quotes with tabs, which the scanner counts.
+func (g *guard) pass(t *token.Token) {
+	_, text, _ := strings.Cut(t.Origin, "'")
+	if t.Type == token.SingleQuoteType && strings.Contains(text, "\t") && !strings.Contains(text, "\n") {
+		g.reach(place(t), '\'')
+		g.offset = min(g.offset+1+len(text), len(g.src.text))
+		g.reached.column += 1 + utf8.RuneCountInString(text)
+	}
 }
 
 // escape gives the length of the escape that text begins with, and whether there is such a character. Which

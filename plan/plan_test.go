@@ -119,6 +119,17 @@ func TestParseTabs(t *testing.T) {
 	}
 }
 
+// A backslash is one beside double quotes.
+func TestParseBackslashes(t *testing.T) {
+	got, err := plan.Parse("plan.yml", []byte("version: 1\ntask: t\ntasks:\n- steps:\n  - {run: [\"é\\n\",\t\t'\\u1\t\tx', \"\\x41\", '\\u12', a\\users], name:\t\"\\u00e9\"}\t# \"\\x\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"é\n", "\\u1\t\tx", "A", "\\u12", "a\\users"}, got.Tasks[0].Steps[0].Run.Argv); diff != "" {
+		t.Errorf("Parse (-want +got):\n%s", diff)
+	}
+}
+
 // Text of several lines is what YAML makes of it.
 func TestParseLines(t *testing.T) {
 	for name, c := range map[string]struct{ run, want string }{

@@ -110,7 +110,7 @@ type guard struct {
 	last    *token.Token
 	content bool     // something but a header was seen
 	ended   bool     // "..." was seen
-	reached position // of the last double quotes with an escape
+	reached position // of the last quotes with an escape or a tab
 	offset  int      // of reached, in bytes
 }
 
