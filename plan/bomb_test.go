@@ -15,8 +15,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Bombs are refused before the parser sees them: it takes seconds and gigabytes for each of
-// these, and some of them overflow its stack.
+// Bombs are refused: without bounds each of these takes seconds and gigabytes.
 func TestParseBombs(t *testing.T) {
 	const n = 1 << 17
 	laughs := "a0: &a0 [x, x]\n"
@@ -38,13 +37,13 @@ func TestParseBombs(t *testing.T) {
 		"braces":        {strings.Repeat("{a: ", n), "nested more than 32 deep"},
 		"entries":       {strings.Repeat("- ", n), "nested more than 32 deep"},
 		"entries_space": {strings.Repeat("-   ", n), "nested more than 32 deep"},
-		"questions":     {strings.Repeat("? ", n), `keys written with "?"`},
+		"questions":     {strings.Repeat("? ", n), "nested more than 32 deep"},
 		"indent":        {indent.String(), "nested more than 32 deep"},
 		"keys":          {keys.String(), "more than 1000 keys in one mapping"},
 		"flow_keys":     {"{" + strings.ReplaceAll(keys.String(), "\n", ", ") + "}", "more than 1000 keys in one mapping"},
 		"long_key":      {strings.Repeat("k", n) + ": [" + strings.Repeat("x,", n) + "]", "a key is longer than 256 bytes"},
 		"parts":         {"version: [" + strings.Repeat("x,", 2_500_001) + "]", "the plan has more than 2500000 parts"},
-		"tabs":          {"x: \"" + strings.Repeat("a\t", n) + "\"", "more tabs than can be read in lines of this length"},
+		"tabs":          {"x: \"" + strings.Repeat("a\t", n) + "\"", `unknown key "x"`},
 		"escapes":       {"[" + strings.Repeat(`"a\n",`, n) + `"\x4{"]`, `\x4{ in double quotes is no character`},
 		"documents":     {strings.Repeat("---\n", n), "a second one begins here"},
 	} {

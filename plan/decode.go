@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -13,16 +13,13 @@ import (
 // Version is the version of the format that this package reads.
 const Version = 1
 
-func (d *decoder) plan(body ast.Node) *session.Plan {
+func (d *decoder) plan(body *yaml.Node) *session.Plan {
 	if body == nil {
 		d.fail(position{1, 1}, "", "the plan file is empty")
 		return nil
 	}
-	// The version first: in a newer format the rest may mean something else.
-	if pairs, ok := mapping(body); ok {
-		d.newer(pairs)
-	}
-	o := d.object(body, start(body), "a plan", "version", "task", "on_failure", "tasks")
+	d.newer(body)
+	o := d.object(body, place(body), "a plan", "version", "task", "on_failure", "tasks")
 	p := &session.Plan{Version: Version, OnFailure: session.FailurePauses}
 	if f := d.need(o, "version"); f != nil {
 		d.version(f)
@@ -41,14 +38,14 @@ func (d *decoder) plan(body ast.Node) *session.Plan {
 	return p
 }
 
-// newer refuses a plan of a later version, whatever else is in it.
-func (d *decoder) newer(pairs []*ast.MappingValueNode) {
-	for _, p := range pairs {
-		if p.Key.GetToken().Value != "version" {
-			continue
-		}
-		if v, ok := number(p.Value); ok && v > Version {
-			d.fail(start(p.Value), "use the acode that the plan was written for, or a newer one",
+// newer refuses a plan of a later version before anything else, which may mean something else there.
+func (d *decoder) newer(body *yaml.Node) {
+	if body.Kind != yaml.MappingNode {
+		return
+	}
+	for key, value := range pairs(body) {
+		if v, ok := number(value); ok && v > Version && key.Value == "version" {
+			d.fail(place(value), "use the acode that the plan was written for, or a newer one",
 				"the plan is of version %d; this acode reads version %d", v, Version)
 		}
 	}
@@ -60,12 +57,9 @@ func (d *decoder) version(f *field) {
 	}
 }
 
-func number(n ast.Node) (int64, bool) {
-	if _, ok := n.(*ast.IntegerNode); !ok {
-		return 0, false
-	}
-	v, err := strconv.ParseInt(n.GetToken().Value, 10, 64)
-	return v, err == nil
+func number(n *yaml.Node) (int64, bool) {
+	v, err := strconv.ParseInt(n.Value, 10, 64)
+	return v, err == nil && n.Tag == "!!int"
 }
 
 // dependency is where a task says what it depends on.
@@ -79,7 +73,7 @@ func (d *decoder) tasks(p *session.Plan, f *field) {
 	ids := names{what: "task", first: map[string]position{}}
 	var dependencies []dependency
 	for i, n := range d.list(f, "tasks") {
-		at := entry(n, f)
+		at := place(n)
 		o := d.object(n, at, "a task", "id", "title", "depends_on", "steps")
 		t := session.Task{ID: d.id(o, &ids, i)}
 		if title := o.get("title"); title != nil {
@@ -100,15 +94,14 @@ func (d *decoder) tasks(p *session.Plan, f *field) {
 }
 
 func (d *decoder) dependsOn(f *field, task int, all []dependency) ([]string, []dependency) {
-	seq, ok := f.value.(*ast.SequenceNode)
-	if !ok {
+	if f.value.Kind != yaml.SequenceNode {
 		d.fail(f.place(), "write depends_on: [id, ...]", `"depends_on" is a list of task ids, not %s`, describe(f.value))
 		return nil, all
 	}
 	var on []string
 	seen := map[string]bool{}
-	for _, n := range seq.Values {
-		at := entry(n, f)
+	for _, n := range f.value.Content {
+		at := place(n)
 		id := d.textOf(n, at, "a task id")
 		if seen[id] {
 			d.fail(at, "remove one of the two", "the task depends on %q twice", id)
@@ -182,15 +175,4 @@ func (d *decoder) id(o *object, in *names, i int) string {
 	}
 	in.first[id] = at
 	return id
-}
-
-// entry gives where an element of f's list begins.
-func entry(n ast.Node, f *field) position {
-	if isNull(n) {
-		if n != nil && n.GetToken().Position != nil {
-			return place(n.GetToken())
-		}
-		return f.at
-	}
-	return start(n)
 }

@@ -11,6 +11,6 @@
 //   - every pattern compiles, every duration is positive, every text is valid UTF-8, and none
 //     that goes to the system as a C string holds a NUL.
 //
-// Memory and time stay within a bound that the file's size gives: bombs are refused on the
-// tokens, before a tree is built from them.
+// Memory and time stay within a bound that the file's size gives: bombs are refused by the
+// count and the depth of their parts, before a tree is built from them.
 package plan

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -111,8 +112,11 @@ func written(p *session.Plan) []byte {
 	if err != nil {
 		panic(err)
 	}
-	return b
+	return raw.ReplaceAllFunc(b, func(r []byte) []byte { return fmt.Appendf(nil, `\u%04x`, []rune(string(r))[0]) })
 }
+
+// raw are the characters of JSON that cannot stand in a plan as they are.
+var raw = regexp.MustCompile("[\u0085\u2028\u2029\ufeff\ufffe\uffff]")
 
 // filled leaves out what is empty.
 func filled(o object) object {

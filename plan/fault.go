@@ -15,8 +15,9 @@ const hint = "correct the plan file and run the command again; acode schema plan
 
 // source is the file under examination.
 type source struct {
-	name string
-	text []byte // valid UTF-8 once Parse has begun to scan
+	name  string
+	text  []byte   // valid UTF-8 once Parse has begun to read it
+	lines [][]byte // nil until split is called
 }
 
 // position counts lines and columns from 1; a column is a code point.
@@ -85,16 +86,18 @@ func wide(r rune) bool {
 		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// line gives line n without its end; empty when there is none.
+// line gives line n, counted from 1, without its end; empty when there is none.
 func (s *source) line(n int) []byte {
-	rest := s.text
-	for ; n > 1; n-- {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
-			return nil
-		}
-		rest = rest[i+1:]
+	if lines := s.split(); n > 0 && n <= len(lines) {
+		return lines[n-1]
 	}
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	return bytes.TrimSuffix(line, []byte("\r"))
+	return nil
+}
+
+// split gives all lines. Few plans need them: they are found when first asked for.
+func (s *source) split() [][]byte {
+	if s.lines == nil {
+		s.lines = bytes.Split(s.text, []byte("\n"))
+	}
+	return s.lines
 }

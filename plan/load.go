@@ -7,9 +7,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/acode-dev/acode/session"
+)
+
+// maxMarks bounds the parser's tokens and nodes, of some 200 bytes each: no two begin without one of marks
+// between them. 100,000 ordinary steps have below 2,000,000.
+const (
+	maxMarks = 2_500_000
+	marks    = ",:[]{}-#?&*!|>%\"'"
 )
 
 // MaxBytes is the size above which a plan file is refused before anything of it is parsed.
@@ -52,14 +60,10 @@ func Parse(name string, data []byte) (*session.Plan, error) {
 		return nil, tooLarge(name)
 	}
 	src := &source{name: name, text: lines(data)}
-	if err := src.checkUTF8(); err != nil {
+	if err := src.checkText(); err != nil {
 		return nil, err
 	}
-	tokens, err := scan(src)
-	if err != nil {
-		return nil, err
-	}
-	body, err := tree(src, tokens)
+	body, err := tree(src)
 	if err != nil {
 		return nil, err
 	}
@@ -71,25 +75,44 @@ func Parse(name string, data []byte) (*session.Plan, error) {
 	return p, nil
 }
 
-// lines takes the byte order mark off, and gives lines the end that the parser counts once: within
-// quotes it takes CRLF for two.
+// lines takes the byte order mark off and gives each line the end that YAML reads it with, so that places
+// are found by counting one character.
 func lines(data []byte) []byte {
-	return bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
+	text := bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 }
 
-func (s *source) checkUTF8() error {
-	if utf8.Valid(s.text) {
-		return nil
-	}
-	at := 0
-	for {
+// checkText refuses what is no YAML before it is parsed, and more of it than can be parsed.
+func (s *source) checkText() error {
+	parts := 0
+	for at := 0; at < len(s.text); {
 		r, n := utf8.DecodeRune(s.text[at:])
-		if r == utf8.RuneError && n == 1 {
-			break
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return s.fault(s.position(at), fmt.Sprintf("byte 0x%02x is not valid UTF-8", s.text[at]), "save the file as UTF-8")
+		case !stands(r):
+			return s.fault(s.position(at), fmt.Sprintf("the character %U cannot stand in a plan as it is", r), fmt.Sprintf(`write it as \u%04x, in double quotes`, r))
+		case strings.ContainsRune(marks, r):
+			if parts++; parts > maxMarks {
+				return s.fault(s.position(at), fmt.Sprintf("the plan has more than %d parts", maxMarks),
+					"split the plan, or keep large contents in files of the workspace")
+			}
 		}
 		at += n
 	}
-	return s.fault(s.position(at), fmt.Sprintf("byte 0x%02x is not valid UTF-8", s.text[at]), "save the file as UTF-8")
+	return nil
+}
+
+// stands reports whether r may stand in a file: YAML allows no control characters, and what was the end of a
+// line in YAML 1.1, or the mark of a byte order, is read differently by its parsers.
+func stands(r rune) bool {
+	switch r {
+	case '\t', '\n':
+		return true
+	case '\u0085', '\u2028', '\u2029', '\ufeff', '\ufffe', '\uffff':
+		return false
+	}
+	return r >= ' '
 }
 
 // position gives line and column of the byte at offset.

@@ -2,12 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v4"
 )
 
 // decoder walks the tree in the order of the file. It keeps the first error; after it every
@@ -27,7 +27,7 @@ func (d *decoder) fail(at position, next, format string, args ...any) {
 type field struct {
 	key   string
 	at    position // of the key
-	value ast.Node
+	value *yaml.Node
 }
 
 // object is a mapping whose keys are all known, each at most once.
@@ -60,27 +60,26 @@ func (d *decoder) need(o *object, key string) *field {
 }
 
 // object reads a mapping. Without known, any key of text is allowed.
-func (d *decoder) object(n ast.Node, at position, what string, known ...string) *object {
+func (d *decoder) object(n *yaml.Node, at position, what string, known ...string) *object {
 	o := &object{what: what, at: at}
-	pairs, ok := mapping(n)
-	if !ok {
+	if n.Kind != yaml.MappingNode {
 		d.fail(at, "", "%s is a mapping of keys to values, not %s", what, describe(n))
 		return o
 	}
-	if n != nil && len(pairs) > 0 {
-		o.at = start(n)
-	}
-	first := make(map[string]int, len(pairs))
-	for _, p := range pairs {
-		f := field{at: place(p.Key.GetToken()), value: p.Value}
-		key, ok := p.Key.(*ast.StringNode)
-		if !ok {
-			d.fail(f.at, "put quotes around it", "a key is text, not %s", describe(p.Key))
+	o.at = place(n)
+	first := make(map[string]int, len(n.Content)/2)
+	for key, value := range pairs(n) {
+		f := field{key: key.Value, at: place(key), value: value}
+		if !isText(key) {
+			d.fail(f.at, "put quotes around it", "a key is text, not %s", describe(key))
 			return o
 		}
-		f.key = key.Value
 		if len(known) > 0 && !slices.Contains(known, f.key) {
-			d.fail(f.at, "", "unknown key %q; %s has %s", f.key, what, strings.Join(known, ", "))
+			next := ""
+			if strings.Contains(f.key, ":") {
+				next = `put a blank behind ":"`
+			}
+			d.fail(f.at, next, "unknown key %q; %s has %s", f.key, what, strings.Join(known, ", "))
 			return o
 		}
 		if line, twice := first[f.key]; twice {
@@ -93,27 +92,24 @@ func (d *decoder) object(n ast.Node, at position, what string, known ...string) 
 	return o
 }
 
-func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		return m.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{m}, true
+// pairs gives the keys of a mapping with their values.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		for i := 0; i < len(n.Content) && yield(n.Content[i], n.Content[i+1]); i += 2 {
+		}
 	}
-	return nil, false
 }
 
 // list reads a sequence that must not be empty.
-func (d *decoder) list(f *field, of string) []ast.Node {
-	seq, ok := f.value.(*ast.SequenceNode)
-	if !ok {
+func (d *decoder) list(f *field, of string) []*yaml.Node {
+	if f.value.Kind != yaml.SequenceNode {
 		d.fail(f.place(), "", "%q is a list of %s, not %s", f.key, of, describe(f.value))
 		return nil
 	}
-	if len(seq.Values) == 0 {
+	if len(f.value.Content) == 0 {
 		d.fail(f.place(), "", "%q must not be empty", f.key)
 	}
-	return seq.Values
+	return f.value.Content
 }
 
 // text reads the text of a field, byte for byte. Numbers and the like are not turned into
@@ -122,39 +118,17 @@ func (d *decoder) text(f *field) string {
 	return d.textOf(f.value, f.place(), fmt.Sprintf("%q", f.key))
 }
 
-func (d *decoder) textOf(n ast.Node, at position, what string) string {
-	s, ok := text(n)
-	if !ok {
+func (d *decoder) textOf(n *yaml.Node, at position, what string) string {
+	if !isText(n) {
 		next := ""
-		if quotable(n) {
-			next = fmt.Sprintf("if text is meant, put quotes around it: %q", n.GetToken().Value)
-		} else if _, colon := mapping(n); colon {
-			next = `put quotes around text that has ":" in it`
+		if n.Kind == yaml.ScalarNode && !isNull(n) {
+			next = fmt.Sprintf("if text is meant, put quotes around it: %q", n.Value)
+		} else if n.Kind == yaml.MappingNode {
+			next = `put quotes around text that has ": " in it`
 		}
 		d.fail(at, next, "%s is text, not %s", what, describe(n))
 	}
-	if !utf8.ValidString(s) {
-		d.fail(at, "", "%s is not valid UTF-8 once its escapes are read", what)
-	}
-	return s
-}
-
-func text(n ast.Node) (string, bool) {
-	switch s := n.(type) {
-	case *ast.StringNode:
-		return s.Value, true
-	case *ast.LiteralNode:
-		return s.Value.Value, true
-	}
-	return "", false
-}
-
-func quotable(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return true
-	}
-	return false
+	return n.Value
 }
 
 // shown reads text that people are shown: no control characters, which could rewrite the
@@ -195,12 +169,11 @@ func (d *decoder) boolean(o *object, key string, otherwise bool) bool {
 	if f == nil {
 		return otherwise
 	}
-	b, ok := f.value.(*ast.BoolNode)
-	if !ok {
+	if f.value.Tag != "!!bool" {
 		d.fail(f.place(), "", "%q is true or false, not %s", key, describe(f.value))
 		return otherwise
 	}
-	return b.Value
+	return strings.EqualFold(f.value.Value, "true")
 }
 
 // oneOf reads one of a closed set of words.
@@ -221,42 +194,31 @@ func (f *field) place() position {
 	if isNull(f.value) {
 		return f.at
 	}
-	return start(f.value)
+	return place(f.value)
 }
 
-func isNull(n ast.Node) bool {
-	if n == nil {
-		return true
-	}
-	_, null := n.(*ast.NullNode)
-	return null
+// place gives where a node begins.
+func place(n *yaml.Node) position { return position{n.Line, n.Column} }
+
+func isNull(n *yaml.Node) bool { return n.Tag == "!!null" }
+
+// isText reports whether n is text: dates are, for YAML 1.2 knows none, and so is what would be a merge key.
+func isText(n *yaml.Node) bool {
+	return n.Tag == "!!str" || n.Tag == "!!timestamp" || n.Tag == "!!merge"
 }
 
-// start gives where a node begins: for a block mapping its first key, not its first colon.
-func start(n ast.Node) position {
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		if !m.IsFlowStyle && len(m.Values) > 0 {
-			return start(m.Values[0])
-		}
-	case *ast.MappingValueNode:
-		return place(m.Key.GetToken())
-	}
-	return place(n.GetToken())
-}
-
-func describe(n ast.Node) string {
-	switch v := n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	case *ast.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case *ast.StringNode, *ast.LiteralNode:
+	case isText(n):
 		return "text"
-	case *ast.BoolNode:
-		return "the truth value " + v.GetToken().Value
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return "the number " + v.GetToken().Value
+	case n.Tag == "!!bool":
+		return "the truth value " + n.Value
+	case isNull(n):
+		return "nothing"
 	}
-	return "nothing"
+	return "the number " + n.Value
 }

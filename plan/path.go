@@ -5,8 +5,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 )
 
 // path reads a required path below the workspace and cleans it. A directory may be the
@@ -60,9 +58,8 @@ func (d *decoder) mode(o *object) uint32 {
 	if f == nil {
 		return 0
 	}
-	if n, ok := f.value.(*ast.IntegerNode); ok {
-		written := n.GetToken().Value
-		d.fail(f.place(), `write it in quotes, such as "0644"`, `"mode" is octal digits in quotes, not the number %s, which readers of YAML take differently`, written)
+	if f.value.Tag == "!!int" {
+		d.fail(f.place(), `write it in quotes, such as "0644"`, `"mode" is octal digits in quotes, not the number %s, which readers of YAML take differently`, f.value.Value)
 		return 0
 	}
 	s := d.text(f)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -24,7 +24,7 @@ func (d *decoder) steps(f *field) []session.Step {
 	ids := names{what: "step", first: make(map[string]position, len(values))}
 	steps := make([]session.Step, 0, len(values))
 	for i, n := range values {
-		steps = append(steps, d.step(n, entry(n, f), &ids, i))
+		steps = append(steps, d.step(n, place(n), &ids, i))
 		if d.err != nil {
 			return nil
 		}
@@ -32,7 +32,7 @@ func (d *decoder) steps(f *field) []session.Step {
 	return steps
 }
 
-func (d *decoder) step(n ast.Node, at position, ids *names, i int) session.Step {
+func (d *decoder) step(n *yaml.Node, at position, ids *names, i int) session.Step {
 	o := d.object(n, at, "a step", stepKeys...)
 	s := session.Step{ID: d.id(o, ids, i)}
 	if f := o.get("name"); f != nil {
@@ -90,7 +90,7 @@ func (d *decoder) effect(s *session.Step, f *field) {
 		}
 	case session.KindChanges:
 		for _, n := range d.list(f, "changes") {
-			o := d.object(n, entry(n, f), "a change", changeKinds...)
+			o := d.object(n, place(n), "a change", changeKinds...)
 			if k := d.kind(o, "a change", changeKinds); k != nil {
 				s.Changes = append(s.Changes, d.change(k))
 			}
@@ -164,9 +164,9 @@ func (d *decoder) edit(c *session.Change, o *object) {
 
 func (d *decoder) run(o *object, f *field) *session.Run {
 	r := &session.Run{}
-	if seq, ok := f.value.(*ast.SequenceNode); ok {
-		r.Argv = d.argv(f, seq)
-	} else if _, ok := text(f.value); ok {
+	if f.value.Kind == yaml.SequenceNode {
+		r.Argv = d.argv(f)
+	} else if isText(f.value) {
 		if r.Shell = d.system(f); strings.TrimSpace(r.Shell) == "" {
 			d.fail(f.place(), "", `"run" must not be empty`)
 		}
@@ -189,13 +189,11 @@ func (d *decoder) run(o *object, f *field) *session.Run {
 	return r
 }
 
-func (d *decoder) argv(f *field, seq *ast.SequenceNode) []string {
-	if len(seq.Values) == 0 {
-		d.fail(f.place(), "", `"run" must not be empty`)
-	}
-	argv := make([]string, 0, len(seq.Values))
-	for i, n := range seq.Values {
-		at := entry(n, f)
+func (d *decoder) argv(f *field) []string {
+	values := d.list(f, "arguments")
+	argv := make([]string, 0, len(values))
+	for i, n := range values {
+		at := place(n)
 		arg := d.textOf(n, at, "an argument")
 		d.noNUL(arg, at, "an argument")
 		if i == 0 && arg == "" {
@@ -253,7 +251,7 @@ func (d *decoder) duration(o *object, key string) time.Duration {
 		return 0
 	}
 	const next = "write a number with its unit, such as 90s, 10m or 1h30m"
-	if _, ok := text(f.value); !ok {
+	if !isText(f.value) {
 		d.fail(f.place(), next, "%q is a duration, not %s", key, describe(f.value))
 		return 0
 	}

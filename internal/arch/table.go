@@ -71,7 +71,7 @@ func Modules() map[string][]string {
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
-		"github.com/goccy/go-yaml":           {"plan", "config"},
+		"go.yaml.in/yaml/v4":                 {"plan", "config"},
 		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
 		"github.com/dustin/go-humanize":      {"terminal", "cmd/acode-sync"},

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 const root = "../.."
@@ -24,7 +24,7 @@ func read(t *testing.T, path ...string) string {
 // decode reads a YAML file of the repository; a key that into does not know is an error.
 func decode(t *testing.T, into any, path ...string) {
 	t.Helper()
-	if err := yaml.UnmarshalWithOptions([]byte(read(t, path...)), into, yaml.Strict()); err != nil {
+	if err := yaml.Load([]byte(read(t, path...)), into, yaml.WithKnownFields()); err != nil {
 		t.Fatalf("%s: %v", filepath.Join(path...), err)
 	}
 }
@@ -32,7 +32,7 @@ func decode(t *testing.T, into any, path ...string) {
 // loose is decode for a file of which only some keys matter here.
 func loose(t *testing.T, into any, path ...string) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(read(t, path...)), into); err != nil {
+	if err := yaml.Load([]byte(read(t, path...)), into); err != nil {
 		t.Fatalf("%s: %v", filepath.Join(path...), err)
 	}
 }

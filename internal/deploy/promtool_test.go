@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // promtool runs it in dir. Debian has it in its package of Prometheus, whose service need not
@@ -85,7 +85,7 @@ func brokenRules(t *testing.T, breakIt func(*alert)) string {
 			breakIt(&g.Rules[i])
 		}
 	}
-	data, err := yaml.Marshal(r)
+	data, err := yaml.Dump(r)
 	if err != nil {
 		t.Fatal(err)
 	}
