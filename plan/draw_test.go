@@ -112,11 +112,19 @@ func written(p *session.Plan) []byte {
 	if err != nil {
 		panic(err)
 	}
+	raw := never
+	if lastPlanes.Match(b) {
+		raw = beside
+	}
 	return raw.ReplaceAllFunc(b, func(r []byte) []byte { return fmt.Appendf(nil, `\u%04x`, []rune(string(r))[0]) })
 }
 
-// raw are the characters of JSON that cannot stand in a plan as they are.
-var raw = regexp.MustCompile("[\u0085\u2028\u2029\ufeff\ufffe\uffff]")
+// What cannot stand in a plan as it is: never, and beside characters of the last planes.
+var (
+	never      = regexp.MustCompile("[\ufffe\uffff]")
+	beside     = regexp.MustCompile("[\u0085\u2028\u2029\ufeff\ufffe\uffff]")
+	lastPlanes = regexp.MustCompile(`[\x{100000}-\x{10ffff}]`)
+)
 
 // filled leaves out what is empty.
 func filled(o object) object {

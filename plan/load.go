@@ -90,7 +90,7 @@ func (s *source) checkText() error {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			return s.fault(s.position(at), fmt.Sprintf("byte 0x%02x is not valid UTF-8", s.text[at]), "save the file as UTF-8")
-		case !stands(r):
+		case r < ' ' && r != '\t' && r != '\n' || r == '\ufffe' || r == '\uffff':
 			return s.fault(s.position(at), fmt.Sprintf("the character %U cannot stand in a plan as it is", r), fmt.Sprintf(`write it as \u%04x, in double quotes`, r))
 		case strings.ContainsRune(marks, r):
 			if parts++; parts > maxMarks {
@@ -101,18 +101,6 @@ func (s *source) checkText() error {
 		at += n
 	}
 	return nil
-}
-
-// stands reports whether r may stand in a file: YAML allows no control characters, and what was the end of a
-// line in YAML 1.1, or the mark of a byte order, is read differently by its parsers.
-func stands(r rune) bool {
-	switch r {
-	case '\t', '\n':
-		return true
-	case '\u0085', '\u2028', '\u2029', '\ufeff', '\ufffe', '\uffff':
-		return false
-	}
-	return r >= ' '
 }
 
 // position gives line and column of the byte at offset.

@@ -24,7 +24,11 @@ func tree(src *source) (*yaml.Node, error) {
 	if err := src.checkDirectives(); err != nil {
 		return nil, err
 	}
-	loader, err := yaml.NewLoader(bytes.NewReader(src.text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	text, in, err := src.standIn()
+	if err != nil {
+		return nil, err
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +44,7 @@ func tree(src *source) (*yaml.Node, error) {
 		return nil, src.fault(place(second), "a plan is one YAML document; a second one begins here", "put each plan into a file of its own")
 	}
 	root := first.Content[0]
+	in.restore(root)
 	return root, src.check(root, 1)
 }
 
