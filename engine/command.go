@@ -107,8 +107,9 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	asking := ctx
 	ctx = context.WithoutCancel(ctx)
-	if name := step.Run.Capture; name != "" && rec.Exit == 0 {
-		_, _ = e.captureText(rec.Key, name) // so that it is known; what is wrong with it is said below
+	captured, uncaptured := "", error(nil)
+	if step.Run.Capture != "" && rec.Exit == 0 { // first: it may be a secret, in all that follows
+		captured, uncaptured = e.captureText(rec.Key, step.Run.Capture)
 	}
 	result, wrote, last, err := e.result(ctx, rec)
 	if errors.Is(err, session.ErrCorrupt) {
@@ -130,8 +131,10 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	if f != nil {
 		f.last = last
 	} else if step.Run.Capture != "" {
-		receipt.Capture, err = e.capture(ctx, rec.Key, step.Run.Capture)
-		if f, err = captureFailure(err); err != nil {
+		if uncaptured == nil {
+			receipt.Capture, uncaptured = e.keepCapture(ctx, step.Run.Capture, captured)
+		}
+		if f, err = captureFailure(uncaptured); err != nil {
 			return err
 		}
 	}

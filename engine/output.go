@@ -125,6 +125,10 @@ func (e *Engine) capture(ctx context.Context, key, name string) (*session.Captur
 	if err != nil {
 		return nil, err
 	}
+	return e.keepCapture(ctx, name, value)
+}
+
+func (e *Engine) keepCapture(ctx context.Context, name, value string) (*session.Capture, error) {
 	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
 	return &session.Capture{Name: name, Blob: ref}, err
 }
