@@ -54,14 +54,19 @@ func New(secrets []string) *Redactor {
 	return r
 }
 
-// Learn adds exact values to those that New was given.
+// Learn adds exact values to those that New was given. Those that are known cost nothing.
 func (r *Redactor) Learn(secrets []string) {
-	if len(secrets) == 0 {
-		return
-	}
 	r.learning.Lock()
 	defer r.learning.Unlock()
-	r.secrets = append(r.secrets, secrets...)
+	known := len(r.secrets)
+	for _, s := range secrets {
+		if !slices.Contains(r.secrets, s) {
+			r.secrets = append(r.secrets, s)
+		}
+	}
+	if len(r.secrets) == known {
+		return
+	}
 	r.exact.Store(newNeedles(r.secrets))
 }
 

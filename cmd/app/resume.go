@@ -251,13 +251,14 @@ func (w *work) sealedCaptures(ctx context.Context) []string {
 			continue // whoever needs the value says what is wrong with it
 		}
 		value, err := io.ReadAll(r)
-		if err == nil {
-			words = append(words, redact.FromEnvironment([]string{st.Capture.Name + "=" + string(value)})...)
+		_ = r.Close() // it was read
+		if err != nil {
+			continue // as above
 		}
-		if err == nil && len(bytes.Fields(value)) == 1 {
+		words = append(words, redact.FromEnvironment([]string{st.Capture.Name + "=" + string(value)})...)
+		if len(bytes.Fields(value)) == 1 {
 			words = append(words, string(value))
 		}
-		_ = r.Close() // it was read
 	}
 	return words
 }
