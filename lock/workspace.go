@@ -57,7 +57,7 @@ func commandFree(dir string, id session.ID, runs func(Holder) (bool, error)) err
 		if still, err := runs(last); err != nil || !still {
 			return err
 		}
-		return commandRuns(path, last)
+		return heldByCommand(path, last)
 	}
 	var by *HeldError
 	if !errors.As(err, &by) {
@@ -73,11 +73,11 @@ func commandFree(dir string, id session.ID, runs func(Holder) (bool, error)) err
 	case "": // taken this instant and not signed yet
 		return lockedBy(path, Holder{})
 	}
-	return commandRuns(path, h)
+	return heldByCommand(path, h)
 }
 
-// commandRuns is the error for a command of another session, which h names.
-func commandRuns(path string, h Holder) error {
+// heldByCommand is the error for a command of another session, which h names.
+func heldByCommand(path string, h Holder) error {
 	which := ""
 	if h.Key != "" {
 		which = " (" + h.Key + ")"
