@@ -78,17 +78,17 @@ func (n *foreign) trouble() syscall.Errno {
 
 // begin begins a call: n is called what it has for a name, and there may be trouble.
 func (n *foreign) begin() syscall.Errno {
-	n.rename(n.EmbeddedInode())
+	n.settle(n.EmbeddedInode())
 	return n.trouble()
 }
 
-// rename has an inode and those above it go by the names that they have, and not by those that they were called by.
-func (n *foreign) rename(i *fs.Inode) {
+// settle has an inode and those above it go by the names that they have, and not by those that they were called by.
+func (n *foreign) settle(i *fs.Inode) {
 	name, parent := i.Parent()
 	if parent == nil {
 		return
 	}
-	n.rename(parent)
+	n.settle(parent)
 	if has := parent.Operations().(*foreign).actual(name); has != name {
 		parent.AddChild(has, i, true)
 		parent.RmChild(name)

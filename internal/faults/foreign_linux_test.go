@@ -43,8 +43,7 @@ func serveForeign(back, dir string) {
 // back is where the files of a workspace lie that a file system of another kind shows.
 func (s site) back() string { return filepath.Join(s.root, "back") }
 
-// foreignSite is a site whose workspace lies on a file system that keeps no modes, and of times whole
-// seconds.
+// foreignSite is a site whose workspace lies on a file system that has all the habits of disk.Foreign.
 func foreignSite(t *testing.T) site {
 	t.Helper()
 	s := plainSite(t)
