@@ -56,13 +56,13 @@ func persist[L any](take func() (L, error)) (L, error) {
 //
 // The caller calls Release; the death of the process does the same.
 func Acquire(path string, h Holder) (*Lock, error) {
-	return persist(func() (*Lock, error) { return acquire(path, h) })
+	return persist(func() (*Lock, error) { return acquire(path, h, (*flock.Flock).TryLock) })
 }
 
-func acquire(path string, h Holder) (*Lock, error) {
+func acquire(path string, h Holder, try func(*flock.Flock) (bool, error)) (*Lock, error) {
 	for range attempts {
 		l := &Lock{path: path, flock: flock.New(path, flock.SetFlag(openFlags), flock.SetPermissions(0o600))}
-		locked, err := l.flock.TryLock()
+		locked, err := try(l.flock)
 		if err != nil {
 			return nil, openError(path, err)
 		}
@@ -126,7 +126,7 @@ func (l *Lock) close() {
 // Release gives the lock up. The file stays and names nobody: removing it would let two
 // processes hold two different files of one name.
 func (l *Lock) Release() error {
-	if !l.flock.Locked() {
+	if !l.flock.Locked() && !l.flock.RLocked() {
 		return nil
 	}
 	// The kernel's lock is what counts; a file that still names us is only a wrong report.

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,16 +12,17 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The two lock files of a workspace.
+// The lock files of a workspace.
 const (
 	runFile     = "run"     // held by the acode that executes there
 	commandFile = "command" // held by a supervisor, and by its command, while one runs
+	sharePrefix = "share-"  // and a session's id: held, in common, by that session and its command, where it shares the workspace
 )
 
-// AcquireRun takes the right to execute in the workspace whose lock files lie in dir, for the
+// AcquireRun takes the right to execute alone in the workspace whose lock files lie in dir, for the
 // session that h names. It makes dir when it is missing. Besides what Acquire returns, it
-// returns ErrLocked when a command of another session still runs in the workspace; the
-// *HeldError then has that session and the command's key. runs reports whether the command that
+// returns ErrLocked when a command of another session still runs in the workspace, or another session
+// executes there that shares it; the *HeldError then has that session, and the command's key. runs reports whether the command that
 // a holder names still runs although nobody has its lock: it may have closed what it inherited,
 // and its supervisor have been killed. nil believes the lock.
 func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, error) {
@@ -37,7 +39,9 @@ func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, e
 	}
 	// The file names our session by now. CommandLock looks there after it has taken the
 	// command lock, so of two that come at once at least one sees the other.
-	_, err = persist(func() (*Lock, error) { return l, commandFree(dir, h.Session, runs) })
+	_, err = persist(func() (*Lock, error) {
+		return l, cmp.Or(commandFree(dir, h.Session, runs), unshared(dir, h.Session))
+	})
 	if err != nil {
 		_ = l.Release() // the error says more
 		return nil, err
@@ -88,36 +92,44 @@ func heldByCommand(path string, h Holder) error {
 	}
 }
 
-// Holders says who lives and holds the lock files of a workspace in dir: run executes there,
-// command supervises a command there. Each is zero when there is nobody. It takes no lock and
-// writes nothing.
-func Holders(dir string) (run, command Holder, err error) {
-	for _, f := range []struct {
-		name string
-		to   *Holder
-	}{{runFile, &run}, {commandFile, &command}} {
-		h, alive, err := Read(filepath.Join(dir, f.name))
+// Holders says who lives and holds the lock files of a workspace in dir: executing are there,
+// first who does not share it; command supervises a command of such a one, zero when nobody does.
+// It takes no lock and writes nothing.
+func Holders(dir string) (executing []Holder, command Holder, err error) {
+	names, err := sharing(dir)
+	if err != nil {
+		return nil, Holder{}, err
+	}
+	for _, name := range append([]string{runFile}, names...) {
+		h, alive, err := Read(filepath.Join(dir, name))
 		if err != nil {
-			return run, command, err
+			return nil, Holder{}, err
 		}
 		if alive {
-			*f.to = h
+			executing = append(executing, h)
 		}
 	}
-	return run, command, nil
+	h, alive, err := Read(filepath.Join(dir, commandFile))
+	if err != nil || !alive {
+		return executing, Holder{}, err
+	}
+	return executing, h, nil
 }
 
 // AcquireFile takes the plain flock(2) of the file at path without waiting and makes the file
 // when it is missing. A command can inherit the file; then the lock lasts until ReleaseFile
 // or until the last of them has ended. It returns what Acquire returns.
-func AcquireFile(path string) (*os.File, error) {
+func AcquireFile(path string) (*os.File, error) { return acquireFile(path, unix.LOCK_EX) }
+
+// acquireFile does it; how is unix.LOCK_SH or unix.LOCK_EX.
+func acquireFile(path string, how int) (*os.File, error) {
 	for range attempts {
 		f, err := os.OpenFile(path, openFlags, 0o600)
 		if err != nil {
 			return nil, openError(path, err)
 		}
 		if err = check(path, f); err == nil {
-			err = tryFlock(path, f)
+			err = tryFlock(path, f, how)
 		}
 		if err == nil && same(path, f) {
 			return f, nil
@@ -130,9 +142,9 @@ func AcquireFile(path string) (*os.File, error) {
 	return nil, held(path)
 }
 
-func tryFlock(path string, f *os.File) error {
+func tryFlock(path string, f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		switch {
 		case err == nil:
 			return nil

@@ -303,20 +303,77 @@ func TestWorkspaceDirectoryRefused(t *testing.T) {
 // Who lives and holds a lock of the workspace is named, and nobody where it is free.
 func TestHolders(t *testing.T) {
 	dir := locksDir(t)
-	if run, command, err := lock.Holders(dir); err != nil || run.PID != 0 || command.PID != 0 {
-		t.Errorf("Holders: got %+v, %+v, %v where nothing is", run, command, err)
+	if executing, command, err := lock.Holders(dir); err != nil || len(executing) > 0 || command.PID != 0 {
+		t.Errorf("Holders: got %+v, %+v, %v where nothing is", executing, command, err)
 	}
 	l, err := lock.AcquireRun(dir, self(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run, command, err := lock.Holders(dir); err != nil || run.PID != os.Getpid() || command.PID != 0 {
-		t.Errorf("Holders: got %+v, %+v, %v while this process executes", run, command, err)
+	other := self(t)
+	other.Session = "other"
+	shared, err := lock.AcquireShared(dir, other)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := l.Release(); err != nil {
+	executing, command, err := lock.Holders(dir)
+	if err != nil || len(executing) != 2 || executing[0].Session != "mine" || executing[1].Session != "other" || command.PID != 0 {
+		t.Errorf("Holders: got %+v, %+v, %v while two sessions execute", executing, command, err)
+	}
+	if err := errors.Join(l.Release(), shared.Release()); err != nil {
 		t.Error(err)
 	}
-	if run, _, err := lock.Holders(dir); err != nil || run.PID != 0 {
-		t.Errorf("Holders: got %+v, %v after the release", run, err)
+	if executing, _, err := lock.Holders(dir); err != nil || len(executing) > 0 {
+		t.Errorf("Holders: got %+v, %v after the release", executing, err)
+	}
+}
+
+// Whoever shares the workspace is let in beside anybody; whoever does not is refused while one who
+// shares, or a command of his, is there.
+func TestAcquireShared(t *testing.T) {
+	dir := locksDir(t)
+	mine, other := self(t), self(t)
+	other.Session = "other"
+	alone, err := lock.AcquireRun(dir, mine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, err := lock.AcquireShared(dir, other)
+	if err != nil {
+		t.Fatalf("AcquireShared: %v beside one who does not share", err)
+	}
+	f, err := lock.SharedCommandLock(dir, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.Release(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want string) {
+		t.Helper()
+		_, err := lock.AcquireRun(dir, mine, nil)
+		wantCode(t, err, session.ErrLocked)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("AcquireRun: got %q, want %q", err, want)
+		}
+	}
+	refused("session other executes in this workspace, which it shares; nothing was changed")
+	if err := beside.Release(); err != nil {
+		t.Fatal(err)
+	}
+	refused("a command of session other still runs in this workspace; nothing was changed")
+	own, err := lock.AcquireRun(dir, other, nil)
+	if err != nil {
+		t.Fatalf("AcquireRun: %v while the session's own command runs", err)
+	}
+	if err := errors.Join(own.Release(), lock.ReleaseFile(f)); err != nil {
+		t.Fatal(err)
+	}
+	alone, err = lock.AcquireRun(dir, mine, nil)
+	if err != nil {
+		t.Fatalf("AcquireRun: %v when the one who shared is gone", err)
+	}
+	if err := alone.Release(); err != nil {
+		t.Error(err)
 	}
 }

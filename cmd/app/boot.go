@@ -310,7 +310,7 @@ func (b *base) commandDir(id session.ID) string {
 	return filepath.Join(b.home(), "commands", string(id))
 }
 
-// workspaceLocks is the directory of the two lock files of one workspace.
+// workspaceLocks is the directory of the lock files of one workspace.
 func workspaceLocks(home, dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(home, "locks", "workspace-"+hex.EncodeToString(sum[:8]))

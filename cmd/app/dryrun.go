@@ -112,11 +112,8 @@ func odd(r local.LoadReport) []string {
 func (w *work) runner() *command.Runner {
 	s := w.writer.Session()
 	locks := workspaceLocks(w.home(), w.workspace)
-	if w.cfg.Config.Workspace.Share {
-		locks = ""
-	}
 	return command.NewRunner(command.Config{
-		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Now: w.now,
+		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Share: w.cfg.Config.Workspace.Share, Now: w.now,
 		Args: []string{"supervise", string(s.ID), locks, w.commandDir(s.ID), strconv.FormatInt(w.cfg.Config.Command.MaxOutputBytes, 10)},
 	})
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -23,9 +24,11 @@ func claim(ts *testscript.TestScript, args []string) {
 	id, key, dir := args[0], args[1], filepath.Join(ts.Getenv("ACODE_HOME"), "commands", args[0])
 	path, err := exec.LookPath("acode")
 	ts.Check(err)
+	locks := ts.MkAbs("../forged-locks")
+	ts.Check(os.MkdirAll(locks, 0o700))
 	r := command.NewRunner(command.Config{
 		Dir: dir, Session: session.ID(id), Epoch: 1, Now: time.Now,
-		Executable: path, Args: []string{"supervise", id, "", dir, "1000000"},
+		Executable: path, Args: []string{"supervise", id, locks, dir, "1000000"},
 	})
 	_, err = r.Run(context.Background(), session.CommandRequest{Key: key, Epoch: 1, Argv: args[2:], Workspace: ts.MkAbs(".")})
 	ts.Check(errors.Join(err, r.Close()))

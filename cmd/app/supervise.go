@@ -34,12 +34,12 @@ func (a *app) superviseCommand() *cobra.Command {
 	}
 }
 
-// commandLock takes the workspace's command lock; nil, no lock, in a shared workspace.
-func (a *app) commandLock(id session.ID, dir string) func(key string) (*os.File, error) {
-	if dir == "" {
-		return nil
-	}
-	return func(key string) (*os.File, error) {
+// commandLock takes the lock that a command of the session holds in its workspace, whose lock files lie in dir.
+func (a *app) commandLock(id session.ID, dir string) func(key string, share bool) (*os.File, error) {
+	return func(key string, share bool) (*os.File, error) {
+		if share {
+			return lock.SharedCommandLock(dir, id)
+		}
 		h, err := lock.Self("acode supervise", a.now())
 		if err != nil {
 			return nil, err

@@ -55,7 +55,7 @@ func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) 
 
 // othersHere tells of other sessions that keep sess from being executed in its workspace.
 func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Session) ([]string, error) {
-	executor, supervisor, err := lock.Holders(workspaceLocks(b.home(), sess.Workspace))
+	executing, supervisor, err := lock.Holders(workspaceLocks(b.home(), sess.Workspace))
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +66,16 @@ func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Ses
 		}
 		return other.Short
 	}
-	switch {
-	case executor.PID != 0 && executor.Session != sess.ID:
-		return []string{fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(executor), executor.Process(), executor.Since.UTC().Format(time.RFC3339), executor.Command)}, nil
-	case supervisor.PID != 0 && supervisor.Session != sess.ID:
-		return []string{fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor))}, nil
+	var notes []string
+	for _, h := range executing {
+		if h.Session != sess.ID {
+			notes = append(notes, fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(h), h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command))
+		}
 	}
-	return nil, nil
+	if supervisor.PID != 0 && supervisor.Session != sess.ID && len(notes) == 0 {
+		notes = append(notes, fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor)))
+	}
+	return notes, nil
 }
 
 type locksJSON struct {

@@ -307,15 +307,20 @@ func (w *work) take(id session.ID) ([]release, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken := []release{sessionLock}
-	if w.cfg.Config.Workspace.Share {
-		return taken, nil
-	}
-	run, err := lock.AcquireRun(workspaceLocks(w.home(), w.workspace), self, w.commandRuns)
+	run, err := w.takeWorkspace(self)
 	if err != nil {
 		return nil, errors.Join(err, sessionLock.Release())
 	}
-	return append(taken, run), nil
+	return []release{sessionLock, run}, nil
+}
+
+// takeWorkspace takes the lock of the workspace alone, or beside others where it is shared.
+func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
+	dir := workspaceLocks(w.home(), w.workspace)
+	if w.cfg.Config.Workspace.Share {
+		return lock.AcquireShared(dir, self)
+	}
+	return lock.AcquireRun(dir, self, w.commandRuns)
 }
 
 // commandRuns reports whether the command that a holder names still runs. Of a damaged record nobody

@@ -70,7 +70,7 @@ func supervisorConfig(get func(string) string) command.SupervisorConfig {
 		cfg.Grace = d
 	}
 	if path := get("CMDTEST_LOCK"); path != "" {
-		cfg.LockCommand = func(string) (*os.File, error) { return takeLock(path) }
+		cfg.LockCommand = func(string, bool) (*os.File, error) { return takeLock(path) }
 	}
 	return cfg
 }

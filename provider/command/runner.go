@@ -27,6 +27,7 @@ type Config struct {
 	Dir        string     // holds this session's claims and outputs; made with mode 0700
 	Session    session.ID // whose commands these are
 	Epoch      uint64     // under which this process executes
+	Share      bool       // its commands run beside those of other sessions
 	Executable string     // absolute; started as the supervisor, it calls Supervise. Empty is this very program
 	Args       []string   // of Executable
 	Env        []string   // of the supervisor; nil means this process's own
@@ -152,7 +153,7 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 			return session.CommandRecord{}, err
 		}
 		r.cfg.hook("connected")
-		err = conn.ask(ctx, message{Op: opRun, Request: toRequest(req)})
+		err = conn.ask(ctx, message{Op: opRun, Request: toRequest(req), Share: r.cfg.Share})
 		if err != nil && !errors.Is(err, errLost) {
 			return session.CommandRecord{}, err
 		}

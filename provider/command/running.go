@@ -47,9 +47,9 @@ type ended struct {
 	beyond   []process     // but these, which may not be signalled
 }
 
-// start claims and starts req. nil means that the key is claimed, by this request or by
-// somebody's before; an error, that nothing was claimed.
-func (s *supervisor) start(req session.CommandRequest) error {
+// start claims and starts req; share says how it takes the command lock. nil means that the key is
+// claimed, by this request or by somebody's before; an error, that nothing was claimed.
+func (s *supervisor) start(req session.CommandRequest, share bool) error {
 	if err := checkRequest(req); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *supervisor) start(req session.CommandRequest) error {
 	if err := s.durable(); err != nil {
 		return err
 	}
-	lock, err := s.takeLock(req.Key)
+	lock, err := s.takeLock(req.Key, share)
 	if err != nil {
 		return err
 	}
@@ -97,14 +97,14 @@ func (s *supervisor) started(key string) bool {
 }
 
 // takeLock takes the workspace's command lock, once for all commands that run here, in the name of the first.
-func (s *supervisor) takeLock(key string) (*os.File, error) {
+func (s *supervisor) takeLock(key string, share bool) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cfg.LockCommand == nil {
 		return nil, nil
 	}
 	if s.lockUses == 0 {
-		lock, err := s.cfg.LockCommand(key)
+		lock, err := s.cfg.LockCommand(key, share)
 		if err != nil {
 			return nil, err
 		}

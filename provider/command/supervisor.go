@@ -26,10 +26,10 @@ type SupervisorConfig struct {
 	Session session.ID // as in Config
 	Conn    *os.File   // the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
 
-	// LockCommand takes the workspace's command lock, by flock, before the command of key is claimed.
-	// The command inherits the file; the supervisor unlocks it after the exit record. nil
+	// LockCommand takes the workspace's command lock, by flock, before the command of key is claimed;
+	// share says that the session shares the workspace. The command inherits the file; the supervisor unlocks it after the exit record. nil
 	// takes none. Its error refuses the request.
-	LockCommand func(key string) (*os.File, error)
+	LockCommand func(key string, share bool) (*os.File, error)
 
 	Now       func() time.Time
 	MaxOutput int64         // bytes kept of each stream; 0 means DefaultMaxOutput
@@ -411,7 +411,7 @@ func (s *supervisor) handle(m message) error {
 	case m.Op == opHello:
 		return s.admit(m.Epoch)
 	case m.Op == opRun && m.Request != nil:
-		return s.start(m.Request.command())
+		return s.start(m.Request.command(), m.Share)
 	case m.Op == opTerminate:
 		s.terminate(m.Key)
 		return nil

@@ -23,6 +23,7 @@ type message struct {
 	Epoch   uint64     `json:"epoch,omitempty"`
 	Key     string     `json:"key,omitempty"`
 	Request *request   `json:"request,omitempty"`
+	Share   bool       `json:"share,omitempty"` // of a request: see Config
 	Failure *failure   `json:"failure,omitempty"`
 }
 
