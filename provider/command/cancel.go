@@ -37,7 +37,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 	}()
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
-	for unseen := 0; ; {
+	for pass, unseen := 0, 0; ; pass++ {
 		rec, _, err := look(dir, key)
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 		case session.CommandFinished, session.CommandUnknown:
 			return nil
 		case session.CommandRunning:
-			if conn, err = askToEnd(ctx, conn, dir, key); err != nil {
+			if conn, err = askToEnd(ctx, conn, pass%askAgain == 0, dir, key); err != nil {
 				return err
 			}
 		default:
@@ -76,14 +76,21 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 	}
 }
 
-// askToEnd asks the supervisor once, and again after a lost connection.
-func askToEnd(ctx context.Context, conn *client, dir, key string) (*client, error) {
-	if conn != nil && !conn.isLost() {
+// askAgain is the number of looks after which a supervisor is asked again, about a second: it may have
+// been stopped since it answered.
+const askAgain = 40
+
+// askToEnd asks the supervisor, over a new connection where conn is nil or lost; over one that stands
+// only if again is set.
+func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*client, error) {
+	if conn != nil && !conn.isLost() && !again {
 		return conn, nil
 	}
-	conn, err := dial(dir)
-	if err != nil || conn == nil {
-		return nil, err
+	if conn == nil || conn.isLost() {
+		var err error
+		if conn, err = dial(dir); err != nil || conn == nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, frozen("the command ends once that goes on"))
 	defer cancel()

@@ -73,7 +73,7 @@ func HoldElsewhere(dir, key string) (release func(), err error) {
 
 // AskToEnd asks the supervisor of dir to end the command of key, and returns with its answer.
 func AskToEnd(ctx context.Context, dir, key string) error {
-	conn, err := askToEnd(ctx, nil, dir, key)
+	conn, err := askToEnd(ctx, nil, true, dir, key)
 	if conn != nil {
 		conn.close()
 	}
