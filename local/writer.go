@@ -42,6 +42,7 @@ type NewSession struct {
 	Task      string
 	Workspace string // absolute
 	Plan      *session.Plan
+	PlanFile  string // absolute; empty where the plan is from no file
 	Config    string // JSON of the configuration that starts it
 }
 
@@ -71,7 +72,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		return nil, err
 	}
 	created := session.SessionCreatedData{
-		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
+		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, PlanFile: n.PlanFile, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
 		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
 	_, err = w.append(ctx, 0, []session.Draft{

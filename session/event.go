@@ -116,8 +116,9 @@ type SessionCreatedData struct {
 	V         int       `json:"v"`
 	Short     string    `json:"short_id" redact:"-"`
 	Task      string    `json:"task"`
-	Workspace string    `json:"workspace" redact:"-"` // absolute
-	Plan      BlobRef   `json:"plan"`                 // JSON of a Plan
+	Workspace string    `json:"workspace" redact:"-"`           // absolute
+	Plan      BlobRef   `json:"plan"`                           // JSON of a Plan
+	PlanFile  string    `json:"plan_file,omitempty" redact:"-"` // absolute: where the plan was read from; empty: from no file
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
 	OnFailure OnFailure `json:"on_failure" redact:"-"`

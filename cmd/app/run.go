@@ -57,7 +57,7 @@ func (a *app) run(ctx context.Context, file string, flags map[string]string) err
 	if err != nil {
 		return err
 	}
-	w := &work{base: b, store: store, plan: p, fresh: true, tally: tally{now: b.now}}
+	w := &work{base: b, store: store, plan: p, origin: planFile(file), fresh: true, tally: tally{now: b.now}}
 	err = w.create(ctx)
 	if err == nil {
 		err = w.execute(ctx)
@@ -126,7 +126,7 @@ func (w *work) create(ctx context.Context) error {
 		return err
 	}
 	w.writer, err = w.store.Create(ctx, local.NewSession{
-		ID: id, Task: w.plan.Task, Workspace: w.workspace, Plan: w.plan, Config: string(config),
+		ID: id, Task: w.plan.Task, Workspace: w.workspace, Plan: w.plan, PlanFile: w.origin, Config: string(config),
 	})
 	return err
 }

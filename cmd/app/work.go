@@ -28,6 +28,7 @@ type work struct {
 	store   *local.Store
 	writer  *local.Writer
 	plan    *session.Plan
+	origin  string // the file that a new session's plan was read from; empty: none
 	locks   []release
 	git     *gitAsked // nil: nobody asked yet
 	fresh   bool
@@ -80,6 +81,7 @@ func (w *work) execute(ctx context.Context) error {
 	}
 	if !w.fresh {
 		w.sweepWorkspace(root)
+		w.tellEdited(ctx)
 	}
 	runner := w.runner()
 	defer runner.Close()
