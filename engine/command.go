@@ -130,6 +130,7 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	f := judge(step.Run, result)
 	if f != nil {
 		f.last = last
+		f.starve(rec)
 	} else if step.Run.Capture != "" {
 		if uncaptured == nil {
 			receipt.Capture, uncaptured = e.keepCapture(ctx, step.Run.Capture, captured)

@@ -262,7 +262,7 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
 // A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, leaves, linger,
-// torn X, unknown, hang, refuse, unstartable, slow, beyond, killed, told, back.
+// torn X, unknown, hang, refuse, unstartable, starve, slow, beyond, killed, told, back.
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
@@ -363,6 +363,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.State = session.CommandRunning
 	case "unstartable":
 		rec.Exit, rec.StartError = -1, "no such file"
+	case "starve": // the machine has no process for it
+		rec.Exit, rec.StartError, rec.Starved = -1, "try again", true
 	case "slow":
 		rec.Exit, rec.TimedOut = -1, true
 	case "back": // the clock was set back meanwhile

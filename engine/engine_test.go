@@ -379,6 +379,26 @@ func TestFailedSteps(t *testing.T) {
 	}
 }
 
+// A limit that keeps a command from starting says nothing of the plan: the session is resumable whatever its policy
+// is, and the next resume tries again.
+func TestStarvedCommand(t *testing.T) {
+	for _, policy := range []session.OnFailure{session.FailurePauses, session.FailureFails, session.FailureContinues} {
+		w := newWorld(t, plan(task("t", command("a", "starve")), task("u", command("b", "ledger X"))))
+		w.plan.OnFailure = policy
+		res := w.process().must()
+		wantResult(t, res, session.Paused, session.ReasonEnvironment, session.ErrInternal)
+		if !strings.Contains(res.Message, "try again; the machine gives acode no more") || res.Next != "acode resume abc123" || len(w.ledger) > 0 {
+			t.Errorf("%s: got %+v, ledger %q", policy, res, w.ledger)
+		}
+		w.plan.Tasks[0].Steps[0] = command("a", "ledger Y")
+		wantResult(t, w.process().must(), session.Completed, "", "")
+		if d := cmp.Diff([]string{"Y", "X"}, w.ledger); d != "" {
+			t.Errorf("%s: ledger (-want +got):\n%s", policy, d)
+		}
+		w.inOrder("effect t/a/main:1", "commit failed t/a/main:1", "effect t/a/main:2")
+	}
+}
+
 // Captures reach the environment of later commands and the contents of later files; the
 // step's own environment wins.
 func TestCaptures(t *testing.T) {

@@ -28,6 +28,18 @@ func (f *failure) Error() string {
 	return f.message + " by " + f.by
 }
 
+// starve makes f, of a command that a limit kept from starting, stop the session for a while whatever its
+// policy is: the plan is not at fault.
+func (f *failure) starve(rec session.CommandRecord) {
+	if !rec.Starved {
+		return
+	}
+	f.code, f.reason = session.ErrInternal, session.ReasonEnvironment
+	f.message += "; " + starvation
+}
+
+const starvation = "the machine gives acode no more files, processes or memory (ulimit -a)"
+
 // stepError records a failed step and says, as an error, whether the session goes on.
 func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) error {
 	var f *failure

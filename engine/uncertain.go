@@ -132,6 +132,9 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 		}
 	}
 	switch {
+	case rec.Starved: // what on_interrupt says is for a check that cannot tell
+		return "", "", &stop{to: session.Paused, reason: session.ReasonEnvironment, code: session.ErrInternal,
+			detail: fmt.Sprintf("the check of %s could not be started: %s; %s", it.ID, rec.StartError, starvation)}
 	case rec.State != session.CommandFinished || rec.Signal != "" || rec.TimedOut || rec.StartError != "":
 		return "", "", nil
 	case rec.Exit == 0:

@@ -264,6 +264,18 @@ func TestCheckIsAskedAgain(t *testing.T) {
 	}
 }
 
+// E5: a check that a limit keeps from starting has not been asked: what on_interrupt says is for one that cannot tell.
+func TestStarvedCheck(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("s", "torn X", checking("starve"), onInterrupt(session.InterruptReruns)))))
+	w.happened = true
+	wantResult(t, w.process().must(), session.Paused, session.ReasonEnvironment, session.ErrInternal)
+	w.plan.Tasks[0].Steps[0].Run.Check = "has X"
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"X"}, w.ledger); d != "" {
+		t.Errorf("ledger (-want +got):\n%s", d)
+	}
+}
+
 // E5: done is refused for a step whose captured value is lost, taken when it is there.
 func TestUncertainDoneWithCapture(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), onInterrupt(session.InterruptDone)), command("u", "env V"))))

@@ -40,6 +40,7 @@ type CommandRecord struct {
 	TimedOut   bool   // its timeout ended it
 	Cancelled  bool   // a person ended it
 	StartError string // why it could not start; does not name the program, which may hold a secret
+	Starved    bool   // StartError is a limit, of processes for one, that was reached: the command need not be at fault
 	EndedUS    int64
 	Left       []string // descendants that outlived it: "pid command line"
 	Why        string   // of unknown: a sentence

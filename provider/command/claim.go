@@ -99,6 +99,7 @@ type exitBlock struct {
 	TimedOut   bool       `json:"timed_out,omitempty"`
 	Cancelled  bool       `json:"cancelled,omitempty"`
 	StartError string     `json:"start_error,omitempty"`
+	Starved    bool       `json:"starved,omitempty"` // StartError is a limit that was reached
 	EndedUS    int64      `json:"ended_us"`
 	Out        int64      `json:"out"`
 	Err        int64      `json:"err"`

@@ -98,6 +98,13 @@ func superviseMain() int {
 		}
 	}
 	cfg.SetHook(deadly(spec, syscall.SIGKILL))
+	if limit := os.Getenv("CMDTEST_FORKING"); limit != "" {
+		cfg.SetHook(func(point string) {
+			if point == "forking" && confine(limit) != nil {
+				os.Exit(2)
+			}
+		})
+	}
 	if n, err := strconv.ParseUint(os.Getenv("CMDTEST_FSIZE"), 10, 64); err == nil {
 		signal.Ignore(syscall.SIGXFSZ)
 		_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})

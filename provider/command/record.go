@@ -237,7 +237,7 @@ func (c claim) ended() session.CommandRecord {
 		return rec
 	}
 	rec.Exit, rec.Signal, rec.TimedOut, rec.Cancelled = e.Exit, e.Signal, e.TimedOut, e.Cancelled
-	rec.StartError, rec.EndedUS = e.StartError, e.EndedUS
+	rec.StartError, rec.Starved, rec.EndedUS = e.StartError, e.Starved, e.EndedUS
 	for _, l := range e.Left {
 		rec.Left = append(rec.Left, l.describe(c.Header.Supervisor))
 	}

@@ -163,7 +163,7 @@ func (s *supervisor) begin(c *running, lock *os.File) {
 	s.cfg.hook("claimed")
 	startErr := s.fork(c, lock)
 	if startErr != nil {
-		go s.finish(c, exitBlock{Exit: -1, StartError: startErr.Error()})
+		go s.finish(c, exitBlock{Exit: -1, StartError: startErr.Error(), Starved: unstartable(startErr)})
 		return
 	}
 	s.cfg.hook("started")
@@ -214,6 +214,12 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		_ = writeStart(c.claim.w, c.req.Key, *c.started)
 	}
 	return nil
+}
+
+// unstartable reports whether err says that no process, or none with the descriptors that a command gets,
+// could be had: that is no news of the command. A number beyond the limit of open files is a bad one.
+func unstartable(err error) bool {
+	return starved(err) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EBADF)
 }
 
 // isThere reports whether file, taken from dir, exists.

@@ -51,6 +51,32 @@ func deny(spec string) error {
 	return nil
 }
 
+// confine has this process meet the limit that spec names: of open files, or what it says as denial does.
+func confine(spec string) error {
+	if n, err := strconv.ParseUint(spec, 10, 64); err == nil {
+		return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
+	}
+	return deny(strings.TrimPrefix(spec, "CMDTEST_DENY="))
+}
+
+// What a limit of processes, memory or open files keeps from starting is told from what cannot be started.
+func TestStartedAtALimit(t *testing.T) {
+	for name, limit := range map[string]string{
+		"processes": denial(unix.EAGAIN, unix.SYS_EXECVE), "memory": denial(unix.ENOMEM, unix.SYS_EXECVE), "files": "20",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, "CMDTEST_FORKING="+limit)
+			if rec := s.run(s.sh("k", "echo ran >> ledger")); rec.State != session.CommandFinished || rec.StartError == "" || !rec.Starved || s.has("ledger") {
+				t.Errorf("Run: got %+v", rec)
+			}
+		})
+	}
+	s := newStage(t, "CMDTEST_FORKING="+denial(unix.EACCES, unix.SYS_EXECVE))
+	if rec := s.run(s.sh("k", "true")); rec.StartError == "" || rec.Starved {
+		t.Errorf("Run: got %+v", rec)
+	}
+}
+
 // C2: where a sandbox has no pidfds, a command whose time is over ends all the same.
 func TestTimeoutWithoutPidfds(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
