@@ -36,8 +36,10 @@ func process(pid int) (start uint64, stopped bool, err error) {
 	return start, state == "T", err
 }
 
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
 // namespace names the PID namespace of this process, which is that of /proc too. Where /proc is
-// missing, or shows the processes of another namespace, a pid means nothing: ErrEnvironment.
+// missing, or shows the processes of another namespace or nothing but processes, a pid means nothing: ErrEnvironment.
 func namespace() (uint64, error) {
 	var st unix.Stat_t
 	self, err := os.Readlink("/proc/self")
@@ -47,15 +49,21 @@ func namespace() (uint64, error) {
 	if err == nil {
 		err = unix.Stat("/proc/self/ns/pid", &st)
 	}
+	message, next := "/proc does not show the processes of this PID namespace", "mount it, as with: mount -t proc proc /proc (unshare --mount-proc)"
+	if err == nil {
+		if err = unix.Access(bootIDFile, unix.R_OK); err != nil {
+			message, next = "/proc does not tell one run of the machine from another", "mount all of it, without subset=pid (in a unit of systemd: ProcSubset=all)"
+			err = &os.PathError{Op: "read", Path: bootIDFile, Err: err}
+		}
+	}
 	if err != nil {
-		return 0, &session.Error{Code: session.ErrEnvironment, Message: "/proc does not show the processes of this PID namespace, so nobody could tell who lives; nothing was changed",
-			Next: "mount it, as with: mount -t proc proc /proc (unshare --mount-proc)", Cause: err}
+		return 0, &session.Error{Code: session.ErrEnvironment, Message: message + ", so nobody could tell who lives; nothing was changed", Next: next, Cause: err}
 	}
 	return st.Ino, nil
 }
 
 func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	b, err := os.ReadFile(bootIDFile)
 	return strings.TrimSpace(string(b)), err
 }
 

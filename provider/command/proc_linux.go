@@ -17,14 +17,16 @@ import (
 // once it was reaped.
 const groupsOnly = false
 
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
 // bootID names this run of the machine.
 func bootID() (string, error) {
-	b, err := readProc("/proc/sys/kernel/random/boot_id")
+	b, err := readProc(bootIDFile)
 	return strings.TrimSpace(string(b)), err
 }
 
 // namespace names the PID namespace of this process, which is that of /proc too. Where /proc is
-// missing, or shows the processes of another namespace, there is no telling who is who.
+// missing, or shows the processes of another namespace or nothing but processes, there is no telling who is who.
 func namespace() (uint64, error) {
 	self, err := os.Readlink("/proc/self")
 	if err == nil && self != strconv.Itoa(os.Getpid()) {
@@ -33,6 +35,9 @@ func namespace() (uint64, error) {
 	var st unix.Stat_t
 	if err == nil {
 		err = unix.Stat("/proc/self/ns/pid", &st)
+	}
+	if err == nil {
+		err = unix.Access(bootIDFile, unix.R_OK)
 	}
 	return st.Ino, err
 }
