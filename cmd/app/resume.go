@@ -329,11 +329,12 @@ func (b *base) confirm(ctx context.Context, s *local.Store, free []terminal.Row,
 	if err != nil {
 		return "", err
 	}
-	if err := terminal.Found(b.io.out, free, []terminal.Position{at}, b.now()); err != nil {
-		return "", err
-	}
+	err = terminal.Found(b.io.out, free, []terminal.Position{at}, b.now())
 	if !asks {
-		return r.ID, nil
+		return r.ID, nil // what could not be written is told in the end
+	}
+	if err != nil {
+		return "", err
 	}
 	question := "Resume this session?"
 	if len(free) > 1 {
