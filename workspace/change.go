@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -20,6 +21,8 @@ import (
 // as well.
 func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
 	own := make(map[string]bool, len(files))
+	plan := newNamed(plannedPaths)
+	needed := sync.OnceValue(func() map[string]bool { return plan.folders(files) })
 	var last glance
 	defer last.close()
 	for _, f := range files {
@@ -27,7 +30,7 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 		if r.unmoved(&last, f) { // nor can its mode have changed: it can be read as before
 			continue
 		}
-		c, err := r.changedSince(ctx, f)
+		c, err := r.changedSince(ctx, f, needed)
 		switch {
 		case err != nil:
 			unchecked = append(unchecked, f.Path)
@@ -40,7 +43,6 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 		if err != nil {
 			return nil, nil, err
 		}
-		plan := newNamed(plannedPaths)
 		unchecked = append(unchecked, slices.DeleteFunc(rest, func(p string) bool { return own[p] })...)
 		others = slices.DeleteFunc(others, func(c session.ChangedFile) bool { return own[c.Path] })
 		if ctx.Err() == nil {
@@ -64,8 +66,9 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 	return changed, unchecked, nil
 }
 
-// changedSince compares one file that the session read or wrote.
-func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.ChangedFile, error) {
+// changedSince compares one file that the session read or wrote. needed gives the directories that its other
+// files, and the remaining steps, need.
+func (r *Root) changedSince(ctx context.Context, f session.FileState, needed func() map[string]bool) (*session.ChangedFile, error) {
 	now, err := r.stat(ctx, f)
 	if err != nil {
 		return nil, err
@@ -77,7 +80,7 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.
 	}
 	switch {
 	case now.Hash == "" && now.Inode != 0:
-		if r.knownOdd(f) {
+		if f.Hash == "" && r.knownOdd(f, needed()[f.Path]) {
 			return nil, nil
 		}
 		c.Asks = true // something is there that is no plain file
@@ -91,11 +94,13 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState) (*session.
 	return &c, nil
 }
 
-// knownOdd reports whether what lies at the path of f is no plain file, and the one that f describes. What is
-// below a directory has paths of its own. A plain file that may not be read is none of these: nobody knows what
-// f describes.
-func (r *Root) knownOdd(f session.FileState) bool {
-	if f.Hash != "" || f.Inode == 0 {
+// knownOdd reports whether what lies at the path of f, which describes no plain file, is the one that f
+// describes, or a needed directory where f describes nothing: a step that writes below it has made it, and no
+// receipt names directories. What is below a directory has paths of its own. A plain file that may not be read
+// is none of these: nobody knows what f describes.
+func (r *Root) knownOdd(f session.FileState, needed bool) bool {
+	needed = needed && f.Inode == 0
+	if f.Inode == 0 && !needed {
 		return false
 	}
 	d, err := r.folder(path.Dir(f.Path))
@@ -107,7 +112,7 @@ func (r *Root) knownOdd(f session.FileState) bool {
 	if err != nil || st.refusal(1) == "" {
 		return false
 	}
-	return st.matches(f) || st.directory() && st.ino == f.Inode
+	return st.matches(f) || st.directory() && (needed || st.ino == f.Inode)
 }
 
 // named is the paths and globs that remaining steps name.
@@ -135,6 +140,23 @@ func newNamed(paths []string) named {
 
 func (n named) has(name string) bool {
 	return n.literal[name] || slices.ContainsFunc(n.globs, func(p pattern) bool { return p.match(name) })
+}
+
+// folders is the directories above the named files, and above files.
+func (n named) folders(files []session.FileState) map[string]bool {
+	above := map[string]bool{}
+	add := func(name string) {
+		for d := path.Dir(name); d != "." && !above[d]; d = path.Dir(d) {
+			above[d] = true
+		}
+	}
+	for name := range n.literal {
+		add(name)
+	}
+	for _, f := range files {
+		add(f.Path)
+	}
+	return above
 }
 
 // unknown lists the literal paths that are in neither.

@@ -277,6 +277,29 @@ func TestChangesKnowsWhatIsNoFile(t *testing.T) {
 	}
 }
 
+// A directory where the session left nothing is no change when a file of the session lies below it, or is to:
+// one of its steps made it. Anything else there is one.
+func TestChangesKnowsTheDirectoriesOfSteps(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	r := openAt(t, dir, later)
+	put(t, dir, "wrote/deep/file", "1")
+	put(t, dir, "planned/file", "1")
+	put(t, dir, "theirs/file", "1")
+	put(t, dir, "plain", "1")
+	known := []session.FileState{{Path: "wrote/deep/file", Wrote: true}}
+	known, err := r.Stat(ctx, known)
+	must(t, err)
+	for _, gone := range []string{"wrote", "wrote/deep", "planned", "theirs", "plain"} {
+		known = append(known, session.FileState{Path: gone, Wrote: true})
+	}
+	changed, unchecked, err := r.Changes(ctx, known, []string{"planned/file"}, nil)
+	must(t, err)
+	if d := cmp.Diff(map[string]string{"theirs": "modified", "plain": "created"}, kinds(changed)); d != "" || len(unchecked) > 0 {
+		t.Errorf("Changes: unchecked %v, %s", unchecked, d)
+	}
+}
+
 // A socket or a FIFO is in no manifest that git made, and so is not created when its directory changes.
 func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	ctx := context.Background()
