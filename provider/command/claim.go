@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sort"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +105,7 @@ type exitBlock struct {
 	Out        int64      `json:"out"`
 	Err        int64      `json:"err"`
 	Left       []leftover `json:"left,omitempty"`
+	More       int        `json:"more,omitempty"` // of those that are left, but did not fit
 	Unknown    string     `json:"unknown,omitempty"`
 }
 
@@ -410,16 +412,21 @@ func diskError(message string, err error) error {
 	return e
 }
 
-// writeExit writes the exit block and makes it durable. What cannot fit is left out from
-// the end of the leftovers, and long texts are cut: the outcome itself always fits.
+// writeExit writes the exit block and makes it durable. Of the leftovers what cannot fit is
+// counted, and long texts are cut: the outcome itself always fits.
 func writeExit(w *os.File, key string, e exitBlock) error {
 	const maxText = 400
 	e.StartError, e.Unknown = cutText(e.StartError, maxText), cutText(e.Unknown, maxText)
-	block, err := encodeBlock("exit", key, claimBytes-exitAt, e)
-	for err != nil && len(e.Left) > 0 {
-		e.Left = e.Left[:len(e.Left)-1]
-		block, err = encodeBlock("exit", key, claimBytes-exitAt, e)
+	all := e.Left
+	encode := func(without int) ([]byte, error) {
+		e.Left, e.More = all[:len(all)-without], without
+		return encodeBlock("exit", key, claimBytes-exitAt, e)
 	}
+	without := sort.Search(len(all), func(n int) bool { // there may be thousands, and nothing is recorded yet
+		_, err := encode(n)
+		return err == nil
+	})
+	block, err := encode(without)
 	if err != nil {
 		return err
 	}

@@ -241,6 +241,9 @@ func (c claim) ended() session.CommandRecord {
 	for _, l := range e.Left {
 		rec.Left = append(rec.Left, l.describe(c.Header.Supervisor))
 	}
+	if e.More > 0 {
+		rec.Left = append(rec.Left, fmt.Sprintf("and %d more", e.More))
+	}
 	return rec
 }
 

@@ -21,12 +21,16 @@ import (
 func TestExitRecordAlwaysFits(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh("k", "exit 4"))
-	if err := command.WriteFullExit(command.ClaimPath(s.dir, "k"), "k", 500); err != nil {
+	if err := command.WriteFullExit(command.ClaimPath(s.dir, "k"), "k", 10_000); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := s.Look(s.ctx(), "k")
 	if err != nil || rec.Exit != 6 || len(rec.Left) < 20 || !strings.HasSuffix(rec.StartError, "é…") {
-		t.Errorf("got %+v, %v", rec, err)
+		t.Fatalf("got %+v, %v", rec, err)
+	}
+	named := len(rec.Left) - 1
+	if got, want := rec.Left[named], fmt.Sprintf("and %d more", 10_000-named); got != want {
+		t.Errorf("last of those left: got %q, want %q", got, want)
 	}
 }
 
