@@ -45,12 +45,11 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		return b.stored(ps), nil
 	}
 	if err := w.st.wr.tx(ctx, func(ctx context.Context) error { return b.run(ctx, ps, requestID) }); err != nil {
-		w.st.wr.turn = 0
 		return nil, w.failed(ctx, appendError(err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
 	before := stamp{conn: w.st.wr, version: w.st.wr.version}
-	w.st.wr.left(w, b.lastUS)
+	w.st.wr.left(w, b)
 	if b.alone {
 		w.carryOver(before, requestID)
 	}
@@ -143,7 +142,7 @@ const (
 	deleteFile = `DELETE FROM files WHERE pos = ?`
 
 	// A number is not given again where rows are left of a session that is gone.
-	nextSession = `SELECT coalesce(max(last_us), 0), max(coalesce(max(no), 0), (SELECT coalesce(max(pos) >> 40, 0) FROM events),
+	nextSession = `SELECT ` + storeClock + `, max(coalesce(max(no), 0), (SELECT coalesce(max(pos) >> 40, 0) FROM events),
 		(SELECT coalesce(max(pos) >> 32, 0) FROM steps), (SELECT coalesce(max(pos) >> 32, 0) FROM files)) + 1 FROM sessions`
 
 	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
@@ -211,7 +210,7 @@ func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
 			return err
 		}
 	}
-	if b.enlist { // also where there is no event: the next batch finds everything as it left it
+	if b.enlist && b.touched {
 		return b.takePart(ctx)
 	}
 	return nil
@@ -231,7 +230,7 @@ func (b *batch) fence(ctx context.Context) error {
 	b.enlist = true
 	var epoch, seq uint64
 	var head session.Hash
-	err := b.c.queryRow(ctx, readFence, []any{b.c.turn, b.c.lastUS, b.no}, &b.lastUS, &epoch, &seq, &head)
+	err := b.c.queryRow(ctx, readFence, []any{b.no}, &b.lastUS, &epoch, &seq, &head)
 	if err != nil {
 		return rowError("read session", b.w.sess.ID, err)
 	}

@@ -110,6 +110,42 @@ func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
 	}
 }
 
+// L3: beside another process a commit takes the clock from the session that was committed to last, however
+// many sessions there are, and looks at all of them only where an older program left no word of that.
+func TestClockBesideAnotherProcessIsThatOfTheLastCommit(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	idle, other, own := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID, create(t, s, 1)
+	const far = 1 << 52 // which only a look at every session meets
+	exec := func(query string, args ...any) {
+		t.Helper()
+		if err := s.Exec(t.Context(), query, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`UPDATE sessions SET last_us = ? WHERE id = ?`, far, string(idle))
+	p := startTicker(t, o.Home, other)
+	last := own.Session().LastUS
+	both := func() (theirs, ours int64) {
+		theirs = p.at(t, last-1)
+		ours = appendAll(t, own, session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: "tick"}})[0].TimeUS
+		if theirs <= last || ours <= theirs {
+			t.Errorf("times %d and %d after %d", theirs, ours, last)
+		}
+		last = ours
+		return theirs, ours
+	}
+	for range 3 {
+		if _, ours := both(); ours >= far {
+			t.Fatalf("time %d: every session was looked at", ours)
+		}
+	}
+	exec(`UPDATE sync SET turn = 4711`)
+	if theirs, _ := both(); theirs <= far {
+		t.Errorf("time %d after that of an older program: not every session was looked at", theirs)
+	}
+}
+
 // A damaged time of one session is found before another one carries anything out.
 func TestDamagedTimeOfAnotherSessionIsRefused(t *testing.T) {
 	s := open(t, options(t))

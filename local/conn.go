@@ -64,7 +64,6 @@ type writeConn struct {
 	last    *Writer // the writer that committed through this connection last; nil: not known
 	lastUS  int64   // the store's clock then
 	version uint32  // of the data then
-	turn    int64   // what sync.turn is while only drainers committed since; 0: not known
 }
 
 // stamp is a state of the store: equal ones have nobody's commit between them.
@@ -85,9 +84,13 @@ func (w *writeConn) stamp(ctx context.Context) (stamp, error) {
 	return stamp{conn: w, version: v}, err
 }
 
-// left notes how writer by left the database with its commit.
-func (w *writeConn) left(by *Writer, lastUS int64) {
-	w.last, w.lastUS = nil, lastUS
+// left notes how writer by left the database with its commit b. Without an event it did not take the
+// turn, which its next one has to.
+func (w *writeConn) left(by *Writer, b *batch) {
+	w.last, w.lastUS = nil, b.lastUS
+	if !b.touched && !b.alone {
+		return
+	}
 	if v, err := w.dataVersion(); err == nil {
 		w.last, w.version = by, v
 	}

@@ -47,7 +47,7 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 		return nil, err
 	}
 	copied := tailOf{Counted: session.Counted{Seq: old.sess.LastSeq, State: old.sess.State}} // its work is counted as the old one's
-	s.wr.last, s.wr.turn = nil, 0                                                            // each batch takes the clock from the store, the first one's included
+	s.wr.last = nil                                                                          // each batch takes the clock from the store, the first one's included
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
 		if err := made.run(ctx); err != nil {
 			return err
@@ -57,7 +57,7 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 		}
 		return closed.run(ctx)
 	})
-	s.wr.last, s.wr.turn = nil, 0
+	s.wr.last = nil
 	if err != nil {
 		return nil, storeError("fork off", err)
 	}
