@@ -136,3 +136,11 @@ func (c *chores) owe(l session.Lane) {
 	}
 	c.lanes[l.Session] = l
 }
+
+// keep brings a lane whose verified mark is owed up to date: what happened to it since it was
+// delivered, that its next row is parked for one, must not be undone with the mark.
+func (c *chores) keep(l session.Lane) {
+	if _, owed := c.lanes[l.Session]; owed {
+		c.lanes[l.Session] = l
+	}
+}

@@ -100,6 +100,27 @@ func TestOthersNeverWaitForPoison(t *testing.T) {
 	})
 }
 
+// A lane that is parked stays so when its verified mark is read for what it had delivered before.
+func TestParkedLaneIsVerified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 3)
+		poisoned(sv, name(1), 3)
+		var told []session.Lane
+		s := syncer(f, sv, func(o *outbox.Options) { o.OnLane = func(l session.Lane) { told = append(told, l) } })
+		stop := running(t, s)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if l := f.lane(name(1)); l.Acked != 2 || l.Verified != 2 || l.Parked != 3 || l.State != session.SyncParked || l.Attempts != 3 {
+			t.Errorf("lane: got %+v, want 2 events verified and the third parked", l)
+		}
+		if len(told) != 1 {
+			t.Errorf("OnLane: got %+v, want the parked lane once", told)
+		}
+		stop()
+	})
+}
+
 // With the policy to continue a stand-in keeps the row's place, and the lane goes on; also past
 // a second one, which is the last. A stand-in that is refused as well waits for a person.
 func TestParkedLaneContinues(t *testing.T) {

@@ -138,6 +138,7 @@ func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 	if err := s.opts.Source.SaveLane(ctx, now); err != nil {
 		return &storeTrouble{err}
 	}
+	s.chores.keep(now)
 	delta := now.Acked - before.Acked // wraps around when the mark goes down
 	if over(now) {
 		s.link.surplus -= int64(delta) // what the server has is as it was
