@@ -92,6 +92,42 @@ func TestMigrateAsOwner(t *testing.T) {
 	}
 }
 
+// What a server's defaults say of backslashes and times changes nothing.
+func TestOddDefaults(t *testing.T) {
+	s := &site{t: t, url: pgtest.Database(t)}
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []string{`standard_conforming_strings = off`, `escape_string_warning = off`, `DateStyle = German`, `TimeZone = 'Asia/Kolkata'`, `IntervalStyle = sql_standard`,
+		`bytea_output = escape`, `default_transaction_isolation = serializable`, `search_path = ''`} {
+		s.exec(fmt.Sprintf(`ALTER DATABASE %s SET %s`, strings.TrimPrefix(u.Path, "/"), set))
+	}
+	if _, err := remote.Migrate(t.Context(), options(s.url), nil); err != nil {
+		t.Fatalf("Migrate: %v", err)
+	}
+	r := s.open(s.role("acode_writer"))
+	c := newChain(2)
+	c.add(session.StepCompleted, 0, fmt.Appendf(nil, `{"task":"t","step":"s","key":"v1:%s:t/s/main:1","attempt":1,"message":"a\u0000b\\u0000"}`, c.id))
+	if _, err := r.Deliver(t.Context(), c.from(1, 3)); err != nil {
+		t.Fatalf("Deliver: %v", err)
+	}
+	verifyAll(t, r, 100)
+	projectAll(t, r, 100)
+	if got := s.value(`SELECT encode(convert_to(message, 'UTF8'), 'hex') FROM acode_views.steps`); got != fmt.Sprintf("%x", "a\ufffdb\\u0000") {
+		t.Errorf("message: got %s, want the character replaced and the text of an escape kept", got)
+	}
+	if got, err := remote.VerifyAll(t.Context(), options(s.url)); err != nil || got.Events != 3 || len(got.Differences) != 0 {
+		t.Errorf("VerifyAll: got %+v, %v, want no difference", got, err)
+	}
+	if got, err := remote.ReadStatus(t.Context(), options(s.url)); err != nil || got.Unverified != 0 || len(got.Machines) != 1 || got.Machines[0].Last.IsZero() {
+		t.Errorf("ReadStatus: got %+v, %v", got, err)
+	}
+	if got, err := remote.ListDevices(t.Context(), options(s.url)); err != nil || len(got) == 0 {
+		t.Errorf("ListDevices: got %+v, %v", got, err)
+	}
+}
+
 // A role without rights is told so, and the server stays as it was.
 func TestMigrateRefused(t *testing.T) {
 	s := newSite(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -121,11 +122,16 @@ func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "acode"
 	}
-	cfg.RuntimeParams["client_encoding"] = "UTF8"
+	maps.Copy(cfg.RuntimeParams, reading)
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays prepared: a pooler may be between
 	cfg.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	return cfg, nil
 }
+
+// reading is how statements and answers are read, whatever the defaults of the server, the database or
+// the role are: a backslash in a migration stands for itself, and a time can be parsed. Each is one
+// that PgBouncer passes on.
+var reading = map[string]string{"client_encoding": "UTF8", "standard_conforming_strings": "on", "DateStyle": "ISO"}
 
 // encrypted takes the ways without TLS out of cfg, except those that stay on this machine, and
 // reports whether any way is left.
