@@ -185,6 +185,65 @@ func TestScram(t *testing.T) {
 	}
 }
 
+// A month that stays keeps what later months have of its sessions, and no other: half a chain would be
+// called wrong. What a machine that never came back left to verify and to project, the administrator does.
+func TestPruneAfterMachineThatIsGone(t *testing.T) {
+	s := newSite(t)
+	gone, r := s.open(s.role("acode_writer")), s.open(s.role("acode_writer"))
+	lost, long, short := newChain(3), newChain(9), newChain(3)
+	s.exec(`ALTER TABLE acode.p_checkpoints ADD CHECK (why <> 'bad')`)
+	poisoned := newChain(1).add(session.StepCompleted, 0, []byte("no JSON"))
+	poisoned.say(session.CheckpointCreated, session.CheckpointCreatedData{Why: "bad"})
+	deliver := func(r *remote.Server, d session.Delivery) {
+		t.Helper()
+		if _, err := r.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver(gone, lost.from(1, 3))
+	deliver(gone, poisoned.from(1, 3))
+	deliver(r, long.from(1, 3))
+	s.age(4)
+	deliver(r, long.from(4, 6))
+	s.age(3)
+	deliver(r, short.from(1, 3))
+	s.age(2)
+	deliver(r, long.from(7, 9))
+	verifyAll(t, r, 100)
+	projectAll(t, r, 100)
+	prune := func() (blocked string) {
+		t.Helper()
+		months, err := remote.Prune(t.Context(), options(s.url), time.Now().UTC().AddDate(0, -1, 0), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range months {
+			blocked += fmt.Sprintf("%d %s; ", m.Events, m.Blocked)
+		}
+		return blocked
+	}
+	whole := func(events int64) {
+		t.Helper()
+		if c, err := remote.VerifyAll(t.Context(), options(s.url)); err != nil || len(c.Differences) != 0 || c.Events != events {
+			t.Errorf("VerifyAll: got %+v, %v, want %d events and no difference", c, err, events)
+		}
+	}
+	if got, want := prune(), "9 6 events are not verified yet; acode admin verify does that, or names what is wrong; 3 it goes on with sessions of a month that stays; 3 ; "; got != want {
+		t.Errorf("Prune: got %s, want %s", got, want)
+	}
+	whole(15)
+	if got := s.value(`SELECT string_agg(seq || ' ' || flag, ', ' ORDER BY seq) FROM acode_views.flags`); got != "2 unreadable 22P02, 3 failed 23514" {
+		t.Errorf("flags: got %q, want the event that is no JSON and the one that fails", got)
+	}
+	if got, err := remote.ReadStatus(t.Context(), options(s.url)); err != nil || got.Unverified != 0 || got.Unprojected != 0 {
+		t.Errorf("ReadStatus: got %+v, %v, want everything verified and projected", got, err)
+	}
+	if got, want := prune(), "9 ; 3 ; "; got != want {
+		t.Errorf("Prune after VerifyAll: got %s, want %s", got, want)
+	}
+	whole(3)
+}
+
 // What an administrator sees adds up.
 func TestStatus(t *testing.T) {
 	s := newSite(t)

@@ -20,7 +20,7 @@ type PrunedMonth struct {
 // Prune drops the events that were received in months that ended before the time given. Their
 // sessions' chains begin above them from then on and still verify; their heads, projections,
 // forks and blobs stay. With dryRun it only says what it would do. Months with events that were
-// not verified and projected stay and say so.
+// not verified and projected stay and say so, and so do later ones with more of the same sessions.
 func Prune(ctx context.Context, o Options, before time.Time, dryRun bool) ([]PrunedMonth, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -58,12 +58,42 @@ WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 		}
 		return nil
 	})
+	var kept []string
 	for i := range out {
 		if err == nil {
 			err = a.count(ctx, &out[i])
 		}
+		if err == nil && out[i].Blocked == "" && len(kept) > 0 {
+			err = a.follow(ctx, &out[i], kept)
+		}
+		if out[i].Blocked != "" {
+			kept = append(kept, out[i].Month.Format(monthFormat))
+		}
 	}
 	return out, err
+}
+
+const monthFormat = "2006-01"
+
+// follow blocks a month that goes on with sessions of one that stays: a chain begins in one place.
+func (a *admin) follow(ctx context.Context, m *PrunedMonth, kept []string) error {
+	const follows = `SELECT EXISTS (SELECT FROM acode.events e
+    WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at < ($2::text || ' 00:00+00')::timestamptz
+    AND EXISTS (SELECT FROM acode.events k WHERE k.session_id = e.session_id AND to_char(k.received_at AT TIME ZONE 'UTC', 'YYYY-MM') = ANY ($3::text[])))`
+	var yes bool
+	from, to := m.bounds()
+	if err := a.conn.QueryRow(ctx, follows, from, to, kept).Scan(&yes); err != nil {
+		return err
+	}
+	if yes {
+		m.Blocked = "it goes on with sessions of a month that stays"
+	}
+	return nil
+}
+
+// bounds gives the first day of a month and of the next one.
+func (m *PrunedMonth) bounds() (from, to string) {
+	return m.Month.Format(time.DateOnly), m.Month.AddDate(0, 1, 0).Format(time.DateOnly)
 }
 
 func (a *admin) count(ctx context.Context, m *PrunedMonth) error {
@@ -73,7 +103,7 @@ FROM acode.events e LEFT JOIN acode.heads h USING (session_id)
 WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at < ($2::text || ' 00:00+00')::timestamptz`
 	var unverified, unprojected int64
 	var current bool
-	from, to := m.Month.Format(time.DateOnly), m.Month.AddDate(0, 1, 0).Format(time.DateOnly)
+	from, to := m.bounds()
 	if err := a.conn.QueryRow(ctx, count, from, to).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current); err != nil {
 		return err
 	}
@@ -81,9 +111,9 @@ WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at 
 	case current:
 		m.Blocked = "the month is not over on the server"
 	case unverified > 0:
-		m.Blocked = fmt.Sprintf("%d events are not verified yet", unverified)
+		m.Blocked = fmt.Sprintf("%d events are not verified yet; acode admin verify does that, or names what is wrong", unverified)
 	case unprojected > 0:
-		m.Blocked = fmt.Sprintf("%d events are not projected yet", unprojected)
+		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; acode admin verify puts them there", unprojected)
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ type Checked struct {
 const verifyPage = 200
 
 // VerifyAll recomputes every chain, every fork and every blob on the server. What it finds is
-// no error. Deliveries go on meanwhile: each page is one snapshot.
+// no error. Deliveries go on meanwhile: each page is one snapshot. It does what each machine has the
+// server do for its own sessions as well: verified marks move, and typed tables are filled.
 func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -60,7 +61,7 @@ func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	}
 	defer a.close()
 	var c Checked
-	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyOrphans, a.verifyCounts, a.verifyForks, a.verifyBlobs} {
+	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyOrphans, a.verifyCounts, a.verifyForks, a.verifyBlobs, a.projectAll} {
 		if err := step(ctx, &c); err != nil {
 			return c, a.failed("verify the server", err)
 		}
@@ -69,16 +70,19 @@ func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 }
 
 func (a *admin) verifySessions(ctx context.Context, c *Checked) error {
-	const page = `SELECT h.session_id::text, s.n, coalesce(s.bad, 0), coalesce(s.wrong, '')
+	const page = `SELECT h.session_id::text, s.n, coalesce(s.bad, 0), coalesce(s.wrong, ''), h.last_seq, encode(h.head, 'hex'),
+    s.wrong IS NULL AND (h.verified_seq < h.last_seq OR h.broken_seq IS NOT NULL)
 FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id LIMIT $2) h,
     LATERAL acode.check_session((h.*)::acode.heads) s ORDER BY h.session_id`
 	after := "00000000-0000-0000-0000-000000000000"
 	for {
 		n := 0
+		moved := &pgx.Batch{} // marks of chains that are whole, and that their machines did not verify
 		err := a.each(ctx, page, []any{after, verifyPage}, func(rows pgx.Rows) error {
-			var found, bad int64
-			var wrong string
-			if err := rows.Scan(&after, &found, &bad, &wrong); err != nil {
+			var found, bad, last int64
+			var wrong, head string
+			var owed bool
+			if err := rows.Scan(&after, &found, &bad, &wrong, &last, &head, &owed); err != nil {
 				return err
 			}
 			n++
@@ -86,8 +90,15 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 			if wrong != "" {
 				c.Differences = append(c.Differences, Difference{Session: session.ID(after), Seq: uint64(bad), What: wrong, Detail: explain(wrong)})
 			}
+			if owed {
+				moved.Queue(`UPDATE acode.heads SET verified_seq = greatest(verified_seq, $2), broken_seq = NULL,
+    verified_head = CASE WHEN verified_seq > $2 THEN verified_head ELSE decode($3, 'hex') END WHERE session_id = $1::uuid AND last_seq >= $2`, after, last, head)
+			}
 			return nil
 		})
+		if err == nil && moved.Len() > 0 {
+			err = a.conn.SendBatch(ctx, moved).Close()
+		}
 		if err != nil {
 			return err
 		}
@@ -96,11 +107,32 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 			break
 		}
 	}
-	const mended = `UPDATE acode.heads h SET broken_seq = NULL WHERE broken_seq IS NOT NULL AND (acode.check_session(h)).wrong IS NULL`
-	if _, err := a.conn.Exec(ctx, mended); err != nil {
-		return err
-	}
 	return a.conn.QueryRow(ctx, `SELECT count(*) FROM acode.events WHERE substr(payload, 1, 12) = '{"withheld":'::bytea`).Scan(&c.Withheld)
+}
+
+// projectAll fills the typed tables with what the machines that delivered it left undone, some of
+// which never come again. An event that cannot be projected is flagged, as in acode.project.
+func (a *admin) projectAll(ctx context.Context, _ *Checked) error {
+	_, err := a.conn.Exec(ctx, `DO $$
+DECLARE
+    h acode.heads;
+BEGIN
+    FOR h IN SELECT * FROM acode.heads o WHERE o.projected_seq < o.last_seq ORDER BY o.session_id LOOP
+        PERFORM pg_advisory_xact_lock(hashtextextended('acode.project ' || h.owner, 0));
+        SELECT * INTO h FROM acode.heads o WHERE o.session_id = h.session_id;
+        FOR s IN h.projected_seq + 1 .. h.last_seq LOOP
+            BEGIN
+                PERFORM acode.project_events(h, s - 1, s);
+            EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+                INSERT INTO acode.p_flags (session_id, seq, flag) VALUES (h.session_id, s, 'failed ' || SQLSTATE)
+                ON CONFLICT (session_id, seq) DO UPDATE SET flag = excluded.flag;
+            END;
+        END LOOP;
+        UPDATE acode.heads u SET projected_seq = h.last_seq WHERE u.session_id = h.session_id;
+        COMMIT;
+    END LOOP;
+END $$`)
+	return err
 }
 
 // explain says what kind of difference it is.

@@ -23,7 +23,7 @@ func (p *program) adminCommand() *cobra.Command {
 		p.administer("revoke NAME", "Let a role deliver no more; what it delivered stays", 1, p.revokeDevice))
 	return app.Group("admin", "Look after the server: migrate, devices, verify, prune", p.migrateCommand(), device,
 		p.administer("status", "Say how large the server is and who delivers", 0, p.adminStatus),
-		p.administer("verify", "Recompute every chain, fork and blob on the server; exits 1 for a difference", 0, p.adminVerify),
+		p.adminVerifyCommand(),
 		p.pruneCommand())
 }
 
@@ -148,6 +148,12 @@ func (p *program) adminStatus(ctx context.Context, o remote.Options, _ []string)
 		"sessions": s.Sessions, "events": s.Events, "pruned": s.Pruned, "unverified": s.Unverified, "unprojected": s.Unprojected, "broken": s.Broken,
 		"blobs": s.Blobs, "fenced": s.Fenced, "forked": s.Forked, "months_ahead": s.MonthsAhead, "synchronous_commit": s.Durable, "machines": machines,
 	}, lines...)
+}
+
+func (p *program) adminVerifyCommand() *cobra.Command {
+	c := p.administer("verify", "Recompute every chain, fork and blob on the server; exits 1 for a difference", 0, p.adminVerify)
+	c.Long = "Recompute every chain, fork and blob on the server; exits 1 for a difference. What machines that\ndo not deliver any more left unverified counts as verified then, and is put into the typed\ntables, so that it can be pruned."
+	return c
 }
 
 func (p *program) adminVerify(ctx context.Context, o remote.Options, _ []string) error {
