@@ -163,9 +163,13 @@ func Envelope(err error) error {
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is older than this acode needs, and everything is kept"
 		e.Next = "ask the server's administrator for: acode admin migrate"
-		if f.SQLState == "3D000" { // invalid_catalog_name
+		switch f.SQLState {
+		case "3D000": // invalid_catalog_name
 			e.Message = "the server has no such database, and everything is kept"
 			e.Next = "look at the database's name in sync.url, or ask the server's administrator for the database"
+		case "42704": // undefined_object: nothing of ours asks for one that is not there
+			e.Message = "the server does not know a parameter of its address, and everything is kept"
+			e.Next = "look at what stands behind the ? of sync.url"
 		}
 	case session.FaultTooNew:
 		e.Code, e.Retryable = session.ErrRemoteOld, false

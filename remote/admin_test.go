@@ -57,13 +57,29 @@ func TestDevices(t *testing.T) {
 	if m, err := s.open(as(t, s.url, name, password)).Deliver(t.Context(), c.from(3, 3)); err != nil || m.Seq != 3 {
 		t.Errorf("Deliver as a device that came back: got %+v, %v", m, err)
 	}
-	for _, bad := range []string{"", "Laptop", "a b", `x"; DROP ROLE y`, strings.Repeat("a", 64), "acode_owner", "acode_reader", "pg_monitor", s.value(`SELECT current_user`)} {
+	for _, bad := range []string{"", "Laptop", "a b", `x"; DROP ROLE y`, strings.Repeat("a", 64), "acode_owner", "acode_reader", "pg_monitor", "pg_laptop", "none", "public", s.value(`SELECT current_user`)} {
 		if _, err := remote.AddDevice(t.Context(), options(s.url), bad); !errors.Is(err, session.ErrUsage) {
 			t.Errorf("AddDevice %q: got %v, want %v", bad, err, session.ErrUsage)
 		}
 		if err := remote.RevokeDevice(t.Context(), options(s.url), bad); !errors.Is(err, session.ErrUsage) {
 			t.Errorf("RevokeDevice %q: got %v, want %v", bad, err, session.ErrUsage)
 		}
+	}
+}
+
+// A device whose name begins like a role of ours, and that never delivered, comes back too.
+func TestDeviceNamedLikeOurs(t *testing.T) {
+	s := commonSite(t)
+	name := "acode_" + strings.ToLower(rand.Text()[:10])
+	if _, err := remote.AddDevice(t.Context(), options(s.url), name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.exec(`DROP ROLE ` + name) })
+	if err := remote.RevokeDevice(t.Context(), options(s.url), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := remote.AddDevice(t.Context(), options(s.url), name); err != nil {
+		t.Errorf("AddDevice of one that was revoked: %v", err)
 	}
 }
 
@@ -121,13 +137,16 @@ func TestAdminHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	parameter := *u
+	parameter.RawQuery += "&sslrootcrt=/etc/ssl/ca.pem"
 	u.Path = "/nowhere_acode"
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"password": {hint(remote.ReadStatus(t.Context(), options("postgres://u:wrong-geheim@"+doorman(t, given)+"/d?sslmode=disable"))), "password"},
-		"database": {hint(remote.Migrate(t.Context(), options(u.String()), nil)), "make the database"},
+		"password":  {hint(remote.ReadStatus(t.Context(), options("postgres://u:wrong-geheim@"+doorman(t, given)+"/d?sslmode=disable"))), "password"},
+		"parameter": {hint(remote.ReadStatus(t.Context(), options(parameter.String()))), "behind the ?"},
+		"database":  {hint(remote.Migrate(t.Context(), options(u.String()), nil)), "make the database"},
 	} {
 		var e *session.Error
 		if !errors.As(c.err, &e) || !strings.Contains(e.Next, c.want) || strings.Contains(e.Next, "CREATEROLE") {

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,9 +27,10 @@ type Device struct {
 	Last     time.Time // of its last delivery; zero: never
 }
 
-// validDevice is what a role may be named, so that it never needs quotes.
+// validDevice is what a role may be named, so that it never needs quotes, and PostgreSQL has not
+// reserved.
 func validDevice(name string) bool {
-	return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(name)
+	return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(name) && !strings.HasPrefix(name, "pg_") && name != "none" && name != "public"
 }
 
 // AddDevice makes a login role that may deliver, and gives its password, which is kept nowhere.
@@ -142,12 +144,12 @@ ORDER BY 1`
 // refused.
 func (a *admin) device(ctx context.Context, tx pgx.Tx, name string) (there, enabled bool, err error) {
 	if !validDevice(name) {
-		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: "use a-z, 0-9 and _, beginning with a letter, at most 63"}
+		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: "use a-z, 0-9 and _, beginning with a letter and not with pg_, at most 63; none and public are PostgreSQL's own"}
 	}
 	var ours, able bool
 	const look = `SELECT r.rolcanlogin AND EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND m.roleid = 'acode_writer'::regrole),
     NOT r.rolsuper AND NOT r.rolcreaterole AND (EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND m.roleid = 'acode_writer'::regrole)
-        OR EXISTS (SELECT 1 FROM acode.heads h WHERE h.owner = r.rolname) OR NOT r.rolcanlogin AND r.rolname NOT LIKE 'acode\_%' AND r.rolname NOT LIKE 'pg\_%')
+        OR EXISTS (SELECT 1 FROM acode.heads h WHERE h.owner = r.rolname) OR NOT r.rolcanlogin AND r.rolname NOT IN ('acode_owner', 'acode_writer', 'acode_reader'))
 FROM pg_roles r WHERE r.rolname = $1`
 	switch err := tx.QueryRow(ctx, look, name).Scan(&able, &ours); {
 	case err == pgx.ErrNoRows:

@@ -153,7 +153,10 @@ func (a *admin) failed(what string, err error) error {
 	f := classify(err, a.scrub)
 	e := &session.Error{Code: session.ErrOffline, Message: what, Cause: f.Cause, Next: "look at the server, then do it again: what was done stays done"}
 	var pe *pgconn.PgError
+	var ce *pgconn.ConnectError
 	switch {
+	case errors.As(err, &ce) && f.SQLState == "42704": // undefined_object: a parameter of the address
+		e.Code, e.Next = session.ErrConfig, "look at what stands behind the ? of the address"
 	case errors.As(err, &pe) && pe.Code == stateEncoding:
 		e.Code, e.Next = session.ErrConfig, "make the database with ENCODING 'UTF8'"
 	case f.SQLState == "3D000": // invalid_catalog_name

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -158,12 +159,22 @@ func onThisMachine(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// address names every host, as nobody knows which of them answers.
 func address(cfg *pgconn.Config) string {
-	host := net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
-	if strings.HasPrefix(cfg.Host, "/") {
-		host = cfg.Host + ":" + strconv.Itoa(int(cfg.Port))
+	hosts := []string{hostPort(cfg.Host, cfg.Port)}
+	for _, f := range cfg.Fallbacks { // the same host without TLS is one
+		if host := hostPort(f.Host, f.Port); !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
 	}
-	return host + "/" + cfg.Database
+	return strings.Join(hosts, ",") + "/" + cfg.Database
+}
+
+func hostPort(host string, port uint16) string {
+	if strings.HasPrefix(host, "/") {
+		return host + ":" + strconv.Itoa(int(port))
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // budget is how long the server may work on a statement, and the context that gives up Grace

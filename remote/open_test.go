@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/internal/pgtest"
+	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 )
@@ -50,6 +51,24 @@ func TestOpen(t *testing.T) {
 	defer func() { _ = r.Close() }()
 	if got := r.Address(); got != "db.example.com:5432/d" {
 		t.Errorf("Address: got %q", got)
+	}
+	several, err := remote.Open(remote.Options{URL: "postgres://u:p@one.example.com,two.example.com:5433,[::1]/d?sslmode=prefer", Now: time.Now, AllowPlaintext: true})
+	if err != nil {
+		t.Fatalf("Open with several hosts: %v", err)
+	}
+	defer func() { _ = several.Close() }()
+	if got := several.Address(); got != "one.example.com:5432,two.example.com:5433,[::1]:5432/d" {
+		t.Errorf("Address of several hosts: got %q, want each once", got)
+	}
+}
+
+// A parameter of the address that the server does not know is the address's trouble, and is named.
+func TestUnknownParameter(t *testing.T) {
+	_, err := (&site{t: t, url: common()}).open(common()+"&sslrootcrt=/etc/ssl/ca.pem").Hello(t.Context(), device)
+	wantClass(t, "Hello", err, session.FaultUnmigrated)
+	var e *session.Error
+	if !errors.As(outbox.Envelope(err), &e) || !strings.Contains(e.Next, "behind the ?") || !strings.Contains(e.Cause.Error(), "sslrootcrt") {
+		t.Errorf("Hello: got %+v, want the parameter named", e)
 	}
 }
 
