@@ -66,13 +66,17 @@ const MaxPayloadBytes = 16 << 10
 // Time gives the event's time in UTC.
 func (e Event) Time() time.Time { return time.UnixMicro(e.TimeUS).UTC() }
 
+// Content gives the payload of e.Type: Full where Payload only names it.
+func (e Event) Content() []byte {
+	if e.Full != nil {
+		return e.Full
+	}
+	return e.Payload
+}
+
 // Decode reads the payload into data, the payload type of e.Type.
 func (e Event) Decode(data any) error {
-	payload := e.Payload
-	if e.Full != nil {
-		payload = e.Full
-	}
-	if err := json.Unmarshal(payload, data); err != nil {
+	if err := json.Unmarshal(e.Content(), data); err != nil {
 		return &Error{Code: ErrCorrupt, Message: fmt.Sprintf("the payload of %s is unreadable", e.Type), Place: fmt.Sprintf("seq %d", e.Seq), Cause: err}
 	}
 	return nil

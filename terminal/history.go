@@ -49,7 +49,7 @@ func gist(e session.Event) string {
 		}
 		return c.Short + ": " + c.Task
 	default:
-		if err := json.Unmarshal(e.Payload, &d); err != nil {
+		if err := json.Unmarshal(e.Content(), &d); err != nil {
 			return "unreadable payload"
 		}
 	}
@@ -84,15 +84,15 @@ type EventJSON struct {
 	Event     session.EventType `json:"event" jsonschema:"what happened"`
 	Actor     string            `json:"actor"`
 	Epoch     uint64            `json:"epoch"`
-	Payload   json.RawMessage   `json:"payload" jsonschema:"as properties describes it under the value of event; a string when it is no JSON"`
+	Payload   json.RawMessage   `json:"payload" jsonschema:"as properties describes it under the value of event; a string when it is no JSON; payload_blob alone names a large one that is damaged"`
 	Hash      string            `json:"hash" jsonschema:"of the chain up to here, hexadecimal"`
 	Time      string            `json:"time" jsonschema:"the same as ts, without trailing zeros"`
 }
 
 func newEventJSON(e session.Event) EventJSON {
-	payload := json.RawMessage(e.Payload)
-	if !json.Valid(e.Payload) {
-		payload, _ = json.Marshal(string(e.Payload)) // a string always encodes
+	payload := json.RawMessage(e.Content())
+	if !json.Valid(payload) {
+		payload, _ = json.Marshal(string(payload)) // a string always encodes
 	}
 	return EventJSON{
 		V: jsonVersion, TS: stamp(e.Time()), Type: "event", SessionID: e.Session, Seq: e.Seq, ID: uuid(e.ID), Event: e.Type,

@@ -51,13 +51,15 @@ func makeEventsSchema() ([]byte, error) {
 		return nil, fmt.Errorf("describe an event: %w", err)
 	}
 	payload := event.Properties["payload"]
+	one := 1
+	unread := &jsonschema.Schema{Type: "object", Required: []string{"payload_blob"}, MaxProperties: &one}
 	event.Properties["payload"] = &jsonschema.Schema{Description: payload.Description}
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		is := any(name)
 		event.AllOf = append(event.AllOf, &jsonschema.Schema{
 			If: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"event": {Const: &is}}},
 			Then: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{
-				"payload": {AnyOf: []*jsonschema.Schema{{Ref: "#/properties/" + name}, {Type: "string"}}}}},
+				"payload": {AnyOf: []*jsonschema.Schema{{Ref: "#/properties/" + name}, {Type: "string"}, unread}}}},
 		})
 	}
 	return json.MarshalIndent(&jsonschema.Schema{
@@ -84,7 +86,9 @@ func TestEventsSchemaDescribesEvents(t *testing.T) {
 	events := []session.Event{
 		{Seq: 1, Type: session.StateChanged, Payload: []byte(`{"from":"created","to":"paused","reason":"user"}`)},
 		{Seq: 2, Type: session.StateChanged, Payload: []byte("torn")},
-		{Seq: 3, Type: session.ExecutionAcquired, Payload: []byte(`{"device":"d","host":"box","pid":7,"workspace":"/w"}`)},
+		{Seq: 3, Type: session.StateChanged, Payload: []byte(`{"payload_blob":{"hash":"aa","bytes":20000}}`), Full: []byte(`{"from":"created","to":"paused"}`)},
+		{Seq: 4, Type: session.StateChanged, Payload: []byte(`{"payload_blob":{"hash":"aa","bytes":20000}}`)}, // of an export: the blob is damaged
+		{Seq: 5, Type: session.ExecutionAcquired, Payload: []byte(`{"device":"d","host":"box","pid":7,"workspace":"/w"}`)},
 	}
 	var history bytes.Buffer
 	if err := terminal.HistoryJSON(&history, events); err != nil {
@@ -121,6 +125,7 @@ func TestEventsSchemaDescribesEvents(t *testing.T) {
 		func(e map[string]any) { delete(e, "ts") },
 		func(e map[string]any) { e["more"] = 1 },
 		func(e map[string]any) { e["payload"] = map[string]any{"to": 1} },
+		func(e map[string]any) { e["payload"] = map[string]any{"payload_blob": 1, "to": "paused"} },
 		func(e map[string]any) { e["event"] = string(session.StepStarted) },
 	} {
 		e := maps.Clone(all[0])
