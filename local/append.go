@@ -236,7 +236,7 @@ func (b *batch) fence(ctx context.Context) error {
 	}
 	s := b.w.sess
 	if epoch != s.Epoch || seq != s.LastSeq || head != s.Head {
-		return fenced(epoch, s.Epoch)
+		return fenced(s, epoch, s.Epoch)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (w *Writer) Recover(ctx context.Context) error {
 		return err
 	}
 	if s := fresh.row.sess; s.Epoch > epoch || s.Epoch == epoch && s.LastSeq > seq {
-		return fenced(s.Epoch, epoch)
+		return fenced(s, s.Epoch, epoch)
 	}
 	*w.sess = *fresh.row.sess
 	w.steps, w.files = fresh.row.steps, fresh.row.files

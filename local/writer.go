@@ -192,14 +192,14 @@ func (w *Writer) Fence(ctx context.Context) error {
 		return storeError("read epoch", err)
 	}
 	if epoch != w.sess.Epoch {
-		return fenced(epoch, w.sess.Epoch)
+		return fenced(w.sess, epoch, w.sess.Epoch)
 	}
 	w.fenced = now
 	return nil
 }
 
-func fenced(theirs, ours uint64) error {
-	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: epoch %d, ours was %d; nothing was written", theirs, ours), Next: "acode status"}
+func fenced(s *session.Session, theirs, ours uint64) error {
+	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: epoch %d, ours was %d; nothing was written", theirs, ours), Next: "acode status " + s.Short}
 }
 
 // Event reads one event of the session.
@@ -219,7 +219,7 @@ func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err er
 		row := q.QueryRowContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos = ?`, position(w.no, seq))
 		if e, err = scanEvent(row, w.sess.ID); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
-				return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: "acode session history"}
+				return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: "acode session history " + w.sess.Short}
 			}
 			return rowError("read event", w.sess.ID, err)
 		}

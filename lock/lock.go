@@ -204,9 +204,13 @@ func held(path string) error {
 }
 
 func lockedBy(path string, h Holder) error {
+	look := "acode session list --all"
+	if h.Session != "" {
+		look = "acode status " + string(h.Session)
+	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: "another process has the lock; nothing was changed",
-		Next: "wait until it ends, or look at it with: acode status", Retryable: true, Cause: &HeldError{path, h},
+		Next: "wait until it ends, or look at it with: " + look, Retryable: true, Cause: &HeldError{path, h},
 	}
 }
 

@@ -192,7 +192,7 @@ func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {
 	if err == nil && alive && by.Session != h.Session {
 		err = &session.Error{
 			Code: session.ErrLocked, Message: fmt.Sprintf("session %s executes in this workspace; the command was not started", by.Session),
-			Next: "look at it with: acode status", Retryable: true, Cause: &HeldError{path, by},
+			Next: fmt.Sprintf("look at it with: acode status %s", by.Session), Retryable: true, Cause: &HeldError{path, by},
 		}
 	}
 	if err != nil {

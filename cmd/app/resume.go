@@ -61,7 +61,7 @@ func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 		for _, arg := range given {
 			if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed(flag) {
 				return &session.Error{Code: session.ErrUsage, Message: "the time of --" + flag + " follows a \"=\"; nothing was changed", Place: arg,
-					Next: cmd.CommandPath() + " --" + flag + "=" + arg}
+					Next: "write --" + flag + "=" + arg}
 			}
 		}
 		return args(cmd, given)

@@ -45,7 +45,11 @@ func onlyFlags(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 || cmd.Flags().Changed("plan") {
 		return cobra.NoArgs(cmd, args)
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: "acode run --plan " + session.ShellQuote(args[0])}
+	next := "acode run --plan "
+	if cmd.Flags().NFlag() > 0 { // they would be missing, -C among them
+		next = "write --plan "
+	}
+	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: next + session.ShellQuote(args[0])}
 }
 
 func (a *app) run(ctx context.Context, file string, flags map[string]string) error {

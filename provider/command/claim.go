@@ -181,8 +181,12 @@ func blockBody(b []byte) ([]byte, error) {
 
 func corrupt(path string, cause error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "the record of a command is damaged; nothing was changed", Place: path,
-		Next: "compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up: acode session cancel", Cause: cause}
+		Next: "compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up: acode session cancel " + sessionOf(path), Cause: cause}
 }
+
+// sessionOf gives the session whose directory holds the file: who follows a hint may stand where
+// another one is meant by default.
+func sessionOf(path string) string { return filepath.Base(filepath.Dir(path)) }
 
 // ErrHeld goes with ErrCorrupt where the command of a damaged claim, or its supervisor, still runs.
 var ErrHeld = errors.New("it is held, so that something of its command still runs")
@@ -195,7 +199,7 @@ func orHeld(f *os.File, err error) error {
 	}
 	if free, lerr := lockFree(f); lerr == nil && !free {
 		e.Cause = fmt.Errorf("%w; %w", e.Cause, ErrHeld)
-		e.Next = "find what holds the file (fuser shows it) and wait for its end, or end it, then give the session up: acode session cancel"
+		e.Next = "find what holds the file (fuser shows it) and wait for its end, or end it, then give the session up: acode session cancel " + sessionOf(f.Name())
 	}
 	return err
 }

@@ -192,7 +192,7 @@ func (r *Runner) connect(ctx context.Context) (*client, error) {
 	if r.conn, r.warm = r.warm, nil; r.conn != nil {
 		return r.conn, nil
 	}
-	err := retry(ctx, patience, func() (bool, error) {
+	err := retry(ctx, r.cfg.Dir, patience, func() (bool, error) {
 		conn, err := dial(r.cfg.Dir)
 		switch {
 		case err != nil:

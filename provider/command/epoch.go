@@ -34,7 +34,7 @@ func lockEpoch(ctx context.Context, dir string, how int) (*epochFile, error) {
 	if err != nil {
 		return nil, storeError("open the epoch file", err)
 	}
-	err = retry(ctx, patience, func() (bool, error) {
+	err = retry(ctx, dir, patience, func() (bool, error) {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		return !errors.Is(err, unix.EWOULDBLOCK), err
 	})
@@ -62,8 +62,8 @@ func samePath(f *os.File, path string) error {
 	return nil
 }
 
-// retry calls try every few milliseconds until it is done, ctx ends, or limit has passed.
-func retry(ctx context.Context, limit time.Duration, try func() (done bool, err error)) error {
+// retry calls try, for the session whose directory is dir, every few milliseconds until it is done, ctx ends, or limit has passed.
+func retry(ctx context.Context, dir string, limit time.Duration, try func() (done bool, err error)) error {
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
 	over := time.NewTimer(limit)
@@ -77,7 +77,7 @@ func retry(ctx context.Context, limit time.Duration, try func() (done bool, err 
 			return context.Cause(ctx)
 		case <-over.C:
 			return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor, or another acode, does not answer; nothing was started",
-				Next: "see with: acode session unlock", Retryable: true}
+				Next: "see with: acode session unlock " + filepath.Base(dir), Retryable: true}
 		case <-tick.C:
 		}
 	}
@@ -138,7 +138,7 @@ func (e *epochFile) admit(epoch uint64) error {
 		return err
 	}
 	if epoch < highest {
-		return &session.Error{Code: session.ErrFenced, Next: "see who executes it: acode status",
+		return &session.Error{Code: session.ErrFenced, Next: "see who executes it: acode status " + sessionOf(e.f.Name()),
 			Message: fmt.Sprintf("another acode took the session over (epoch %d, ours is %d); the command was not started", highest, epoch)}
 	}
 	return nil
