@@ -44,6 +44,7 @@ type CommandRecord struct {
 	EndedUS    int64
 	Left       []string // descendants that outlived it: "pid command line"
 	Why        string   // of unknown: a sentence
+	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody
 }
 
 // RequestKind is what somebody asks of the process that executes a session.

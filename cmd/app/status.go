@@ -272,11 +272,15 @@ func (b *base) commandNotes(id session.ID) []string {
 		if k, err := session.ParseKey(r.Key); err == nil {
 			what = k.Step.String()
 		}
+		halt := ""
+		if r.Stopped != "" {
+			halt = "; " + r.Stopped
+		}
 		switch r.State {
 		case session.CommandRunning:
-			notes = append(notes, fmt.Sprintf("a command is running: %s (%s)", what, pidOf(r)))
+			notes = append(notes, fmt.Sprintf("a command is running: %s (%s)%s", what, pidOf(r), halt))
 		case session.CommandUnattended:
-			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)", what, pidOf(r)))
+			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)%s", what, pidOf(r), halt))
 		case session.CommandLingering:
 			notes = append(notes, "a command is over, and what it started still runs: "+what)
 		}

@@ -39,8 +39,11 @@ func alive(id identity) (bool, error) {
 	return err == nil && !p.dead && p.start == id.Start, err
 }
 
-// zombie is SZOMB of sys/proc.h.
-const zombie = 5
+// SZOMB and SSTOP of sys/proc.h.
+const (
+	zombie  = 5
+	stopped = 4
+)
 
 // readProcess reads the state of pid, with its start in microseconds of the clock at that time. One
 // that is gone is ESRCH.
@@ -53,7 +56,7 @@ func readProcess(pid int) (process, error) {
 		return process{}, fmt.Errorf("look at process %d: %w", pid, err)
 	}
 	at := info.Proc.P_starttime
-	return process{pid: pid, start: uint64(at.Sec)*1e6 + uint64(at.Usec), dead: info.Proc.P_stat == zombie}, nil
+	return process{pid: pid, start: uint64(at.Sec)*1e6 + uint64(at.Usec), dead: info.Proc.P_stat == zombie, stopped: info.Proc.P_stat == stopped}, nil
 }
 
 // process stands for the process group that pid leads: the process table is not walked here.
@@ -63,6 +66,7 @@ type process struct {
 	session int
 	start   uint64
 	dead    bool
+	stopped bool
 	holds   bool
 	name    string
 }

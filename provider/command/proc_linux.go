@@ -107,6 +107,7 @@ type process struct {
 	session int
 	start   uint64
 	dead    bool
+	stopped bool // as by Ctrl-Z
 	holds   bool // the lock on a claim; only holders sets it
 	name    string
 }
@@ -132,6 +133,7 @@ func readProcess(pid int) (process, error) {
 	threads, _ := strconv.Atoi(fields[17])
 	p.start, _ = strconv.ParseUint(fields[19], 10, 64)
 	p.dead = (fields[0] == "Z" || fields[0] == "X") && threads <= 1
+	p.stopped = fields[0] == "T"
 	return p, nil
 }
 

@@ -271,7 +271,7 @@ func Records(dir string) (recs []session.CommandRecord, unread []error) {
 		if filepath.Ext(e.Name()) != claimSuffix {
 			continue
 		}
-		rec, _, err := lookAt(filepath.Join(dir, e.Name()))
+		rec, c, err := lookAt(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -279,10 +279,31 @@ func Records(dir string) (recs []session.CommandRecord, unread []error) {
 			unread = append(unread, err)
 			continue
 		}
+		rec.Stopped = c.stopped(rec)
 		recs = append(recs, rec)
 	}
 	slices.SortStableFunc(recs, func(a, b session.CommandRecord) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
 	return recs, unread
+}
+
+// stopped names who is stopped, so that the command of rec does not get on.
+func (c claim) stopped(rec session.CommandRecord) string {
+	if rec.State != session.CommandRunning && rec.State != session.CommandUnattended || rec.Elsewhere {
+		return ""
+	}
+	who, id := "its supervisor", c.Header.Supervisor
+	if !id.isStopped() && c.Start != nil {
+		who, id = "it", c.Start.Leader
+	}
+	if !id.isStopped() {
+		return ""
+	}
+	return fmt.Sprintf("%s is stopped, as by Ctrl-Z: kill -CONT %d lets it go on", who, id.PID)
+}
+
+func (id identity) isStopped() bool {
+	p, err := readProcess(id.PID)
+	return err == nil && p.start == id.Start && p.stopped
 }
 
 // list gives what lies in dir, nothing where it does not exist.
