@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/acode-dev/acode/session"
@@ -104,7 +105,8 @@ func codeOf(err error) session.Code {
 		return session.ErrStoreIO
 	}
 	var perr *fs.PathError
-	if errors.As(err, &perr) {
+	var lerr *os.LinkError // of a rename
+	if errors.As(err, &perr) || errors.As(err, &lerr) {
 		return session.ErrStoreIO
 	}
 	return session.ErrInternal

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ func TestFailuresOfTheDiskHaveCodes(t *testing.T) {
 		{syscall.EDQUOT, session.ErrDiskFull, true},
 		{syscall.EROFS, session.ErrReadOnly, true},
 		{&fs.PathError{Op: "write", Path: "x", Err: syscall.EIO}, session.ErrStoreIO, true},
+		{&os.LinkError{Op: "rename", Old: "x", New: "y", Err: syscall.EPERM}, session.ErrStoreIO, true},
 		{errors.New("else"), session.ErrInternal, false},
 		{context.Canceled, session.ErrInternal, false},
 		{&session.Error{Code: session.ErrFenced}, session.ErrFenced, false},
