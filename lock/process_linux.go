@@ -59,7 +59,20 @@ func namespace() (uint64, error) {
 	if err != nil {
 		return 0, &session.Error{Code: session.ErrEnvironment, Message: message + ", so nobody could tell who lives; nothing was changed", Next: next, Cause: err}
 	}
-	return st.Ino, nil
+	return timed(st.Ino), nil
+}
+
+// initialTimeNS is the time namespace that the machine starts with.
+const initialTimeNS = 0xEFFFFFFA
+
+// timed marks a PID namespace that is seen from another time namespace than the first: the same process
+// began at another time there.
+func timed(pidNS uint64) uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/time", &st) != nil || st.Ino == initialTimeNS { // or the kernel has none
+		return pidNS
+	}
+	return pidNS | st.Ino<<32
 }
 
 func bootID() (string, error) {

@@ -39,7 +39,20 @@ func namespace() (uint64, error) {
 	if err == nil {
 		err = unix.Access(bootIDFile, unix.R_OK)
 	}
-	return st.Ino, err
+	return timed(st.Ino), err
+}
+
+// initialTimeNS is the time namespace that the machine starts with.
+const initialTimeNS = 0xEFFFFFFA
+
+// timed marks a PID namespace that is seen from another time namespace than the first: the same process
+// began at another time there.
+func timed(pidNS uint64) uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/time", &st) != nil || st.Ino == initialTimeNS { // or the kernel has none
+		return pidNS
+	}
+	return pidNS | st.Ino<<32
 }
 
 // readProc reads a file of the kernel. It spares the system calls with which os.ReadFile asks for
