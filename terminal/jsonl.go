@@ -136,7 +136,7 @@ func (p *Printer) writeJSON(n session.Notice) {
 	l.Text, l.Detail, l.Changed, l.Action = n.Text, n.Detail, n.Changed, n.Level
 	if n.Item != nil {
 		l.Step = newStepJSON(*n.Item)
-		l.Step.Status = statusOf(n)
+		l.Step.Status = p.statusOf(n)
 	}
 	switch n.Kind {
 	case session.NoticeSession, session.NoticeHeader:
@@ -153,8 +153,9 @@ func (p *Printer) writeJSON(n session.Notice) {
 	}
 }
 
-// statusOf is the status of n's step once n is told, which an item has from before.
-func statusOf(n session.Notice) session.Status {
+// statusOf is the status of n's step once n is told, which an item has from before: what n says, else what
+// the session has.
+func (p *Printer) statusOf(n session.Notice) session.Status {
 	switch n.Kind {
 	case session.NoticeStarted:
 		return session.InProgress
@@ -164,6 +165,9 @@ func statusOf(n session.Notice) session.Status {
 		return session.StepFailed
 	case session.NoticeUncertain:
 		return session.StepUncertain
+	}
+	if p.sess != nil {
+		return p.sess.Status(n.Item.ID)
 	}
 	return n.Item.Status
 }
