@@ -2,14 +2,17 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 )
 
-// maxFiles bounds what one read or search may name.
-const maxFiles = 10_000
+const (
+	maxRead     = 10_000    // files of one read, which its receipt has
+	maxSearched = 1_000_000 // files in which one search looks
+)
 
 // pattern is a glob: segments as path.Match knows them, and ** for any number of
 // directories.
@@ -103,8 +106,8 @@ func segmentMatches(segment, name string) bool {
 
 // files lists the regular files and symbolic links below dir that want accepts, sorted.
 // It neither follows links to directories nor enters .git. Directories that vanish
-// meanwhile or cannot be read are passed over.
-func (r *Root) files(ctx context.Context, dir string, enter, want func(string) bool) ([]string, error) {
+// meanwhile or cannot be read are passed over. More than most files are ErrFileStep.
+func (r *Root) files(ctx context.Context, most int, dir string, enter, want func(string) bool) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -119,8 +122,8 @@ func (r *Root) files(ctx context.Context, dir string, enter, want func(string) b
 		case d.IsDir() || d.Type()&^fs.ModeSymlink != 0 || !want(name):
 			return nil
 		}
-		if found = append(found, name); len(found) > maxFiles {
-			return stepError(dir, "more than 10,000 files match")
+		if found = append(found, name); len(found) > most {
+			return stepError(dir, fmt.Sprintf("more than %d files are too many; name fewer of them", most))
 		}
 		return nil
 	})

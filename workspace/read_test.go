@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -230,6 +231,27 @@ func TestSearch(t *testing.T) {
 			code = session.ErrEscape
 		}
 		wantCode(t, "Search", err, code)
+	}
+}
+
+// A search may look into more files than a read may name: its receipt has only those that matched.
+func TestSearchInMoreFilesThanARead(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 10_001 {
+		put(t, dir, fmt.Sprintf("d/%05d", i), "nothing")
+	}
+	put(t, dir, "d/zz", "TODO")
+	r := open(t, dir)
+	for _, where := range []string{"", "d", "d/*"} {
+		text, _, files, err := r.Search(context.Background(), session.Search{Pattern: "TODO", Path: where})
+		if text != "d/zz:1: TODO\n" || len(files) != 1 || err != nil {
+			t.Errorf("Search in %q: got %q, %d files, %v", where, text, len(files), err)
+		}
+	}
+	_, err := r.Read(context.Background(), session.Read{Path: "d/*"})
+	wantCode(t, "Read", err, session.ErrFileStep)
+	if want := "more than 10000 files"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Read: got %v, want %q", err, want)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
 // may be a glob. It gives lines "path:line: text" with text cut at 400 bytes, as valid
 // UTF-8, at most 64 KiB of them, and the files that matched up to there, as far as their
-// names are UTF-8; binary files and .git are passed over. It returns ErrFileStep for a bad
-// pattern and a missing path.
+// names are UTF-8; binary files, .git and what a line has behind its first MiB are passed over. It returns
+// ErrFileStep for a bad pattern, a missing path and more than a million files.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
 	re, err := regexp.Compile(s.Pattern)
 	if err != nil {
@@ -75,14 +75,14 @@ func (r *Root) searched(ctx context.Context, where string) (names []string, met 
 	info, err := r.root.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
-		names, err = r.files(ctx, name, every, every)
+		names, err = r.files(ctx, maxSearched, name, every, every)
 		return names, true, err
 	case err == nil:
 		return []string{name}, false, nil
 	case p.literal():
 		return nil, false, err
 	}
-	names, err = r.files(ctx, p.base(), p.under, p.match)
+	names, err = r.files(ctx, maxSearched, p.base(), p.under, p.match)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, true, nil
 	}
