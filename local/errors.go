@@ -70,7 +70,7 @@ func storeError(doing string, err error) error {
 		}
 	case session.ErrLocked:
 		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
-		e.Next = "see whether an acode is frozen (stopped, suspended): it keeps the store until it goes on or ends; then resume"
+		e.Next = "see who has acode.db open (fuser -v): an acode that is frozen (stopped, suspended), or a database tool in a transaction, keeps the store until it goes on or ends; then resume"
 		e.Retryable = true
 	default:
 		return e.Cause
