@@ -115,6 +115,15 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 	return h, lanes, b, err
 }
 
+// Totals is that of Outbox, for those who only look.
+func (s *Store) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
+	err = s.read(ctx, func(q querier) error {
+		sessions, acked, err = readTotals(ctx, q)
+		return err
+	})
+	return sessions, acked, err
+}
+
 // Lane says how far one session is delivered. It returns ErrUnknownID for no session.
 func (s *Store) Lane(ctx context.Context, id session.ID) (session.Lane, error) {
 	var l laneRow

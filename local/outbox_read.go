@@ -93,28 +93,37 @@ func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 // Totals gives the number of sessions and, for each Remote of lanes, how many events it
 // acknowledged, without reading every lane.
 func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
-	acked = map[string]uint64{}
 	err = o.use(ctx, func(ctx context.Context) error {
-		// Sessions are numbered without gaps, and never removed.
-		if err := o.queryRow(ctx, `SELECT coalesce(max(no), 0) FROM sessions`, nil, &sessions); err != nil {
-			return rowError("count sessions", "", err)
-		}
-		rows, err := o.conn.QueryContext(ctx, `SELECT remote, acked FROM totals WHERE acked > 0`)
-		if err != nil {
-			return storeError("read totals", err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var remote string
-			var n uint64
-			if err := rows.Scan(&remote, &n); err != nil {
-				return rowError("read totals", "", err)
-			}
-			acked[remote] = n
-		}
-		return storeError("read totals", rows.Err())
+		sessions, acked, err = readTotals(ctx, o.conn)
+		return err
 	})
 	return sessions, acked, err
+}
+
+func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]uint64, err error) {
+	// Sessions are numbered without gaps, and never removed.
+	if err := q.QueryRowContext(ctx, `SELECT coalesce(max(no), 0) FROM sessions`).Scan(&sessions); err != nil {
+		return 0, nil, rowError("count sessions", "", err)
+	}
+	acked = map[string]uint64{}
+	version, err := schemaVersion(ctx, q)
+	if err != nil || version < versionOfLanes {
+		return sessions, acked, err
+	}
+	rows, err := q.QueryContext(ctx, `SELECT remote, acked FROM totals WHERE acked > 0`)
+	if err != nil {
+		return 0, nil, storeError("read totals", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var remote string
+		var n uint64
+		if err := rows.Scan(&remote, &n); err != nil {
+			return 0, nil, rowError("read totals", "", err)
+		}
+		acked[remote] = n
+	}
+	return sessions, acked, storeError("read totals", rows.Err())
 }
 
 // Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.

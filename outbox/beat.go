@@ -82,21 +82,19 @@ func (s *Syncer) refresh(ctx context.Context) {
 	}
 	s.sample(ctx, b)
 	bytes := s.mean.of(b.Events)
-	enqueued := s.enqueued(ctx, b)
-	s.update(func(n *Snapshot) { n.Backlog, n.Bytes, n.Enqueued = b, bytes, max(n.Enqueued, enqueued) })
+	s.update(func(n *Snapshot) { n.Backlog, n.Bytes = b, bytes })
+	if lanes, acked, err := s.opts.Source.Totals(ctx); err == nil {
+		s.update(func(n *Snapshot) { n.Total, n.Enqueued = lanes, max(n.Enqueued, enqueued(acked, b)) })
+	}
 }
 
-// enqueued counts the events of the store. It never starts from less than all of them, which
-// would look like many commits at once as soon as a server is there.
-func (s *Syncer) enqueued(ctx context.Context, b session.Backlog) uint64 {
-	if !s.summed {
-		lanes, acked, err := s.opts.Source.Totals(ctx)
-		if err != nil {
-			return 0
-		}
-		s.counted(lanes, acked)
+// enqueued counts the events of a store by what was acknowledged, by whomever, and what was not.
+func enqueued(acked map[string]uint64, b session.Backlog) uint64 {
+	sum := b.Events
+	for _, n := range acked {
+		sum += n
 	}
-	return s.acked + b.Events
+	return sum
 }
 
 const (

@@ -80,7 +80,7 @@ func (s *Syncer) recognize(ctx context.Context, id string) error {
 	if s.link.up && id == s.link.id {
 		return nil
 	}
-	lanes, acked, err := s.opts.Source.Totals(ctx)
+	_, acked, err := s.opts.Source.Totals(ctx)
 	if err != nil {
 		return &storeTrouble{err}
 	}
@@ -90,6 +90,5 @@ func (s *Syncer) recognize(ctx context.Context, id string) error {
 		}
 	}
 	s.link.acked = acked[id]
-	s.counted(lanes, acked)
 	return nil
 }

@@ -200,11 +200,11 @@ func TestLook(t *testing.T) {
 		{LastSeq: 9, Acked: 1, State: session.SyncParked, Parked: 2},
 		{LastSeq: 9, Acked: 8, State: session.SyncSynced},
 	}
-	n := outbox.Look(session.Heartbeat{State: session.SyncPending}, lanes, session.Backlog{Events: 18})
-	if n.State() != session.SyncForked || n.Enqueued != 39 || !n.Up || n.Leader {
+	n := outbox.Look(session.Heartbeat{State: session.SyncPending}, lanes, session.Backlog{Events: 18}, 105, map[string]uint64{"a": 1000, "b": 20})
+	if n.State() != session.SyncForked || n.Enqueued != 1038 || !n.Up || n.Leader {
 		t.Errorf("Look: got %+v in state %s", n, n.State())
 	}
-	for state, want := range map[session.SyncState]int{session.SyncSynced: 1, session.SyncPending: 2, session.SyncForked: 1, session.SyncParked: 1} {
+	for state, want := range map[session.SyncState]int{session.SyncSynced: 101, session.SyncPending: 2, session.SyncForked: 1, session.SyncParked: 1} {
 		if n.Lanes[state] != want {
 			t.Errorf("lanes in %s: got %d, want %d", state, n.Lanes[state], want)
 		}

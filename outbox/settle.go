@@ -145,6 +145,5 @@ func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 		s.update(func(n *Snapshot) { n.Unknown = max(0, s.link.surplus) })
 	}
 	s.link.acked += delta
-	s.acked += delta
 	return nil
 }

@@ -18,7 +18,7 @@ type Snapshot struct {
 	Leader   bool          // this process drains
 	Up       bool          // the server answered the last call
 	Unknown  int64         // events of this device that the server has and the store does not
-	Total    int           // lanes, as of the last connection
+	Total    int           // lanes, as of the last heartbeat
 	InFlight int           // deliveries
 	Backoff  time.Duration // of the wait that goes on; 0: none does
 	Enqueued uint64        // events that the store has for delivery, acknowledged or not
@@ -40,16 +40,17 @@ func (n Snapshot) State() session.SyncState {
 
 func severity(state session.SyncState) int { return slices.Index(session.SyncStates, state) }
 
-// Look makes a snapshot of what a store keeps, for those who only look.
-func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog) Snapshot {
-	n := Snapshot{Heartbeat: h, Backlog: b, Bytes: -1, Lanes: map[session.SyncState]int{}, Total: len(lanes)}
+// Look makes a snapshot of what a store keeps, for those who only look: of all its lanes those that
+// are not synced are listed, and what they acknowledged is given by Remote.
+func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog, total int, acked map[string]uint64) Snapshot {
+	n := Snapshot{Heartbeat: h, Backlog: b, Bytes: -1, Lanes: map[session.SyncState]int{}, Total: total, Enqueued: enqueued(acked, b)}
 	if b.Events == 0 {
 		n.Bytes = 0
 	}
 	for _, l := range lanes {
 		n.Lanes[laneState(l)]++
-		n.Enqueued += l.Acked + l.Pending()
 	}
+	n.Lanes[session.SyncSynced] += max(0, total-len(lanes))
 	n.Up = h.State == session.SyncSynced || h.State == session.SyncPending
 	return n
 }
@@ -93,15 +94,6 @@ func (s *Syncer) flying(count int) { s.update(func(n *Snapshot) { n.InFlight = c
 func (s *Syncer) attempted() {
 	us := s.wallUS()
 	s.update(func(n *Snapshot) { n.Heartbeat.AttemptUS, n.Heartbeat.NextUS, n.Backoff = us, 0, 0 })
-}
-
-// counted notes how many lanes there are, and what they have acknowledged, by whomever.
-func (s *Syncer) counted(lanes int, acked map[string]uint64) {
-	s.summed, s.acked = true, 0
-	for _, n := range acked {
-		s.acked += n
-	}
-	s.update(func(n *Snapshot) { n.Total = lanes })
 }
 
 // greeted notes a server that answers.

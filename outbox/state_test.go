@@ -330,6 +330,27 @@ func TestPauseInABacklog(t *testing.T) {
 	})
 }
 
+// Sessions that began since the server was connected count too.
+func TestLanesAreCountedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(time.Minute)
+		for n := range 3 {
+			f.commit(name(n), 4)
+		}
+		poisoned(sv, name(2), 4)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n := s.Snapshot()
+		if n.Lanes[session.SyncSynced] != 2 || n.Lanes[session.SyncParked] != 1 || n.Enqueued != 12 {
+			t.Errorf("Snapshot: got %+v, want 2 sessions synced, 1 parked and 12 events", n)
+		}
+		stop()
+	})
+}
+
 // The count of what was committed does not jump when a server appears for the first time.
 func TestEnqueuedDoesNotJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,8 +32,6 @@ type Syncer struct {
 	mean    meanBytes
 	told    session.SyncState // by OnState; empty: nothing yet
 	acks    uint64            // deliveries that were acknowledged
-	acked   uint64            // what all lanes add up to
-	summed  bool              // acked is known
 
 	mu   sync.Mutex
 	snap Snapshot

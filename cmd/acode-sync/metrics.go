@@ -24,7 +24,7 @@ func (p *program) metricsCommand() *cobra.Command {
 }
 
 func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
-	h, lanes, backlog, err := st.Sync(ctx)
+	n, err := look(ctx, st)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
 		return err
 	}
 	m := outbox.NewMetrics(p.Version(), runtime.Version())
-	m.Watch(func() outbox.Snapshot { return outbox.Look(h, lanes, backlog) })
+	m.Watch(func() outbox.Snapshot { return n })
 	m.WatchWork(func() (session.Work, error) { return w, nil })
 	r := prometheus.NewRegistry()
 	if err := errors.Join(r.Register(m), r.Register(newStoreMetrics(st))); err != nil {
@@ -50,4 +50,14 @@ func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
 		}
 	}
 	return nil
+}
+
+// look makes a snapshot of a store in which another process delivers, or none.
+func look(ctx context.Context, st *local.Store) (outbox.Snapshot, error) {
+	h, lanes, backlog, err := st.Sync(ctx)
+	if err != nil {
+		return outbox.Snapshot{}, err
+	}
+	total, acked, err := st.Totals(ctx)
+	return outbox.Look(h, lanes, backlog, total, acked), err
 }

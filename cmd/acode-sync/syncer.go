@@ -173,11 +173,10 @@ func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
 	if n.Leader {
 		return n
 	}
-	h, lanes, backlog, err := d.store.Sync(ctx)
-	if err != nil {
-		return n
+	if seen, err := look(ctx, d.store); err == nil {
+		return seen
 	}
-	return outbox.Look(h, lanes, backlog)
+	return n
 }
 
 // changed logs each change of the connection's state.
