@@ -192,6 +192,41 @@ func TestLockWaitIsTheLanesOwn(t *testing.T) {
 	}
 }
 
+// While one session's trouble lasts, its reason is told, and since when; an attempt that hangs is no
+// end of it.
+func TestLockWaitIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 10)
+		f.commit(name(2), 10)
+		sv.fault = func(op string, d session.Delivery) *session.SyncFault {
+			if op == "deliver" && d.Session == name(1) && len(d.Events) > 0 {
+				return &session.SyncFault{Class: session.FaultServer, SQLState: "57014", Cause: errors.New("busy")}
+			}
+			return nil
+		}
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(30 * time.Second)
+		sv.set(func() { sv.delay = 5 * time.Second })
+		for range 300 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			h := s.Snapshot().Heartbeat
+			if since := time.Since(time.UnixMicro(h.SinceUS)); h.State != session.SyncRetrying || !strings.HasSuffix(h.Reason, ": busy (SQLSTATE 57014)") || since < 25*time.Second {
+				t.Fatalf("heartbeat: got %s for %s, %q; want retrying all the time, and why", h.State, since, h.Reason)
+			}
+		}
+		sv.set(func() { sv.fault, sv.delay = nil, 0 })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if h := s.Snapshot().Heartbeat; h.State != session.SyncSynced || h.Reason != "" {
+			t.Errorf("heartbeat: got %s, %q; want synced", h.State, h.Reason)
+		}
+		stop()
+	})
+}
+
 // A server that says yes and takes nothing is not asked without end.
 func TestMarkThatDoesNotRise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

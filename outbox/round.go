@@ -40,6 +40,7 @@ type round struct {
 func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
 	r := &round{s: s, goals: g, busy: map[session.ID]bool{}, results: make(chan result)}
 	r.refill(ctx)
+	acks := s.acks
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -62,7 +63,9 @@ func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
 				r.halt(errHeld)
 			}
 			r.refill(ctx)
-			s.works(ctx) // it takes longer than a moment
+			if s.acks > acks || s.snap.Heartbeat.State != session.SyncRetrying { // what is tried again may fail again
+				s.works(ctx) // it takes longer than a moment
+			}
 			s.beatWhenDue(ctx)
 		}
 	}

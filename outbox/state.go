@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -110,8 +111,12 @@ func (s *Syncer) greeted(h session.Hello) {
 func (s *Syncer) noteLanes(changed []session.Lane) {
 	counts := map[session.SyncState]int{}
 	pending := map[session.ID]bool{}
+	s.again = ""
 	for _, l := range changed {
 		counts[laneState(l)]++
+		if l.State == session.SyncRetrying {
+			s.again = cmp.Or(s.again, l.Reason)
+		}
 		pending[l.Session] = true
 	}
 	for _, l := range s.link.older {
@@ -158,7 +163,7 @@ func (s *Syncer) settled(ctx context.Context, next time.Duration) {
 	state, reason := session.SyncSynced, ""
 	switch {
 	case n.Lanes[session.SyncRetrying] > 0:
-		state, reason = session.SyncRetrying, "some sessions are tried again later"
+		state, reason = session.SyncRetrying, "some sessions are tried again later: "+s.again
 	case n.Backlog.Events > 0:
 		state = session.SyncPending
 	default:

@@ -32,6 +32,7 @@ type Syncer struct {
 	mean    meanBytes
 	told    session.SyncState // by OnState; empty: nothing yet
 	acks    uint64            // deliveries that were acknowledged
+	again   string            // why a session is tried again later
 
 	mu   sync.Mutex
 	snap Snapshot
