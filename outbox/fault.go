@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -121,14 +122,21 @@ func stateOf(err error) (state session.SyncState, class, reason string) {
 	return session.SyncRetrying, classStore, err.Error()
 }
 
+// saidState finds the SQLSTATE at the end of what SyncFault.Reason gives.
+var saidState = regexp.MustCompile(`^(.*) \(SQLSTATE (\w{5})\)$`)
+
 // faultOf gives the fault that a heartbeat tells of; nil: it tells of none.
 func faultOf(h session.Heartbeat) error {
 	if h.State == session.SyncOtherDatabase {
 		return &otherDatabase{said: h.Reason}
 	}
+	reason, state := h.Reason, ""
+	if said := saidState.FindStringSubmatch(reason); said != nil {
+		reason, state = said[1], said[2]
+	}
 	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly,
 		session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew} {
-		if f := (&session.SyncFault{Class: class, Cause: errors.New(h.Reason)}); f.State() == h.State {
+		if f := (&session.SyncFault{Class: class, SQLState: state, Cause: errors.New(reason)}); f.State() == h.State {
 			return f
 		}
 	}
@@ -159,6 +167,10 @@ func Envelope(err error) error {
 		e.Code, e.Retryable = session.ErrRemoteAuth, false
 		e.Message = "the server refused role, password or right, and everything is kept"
 		e.Next = "check the role in sync.url and its password in ~/.pgpass, then: acode sync now"
+		if f.SQLState == "" {
+			e.Message = "the server's certificate is not trusted, nothing was sent and everything is kept"
+			e.Next = "look at the host in sync.url, and name the file of the certificate's authority: sslrootcert in sync.url, or PGSSLROOTCERT"
+		}
 	case session.FaultUnmigrated:
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is older than this acode needs, and everything is kept"

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,5 +47,23 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("Trouble: got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// What another process met is told with the next step that suits it, as by the one that met it.
+func TestTroubleOfAnotherProcess(t *testing.T) {
+	for state, want := range map[string]string{"28P01": "password", "": "certificate", "3D000": "database", "42704": "behind the ?", "3F000": "admin migrate"} {
+		f := &session.SyncFault{Class: session.FaultAuth, SQLState: state, Cause: errors.New("no")}
+		if state != "" && state != "28P01" {
+			f.Class = session.FaultUnmigrated
+		}
+		h := session.Heartbeat{State: f.State(), Reason: f.Reason(), AttemptUS: 2, NextUS: 3}
+		var own, others *session.Error
+		if !errors.As(outbox.Envelope(f), &own) || !errors.As(outbox.New(outbox.Options{Now: time.Now}).Trouble(h, time.UnixMicro(1), nil), &others) {
+			t.Fatalf("%q: no envelope", state)
+		}
+		if own.Error() != others.Error() || own.Next != others.Next || !strings.Contains(own.Next, want) {
+			t.Errorf("%q: got %v (%s) and %v (%s), want the same with %q", state, own, own.Next, others, others.Next, want)
+		}
 	}
 }

@@ -25,7 +25,10 @@ func briefly(err error) string {
 	var pe *pgconn.PgError
 	var dns *net.DNSError
 	var errno syscall.Errno
+	cert := untrusted(err)
 	switch {
+	case cert != nil:
+		return cert.Error()
 	case errors.As(err, &pe):
 		return pe.Message
 	case errors.As(err, &dns):

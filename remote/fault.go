@@ -2,6 +2,7 @@ package remote
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/url"
 	"strings"
@@ -68,14 +69,30 @@ func classify(err error, clean scrubber) *session.SyncFault {
 		f.Safe = pe.SeverityUnlocalized == "ERROR" || errors.As(err, &ce)
 	case errors.As(err, &ce):
 		f.Safe = true
-		var cert *tls.CertificateVerificationError
-		if errors.As(err, &cert) { // whoever answers cannot show that it is the server
+		if untrusted(err) != nil { // whoever answers cannot show that it is the server
 			f.Class = session.FaultAuth
 		}
 	case errors.Is(err, errAnswer):
 		f.Class = session.FaultUnmigrated
 	}
 	return f
+}
+
+// untrusted says why a server's certificate is not trusted; nil: that is not what is wrong. Who compares
+// no names, as sslmode=verify-ca does, meets the errors of a certificate alone.
+func untrusted(err error) error {
+	var tried *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &tried):
+		return tried.Err
+	case errors.As(err, &authority):
+		return authority
+	case errors.As(err, &invalid):
+		return invalid
+	}
+	return nil
 }
 
 // noPartition reports whether there is no partition for the month.

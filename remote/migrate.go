@@ -161,6 +161,8 @@ func (a *admin) failed(what string, err error) error {
 		e.Code, e.Next = session.ErrConfig, "make the database with ENCODING 'UTF8'"
 	case f.SQLState == "3D000": // invalid_catalog_name
 		e.Code, e.Next = session.ErrRemoteOld, "look at the address, or make the database: createdb --encoding=UTF8"
+	case f.Class == session.FaultAuth && f.SQLState == "":
+		e.Code, e.Next = session.ErrRemoteAuth, "look at the host of the address, and name the file of the certificate's authority: sslrootcert in the address, or PGSSLROOTCERT"
 	case f.Class == session.FaultAuth && strings.HasPrefix(f.SQLState, "28"):
 		e.Code, e.Next = session.ErrRemoteAuth, "look at the role of the address and at its password in ~/.pgpass"
 	case f.Class == session.FaultAuth:

@@ -113,7 +113,7 @@ func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 	}
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "the server's address cannot be read, and is not repeated here as it may hold a password",
-			Next: "write it as postgres://user@host:5432/database?sslmode=verify-full and keep the password in ~/.pgpass"}
+			Next: "write it as postgres://user@host:5432/database?sslmode=verify-full and keep the password in ~/.pgpass; sslrootcert, sslcert and sslkey name files in PEM"}
 	}
 	if !plaintext && !encrypted(&cfg.Config) {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "the server is not on this machine and its address allows no TLS; nothing was sent",

@@ -7,9 +7,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,13 +24,25 @@ import (
 
 // A server that cannot show who it is gets no password; one without TLS gets none either.
 func TestUntrustedServer(t *testing.T) {
+	roots := filepath.Join(t.TempDir(), "ca.pem")
+	der, _ := certificate(t)
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
-		answer string
-		want   session.SyncFaultClass
-	}{"certificate of nobody": {"S", session.FaultAuth}, "no TLS": {"N", session.FaultOffline}} {
+		answer, mode string
+		want         session.SyncFaultClass
+		hint         string
+	}{
+		"certificate of nobody":        {"S", "verify-full", session.FaultAuth, "sslrootcert"},
+		"certificate of another":       {"S", "verify-full&sslrootcert=" + roots, session.FaultAuth, "sslrootcert"},
+		"certificate of another, less": {"S", "verify-ca&sslrootcert=" + roots, session.FaultAuth, "sslrootcert"},
+		"no TLS":                       {"N", "verify-full", session.FaultOffline, "look at the server"},
+	} {
 		heard := make(chan []byte, 16)
 		address := impostor(t, c.answer, heard)
-		r, err := remote.Open(remote.Options{URL: "postgres://u:hunter2-geheim@" + address + "/d?sslmode=verify-full", Now: time.Now})
+		to := "postgres://u:hunter2-geheim@" + address + "/d?sslmode=" + c.mode
+		r, err := remote.Open(remote.Options{URL: to, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +52,11 @@ func TestUntrustedServer(t *testing.T) {
 		if strings.Contains(string(<-heard), "hunter2") {
 			t.Errorf("%s: was told the password", name)
 		}
+		var e *session.Error
+		if _, err := remote.ReadStatus(t.Context(), options(to)); !errors.As(err, &e) || !strings.Contains(e.Next, c.hint) {
+			t.Errorf("%s: ReadStatus: got %v, %+v, want a hint with %q", name, err, e, c.hint)
+		}
+		<-heard
 	}
 }
 
@@ -43,15 +64,7 @@ func TestUntrustedServer(t *testing.T) {
 // what it heard afterwards.
 func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nobody"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der, key := certificate(t)
 	return listening(t, func(conn net.Conn) {
 		_, _ = io.ReadFull(conn, make([]byte, 8))
 		_, _ = io.WriteString(conn, answer)
@@ -62,6 +75,21 @@ func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 		b, _ := io.ReadAll(rest) // to the end, which an error is too
 		heard <- b
 	})
+}
+
+// certificate makes one that nobody signed.
+func certificate(t *testing.T) ([]byte, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nobody"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der, key
 }
 
 // listening has serve answer each connection, one after the other, and gives the address.

@@ -18,7 +18,7 @@ const (
 	SyncOffline          SyncState = "offline"           // the server cannot be reached
 	SyncServerReadonly   SyncState = "server_readonly"   // a standby, or one that takes no writes
 	SyncDiskFull         SyncState = "disk_full"         // the server has no room
-	SyncAuthFailed       SyncState = "auth_failed"       // role, password or right refused
+	SyncAuthFailed       SyncState = "auth_failed"       // role, password or right refused, or the server's certificate is not trusted
 	SyncServerUnmigrated SyncState = "server_unmigrated" // the server's schema is older than this program needs
 	SyncClientTooNew     SyncState = "client_too_new"    // the server's schema and this program cannot talk
 	SyncOtherDatabase    SyncState = "other_database"    // the address leads to another database than before
@@ -142,7 +142,7 @@ const (
 	FaultServer     SyncFaultClass = "server"     // passing trouble of a server that answers
 	FaultReadOnly   SyncFaultClass = "readonly"   // it takes no writes
 	FaultDiskFull   SyncFaultClass = "disk_full"  // it has no room
-	FaultAuth       SyncFaultClass = "auth"       // role, password or right
+	FaultAuth       SyncFaultClass = "auth"       // role, password or right; without SQLState the server's certificate
 	FaultUnmigrated SyncFaultClass = "unmigrated" // its schema is older, or missing
 	FaultTooNew     SyncFaultClass = "too_new"    // its schema is newer than this program can serve
 	FaultRefused    SyncFaultClass = "refused"    // this row's own fault

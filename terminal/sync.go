@@ -204,7 +204,7 @@ func stateMeaning(s session.SyncState) string {
 	case session.SyncDiskFull:
 		return "the server has no room"
 	case session.SyncAuthFailed:
-		return "the server refuses this role; look at password and rights"
+		return "the server refuses this role, or its certificate is not trusted"
 	case session.SyncServerUnmigrated:
 		return "the server's operator runs: acode admin migrate"
 	case session.SyncClientTooNew:
