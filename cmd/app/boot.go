@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -280,10 +281,7 @@ func (b *base) guardHome() error {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is no valid UTF-8, so no session there could be found again; nothing was changed", Place: b.workspace,
 			Next: "rename the directory, or work in another one"}
 	}
-	store := b.home()
-	if real, err := filepath.EvalSymlinks(store); err == nil {
-		store = real
-	}
+	store := resolved(b.home())
 	if rel, err := filepath.Rel(b.workspace, store); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") && !b.isAllowed(allowed) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the store lies inside the workspace, where its own steps could reach it; nothing was changed", Place: store,
 			Next: "set ACODE_HOME to a directory outside " + b.workspace}
@@ -291,13 +289,20 @@ func (b *base) guardHome() error {
 	return nil
 }
 
-func (b *base) isAllowed(allowed []string) bool {
-	for _, a := range allowed {
-		if real, err := filepath.EvalSymlinks(a); err == nil && real == b.workspace {
-			return true
+// resolved gives path without symbolic links, as far as it exists: a store is looked for before it is made.
+func resolved(path string) string {
+	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
+			return filepath.Join(real, rest)
 		}
 	}
-	return false
+}
+
+func (b *base) isAllowed(allowed []string) bool {
+	return slices.ContainsFunc(allowed, func(dir string) bool {
+		named, err := filepath.Abs(dir)
+		return err == nil && resolved(named) == b.workspace
+	})
 }
 
 // The places below home that are not the store's own.
