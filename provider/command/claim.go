@@ -222,8 +222,16 @@ func unread(path string, cause error) error {
 
 // starved reports whether err says that this process could not look, for want of descriptors or
 // memory: that is no news of what it wanted to look at.
-func starved(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+func starved(err error) bool { return shortage(err) != nil }
+
+// shortage gives the limit of descriptors or memory that is behind err, an unix.Errno; nil where none is.
+func shortage(err error) error {
+	for _, no := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if errors.Is(err, no) {
+			return no
+		}
+	}
+	return nil
 }
 
 // openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that

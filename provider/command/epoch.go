@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -118,6 +119,9 @@ func (e *epochFile) close() { _ = e.f.Close() } // nothing is written that a clo
 func (e *epochFile) highest() (uint64, error) {
 	b := make([]byte, epochBytes)
 	n, err := e.f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) { // it may say more than was read
+		return 0, unread(e.f.Name(), err)
+	}
 	if len(bytes.Trim(b[:n], "\x00")) == 0 {
 		return 0, nil
 	}

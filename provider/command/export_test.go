@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,16 @@ func ClaimPath(dir, key string) string { return claimPath(dir, key) }
 
 // Stem is the part of file names that stands for key.
 func Stem(key string) string { return stem(key) }
+
+// AdmitUnreadable asks the epoch file of dir, which can be opened and not be read, whether it admits epoch.
+func AdmitUnreadable(dir string, epoch uint64) error {
+	f, err := os.OpenFile(filepath.Join(dir, "epoch"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return (&epochFile{f}).admit(epoch)
+}
 
 // Middle gives what of a file of size bytes is given back.
 func Middle(size, limit, block int64) (from, to int64) { return middle(size, limit, block) }

@@ -105,6 +105,9 @@ func superviseMain() int {
 			}
 		})
 	}
+	if spec := os.Getenv("CMDTEST_FILES"); spec != "" {
+		cfg.SetHook(lacking(spec))
+	}
 	if n, err := strconv.ParseUint(os.Getenv("CMDTEST_FSIZE"), 10, 64); err == nil {
 		signal.Ignore(syscall.SIGXFSZ)
 		_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})

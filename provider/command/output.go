@@ -107,17 +107,15 @@ func (o outputs) lengths() (outLen, errLen int64, err error) {
 }
 
 func namedSize(f *os.File, path string) (int64, error) {
-	again, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = again.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
-	named, err := again.Stat()
-	if err != nil || !os.SameFile(info, named) {
+	named, err := os.Lstat(path) // takes no descriptor: there may be no more, and the command has ended
+	if err != nil {
+		return 0, err
+	}
+	if !os.SameFile(info, named) {
 		return 0, fmt.Errorf("%s was replaced", path)
 	}
 	return info.Size(), nil

@@ -63,7 +63,7 @@ func judge(f *os.File) (session.CommandRecord, claim, error) {
 	}
 	free, err := lockFree(f)
 	if err != nil {
-		return session.CommandRecord{}, c, corrupt(c.Path, err)
+		return session.CommandRecord{}, c, unread(c.Path, err)
 	}
 	if !free {
 		rec, err := c.held(f)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,9 +114,11 @@ func openDir(root subtree.Tree, dir string) (*os.File, error) {
 	}
 	f, err := root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		e := &session.Error{Code: session.ErrEscape, Message: "the command's directory leaves the workspace or is no directory; the command was not started", Place: dir, Cause: err}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
-			e.Code, e.Message = session.ErrCommand, "the command's directory cannot be opened; the command was not started"
+		e := &session.Error{Code: session.ErrCommand, Message: "the command's directory cannot be opened; the command was not started", Place: dir, Cause: err}
+		if no := unix.Errno(0); !errors.As(err, &no) || no == unix.ELOOP {
+			e.Code, e.Message = session.ErrEscape, "the command's directory leaves the workspace; the command was not started"
+		} else if no == unix.EIO {
+			e.Code = session.ErrEnvironment
 		}
 		return nil, e
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,4 +78,54 @@ func TestStarvedLookGuessesNothing(t *testing.T) {
 	look("unattended")
 	s.touch("go")
 	<-done
+}
+
+// lacking returns a hook that lets this process open no descriptor from the nth on, at the first time of a point:
+// "point:n". Whatever the runtime opens is open by then.
+func lacking(spec string) func(string) {
+	point, n, _ := strings.Cut(spec, ":")
+	limit, _ := strconv.ParseUint(n, 10, 64)
+	return firstTime(point, func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: 1 << 10}) })
+}
+
+// C1, C4: a supervisor that has no descriptor left says so, of whatever it meets. Nothing is wrong with the
+// command: before its claim it starts under the same key when there is room, after it the record says what
+// kept it from starting. One that has ended is done.
+func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
+	s := newStage(t, "CMDTEST_FILES=asked:3")
+	req := s.sh("k", "echo ran >> ledger")
+	rec, err := s.Run(s.ctx(), req)
+	if !errors.Is(err, syscall.EMFILE) || session.CodeOf(err) != session.ErrInternal || s.ledger() != "" {
+		t.Errorf("got %+v, %v, ledger %q, want an error that says EMFILE", rec, err, s.ledger())
+	}
+	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
+		t.Errorf("Look: got %+v, %v, want unclaimed", rec, err)
+	}
+	_ = s.Close()
+	s.supervisorGone()
+	s.Runner = s.runner(2)
+	if rec := s.run(later(req)); rec.Exit != 0 || rec.StartError != "" || s.ledger() != "ran\n" {
+		t.Errorf("run again: got %+v, ledger %q", rec, s.ledger())
+	}
+	for _, spec := range []string{"claimed:3", "forking:3", "forking:21"} {
+		s := newStage(t, "CMDTEST_FILES="+spec)
+		if rec := s.run(s.sh("k", "echo ran >> ledger")); !rec.Starved || rec.StartError == "" || s.ledger() != "" {
+			t.Errorf("%s: got %+v, ledger %q, want that a limit kept it from starting", spec, rec, s.ledger())
+		}
+	}
+	s = newStage(t, "CMDTEST_FILES=ended:3")
+	if rec := s.run(s.sh("k", "echo ran >> ledger; exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
+		t.Errorf("at its end: got %+v, want what it ended with", rec)
+	}
+}
+
+// C3: an epoch that cannot be read is not taken for none.
+func TestUnreadableEpochAdmitsNobody(t *testing.T) {
+	s := newStage(t)
+	if err := s.Announce(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.AdmitUnreadable(s.dir, 1); !errors.Is(err, session.ErrStoreIO) {
+		t.Errorf("got %v, want ErrStoreIO", err)
+	}
 }

@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acode-dev/acode/session"
 )
 
@@ -59,11 +61,29 @@ type failure struct {
 	Next      string       `json:"next,omitempty"`
 	Retryable bool         `json:"retryable,omitempty"`
 	Cause     string       `json:"cause,omitempty"`
+	Shortage  unix.Errno   `json:"shortage,omitempty"` // of this machine's or process's limits, which is behind it; 0: none
 }
+
+// limit is a shortage that kept a supervisor from claiming a command: what it said, and the error of the
+// system.
+type limit struct {
+	said string
+	no   unix.Errno
+}
+
+// Error implements error.
+func (l limit) Error() string { return l.said }
+
+// Unwrap lets whoever receives it know the shortage.
+func (l limit) Unwrap() error { return l.no }
 
 func toFailure(err error) *failure {
 	if err == nil {
 		return nil
+	}
+	var no unix.Errno
+	if errors.As(shortage(err), &no) { // whatever met it, that is not what is wrong
+		return &failure{Code: session.ErrInternal, Message: err.Error(), Retryable: true, Shortage: no}
 	}
 	var e *session.Error
 	if !errors.As(err, &e) {
@@ -79,6 +99,9 @@ func toFailure(err error) *failure {
 func (f *failure) err() error {
 	if f == nil {
 		return nil
+	}
+	if f.Shortage != 0 {
+		return limit{f.Message, f.Shortage}
 	}
 	e := &session.Error{Code: f.Code, Message: f.Message, Place: f.Place, Next: f.Next, Retryable: f.Retryable}
 	if f.Cause != "" {
