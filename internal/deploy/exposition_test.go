@@ -20,7 +20,7 @@ import (
 func families(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	m := outbox.NewMetrics("0.0.0", "go0")
-	m.Watch(func() outbox.Snapshot { return outbox.Look(session.Heartbeat{}, nil, session.Backlog{}) })
+	m.Watch(func() outbox.Snapshot { return outbox.Look(session.Heartbeat{}, nil, session.Backlog{}, 0, nil) })
 	m.WatchWork(func() (session.Work, error) { return session.Work{}, nil })
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
