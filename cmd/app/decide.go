@@ -80,7 +80,7 @@ func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, ev
 		return err
 	}
 	said.Recorded, said.Ended, said.Warnings = true, also.ended, also.warnings
-	text := "Recorded: " + string(r.Kind) + recordedText(r.Kind, sess.Short, also.ended)
+	text := "Recorded: " + string(r.Kind) + b.spelled(recordedText(r.Kind, sess.Short, also.ended))
 	for _, w := range also.warnings {
 		text += "\n⚠ " + terminal.Clean(w)
 	}
@@ -95,7 +95,7 @@ func (b *base) tellAsked(ctx context.Context, s *local.Store, r session.Request,
 	}
 	text := fmt.Sprintf("The process that executes session %s was asked to %s", said.ShortID, r.Kind)
 	if waits != 0 {
-		text += ", and has not answered yet; see: acode status " + said.ShortID
+		text += ", and has not answered yet; see: " + b.spelled("acode status "+said.ShortID)
 	}
 	return b.tell(said, text)
 }

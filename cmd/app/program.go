@@ -237,7 +237,7 @@ func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) 
 	cmd, err := root.ExecuteContextC(ctx)
 	var said quietExit
 	if lost := a.io.out.Lost(); lost != nil && (err == nil || errors.As(err, &said) || errors.Is(err, lost)) {
-		status, hint := exitOf(lost)
+		status, hint := a.verdict(lost)
 		a.fail(lost, status, hint)
 		return cmp.Or(int(said), status)
 	}
@@ -249,7 +249,7 @@ func (a *app) carryOut(ctx context.Context, root *cobra.Command, args []string) 
 	}
 	err = shortage(err)
 	a.json = a.json || slices.Contains(args, "--json") // an unknown command ends before its flags are read
-	status, hint := exitOf(err)
+	status, hint := a.verdict(err)
 	a.fail(err, status, hint)
 	return status
 }

@@ -230,7 +230,7 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
 		return err
 	}
 	err = shortage(err)
-	status, hint := exitOf(err)
+	status, hint := w.verdict(err)
 	w.printer = w.base.printer(ctx.Done(), false, terminal.SyncView{})
 	defer w.printer.Close()
 	w.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: s, Text: s.Task})

@@ -43,7 +43,7 @@ func (a *app) statusCommand() *cobra.Command {
 		err := run(cmd, args)
 		var said quietExit
 		if check && err != nil && !errors.As(err, &said) { // a store that cannot be read is as unhealthy as can be
-			_, hint := exitOf(err)
+			_, hint := a.verdict(err)
 			a.fail(err, unhealthy, hint)
 			return quietExit(unhealthy)
 		}
@@ -213,9 +213,9 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
 	case !v.Running:
-		v.Next = nextCommand(sess, next)
+		v.Next = b.spelled(nextCommand(sess, next))
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
-		v.Next = "acode approve " + sess.Short // takes the place of the answer at its terminal
+		v.Next = b.spelled("acode approve " + sess.Short) // takes the place of the answer at its terminal
 	}
 	return v, err
 }

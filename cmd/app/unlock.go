@@ -73,7 +73,7 @@ func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Ses
 		}
 	}
 	if supervisor.PID != 0 && supervisor.Session != sess.ID && len(notes) == 0 {
-		notes = append(notes, fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor)))
+		notes = append(notes, b.spelled(fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor))))
 	}
 	return notes, nil
 }

@@ -102,6 +102,7 @@ func (w *work) execute(ctx context.Context) error {
 	default:
 		return w.failed(w.behind(ctx, err))
 	}
+	result.Next = w.spelled(result.Next)
 	w.printer.Notice(session.Notice{Kind: session.NoticeResult, Session: w.writer.Session(), Result: &result})
 	if status := exitOfResult(result); status != 0 {
 		return quietExit(status)
@@ -115,7 +116,7 @@ func (w *work) recall(ctx context.Context) {
 	rows, _ := w.rows(ctx, w.store, w.workspace)
 	for _, r := range rows {
 		if r.Interrupted && r.ID != w.writer.Session().ID {
-			w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf("session %s was interrupted here: acode resume %s goes on with it, this is a new one", r.Short, r.Short)})
+			w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: w.spelled(fmt.Sprintf("session %s was interrupted here: acode resume %s goes on with it, this is a new one", r.Short, r.Short))})
 			return
 		}
 	}
@@ -166,7 +167,7 @@ func (w *work) behind(ctx context.Context, err error) error {
 // failed prints an error as the last line and keeps its status.
 func (w *work) failed(err error) error {
 	err = shortage(err)
-	status, hint := exitOf(err)
+	status, hint := w.verdict(err)
 	w.log.Error("stopped", "event", "error", "session_id", w.writer.Session().Short, "code", string(session.CodeOf(err)), "error", err.Error())
 	w.printer.Fail(err, status, hint)
 	return quietExit(status)
