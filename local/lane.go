@@ -181,8 +181,12 @@ func (s *Store) BindRemote(ctx context.Context, r session.RemoteIdentity) error 
 		if err != nil {
 			return err
 		}
-		return s.wr.exec(ctx, `UPDATE lanes SET acked = 0, verified = 0, epoch = 0, attempts = 0, next_us = 0, parked = 0, state = '', reason = '', remote = ''
+		err = s.wr.exec(ctx, `UPDATE lanes SET acked = 0, verified = 0, epoch = 0, attempts = 0, next_us = 0, parked = 0, state = '', reason = '', remote = ''
 			WHERE remote NOT IN ('', ?)`, remote)
+		if err != nil {
+			return err
+		}
+		return s.wr.exec(ctx, `UPDATE drainer SET state = ?, reason = '' WHERE state = ?`, string(session.SyncPending), string(session.SyncOtherDatabase))
 	})
 }
 

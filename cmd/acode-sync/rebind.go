@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +32,8 @@ func (p *program) rebind(ctx context.Context, confirm string) error {
 	if err := p.Confirm(hello.Remote.Database, confirm); err != nil {
 		return err
 	}
-	return l.alone(ctx, func() error {
-		return errors.Join(l.store.BindRemote(ctx, hello.Remote), p.printStatus(ctx, l.Site, l.store))
-	})
+	if err := l.alone(ctx, func() error { return l.store.BindRemote(ctx, hello.Remote) }); err != nil {
+		return err
+	}
+	return p.printStatus(ctx, l.Site, l.store)
 }

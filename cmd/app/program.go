@@ -56,7 +56,7 @@ func (h *Host) Confirm(what, typed string) error {
 		return nil
 	}
 	if !h.a.interactive() {
-		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: "add --confirm=" + what}
+		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: "add --confirm=" + session.ShellQuote(what)}
 	}
 	yes, err := unlessEnded(terminal.Confirm(h.a.io.in, h.a.io.err, what))
 	if err == nil && !yes {
