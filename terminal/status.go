@@ -45,7 +45,7 @@ type StatusView struct {
 	Holder *Holder  // nil when nobody executes it
 	Notes  []string // further lines, as a command that still runs
 	Sync   SyncView // of this session
-	Next   string   // the exact command that continues; empty when nothing is left
+	Next   string   // the exact command that continues; empty when there is none
 }
 
 // Status writes where a session stands. It needs no network.

@@ -178,6 +178,12 @@ func (l LaneView) String() string {
 // stateLine ends with the command to be typed, where there is one.
 func (v SyncView) stateLine() string {
 	since, means := "", stateMeaning(v.State)
+	for _, l := range v.Lanes {
+		if l.State == v.State && (v.State == session.SyncFenced || v.State == session.SyncForked) {
+			means += " " + Clean(l.Short)
+			break
+		}
+	}
 	if v.SinceUS > 0 {
 		since = ", since " + v.ago(v.SinceUS)
 	}

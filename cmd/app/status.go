@@ -212,6 +212,7 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	asked, err := s.Requests(ctx, id)
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
+	case b.notForked(ctx, s, id) != nil: // a resume is refused; the state of delivery says what there is to do
 	case !v.Running:
 		v.Next = b.spelled(nextCommand(sess, next))
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
