@@ -45,9 +45,9 @@ func (w *work) tellEdited(ctx context.Context) {
 	if edited, err := plan.Load(created.PlanFile); err == nil && samePlan(edited, w.plan) {
 		return
 	}
-	w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf(
+	w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: w.spelled(fmt.Sprintf(
 		"%s has changed, and the session goes on with the plan that it began with; to begin anew: acode session cancel %s, then acode run --plan %s",
-		created.PlanFile, s.Short, session.ShellQuote(created.PlanFile))})
+		created.PlanFile, s.Short, session.ShellQuote(created.PlanFile)))})
 }
 
 func samePlan(a, b *session.Plan) bool {
