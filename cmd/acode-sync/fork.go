@@ -189,6 +189,9 @@ func command(p *session.Plan, id session.StepID) *session.Run {
 // inProgress finds out which commands in progress nobody can know the outcome of. What the
 // other copy did under the same key stands in no record of this one.
 func (f *forking) inProgress(ctx context.Context) error {
+	if err := f.Fence(ctx, f.old); err != nil { // what is not claimed now is never started under the old id
+		return err
+	}
 	f.unknown, f.finished = map[session.StepID]string{}, map[session.StepID]int{}
 	for id, st := range f.old.Steps {
 		if st.Status != session.InProgress {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,11 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 	if err != nil {
 		return err
 	}
+	if held, err := b.hold(id, b.commandLine()); err == nil {
+		if err := errors.Join(b.fence(ctx, sess), held.Release()); err != nil {
+			return err
+		}
+	} // else whoever executes it goes on, and starts what comes next
 	got, err := b.endCommands(ctx, id)
 	if err := errors.Join(append(got.unread, err)...); err != nil {
 		return err
@@ -56,6 +62,21 @@ func (b *base) cancelCommands(ctx context.Context, s *local.Store, id session.ID
 		then = "; the session is " + string(sess.State)
 	}
 	return b.tell(decisionJSON{SessionID: id, ShortID: sess.Short, Kind: "cancel_command", Recorded: true, Ended: got.ended}, endedText(got.ended)+then)
+}
+
+// fence keeps what a process asked for that no longer executes s from starting: the supervisor, slow or
+// stopped, may have the request and no claim yet. What has begun is claimed when it returns. The caller has the
+// lock of s, which nobody can have acquired since.
+func (b *base) fence(ctx context.Context, s *session.Session) error {
+	dir := b.commandDir(s.ID)
+	if _, err := os.Stat(dir); err != nil {
+		return nil // nobody was asked for a command
+	}
+	err := command.NewRunner(command.Config{Dir: dir, Epoch: s.Epoch + 1}).Announce(ctx)
+	if errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCorrupt) { // later ones are kept out too; who reads the records names damage
+		return nil
+	}
+	return err
 }
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
@@ -131,6 +152,9 @@ func (b *base) cancelling(ctx context.Context, s *local.Store, r session.Request
 	return func(sess *session.Session) (drafts []session.Draft, also sideEffects, err error) {
 		if sess.State.Terminal() {
 			return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+		}
+		if err := b.fence(ctx, sess); err != nil {
+			return nil, also, err
 		}
 		got, err := b.endCommands(ctx, r.Session)
 		if err == nil {

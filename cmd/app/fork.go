@@ -18,6 +18,9 @@ func (s *Site) Session(id session.ID, doing string) (release func() error, err e
 	return l.Release, nil
 }
 
+// Fence keeps what was asked for in the name of s, which nobody executes, from starting.
+func (s *Site) Fence(ctx context.Context, of *session.Session) error { return s.b.fence(ctx, of) }
+
 // Command reads what became of a command of a session. It changes nothing.
 func (s *Site) Command(ctx context.Context, id session.ID, key string) (session.CommandRecord, error) {
 	return s.runner(id).Look(ctx, key)
