@@ -3,8 +3,10 @@ package terminal
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -12,16 +14,65 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// Events are read while they are written: a session may have more than fit into memory. An error
+// stands in the place of what cannot be read; after damage (ErrCorrupt) the rest may follow.
+type Events iter.Seq2[session.Event, error]
+
+// Listed gives events that were all read.
+func Listed(events ...session.Event) Events {
+	return func(yield func(session.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// each hands every event to f. Damage is returned once there is no more.
+func (es Events) each(f func(session.Event) error) (damage error) {
+	for e, err := range es {
+		switch {
+		case err == nil:
+			if err := f(e); err != nil {
+				return err
+			}
+		case !errors.Is(err, session.ErrCorrupt):
+			return err
+		case damage == nil:
+			damage = err
+		}
+	}
+	return damage
+}
+
+// historyLines is how many lines of a history are put in columns together.
+const historyLines = 1000
+
 // History writes events as a table, oldest first, one line each.
-func History(w io.Writer, events []session.Event) error {
+func History(w io.Writer, events Events) error {
 	table := [][]string{{"SEQ", "TIME", "EPOCH", "ACTOR", "TYPE", "WHAT"}}
-	for _, e := range events {
+	var widths []int
+	flush := func() error {
+		if len(table) == 0 {
+			return nil
+		}
+		widths = widest(table, widths)
+		err := aligned(w, table, widths)
+		table = table[:0]
+		return err
+	}
+	damage := events.each(func(e session.Event) error {
 		table = append(table, []string{
 			strconv.FormatUint(e.Seq, 10), instant(e.TimeUS), strconv.FormatUint(e.Epoch, 10),
 			e.Actor, string(e.Type), gist(e),
 		})
-	}
-	return columnsTo(w, table, nil)
+		if len(table) < historyLines {
+			return nil
+		}
+		return flush()
+	})
+	return errors.Join(flush(), damage)
 }
 
 // gist gives what is worth knowing of a payload on one line. An unreadable one says so: this
@@ -101,35 +152,40 @@ func newEventJSON(e session.Event) EventJSON {
 }
 
 // HistoryJSON writes events as JSON Lines, oldest first.
-func HistoryJSON(w io.Writer, events []session.Event) error {
-	for _, e := range events {
-		if err := JSON(w, newEventJSON(e)); err != nil {
-			return err
-		}
-	}
-	return nil
+func HistoryJSON(w io.Writer, events Events) error {
+	return events.each(func(e session.Event) error { return JSON(w, newEventJSON(e)) })
 }
 
 // ExportView is a session as one document.
 type ExportView struct {
 	Row
 	Plan   json.RawMessage // redacted
-	Events []session.Event
+	Events Events
 }
 
-// Export writes everything that the store tells of a session.
+// Export writes everything that the store tells of a session. What is damaged is left out, and
+// returned when the rest is written; after any other error the document has no end.
 func Export(w io.Writer, v ExportView) error {
-	out := struct {
+	head := encode(struct {
 		V       int             `json:"v"`
 		Session rowJSON         `json:"session"`
 		Plan    json.RawMessage `json:"plan"`
-		Events  []EventJSON     `json:"events"`
-	}{V: jsonVersion, Session: newRowJSON(v.Row), Plan: v.Plan, Events: make([]EventJSON, len(v.Events))}
-	for i, e := range v.Events {
-		out.Events[i] = newEventJSON(e)
-		out.Events[i].Type = string(e.Type)
+	}{jsonVersion, newRowJSON(v.Row), v.Plan})
+	if err := write(w, strings.TrimSuffix(string(head), "}\n")+`,"events":[`); err != nil {
+		return err
 	}
-	return JSON(w, out)
+	comma := ""
+	damage := v.Events.each(func(e session.Event) error {
+		out := newEventJSON(e)
+		out.Type = string(e.Type)
+		err := write(w, comma+strings.TrimSuffix(string(encode(out)), "\n"))
+		comma = ","
+		return err
+	})
+	if damage != nil && !errors.Is(damage, session.ErrCorrupt) {
+		return damage
+	}
+	return errors.Join(write(w, "]}\n"), damage)
 }
 
 func uuid(id [16]byte) string {

@@ -58,6 +58,11 @@ func taskOf(r Row) string {
 // columnsTo writes rows with each column but the last at least as wide as least says, and
 // two spaces wider than what it holds.
 func columnsTo(w io.Writer, rows [][]string, least []int) error {
+	return aligned(w, rows, widest(rows, least))
+}
+
+// widest gives the widths of all columns but the last, of at least so much each.
+func widest(rows [][]string, least []int) []int {
 	last := len(rows[0]) - 1
 	widths := append([]int(nil), least[:min(last, len(least))]...)
 	for len(widths) < last {
@@ -68,13 +73,17 @@ func columnsTo(w io.Writer, rows [][]string, least []int) error {
 			widths[i] = max(widths[i], columns(Clean(row[i]))+2)
 		}
 	}
+	return widths
+}
+
+func aligned(w io.Writer, rows [][]string, widths []int) error {
 	var lines []string
 	for _, row := range rows {
 		var b strings.Builder
-		for i := range last {
-			b.WriteString(pad(Clean(row[i]), widths[i]))
+		for i, width := range widths {
+			b.WriteString(pad(Clean(row[i]), width))
 		}
-		b.WriteString(Clean(row[last]))
+		b.WriteString(Clean(row[len(widths)]))
 		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
 	return write(w, strings.Join(lines, "\n")+"\n")

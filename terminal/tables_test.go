@@ -122,7 +122,7 @@ func blocks() []blockCase {
 		{"status", func(w io.Writer) error { return terminal.Status(w, status()) }, func(w io.Writer) error { return terminal.StatusJSON(w, status()) }},
 		{"status_minimal", func(w io.Writer) error { return terminal.Status(w, minimal) }, func(w io.Writer) error { return terminal.StatusJSON(w, minimal) }},
 		{"show", func(w io.Writer) error { return terminal.Show(w, show()) }, func(w io.Writer) error { return terminal.ShowJSON(w, show()) }},
-		{"history", func(w io.Writer) error { return terminal.History(w, events()) }, func(w io.Writer) error { return terminal.HistoryJSON(w, events()) }},
+		{"history", func(w io.Writer) error { return terminal.History(w, terminal.Listed(events()...)) }, func(w io.Writer) error { return terminal.HistoryJSON(w, terminal.Listed(events()...)) }},
 		{"dry_run", func(w io.Writer) error { return terminal.DryRun(w, dryRun(), clock()) }, func(w io.Writer) error { return terminal.DryRunJSON(w, dryRun()) }},
 		{"dry_run_fresh", func(w io.Writer) error { return terminal.DryRun(w, fresh, clock()) }, func(w io.Writer) error { return terminal.DryRunJSON(w, fresh) }},
 		{"config_origin", origin, func(w io.Writer) error { return terminal.ConfigShowJSON(w, settings) }},
@@ -358,7 +358,7 @@ func TestInjection(t *testing.T) {
 		terminal.Show(&out, terminal.ShowView{StatusView: view, Titles: []string{evil}, Steps: steps}),
 		terminal.ShowJSON(&out, terminal.ShowView{StatusView: view, Steps: steps}),
 		terminal.DryRun(&out, dry, clock()), terminal.DryRunJSON(&out, dry),
-		terminal.History(&out, []session.Event{event, fine}), terminal.HistoryJSON(&out, []session.Event{event, fine}),
+		terminal.History(&out, terminal.Listed(event, fine)), terminal.HistoryJSON(&out, terminal.Listed(event, fine)),
 		terminal.ConfigShow(&out, []terminal.Setting{{evil, evil, evil}}, true),
 		terminal.ConfigShow(&out, []terminal.Setting{{evil, evil, evil}}, false),
 	} {

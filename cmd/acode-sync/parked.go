@@ -78,7 +78,7 @@ func (p *program) parkedShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return terminal.HistoryJSON(p.Out(), events)
+				return terminal.HistoryJSON(p.Out(), terminal.Listed(events...))
 			})
 		}}
 }

@@ -91,11 +91,11 @@ func TestEventsSchemaDescribesEvents(t *testing.T) {
 		{Seq: 5, Type: session.ExecutionAcquired, Payload: []byte(`{"device":"d","host":"box","pid":7,"workspace":"/w"}`)},
 	}
 	var history bytes.Buffer
-	if err := terminal.HistoryJSON(&history, events); err != nil {
+	if err := terminal.HistoryJSON(&history, terminal.Listed(events...)); err != nil {
 		t.Fatal(err)
 	}
 	var document bytes.Buffer
-	if err := terminal.Export(&document, terminal.ExportView{Plan: []byte("{}"), Events: events}); err != nil {
+	if err := terminal.Export(&document, terminal.ExportView{Plan: []byte("{}"), Events: terminal.Listed(events...)}); err != nil {
 		t.Fatal(err)
 	}
 	var export struct{ Events []map[string]any }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,14 +90,10 @@ func (a *app) historyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			events, err := s.Events(ctx, id, 0, math.MaxInt32)
-			if err != nil {
-				return err
-			}
 			if format == "json" || b.json {
-				return terminal.HistoryJSON(b.io.out, events)
+				return terminal.HistoryJSON(b.io.out, events(ctx, s, id))
 			}
-			return terminal.History(b.io.out, events)
+			return terminal.History(b.io.out, events(ctx, s, id))
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "`text|json`")
@@ -115,16 +110,38 @@ func (a *app) exportCommand() *cobra.Command {
 				return err
 			}
 			plan, noPlan := b.planText(ctx, s, sess)
-			events, noEvents := s.Events(ctx, id, 0, math.MaxInt32)
-			for _, err := range []error{noPlan, noEvents} {
-				if err != nil && !errors.Is(err, session.ErrCorrupt) {
-					return err
-				}
+			if noPlan != nil && !errors.Is(noPlan, session.ErrCorrupt) {
+				return noPlan
 			}
 			// What is damaged is left out: verify sends here for the rest.
-			err = terminal.Export(b.io.out, terminal.ExportView{Row: b.row(summary(sess)), Plan: plan, Events: events})
-			return errors.Join(err, noPlan, noEvents)
+			err = terminal.Export(b.io.out, terminal.ExportView{Row: b.row(summary(sess)), Plan: plan, Events: events(ctx, s, id)})
+			return errors.Join(noPlan, err)
 		}),
+	}
+}
+
+// pageEvents is how many events of a session are in memory together.
+const pageEvents = 1000
+
+// events gives the events of a session, oldest first.
+func events(ctx context.Context, s *local.Store, id session.ID) terminal.Events {
+	return func(yield func(session.Event, error) bool) {
+		for after := uint64(0); ; {
+			page, err := s.Events(ctx, id, after, pageEvents)
+			if err != nil && !errors.Is(err, session.ErrCorrupt) {
+				yield(session.Event{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Seq
+			}
+			if err != nil && !yield(session.Event{}, err) || len(page) < pageEvents {
+				return
+			}
+		}
 	}
 }
 

@@ -1,0 +1,82 @@
+package terminal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// many gives n events. From the second thousand on, look sees what was written by then.
+func many(n int, look func()) terminal.Events {
+	return func(yield func(session.Event, error) bool) {
+		for seq := range n {
+			if seq == 2500 {
+				look()
+			}
+			if !yield(session.Event{Seq: uint64(seq + 1), Type: session.StepUnknown, Payload: []byte(`{"why":"it is so"}`)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// What a session has to tell may be more than fits into memory: it is written while it is read.
+func TestHistoryIsWrittenWhileItIsRead(t *testing.T) {
+	for name, show := range map[string]func(io.Writer, terminal.Events) error{
+		"text": terminal.History,
+		"json": terminal.HistoryJSON,
+		"export": func(w io.Writer, es terminal.Events) error {
+			return terminal.Export(w, terminal.ExportView{Plan: []byte("{}"), Events: es})
+		},
+	} {
+		var out bytes.Buffer
+		early := 0
+		if err := show(&out, many(3000, func() { early = strings.Count(out.String(), "it is so") })); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if all := strings.Count(out.String(), "it is so"); all != 3000 || early < 1000 {
+			t.Errorf("%s: %d events, %d of them while they were read, want 3000 and 1000 or more", name, all, early)
+		}
+		if name == "text" && strings.Count(out.String(), "SEQ") != 1 {
+			t.Errorf("%s: more than one head line", name)
+		}
+		if name == "export" && !json.Valid(out.Bytes()) {
+			t.Errorf("%s: no JSON", name)
+		}
+	}
+}
+
+// failing gives an event, an error and another event.
+func failing(err error) terminal.Events {
+	return func(yield func(session.Event, error) bool) {
+		one := session.Event{Seq: 1, Payload: []byte("{}")}
+		_ = yield(one, nil) && yield(session.Event{}, err) && yield(one, nil)
+	}
+}
+
+// What is damaged is left out of a history, and what else cannot be read ends it.
+func TestHistoryGoesOnAfterDamage(t *testing.T) {
+	damaged, gone := &session.Error{Code: session.ErrCorrupt}, errors.New("the disk is gone")
+	for err, want := range map[error]int{damaged: 2, gone: 1} {
+		var export, lines bytes.Buffer
+		got := terminal.Export(&export, terminal.ExportView{Plan: []byte("{}"), Events: failing(err)})
+		if n := strings.Count(export.String(), `"seq":1`); !errors.Is(got, err) || n != want || json.Valid(export.Bytes()) != (want == 2) {
+			t.Errorf("Export: got %d events and %v, want %d and %v; %s", n, got, want, err, export.String())
+		}
+		got = terminal.HistoryJSON(&lines, failing(err))
+		if n := strings.Count(lines.String(), "\n"); !errors.Is(got, err) || n != want {
+			t.Errorf("HistoryJSON: got %d lines and %v, want %d and %v", n, got, want, err)
+		}
+		lines.Reset()
+		got = terminal.History(&lines, failing(err))
+		if n := strings.Count(lines.String(), "\n"); !errors.Is(got, err) || n != want+1 {
+			t.Errorf("History: got %d lines and %v, want %d and %v", n, got, want+1, err)
+		}
+	}
+}
