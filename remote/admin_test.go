@@ -67,6 +67,37 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// A device whose password is over by a date that somebody set is listed as such, and gets one that holds.
+func TestExpiredDevice(t *testing.T) {
+	s := commonSite(t)
+	name := "laptop_" + strings.ToLower(rand.Text()[:10])
+	add := func() {
+		t.Helper()
+		if _, err := remote.AddDevice(t.Context(), options(s.url), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	t.Cleanup(func() { s.exec(`DROP ROLE ` + name) })
+	for _, c := range []struct {
+		until string
+		over  bool
+		after string
+	}{{"2020-01-01 00:00+00", true, "infinity"}, {"9999-01-01 00:00+00", false, "9999-01-01 00:00:00+00"}} {
+		s.exec(fmt.Sprintf(`ALTER ROLE %s VALID UNTIL '%s'`, name, c.until))
+		if d := find(t, s, name); !d.Enabled || d.Expired != c.over {
+			t.Errorf("ListDevices with a password until %s: got %+v", c.until, d)
+		}
+		if err := remote.RevokeDevice(t.Context(), options(s.url), name); err != nil {
+			t.Fatal(err)
+		}
+		add()
+		if got := s.value(fmt.Sprintf(`SELECT rolvaliduntil FROM pg_roles WHERE rolname = '%s'`, name)); got != c.after {
+			t.Errorf("a new password is valid until %s, want %s", got, c.after)
+		}
+	}
+}
+
 // A device whose name begins like a role of ours, and that never delivered, comes back too.
 func TestDeviceNamedLikeOurs(t *testing.T) {
 	s := commonSite(t)

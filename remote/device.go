@@ -21,7 +21,8 @@ import (
 // fences or reads them.
 type Device struct {
 	Name     string
-	Enabled  bool // it may deliver now, as the server's owner may, who is no device
+	Enabled  bool // it may deliver, as the server's owner may, who is no device
+	Expired  bool // its password is over, by a date that somebody set (VALID UNTIL)
 	Sessions int64
 	Events   int64
 	Last     time.Time // of its last delivery; zero: never
@@ -35,7 +36,7 @@ func validDevice(name string) bool {
 
 // AddDevice makes a login role that may deliver, and gives its password, which is kept nowhere.
 // A device that was revoked comes back with a new password and its sessions. One that is
-// enabled is session.ErrUsage.
+// enabled is session.ErrUsage. A date on which the password before was over does not hold for the new one.
 func AddDevice(ctx context.Context, o Options, name string) (password string, err error) {
 	err = inTx(ctx, o, "add the device", func(a *admin, tx pgx.Tx) error {
 		there, enabled, err := a.device(ctx, tx, name)
@@ -51,8 +52,16 @@ func AddDevice(ctx context.Context, o Options, name string) (password string, er
 			verb = "ALTER"
 		}
 		role := pgx.Identifier{name}.Sanitize()
+		var expired bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1 AND rolvaliduntil <= now())`, name).Scan(&expired); err != nil {
+			return err
+		}
+		until := ""
+		if expired {
+			until = " VALID UNTIL 'infinity'"
+		}
 		// The password itself stays here: a statement may be logged.
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`%s ROLE %s LOGIN PASSWORD '%s'`, verb, role, scram(password))); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`%s ROLE %s LOGIN PASSWORD '%s'%s`, verb, role, scram(password), until)); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `GRANT acode_writer TO `+role)
@@ -118,7 +127,7 @@ func ListDevices(ctx context.Context, o Options) ([]Device, error) {
 	}
 	defer a.close()
 	const list = `SELECT n.name, coalesce(r.rolcanlogin AND has_function_privilege(r.oid, 'acode.ingest'::regproc, 'EXECUTE'), false),
-    coalesce(h.sessions, 0), coalesce(h.events, 0), h.last
+    coalesce(r.rolvaliduntil <= now(), false), coalesce(h.sessions, 0), coalesce(h.events, 0), h.last
 FROM (SELECT m.rolname AS name FROM pg_auth_members g JOIN pg_roles w ON w.oid = g.roleid JOIN pg_roles m ON m.oid = g.member
     WHERE w.rolname = 'acode_writer' UNION SELECT owner FROM acode.heads) n
 LEFT JOIN pg_roles r ON r.rolname = n.name
@@ -128,7 +137,7 @@ ORDER BY 1`
 	err = a.each(ctx, list, nil, func(rows pgx.Rows) error {
 		var d Device
 		var last *time.Time
-		if err := rows.Scan(&d.Name, &d.Enabled, &d.Sessions, &d.Events, &last); err != nil {
+		if err := rows.Scan(&d.Name, &d.Enabled, &d.Expired, &d.Sessions, &d.Events, &last); err != nil {
 			return err
 		}
 		if last != nil {

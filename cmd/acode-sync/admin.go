@@ -99,10 +99,13 @@ func (p *program) listDevices(ctx context.Context, o remote.Options, _ []string)
 	lines := []string{fmt.Sprintf("%-24s %-8s %9s %12s  %s", "ROLE", "STATE", "SESSIONS", "EVENTS", "LAST DELIVERY")}
 	for _, d := range devices {
 		state := "revoked"
-		if d.Enabled {
+		switch {
+		case d.Enabled && d.Expired:
+			state = "expired"
+		case d.Enabled:
 			state = "enabled"
 		}
-		rows = append(rows, map[string]any{"device": d.Name, "enabled": d.Enabled, "sessions": d.Sessions, "events": d.Events, "last_delivery_at": stamp(d.Last)})
+		rows = append(rows, map[string]any{"device": d.Name, "enabled": d.Enabled, "expired": d.Expired, "sessions": d.Sessions, "events": d.Events, "last_delivery_at": stamp(d.Last)})
 		lines = append(lines, fmt.Sprintf("%-24s %-8s %9d %12d  %s", d.Name, state, d.Sessions, d.Events, orNever(d.Last)))
 	}
 	return p.answer(map[string]any{"devices": rows}, lines...)
