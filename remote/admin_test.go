@@ -263,7 +263,7 @@ func TestPruneAfterMachineThatIsGone(t *testing.T) {
 	projectAll(t, r, 100)
 	prune := func() (blocked string) {
 		t.Helper()
-		months, err := remote.Prune(t.Context(), options(s.url), time.Now().UTC().AddDate(0, -1, 0), false)
+		months, err := remote.Prune(t.Context(), options(s.url), monthsAgo(1), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,6 +292,30 @@ func TestPruneAfterMachineThatIsGone(t *testing.T) {
 		t.Errorf("Prune after VerifyAll: got %s, want %s", got, want)
 	}
 	whole(3)
+}
+
+// How old a month is, the clock says that dated its events, and not the administrator's.
+func TestPruneByTheServersClock(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	if _, err := r.Deliver(t.Context(), newChain(3).from(1, 3)); err != nil {
+		t.Fatal(err)
+	}
+	s.age(3)
+	verifyAll(t, r, 100)
+	projectAll(t, r, 100)
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`CREATE SCHEMA behind; CREATE FUNCTION behind.now() RETURNS timestamptz LANGUAGE sql RETURN pg_catalog.now() - interval '1 year'`)
+	u.RawQuery += "&search_path=behind,pg_catalog"
+	if got, err := remote.Prune(t.Context(), options(u.String()), monthsAgo(1), false); err != nil || len(got) != 0 {
+		t.Errorf("Prune by a clock that is a year behind: got %+v, %v, want no month", got, err)
+	}
+	if got, err := remote.Prune(t.Context(), options(s.url), monthsAgo(1), false); err != nil || len(got) != 1 || got[0].Blocked != "" {
+		t.Errorf("Prune: got %+v, %v, want the month dropped", got, err)
+	}
 }
 
 // What an administrator sees adds up.
@@ -326,6 +350,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// monthsAgo is how long ago that was.
+func monthsAgo(n int) time.Duration { return time.Since(time.Now().AddDate(0, -n, 0)) }
+
 // age moves what was received in this month to one that is over.
 func (s *site) age(months int) {
 	s.t.Helper()
@@ -355,7 +382,7 @@ func TestPrune(t *testing.T) {
 
 	prune := func(months int, dryRun bool) []remote.PrunedMonth {
 		t.Helper()
-		got, err := remote.Prune(t.Context(), options(s.url), time.Now().UTC().AddDate(0, -months, 0), dryRun)
+		got, err := remote.Prune(t.Context(), options(s.url), monthsAgo(months), dryRun)
 		if err != nil {
 			t.Fatalf("Prune: %v", err)
 		}
@@ -416,7 +443,7 @@ func TestAdminErrors(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"Migrate": func() error { _, err := remote.Migrate(t.Context(), options("postgres://x:y:z"), nil); return err },
-		"Prune":   func() error { _, err := remote.Prune(t.Context(), options(""), time.Time{}, true); return err },
+		"Prune":   func() error { _, err := remote.Prune(t.Context(), options(""), 0, true); return err },
 		"Verify":  func() error { _, err := remote.VerifyAll(t.Context(), options("")); return err },
 		"List":    func() error { _, err := remote.ListDevices(t.Context(), options("")); return err },
 		"Add":     func() error { _, err := remote.AddDevice(t.Context(), options(""), "x"); return err },

@@ -17,17 +17,17 @@ type PrunedMonth struct {
 	Blocked  string // why it stays; empty: it goes
 }
 
-// Prune drops the events that were received in months that ended before the time given. Their
-// sessions' chains begin above them from then on and still verify; their heads, projections,
-// forks and blobs stay. With dryRun it only says what it would do. Months with events that were
+// Prune drops the events that were received in months that ended so long ago, both by the server's
+// clock. Their sessions' chains begin above them from then on and still verify; their heads,
+// projections, forks and blobs stay. With dryRun it only says what it would do. Months with events that were
 // not verified and projected stay and say so, and so do later ones with more of the same sessions.
-func Prune(ctx context.Context, o Options, before time.Time, dryRun bool) ([]PrunedMonth, error) {
+func Prune(ctx context.Context, o Options, age time.Duration, dryRun bool) ([]PrunedMonth, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	months, err := a.months(ctx, before)
+	months, err := a.months(ctx, age)
 	for i := range months {
 		if err != nil || dryRun || months[i].Blocked != "" {
 			continue
@@ -38,8 +38,13 @@ func Prune(ctx context.Context, o Options, before time.Time, dryRun bool) ([]Pru
 	return months, a.failed("prune the server", err)
 }
 
-// months lists what lies before a time, oldest first.
-func (a *admin) months(ctx context.Context, before time.Time) ([]PrunedMonth, error) {
+// months lists those that ended so long ago, oldest first.
+func (a *admin) months(ctx context.Context, age time.Duration) ([]PrunedMonth, error) {
+	var before time.Time
+	if err := a.conn.QueryRow(ctx, `SELECT now()`).Scan(&before); err != nil {
+		return nil, err
+	}
+	before = before.Add(-age)
 	const names = `SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 	var out []PrunedMonth

@@ -187,7 +187,7 @@ func (p *program) pruneCommand() *cobra.Command {
 	var olderThan time.Duration
 	var dryRun bool
 	c := p.administer("prune --older-than TIME", "Drop months of events that are older", 0, func(ctx context.Context, o remote.Options, _ []string) error {
-		return p.prune(ctx, o, p.Now().Add(-olderThan), dryRun)
+		return p.prune(ctx, o, olderThan, dryRun)
 	})
 	c.Long = "Drop the events that were received in months which ended that long ago, such as 2160h for 90\ndays. Chains that begin above them still verify, and the machines keep theirs. Look first with\n--dry-run."
 	c.Flags().DurationVar(&olderThan, "older-than", 0, "`age` of a whole month from which it goes; at least 744h")
@@ -199,11 +199,11 @@ func (p *program) pruneCommand() *cobra.Command {
 // leastAge keeps the month that deliveries still go to.
 const leastAge = 31 * 24 * time.Hour
 
-func (p *program) prune(ctx context.Context, o remote.Options, before time.Time, dryRun bool) error {
-	if p.Now().Sub(before) < leastAge {
+func (p *program) prune(ctx context.Context, o remote.Options, age time.Duration, dryRun bool) error {
+	if age < leastAge {
 		return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--older-than must be at least %s; nothing was changed", leastAge)}
 	}
-	months, err := remote.Prune(ctx, o, before, dryRun)
+	months, err := remote.Prune(ctx, o, age, dryRun)
 	if err != nil {
 		return err
 	}
