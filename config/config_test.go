@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -505,6 +506,46 @@ func TestSchema(t *testing.T) {
 				t.Fatalf("Schema: %s is missing", v.Key)
 			}
 		}
+	}
+}
+
+// An editor that goes by the schema marks what would be refused, and nothing else; of a number of bytes
+// as text only its form.
+func TestSchemaAllowsWhatIsTaken(t *testing.T) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := schema.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	for _, key := range load(t, sources("", "")).Values {
+		for _, value := range []string{`""`, `"x"`, `"/a"`, `"~"`, `"~/a"`, `"~a"`, `"0"`, `"5s"`, `"+5s"`, `"-5s"`, `"1.5h"`, `"1μs"`, `"1µs"`, `"5"`,
+			`"postgres://h/d"`, `"mysql://h/d"`, `"127.0.0.1:9"`, `"unix:/p"`, `"unix:p"`, `"info"`, `"off"`, `true`, `"true"`, `5`, `0`, `-1`, `["/a"]`, `["a"]`, `[]`, `{}`} {
+			if strings.HasSuffix(key.Key, "_bytes") && (value == `"0"` || value == `"5"`) {
+				continue
+			}
+			text := "{" + strconv.Quote(key.Key) + ": " + value + "}"
+			if section, name, ok := strings.Cut(key.Key, "."); ok {
+				text = fmt.Sprintf("{%q: {%q: %s}}", section, name, value)
+			}
+			var doc any
+			if err := json.Unmarshal([]byte(text), &doc); err != nil {
+				t.Fatal(err)
+			}
+			_, err := config.Load(sources(text, ""))
+			if valid := rules.Validate(doc); (valid == nil) != (err == nil) {
+				t.Errorf("%s: the schema says %v, Load %v", text, valid, err)
+			}
+			if err == nil {
+				taken++
+			}
+		}
+	}
+	if taken < 30 {
+		t.Errorf("%d values were taken: this test proves nothing", taken)
 	}
 }
 

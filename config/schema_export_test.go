@@ -60,15 +60,15 @@ func (k key) schema() *jsonschema.Schema {
 		s.Types, s.Minimum, s.Maximum = []string{"integer", "string"}, &low, &high
 		s.Pattern = `^[0-9]+ ?([KMG]i?B)?$`
 	case kindDuration:
-		s.Type, s.Pattern = "string", `^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$|^0$`
+		s.Type, s.Pattern = "string", `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 	case kindPath:
-		s.Type, s.Pattern = "string", `^(/|~)`
+		s.Type, s.Pattern = "string", `^(/|~/|~$)`
 	case kindServer:
-		s.Type, s.Pattern = "string", `^postgres(ql)?://`
+		s.Type, s.Pattern = "string", `^$|^postgres(ql)?://`
 	case kindListen:
 		s.Type, s.Pattern = "string", `^(unix:/.+|.+:[0-9]+)$`
 	case kindPaths:
-		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string", Pattern: `^(/|~)`}
+		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string", Pattern: `^(/|~/|~$)`}
 	}
 	s.Default = k.defaultJSON()
 	return s
