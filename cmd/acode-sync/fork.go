@@ -254,7 +254,7 @@ func (f *forking) print(p *program) error {
 		_, err = fmt.Fprintf(p.Out(), "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))
 	}
 	if err == nil && !f.new.State.Terminal() {
-		_, err = fmt.Fprintf(p.Out(), "Continue with: acode resume %s\n", f.new.Short)
+		_, err = fmt.Fprintln(p.Out(), p.Spelled("Continue with: acode resume "+f.new.Short))
 	}
 	return err
 }

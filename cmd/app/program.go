@@ -38,6 +38,9 @@ type Host struct{ a *app }
 // Version is that of both programs.
 func (h *Host) Version() string { return version }
 
+// Spelled gives text, which tells a person what to type, with the flags that were typed here.
+func (h *Host) Spelled(text string) string { return h.a.spelled(text) }
+
 // JSON reports whether output is for scripts.
 func (h *Host) JSON() bool { return h.a.json }
 
