@@ -168,9 +168,19 @@ func overwrite(f *os.File, b []byte) error {
 	return nil
 }
 
+// hidden reports whether the process of h may live and /proc does not show it, as with hidepid what runs
+// with other rights.
+func (h Holder) hidden() bool {
+	if h.PID <= 0 {
+		return false
+	}
+	_, _, err := process(h.PID)
+	return err != nil && !errors.Is(err, errGone) && !errors.Is(unix.Kill(h.PID, 0), unix.ESRCH)
+}
+
 // Read says what the lock file at path says, and whether the holder that it names is alive.
 // It writes nothing and takes no lock, so that it never disturbs a holder; but where that is
-// Elsewhere, it asks for the lock, shared and for an instant. A file that is missing, empty or not
+// Elsewhere, or hidden, it asks for the lock, shared and for an instant. A file that is missing, empty or not
 // of this form names nobody.
 func Read(path string) (h Holder, held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -187,7 +197,7 @@ func Read(path string) (h Holder, held bool, err error) {
 	if h, err = holderIn(f); err != nil {
 		return Holder{}, false, err
 	}
-	if h.Elsewhere() {
+	if h.Elsewhere() || h.hidden() {
 		held, err = isLocked(f)
 		return h, held, err
 	}

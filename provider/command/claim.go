@@ -42,7 +42,7 @@ const (
 // identity names a process for good: a pid alone is reused within seconds.
 type identity struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // as the system counts it; only ever compared
+	Start uint64 `json:"start"` // as the system counts it; only ever compared; 0 of a leader that nobody saw start
 	Boot  string `json:"boot"`
 	NS    uint64 `json:"ns,omitempty"` // the PID namespace in which PID counts; 0 where there is only one, or nobody said
 }

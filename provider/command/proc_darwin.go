@@ -39,6 +39,9 @@ func alive(id identity) (bool, error) {
 	return err == nil && !p.dead && p.start == id.Start, err
 }
 
+// hidden says no: everybody sees every process here.
+func hidden(identity) bool { return false }
+
 // SZOMB and SSTOP of sys/proc.h.
 const (
 	zombie  = 5

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,11 +107,37 @@ func alive(id identity) (bool, error) {
 	if starved(err) {
 		return false, err
 	}
-	if err != nil || p.dead || p.start != id.Start {
+	if err != nil || p.dead || p.start != id.Start && (id.Start != 0 || p.session != p.pid) {
 		return false, nil
 	}
 	boot, err := bootID()
 	return err == nil && id.Boot == boot, err
+}
+
+// hidden reports whether the process of id, which leads a process session, seems to live where /proc does not
+// show it, as with hidepid what runs with other rights. Should its pid have been used again, then hardly by
+// one that leads a session.
+func hidden(id identity) bool {
+	if id.PID <= 0 || id.elsewhere() {
+		return false
+	}
+	if _, err := readProcess(id.PID); err == nil || starved(err) {
+		return false
+	}
+	leads, err := unix.Getsid(id.PID)
+	return err == nil && leads == id.PID && !isZombie(id.PID)
+}
+
+// isZombie reports whether pid is seen to be a process that has ended and that nobody waited for, wherever /proc hides
+// it. In a sandbox that knows no pidfds none is.
+func isZombie(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }() // holds nothing
+	n, err := ignoringEINTR(func() (int, error) { return unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) })
+	return err == nil && n > 0
 }
 
 // process is a line of the process table.
@@ -121,6 +148,7 @@ type process struct {
 	start   uint64
 	dead    bool
 	stopped bool // as by Ctrl-Z
+	child   bool // of this process, and hidden: start is not known
 	holds   bool // the lock on a claim; only holders sets it
 	name    string
 }
@@ -150,7 +178,7 @@ func readProcess(pid int) (process, error) {
 	return p, nil
 }
 
-// processes lists the process table, all of it or none.
+// processes lists the process table, all of it that can be seen or none.
 func processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -170,7 +198,42 @@ func processes() ([]process, error) {
 			ps = append(ps, p)
 		}
 	}
-	return ps, nil
+	return append(ps, hiddenChildren(ps)...), nil
+}
+
+// hiddenChildren gives the children of this process that are missing in ps, the process table.
+func hiddenChildren(ps []process) []process {
+	var found []process
+	for _, pid := range children() {
+		if slices.ContainsFunc(ps, func(p process) bool { return p.pid == pid }) {
+			continue
+		}
+		p, err := readProcess(pid) // it may be newer than ps
+		if err != nil {
+			sid, gone := unix.Getsid(pid)
+			if gone != nil {
+				continue
+			}
+			p = process{pid: pid, parent: os.Getpid(), session: sid, dead: isZombie(pid), child: true, name: "(hidden by /proc)"}
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// children gives the pids of the children of this process, dead ones too; none where the kernel does not list them.
+func children() []int {
+	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is right
+	var pids []int
+	for _, list := range lists {
+		b, _ := readProc(list) // of a thread that has ended, which has none
+		for _, field := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // describe gives pid and command line.
@@ -284,6 +347,15 @@ func descendants(ps []process, roots []int) []process {
 	return found
 }
 
+// there reports whether p still is the process that has its pid.
+func (p process) there() bool {
+	if p.child {
+		return slices.Contains(children(), p.pid)
+	}
+	now, err := readProcess(p.pid)
+	return err == nil && now.start == p.start
+}
+
 // signal sends sig to exactly the process p. The pidfd is opened before the start time is
 // compared, so that a pid that is reused meanwhile is not met; in a sandbox that knows no
 // pidfds only the comparison, just before, keeps it from that. A process that is gone is
@@ -293,8 +365,7 @@ func (p process) signal(sig unix.Signal) error {
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }() // holds nothing
 	}
-	now, gone := readProcess(p.pid)
-	if gone != nil || now.start != p.start {
+	if !p.there() {
 		return nil
 	}
 	if err == nil {

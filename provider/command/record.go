@@ -119,7 +119,8 @@ func (c claim) leaderAlive() (bool, error) {
 	if c.Start == nil {
 		return false, nil
 	}
-	return alive(c.Start.Leader)
+	lives, err := alive(c.Start.Leader)
+	return lives || err == nil && hidden(c.Start.Leader), err
 }
 
 // leaderSeen reports whether a process lives that was started with the key of c and leads a process
@@ -174,11 +175,12 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 
 // supervised reports whether the supervisor that made the claim lives.
 func (c claim) supervised() (bool, error) {
-	lives, err := alive(c.Header.Supervisor)
-	if lives || err != nil || !c.Header.Supervisor.elsewhere() {
+	by := c.Header.Supervisor
+	lives, err := alive(by)
+	if lives || err != nil || !by.elsewhere() && !hidden(by) {
 		return lives, err
 	}
-	return serves(filepath.Dir(c.Path), c.Header.Supervisor)
+	return serves(filepath.Dir(c.Path), by)
 }
 
 // lingers judges a claim that is held by what its command left behind.

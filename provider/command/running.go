@@ -208,11 +208,12 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	c.leader = pid
 	s.leaders[pid] = c
 	s.cfg.hook("forked")
-	if id, err := identify(pid); err == nil {
-		// Without a start block the record is only less exact about a killed supervisor.
-		c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
-		_ = writeStart(c.claim.w, c.req.Key, *c.started)
+	id, err := identify(pid)
+	if err != nil { // /proc hides what has other rights already
+		id = identity{PID: pid, Boot: s.self.Boot, NS: s.self.NS}
 	}
+	c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
+	_ = writeStart(c.claim.w, c.req.Key, *c.started) // without it the record is only less exact about a killed supervisor
 	return nil
 }
 
