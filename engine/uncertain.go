@@ -29,8 +29,8 @@ func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.St
 // settle decides what became of a command whose outcome is unknown: its check, then what a
 // person said beforehand, then its policy, then a person (E5).
 func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := e.boundary(ctx); err != nil { // the outcome may be unknown because the session is to be cancelled
+		return err
 	}
 	found, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].LastSeq)
 	if err != nil {

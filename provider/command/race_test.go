@@ -262,3 +262,36 @@ func TestSupervisorCannotStart(t *testing.T) {
 		t.Errorf("Look: got %+v, %v", rec, err)
 	}
 }
+
+// C2: a command that unlocks what it inherited counts as running until its end is recorded.
+func TestCommandUnlocksItsClaim(t *testing.T) {
+	s := newStage(t)
+	ended := make(chan session.CommandState, 1)
+	s.supervisorHook = firstTime("ended", func() {
+		rec, err := s.Look(context.Background(), "k")
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- rec.State
+	})
+	s.inside()
+	ctx, leave := context.WithCancel(s.ctx())
+	defer leave()
+	go func() {
+		_, _ = s.Run(ctx, s.sh("k", `flock -u 20; touch up; until [ -e go ]; do sleep 0.02; done; flock -u 20`))
+	}()
+	looks := func(want session.CommandState) {
+		t.Helper()
+		eventually(t, string(want), func() bool {
+			rec, err := s.Look(s.ctx(), "k")
+			return err == nil && rec.State == want && s.has("up")
+		})
+	}
+	looks(session.CommandRunning)
+	leave()
+	s.touch("go")
+	if state := <-ended; state != session.CommandRunning {
+		t.Errorf("at its end: got %s, want running", state)
+	}
+	looks(session.CommandFinished)
+}

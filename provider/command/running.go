@@ -248,6 +248,7 @@ func (s *supervisor) follow(c *running) {
 			limit = nil
 			s.end(c, true)
 		case <-tick.C:
+			c.relock()
 			c.outs.cap()
 			if e, beyond := s.beyond(c); beyond {
 				s.finish(c, e)
@@ -419,6 +420,7 @@ func (s *supervisor) others(c *running, p process) bool {
 // finish records the end of c and lets go of it, in this order: outputs, workspace, exit
 // record, locks, wake.
 func (s *supervisor) finish(c *running, e exitBlock) {
+	c.relock()
 	s.cfg.hook("ended")
 	e.EndedUS = s.cfg.Now().UnixMicro()
 	s.settle(c, &e)
@@ -435,6 +437,16 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.mu.Unlock()
 	s.tell(c.req.Key)
 	s.checkIdle()
+}
+
+// relock takes the lock of the claim again where the command, which shares it, gave it up: it would count as
+// over before its end is recorded. Whoever looks just then has the lock for an instant.
+func (c *running) relock() {
+	for range 3 {
+		if unix.Flock(int(c.claim.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			return
+		}
+	}
 }
 
 // restore makes the claim anew whose name is gone, with what was known at the start: without it the
