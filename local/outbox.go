@@ -131,6 +131,16 @@ func (o *Outbox) inPlace() error {
 	}
 }
 
+// Replaced gives the file that has the database's name since it was opened; nil where that is the
+// database, or there is none.
+func (o *Outbox) Replaced() fs.FileInfo {
+	info, err := os.Lstat(o.path())
+	if err != nil || os.SameFile(info, o.file) {
+		return nil
+	}
+	return info
+}
+
 func (o *Outbox) exec(ctx context.Context, query string, args ...any) error {
 	return o.conn.exec(ctx, query, args...)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -99,6 +100,8 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	all.Go(func() { d.link.listen(ctx) })
 	all.Go(func() { watchNetwork(ctx, d.syncer.Kick) })
 	all.Go(func() { d.drain(ctx) })
+	replaced := make(chan struct{})
+	all.Go(func() { d.watchStore(ctx, replaced) })
 	d.log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", web.address())
 	for {
 		select {
@@ -106,6 +109,10 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			tellSystemd(systemd.SdNotifyStopping)
 			d.log.Info("stopped", "event", "syncer_stopped")
 			return false, nil
+		case <-replaced:
+			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; nothing more is delivered from the one before", Next: "start the syncer again: it delivers from the store that is there"}
+			d.log.Error("ending", "event", "syncer_store", "error", err.Error())
+			return false, err
 		case <-reload:
 			if err = d.usable(); err == nil {
 				tellSystemd(systemd.SdNotifyReloading) // and not that it stops: systemd kills what announced that and lives on
@@ -113,6 +120,28 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 				return true, nil
 			}
 			d.log.Error("the new configuration is wrong; the old one stays", "event", "syncer_reload", "error", err.Error())
+		}
+	}
+}
+
+// storeSettles is for how long another store has to be unchanged until it counts as put back: nobody
+// may write to one that is being copied.
+const storeSettles = 10 * time.Second
+
+// watchStore closes replaced once another store is in the place of the one that is delivered, as after
+// a backup was put back. Whoever starts anew finds that one.
+func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
+	var seen fs.FileInfo
+	var since time.Time
+	for ; ctx.Err() == nil; pause(ctx, time.Second) {
+		now := d.outbox.Replaced()
+		if now == nil || seen == nil || !os.SameFile(now, seen) || now.Size() != seen.Size() || !now.ModTime().Equal(seen.ModTime()) {
+			seen, since = now, time.Now()
+			continue
+		}
+		if time.Since(since) >= storeSettles {
+			close(replaced)
+			return
 		}
 	}
 }
