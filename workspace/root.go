@@ -127,7 +127,7 @@ func Refuse(dir, home string, allowed []string) error {
 	}
 	return &session.Error{Code: session.ErrWorkspace, Place: dir,
 		Message: "the root of the file system and the home directory are refused as a workspace; nothing was changed",
-		Next:    "work in a directory of its own, or name this one with --allow-workspace"}
+		Next:    "work in a directory of its own, or name this one with --allow-workspace " + session.ShellQuote(dir)}
 }
 
 func sameDirectory(a, b string) bool {
