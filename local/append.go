@@ -114,7 +114,7 @@ func (w *Writer) reload(ctx context.Context) error {
 			return err
 		}
 		if now := (session.Commit{Epoch: row.sess.Epoch, LastSeq: row.sess.LastSeq, Head: row.sess.Head}); now != w.before {
-			return &session.Error{Code: session.ErrFenced, Message: "another process took the session over; nothing was written", Place: string(w.sess.ID)}
+			return &session.Error{Code: session.ErrFenced, Message: "another process took the session over; nothing was written", Place: string(w.sess.ID), Next: "acode status " + w.sess.Short}
 		}
 		*w.sess = *row.sess
 		w.sums = newDigests(w.st.keys, w.sess.ID)

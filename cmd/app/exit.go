@@ -17,7 +17,7 @@ type exitRow struct {
 }
 
 func exitTable() []exitRow {
-	const look = "look at what happened: acode session history"
+	const look = "look at what happened: acode session history ID"
 	return []exitRow{
 		{session.ErrInternal, 1, "this is a bug in acode; the log in the state directory says more; the session can be resumed"},
 		{session.ErrStoreIO, 1, "check the disk, then resume; what was acknowledged is kept"},

@@ -226,10 +226,13 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) error {
 		}
 	}
 	w.refused(short, err)
-	if !w.json || s == nil {
+	if s == nil {
 		return err
 	}
-	err = shortage(err)
+	err = about(short, shortage(err))
+	if !w.json {
+		return err
+	}
 	status, hint := w.verdict(err)
 	w.printer = w.base.printer(ctx.Done(), false, terminal.SyncView{})
 	defer w.printer.Close()

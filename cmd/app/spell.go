@@ -41,3 +41,13 @@ func (a *app) verdict(err error) (status int, hint string) {
 	status, hint = exitOf(err)
 	return status, a.spelled(hint)
 }
+
+// about has err, of the session short, name that session in what there is to do where only its code says that.
+func about(short string, err error) error {
+	var e *session.Error
+	if errors.As(err, &e) && e.Next == "" {
+		_, hint := exitOf(err)
+		e.Next = strings.ReplaceAll(hint, " ID", " "+short)
+	}
+	return err
+}

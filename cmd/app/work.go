@@ -166,7 +166,7 @@ func (w *work) behind(ctx context.Context, err error) error {
 
 // failed prints an error as the last line and keeps its status.
 func (w *work) failed(err error) error {
-	err = shortage(err)
+	err = about(w.writer.Session().Short, shortage(err))
 	status, hint := w.verdict(err)
 	w.log.Error("stopped", "event", "error", "session_id", w.writer.Session().Short, "code", string(session.CodeOf(err)), "error", err.Error())
 	w.printer.Fail(err, status, hint)
