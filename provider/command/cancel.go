@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 	}()
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
-	for pass, unseen := 0, 0; ; pass++ {
+	for pass, unseen, unheard := 0, 0, 0; ; pass++ {
 		rec, _, err := look(dir, key)
 		if err != nil {
 			return err
@@ -50,6 +51,13 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 		case session.CommandRunning:
 			if conn, err = askToEnd(ctx, conn, pass%askAgain == 0, dir, key); err != nil {
 				return err
+			}
+			if unheard++; conn != nil {
+				unheard = 0
+			}
+			if unheard == maxUnheard {
+				return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor lives and cannot be reached: its socket is gone, or /proc is not there; the command was not ended", Place: filepath.Join(dir, "s"),
+					Next: "end the command by its pid, which acode status shows, or mount /proc"}
 			}
 		default:
 			left, met, err := endHolders(ctx, dir, key, grace)
@@ -107,6 +115,10 @@ func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*
 // maxUnseen is how often nobody is found who holds a claim that is held: one that forks and ends can
 // slip through a look at the process table, but not through so many.
 const maxUnseen = 50
+
+// maxUnheard is how often a supervisor that lives cannot be connected to: one that is just ending, or
+// just beginning, soon is met or gone.
+const maxUnheard = int(patience / shortWait)
 
 // endHolders ends what holds the claim of key when its supervisor is gone, and gives what may not
 // be signalled, and whether anybody was met.

@@ -238,6 +238,22 @@ func terminateAsksFirst(t *testing.T, s *stage) {
 	}
 }
 
+// Nor does he wait for the command's own end where nobody can ask its supervisor, and nothing is ended then.
+func TestCancelWithoutTheSocket(t *testing.T) {
+	s := newStage(t)
+	done := s.begin(s.Runner, s.sh("k", `touch up; until test -e go; do sleep 0.01; done`), "up")
+	if err := os.Remove(filepath.Join(s.dir, "s")); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Cancel(s.ctx(), s.dir, "k"); !errors.Is(err, session.ErrLocked) || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Errorf("Cancel: got %v", err)
+	}
+	s.touch("go")
+	if r := <-done; r.err != nil || r.rec.State != session.CommandFinished || r.rec.Exit != 0 || r.rec.Cancelled {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // Whoever asks is told that the command has ended, or that it was not seen to within his time.
 func TestCancelEndsWithItsContext(t *testing.T) {
 	s := newStage(t, "CMDTEST_GRACE=1m")
