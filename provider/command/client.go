@@ -213,13 +213,13 @@ func (r *Runner) connect(ctx context.Context) (*client, error) {
 func (r *Runner) spawn() (*client, error) {
 	near, far, err := socketPair()
 	if err != nil {
-		return nil, fmt.Errorf("make socket pair: %w", err)
+		return nil, withheld("make socket pair", err)
 	}
 	defer func() { _ = far.Close() }() // the supervisor has its own
 	defer func() { _ = near.Close() }()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
+		return nil, withheld("have no input", err)
 	}
 	defer func() { _ = null.Close() }()
 	env := r.cfg.Env
@@ -254,6 +254,16 @@ func (r *Runner) spawn() (*client, error) {
 	c := newClient(conn.(*net.UnixConn))
 	c.gone = gone
 	return c, nil
+}
+
+// withheld is the error for what every system has and this one does not give, as a sandbox may.
+func withheld(what string, err error) error {
+	err = fmt.Errorf("%s: %w", what, err)
+	if starved(err) {
+		return err
+	}
+	return &session.Error{Code: session.ErrEnvironment, Cause: err, Retryable: true,
+		Message: "the supervisor of commands cannot be started, which takes /dev/null and unix sockets (in a unit of systemd: RestrictAddressFamilies=AF_UNIX); no command was"}
 }
 
 // own gives where this very program can be executed: at its path, unless another file is there

@@ -131,6 +131,9 @@ func clientMain() int {
 	if json.Unmarshal(b, &reqs) != nil {
 		return 3
 	}
+	if spec := os.Getenv("CMDTEST_CLIENT_DENY"); spec != "" && deny(spec) != nil {
+		return 2
+	}
 	cfg := config(os.Getenv("CMDTEST_DIR"), 1, "CMDTEST_KILL="+os.Getenv("CMDTEST_SUPERVISOR_KILL"),
 		"CMDTEST_ONCE="+os.Getenv("CMDTEST_ONCE"))
 	cfg.SetHook(deadly(os.Getenv("CMDTEST_CLIENT_KILL"), syscall.SIGKILL))
@@ -140,7 +143,7 @@ func clientMain() int {
 	r := command.NewRunner(cfg)
 	for _, req := range reqs {
 		rec, err := r.Run(context.Background(), req)
-		fmt.Println(req.Key, rec.State, rec.Exit, err)
+		fmt.Println(req.Key, rec.State, rec.Exit, session.CodeOf(err), err)
 	}
 	return 0
 }

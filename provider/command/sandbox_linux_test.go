@@ -77,6 +77,18 @@ func TestStartedAtALimit(t *testing.T) {
 	}
 }
 
+// A sandbox without unix sockets is no bug, and no step has failed; a limit that was reached is still told as one.
+func TestSpawnWithoutSockets(t *testing.T) {
+	for errno, want := range map[unix.Errno]session.Code{unix.EAFNOSUPPORT: session.ErrEnvironment, unix.EMFILE: session.ErrInternal} {
+		s := newStage(t)
+		cmd := s.client([]session.CommandRequest{s.sh("k", "touch ran")}, "CMDTEST_CLIENT_"+strings.TrimPrefix(denial(errno, unix.SYS_SOCKETPAIR), "CMDTEST_"))
+		_ = cmd.Wait() // what it prints counts
+		if out := fmt.Sprint(cmd.Stdout); !strings.Contains(out, " "+string(want)+" ") || !strings.Contains(out, errno.Error()) || s.has("ran") {
+			t.Errorf("%v: got %s, want %s", errno, out, want)
+		}
+	}
+}
+
 // C2: where a sandbox has no pidfds, a command whose time is over ends all the same.
 func TestTimeoutWithoutPidfds(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
