@@ -162,6 +162,10 @@ func (r repository) filterNames(ctx context.Context) ([]setting, error) {
 	return off, nil
 }
 
+// lastWords is how long what git wrote may still come when git itself has ended, or has been: what it started, as
+// a script of that name does, may hold its output for good.
+const lastWords = 500 * time.Millisecond
+
 // git runs one git command in r with everything executable switched off and none of the
 // GIT_ variables of this process. Settings travel in the environment, where a name may
 // hold any character.
@@ -170,6 +174,7 @@ func (r repository) git(ctx context.Context, stdin []byte, more []setting, args 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "--no-replace-objects"}, args...)...)
 	cmd.Dir = r.dir
+	cmd.WaitDelay = lastWords
 	cmd.Stdin = bytes.NewReader(stdin)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "GIT_") {

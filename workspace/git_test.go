@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -233,6 +234,36 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 		if g, err := r.GitState(context.Background()); g != (workspace.Git{Silent: "no answer within 200ms"}) || err != nil {
 			t.Errorf("GitState with a FIFO for %s: got %+v, %v", name, g, err)
 		}
+	}
+}
+
+// A git that is a script ends, and what it started goes on and has its output: nobody waits for that either.
+func TestGitThatLeavesItsOutputOpen(t *testing.T) {
+	for _, script := range []string{"cat %s\nexit 0", "cat %s &\nexit 3"} { // it does not answer; it does
+		dir, bin := t.TempDir(), t.TempDir()
+		put(t, dir, ".git", "")
+		fifo := filepath.Join(bin, "fifo")
+		must(t, unix.Mkfifo(fifo, 0o600))
+		must(t, os.WriteFile(filepath.Join(bin, "git"), fmt.Appendf(nil, "#!/bin/sh\n"+script+"\n", fifo), 0o755))
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		r := openAt(t, dir, later)
+		r.SetPatience(200 * time.Millisecond)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if g, err := r.GitState(context.Background()); g.Silent == "" || err != nil {
+				t.Errorf("GitState: got %+v, %v", g, err)
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Errorf("GitState still waits for what %q started", script)
+		}
+		if end, err := os.OpenFile(fifo, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			must(t, end.Close())
+		}
+		<-done
 	}
 }
 
