@@ -233,6 +233,25 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
+// A session that a failed step ends is ended by it wherever acode is killed: no resume tries that step again.
+func TestKilledWhileAFailureEndsTheSession(t *testing.T) {
+	kills := 0
+	for crashed := true; crashed; kills++ {
+		w := newWorld(t, plan(task("t", command("first", "ledger first"), command("boom", "exit 3"))))
+		w.plan.OnFailure = session.FailureFails
+		w.crashAt = kills + 1
+		if _, crashed, _ = w.process().run(); crashed && w.sess.State != session.Failed {
+			wantResult(t, w.process().must(), session.Failed, session.ReasonTaskFailed, session.ErrCommand)
+		}
+		if st := w.sess.Steps[id("t", "boom")]; w.sess.State != session.Failed || st.Attempt != 1 {
+			t.Errorf("killed in call %d: %s after attempt %d", kills+1, w.sess.State, st.Attempt)
+		}
+	}
+	if kills < 10 {
+		t.Errorf("only %d kills", kills)
+	}
+}
+
 // FR-043: after on_failure continue, the first failure in order of execution is the one told,
 // each time.
 func TestEndingNamesTheFirstFailure(t *testing.T) {

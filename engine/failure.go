@@ -51,8 +51,13 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command,
 	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
 	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
-	if err := e.commit(context.WithoutCancel(ctx)); err != nil {
-		return err
+	// One that ends the session goes with that end: were acode killed between the two, a resume would
+	// try again what must not be.
+	final := e.Plan.OnFailure == session.FailureFails && f.reason == "" && !told(f.command) && ctx.Err() == nil
+	if !final {
+		if err := e.commit(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
 	}
 	// Whatever asked a command to end, or the whole service that it belongs to, also says where the
 	// session goes.
