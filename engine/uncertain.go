@@ -74,8 +74,8 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		e.spent = append(e.spent, rec.Key)
 		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by}
 	case session.InterruptReruns:
-		if ctx.Err() != nil { // since the check was asked: nothing new begins
-			return context.Cause(ctx)
+		if err := e.boundary(ctx); err != nil { // since the check, or a person, was asked: nothing new begins
+			return err
 		}
 		e.spent = append(e.spent, rec.Key)
 		return e.nextAttempt(ctx, it, step, by)
@@ -126,7 +126,7 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	if err := e.Commands.Forget(req.Key); err != nil {
 		return "", "", err
 	}
-	if rec.Cancelled {
+	if rec.Cancelled || rec.State != session.CommandFinished { // perhaps because the session is to be cancelled
 		if err := e.boundary(ctx); err != nil {
 			return "", "", err
 		}
