@@ -113,7 +113,8 @@ func fileFailure(err error) error {
 		return &failure{code: code, message: err.Error(), reason: session.ReasonDiskFull}
 	}
 	var known *session.Error
-	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var sig Interrupted
+	if errors.As(err, &known) || errors.As(err, &sig) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return &failure{code: session.ErrFileStep, message: err.Error()}

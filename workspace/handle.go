@@ -249,7 +249,13 @@ type section struct {
 
 func (s *section) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
-		return 0, context.Cause(s.ctx)
+		return 0, interruption{context.Cause(s.ctx)}
 	}
 	return s.r.Read(p)
 }
+
+// interruption is the end of a context, whatever its cause: it says nothing about a file.
+type interruption struct{ cause error }
+
+func (i interruption) Error() string { return i.cause.Error() }
+func (i interruption) Unwrap() error { return i.cause }

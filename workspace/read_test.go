@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -362,4 +363,34 @@ func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	wantCode(t, "Content", err, session.ErrFileStep)
 	_, _, err = r.Content("out")
 	wantCode(t, "Content of a link", err, session.ErrEscape)
+}
+
+// Who ends a read or a search, as a signal does, ends it: no file is passed over for that, nor blamed.
+func TestReadingThatIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		put(t, dir, name, "TODO")
+	}
+	signal := errors.New("a signal")
+	read := func(where string) func(context.Context, *workspace.Root) error {
+		return func(ctx context.Context, r *workspace.Root) error {
+			_, err := r.Read(ctx, session.Read{Path: where})
+			return err
+		}
+	}
+	search := func(where string) func(context.Context, *workspace.Root) error {
+		return func(ctx context.Context, r *workspace.Root) error {
+			_, _, _, err := r.Search(ctx, session.Search{Pattern: "TODO", Path: where})
+			return err
+		}
+	}
+	for name, call := range map[string]func(context.Context, *workspace.Root) error{
+		"read_one": read("b"), "read": read("*"), "search": search(""), "search_pattern": search("?"), "search_one": search("b"),
+	} {
+		ctx, end := context.WithCancelCause(context.Background())
+		r := openAt(t, dir, func() time.Time { end(signal); return wall() }) // once a file is open
+		if err := call(ctx, r); !errors.Is(err, signal) || session.CodeOf(err) != session.ErrInternal {
+			t.Errorf("%s: got %v, want only that it was ended", name, err)
+		}
+	}
 }

@@ -199,7 +199,8 @@ func fileChanged(name, what string) error {
 // failure gives an error of the operating system on name its code.
 func failure(name, doing string, err error) error {
 	var known *session.Error
-	if err == nil || errors.As(err, &known) {
+	var end interruption
+	if err == nil || errors.As(err, &known) || errors.As(err, &end) {
 		return err
 	}
 	e := &session.Error{Code: session.ErrFileStep, Place: name, Message: doing + " failed", Cause: reason(err),
