@@ -113,9 +113,14 @@ func fileFailure(err error) error {
 		return &failure{code: code, message: err.Error(), reason: session.ReasonDiskFull}
 	}
 	var known *session.Error
-	var sig Interrupted
-	if errors.As(err, &known) || errors.As(err, &sig) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &known) || ended(err) {
 		return err
 	}
 	return &failure{code: session.ErrFileStep, message: err.Error()}
+}
+
+// ended reports whether err is the end of the session's context, for whatever reason.
+func ended(err error) bool {
+	var sig Interrupted
+	return errors.As(err, &sig) || errors.Is(err, session.ErrTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -473,17 +473,21 @@ func TestSignalInsideAPort(t *testing.T) {
 	}
 }
 
-// One that says what ended it makes no failed step of that either.
-func TestSignalIsNoFailureOfAStep(t *testing.T) {
+// One that says what ended it, a signal or the time of the session, makes no failed step of that either.
+func TestEndOfTheSessionIsNoFailureOfAStep(t *testing.T) {
 	search := session.Step{ID: "a", Kind: session.KindSearch, Search: &session.Search{Pattern: "x", Path: "in"}}
 	for port, step := range map[string]session.Step{"read": read("a", "in"), "search": search, "prepare": write("a", "f", "x")} {
-		w := newWorld(t, plan(task("t", step)))
-		w.files["in"] = "x"
-		w.fails[port] = engine.Interrupted{Signal: 2}
-		p, _ := w.interruptible()
-		wantResult(t, p.must(), session.Paused, session.ReasonSignal, "")
-		if st := w.sess.Steps[session.StepID{Task: "t", Step: "a"}]; st != nil && st.Status != session.InProgress {
-			t.Errorf("%s: the step is %s, want it as it was", port, st.Status)
+		for cause, reason := range map[error]session.Reason{engine.Interrupted{Signal: 2}: session.ReasonSignal, session.ErrTimeout: session.ReasonTimeout} {
+			w := newWorld(t, plan(task("t", step)))
+			w.files["in"] = "x"
+			w.fails[port] = cause
+			p, _ := w.interruptible()
+			if res := p.must(); res.State != session.Paused || res.Reason != reason {
+				t.Errorf("%s, %v: got %+v, want paused, %s", port, cause, res, reason)
+			}
+			if st := w.sess.Steps[session.StepID{Task: "t", Step: "a"}]; st != nil && st.Status != session.InProgress {
+				t.Errorf("%s, %v: the step is %s, want it as it was", port, cause, st.Status)
+			}
 		}
 	}
 }
