@@ -208,6 +208,35 @@ func TestOtherDatabase(t *testing.T) {
 	})
 }
 
+// A name that leads to another database is mended while the wrong one is connected: the next attempt
+// is made over a connection of its own.
+func TestMendedAddress(t *testing.T) {
+	for name, spoil := range map[string]func(sv *server){
+		"other_database":  func(sv *server) { sv.id.Database = "other" },
+		"server_readonly": func(sv *server) { sv.ro = true },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, sv := drained(t, 2, 3)
+			right, before := sv.id, sv.count("hello")
+			spoil(sv)
+			s := syncer(f, sv)
+			stop := running(t, s)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if got := s.Snapshot().State(); string(got) != name || sv.count("reset") == 0 || sv.count("reset") != sv.count("hello")-before {
+				t.Errorf("%s: got state %s, %d attempts and %d resets, want one after each", name, got, sv.count("hello")-before, sv.count("reset"))
+			}
+			sv.set(func() { sv.id, sv.ro = right, false })
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			if got := s.Snapshot().State(); got != session.SyncSynced {
+				t.Errorf("%s: got state %s after it was mended, want synced", name, got)
+			}
+			stop()
+		})
+	}
+}
+
 // The address leads to another database while the syncer runs.
 func TestOtherDatabaseUnderARunningSyncer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

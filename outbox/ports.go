@@ -76,6 +76,9 @@ type Remote interface {
 	// Project fills the server's typed tables.
 	Project(ctx context.Context, limit int) (more bool, err error)
 
+	// Reset has the calls to come connect anew.
+	Reset()
+
 	// Close ends every connection.
 	Close() error
 }

@@ -204,10 +204,12 @@ func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	return d
 }
 
-// note leaves the connection, and says why and for how long.
+// note leaves the connection, and says why and for how long. The next attempt makes a new one: after a
+// failover, or where somebody mended a name, the address leads elsewhere, and one that stands would not.
 func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
 	state, class, reason := stateOf(err)
 	s.link.drop()
+	s.opts.Remote.Reset()
 	s.ill = true
 	for _, r := range s.lanes {
 		r.ahead = nil // an outage may be long

@@ -50,6 +50,24 @@ func TestHello(t *testing.T) {
 	wantClass(t, "Deliver to a read-only server", err, session.FaultReadOnly)
 }
 
+// After a reset nothing is asked over a connection of before: the address may lead elsewhere by now.
+func TestReset(t *testing.T) {
+	s := commonSite(t)
+	address := s.role("acode_writer")
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.open(address)
+	for _, readOnly := range []bool{true, false} {
+		s.exec(fmt.Sprintf(`ALTER ROLE %s SET default_transaction_read_only = %t`, u.User.Username(), readOnly)) // of connections to come
+		if h, err := r.Hello(t.Context(), device); err != nil || h.ReadOnly != readOnly {
+			t.Errorf("Hello: got %+v, %v, want read-only: %t", h, err, readOnly)
+		}
+		r.Reset()
+	}
+}
+
 // Marks lists this device's sessions, in pages, by id.
 func TestMarks(t *testing.T) {
 	s := commonSite(t)

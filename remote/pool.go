@@ -45,6 +45,9 @@ func newPool(o Options, cfg *pgx.ConnConfig, size int, scrub *atomic.Pointer[scr
 	return pgxpool.NewWithConfig(context.Background(), p)
 }
 
+// Reset has calls to come connect anew. Those that are on their way go on.
+func (s *Server) Reset() { s.pool.Reset() }
+
 // with lends a connection to use. Below pgx, on its protocol layer, statements have no name and
 // values the form that is chosen here.
 func (s *Server) with(ctx context.Context, use func(c *pgconn.PgConn) error) error {
