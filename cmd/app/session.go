@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,9 @@ func (a *app) listCommand() *cobra.Command {
 			return err
 		}
 		if resumable {
-			rows = keepResumable(rows)
+			if rows, err = b.keepResumable(ctx, s, rows); err != nil {
+				return err
+			}
 		}
 		return list(rows)
 	})
@@ -68,14 +71,19 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
-func keepResumable(rows []terminal.Row) []terminal.Row {
-	var out []terminal.Row
-	for _, r := range rows {
-		if !r.State.Terminal() && !r.Running {
-			out = append(out, r)
+// keepResumable keeps what a resume would go on with: nothing that runs, is over, or went on elsewhere.
+func (b *base) keepResumable(ctx context.Context, s *local.Store, rows []terminal.Row) ([]terminal.Row, error) {
+	elsewhere := map[session.ID]bool{}
+	if b.cfg.Config.Sync.URL != "" {
+		_, lanes, _, err := s.Sync(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lanes {
+			elsewhere[l.Session] = forked(l.Session, l.State, l.Reason) != nil
 		}
 	}
-	return out
+	return slices.DeleteFunc(rows, func(r terminal.Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
 }
 
 func (a *app) historyCommand() *cobra.Command {
