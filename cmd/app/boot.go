@@ -282,11 +282,21 @@ func (b *base) guardHome() error {
 			Next: "rename the directory, or work in another one"}
 	}
 	store := resolved(b.home())
-	if rel, err := filepath.Rel(b.workspace, store); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") && !b.isAllowed(allowed) {
+	if b.workspace != store && within(store, b.workspace) {
+		return &session.Error{Code: session.ErrWorkspace, Message: "the workspace lies inside the store, whose files its own steps could reach; nothing was changed", Place: b.workspace,
+			Next: "work in a directory outside " + store}
+	}
+	if within(b.workspace, store) && !b.isAllowed(allowed) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the store lies inside the workspace, where its own steps could reach it; nothing was changed", Place: store,
 			Next: "set ACODE_HOME to a directory outside " + b.workspace}
 	}
 	return nil
+}
+
+// within reports whether path is dir or lies below it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // resolved gives path without symbolic links, as far as it exists: a store is looked for before it is made.
