@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -41,6 +42,7 @@ func (w *work) drain(cancel context.CancelCauseFunc) (stop func()) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is meant for the session
+	command.KeepDescriptors()
 	in, ierr := cmd.StdinPipe()
 	out, oerr := cmd.StdoutPipe()
 	if err := errors.Join(ierr, oerr); err != nil {

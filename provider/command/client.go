@@ -233,7 +233,7 @@ func (r *Runner) spawn() (*client, error) {
 		}
 		path = own(name)
 	}
-	keepDescriptors()
+	KeepDescriptors()
 	// Not by package os, which first starts a process to see what the kernel can do.
 	pid, err := syscall.ForkExec(path, append([]string{name}, r.cfg.Args...), &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), far.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},

@@ -38,9 +38,9 @@ func punch(f *os.File, off, end int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, end-off)
 }
 
-// keepDescriptors lets no program that this one starts inherit what its own starter left open: a supervisor
-// would keep a pipe open on whose end somebody waits. Kernels before 5.11 cannot.
-func keepDescriptors() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
+// KeepDescriptors lets no program that this one starts inherit what its own starter left open: a supervisor,
+// or what delivers, would keep a pipe open on whose end somebody waits. Kernels before 5.11 cannot.
+func KeepDescriptors() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // adopt makes orphans of this process's descendants its children.
 func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }

@@ -34,8 +34,8 @@ func syncFS(*os.File) error {
 // punch gives nothing back: this system has no portable way to.
 func punch(*os.File, int64, int64) error { return nil }
 
-// keepDescriptors does nothing: this system has no such call.
-func keepDescriptors() {}
+// KeepDescriptors does nothing: this system has no such call.
+func KeepDescriptors() {}
 
 // adopt does nothing: this system has no subreapers.
 func adopt() error { return nil }
