@@ -133,6 +133,8 @@ func TestPrepareRefuses(t *testing.T) {
 		"move_to_itself":     {[]session.Change{move("a", "./a")}, session.ErrFileStep, "itself"},
 		"file_as_directory":  {[]session.Change{write("a/b", "x")}, session.ErrFileStep, "no directory"},
 		"both_file_and_dir":  {[]session.Change{write("n", "x"), write("n/b", "x")}, session.ErrFileStep, "used as a directory"},
+		"dir_for_a_file":     {[]session.Change{{Op: session.KindDelete, Path: "a"}, write("a/b", "x")}, session.ErrFileStep, "a is changed as a file and used as a directory"},
+		"file_for_a_dir":     {[]session.Change{write("n/b", "x"), write("n", "x")}, session.ErrFileStep, "used as a directory"},
 		"two_names":          {[]session.Change{write("d/f", "x"), write("alias/f", "y")}, session.ErrFileStep, "the same file"},
 		"two_names_of_new":   {[]session.Change{write("d/n", "x"), write("alias/n", "y")}, session.ErrFileStep, "the same file"},
 		"directory":          {[]session.Change{write("d", "x")}, session.ErrEscape, "directory"},

@@ -182,6 +182,9 @@ func (r *Root) node(ctx context.Context, p *prepared, name string) (*node, error
 	if n := p.byPath[c]; n != nil {
 		return n, nil
 	}
+	if err := p.below(c); err != nil {
+		return nil, err
+	}
 	n := &node{path: c, pre: session.Image{Kind: "absent"}}
 	if n.dir, err = r.parent(p, c); err != nil {
 		return nil, failure(c, "opening its directory", err)
@@ -195,6 +198,16 @@ func (r *Root) node(ctx context.Context, p *prepared, name string) (*node, error
 	p.nodes = append(p.nodes, n)
 	p.byPath[c] = n
 	return n, nil
+}
+
+// below refuses name where another path of the group is a directory of it.
+func (p *prepared) below(name string) error {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if p.byPath[dir] != nil {
+			return stepError(name, dir+" is changed as a file and used as a directory")
+		}
+	}
+	return nil
 }
 
 // parent opens the directory of name once; it is nil when it does not exist.
@@ -258,10 +271,8 @@ func (r *Root) openNode(ctx context.Context, n *node) error {
 func (p *prepared) unambiguous() error {
 	places := map[string]*node{}
 	for _, n := range p.nodes {
-		for dir := path.Dir(n.path); dir != "."; dir = path.Dir(dir) {
-			if p.byPath[dir] != nil {
-				return stepError(n.path, dir+" is changed as a file and used as a directory")
-			}
+		if err := p.below(n.path); err != nil {
+			return err
 		}
 		if n.dir == nil {
 			continue
