@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -31,6 +34,38 @@ func TestHeldByNobody(t *testing.T) {
 		if session.CodeOf(err) != session.ErrLocked || strings.Contains(err.Error(), "pid 0") || !strings.Contains(err.Error(), "has just ended") {
 			t.Errorf("held: got %v, want that the holder has just ended", err)
 		}
+	}
+}
+
+// A session whose process ended between the looks at the store and at its lock is not called interrupted.
+func TestEndedBetweenTwoLooks(t *testing.T) {
+	ctx := context.Background()
+	b := &base{app: &app{now: time.Now}, cfg: &config.Loaded{}}
+	b.cfg.Config.Store.Home = filepath.Join(t.TempDir(), "home")
+	store, err := local.Open(ctx, local.Options{Home: b.home(), Now: time.Now, Version: version, Redactor: redact.New(nil), Env: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	id, err := store.NewID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &session.Plan{Task: "t", Tasks: []session.Task{{ID: "1", Steps: []session.Step{{ID: "1", Kind: session.KindRead, Read: &session.Read{Path: "a"}}}}}}
+	w, err := store.Create(ctx, local.NewSession{ID: id, Task: "t", Workspace: "/ws", Plan: p, Config: "{}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	seen, err := b.rows(ctx, store, "/ws")
+	if err != nil || len(seen) != 1 || !seen[0].Interrupted {
+		t.Fatalf("rows of a session that nobody executes: got %+v, %v", seen, err)
+	}
+	if _, err := w.Append(ctx, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: w.Session().State, To: session.Paused, Reason: session.ReasonSignal}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.settle(ctx, store, "/ws", seen); err != nil || seen[0].Interrupted || seen[0].State != session.Paused {
+		t.Errorf("settle: got %+v, %v", seen, err)
 	}
 }
 

@@ -175,7 +175,29 @@ func (b *base) rows(ctx context.Context, s *local.Store, where string) ([]termin
 	for i, sum := range sums {
 		rows[i] = b.row(sum)
 	}
-	return rows, nil
+	return rows, b.settle(ctx, s, where, rows)
+}
+
+// settle looks again at the rows of sessions that seem interrupted: one whose process ended between the look
+// at the store and that at its lock has its end in the store now.
+func (b *base) settle(ctx context.Context, s *local.Store, where string, rows []terminal.Row) error {
+	if !slices.ContainsFunc(rows, func(r terminal.Row) bool { return r.Interrupted }) {
+		return nil
+	}
+	now, err := s.Summaries(ctx, where)
+	if err != nil {
+		return err
+	}
+	later := make(map[session.ID]session.Summary, len(now))
+	for _, sum := range now {
+		later[sum.ID] = sum
+	}
+	for i, r := range rows {
+		if sum, ok := later[r.ID]; ok && r.Interrupted && sum.LastSeq != r.LastSeq {
+			rows[i] = b.row(sum)
+		}
+	}
+	return nil
 }
 
 func (b *base) row(sum session.Summary) terminal.Row {
