@@ -334,13 +334,13 @@ func TestPauseInABacklog(t *testing.T) {
 func TestLanesAreCountedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
+		poisoned(sv, name(2), 4)
 		s := syncer(f, sv)
 		stop := running(t, s)
 		time.Sleep(time.Minute)
 		for n := range 3 {
 			f.commit(name(n), 4)
 		}
-		poisoned(sv, name(2), 4)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		n := s.Snapshot()
