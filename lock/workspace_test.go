@@ -377,3 +377,31 @@ func TestAcquireShared(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What stands in the place of the lock files of those who share, or of their directory, is named, and
+// nobody is let in past it.
+func TestAcquireSharedRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lock.AcquireShared(filepath.Join(file, "workspace"), self(t))
+	wantCode(t, err, session.ErrStoreIO)
+	_, err = lock.SharedCommandLock(filepath.Join(file, "workspace"), "mine")
+	wantCode(t, err, session.ErrStoreIO)
+	_, _, err = lock.Holders(file)
+	wantCode(t, err, session.ErrStoreIO)
+
+	dir := madeLocksDir(t)
+	shared := filepath.Join(dir, "share-other")
+	if err := errors.Join(os.WriteFile(shared, nil, 0o600), os.Chmod(shared, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = lock.AcquireRun(dir, self(t), nil)
+	wantCode(t, err, session.ErrLockMode)
+	if err := errors.Join(os.Remove(shared), os.Mkdir(shared, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = lock.Holders(dir)
+	wantCode(t, err, session.ErrLockMode)
+}
