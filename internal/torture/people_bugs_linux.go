@@ -67,6 +67,6 @@ func peopleBugs() []bug {
 		{name: "nobody is locked out", judges: found, edits: []edit{
 			{"cmd/app/work.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.now().Format(\".000000\"), self)\n"},
 			{"cmd/app/work.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
-				"		if errors.Is(err, session.ErrLocked) {\n			return taken, nil\n		}\n		return nil, errors.Join(err, sessionLock.Release())\n"}}},
+				"		if errors.Is(err, session.ErrLocked) {\n			return []release{sessionLock}, nil\n		}\n		return nil, errors.Join(err, sessionLock.Release())\n"}}},
 	}
 }

@@ -140,8 +140,22 @@ func TestBugsCanBePlanted(t *testing.T) {
 	module, err := moduleDir(t.Context())
 	must(t, err)
 	for _, b := range bugs() {
-		if _, err := b.overlay(module, t.TempDir()); err != nil {
+		dir := t.TempDir()
+		overlay, err := b.overlay(module, dir)
+		if err != nil {
 			t.Error(err)
+			continue
+		}
+		name := filepath.Join(dir, "overlay.json")
+		must(t, os.WriteFile(name, overlay, 0o600))
+		args := []string{"build", "-overlay", name}
+		for _, e := range b.edits {
+			args = append(args, "./"+filepath.Dir(e.file))
+		}
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = module
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", b.name, err, out)
 		}
 	}
 	missing := bug{name: "none", edits: []edit{{"session/id.go", "no such text", ""}}}
