@@ -5,6 +5,8 @@
 // readers that take no lock; of a holder in another PID namespace, whose pid says nothing, they ask
 // the lock. The file is never removed and never truncated to nothing:
 // removing it would let two processes lock two files of one name.
+// Only the file of a session that shares its workspace is locked in common, by that session and its
+// command: it keeps out who does not share.
 //
 // Invariants, cited by tests:
 //
