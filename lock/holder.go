@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/machine"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -33,12 +34,12 @@ type Holder struct {
 // Self describes this process. The caller adds the session.
 func Self(command string, now time.Time) (Holder, error) {
 	pid := os.Getpid()
-	ns, err := namespace()
+	ns, err := machine.Namespace()
 	if err != nil {
 		return Holder{}, err
 	}
 	start, _, startErr := process(pid)
-	boot, bootErr := bootID()
+	boot, bootErr := machine.BootID()
 	host, hostErr := os.Hostname()
 	if err := errors.Join(startErr, bootErr, hostErr); err != nil {
 		return Holder{}, fmt.Errorf("describe own process: %w", err)
@@ -54,7 +55,7 @@ func (h Holder) Alive() bool {
 }
 
 func (h Holder) seen() bool {
-	boot, err := bootID()
+	boot, err := machine.BootID()
 	if err != nil || boot != h.BootID {
 		return false
 	}
@@ -78,7 +79,7 @@ func (h Holder) Elsewhere() bool {
 	if h.PID <= 0 {
 		return false
 	}
-	ns, err := namespace()
+	ns, err := machine.Namespace()
 	return err != nil || h.Namespace != 0 && h.Namespace != ns
 }
 

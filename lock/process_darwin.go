@@ -28,11 +28,6 @@ func process(pid int) (start uint64, stopped bool, err error) {
 	return uint64(at.Sec)*1e6 + uint64(at.Usec), info.Proc.P_stat == halted, nil
 }
 
-// namespace is 0: there is one process table.
-func namespace() (uint64, error) { return 0, nil }
-
-func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
-
 // executable gives the name only, of at most 16 bytes: the path is not to be had without cgo.
 func executable(pid int) (string, error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)

@@ -8,6 +8,8 @@ func Packages() map[string][]string {
 		"redact":  {}, // a second leaf
 		"subtree": {}, // a third: os.Root where it holds, and where it does not
 
+		"machine": {"session"}, // which process a pid means
+
 		// Use cases declare small interfaces and know no adapter.
 		"engine": {"session", "redact"},
 		"resume": {"session", "redact"},
@@ -16,9 +18,9 @@ func Packages() map[string][]string {
 		// Adapters satisfy those interfaces and know neither use cases nor one another.
 		"local":            {"session", "redact", "migrations"},
 		"remote":           {"session", "redact", "migrations"},
-		"lock":             {"session", "redact"},
+		"lock":             {"session", "redact", "machine"},
 		"workspace":        {"session", "redact", "subtree"},
-		"provider/command": {"session", "redact", "subtree"},
+		"provider/command": {"session", "redact", "subtree", "machine"},
 		"migrations":       {},
 
 		// What serves the command line.
@@ -77,7 +79,7 @@ func Modules() map[string][]string {
 		"github.com/dustin/go-humanize":      {"terminal", "cmd/acode-sync"},
 		"golang.org/x/term":                  {"terminal", "cmd"},
 		"github.com/spf13/cobra":             {"cmd"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "internal", "cmd"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "machine", "internal", "cmd"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 

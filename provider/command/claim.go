@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/machine"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -53,18 +54,18 @@ func identify(pid int) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	ns, err := namespace()
+	ns, err := machine.Namespace()
 	if err != nil {
 		return identity{}, err
 	}
-	boot, err := bootID()
+	boot, err := machine.BootID()
 	return identity{PID: pid, Start: p.start, Boot: boot, NS: ns}, err
 }
 
 // elsewhere reports whether the pid of id counts in another process table than the one that this
 // process sees, as in another container. Only locks tell then whether it lives.
 func (id identity) elsewhere() bool {
-	ns, err := namespace()
+	ns, err := machine.Namespace()
 	return err != nil || id.NS != 0 && id.NS != ns
 }
 

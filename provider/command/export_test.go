@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/machine"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -73,7 +74,7 @@ func WriteOldBoot(dir, key string, version int) error {
 
 // HoldElsewhere makes a claim as a supervisor of another PID namespace would, and holds it until release.
 func HoldElsewhere(dir, key string) (release func(), err error) {
-	boot, err := bootID()
+	boot, err := machine.BootID()
 	if err != nil {
 		return nil, err
 	}

@@ -6,29 +6,18 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/machine"
 )
 
 // groupsOnly says whether a command can only be followed by its process group, which
 // outlives its leader.
 const groupsOnly = true
 
-// bootID names this run of the machine. The time at which it began would not do: the system counts it
-// back from the clock, so that whoever sets the clock moves it.
-func bootID() (string, error) {
-	id, err := unix.Sysctl("kern.bootsessionuuid")
-	if err != nil {
-		return "", fmt.Errorf("ask which start of the machine this is: %w", err)
-	}
-	return id, nil
-}
-
-// namespace is 0: there is one process table.
-func namespace() (uint64, error) { return 0, nil }
-
 // alive reports whether the process of id runs. A zombie does not. An error says that it could not be
 // looked at.
 func alive(id identity) (bool, error) {
-	boot, err := bootID()
+	boot, err := machine.BootID()
 	if err != nil || id.PID <= 0 || id.Boot != boot {
 		return false, err
 	}

@@ -11,50 +11,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/machine"
 )
 
 // groupsOnly says whether a command can only be followed by its process group, which
 // outlives its leader. Here every process is followed, and a leader's pid may be reused
 // once it was reaped.
 const groupsOnly = false
-
-const bootIDFile = "/proc/sys/kernel/random/boot_id"
-
-// bootID names this run of the machine.
-func bootID() (string, error) {
-	b, err := readProc(bootIDFile)
-	return strings.TrimSpace(string(b)), err
-}
-
-// namespace names the PID namespace of this process, which is that of /proc too. Where /proc is
-// missing, or shows the processes of another namespace or nothing but processes, there is no telling who is who.
-func namespace() (uint64, error) {
-	self, err := os.Readlink("/proc/self")
-	if err == nil && self != strconv.Itoa(os.Getpid()) {
-		err = fmt.Errorf("/proc calls this process %s, which is %d", self, os.Getpid())
-	}
-	var st unix.Stat_t
-	if err == nil {
-		err = unix.Stat("/proc/self/ns/pid", &st)
-	}
-	if err == nil {
-		err = unix.Access(bootIDFile, unix.R_OK)
-	}
-	return timed(st.Ino), err
-}
-
-// initialTimeNS is the time namespace that the machine starts with.
-const initialTimeNS = 0xEFFFFFFA
-
-// timed marks a PID namespace that is seen from another time namespace than the first: the same process
-// began at another time there.
-func timed(pidNS uint64) uint64 {
-	var st unix.Stat_t
-	if unix.Stat("/proc/self/ns/time", &st) != nil || st.Ino == initialTimeNS { // or the kernel has none
-		return pidNS
-	}
-	return pidNS | st.Ino<<32
-}
 
 // readProc reads a file of the kernel. It spares the system calls with which os.ReadFile asks for
 // a size that such files do not have, and offers them for polling.
@@ -110,7 +74,7 @@ func alive(id identity) (bool, error) {
 	if err != nil || p.dead || p.start != id.Start && (id.Start != 0 || p.session != p.pid) {
 		return false, nil
 	}
-	boot, err := bootID()
+	boot, err := machine.BootID()
 	return err == nil && id.Boot == boot, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/machine"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -80,7 +81,7 @@ func judge(f *os.File) (session.CommandRecord, claim, error) {
 // rebooted reports whether the machine restarted since the claim was made. What was not
 // synced by then, a start block or an exit block on its way, may be torn: that is no damage.
 func (c claim) rebooted() (bool, error) {
-	boot, err := bootID()
+	boot, err := machine.BootID()
 	return err == nil && c.Header.Supervisor.Boot != boot, err
 }
 
