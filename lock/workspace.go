@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +39,10 @@ func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, e
 	// The file names our session by now. CommandLock looks there after it has taken the
 	// command lock, so of two that come at once at least one sees the other.
 	_, err = persist(func() (*Lock, error) {
-		return l, cmp.Or(commandFree(dir, h.Session, runs), unshared(dir, h.Session))
+		if err := commandFree(dir, h.Session, runs); err != nil {
+			return l, err
+		}
+		return l, unshared(dir, h.Session)
 	})
 	if err != nil {
 		_ = l.Release() // the error says more

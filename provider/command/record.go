@@ -294,14 +294,14 @@ func (c claim) stopped(rec session.CommandRecord) string {
 	if rec.State != session.CommandRunning && rec.State != session.CommandUnattended || rec.Elsewhere {
 		return ""
 	}
-	who, id := "its supervisor", c.Header.Supervisor
-	if !id.isStopped() && c.Start != nil {
-		who, id = "it", c.Start.Leader
+	const said = "%s is stopped, as by Ctrl-Z: kill -CONT %d lets it go on"
+	switch by := c.Header.Supervisor; {
+	case by.isStopped():
+		return fmt.Sprintf(said, "its supervisor", by.PID)
+	case c.Start != nil && c.Start.Leader.isStopped():
+		return fmt.Sprintf(said, "it", c.Start.Leader.PID)
 	}
-	if !id.isStopped() {
-		return ""
-	}
-	return fmt.Sprintf("%s is stopped, as by Ctrl-Z: kill -CONT %d lets it go on", who, id.PID)
+	return ""
 }
 
 func (id identity) isStopped() bool {
