@@ -79,7 +79,7 @@ func ended(path string, id session.ID) error {
 		return heldByCommand(path, Holder{Session: id})
 	}
 	return &session.Error{
-		Code: session.ErrLocked, Message: fmt.Sprintf("session %s executes in this workspace, which it shares; nothing was changed", id),
-		Next: "wait until it ends, or go on beside it with --share-workspace", Retryable: true, Cause: by,
+		Code: session.ErrLocked, Message: "another session executes in this workspace, which it shares; nothing was changed",
+		Next: fmt.Sprintf("wait until it ends, look at it with: acode status %s, or go on beside it with --share-workspace", id), Retryable: true, Cause: by,
 	}
 }

@@ -357,7 +357,7 @@ func TestAcquireShared(t *testing.T) {
 			t.Errorf("AcquireRun: got %q, want %q", err, want)
 		}
 	}
-	refused("session other executes in this workspace, which it shares; nothing was changed")
+	refused("another session executes in this workspace, which it shares; nothing was changed")
 	if err := beside.Release(); err != nil {
 		t.Fatal(err)
 	}
