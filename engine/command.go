@@ -16,6 +16,12 @@ func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) 
 	if it.Action == session.ActionAttach || it.Action == session.ActionDecide {
 		e.answered = e.key(it, it.Attempt)
 	}
+	if it.Status == session.StepFailed && e.ordered(it) {
+		e.handling(it, it.Action)
+		if it.Action == session.ActionDecide {
+			return e.unknown(ctx, it, step, session.CommandRecord{Key: e.key(it, it.Attempt), State: session.CommandUnknown, Why: it.Why})
+		}
+	}
 	if e.uncertain(it) {
 		if err := e.again(ctx, it); err != nil {
 			return err
@@ -56,6 +62,12 @@ func (e *Engine) launch(ctx context.Context, it *session.Item, step *session.Ste
 
 func (e *Engine) uncertain(it *session.Item) bool {
 	return e.inProgress(it) && e.Journal.Session().Steps[it.ID].Status == session.StepUncertain
+}
+
+// ordered reports whether the last attempt of it failed because acode ended its command.
+func (e *Engine) ordered(it *session.Item) bool {
+	st := e.Journal.Session().Steps[it.ID]
+	return st != nil && st.Status == session.StepFailed && st.Code.Ordered()
 }
 
 // commandFailure makes a failed step of a request that the supervisor refused.
@@ -102,9 +114,15 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }
 
-// finished keeps the outputs and the files that the command changed, and queues the receipt. Where
-// what it wrote is lost, as in a store that came back without it, somebody is asked: the status alone is no result.
+// finished keeps the outputs and the files that the command changed, and queues the receipt. The
+// outcome is unknown where a signal ended the command that acode did not send, and where the
+// output is lost, as in a store that came back without it: the status alone is no result.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+	if by := rec.Interruption(); by != "" {
+		rec.State, rec.Why = session.CommandUnknown, "it was ended by "+by+", which acode did not send; it may have done its work before"
+		awaitEnd(ctx, ownSignal) // a shutdown reaches acode too: then the next resume decides
+		return e.unknown(ctx, it, step, rec)
+	}
 	asking := ctx
 	ctx = context.WithoutCancel(ctx)
 	captured, uncaptured := "", error(nil)
@@ -173,9 +191,9 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	case c.TimedOut:
 		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and ", r.Timeout) + fate("was ended", c.Left)}
 	case c.Cancelled && c.Exit != 0:
-		return &failure{code: session.ErrCommand, message: "the command " + fate("was ended on request", c.Left)}
+		return &failure{code: session.ErrStopped, message: "the command " + fate("was ended on request", c.Left)}
 	case c.Signal != "":
-		return &failure{code: session.ErrCommand, message: "the command was killed by " + c.Signal}
+		return &failure{code: session.ErrCommand, message: "the command crashed with " + c.Signal}
 	case c.Exit != 0:
 		return &failure{code: session.ErrCommand, message: fmt.Sprintf("the command exited with status %d", c.Exit)}
 	}

@@ -373,6 +373,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, rec.TimedOut, rec.Left = -1, true, []string{"77 sudo"}
 	case "killed":
 		rec.Exit, rec.Signal = -1, "SIGKILL"
+	case "signal":
+		rec.Exit, rec.Signal = -1, rest
 	case "told":
 		rec.Exit, rec.Signal = -1, "SIGTERM"
 	}

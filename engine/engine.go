@@ -62,6 +62,8 @@ type Engine struct {
 type Policy struct {
 	Uncertain session.OnInterrupt // --uncertain: of the attempt that was in progress before, instead of on_interrupt; empty asks
 	Force     bool                // run tasks although one that they depend on failed
+
+	Captures map[session.StepID]string // --capture: values that a person gives for commands whose outcome is unknown
 }
 
 // Execute carries out next from its first open step to the end and returns how it ended; what

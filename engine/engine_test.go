@@ -366,7 +366,7 @@ func TestFailedSteps(t *testing.T) {
 		code       session.Code
 	}{
 		{"exit", "exited with status 3", command("s", "exit 3"), session.ErrCommand},
-		{"signal", "killed by SIGKILL", command("s", "killed"), session.ErrCommand},
+		{"signal", "crashed with SIGSEGV", command("s", "signal SIGSEGV"), session.ErrCommand},
 		{"timeout", "ran out of its time of 0s and was ended", command("s", "slow"), session.ErrTimeout},
 		{"timeout_of_another_user", "of 0s and could not be ended: 77 sudo runs with another user's rights", command("s", "beyond"), session.ErrTimeout},
 		{"start", "could not be started: /bin/sh: no such file", command("s", "unstartable"), session.ErrCommand},

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -53,16 +52,11 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 	// One that ends the session goes with that end: were acode killed between the two, a resume would
 	// try again what must not be.
-	final := e.Plan.OnFailure == session.FailureFails && f.reason == "" && !told(f.command) && ctx.Err() == nil
+	final := e.Plan.OnFailure == session.FailureFails && f.reason == "" && ctx.Err() == nil
 	if !final {
 		if err := e.commit(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
-	}
-	// Whatever asked a command to end, or the whole service that it belongs to, also says where the
-	// session goes.
-	if told(f.command) {
-		awaitEnd(ctx, ownSignal)
 	}
 	if err := e.boundary(ctx); err != nil {
 		return err
@@ -82,15 +76,9 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	return halt
 }
 
-// ownSignal is how long acode's own signal may be behind the one that a command ended by.
+// ownSignal is how long acode's own signal may be behind the one that a command ended by, where the
+// whole service was told to end.
 const ownSignal = 100 * time.Millisecond
-
-// told reports whether a signal ended the command that may have been meant for all of a service; a
-// shell tells of it by its status.
-func told(c *session.CommandResult) bool {
-	return c != nil && !c.Cancelled && !c.TimedOut &&
-		(slices.Contains([]string{"SIGHUP", "SIGINT", "SIGTERM"}, c.Signal) || slices.Contains([]int{129, 130, 143}, c.Exit))
-}
 
 // awaitEnd waits until ctx ends, at most limit.
 func awaitEnd(ctx context.Context, limit time.Duration) {

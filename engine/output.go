@@ -119,15 +119,7 @@ func ends(r io.Reader, limit int, clean func(string) string) (text string, size 
 	return first[:min(len(first), limit/2)] + "\n[acode: the middle was left out]\n" + last[max(0, len(last)-limit/2):], size, true, nil
 }
 
-// capture takes the value of a capture from the command's raw standard output.
-func (e *Engine) capture(ctx context.Context, key, name string) (*session.Capture, error) {
-	value, err := e.captureText(key, name)
-	if err != nil {
-		return nil, err
-	}
-	return e.keepCapture(ctx, name, value)
-}
-
+// keepCapture stages a captured value for the receipt.
 func (e *Engine) keepCapture(ctx context.Context, name, value string) (*session.Capture, error) {
 	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
 	return &session.Capture{Name: name, Blob: ref}, err

@@ -82,6 +82,7 @@ func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 			proc := w.process()
 			proc.person, proc.environ = yes(), []string{"V=none"}
 			proc.policy.Uncertain = truth
+			proc.policy.Captures = w.values(truth)
 			_, crashed, err := proc.run()
 			w.lawful()
 			if err != nil || round > 20 {
@@ -116,6 +117,15 @@ func (w *world) truth() session.OnInterrupt {
 		return session.InterruptDone
 	}
 	return session.InterruptReruns
+}
+
+// values is what a person gives for the captures of a command that happened: what it did write.
+func (w *world) values(truth session.OnInterrupt) map[session.StepID]string {
+	key, err := session.ParseKey(w.lastKey)
+	if err != nil || truth != session.InterruptDone {
+		return nil
+	}
+	return map[session.StepID]string{key.Step: strings.TrimSpace(w.out[w.lastKey])}
 }
 
 // E5, FR-061: an error of any port at any call leaves a session that the next resume

@@ -114,24 +114,27 @@ func TestSignalAndNoEnd(t *testing.T) {
 	}
 }
 
-// The same where the command has died of it before acode has looked at its own.
+// A shutdown sends the signal to the command too, which dies of it before acode has looked at its
+// own: the outcome is unknown, and nothing is decided before the next resume.
 func TestCommandDiesOfTheSignal(t *testing.T) {
 	for name, shell := range map[string]string{"signal": "told", "status": "exit 143"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, plan(task("t", command("a", shell))))
+				w := newWorld(t, plan(task("t", command("a", shell, checking("exit 0"), onInterrupt(session.InterruptReruns)))))
 				w.plan.OnFailure = session.FailureFails
 				p, signal := w.interruptible()
 				w.during = func(*world, string) { time.AfterFunc(50*time.Millisecond, func() { signal(15) }) }
 				res := p.must()
 				wantResult(t, res, session.Paused, session.ReasonSignal, "")
-				if res.Signal != 15 {
-					t.Errorf("Execute: got %+v", res)
+				if res.Signal != 15 || w.count("effect t/a/check") != 0 {
+					t.Errorf("Execute: got %+v, and the check asked %d times", res, w.count("effect t/a/check"))
 				}
-				w.inOrder("commit failed t/a/main:1", "commit paused signal")
-				w.during = nil // somebody ends the command alone
-				wantResult(t, w.process().must(), session.Failed, session.ReasonTaskFailed, session.ErrCommand)
-				w.inOrder("effect t/a/main:2")
+				w.inOrder("commit unknown t/a/main:1", "commit paused signal")
+				w.during = nil
+				wantResult(t, w.process().must(), session.Completed, "", "")
+				if n := w.count("effect t/a/main"); n != 1 {
+					t.Errorf("the command was started %d times, want once", n)
+				}
 			})
 		})
 	}
@@ -295,8 +298,46 @@ func TestCommandEndedFromElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
 		time.AfterFunc(time.Second, func() { _ = supervisor{w}.Terminate(context.Background(), w.sess.Steps[id("t", "a")].Key) })
-		wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
+		wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, session.ErrStopped)
 	})
+}
+
+// E5: after an end that acode ordered the next resume asks the check first; without one it says that
+// the step runs again, and runs it as a new attempt.
+func TestAfterAnOrderedEnd(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		with   []func(*session.Run)
+		flag   session.OnInterrupt
+		state  session.State
+		starts int // of the command, after the resume
+		trace  []string
+	}{
+		{"check_it_happened", []func(*session.Run){checking("exit 0")}, "", session.Completed, 1,
+			[]string{"notice handling t/a decide", "commit acquired + executing + unknown t/a/main:1", "effect t/a/check:10", "commit completed t/a/main:1 + completed"}},
+		{"check_it_did_not", []func(*session.Run){checking("exit 1")}, "", session.Completed, 2,
+			[]string{"effect t/a/check:10", "commit started t/a/main:2", "effect t/a/main:2"}},
+		{"check_cannot_tell", []func(*session.Run){checking("exit 2")}, "", session.Paused, 1, []string{"effect t/a/check:10", "commit paused uncertain"}},
+		{"check_cannot_tell_flag", []func(*session.Run){checking("exit 2")}, session.InterruptDone, session.Completed, 1, []string{"effect t/a/check:10"}},
+		{"check_cannot_tell_policy", []func(*session.Run){checking("exit 2"), onInterrupt(session.InterruptReruns)}, "", session.Completed, 2, []string{"effect t/a/main:2"}},
+		{"no_check", nil, "", session.Completed, 2, []string{"notice handling t/a retry", "commit acquired + executing + started t/a/main:2", "effect t/a/main:2"}},
+		{"no_check_policy", []func(*session.Run){onInterrupt(session.InterruptDone)}, "", session.Completed, 2, []string{"notice handling t/a retry", "effect t/a/main:2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "slow", c.with...))))
+			wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, session.ErrTimeout)
+			w.plan.Tasks[0].Steps[0].Run.Shell = "exit 0"
+			p := w.process()
+			p.policy.Uncertain = c.flag
+			if res := p.must(); res.State != c.state {
+				t.Fatalf("Execute: got %+v, want %s", res, c.state)
+			}
+			if n := w.count("effect t/a/main"); n != c.starts {
+				t.Errorf("the command was started %d times, want %d\n%s", n, c.starts, strings.Join(w.trace, "\n"))
+			}
+			w.inOrder(c.trace...)
+		})
+	}
 }
 
 // A command that ends with status 0 although it was asked to end has done its work, by its own word;
@@ -416,24 +457,6 @@ func TestCancelledContext(t *testing.T) {
 	wantResult(t, p.must(), session.Paused, session.ReasonUser, "")
 	if len(w.ledger) != 0 {
 		t.Errorf("ledger: got %v, want nothing", w.ledger)
-	}
-}
-
-// A signal while an answer is carried out pauses: that the value cannot be read then does not say that it is
-// lost.
-func TestSignalAfterAnAnswer(t *testing.T) {
-	w := newWorld(t, plan(task("t", command("a", "torn X", capturing("V")))))
-	w.happened = true
-	p, signal := w.interruptible()
-	p.person.uncertain = func(context.Context, string) (session.OnInterrupt, error) {
-		w.refuses["output"] = context.Canceled
-		signal(2)
-		return session.InterruptDone, nil
-	}
-	res := p.must()
-	wantResult(t, res, session.Paused, session.ReasonSignal, "")
-	if res.Signal != 2 || strings.Contains(res.Next, "--uncertain") {
-		t.Errorf("Execute: got %+v", res)
 	}
 }
 

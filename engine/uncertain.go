@@ -12,12 +12,17 @@ import (
 // the outcome was unknown: what kills its supervisor each time would go on to, without end.
 const maxReruns = 3
 
-// unknown makes it durable that nobody can know whether a command happened, then settles it.
+// unknown makes it durable that the outcome of a command is unknown, with what it wrote, then
+// settles it.
 func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	bg := context.WithoutCancel(ctx)
 	if !e.uncertain(it) {
+		soFar, _, _, err := e.result(bg, rec)
+		if err != nil && !errors.Is(err, session.ErrCorrupt) {
+			return err
+		}
 		e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
-			StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why,
+			StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar,
 		}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: e.redacted(rec.Left)})
 		if err := e.commit(bg); err != nil {
 			return err
@@ -37,13 +42,16 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 		return err
 	}
 	e.overUS = found.TimeUS
+	var doubt session.StepUnknownData
+	if err := found.Decode(&doubt); err != nil {
+		return err
+	}
 	by, verdict, err := e.check(ctx, it, step.Run)
 	if err != nil {
 		return err
 	}
-	gone := verdict == session.InterruptDone && e.said(rec.Key) && e.lost(rec.Key, step.Run)
-	if verdict == "" || gone { // a check cannot bring a lost value back: a person's answer counts
-		by, verdict = e.declared(step.Run, rec.Key)
+	if verdict == "" || verdict == session.InterruptDone && e.said(rec.Key) && e.lost(it, step.Run) {
+		by, verdict = e.declared(it, step.Run, rec.Key) // a check cannot bring a lost value back: a person's answer counts
 	}
 	if verdict == session.InterruptReruns && by == "policy" && rec.State == session.CommandFinished {
 		verdict = session.InterruptAsks // it did run: what a policy repeats is what may not have happened
@@ -69,16 +77,16 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	}
 	switch verdict {
 	case session.InterruptDone:
-		return e.declareDone(ctx, it, step, rec.Key, by)
+		return e.declareDone(ctx, it, step, rec.Key, by, doubt.Command)
 	case session.InterruptFails:
 		e.spent = append(e.spent, rec.Key)
-		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by}
+		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by, command: doubt.Command}
 	case session.InterruptReruns:
 		if err := e.boundary(ctx); err != nil { // since the check, or a person, was asked: nothing new begins
 			return err
 		}
 		e.spent = append(e.spent, rec.Key)
-		return e.nextAttempt(ctx, it, step, by)
+		return e.nextAttempt(ctx, it, step, by, found.Seq)
 	}
 	return e.undecided(it, rec, session.ErrUncertain)
 }
@@ -149,17 +157,19 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 // was given for: nobody can have meant what became uncertain later.
 func (e *Engine) said(key string) bool { return e.Policy.Uncertain != "" && e.answered == key }
 
-// lost reports whether the value that a command is to capture cannot be had any more.
-func (e *Engine) lost(key string, r *session.Run) bool {
-	if r.Capture == "" {
-		return false
-	}
-	_, err := e.captureText(key, r.Capture)
-	return err != nil
+// lost reports whether the value that the command of it was to capture is lost. Without the record
+// of an exit nothing proves that the command had written all of it, so only a person can give it.
+func (e *Engine) lost(it *session.Item, r *session.Run) bool {
+	_, given := e.Policy.Captures[it.ID]
+	return r.Capture != "" && !given
 }
 
-// declared gives what was decided beforehand, by a person or by the policy.
-func (e *Engine) declared(r *session.Run, key string) (by string, verdict session.OnInterrupt) {
+// declared gives what was decided beforehand, by a person or by the policy. Who gives the captured
+// value of a command says that it happened.
+func (e *Engine) declared(it *session.Item, r *session.Run, key string) (by string, verdict session.OnInterrupt) {
+	if _, given := e.Policy.Captures[it.ID]; given {
+		return "person", session.InterruptDone
+	}
 	if e.said(key) {
 		return "person", e.Policy.Uncertain
 	}
@@ -171,19 +181,14 @@ func (e *Engine) declared(r *session.Run, key string) (by string, verdict sessio
 
 // foresee says what settles the outcome of what runs under key, should that be unknown.
 func (e *Engine) foresee(it *session.Item, key string) string {
-	r := e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
-	then := "a person has to say"
-	switch by, verdict := e.declared(r, e.key(it, it.Attempt)); {
-	case verdict == session.InterruptAsks:
-	case by == "person":
-		then = "--uncertain says " + string(verdict)
-	default:
-		then = "on_interrupt says " + string(verdict)
+	r := *e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
+	if e.what(it, key) != "command" {
+		r.Check = ""
 	}
-	if r.Check != "" && e.what(it, key) == "command" {
-		then = "its check is asked; where that cannot tell, " + then
+	if by, verdict := e.declared(it, &r, e.key(it, it.Attempt)); by == "person" {
+		return r.Foresee(verdict)
 	}
-	return then
+	return r.Foresee("")
 }
 
 // undecided stops with the exact command that continues, its answer not filled in.
@@ -197,19 +202,21 @@ func (e *Engine) undecided(it *session.Item, rec session.CommandRecord, err erro
 		next:   "acode resume " + s.Short + " --uncertain=<rerun|done|fail>"}
 }
 
-// declareDone records a step as done because its check, its policy or a person says so.
-func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string) error {
-	receipt := session.StepCompletedData{By: by}
+// declareDone records a step as done because its check, its policy or a person says so; wrote is
+// what is left of what its command wrote.
+func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string, wrote *session.CommandResult) error {
+	receipt := session.StepCompletedData{By: by, Command: wrote}
 	var err error
-	if step.Run.Capture != "" {
-		if receipt.Capture, err = e.capture(ctx, key, step.Run.Capture); err != nil {
-			if ctx.Err() != nil { // the value is there still: nothing of the answer is kept
-				return context.Cause(ctx)
-			}
-			s := e.Journal.Session()
-			return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
-				detail: it.ID.String() + " cannot be declared done: the value of " + step.Run.Capture + " is lost: " + err.Error(),
-				next:   "acode resume " + s.Short + " --uncertain=<rerun|fail>"}
+	if name := step.Run.Capture; name != "" {
+		if e.lost(it, step.Run) {
+			return e.valueLost(it, name)
+		}
+		value := e.Policy.Captures[it.ID]
+		if e.Captured != nil {
+			e.Captured(name, value)
+		}
+		if receipt.Capture, err = e.keepCapture(ctx, name, value); err != nil {
+			return err
 		}
 	}
 	if receipt.Files, err = e.changedFiles(ctx); err != nil {
@@ -220,12 +227,19 @@ func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *sessio
 	return nil
 }
 
+// valueLost stops a step that happened and whose captured value later steps would miss.
+func (e *Engine) valueLost(it *session.Item, name string) error {
+	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
+		detail: fmt.Sprintf("%s cannot be declared done: its command was interrupted, so the value of %s is lost", it.ID, name),
+		next:   fmt.Sprintf("acode resume %s --capture %s=VALUE", e.Journal.Session().Short, it.ID)}
+}
+
 // nextAttempt starts the command again under a new key: one that was claimed is never started
-// twice.
-func (e *Engine) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string) error {
+// twice. doubt is the seq of the event that says that the outcome before is unknown.
+func (e *Engine) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string, doubt uint64) error {
 	it.Attempt++
 	it.Action, e.overUS = session.ActionRetry, 0
-	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by}); err != nil {
+	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by, After: doubt}); err != nil {
 		return err
 	}
 	return e.launch(ctx, it, step)

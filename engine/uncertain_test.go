@@ -276,22 +276,43 @@ func TestStarvedCheck(t *testing.T) {
 	}
 }
 
-// E5: done is refused for a step whose captured value is lost, taken when it is there.
-func TestUncertainDoneWithCapture(t *testing.T) {
-	w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), onInterrupt(session.InterruptDone)), command("u", "env V"))))
-	w.happened = true
-	w.refuses["output"] = session.ErrCorrupt
-	res := w.process().must()
-	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-	if res.Next != "acode resume abc123 --uncertain=<rerun|fail>" || !strings.Contains(res.Message, "V is lost") {
-		t.Errorf("Execute: got %+v", res)
+// E5: without the record of an exit a captured value is lost, however much of it was written: a
+// check, a policy or a person that says "done" does not make it whole. The step stops, and a person
+// may give the value.
+func TestTornCapture(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		with []func(*session.Run)
+		flag session.OnInterrupt
+	}{
+		{"check", []func(*session.Run){checking("has 1.")}, ""},
+		{"policy", []func(*session.Run){onInterrupt(session.InterruptDone)}, ""},
+		{"flag", nil, session.InterruptDone},
+		{"check_and_flag", []func(*session.Run){checking("has 1.")}, session.InterruptDone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("s", "torn 1.", append(c.with, capturing("V"))...), command("u", "env V"))))
+			w.happened = true
+			w.crashIn, w.crashNth, w.killsToo = "claimed", 1, true
+			if _, crashed, err := w.process().run(); !crashed || err != nil {
+				t.Fatalf("Execute: got %v, crashed %v", err, crashed)
+			}
+			for range 2 {
+				p := w.process()
+				p.policy.Uncertain = c.flag
+				res := p.must()
+				wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+				if res.Next != "acode resume abc123 --capture t/s=VALUE" || !strings.Contains(res.Message, "the value of V is lost") {
+					t.Fatalf("Execute: got %+v", res)
+				}
+				w.ledgered("1.")
+			}
+			p := w.process()
+			p.policy.Captures = map[session.StepID]string{id("t", "s"): "1.4"}
+			wantResult(t, p.must(), session.Completed, "", "")
+			w.ledgered("1.", "1.4") // the second one is what env V said
+		})
 	}
-	delete(w.refuses, "output")
-	wantResult(t, w.process().must(), session.Completed, "", "")
-	if d := cmp.Diff([]string{"X", "X"}, w.ledger); d != "" { // the second one is what env V said
-		t.Errorf("ledger (-want +got):\n%s", d)
-	}
-	w.inOrder("commit completed t/s/main:1 + started t/u/main:1", "forget t/s/main:1")
 }
 
 // E5: when the check says that it happened, but its captured value is lost, a person's answer
@@ -300,19 +321,13 @@ func TestUncertainCheckWithLostCapture(t *testing.T) {
 	for answer, want := range map[session.OnInterrupt][]string{session.InterruptReruns: {"X", "X"}, session.InterruptFails: {"X"}} {
 		w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), checking("has X"), onInterrupt(session.InterruptReruns)))))
 		w.happened = true
-		w.refuses["output"] = session.ErrCorrupt
 		for _, said := range []session.OnInterrupt{"", session.InterruptDone} {
 			p := w.process()
 			p.policy.Uncertain = said
 			res := p.must()
 			wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-			if res.Next != "acode resume abc123 --uncertain=<rerun|fail>" || len(w.ledger) != 1 {
+			if len(w.ledger) != 1 {
 				t.Fatalf("--uncertain=%q: got %+v, ledger %q", said, res, w.ledger)
-			}
-		}
-		w.during = func(w *world, shell string) {
-			if shell == "torn X" { // the next attempt
-				delete(w.refuses, "output")
 			}
 		}
 		p := w.process()
@@ -320,6 +335,67 @@ func TestUncertainCheckWithLostCapture(t *testing.T) {
 		res := p.must()
 		if d := cmp.Diff(want, w.ledger); d != "" {
 			t.Errorf("--uncertain=%s: got %+v, ledger (-want +got):\n%s", answer, res, d)
+		}
+	}
+}
+
+// E5: a command that a signal ended which acode did not send may have done its work, also where a
+// shell reports the signal by its status: its check is asked, then its policy, then a person. A crash
+// of its own is a failed step.
+func TestEndedByASignal(t *testing.T) {
+	for shell, by := range map[string]string{
+		"signal SIGTERM": "SIGTERM", "signal SIGINT": "SIGINT", "signal SIGHUP": "SIGHUP", "signal SIGQUIT": "SIGQUIT", "signal SIGKILL": "SIGKILL",
+		"exit 129": "SIGHUP (status 129)", "exit 130": "SIGINT (status 130)", "exit 131": "SIGQUIT (status 131)", "exit 137": "SIGKILL (status 137)", "exit 143": "SIGTERM (status 143)",
+	} {
+		t.Run(shell, func(t *testing.T) {
+			for policy, code := range map[session.OnFailure]session.Code{session.FailurePauses: session.ErrUncertain, session.FailureFails: session.ErrUncertain} {
+				w := newWorld(t, plan(task("t", command("s", shell))))
+				w.plan.OnFailure = policy
+				res := w.process().must()
+				wantResult(t, res, session.Paused, session.ReasonUncertain, code)
+				if !strings.Contains(res.Message, "it was ended by "+by+", which acode did not send") {
+					t.Errorf("Execute: got %q", res.Message)
+				}
+			}
+			w := newWorld(t, plan(task("t", command("s", shell, checking("exit 0"), onInterrupt(session.InterruptReruns)))))
+			wantResult(t, w.process().must(), session.Completed, "", "")
+			if n := w.count("effect t/s/main"); n != 1 {
+				t.Errorf("the command was started %d times although its check says that it happened", n)
+			}
+		})
+	}
+	for _, shell := range []string{"signal SIGSEGV", "signal SIGABRT", "signal SIGPIPE", "exit 139"} {
+		w := newWorld(t, plan(task("t", command("s", shell, checking("exit 0")))))
+		wantResult(t, w.process().must(), session.Paused, session.ReasonTaskFailed, session.ErrCommand)
+	}
+}
+
+// What a command wrote whose outcome is unknown stays readable after the decision, whatever it is.
+func TestOutputOfAnUnknownCommand(t *testing.T) {
+	for _, verdict := range []session.OnInterrupt{session.InterruptDone, session.InterruptFails, session.InterruptReruns} {
+		w := newWorld(t, plan(task("t", command("s", "torn X"))))
+		w.happened = true
+		p := w.process()
+		p.person.uncertain = says(verdict)
+		p.must()
+		doubt := payload[session.StepUnknownData](w, session.StepUnknown)
+		if doubt.Command == nil || doubt.Command.Stdout.Text != "X\n" {
+			t.Errorf("%s: the unknown outcome keeps %+v, want what the command wrote", verdict, doubt.Command)
+		}
+		var kept *session.CommandResult
+		switch verdict {
+		case session.InterruptDone:
+			kept = payload[session.StepCompletedData](w, session.StepCompleted).Command
+		case session.InterruptFails:
+			kept = payload[session.StepFailedData](w, session.StepFailedEvent).Command
+		default:
+			if after := payload[session.StepStartedData](w, session.StepStarted).After; w.events[after-1].Type != session.StepUnknown {
+				t.Errorf("the next attempt names seq %d as the doubt before it, which is %s", after, w.events[after-1].Type)
+			}
+			continue
+		}
+		if d := cmp.Diff(doubt.Command, kept); d != "" {
+			t.Errorf("%s: the receipt keeps another output (-doubt +receipt):\n%s", verdict, d)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func mayName(e session.Event) bool {
 		part = `"manifest":"`
 	case session.StepStarted:
 		part = `"kept":"`
-	case session.StepCompleted, session.StepFailedEvent:
+	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
 		part = `"blob":{`
 	}
 	return bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) || part != "" && bytes.Contains(e.Payload, []byte(part))
@@ -54,6 +54,9 @@ func blobsOf(e session.Event) []string {
 		hashes = decoded(e, &d, func() []string { return results(d) })
 	case session.StepFailedEvent:
 		var d session.StepFailedData
+		hashes = decoded(e, &d, func() []string { return outputs(d.Command) })
+	case session.StepUnknown:
+		var d session.StepUnknownData
 		hashes = decoded(e, &d, func() []string { return outputs(d.Command) })
 	}
 	var out []string

@@ -108,8 +108,7 @@ func item(task *session.Task, i, j int, s *session.Session, seen map[session.Ste
 		it.Action, it.Attempt, it.Why = session.ActionSkip, 0, "completed before"
 		it.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 	case session.StepFailed:
-		it.Action, it.Why = session.ActionRetry, "failed before; a new attempt"
-		it.Attempt++
+		failedBefore(&it, st, step.Run)
 	case session.StepUncertain:
 		it.Action, it.Why = session.ActionDecide, "its outcome is unknown: "+st.Message
 	case session.InProgress:
@@ -119,6 +118,21 @@ func item(task *session.Task, i, j int, s *session.Session, seen map[session.Ste
 		it.Attempt++
 	}
 	return it
+}
+
+// failedBefore plans a new attempt of a step that failed. Where acode itself ended its command, which
+// may have done its work by then, the check is asked first.
+func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
+	it.Action, it.Why = session.ActionRetry, "failed before; a new attempt"
+	switch {
+	case r == nil || !st.Code.Ordered():
+	case r.Check != "":
+		it.Action, it.Why = session.ActionDecide, st.Message+"; its check is asked before it runs again"
+		return
+	default:
+		it.Why = st.Message + "; it has no check, so it runs again"
+	}
+	it.Attempt++
 }
 
 // inProgress chooses what to do with a step whose intent is durable and whose receipt is not.

@@ -53,7 +53,8 @@ const (
 	ErrFileStep  Code = "ACODE-STEP-001"      // a file step cannot be carried out as written
 	ErrCommand   Code = "ACODE-STEP-002"      // a command failed
 	ErrTimeout   Code = "ACODE-STEP-003"      // a step or session ran out of time
-	ErrUncertain Code = "ACODE-STEP-004"      // nobody can know whether an effect happened
+	ErrUncertain Code = "ACODE-STEP-004"      // it cannot be known whether an effect happened
+	ErrStopped   Code = "ACODE-STEP-005"      // acode ended a command: a cancel, or a second signal
 	ErrApproval  Code = "ACODE-APPROVAL-001"  // approval is needed and nobody can be asked
 	ErrDenied    Code = "ACODE-APPROVAL-002"  // approval was denied
 	ErrCancelled Code = "ACODE-SESSION-001"   // the session was cancelled from elsewhere
@@ -62,6 +63,11 @@ const (
 	ErrUnknownID Code = "ACODE-USAGE-003"     // no session has this id
 	ErrInternal  Code = "ACODE-INTERNAL-001"  // acode broke a promise of its own
 )
+
+// Ordered reports whether c is the failure of a command that acode itself ended, by its timeout, a
+// cancel or a second signal. The command may have done its work by then, so that its check is asked
+// before it runs again.
+func (c Code) Ordered() bool { return c == ErrTimeout || c == ErrStopped }
 
 // Error is the one envelope of a failure that a person or a script can meet (FR-063, FR-064).
 type Error struct {

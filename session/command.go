@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // CommandRequest asks a supervisor to run a command under an idempotency key.
 type CommandRequest struct {
@@ -45,6 +49,28 @@ type CommandRecord struct {
 	Left       []string // descendants that outlived it: "pid command line"
 	Why        string   // of unknown: a sentence
 	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody
+}
+
+// interruptions are the signals that end a command together with its surroundings: a shutdown, a
+// closed terminal, the OOM killer.
+var interruptions = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL"}
+
+// shellStatus is how a shell reports that one of these signals ended its last command.
+var shellStatus = map[int]string{129: "SIGHUP", 130: "SIGINT", 131: "SIGQUIT", 137: "SIGKILL", 143: "SIGTERM"}
+
+// Interruption describes how a finished command was ended by a signal that acode did not send, or
+// is empty when it was not. Such a command may or may not have done its work: its outcome is
+// unknown. A crash of its own (SEGV, ABRT, PIPE) is no interruption.
+func (r CommandRecord) Interruption() string {
+	switch {
+	case r.TimedOut || r.Cancelled:
+		return ""
+	case slices.Contains(interruptions, r.Signal):
+		return r.Signal
+	case shellStatus[r.Exit] != "":
+		return fmt.Sprintf("%s (status %d)", shellStatus[r.Exit], r.Exit)
+	}
+	return ""
 }
 
 // RequestKind is what somebody asks of the process that executes a session.

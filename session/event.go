@@ -22,7 +22,7 @@ const (
 	StepStarted       EventType = "StepStarted"       // the intent of an attempt
 	StepCompleted     EventType = "StepCompleted"     // its receipt
 	StepFailedEvent   EventType = "StepFailed"        // its receipt, when it went wrong
-	StepUnknown       EventType = "StepUnknown"       // nobody can know whether it happened
+	StepUnknown       EventType = "StepUnknown"       // it cannot be known whether it happened
 	ApprovalRequested EventType = "ApprovalRequested"
 	ApprovalGranted   EventType = "ApprovalGranted"
 	ApprovalDenied    EventType = "ApprovalDenied"
@@ -184,6 +184,7 @@ type StepStartedData struct {
 	Digest  string       `json:"digest" redact:"-"` // of what will be done, captures filled in
 	Files   []Transition `json:"files,omitempty"`   // of a file step
 	By      string       `json:"by,omitempty"`      // who ordered a further attempt: "check", "policy", "person", "resume"
+	After   uint64       `json:"after,omitempty"`   // seq of the StepUnknown of the attempt before; 0: that one has a receipt
 }
 
 // StepCompletedData is the receipt of an attempt that worked.
@@ -212,12 +213,15 @@ type StepFailedData struct {
 	Command *CommandResult `json:"command,omitempty"`
 }
 
-// StepUnknownData records that an attempt's outcome is unknown.
+// StepUnknownData records that an attempt's outcome is unknown: of one in progress, or of one that
+// failed because acode ended its command.
 type StepUnknownData struct {
 	StepID
 	Key     string `json:"key" redact:"-"`
 	Attempt int    `json:"attempt"`
 	Why     string `json:"why"`
+
+	Command *CommandResult `json:"command,omitempty"` // what it had written by then; nil: nothing is left of it
 }
 
 // ApprovalRequestedData asks a person; Digest binds the answer to what is asked.

@@ -125,6 +125,23 @@ func (r Run) Command() []string {
 	return []string{"/bin/sh", "-c", r.Shell}
 }
 
+// Foresee says how an unknown outcome of r is decided: by its check, then by what a person said
+// beforehand (empty: nothing), then by on_interrupt, then by a person.
+func (r Run) Foresee(said OnInterrupt) string {
+	then := "a person has to say"
+	switch {
+	case said == InterruptAsks || said == "" && (r.OnInterrupt == "" || r.OnInterrupt == InterruptAsks):
+	case said != "":
+		then = "--uncertain says " + string(said)
+	default:
+		then = "on_interrupt says " + string(r.OnInterrupt)
+	}
+	if r.Check != "" {
+		then = "its check is asked; where that cannot tell, " + then
+	}
+	return then
+}
+
 // Label is what people see: the step's name, else what it does.
 func (s Step) Label() string {
 	if s.Name != "" {

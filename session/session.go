@@ -254,6 +254,9 @@ func (st *StepState) end(e Event, endedUS int64) int64 {
 }
 
 func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
+	if st := s.Steps[d.StepID]; st != nil && st.Status == StepFailed && st.Code.Ordered() {
+		st.Status, st.Code, st.EndedUS = InProgress, "", 0
+	}
 	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
 	if err != nil {
 		return Delta{}, err
