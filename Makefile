@@ -29,7 +29,7 @@ test:
 # is left out: pg_basebackup of an older version copies none of a newer one.
 test-postgres18:
 	@./scripts/need postgres:postgresql npm sqlite3
-	./scripts/postgres18 $(GO) test -count=1 ./remote ./cmd/acode-sync
+	./scripts/postgres18 $(GO) test -count=1 ./remote ./cli/sync
 	./scripts/postgres18 $(GO) test -count=1 -skip TestServerRestored ./internal/drain
 
 # What meets the kernel, inside gVisor: as root, on Linux.

@@ -8,19 +8,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/spf13/cobra"
-
-	"github.com/acode-dev/acode/cmd/app"
+	syncer "github.com/acode-dev/acode/cli/sync"
 )
 
-func main() { os.Exit(run(context.Background(), os.Args[1:])) }
-
-func run(ctx context.Context, args []string) int {
-	return app.Delivery(ctx, args, func(h *app.Host) []*cobra.Command {
-		p := &program{h}
-		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand(), p.sessionCommand()}
-	})
-}
-
-// program is one invocation.
-type program struct{ *app.Host }
+func main() { os.Exit(syncer.Main(context.Background(), os.Args[1:])) }

@@ -6,7 +6,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/acode-dev/acode/cmd/app"
+	"github.com/acode-dev/acode/cli"
 )
 
-func main() { os.Exit(app.Main(context.Background(), os.Args[1:])) }
+func main() { os.Exit(cli.Main(context.Background(), os.Args[1:])) }

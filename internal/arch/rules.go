@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Clock finds uses of the wall clock outside cmd: others take a now func() time.Time or use
+// Clock finds uses of the wall clock outside cmd and cli: others take a now func() time.Time or use
 // timers, so that tests decide what time it is. Tests are exempt.
 func Clock(t *Tree) []Breach {
 	banned := []string{"Now", "Since", "Until", "Sleep"}
 	var out []Breach
 	for _, f := range t.code() {
-		if below(f.Dir, "cmd") {
+		if below(f.Dir, "cmd") || below(f.Dir, "cli") {
 			continue
 		}
 		eachUse(f, "time", func(use *ast.SelectorExpr) {
 			if slices.Contains(banned, use.Sel.Name) {
-				out = append(out, t.breach(use.Pos(), "time.%s is for cmd only: take a now func() time.Time, or use a timer", use.Sel.Name))
+				out = append(out, t.breach(use.Pos(), "time.%s is for main functions and doors only: take a now func() time.Time, or use a timer", use.Sel.Name))
 			}
 		})
 	}

@@ -50,11 +50,11 @@ func TestLayoutRule(t *testing.T) {
 }
 
 func TestIdleRule(t *testing.T) {
-	packages := map[string][]string{"session": {}, "lock": {"session", "redact"}, "cmd/app": {}}
+	packages := map[string][]string{"session": {}, "lock": {"session", "redact"}, "cli": {}}
 	modules := map[string][]string{"gorm.io/gorm": {"lock"}}
 	rule := func(tree *arch.Tree) []arch.Breach { return arch.Idle(tree, packages, modules) }
 	source := func(lock string) map[string]string {
-		return map[string]string{"session/a.go": "package session", "cmd/app/a.go": "package app", "lock/a.go": "package lock\nimport (\n" + lock + "\n)"}
+		return map[string]string{"session/a.go": "package session", "cli/a.go": "package cli", "lock/a.go": "package lock\nimport (\n" + lock + "\n)"}
 	}
 	without := func(sources map[string]string, path string) map[string]string {
 		delete(sources, path)
@@ -68,7 +68,7 @@ func TestIdleRule(t *testing.T) {
 		"import":  {source(`"gorm.io/gorm"`), "lock: may import session and does not"},
 		"module":  {source(house + `session"`), "lock: may import gorm.io/gorm and does not"},
 		"in_test": {inTest, "lock: may import gorm.io/gorm and does not"},
-		"folder":  {without(source(house+"session\"\n\"gorm.io/gorm\""), "cmd/app/a.go"), "cmd/app: is in the table of packages and holds no Go file"},
+		"folder":  {without(source(house+"session\"\n\"gorm.io/gorm\""), "cli/a.go"), "cli: is in the table of packages and holds no Go file"},
 	})
 }
 
@@ -81,8 +81,8 @@ func TestImportsRule(t *testing.T) {
 		"use_case_use_case":  {one("resume/a.go", source(house+`engine"`)), "not engine"},
 		"adapter_adapter":    {one("lock/a.go", source(house+`workspace"`)), "not workspace"},
 		"anybody_cmd":        {one("plan/a.go", source(house+`cmd/acode"`)), "nothing imports cmd/acode"},
-		"cmd_cmd":            {one("cmd/app/a.go", source(house+`cmd/acode"`)), "nothing imports cmd/acode"},
-		"cmd_scaffolding":    {one("cmd/app/a.go", source(house+`internal/crash"`)), "internal/crash is scaffolding"},
+		"cli_cmd":            {one("cli/a.go", source(house+`cmd/acode"`)), "nothing imports cmd/acode"},
+		"cli_scaffolding":    {one("cli/a.go", source(house+`internal/crash"`)), "internal/crash is scaffolding"},
 		"engine_scaffolding": {one("engine/a.go", source(house+`internal/history"`)), "internal/history is scaffolding"},
 		"other_owner":        {one("engine/a.go", source(`"modernc.org/sqlite"`)), "modernc.org/sqlite belongs to local: engine may not import it"},
 		"owner_of_subfolder": {one("local/a.go", source(`"github.com/klauspost/compress/gzip"`)), "has no owner"},
@@ -91,10 +91,10 @@ func TestImportsRule(t *testing.T) {
 		"template":           {one("terminal/a.go", source(`"text/template"`)), "text/template keeps the linker"},
 		"renamed":            {one("engine/a.go", "package x\nimport s "+house+`local"`), "engine/a.go:2:8"},
 		"linux_only":         {one("lock/a_linux.go", "//go:build linux\n\npackage x\nimport _ "+house+`local"`), "not local"},
-		"cmd_program":        {one("cmd/acode/a.go", source(house+`cmd/app"`)), ""},
-		"cmd_wires":          {one("cmd/app/a.go", source(house+`provider/command"`)), ""},
-		"cmd_driver":         {one("cmd/app/a.go", source(house+`remote"`)), "not remote"},
-		"cmd_metrics":        {one("cmd/app/a.go", source(house+`outbox"`)), "not outbox"},
+		"cmd_program":        {one("cmd/acode/a.go", source(house+`cli"`)), ""},
+		"cli_wires":          {one("cli/a.go", source(house+`provider/command"`)), ""},
+		"cli_driver":         {one("cli/a.go", source(house+`remote"`)), "not remote"},
+		"cli_metrics":        {one("cli/a.go", source(house+`outbox"`)), "not outbox"},
 		"owner":              {one("local/a.go", source(`"modernc.org/sqlite/lib"`)), ""},
 		"owner_below":        {one("provider/command/a.go", source(`"golang.org/x/sys/unix"`)), ""},
 		"test":               {one("engine/a_test.go", source(house+`internal/history"`)), ""},
@@ -104,7 +104,7 @@ func TestImportsRule(t *testing.T) {
 
 func TestClockRule(t *testing.T) {
 	tryRule(t, arch.Clock, map[string]planted{
-		"now":       {one("lock/a.go", "package x\nimport \"time\"\nvar T = time.Now()"), "lock/a.go:3:9: time.Now is for cmd only"},
+		"now":       {one("lock/a.go", "package x\nimport \"time\"\nvar T = time.Now()"), "lock/a.go:3:9: time.Now is for main functions and doors only"},
 		"now_value": {one("lock/a.go", "package x\nimport \"time\"\nfunc f() { g(time.Now) }"), "time.Now"},
 		"since":     {one("lock/a.go", "package x\nimport \"time\"\nfunc f() { time.Since(t) }"), "time.Since"},
 		"sleep":     {one("internal/crash/a.go", "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }"), "time.Sleep"},

@@ -28,11 +28,14 @@ func Packages() map[string][]string {
 		"config":   {"session", "redact", "subtree"},
 		"terminal": {"session", "redact"},
 
-		// Wires; only the programs import it. Without outbox and remote: acode starts quickly because
-		// it links neither PostgreSQL's driver nor metrics.
-		"cmd/app":        {"session", "redact", "engine", "resume", "local", "lock", "workspace", "provider/command", "plan", "config", "terminal"},
-		"cmd/acode":      {"cmd/app"},
-		"cmd/acode-sync": {"cmd/app", "session", "redact", "outbox", "local", "remote", "terminal"},
+		// The command line, which wires. Without outbox and remote: acode starts quickly because it
+		// links neither PostgreSQL's driver nor metrics.
+		"cli":      {"session", "redact", "engine", "resume", "local", "lock", "workspace", "provider/command", "plan", "config", "terminal"},
+		"cli/sync": {"cli", "session", "redact", "outbox", "local", "remote", "terminal"},
+
+		// Programs: main functions.
+		"cmd/acode":      {"cli"},
+		"cmd/acode-sync": {"cli/sync"},
 
 		// Scaffolding of tests; the program never imports it.
 		"internal/arch":    {},
@@ -68,18 +71,18 @@ func Modules() map[string][]string {
 		"github.com/pressly/goose/v3":        {"local", "remote"},
 		"github.com/jackc/pgx/v5":            {"remote", "internal"},
 		"github.com/cenkalti/backoff/v4":     {"outbox"},
-		"github.com/prometheus":              {"outbox", "cmd/acode-sync"},
-		"github.com/coreos/go-systemd/v22":   {"cmd/acode-sync"},
+		"github.com/prometheus":              {"outbox", "cli/sync"},
+		"github.com/coreos/go-systemd/v22":   {"cli/sync"},
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
 		"go.yaml.in/yaml/v4":                 {"plan", "config"},
 		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
-		"github.com/dustin/go-humanize":      {"terminal", "cmd/acode-sync"},
-		"golang.org/x/term":                  {"terminal", "cmd"},
-		"github.com/spf13/cobra":             {"cmd"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "machine", "internal", "cmd"},
+		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
+		"golang.org/x/term":                  {"terminal", "cli"},
+		"github.com/spf13/cobra":             {"cli"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "machine", "internal", "cli"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 

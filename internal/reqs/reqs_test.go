@@ -98,11 +98,12 @@ func exists(ref string) error {
 		return nil
 	}
 	if script, ok := strings.CutPrefix(ref, "script/"); ok {
-		found, err := filepath.Glob(filepath.Join(root, "cmd", "*", "testdata", "script", script+".txtar"))
-		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("there is no such script")
+		for _, dir := range []string{"cli", "cli/sync"} {
+			if _, err := os.Stat(filepath.Join(root, dir, "testdata", "script", script+".txtar")); err == nil {
+				return nil
+			}
 		}
-		return err
+		return fmt.Errorf("there is no such script")
 	}
 	if target, ok := strings.CutPrefix(ref, "make "); ok {
 		return contains(filepath.Join(root, "Makefile"), `(?m)^`+regexp.QuoteMeta(target)+`:`)

@@ -51,22 +51,22 @@ func cancelJudge() judge {
 func peopleBugs() []bug {
 	found := []judge{peopleJudge()}
 	return []bug{
-		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cmd/app/exit.go",
+		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cli/exit.go",
 			"	case r.Code == \"\":\n", "	case r.Code == \"\" || r.Code == session.ErrApproval:\n"}}},
-		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cmd/app/cancel.go",
+		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cli/cancel.go",
 			"			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
-		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cmd/app/approve.go",
+		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cli/approve.go",
 			`asked.Answer != "": // a no can follow a yes`, `asked.Answer == "denied":`}}},
-		{name: "a dry run that writes", judges: found, shows: "--dry-run", edits: []edit{{"cmd/app/resume.go",
+		{name: "a dry run that writes", judges: found, shows: "--dry-run", edits: []edit{{"cli/resume.go",
 			"	b, store, err := a.bootFor(ctx, ref, f.dryRun, f.settings())\n", "	b, store, err := a.bootFor(ctx, ref, false, f.settings())\n"}}},
-		{name: "the first signal ends the command", judges: found, shows: "steps failed, of which people ended", edits: []edit{{"cmd/app/work.go",
+		{name: "the first signal ends the command", judges: found, shows: "steps failed, of which people ended", edits: []edit{{"cli/work.go",
 			"asked == 2 {", "asked == 1 {"}}},
 		{name: "every answer runs it again", judges: found, edits: []edit{{"engine/uncertain.go",
 			"	switch verdict {\n	case session.InterruptDone:\n",
 			"	if by == \"person\" {\n		verdict = session.InterruptReruns\n	}\n	switch verdict {\n	case session.InterruptDone:\n"}}},
 		{name: "nobody is locked out", judges: found, edits: []edit{
-			{"cmd/app/work.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.now().Format(\".000000\"), self)\n"},
-			{"cmd/app/work.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
+			{"cli/work.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.now().Format(\".000000\"), self)\n"},
+			{"cli/work.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
 				"		if errors.Is(err, session.ErrLocked) {\n			return []release{sessionLock}, nil\n		}\n		return nil, errors.Join(err, sessionLock.Release())\n"}}},
 	}
 }

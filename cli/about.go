@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/plan"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	var origin bool
+	show := &cobra.Command{Use: "show", Short: "Show every value in force", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		b, err := a.boot(nil)
+		if err != nil {
+			return err
+		}
+		settings := make([]terminal.Setting, len(b.cfg.Values))
+		for i, v := range b.cfg.Values {
+			settings[i] = terminal.Setting{Key: v.Key, Value: v.Value, Origin: v.Origin}
+		}
+		if a.json {
+			return terminal.ConfigShowJSON(a.io.out, settings)
+		}
+		return terminal.ConfigShow(a.io.out, settings, origin)
+	}}
+	show.Flags().BoolVar(&origin, "origin", false, "name where each value comes from")
+	validate := &cobra.Command{Use: "validate", Short: "Check the configuration", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		b, err := a.boot(nil)
+		if err != nil {
+			return err
+		}
+		for _, w := range b.cfg.Warnings {
+			fmt.Fprintln(a.io.err, "warning: "+terminal.Clean(w))
+		}
+		if a.json {
+			return terminal.JSON(a.io.out, map[string]any{"v": 1, "valid": true, "warnings": b.cfg.Warnings})
+		}
+		_, err = fmt.Fprintln(a.io.out, "Configuration valid")
+		return err
+	}}
+	return Group("config", "Show and check the configuration", show, validate)
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema plan|config|events", Short: "Print a JSON Schema", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"plan", "config", "events"},
+		RunE: func(_ *cobra.Command, args []string) error {
+			var schema []byte
+			switch args[0] {
+			case "plan":
+				schema = plan.Schema()
+			case "config":
+				schema = config.Schema()
+			default:
+				schema = []byte(eventsSchema)
+			}
+			_, err := fmt.Fprintln(a.io.out, string(schema))
+			return err
+		},
+	}
+}
+
+func (a *app) exitCodesCommand() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "List what each exit status means", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		if a.json {
+			return terminal.ExitCodesJSON(a.io.out, exitCodes())
+		}
+		return terminal.ExitCodes(a.io.out, exitCodes())
+	}}
+}
+
+// exitCodes joins the meanings of the statuses with the codes that lead to them.
+func exitCodes() []terminal.ExitCode {
+	var out []terminal.ExitCode
+	for _, m := range exitMeanings() {
+		c := terminal.ExitCode{Exit: m.Exit, Meaning: m.Meaning}
+		for _, r := range exitTable() {
+			if r.Exit == m.Exit {
+				c.Codes = append(c.Codes, r.Code)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,337 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// environment joins the workspace and the blob store into what validation needs.
+type environment struct {
+	root  *workspace.Root
+	blobs engine.Blobs
+	plan  *session.Plan
+	door  *redact.Redactor // of the content that people see
+	git   *gitAsked        // begun before; nil: asked when it is needed
+	seen  *seen            // what validation found; nil: nothing is passed on
+}
+
+// seen is what validation found out and the snapshot that follows at once need not find out again.
+// The session then goes on from exactly the state that was judged.
+type seen struct {
+	manifest string // the one that nothing differs from; empty: there is none
+	byGit    bool   // git chose its files
+	git      workspace.Git
+	asked    bool // git is what git said
+	sameGit  bool // and what it had said before
+}
+
+// gitAsked is a question to git whose answer is awaited while other work goes on.
+type gitAsked struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when state and err are there
+	state  workspace.Git
+	err    error
+}
+
+// askGit begins to ask git for the state of dir.
+func askGit(ctx context.Context, dir string) *gitAsked {
+	ctx, cancel := context.WithCancel(ctx)
+	g := &gitAsked{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		g.state, g.err = workspace.GitState(ctx, dir)
+	}()
+	return g
+}
+
+// wait gives the answer, unless ctx ends first.
+func (g *gitAsked) wait(ctx context.Context) (workspace.Git, error) {
+	select {
+	case <-g.done:
+		return g.state, g.err
+	case <-ctx.Done():
+		return workspace.Git{}, context.Cause(ctx)
+	}
+}
+
+// stop ends a question whose answer nobody needs any more, and waits for git to end.
+func (g *gitAsked) stop() {
+	if g != nil {
+		g.cancel()
+		<-g.done
+	}
+}
+
+// maxShown bounds the content that is compared line by line for a person.
+const maxShown = 1 << 20
+
+// Changes implements resume.Environment.
+func (e environment) Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) ([]session.ChangedFile, []string, error) {
+	var old *workspace.Manifest
+	if manifest != "" {
+		data, err := e.blob(ctx, manifest)
+		if err != nil {
+			return nil, nil, err
+		}
+		if old, err = workspace.DecodeManifest(data); err != nil {
+			return nil, nil, err
+		}
+	}
+	changed, unchecked, err := e.root.Changes(ctx, files, planned, old)
+	if e.seen != nil && err == nil && len(changed)+len(unchecked) == 0 && old != nil && !racy(old) {
+		e.seen.manifest, e.seen.byGit = manifest, old.Git
+	}
+	return changed, unchecked, err
+}
+
+// racy reports whether m has files whose stat may hide a change. Each look at it would read them
+// again, which a new manifest spares.
+func racy(m *workspace.Manifest) bool {
+	return slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Racy })
+}
+
+func (e environment) blob(ctx context.Context, hash string) ([]byte, error) {
+	r, err := e.blobs.Open(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// GitChanges implements resume.Environment.
+func (e environment) GitChanges(ctx context.Context, git string) ([]string, error) {
+	var old workspace.Git
+	if err := json.Unmarshal([]byte(git), &old); err != nil {
+		return nil, fmt.Errorf("read the recorded git state: %w", err)
+	}
+	now, err := e.gitState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.seen != nil {
+		e.seen.git, e.seen.asked, e.seen.sameGit = now, true, now == old
+	}
+	if now.Digest == "" {
+		return []string{"git no longer says anything of the workspace: " + cmp.Or(now.Silent, "it is no repository any more")}, nil
+	}
+	var lines []string
+	if now.Branch != old.Branch {
+		lines = append(lines, fmt.Sprintf("git branch was %s, is %s", cmp.Or(old.Branch, "none (detached)"), cmp.Or(now.Branch, "none (detached)")))
+	}
+	if now.Head != old.Head {
+		lines = append(lines, fmt.Sprintf("git HEAD was %.12s, is %.12s", cmp.Or(old.Head, "none"), cmp.Or(now.Head, "none")))
+	}
+	switch {
+	case now.Dirty && !old.Dirty:
+		lines = append(lines, "git working tree has uncommitted changes, had none")
+	case old.Dirty && !now.Dirty:
+		lines = append(lines, "git working tree has no uncommitted changes, had some")
+	}
+	return lines, nil
+}
+
+func (e environment) gitState(ctx context.Context) (workspace.Git, error) {
+	if e.git != nil {
+		return e.git.wait(ctx)
+	}
+	return workspace.GitState(ctx, e.root.Dir())
+}
+
+// Suspicious implements resume.Environment: only added lines are judged, so only files whose
+// old content is held.
+func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFile) []string {
+	var out []string
+	for _, c := range changed {
+		before, now, ok := e.both(ctx, c)
+		if !ok {
+			continue
+		}
+		for _, s := range workspace.Suspicious(before, now) {
+			out = append(out, fmt.Sprintf("%s:%d: %s", c.Path, s.Line, s.Text))
+		}
+	}
+	return out
+}
+
+// both gives the old and the new content of a changed file for people to see, when both are at
+// hand. A file that is gone holds nothing.
+func (e environment) both(ctx context.Context, c session.ChangedFile) (before, now []byte, ok bool) {
+	if c.Old == "" || c.Size > maxShown {
+		return nil, nil, false
+	}
+	before, ok = e.held(ctx, c.Old)
+	if !ok {
+		return nil, nil, false
+	}
+	before = e.door.Bytes(before)
+	if c.Kind == session.FileDeleted {
+		return before, nil, true
+	}
+	r, _, err := e.root.Content(c.Path)
+	if err != nil {
+		return nil, nil, false
+	}
+	defer r.Close()
+	now, err = io.ReadAll(io.LimitReader(r, maxShown))
+	return before, e.door.Bytes(now), err == nil
+}
+
+// held finds content by its hash, unless it is too large to be shown: among the blobs, or in the
+// plan that wrote it.
+func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
+	if r, err := e.blobs.Open(ctx, hash); err == nil {
+		defer r.Close()
+		content, err := io.ReadAll(io.LimitReader(r, maxShown+1))
+		return content, err == nil && len(content) <= maxShown
+	}
+	for i := range e.plan.Tasks {
+		for _, step := range e.plan.Tasks[i].Steps {
+			for _, c := range step.Changes {
+				if sum := sha256.Sum256([]byte(c.Content)); c.Op == session.KindWrite && hex.EncodeToString(sum[:]) == hash {
+					return []byte(c.Content), true
+				}
+			}
+		}
+	}
+	return nil, false
+}
+
+// view shows a changed file to a person: a diff where the old content is held, else what is
+// known of it.
+func (e environment) view(c session.ChangedFile) []string {
+	before, now, ok := e.both(context.Background(), c)
+	if ok {
+		if diff := workspace.Diff(before, now, c.Path); diff != "" {
+			return lines(diff)
+		}
+	}
+	line := c.Path + ": " + c.Kind
+	if c.Kind != session.FileDeleted {
+		line += fmt.Sprintf(" %s, %d bytes", time.Unix(0, c.MTimeNS).UTC().Format(time.RFC3339), c.Size)
+	}
+	if c.New != "" {
+		line += fmt.Sprintf(", hash %.12s", c.New)
+	}
+	if c.Old != "" {
+		line += fmt.Sprintf(", was %.12s", c.Old)
+	}
+	switch {
+	case ok:
+		line += " (no lines to compare)"
+	case c.Kind != session.FileCreated:
+		line += " (the old content is not held, or too large to compare)"
+	}
+	return []string{line}
+}
+
+func lines(s string) []string {
+	var out []string
+	for _, l := range bytes.Split(bytes.TrimRight([]byte(s), "\n"), []byte("\n")) {
+		out = append(out, string(l))
+	}
+	return out
+}
+
+// Snapshot implements resume.Environment. What validation has just seen is not looked at again.
+func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
+	var had seen
+	if e.seen != nil {
+		had = *e.seen
+	}
+	asked := e.git
+	if asked == nil && !had.asked {
+		asked = askGit(ctx, e.root.Dir())
+		defer asked.stop()
+	}
+	answer := func() (workspace.Git, error) {
+		if had.asked {
+			return had.git, nil
+		}
+		return asked.wait(ctx)
+	}
+	var shot resume.Snapshot
+	var err error
+	if shot.Manifest, err = e.manifest(ctx, had, answer); err != nil {
+		return shot, err
+	}
+	git, err := answer()
+	if err != nil || git.Digest == "" {
+		shot.GitSilent = git.Silent
+		return shot, err
+	}
+	text, err := json.Marshal(git)
+	shot.Git = string(text)
+	return shot, err
+}
+
+// manifest gives the manifest that validation found nothing to differ from, as long as git, which
+// chooses the files, says what it said then; else it makes one.
+func (e environment) manifest(ctx context.Context, had seen, git func() (workspace.Git, error)) (string, error) {
+	if had.manifest != "" {
+		g, err := git()
+		if err == nil && (had.sameGit || !had.byGit && g.Digest == "") {
+			return had.manifest, nil
+		}
+	}
+	m, err := e.root.Scan(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	data := m.Encode()
+	ref, err := e.blobs.Stage(ctx, bytes.NewReader(data), int64(len(data)))
+	return ref.Hash, err
+}
+
+// Keep implements resume.Environment. What is no plain file is not kept: no step overwrites it.
+func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
+	known := make([]session.FileState, len(changed))
+	for i, c := range changed {
+		known[i] = session.FileState{Path: c.Path}
+	}
+	states, err := e.root.Stat(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range states {
+		if f.Hash == "" {
+			continue
+		}
+		if err := e.keep(ctx, f); err != nil && session.CodeOf(err) != session.ErrEscape { // a link, whose file has a path of its own
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+// keep saves the very content that f describes: what is accepted may be overwritten.
+func (e environment) keep(ctx context.Context, f session.FileState) error {
+	r, size, err := e.root.Content(f.Path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sum := sha256.New()
+	if _, err := e.blobs.Stage(ctx, io.TeeReader(r, sum), size); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != f.Hash {
+		return &session.Error{Code: session.ErrFileChanged, Place: f.Path, Retryable: true,
+			Message: "the file changed once more while it was kept; the session is unchanged", Next: "look at the file, then resume"}
+	}
+	return nil
+}

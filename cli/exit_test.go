@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// FR-063, AC-061: the exit status of every code, written down a second time, and of no other.
+func TestExitOfEveryCode(t *testing.T) {
+	want := map[string]int{
+		"ACODE-RESUME-001": 14, "ACODE-RESUME-002": 15, "ACODE-RESUME-003": 16, "ACODE-RESUME-004": 17,
+		"ACODE-RESUME-005": 18, "ACODE-RESUME-006": 19, "ACODE-RESUME-007": 20,
+		"LOCK-001": 16, "LOCK-002": 16, "LOCK-003": 16, "CKPT-001": 18, "FILE-001": 17,
+		"ACODE-JOURNAL-001": 18, "ACODE-JOURNAL-002": 18,
+		"ACODE-STORE-001": 3, "ACODE-STORE-002": 3, "ACODE-STORE-003": 3, "ACODE-STORE-004": 1, "ACODE-STORE-005": 1, "ACODE-STORE-006": 1,
+		"ACODE-KEY-001": 3, "ACODE-FENCE-001": 23, "ACODE-PLAN-001": 2, "ACODE-CONFIG-001": 3,
+		"ACODE-WORKSPACE-001": 3, "ACODE-WORKSPACE-002": 22,
+		"ACODE-STEP-001": 22, "ACODE-STEP-002": 22, "ACODE-STEP-003": 11, "ACODE-STEP-004": 20,
+		"ACODE-APPROVAL-001": 10, "ACODE-APPROVAL-002": 12, "ACODE-SESSION-001": 15,
+		"ACODE-USAGE-001": 2, "ACODE-USAGE-002": 2, "ACODE-USAGE-003": 2, "ACODE-INTERNAL-001": 1,
+		"ACODE-FENCE-002": 23, "ACODE-SYNC-001": 1, "ACODE-SYNC-002": 3, "ACODE-SYNC-003": 3, "ACODE-SYNC-004": 3,
+		"ACODE-SYNC-005": 1, "ACODE-SYNC-006": 1, "ACODE-SYNC-007": 3,
+	}
+	codes := declaredCodes(t)
+	for _, code := range codes {
+		err := fmt.Errorf("wrapped: %w", &session.Error{Code: session.Code(code), Message: "m"})
+		got, hint := exitOf(err)
+		if w, ok := want[code]; !ok || got != w {
+			t.Errorf("exitOf(%s): got %d, want %d", code, got, w)
+		}
+		if hint == "" {
+			t.Errorf("exitOf(%s): no hint (FR-064)", code)
+		}
+	}
+	if len(codes) != len(want) {
+		t.Errorf("session declares %d codes, the test knows %d", len(codes), len(want))
+	}
+}
+
+// A limit of the machine is no bug of acode's, and nothing is wrong with the file that could not be opened.
+func TestShortage(t *testing.T) {
+	for limit, codes := range map[syscall.Errno][]session.Code{
+		syscall.EMFILE: {session.ErrInternal, session.ErrPlan, session.ErrFileStep}, syscall.EAGAIN: {session.ErrInternal},
+	} {
+		for _, code := range codes {
+			err := fmt.Errorf("wrapped: %w", &session.Error{Code: code, Message: "m", Next: "mend it", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}})
+			var got *session.Error
+			if status, _ := exitOf(shortage(err)); status != 1 || !errors.As(shortage(err), &got) || got.Error() != err.Error() || !strings.Contains(got.Next, "ulimit") {
+				t.Errorf("shortage(%v, %s): got status %d, %+v", limit, code, status, got)
+			}
+		}
+	}
+	for _, err := range []error{nil, quietExit(22), &session.Error{Code: session.ErrLocked, Message: "m", Cause: syscall.EAGAIN}, errors.New("anything")} {
+		if got := shortage(err); got != err {
+			t.Errorf("shortage(%v): got %v", err, got)
+		}
+	}
+}
+
+// declaredCodes reads the codes from the source of session, so that a new one cannot be forgotten.
+func declaredCodes(t *testing.T) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "../session/code.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" && len(spec.Values) == 1 {
+			code, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, code)
+		}
+		return true
+	})
+	return codes
+}
+
+// FR-063: what a stopped session exits with.
+func TestExitOfResult(t *testing.T) {
+	for name, c := range map[string]struct {
+		result session.Result
+		want   int
+	}{
+		"completed":           {session.Result{State: session.Completed}, 0},
+		"failed_step":         {session.Result{State: session.Paused, Reason: session.ReasonTaskFailed, Code: session.ErrEscape}, 22},
+		"failed_session":      {session.Result{State: session.Failed, Code: session.ErrFileStep}, 22},
+		"step_out_of_time":    {session.Result{State: session.Paused, Reason: session.ReasonTaskFailed, Code: session.ErrTimeout}, 11},
+		"failed_out_of_time":  {session.Result{State: session.Failed, Reason: session.ReasonTaskFailed, Code: session.ErrTimeout}, 22},
+		"session_out_of_time": {session.Result{State: session.Paused, Reason: session.ReasonTimeout, Code: session.ErrTimeout}, 11},
+		"signal":              {session.Result{State: session.Paused, Signal: 15}, 143},
+		"denied":              {session.Result{State: session.Paused, Code: session.ErrDenied}, 12},
+		"file_changed":        {session.Result{State: session.Paused, Reason: session.ReasonEnvironment, Code: session.ErrFileChanged}, 17},
+		"disk_full":           {session.Result{State: session.Paused, Reason: session.ReasonDiskFull, Code: session.ErrDiskFull}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := exitOfResult(c.result); got != c.want {
+				t.Errorf("exitOfResult: got %d, want %d", got, c.want)
+			}
+		})
+	}
+	for err, want := range map[error]int{nil: 0, context.DeadlineExceeded: 11, quietExit(23): 23, errors.New("odd"): 1} {
+		if got, _ := exitOf(err); got != want {
+			t.Errorf("exitOf(%v): got %d, want %d", err, got, want)
+		}
+	}
+}
+
+// Each exit status that a code leads to has a meaning that exit-codes prints.
+func TestExitMeanings(t *testing.T) {
+	known := map[int]bool{}
+	for _, m := range exitMeanings() {
+		known[m.Exit] = m.Meaning != ""
+	}
+	for _, r := range exitTable() {
+		if !known[r.Exit] {
+			t.Errorf("exit %d of %s has no meaning", r.Exit, r.Code)
+		}
+	}
+}

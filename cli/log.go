@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// logFile is a log that is renamed away when it has grown too large. Several processes may
+// write to one: records are appended whole, and a rename leaves the others at the old file
+// for no more than one of their records.
+type logFile struct {
+	mu   sync.Mutex
+	path string
+	max  int64
+	keep int
+	f    *os.File
+}
+
+func openLog(dir string, maxBytes int64, keep int) (*logFile, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, logError(dir, err)
+	}
+	l := &logFile{path: filepath.Join(dir, "acode.log"), max: maxBytes, keep: keep}
+	return l, l.open()
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return logError(l.path, err)
+	}
+	l.f = f
+	return nil
+}
+
+func logError(place string, err error) error {
+	return &session.Error{Code: session.ErrStoreIO, Message: "the log cannot be written; nothing was changed", Place: place, Cause: err}
+}
+
+// Write appends one record. A log that cannot be written, on a full disk for one, must never
+// stop a session: the error is dropped.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if info, err := l.f.Stat(); err == nil && l.max > 0 && info.Size()+int64(len(p)) > l.max {
+		l.rotate()
+	}
+	_, _ = l.f.Write(p)
+	return len(p), nil
+}
+
+// rotate renames acode.log to acode.log.1, that to .2 and so on, and forgets the last; where
+// none is kept, acode.log itself.
+func (l *logFile) rotate() {
+	current, err := os.Stat(l.path)
+	mine, err2 := l.f.Stat()
+	if err == nil && err2 == nil && os.SameFile(current, mine) {
+		for i := l.keep; i > 1; i-- {
+			_ = os.Rename(fmt.Sprintf("%s.%d", l.path, i-1), fmt.Sprintf("%s.%d", l.path, i)) // one is missing at first
+		}
+		if l.keep == 0 {
+			_ = os.Remove(l.path) // as below
+		} else {
+			_ = os.Rename(l.path, l.path+".1") // if it fails, the log goes on growing
+		}
+	}
+	old := l.f
+	if l.open() == nil {
+		_ = old.Close() // everything in it was written
+	}
+}
+
+// Close closes the log.
+func (l *logFile) Close() error { return l.f.Close() }

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// output is standard output. It remembers that something could not be written, which the exit
+// status tells in the end, whoever ignored it: what is printed of a session must not stop it.
+type output struct {
+	file  *os.File
+	lines *bool // JSON Lines are written: after one that was lost none follows, so that they never look whole
+
+	mu   sync.Mutex
+	lost *session.Error // the first one; nil: all was written
+}
+
+// Write implements io.Writer. A pipe that nobody reads ends the process by its signal, as ever.
+func (o *output) Write(p []byte) (int, error) {
+	if lost := o.Lost(); lost != nil && *o.lines {
+		return 0, lost
+	}
+	n, err := o.file.Write(p)
+	if err == nil {
+		return n, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost == nil {
+		o.lost = unwritten(err)
+	}
+	return n, o.lost
+}
+
+// Lost says what could not be written; nil for nothing.
+func (o *output) Lost() *session.Error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lost
+}
+
+// unwritten says of an error from writing the output what it means.
+func unwritten(err error) *session.Error {
+	code := session.ErrStoreIO
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		code = session.ErrDiskFull
+	}
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		err = failed.Err // where it goes is not what it is called here
+	}
+	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: "look where the output goes; what was done stands: acode status"}
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/acode-dev/acode/terminal"
+)
+
+// What was typed for a question that is over answers no other, least of all an approval.
+func TestLateAnswerIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, keyboard := io.Pipe()
+		typed := &typing{in: in}
+		approve := func(ctx context.Context) (bool, error) {
+			return asked(ctx, typed, func(in io.Reader) (bool, error) { return terminal.Approve(in, io.Discard, "Go on?") })
+		}
+		over := errors.New("answered from elsewhere")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			synctest.Wait()
+			cancel(over)
+		}()
+		if _, err := approve(ctx); !errors.Is(err, over) {
+			t.Fatalf("asked: got %v, want %v", err, over)
+		}
+		go func() { _, _ = io.WriteString(keyboard, "yes\n") }() // the reader fails, not this
+		synctest.Wait()
+		go func() { _, _ = io.WriteString(keyboard, "no\n") }() // as above
+		if yes, err := approve(t.Context()); yes || err != nil {
+			t.Errorf("asked: got %t, %v, want the answer that was typed for this question", yes, err)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// referenceCommand prints the reference of the command line, from which docs/ is made.
+func (a *app) referenceCommand() *cobra.Command {
+	return &cobra.Command{Use: "reference", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprint(a.io.out, reference(cmd.Root()))
+		return err
+	}}
+}
+
+// reference describes every command of root, and what all of them share.
+func reference(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("# Command line reference\n\nGenerated from the program by `make docs`.\n\n## Flags of every command\n\n```\n")
+	b.WriteString(root.PersistentFlags().FlagUsages())
+	b.WriteString("```\n")
+	describe(&b, root)
+	b.WriteString("\n## Exit statuses\n\n| exit | meaning | codes |\n|---|---|---|\n")
+	for _, c := range exitCodes() {
+		names := make([]string, len(c.Codes))
+		for i, code := range c.Codes {
+			names[i] = string(code)
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Exit, c.Meaning, strings.Join(names, ", "))
+	}
+	b.WriteString("\n## What each code means to you\n\n| code | exit | what to do |\n|---|---|---|\n")
+	for _, r := range exitTable() {
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Code, r.Exit, strings.ReplaceAll(r.Hint, "|", "\\|"))
+	}
+	return b.String()
+}
+
+func describe(b *strings.Builder, c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
+			continue
+		}
+		text := sub.Long
+		if text == "" {
+			text = sub.Short + "."
+		}
+		if sub.Runnable() && !sub.HasSubCommands() {
+			fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n", sub.CommandPath(), text, sub.UseLine())
+			if flags := sub.NonInheritedFlags().FlagUsages(); flags != "" {
+				fmt.Fprintf(b, "\n%s", flags)
+			}
+			b.WriteString("```\n")
+		}
+		describe(b, sub)
+	}
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/acode-dev/acode/internal/script"
+)
+
+// TestMain lets the test binary be acode itself, supervisors included.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"acode": func() { os.Exit(Main(context.Background(), os.Args[1:])) },
+		"late":  late,
+	})
+}
+
+// late ends as an acode does that gets a signal just after it has said its result.
+func late() {
+	_, _, stop := (&work{base: &base{app: newApp()}}).signals(context.Background())
+	stop()
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		_ = syscall.Kill(os.Getpid(), s) // which does not fail
+	}
+	os.Exit(0)
+}
+
+// TestScripts runs the command line as typed.
+func TestScripts(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) { // as with nohup: each acode would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:         filepath.Join("testdata", "script"),
+		Setup:       script.Setup,
+		Cmds:        verbs(),
+		Condition:   script.Condition,
+		TestWork:    os.Getenv("ACODE_TEST_KEEP") != "",
+		WorkdirRoot: os.Getenv("ACODE_TEST_KEEP"),
+	})
+}
+
+// verbs are those of every script and some that forge what no acode writes.
+func verbs() map[string]script.Verb {
+	all := script.Verbs()
+	maps.Copy(all, map[string]script.Verb{
+		"claim":  script.Usage(3, "claim ID KEY COMMAND...", claim),
+		"midway": script.Usage(1, "midway ID", midway),
+		"stray":  script.Usage(1, "stray ID", stray),
+	})
+	return all
+}

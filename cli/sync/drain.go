@@ -1,0 +1,154 @@
+package syncer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+const (
+	// newsEvery is how soon a commit of the session is seen.
+	newsEvery = 200 * time.Millisecond
+
+	// afterwards is for how long it goes on when the session's process has ended.
+	afterwards = 10 * time.Second
+)
+
+// drainCommand is what a run or resume starts: it delivers while standard input stays open, and
+// for a moment longer. Another drainer is left alone, and taken over from when it ends.
+func (p *program) drainCommand() *cobra.Command {
+	return &cobra.Command{Use: "drain", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		signal.Ignore(syscall.SIGPIPE) // whoever reads the news may be gone
+		ctx, cancel := context.WithCancel(cmd.Context())
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = io.Copy(io.Discard, os.Stdin) // its end is all that counts
+		}()
+		return p.drain(ctx, ended)
+	}}
+}
+
+func (p *program) drain(ctx context.Context, ended <-chan struct{}) error {
+	news := &teller{out: p.Out()}
+	l, err := p.open(ctx, "run", outbox.Options{OnState: news.state, OnLane: news.lane})
+	if err != nil {
+		news.tell(cli.DrainNews{State: session.SyncRetrying, Reason: err.Error()})
+		return err
+	}
+	defer l.close()
+	news.pending = func() uint64 { return l.syncer.Snapshot().Backlog.Events }
+	release, err := l.lead(ctx, "acode sync drain", ended)
+	if err != nil || release == nil {
+		return err
+	}
+	defer func() { _ = release() }()
+	return l.drainUntil(ctx, ended)
+}
+
+// lead waits until this process, which is called command, may drain. release is nil when the
+// session ended first.
+func (l *link) lead(ctx context.Context, command string, ended <-chan struct{}) (release func() error, err error) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		release, err := l.Drainer(command)
+		if !errors.Is(err, session.ErrLocked) {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-ended:
+			return nil, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// drainUntil delivers until the session has ended, then what is left, for a moment.
+func (l *link) drainUntil(ctx context.Context, ended <-chan struct{}) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var others sync.WaitGroup
+	others.Go(func() {
+		select {
+		case <-running.Done():
+		case <-ended:
+			stop()
+		}
+	})
+	others.Go(func() { l.listen(running) })
+	_ = l.syncer.Run(running) // it ends with its context
+	stop()
+	others.Wait()
+	last, cancel := context.WithTimeout(ctx, afterwards)
+	defer cancel()
+	if err := l.syncer.Drain(last); err != nil {
+		return err
+	}
+	return l.syncer.Settle(last)
+}
+
+// listen wakes the syncer when somebody committed, and ends its wait when somebody asked.
+func (l *link) listen(ctx context.Context) {
+	asked := l.Asked()
+	tick := time.NewTicker(newsEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if news, err := l.outbox.News(ctx); err == nil && news {
+				l.syncer.Wake()
+			}
+			if now := l.Asked(); now != asked {
+				asked = now
+				l.syncer.Kick()
+			}
+		}
+	}
+}
+
+// teller writes how delivery stands for the process that executes.
+type teller struct {
+	mu      sync.Mutex
+	out     io.Writer
+	pending func() uint64
+}
+
+func (t *teller) state(h session.Heartbeat) {
+	var pending uint64
+	if t.pending != nil {
+		pending = t.pending()
+	}
+	t.tell(cli.DrainNews{State: h.State, Reason: h.Reason, Pending: pending})
+}
+
+func (t *teller) lane(l session.Lane) {
+	t.tell(cli.DrainNews{Session: l.Session, State: l.State, Reason: l.Reason})
+}
+
+func (t *teller) tell(n cli.DrainNews) {
+	b, err := json.Marshal(n)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = t.out.Write(append(b, '\n')) // nobody may be reading
+}

@@ -1,0 +1,70 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+// link is a store and a server, with everything between them.
+type link struct {
+	*cli.Site
+	store  *local.Store
+	outbox *local.Outbox
+	server *remote.Server
+	syncer *outbox.Syncer
+}
+
+// remoteOptions say which server is configured.
+func remoteOptions(s *cli.Site) remote.Options {
+	c := s.Config().Sync
+	return remote.Options{URL: c.URL, Now: s.Now, AllowPlaintext: c.AllowPlaintext}
+}
+
+// open opens store and server; nothing is connected yet. Close it.
+func (p *program) open(ctx context.Context, command string, o outbox.Options) (l *link, err error) {
+	l = &link{}
+	if l.Site, err = p.Site(); err != nil {
+		return nil, err
+	}
+	if l.server, err = remote.Open(remoteOptions(l.Site)); err != nil {
+		return nil, err
+	}
+	if l.store, err = l.OpenWrite(ctx); err == nil {
+		l.outbox, err = l.store.Outbox(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	o.Source, o.Remote, o.Now, o.Paused = l.outbox, l.server, p.Now, l.outbox.Paused
+	o.OnParked = outbox.OnParked(l.Config().Sync.OnParked)
+	var waiting session.Backlog
+	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
+		return nil, errors.Join(err, l.close())
+	}
+	boundMemory(waiting.Sessions)
+	o.Heartbeat.PID, o.Heartbeat.StartedUS = os.Getpid(), p.Now().UnixMicro()
+	o.Heartbeat.Command, o.Heartbeat.Address = command, l.server.Address()
+	l.syncer = outbox.New(o)
+	return l, nil
+}
+
+func (l *link) close() error {
+	var errs []error
+	if l.server != nil {
+		errs = append(errs, l.server.Close())
+	}
+	if l.outbox != nil {
+		errs = append(errs, l.outbox.Close())
+	}
+	if l.store != nil {
+		errs = append(errs, l.store.Close())
+	}
+	return errors.Join(errs...)
+}

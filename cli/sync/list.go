@@ -1,0 +1,122 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// sessionCommand is what acode hands over of its own: session list --remote, which it documents.
+func (p *program) sessionCommand() *cobra.Command {
+	list := &cobra.Command{Use: "list", Short: "List the sessions of the server", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.listRemote(cmd.Context()) }}
+	list.Flags().Bool("remote", true, "always so here")
+	list.Flags().Bool("all", true, "always so here")
+	c := cli.Group("session", "List the sessions of the server", list)
+	c.Hidden = true
+	return c
+}
+
+// listRemote delivers what is pending, or says why not, and lists what the server has (FR-052).
+func (p *program) listRemote(ctx context.Context) error {
+	l, err := p.open(ctx, "session list", outbox.Options{})
+	if err != nil {
+		return err
+	}
+	undelivered := l.deliver(ctx, 0)
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), l.close())
+	}
+	rows, err := l.remoteRows(ctx)
+	switch {
+	case err != nil:
+		err = outbox.Envelope(err)
+	case p.JSON():
+		err = terminal.RemoteListJSON(p.Out(), rows, undelivered)
+	default:
+		if undelivered != nil {
+			terminal.Error(p.Err(), fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), "")
+		}
+		err = terminal.RemoteList(p.Out(), rows, p.Now())
+	}
+	return errors.Join(err, l.close())
+}
+
+// remoteRows lists what the server has, and what this store has beyond that.
+func (l *link) remoteRows(ctx context.Context) ([]terminal.RemoteRow, error) {
+	list, err := l.projected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lanes, err := l.outbox.Lanes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pending := map[session.ID]uint64{}
+	for _, lane := range lanes {
+		if !lane.WentOn() {
+			pending[lane.Session] = lane.Pending()
+		}
+	}
+	rows := make([]terminal.RemoteRow, len(list))
+	for i, s := range list {
+		rows[i] = terminal.RemoteRow{RemoteSummary: s, Pending: pending[s.ID]}
+	}
+	return rows, nil
+}
+
+// projectRows is how many events one call projects.
+const projectRows = 2000
+
+// projected lists what the server has once its typed tables have what arrived: those lag behind
+// deliveries, and another process may be filling them. A server that cannot fill them, or not
+// within choresTime, is listed as it is.
+func (l *link) projected(ctx context.Context) ([]session.RemoteSummary, error) {
+	list, err := l.remoteList(ctx)
+	limited, cancel := context.WithTimeout(ctx, choresTime)
+	defer cancel()
+	for err == nil && lags(list) && limited.Err() == nil {
+		for more := true; more; {
+			var failed error
+			if more, failed = l.server.Project(limited, projectRows); failed != nil {
+				cancel()
+			}
+		}
+		if list, err = l.remoteList(ctx); err == nil && lags(list) {
+			pause(limited, retryEvery)
+		}
+	}
+	return list, err
+}
+
+func lags(list []session.RemoteSummary) bool {
+	for i := range list {
+		if list[i].Projected < list[i].LastSeq {
+			return true
+		}
+	}
+	return false
+}
+
+// listPage is how many sessions one call lists.
+const listPage = 500
+
+func (l *link) remoteList(ctx context.Context) ([]session.RemoteSummary, error) {
+	var list []session.RemoteSummary
+	var before session.ID
+	for {
+		page, err := l.server.List(ctx, before, listPage)
+		list = append(list, page...)
+		if err != nil || len(page) < listPage {
+			return list, err
+		}
+		before = page[len(page)-1].ID
+	}
+}

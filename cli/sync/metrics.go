@@ -1,0 +1,63 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+)
+
+func (p *program) metricsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "metrics", Short: "Print the metrics of the syncer, without a syncer", Args: cobra.NoArgs,
+		Long: "Print what the store knows of delivery and work in the text format of Prometheus, for a\ntextfile collector. Counters of a running syncer are not among it; the histograms of delivery\nand store are empty.",
+		RunE: p.reading(func(ctx context.Context, _ *cli.Site, st *local.Store) error { return p.printMetrics(ctx, st) }),
+	}
+}
+
+func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
+	n, err := look(ctx, st)
+	if err != nil {
+		return err
+	}
+	_ = st.CountWork(ctx) // what it cannot keep, on a read-only disk for one, is counted each time
+	w, err := st.Work(ctx)
+	if err != nil {
+		return err
+	}
+	m := outbox.NewMetrics(p.Version(), runtime.Version())
+	m.Watch(func() outbox.Snapshot { return n })
+	m.WatchWork(func() (session.Work, error) { return w, nil })
+	r := prometheus.NewRegistry()
+	if err := errors.Join(r.Register(m), r.Register(newStoreMetrics(st))); err != nil {
+		return err
+	}
+	families, err := r.Gather()
+	if err != nil {
+		return err
+	}
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(p.Out(), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look makes a snapshot of a store in which another process delivers, or none.
+func look(ctx context.Context, st *local.Store) (outbox.Snapshot, error) {
+	h, lanes, backlog, err := st.Sync(ctx)
+	if err != nil {
+		return outbox.Snapshot{}, err
+	}
+	total, acked, err := st.Totals(ctx)
+	return outbox.Look(h, lanes, backlog, total, acked), err
+}

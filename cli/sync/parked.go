@@ -1,0 +1,167 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (p *program) parkedCommand() *cobra.Command {
+	return cli.Group("parked", "Look after events that the server refused", p.parkedList(), p.parkedShow(), p.parkedRetry(), p.parkedDrop())
+}
+
+// parked lists the lanes that wait for a person because of a row.
+func parked(ctx context.Context, st *local.Store) ([]session.Lane, error) {
+	_, lanes, _, err := st.Sync(ctx)
+	var out []session.Lane
+	for _, l := range lanes {
+		if l.Parked != 0 {
+			out = append(out, l)
+		}
+	}
+	return out, err
+}
+
+func (p *program) parkedList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List events that the server refused, with its reasons", Args: cobra.NoArgs,
+		RunE: p.reading(func(ctx context.Context, _ *cli.Site, st *local.Store) error {
+			lanes, err := parked(ctx, st)
+			if err != nil {
+				return err
+			}
+			return p.printParked(ctx, st, lanes)
+		})}
+}
+
+func (p *program) printParked(ctx context.Context, st *local.Store, lanes []session.Lane) error {
+	rows := []terminal.LaneView{}
+	for _, l := range lanes {
+		s, err := st.View(ctx, l.Session)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, terminal.LaneView{Short: s.Short, State: l.State, Seq: l.Parked, Reason: l.Reason})
+	}
+	if p.JSON() {
+		return terminal.JSON(p.Out(), map[string]any{"v": 1, "parked": rows})
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(p.Out(), "Nothing is parked.")
+		return err
+	}
+	for _, r := range rows {
+		if _, err := fmt.Fprintln(p.Out(), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *program) parkedShow() *cobra.Command {
+	return &cobra.Command{Use: "show ID", Short: "Print the event of a session that the server refused", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.with(cmd.Context(), (*cli.Site).OpenRead, func(ctx context.Context, s *cli.Site, st *local.Store) error {
+				l, err := p.parkedLane(ctx, s, st, args[0])
+				if err != nil {
+					return err
+				}
+				events, err := st.Events(ctx, l.Session, l.Parked-1, 1)
+				if err != nil {
+					return err
+				}
+				return terminal.HistoryJSON(p.Out(), terminal.Listed(events...))
+			})
+		}}
+}
+
+// parkedLane finds the parked lane of the session that ref names.
+func (p *program) parkedLane(ctx context.Context, s *cli.Site, st *local.Store, ref string) (session.Lane, error) {
+	id, err := s.Find(ctx, st, ref)
+	if err != nil {
+		return session.Lane{}, err
+	}
+	l, err := st.Lane(ctx, id)
+	if err == nil && l.Parked == 0 {
+		err = &session.Error{Code: session.ErrUsage, Message: "nothing of this session is parked; nothing was changed", Next: "acode sync parked list"}
+	}
+	return l, err
+}
+
+func (p *program) parkedRetry() *cobra.Command {
+	return &cobra.Command{Use: "retry ID", Short: "Try again to deliver the event that was refused", Args: cobra.ExactArgs(1),
+		Long: "Try again to deliver the event that was refused, after its cause was mended on the server.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.decide(cmd.Context(), args[0], func(l session.Lane) (session.Lane, outbox.Options) {
+				l.Parked, l.Attempts, l.NextUS, l.State, l.Reason = 0, 0, 0, session.SyncPending, ""
+				return l, outbox.Options{}
+			})
+		}}
+}
+
+func (p *program) parkedDrop() *cobra.Command {
+	var confirm string
+	c := &cobra.Command{Use: "drop ID", Short: "Deliver a stand-in for the refused event and go on", Args: cobra.ExactArgs(1),
+		Long: "Deliver a stand-in for the event that the server refused: it keeps the event's place and hash\nand says why it is not there. The event itself stays in the store. Needs the event's id typed:\nthe short id of the session, a slash and its number.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.decide(cmd.Context(), args[0], func(l session.Lane) (session.Lane, outbox.Options) {
+				return l, outbox.Options{Dropped: map[session.ID]uint64{l.Session: l.Parked}}
+			}, confirm)
+		}}
+	c.Flags().StringVar(&confirm, "confirm", "", "`id` of the event, instead of typing it")
+	return c
+}
+
+// decide changes a parked lane as a person wants it and delivers. What confirms must be typed
+// where it is given at all.
+func (p *program) decide(ctx context.Context, ref string, how func(session.Lane) (session.Lane, outbox.Options), confirm ...string) error {
+	var lane session.Lane
+	err := p.with(ctx, (*cli.Site).OpenRead, func(ctx context.Context, s *cli.Site, st *local.Store) (err error) {
+		if lane, err = p.parkedLane(ctx, s, st, ref); err != nil || len(confirm) == 0 {
+			return err
+		}
+		sess, err := st.View(ctx, lane.Session)
+		if err != nil {
+			return err
+		}
+		return p.Confirm(sess.Short+"/"+strconv.FormatUint(lane.Parked, 10), confirm[0])
+	})
+	if err != nil {
+		return err
+	}
+	lane, options := how(lane)
+	l, err := p.open(ctx, "sync parked", options)
+	if err != nil {
+		return err
+	}
+	if err = l.alone(ctx, func() error {
+		if err := l.outbox.SaveLane(ctx, lane); err != nil {
+			return err
+		}
+		return l.syncer.Drain(ctx)
+	}); err == nil {
+		err = p.printStatus(ctx, l.Site, l.store)
+	}
+	return errors.Join(err, l.close())
+}
+
+// alone runs f while no other process drains.
+func (l *link) alone(ctx context.Context, f func() error) error {
+	release, err := l.Drainer("acode sync")
+	if errors.Is(err, session.ErrLocked) {
+		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: cli.Holder(err),
+			Next: "stop the syncer for this, or try again when the run has ended", Retryable: true}
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), release())
+}

@@ -1,0 +1,21 @@
+// Package syncer is the command line of acode-sync: what delivers to a server and looks after it.
+package syncer
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+)
+
+// Main carries out the command line of acode-sync and returns the exit status.
+func Main(ctx context.Context, args []string) int {
+	return cli.Delivery(ctx, args, func(h *cli.Host) []*cobra.Command {
+		p := &program{h}
+		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand(), p.sessionCommand()}
+	})
+}
+
+// program is one invocation.
+type program struct{ *cli.Host }

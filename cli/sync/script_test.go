@@ -1,0 +1,215 @@
+package syncer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/internal/pgtest"
+	"github.com/acode-dev/acode/internal/pgwire"
+	"github.com/acode-dev/acode/internal/script"
+)
+
+// TestMain lets the test binary be both programs, supervisors included.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"acode":      func() { os.Exit(cli.Main(context.Background(), os.Args[1:])) },
+		"acode-sync": func() { os.Exit(Main(context.Background(), os.Args[1:])) },
+	})
+}
+
+// TestScripts runs the command line as typed, each script with a database of its own behind a
+// network of its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			if err := script.Setup(env); err != nil {
+				return err
+			}
+			database := pgtest.Database(t)
+			u, err := url.Parse(database)
+			if err != nil {
+				return err
+			}
+			s := &server{t: t, direct: database, proxy: pgwire.New(t, u.Host), secret: "hunter22"}
+			env.Values[serverKey{}] = s
+			repository, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("REPOSITORY", repository)
+			env.Setenv("DEVICE", "d_"+strings.ToLower(rand.Text())) // roles are the cluster's
+			env.Setenv("ACODE_SYNC_LISTEN", "unix:"+filepath.Join(env.WorkDir, "http"))
+			address, err := s.proxy.URL(database)
+			env.Setenv("ACODE_POSTGRES_URL", address)
+			return err
+		},
+		Cmds:        verbs(),
+		Condition:   script.Condition,
+		TestWork:    os.Getenv("ACODE_TEST_KEEP") != "",
+		WorkdirRoot: os.Getenv("ACODE_TEST_KEEP"),
+	})
+}
+
+type serverKey struct{}
+
+// server is what a script delivers to.
+type server struct {
+	t      *testing.T
+	direct string // address without the network between
+	secret string // of the role that was added last
+	proxy  *pgwire.Proxy
+}
+
+func own(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
+
+func verbs() map[string]script.Verb {
+	all := script.Verbs()
+	maps.Copy(all, map[string]script.Verb{
+		"net":        script.Usage(1, "net cut|mend", network),
+		"sql":        script.Usage(1, "sql QUERY", query),
+		"until_sql":  script.Usage(2, "until_sql RESULT QUERY", untilQuery),
+		"http":       script.Usage(1, "http PATH", get),
+		"until_http": script.Usage(2, "until_http PATH TEXT", untilGet),
+		"dropped":    script.Usage(0, "dropped", dropped),
+		"nobody":     script.Usage(0, "nobody", nobody),
+		"password":   script.Usage(0, "password", password),
+		"role":       script.Usage(0, "role [NAME]", role),
+		"database":   script.Usage(0, "database", database),
+	})
+	return all
+}
+
+// network takes the server away, or brings it back.
+func network(ts *testscript.TestScript, args []string) {
+	p := own(ts).proxy
+	switch args[0] {
+	case "cut":
+		p.Set(pgwire.Fault{Refuse: true})
+		p.CutAll(true)
+	case "mend":
+		p.Set(pgwire.Fault{})
+	default:
+		ts.Fatalf("net %s", args[0])
+	}
+}
+
+// query asks the database itself, past the network and past acode.
+func query(ts *testscript.TestScript, args []string) {
+	ts.Check(ts.Exec("printf", "%s\n", pgtest.Psql(own(ts).t, own(ts).direct, args[0])))
+}
+
+func untilQuery(ts *testscript.TestScript, args []string) {
+	s := own(ts)
+	script.Until(ts, args[1], func() bool { return pgtest.Psql(s.t, s.direct, args[1]) == args[0] })
+}
+
+// ask asks the syncer of a script.
+func ask(ts *testscript.TestScript, path string) (status int, body string, err error) {
+	socket := strings.TrimPrefix(ts.Getenv("ACODE_SYNC_LISTEN"), "unix:")
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}}
+	answer, err := client.Get("http://syncer" + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(b), err
+}
+
+// get prints an answer that must be one.
+func get(ts *testscript.TestScript, args []string) {
+	status, body, err := ask(ts, args[0])
+	ts.Check(err)
+	if status != http.StatusOK {
+		ts.Fatalf("%s: status %d: %s", args[0], status, body)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600))
+	ts.Check(ts.Exec("cat", "answer"))
+	ts.Check(os.Remove(ts.MkAbs("answer")))
+}
+
+func untilGet(ts *testscript.TestScript, args []string) {
+	script.Until(ts, args[1], func() bool {
+		_, body, err := ask(ts, args[0])
+		return err == nil && strings.Contains(body, args[1])
+	})
+}
+
+// dropped gives up what is parked, event by event by their ids, until nothing is.
+func dropped(ts *testscript.TestScript, _ []string) {
+	for range 20 {
+		var list struct {
+			Parked []struct {
+				Short string `json:"short_id"`
+				Seq   uint64
+			}
+		}
+		ts.Check(ts.Exec("acode", "sync", "parked", "list", "--json"))
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
+		if len(list.Parked) == 0 {
+			return
+		}
+		p := list.Parked[0]
+		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq)) // the next one may be parked now
+	}
+	ts.Fatalf("events are still parked")
+}
+
+// nobody waits until no process delivers.
+func nobody(ts *testscript.TestScript, _ []string) {
+	script.Until(ts, "wait until nobody delivers", func() bool {
+		ts.Check(ts.Exec("acode", "sync", "status"))
+		return strings.Contains(ts.ReadFile("stdout"), "Delivered by: nobody")
+	})
+}
+
+// role lets acode connect as somebody else, whose password nobody may ever see, or as before.
+func role(ts *testscript.TestScript, args []string) {
+	name := url.User("postgres")
+	if len(args) > 0 {
+		name = url.UserPassword(args[0], own(ts).secret)
+	}
+	change(ts, func(u *url.URL) { u.User = name })
+}
+
+// password takes the last line of the last output for the password of roles to come.
+func password(ts *testscript.TestScript, _ []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	own(ts).secret = lines[len(lines)-1]
+}
+
+// database lets the address lead to another, empty database, which it calls $DATABASE.
+func database(ts *testscript.TestScript, _ []string) {
+	s := own(ts)
+	s.direct = pgtest.Database(s.t)
+	fresh, err := url.Parse(s.direct)
+	ts.Check(err)
+	ts.Setenv("DATABASE", strings.TrimPrefix(fresh.Path, "/"))
+	change(ts, func(u *url.URL) { u.Path = fresh.Path })
+}
+
+func change(ts *testscript.TestScript, f func(u *url.URL)) {
+	u, err := url.Parse(ts.Getenv("ACODE_POSTGRES_URL"))
+	ts.Check(err)
+	f(u)
+	ts.Setenv("ACODE_POSTGRES_URL", u.String())
+}

@@ -1,0 +1,250 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (p *program) syncCommand() *cobra.Command {
+	return cli.Group("sync", "Deliver sessions to the server, or say how that stands",
+		p.nowCommand(), p.statusCommand(), p.pauseCommand(true), p.pauseCommand(false), p.verifyCommand(), p.parkedCommand(), p.forkOffCommand(), p.rebindCommand(), p.drainCommand())
+}
+
+func (p *program) nowCommand() *cobra.Command {
+	var wait time.Duration
+	c := &cobra.Command{
+		Use: "now", Short: "Deliver what is pending and say when the server has it", Args: cli.Following("wait", cobra.NoArgs),
+		Long: "Deliver what is pending. When it returns, everything that was committed before the call\nis on the server. Another process that delivers already is asked to try at once, and waited for.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.now(cmd.Context(), wait) },
+	}
+	c.Flags().DurationVar(&wait, "wait", 0, "go on trying for this long when the server is away; exit 11 after it")
+	c.Flags().Lookup("wait").NoOptDefVal = "60s"
+	return c
+}
+
+// now is a barrier: it returns when what was committed before it is acknowledged.
+func (p *program) now(ctx context.Context, wait time.Duration) error {
+	l, err := p.open(ctx, "sync now", outbox.Options{})
+	if err != nil {
+		return err
+	}
+	err = l.deliver(ctx, wait)
+	if err == nil {
+		err = p.printStatus(ctx, l.Site, l.store)
+	}
+	return errors.Join(err, l.close())
+}
+
+// retryEvery is how soon a barrier tries again, and looks whether another drainer got there.
+const retryEvery = 500 * time.Millisecond
+
+// deliver drains, or watches another process do it, for as long as wait allows. Without wait a
+// server that is away ends it at once.
+func (l *link) deliver(ctx context.Context, wait time.Duration) error {
+	goal, err := l.goal(ctx)
+	if err != nil {
+		return err
+	}
+	begin := l.Now()
+	o := other{since: begin}
+	tick := time.NewTicker(retryEvery)
+	defer tick.Stop()
+	for {
+		if err = l.attempt(ctx, goal, &o); err == nil || ctx.Err() != nil || !passing(err) {
+			return err
+		}
+		spent := l.Now().Sub(begin)
+		if spent >= wait && !(wait == 0 && spent < otherDrainer && o.hopeful(err)) {
+			break
+		}
+		if o.leads {
+			l.ask(&o, err, wait > 0)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	if wait == 0 {
+		return err
+	}
+	return &session.Error{Code: session.ErrTimeout, Message: fmt.Sprintf("not everything is delivered after %s; it is kept and delivered later", wait), Cause: err, Retryable: true, Next: "acode sync status"}
+}
+
+// other is what a barrier knows of another process that delivers.
+type other struct {
+	leads bool      // as of the last attempt
+	since time.Time // what it tried before that says nothing
+	asks  int
+	asked bool // the server was, and what it lost is a goal too
+}
+
+// hopeful reports whether a barrier without --wait goes on after err: the other process may not
+// have tried yet, or over a connection that had ended long ago.
+func (o *other) hopeful(err error) bool {
+	return o.leads && (errors.Is(err, session.ErrLocked) || o.asks < 2)
+}
+
+// ask has the other process try at once: for as long as always is true, else once, and once more
+// after a failure. One that cannot be asked tries again by itself.
+func (l *link) ask(o *other, err error, always bool) {
+	switch {
+	case always, o.asks == 0:
+	case o.asks == 1 && !errors.Is(err, session.ErrLocked):
+		o.since = l.Now()
+	default:
+		return
+	}
+	o.asks++
+	_ = l.AskDrainer()
+}
+
+// otherDrainer is how long a barrier without --wait gives a process that delivers already.
+const otherDrainer = 60 * time.Second
+
+// passing reports whether waiting may help.
+func passing(err error) bool {
+	return errors.Is(err, session.ErrOffline) || errors.Is(err, session.ErrLocked)
+}
+
+// goal is what must be acknowledged: for each session with something pending, its last seq.
+func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
+	lanes, err := l.outbox.Changed(ctx)
+	goal := map[session.ID]uint64{}
+	for _, lane := range lanes {
+		goal[lane.Session] = lane.LastSeq
+	}
+	return goal, err
+}
+
+// attempt drains as the store's one drainer. While another process is that, it only looks how
+// far that one got, and what hinders it.
+func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other) error {
+	release, err := l.Drainer("acode sync now")
+	o.leads = errors.Is(err, session.ErrLocked)
+	if err == nil {
+		err := l.syncer.Drain(ctx)
+		if err == nil {
+			l.chores(ctx)
+		}
+		return errors.Join(err, release())
+	}
+	if !o.leads {
+		return err
+	}
+	var left []session.Lane
+	for id, seq := range goal {
+		lane, lerr := l.store.Lane(ctx, id)
+		if lerr != nil {
+			return lerr
+		}
+		if lane.Acked >= seq || lane.WentOn() {
+			delete(goal, id)
+			continue
+		}
+		left = append(left, lane)
+	}
+	h, _, _, herr := l.store.Sync(ctx)
+	if herr != nil {
+		return herr
+	}
+	if len(left) == 0 && h.LastUS >= o.since.UnixMicro() { // the server said since then what it has
+		if o.asked {
+			return nil
+		}
+		again, gerr := l.goal(ctx) // one that lost events is sent them again
+		if gerr != nil || len(again) == 0 {
+			return gerr
+		}
+		o.asked = true
+		maps.Copy(goal, again)
+	}
+	if trouble := l.syncer.Trouble(h, o.since, left); trouble != nil {
+		return trouble
+	}
+	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: cli.Holder(err),
+		Next: "acode sync status", Retryable: true}
+}
+
+// choresTime bounds what a barrier does for the server beyond delivery.
+const choresTime = 5 * time.Second
+
+// chores has the server verify and project what arrived. What is left of it is taken up by
+// whoever drains next.
+func (l *link) chores(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, choresTime)
+	defer cancel()
+	_ = l.syncer.Settle(ctx)
+}
+
+func (p *program) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Say how delivery stands; changes nothing, needs no network", Args: cobra.NoArgs,
+		RunE: p.reading(p.printStatus),
+	}
+}
+
+func (p *program) printStatus(ctx context.Context, s *cli.Site, st *local.Store) error {
+	v, err := s.SyncView(ctx, st, "")
+	if err == nil {
+		v.WentOn, err = wentOn(ctx, st)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.JSON():
+		return terminal.SyncStatusJSON(p.Out(), v)
+	}
+	return terminal.SyncStatus(p.Out(), v)
+}
+
+// reading wraps a command that only looks.
+func (p *program) reading(f func(context.Context, *cli.Site, *local.Store) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		return p.with(cmd.Context(), (*cli.Site).OpenRead, f)
+	}
+}
+
+// changing wraps a command that changes the store.
+func (p *program) changing(f func(context.Context, *cli.Site, *local.Store) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		return p.with(cmd.Context(), (*cli.Site).OpenWrite, f)
+	}
+}
+
+func (p *program) with(ctx context.Context, open func(*cli.Site, context.Context) (*local.Store, error), f func(context.Context, *cli.Site, *local.Store) error) error {
+	s, err := p.Site()
+	if err != nil {
+		return err
+	}
+	st, err := open(s, ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(ctx, s, st), st.Close())
+}
+
+func (p *program) pauseCommand(pause bool) *cobra.Command {
+	c := &cobra.Command{Use: "unpause", Short: "Let delivery go on", Args: cobra.NoArgs}
+	if pause {
+		c.Use, c.Short = "pause", "Deliver nothing until unpause; sessions go on and nothing is lost"
+	}
+	c.RunE = p.changing(func(ctx context.Context, s *cli.Site, st *local.Store) error {
+		if err := st.PauseSync(ctx, pause); err != nil {
+			return err
+		}
+		return p.printStatus(ctx, s, st)
+	})
+	return c
+}

@@ -1,0 +1,227 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/remote"
+	"github.com/acode-dev/acode/session"
+)
+
+// syncerFlags are the flags of syncer.
+type syncerFlags struct{ once, pprof bool }
+
+func (p *program) syncerCommand() *cobra.Command {
+	var f syncerFlags
+	c := &cobra.Command{
+		Use: "syncer", Short: "Deliver sessions for as long as it runs, with metrics and health", Args: cobra.NoArgs,
+		Long: "Deliver sessions for as long as it runs. Serves /metrics, /healthz and /readyz at sync.listen.\nSIGHUP reads the configuration again; SIGTERM ends it within 5 seconds. Another process that\ndelivers from this store is left to it, and followed when it ends.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), f) },
+	}
+	c.Flags().BoolVar(&f.once, "once", false, "deliver what is pending and end")
+	c.Flags().BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof too")
+	return c
+}
+
+// serve runs one syncer after another, a new one for each configuration.
+func (p *program) serve(ctx context.Context, f syncerFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	for {
+		again, err := p.serveOnce(ctx, f, reload)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// serveOnce runs a syncer until ctx ends or the configuration is to be read again.
+func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
+	metrics := outbox.NewMetrics(p.Version(), runtime.Version())
+	d := &daemon{program: p, metrics: metrics, turned: make(chan struct{}, 1)}
+	if d.link, err = p.open(ctx, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	d.files = newStoreMetrics(d.store)
+	d.outbox.Observe(d.files.observer())
+	log, closer, err := d.Log()
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	d.log = log
+	metrics.Watch(func() outbox.Snapshot { return d.snapshot(ctx) })
+	metrics.WatchWork(func() (session.Work, error) { return d.outbox.Work(ctx) })
+	if f.once {
+		return false, d.deliver(ctx, 0)
+	}
+	return d.run(ctx, f, reload)
+}
+
+// daemon is the syncer as a service.
+type daemon struct {
+	*program
+	*link
+	metrics *outbox.Metrics
+	files   *storeMetrics
+	log     *slog.Logger
+	turned  chan struct{} // has something when the state changed
+}
+
+func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	web, err := d.listen(f.pprof)
+	if err != nil {
+		return false, err
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() { web.serve(ctx) })
+	all.Go(func() { d.beatSystemd(ctx) })
+	all.Go(func() { d.link.listen(ctx) })
+	all.Go(func() { watchNetwork(ctx, d.syncer.Kick) })
+	all.Go(func() { d.drain(ctx) })
+	replaced := make(chan struct{})
+	all.Go(func() { d.watchStore(ctx, replaced) })
+	d.log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", web.address())
+	for {
+		select {
+		case <-ctx.Done():
+			tellSystemd(systemd.SdNotifyStopping)
+			d.log.Info("stopped", "event", "syncer_stopped")
+			return false, nil
+		case <-replaced:
+			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; nothing more is delivered from the one before", Next: "start the syncer again: it delivers from the store that is there"}
+			d.log.Error("ending", "event", "syncer_store", "error", err.Error())
+			return false, err
+		case <-reload:
+			if err = d.usable(); err == nil {
+				tellSystemd(systemd.SdNotifyReloading) // and not that it stops: systemd kills what announced that and lives on
+				d.log.Info("reading the configuration again", "event", "syncer_reload")
+				return true, nil
+			}
+			d.log.Error("the new configuration is wrong; the old one stays", "event", "syncer_reload", "error", err.Error())
+		}
+	}
+}
+
+// storeSettles is for how long another store has to be unchanged until it counts as put back: nobody
+// may write to one that is being copied.
+const storeSettles = 10 * time.Second
+
+// watchStore closes replaced once another store is in the place of the one that is delivered, as after
+// a backup was put back. Whoever starts anew finds that one.
+func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
+	var seen fs.FileInfo
+	var since time.Time
+	for ; ctx.Err() == nil; pause(ctx, time.Second) {
+		now := d.outbox.Replaced()
+		if now == nil || seen == nil || !os.SameFile(now, seen) || now.Size() != seen.Size() || !now.ModTime().Equal(seen.ModTime()) {
+			seen, since = now, time.Now()
+			continue
+		}
+		if time.Since(since) >= storeSettles {
+			close(replaced)
+			return
+		}
+	}
+}
+
+// usable reads the configuration again and says what would keep a syncer from starting with it.
+// One without a server is for the start to refuse: nobody wants delivery to go on then.
+func (d *daemon) usable() error {
+	s, err := d.program.Site()
+	if err != nil {
+		return err
+	}
+	server, err := remote.Open(remoteOptions(s))
+	switch {
+	case errors.Is(err, session.ErrSyncOff):
+		return nil
+	case err != nil:
+		return err
+	}
+	err = server.Close()
+	if where := s.Config().Sync.Listen; err == nil && where != d.Config().Sync.Listen {
+		var l net.Listener
+		if l, err = listenAt(where); err == nil {
+			err = l.Close()
+		}
+	}
+	return err
+}
+
+// drain delivers whenever no other process does.
+func (d *daemon) drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		release, err := d.lead(ctx, "acode syncer", nil)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.Error("cannot drain", "event", "syncer_lock", "error", err.Error())
+				pause(ctx, time.Second)
+			}
+			continue
+		}
+		_ = d.syncer.Run(ctx) // it ends with its context
+		_ = release()         // the lock ends with this process anyway
+	}
+}
+
+func pause(ctx context.Context, t time.Duration) {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// snapshot is how delivery stands: by this process while it delivers, else by what the one that
+// does so leaves in the store.
+func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
+	n := d.syncer.Snapshot()
+	if n.Leader {
+		return n
+	}
+	if seen, err := look(ctx, d.store); err == nil {
+		return seen
+	}
+	return n
+}
+
+// changed logs each change of the connection's state.
+func (d *daemon) changed(h session.Heartbeat) {
+	level := slog.LevelInfo
+	if h.State != session.SyncSynced && h.State != session.SyncPending {
+		level = slog.LevelWarn
+	}
+	d.log.Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
+	select {
+	case d.turned <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// troubled logs a session that needs a person.
+func (d *daemon) troubled(l session.Lane) {
+	d.log.Warn("a session needs a person", "event", "sync_lane", "session_id", string(l.Session), "state", string(l.State), "seq", l.Parked, "reason", l.Reason)
+}

@@ -1,0 +1,203 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/outbox"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+func (p *program) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "verify", Short: "Compare store and server: ranges, chains and blobs of every session", Args: cobra.NoArgs,
+		Long: "Compare store and server, session by session: the range of events, the hash of the chain at\nthe server's mark, and whether every blob that is named there is there. Has the server\nrecompute the chains that it has not verified yet. Names each difference and exits 1. What\nis pending, and what the server pruned, is no difference.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.verify(cmd.Context()) },
+	}
+}
+
+// difference is something that store and server do not have alike.
+type difference struct {
+	Session session.ID `json:"session_id"`
+	Message string     `json:"message"`
+}
+
+// comparison adds up what was compared.
+type comparison struct {
+	*link
+	marks       map[session.ID]session.Mark
+	sessions    int
+	events      uint64
+	pending     uint64
+	blobs       int
+	differences []difference
+	continued   []difference // sessions that went on as others, which is none
+}
+
+func (c *comparison) differ(id session.ID, format string, args ...any) {
+	c.differences = append(c.differences, difference{id, fmt.Sprintf(format, args...)})
+}
+
+func (p *program) verify(ctx context.Context) error {
+	l, err := p.open(ctx, "sync verify", outbox.Options{})
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	c := &comparison{link: l, marks: map[session.ID]session.Mark{}}
+	if err := c.compare(ctx); err != nil {
+		return outbox.Envelope(err)
+	}
+	return c.print(p)
+}
+
+// compare asks the server for its marks, and looks at each lane of the store.
+func (c *comparison) compare(ctx context.Context) error {
+	hello, err := c.server.Hello(ctx, c.outbox.Device())
+	if err != nil {
+		return err
+	}
+	lanes, err := c.outbox.Lanes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes { // another database lacks everything, and is sent nothing of it
+		if have := hello.Remote.String(); lane.Remote != "" && lane.Remote != have {
+			return outbox.OtherDatabase(have, lane.Remote)
+		}
+	}
+	for more := true; more; {
+		var err error
+		if more, err = c.server.Verify(ctx, verifyRows); err != nil {
+			return err
+		}
+	}
+	if err := c.readMarks(ctx); err != nil {
+		return err
+	}
+	if lanes, err = c.outbox.Lanes(ctx); err != nil { // as of now: a drain may go on
+		return err
+	}
+	for _, lane := range lanes {
+		c.sessions++
+		if err := c.lane(ctx, lane); err != nil {
+			return err
+		}
+	}
+	for id := range c.marks {
+		c.differ(id, "the server has a session of this device that the store does not have")
+	}
+	return nil
+}
+
+const (
+	verifyRows = 20_000
+	marksPage  = 1000
+	runEvents  = 2000
+	runBytes   = 8 << 20
+)
+
+func (c *comparison) readMarks(ctx context.Context) error {
+	var after session.ID
+	for {
+		page, err := c.server.Marks(ctx, c.outbox.Device(), after, marksPage)
+		if err != nil {
+			return err
+		}
+		for _, m := range page {
+			c.marks[m.Session] = m
+		}
+		if len(page) < marksPage {
+			return nil
+		}
+		after = page[len(page)-1].Session
+	}
+}
+
+// lane compares one session.
+func (c *comparison) lane(ctx context.Context, lane session.Lane) error {
+	m := c.marks[lane.Session]
+	delete(c.marks, lane.Session)
+	c.events += m.Seq
+	if lane.WentOn() {
+		c.continued = append(c.continued, difference{lane.Session, lane.Reason + "; the server has another history under this id, and what was here as a fork"})
+		return nil
+	}
+	if m.Seq > lane.LastSeq {
+		c.differ(lane.Session, "the server has %d events and the store %d: this store is the older copy", m.Seq, lane.LastSeq)
+		return nil
+	}
+	c.pending += lane.LastSeq - m.Seq
+	if m.Seq < lane.Acked {
+		c.differ(lane.Session, "the server has %d events and acknowledged %d before; the rest is delivered again", m.Seq, lane.Acked)
+	}
+	ours, err := c.outbox.HashAt(ctx, lane.Session, m.Seq)
+	if err != nil {
+		return err
+	}
+	if m.Seq > 0 && ours != m.Head {
+		c.differ(lane.Session, "the chains differ at event %d: %s here, %s there", m.Seq, ours, m.Head)
+		return nil
+	}
+	if m.Verified < m.Seq {
+		c.differ(lane.Session, "the server could verify the chain up to event %d of %d only", m.Verified, m.Seq)
+	}
+	return c.checkBlobs(ctx, lane.Session, m.Seq)
+}
+
+// checkBlobs asks for every blob that the first events of a session name.
+func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64) error {
+	for after := uint64(0); after < last; {
+		d, err := c.outbox.Delivery(ctx, id, after, int(min(runEvents, last-after)), runBytes)
+		if err != nil || len(d.Events) == 0 {
+			return err
+		}
+		after = d.Events[len(d.Events)-1].Seq
+		var hashes []string
+		for _, b := range c.outbox.Blobs(d) {
+			hashes = append(hashes, b.Hash)
+		}
+		if len(hashes) == 0 {
+			continue
+		}
+		c.blobs += len(hashes)
+		missing, err := c.server.MissingBlobs(ctx, hashes)
+		if err != nil {
+			return err
+		}
+		for _, h := range missing {
+			c.differ(id, "the server does not have the blob %s", h)
+		}
+	}
+	return nil
+}
+
+func (c *comparison) print(p *program) error {
+	if p.JSON() {
+		if err := terminal.JSON(p.Out(), map[string]any{"v": 1, "sessions": c.sessions, "events": c.events, "events_pending": c.pending, "blobs": c.blobs,
+			"continued":   append([]difference{}, c.continued...),
+			"differences": append([]difference{}, c.differences...)}); err != nil {
+			return err
+		}
+	} else {
+		for _, d := range c.continued {
+			fmt.Fprintf(p.Out(), "%s: %s\n", d.Session, terminal.Clean(d.Message))
+		}
+		for _, d := range c.differences {
+			fmt.Fprintf(p.Err(), "%s: %s\n", d.Session, terminal.Clean(d.Message))
+		}
+		verdict := "no difference"
+		if n := len(c.differences); n > 0 {
+			verdict = terminal.Plural(n, "difference")
+		}
+		fmt.Fprintf(p.Out(), "%s, %s on the server, %d pending, %s: %s\n", terminal.Plural(c.sessions, "session"), terminal.Plural(int(c.events), "event"),
+			c.pending, terminal.Plural(c.blobs, "blob"), verdict)
+	}
+	if len(c.differences) > 0 {
+		return p.Exit(p.ExitOf(session.ErrSyncDiffers))
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// web serves metrics and health.
+type web struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// listen opens the address of the configuration.
+func (d *daemon) listen(withProfiles bool) (*web, error) {
+	l, err := listenAt(d.Config().Sync.Listen)
+	if err != nil {
+		return nil, err
+	}
+	return &web{listener: l, server: &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}}, nil
+}
+
+func listenAt(where string) (net.Listener, error) {
+	network, address := "tcp", where
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		network, address = "unix", path
+		if err := removeStale(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), network, address)
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrConfig, Message: "metrics and health cannot be served there; nothing was delivered", Place: where, Cause: err,
+			Next: "set sync.listen to a free address"}
+	}
+	return l, nil
+}
+
+// removeStale removes the socket that a process left which is gone.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return nil // the listener says what is wrong
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		return c.Close() // the listener says that it is taken
+	}
+	return os.Remove(path)
+}
+
+func (w *web) address() string { return w.listener.Addr().String() }
+
+// serve ends when ctx does.
+func (w *web) serve(ctx context.Context) {
+	stopped := context.AfterFunc(ctx, func() { _ = w.server.Close() })
+	defer stopped()
+	_ = w.server.Serve(w.listener) // it ends with ErrServerClosed
+}
+
+func (d *daemon) handler(withProfiles bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(d.registry(), promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /healthz", d.healthz)
+	mux.HandleFunc("GET /readyz", d.readyz)
+	if withProfiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// registry holds the syncer's metrics, the store's, and those of its process.
+func (d *daemon) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(d.metrics, d.files, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// stuck is the age of a heartbeat from which the syncer is no longer alive.
+const stuck = 60 * time.Second
+
+// healthz says whether the syncer still goes round. A server that is away is none of its
+// concern.
+func (d *daemon) healthz(w http.ResponseWriter, _ *http.Request) {
+	if !d.alive() {
+		http.Error(w, "the syncer has not gone round for "+stuck.String(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// alive reports whether this process drains and does so, or leaves it to another one. Until its
+// first heartbeat, its start counts.
+func (d *daemon) alive() bool {
+	n := d.syncer.Snapshot()
+	seen := max(n.Heartbeat.BeatUS, n.Heartbeat.StartedUS)
+	return !n.Leader || d.Now().Sub(time.UnixMicro(seen)) < stuck
+}
+
+// readyz says whether the store can be read. It does not fail because the server is away.
+func (d *daemon) readyz(w http.ResponseWriter, r *http.Request) {
+	if _, err := d.outbox.Backlog(r.Context()); err != nil {
+		http.Error(w, "the store cannot be read", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok", d.syncer.Snapshot().State())
+}

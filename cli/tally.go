@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// tally is what this process adds to the count of the work in its store: what no event tells.
+type tally struct {
+	session.Work
+	now     func() time.Time
+	since   time.Time // when the phase began that has not ended
+	resumes bool      // a session was chosen to be resumed
+	epoch   uint64    // of the session when it was loaded
+}
+
+// begin begins a phase, or the first of several.
+func (t *tally) begin() { t.since = t.now() }
+
+// ended ends a phase and begins the next one.
+func (t *tally) ended(p session.ResumePhase) {
+	now := t.now()
+	t.Observe(p, max(0, now.Sub(t.since))) // the clock may have been set back
+	t.since = now
+}
+
+// picked notes what the search for a session to resume came to, and begins what follows it.
+func (t *tally) picked(err error) {
+	held := errors.Is(err, session.ErrLocked) // the one session there is: it is not even tried
+	if held {
+		t.lock(err)
+	}
+	t.resumes = err == nil || held
+	t.begin()
+}
+
+// lock notes that a session could not be taken.
+func (t *tally) lock(err error) {
+	switch {
+	case err == nil: // an event tells it
+	case errors.Is(err, session.ErrLocked):
+		t.Add(session.WorkKey{Kind: session.WorkLocks, Outcome: session.LockHeld}, 1)
+	default:
+		t.Add(session.WorkKey{Kind: session.WorkLocks, Outcome: session.LockRefused}, 1)
+	}
+}
+
+// note adds the tally to the store, when all is said. It is worth no error, no wait, and no byte
+// in a store that is damaged or cannot be written.
+func (w *work) note(ctx context.Context, err error) {
+	if w.tally.resumes && (w.writer == nil || w.writer.Session().Epoch == w.tally.epoch) {
+		w.tally.Add(session.WorkKey{Kind: session.WorkResumes, Mode: session.ResumeNone, Outcome: session.ResumeRefused}, 1)
+	}
+	status, _ := exitOf(err)
+	if w.tally.Empty() || status == rowOf(session.ErrStoreIO).Exit || status == rowOf(session.ErrCorrupt).Exit {
+		return
+	}
+	if nerr := w.store.NoteWork(context.WithoutCancel(ctx), w.tally.Work); nerr != nil {
+		w.log.Debug("the work was not counted", "event", "work_not_counted", "error", nerr.Error())
+	}
+}
