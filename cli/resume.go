@@ -25,6 +25,8 @@ type resumeFlags struct {
 	wait                              time.Duration
 	waits                             bool // --wait was given
 	onChanges, inProgress, uncertain  string
+	given                             []string // --capture, as typed
+	captures                          map[session.StepID]string
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -48,6 +50,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		fl.StringVar(c.value, c.flag, "", c.about+": `"+c.allowed+"`")
 		completeValues(cmd, c.flag, c.allowed)
 	}
+	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
@@ -89,11 +92,22 @@ func (f *resumeFlags) check() error {
 			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, *c.value, c.allowed), Next: "acode resume --help"}
 		}
 	}
+	f.captures = map[session.StepID]string{}
+	for _, given := range f.given {
+		step, value, ok := strings.Cut(given, "=")
+		id, err := session.ParseStepID(step)
+		if !ok || err != nil {
+			return &session.Error{Code: session.ErrUsage, Message: "--capture takes TASK/STEP=VALUE; nothing was changed", Place: given, Next: "acode resume --help"}
+		}
+		if f.captures[id], err = session.CaptureValue(step, value); err != nil {
+			return &session.Error{Code: session.ErrUsage, Message: "--capture: the value cannot be used; nothing was changed", Cause: err}
+		}
+	}
 	return nil
 }
 
 func (f resumeFlags) choices() choices {
-	return choices{uncertain: session.OnInterrupt(f.uncertain), restartStep: f.restartStep, force: f.force, byFlag: f.onChanges != "" || f.force}
+	return choices{captures: f.captures, uncertain: session.OnInterrupt(f.uncertain), restartStep: f.restartStep, force: f.force, byFlag: f.onChanges != "" || f.force}
 }
 
 // settings are the flags that have a key of the configuration.

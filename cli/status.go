@@ -231,12 +231,19 @@ func (b *base) statusView(ctx context.Context, s *local.Store, id session.ID) (t
 	if sess.State.Terminal() {
 		return v, nil
 	}
+	if !v.Running {
+		interrupted, err := b.interruptedNotes(ctx, sess, p)
+		if err != nil {
+			return v, err
+		}
+		v.Notes = append(v.Notes, interrupted...)
+	}
 	asked, err := s.Requests(ctx, id)
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
 	case b.notForked(ctx, s, id) != nil: // a resume is refused; the state of delivery says what there is to do
 	case !v.Running:
-		v.Next = b.spelled(nextCommand(sess, next))
+		v.Next = b.spelled(nextCommand(sess, p, next))
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
 		v.Next = b.spelled("acode approve " + sess.Short) // takes the place of the answer at its terminal
 	}
@@ -345,12 +352,15 @@ func (b *base) approvalNotes(s *session.Session, p *session.Plan) []string {
 }
 
 // nextCommand is what continues s, of which c is left.
-func nextCommand(s *session.Session, c session.Continuation) string {
+func nextCommand(s *session.Session, p *session.Plan, c session.Continuation) string {
 	next := "acode resume " + s.Short
 	switch {
 	case s.State == session.AwaitingApproval && asksFirst(s, c):
 		return "acode approve " + s.Short + " && " + next
 	case s.Reason == session.ReasonUncertain:
+		if it, ok := c.First(); ok && it.Kind == session.KindRun && p.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
+			return next + " --uncertain=<rerun|fail> or --capture " + it.ID.String() + "=VALUE"
+		}
 		return next + " --uncertain=<rerun|done|fail>"
 	}
 	return next

@@ -43,6 +43,7 @@ type release interface{ Release() error }
 // choices are what those flags of resume say that the configuration has no key for.
 type choices struct {
 	uncertain   session.OnInterrupt
+	captures    map[session.StepID]string // given by a person for commands whose outcome is unknown
 	restartStep bool
 	force       bool
 	byFlag      bool // a flag says what to do with changed files
@@ -195,7 +196,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	}
 	e := &engine.Engine{
 		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: ask, Plan: w.plan,
-		Policy:  engine.Policy{Uncertain: w.choices.uncertain, Force: w.choices.force},
+		Policy:  engine.Policy{Uncertain: w.choices.uncertain, Captures: w.choices.captures, Force: w.choices.force},
 		Environ: os.Environ(), Notify: w.printer.Notice, Redact: w.redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
@@ -237,7 +238,7 @@ func (w *work) resumer(env environment, root *workspace.Root, runner *command.Ru
 		Journal: w.writer, Plan: w.plan, Files: root, Commands: runner, Environment: env, Person: ask,
 		Notify: w.printer.Notice, Log: w.log,
 		Options: resume.Options{
-			Choices:  resume.Choices{InProgress: resume.Strategy(c.InProgressStrategy), RestartStep: w.choices.restartStep, Redact: w.redactor.String},
+			Choices:  resume.Choices{Captures: w.choices.captures, InProgress: resume.Strategy(c.InProgressStrategy), RestartStep: w.choices.restartStep, Redact: w.redactor.String},
 			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: resume.OnChanges(c.ChangedFilesAction), DecidedBy: w.decidedBy(),
 			Config: w.cfg.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.workspace,
 			Checkpoint: checkpointName(report), Order: report.Order, Sync: string(w.sync),

@@ -40,7 +40,7 @@ func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) 
 			return err
 		}
 		if rec.State == session.CommandUnclaimed { // its record was lost
-			rec.State, rec.Why = session.CommandUnknown, it.Why
+			rec.State, rec.Why = session.CommandUnknown, session.RecordLost
 			return e.unknown(ctx, it, step, rec)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	maxCapture = 64 << 10
 	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
 	cutMargin  = 16 << 10  // seen beyond a cut: no secret is longer
 	shownLines = 5         // of the output of a failed command
@@ -133,25 +132,15 @@ func (e *Engine) captureText(key, name string) (string, error) {
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	raw, err := io.ReadAll(io.LimitReader(stdout, 2*maxCapture))
+	raw, err := io.ReadAll(io.LimitReader(stdout, 2*session.MaxCaptureBytes))
 	if err != nil {
 		return "", fmt.Errorf("read command output: %w", err)
 	}
-	value := strings.TrimSpace(string(raw))
-	switch {
-	case len(value) > maxCapture || len(raw) == 2*maxCapture:
-		return "", badCapture(name, "is longer than 64 KiB")
-	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-		return "", badCapture(name, "is no text")
-	}
-	if e.Captured != nil {
+	value, err := session.CaptureValue(name, string(raw))
+	if err == nil && e.Captured != nil {
 		e.Captured(name, value)
 	}
-	return value, nil
-}
-
-func badCapture(name, what string) error {
-	return &session.Error{Code: session.ErrCommand, Message: fmt.Sprintf("the output to be captured as %s %s", name, what)}
+	return value, err
 }
 
 // inlineOutput is how much of an output stands in its receipt; more becomes a blob.

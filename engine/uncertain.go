@@ -196,10 +196,18 @@ func (e *Engine) undecided(it *session.Item, rec session.CommandRecord, err erro
 	if !errors.Is(err, session.ErrUncertain) {
 		return err
 	}
-	s := e.Journal.Session()
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
 		detail: it.ID.String() + ": nobody can know whether the command happened: " + rec.Why,
-		next:   "acode resume " + s.Short + " --uncertain=<rerun|done|fail>"}
+		next:   e.answerWith(it)}
+}
+
+// answerWith is the command that gives the answer about it.
+func (e *Engine) answerWith(it *session.Item) string {
+	next := "acode resume " + e.Journal.Session().Short
+	if e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
+		return next + " --uncertain=<rerun|fail> or --capture " + it.ID.String() + "=VALUE"
+	}
+	return next + " --uncertain=<rerun|done|fail>"
 }
 
 // declareDone records a step as done because its check, its policy or a person says so; wrote is
@@ -231,7 +239,7 @@ func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *sessio
 func (e *Engine) valueLost(it *session.Item, name string) error {
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
 		detail: fmt.Sprintf("%s cannot be declared done: its command was interrupted, so the value of %s is lost", it.ID, name),
-		next:   fmt.Sprintf("acode resume %s --capture %s=VALUE", e.Journal.Session().Short, it.ID)}
+		next:   e.answerWith(it)}
 }
 
 // nextAttempt starts the command again under a new key: one that was claimed is never started

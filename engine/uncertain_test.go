@@ -302,7 +302,7 @@ func TestTornCapture(t *testing.T) {
 				p.policy.Uncertain = c.flag
 				res := p.must()
 				wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-				if res.Next != "acode resume abc123 --capture t/s=VALUE" || !strings.Contains(res.Message, "the value of V is lost") {
+				if res.Next != "acode resume abc123 --uncertain=<rerun|fail> or --capture t/s=VALUE" || !strings.Contains(res.Message, "the value of V is lost") {
 					t.Fatalf("Execute: got %+v", res)
 				}
 				w.ledgered("1.")

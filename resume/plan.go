@@ -2,6 +2,7 @@ package resume
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -31,6 +32,22 @@ type Choices struct {
 	InProgress  Strategy // empty means StrategyRollBack
 	RestartStep bool     // roll a file step that was in progress back even when it is done
 	Redact      func(string) string
+
+	Captures map[session.StepID]string // values that a person gives for commands whose outcome is unknown
+}
+
+// unwanted returns ErrUsage when a value is given for a step that waits for none.
+func (c Choices) unwanted(p *session.Plan, next session.Continuation) error {
+	for id := range c.Captures {
+		waits := slices.ContainsFunc(next.Items, func(it session.Item) bool {
+			run := p.Tasks[it.Task-1].Steps[it.Step-1].Run
+			return it.ID == id && it.Action == session.ActionDecide && run != nil && run.Capture != ""
+		})
+		if !waits {
+			return &session.Error{Code: session.ErrUsage, Message: "a value was given for " + id.String() + ", which is no command with a capture whose outcome is unknown; the session is unchanged"}
+		}
+	}
+	return nil
 }
 
 // Plan computes what is left of p in session s. Equal arguments give equal continuations
@@ -110,9 +127,9 @@ func item(task *session.Task, i, j int, s *session.Session, seen map[session.Ste
 	case session.StepFailed:
 		failedBefore(&it, st, step.Run)
 	case session.StepUncertain:
-		it.Action, it.Why = session.ActionDecide, "its outcome is unknown: "+st.Message
+		it.Action, it.Why = decide(st.Message, step.Run)
 	case session.InProgress:
-		inProgress(&it, seen[it.ID], c)
+		inProgress(&it, step, seen[it.ID], c)
 	default:
 		it.Action, it.Why = session.ActionExecute, "not started"
 		it.Attempt++
@@ -136,29 +153,41 @@ func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
 }
 
 // inProgress chooses what to do with a step whose intent is durable and whose receipt is not.
-func inProgress(it *session.Item, seen Seen, c Choices) {
+func inProgress(it *session.Item, step *session.Step, seen Seen, c Choices) {
 	switch it.Kind {
 	case session.KindRead, session.KindSearch:
 		it.Action, it.Why = session.ActionRetry, "reads are simply repeated"
 	case session.KindApprove:
 		it.Action, it.Why = session.ActionProceed, "the gate was open"
 	case session.KindRun:
-		it.Action, it.Why = command(seen.Record)
+		it.Action, it.Why = command(seen.Record, step.Run)
 	default:
 		fileStep(it, seen, c)
 	}
 }
 
-func command(rec session.CommandRecord) (session.Action, string) {
-	switch rec.State {
-	case session.CommandUnclaimed:
+func command(rec session.CommandRecord, r *session.Run) (session.Action, string) {
+	by := rec.Interruption()
+	switch {
+	case rec.State == session.CommandUnclaimed:
 		return session.ActionProceed, "the command was never started"
-	case session.CommandRunning, session.CommandUnattended:
+	case rec.State == session.CommandRunning, rec.State == session.CommandUnattended:
 		return session.ActionAttach, "the command still runs"
-	case session.CommandFinished:
+	case rec.State == session.CommandFinished && by != "":
+		return decide("it was ended by "+by, r)
+	case rec.State == session.CommandFinished:
 		return session.ActionAttach, "the command has finished; its result stands recorded"
 	}
-	return session.ActionDecide, rec.Why
+	return decide(rec.Why, r)
+}
+
+// decide says of an unknown outcome what is known, and what decides it.
+func decide(why string, r *session.Run) (session.Action, string) {
+	said := "its outcome is unknown: " + why
+	if r != nil { // else the session is over
+		said += "; " + r.Foresee("")
+	}
+	return session.ActionDecide, said
 }
 
 func fileStep(it *session.Item, seen Seen, c Choices) {

@@ -105,6 +105,9 @@ func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 	}
 	r.mark(session.PhaseEnvironment)
 	next, err := Plan(r.Plan, s, seen, choices)
+	if err == nil {
+		err = choices.unwanted(r.Plan, next)
+	}
 	if err != nil {
 		return Ready{}, err
 	}
@@ -199,7 +202,7 @@ func (r *Resumer) look(ctx context.Context, s *session.Session, key string) (ses
 	}
 	lost, err := r.recordsLost(ctx, s)
 	if lost && err == nil {
-		rec.State, rec.Why = session.CommandUnknown, "records of the session's commands are missing, and its own may be one of them"
+		rec.State, rec.Why = session.CommandUnknown, session.RecordLost
 	}
 	return rec, err
 }

@@ -3,7 +3,9 @@ package session
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // CommandRequest asks a supervisor to run a command under an idempotency key.
@@ -51,6 +53,9 @@ type CommandRecord struct {
 	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody
 }
 
+// RecordLost is why the outcome of a command is unknown whose record is gone.
+const RecordLost = "records of the session's commands are missing, and its own may be one of them"
+
 // interruptions are the signals that end a command together with its surroundings: a shutdown, a
 // closed terminal, the OOM killer.
 var interruptions = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL"}
@@ -71,6 +76,25 @@ func (r CommandRecord) Interruption() string {
 		return fmt.Sprintf("%s (status %d)", shellStatus[r.Exit], r.Exit)
 	}
 	return ""
+}
+
+// MaxCaptureBytes bounds the value of a capture.
+const MaxCaptureBytes = 64 << 10
+
+// CaptureValue makes the value of the capture name of what a command wrote, or of what a person gave
+// in its place: without surrounding space. It returns ErrCommand for what is too long or no text.
+func CaptureValue(name, raw string) (string, error) {
+	value := strings.TrimSpace(raw)
+	what := ""
+	switch {
+	case len(value) > MaxCaptureBytes || len(raw) >= 2*MaxCaptureBytes:
+		what = "is longer than 64 KiB"
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		what = "is no text"
+	default:
+		return value, nil
+	}
+	return "", &Error{Code: ErrCommand, Message: fmt.Sprintf("the output to be captured as %s %s", name, what)}
 }
 
 // RequestKind is what somebody asks of the process that executes a session.

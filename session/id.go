@@ -19,6 +19,15 @@ type StepID struct {
 // String gives "task/step".
 func (s StepID) String() string { return s.Task + "/" + s.Step }
 
+// ParseStepID reads what StepID.String wrote.
+func ParseStepID(s string) (StepID, error) {
+	task, step, _ := strings.Cut(s, "/")
+	if !ValidName(task) || !ValidName(step) {
+		return StepID{}, fmt.Errorf("%q is no TASK/STEP", s)
+	}
+	return StepID{Task: task, Step: step}, nil
+}
+
 // ValidName reports whether s may be the id of a task or a step: 1 to 64 of A-Z, a-z, 0-9,
 // dot, underscore and hyphen, but not "." or "..".
 func ValidName(s string) bool {

@@ -226,7 +226,7 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	fmt.Fprintf(&b, "  Remaining: %s\n", Plural(v.Next.Remaining, "step"))
 	fmt.Fprintf(&b, "  Sync status: %s\n", v.Sync.status())
 	if it, ok := v.Next.First(); ok && v.Next.InProgress >= 0 {
-		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it.Action))
+		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it))
 	}
 	if len(v.Changed) > 0 {
 		b.WriteString("  Changed files:\n")
@@ -244,8 +244,8 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 }
 
 // dryAction says in words what would be done with a step that was in progress.
-func dryAction(a session.Action) string {
-	switch a {
+func dryAction(it session.Item) string {
+	switch it.Action {
 	case session.ActionRollBack:
 		return "would be rolled back and done again"
 	case session.ActionApplied:
@@ -253,7 +253,7 @@ func dryAction(a session.Action) string {
 	case session.ActionAttach:
 		return "would take the result of its command"
 	case session.ActionDecide:
-		return "nobody knows what became of it"
+		return Clean(it.Why)
 	}
 	return "would be done again"
 }

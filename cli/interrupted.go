@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// interruptedNotes names the steps of s that were interrupted, and what the next resume does with
+// each. It reads the records of commands and nothing else.
+func (b *base) interruptedNotes(ctx context.Context, s *session.Session, p *session.Plan) (notes []string, err error) {
+	seen := map[session.StepID]resume.Seen{}
+	runner := command.NewRunner(command.Config{Dir: b.commandDir(s.ID)})
+	for id, st := range s.Steps {
+		if st.Status == session.InProgress {
+			rec, err := runner.Look(ctx, st.Key)
+			if err != nil {
+				rec = session.CommandRecord{State: session.CommandUnknown, Why: "its record cannot be read"}
+			}
+			seen[id] = resume.Seen{Record: rec}
+		}
+	}
+	next, err := resume.Plan(p, s, seen, resume.Choices{Redact: b.redactor.String})
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range next.Items {
+		st := s.Steps[it.ID]
+		switch {
+		case st == nil || it.Action == session.ActionAttach && seen[it.ID].Record.State != session.CommandFinished: // a note of its own says that it runs
+		case it.Kind == session.KindRun && (it.Status == session.InProgress || it.Status == session.StepUncertain):
+			notes = append(notes, it.ID.String()+" was interrupted: "+it.Why)
+		case it.Status == session.InProgress && len(p.Tasks[it.Task-1].Steps[it.Step-1].Changes) > 0:
+			notes = append(notes, it.ID.String()+" was interrupted: the next resume looks at its files and finishes it or does it again")
+		case it.Status == session.StepFailed && st.Code.Ordered():
+			notes = append(notes, it.ID.String()+": "+it.Why)
+		}
+	}
+	return notes, nil
+}
