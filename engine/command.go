@@ -114,32 +114,43 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }
 
-// finished keeps the outputs and the files that the command changed, and queues the receipt. The
-// outcome is unknown where a signal ended the command that acode did not send, and where the
-// output is lost, as in a store that came back without it: the status alone is no result.
+// finished takes the result of a command that is over, or asks what became of it where its record
+// does not say.
 func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
-	if by := rec.Interruption(); by != "" {
-		rec.State, rec.Why = session.CommandUnknown, "it was ended by "+by+", which acode did not send; it may have done its work before"
+	if rec.Interruption() != "" {
 		awaitEnd(ctx, ownSignal) // a shutdown reaches acode too: then the next resume decides
+	}
+	doubt, err := e.take(context.WithoutCancel(ctx), it, step, rec)
+	if doubt != "" {
+		if rec.Why = doubt; rec.Interruption() != "" { // else it did run, and only its output is lost
+			rec.State = session.CommandUnknown
+		}
 		return e.unknown(ctx, it, step, rec)
 	}
-	asking := ctx
-	ctx = context.WithoutCancel(ctx)
+	return err
+}
+
+// take keeps the outputs and the files that a finished command changed, and queues its receipt; a
+// failure comes back as an error. doubt says why there can be no receipt: a signal ended the command
+// that acode did not send, or the output is lost, as in a store that came back without it.
+func (e *Engine) take(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) (doubt string, err error) {
+	if by := rec.Interruption(); by != "" {
+		return "it was ended by " + by + ", which acode did not send; it may have done its work before", nil
+	}
 	captured, uncaptured := "", error(nil)
 	if step.Run.Capture != "" && rec.Exit == 0 { // first: it may be a secret, in all that follows
 		captured, uncaptured = e.captureText(rec.Key, step.Run.Capture)
 	}
 	result, wrote, last, err := e.result(ctx, rec)
 	if errors.Is(err, session.ErrCorrupt) {
-		rec.Why = fmt.Sprintf("its record says that it ended with %s, and what it wrote is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err)
-		return e.unknown(asking, it, step, rec)
+		return fmt.Sprintf("its record says that it ended with %s, and what it wrote is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err), nil
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	files, err := e.changedFiles(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if it.Action == session.ActionAttach {
 		e.overUS = rec.EndedUS
@@ -154,7 +165,7 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 			receipt.Capture, uncaptured = e.keepCapture(ctx, step.Run.Capture, captured)
 		}
 		if f, err = captureFailure(uncaptured); err != nil {
-			return err
+			return "", err
 		}
 	}
 	// Only now: until there is a receipt, the raw output is all that there is.
@@ -164,13 +175,13 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 	}
 	if f != nil {
 		f.command, f.files = result, files
-		return f
+		return "", f
 	}
 	e.done(it, receipt)
 	if len(result.Left) > 0 {
 		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: e.redacted(result.Left)})
 	}
-	return nil
+	return "", nil
 }
 
 // redacted makes the command lines of descendants fit to be shown.
@@ -212,7 +223,7 @@ func fate(ended string, left []string) string {
 // its receipt, and of what has none, since it is no plain file, its times.
 func (e *Engine) changedFiles(ctx context.Context) ([]session.FileState, error) {
 	s := e.Journal.Session()
-	if len(s.Files) == 0 {
+	if len(s.Files) == 0 || e.Files == nil { // nil: the workspace of a session that is cancelled is gone
 		return nil, nil
 	}
 	known := make([]session.FileState, 0, len(s.Files))

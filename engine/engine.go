@@ -70,9 +70,8 @@ type Policy struct {
 // the result says is durable. begin is committed together with the first intent. An error
 // means that the store itself failed: the session is then as its last commit left it.
 func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin ...session.Draft) (session.Result, error) {
-	e.next, e.pending = next, begin
-	e.visible = session.NewVisibility(e.Plan)
-	e.failed, e.refused = map[string]bool{}, map[session.StepID]bool{}
+	e.begins(next)
+	e.pending = begin
 	e.spent = e.unforgotten()
 	err := e.walk(ctx)
 	var halt *stop
@@ -92,6 +91,13 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 		return e.finishFull(ctx, halt, err)
 	}
 	return result, err
+}
+
+// begins forgets what came before.
+func (e *Engine) begins(next session.Continuation) {
+	e.next = next
+	e.visible = session.NewVisibility(e.Plan)
+	e.failed, e.refused = map[string]bool{}, map[session.StepID]bool{}
 }
 
 // walk does the items in order. The one that was in progress comes first: its command may still
@@ -177,12 +183,7 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	var d []session.Draft
 	switch st := s.Steps[r.Step]; {
 	case r.Kind == session.RequestCancel:
-		if err := e.endRunning(ctx); err != nil {
-			return err
-		}
-		d = []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-			From: s.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}
-		if _, err := e.Journal.AppendAnswering(ctx, r.ID, d...); err != nil {
+		if err := e.cancel(ctx, r); err != nil {
 			return err
 		}
 		return cancelled(r.By, r.Reason)
@@ -199,18 +200,6 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	}
 	_, err := e.Journal.AppendAnswering(ctx, r.ID, d...)
 	return err
-}
-
-// endRunning ends the command that an earlier process left running, if it is not waited for yet.
-func (e *Engine) endRunning(ctx context.Context) error {
-	if e.next.InProgress < 0 {
-		return nil
-	}
-	it := &e.next.Items[e.next.InProgress]
-	if it.Kind != session.KindRun || !e.inProgress(it) || !e.runsOn(ctx, e.key(it, it.Attempt)) {
-		return nil
-	}
-	return e.Commands.Terminate(context.WithoutCancel(ctx), e.key(it, it.Attempt))
 }
 
 func (e *Engine) step(ctx context.Context, it *session.Item) error {

@@ -45,11 +45,7 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 	if !errors.As(err, &f) {
 		return err
 	}
-	st := e.Journal.Session().Steps[it.ID]
-	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
-		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command,
-	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
-	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
+	e.fail(it, f)
 	// One that ends the session goes with that end: were acode killed between the two, a resume would
 	// try again what must not be.
 	final := e.Plan.OnFailure == session.FailureFails && f.reason == "" && ctx.Err() == nil
@@ -74,6 +70,15 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 		halt.to = session.Failed
 	}
 	return halt
+}
+
+// fail queues the receipt of an attempt that went wrong.
+func (e *Engine) fail(it *session.Item, f *failure) {
+	st := e.Journal.Session().Steps[it.ID]
+	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command,
+	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
+	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 }
 
 // ownSignal is how long acode's own signal may be behind the one that a command ended by, where the

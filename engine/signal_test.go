@@ -163,7 +163,7 @@ func TestCancelBeforeTheWait(t *testing.T) {
 		if want := "cancelled from elsewhere by carl at noon: wrong plan"; res.Message != want {
 			t.Errorf("Execute: got %q, want %q", res.Message, want)
 		}
-		w.inOrder("terminate t/a/main:1", "commit cancelled user")
+		w.inOrder("terminate t/a/main:1", "commit failed t/a/main:1 + cancelled user")
 	})
 }
 

@@ -17,18 +17,26 @@ const maxReruns = 3
 func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	bg := context.WithoutCancel(ctx)
 	if !e.uncertain(it) {
-		soFar, _, _, err := e.result(bg, rec)
-		if err != nil && !errors.Is(err, session.ErrCorrupt) {
+		if err := e.recordUnknown(bg, it, rec); err != nil {
 			return err
 		}
-		e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
-			StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar,
-		}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: e.redacted(rec.Left)})
 		if err := e.commit(bg); err != nil {
 			return err
 		}
 	}
 	return e.settle(ctx, it, step, rec)
+}
+
+// recordUnknown queues that the outcome of a command is unknown, with what is left of what it wrote.
+func (e *Engine) recordUnknown(ctx context.Context, it *session.Item, rec session.CommandRecord) error {
+	soFar, _, _, err := e.result(ctx, rec)
+	if err != nil && !errors.Is(err, session.ErrCorrupt) {
+		return err
+	}
+	e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
+		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar,
+	}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: e.redacted(rec.Left)})
+	return nil
 }
 
 // settle decides what became of a command whose outcome is unknown: its check, then what a

@@ -103,8 +103,15 @@ func closing(old *session.Session, drafts []session.Draft) []session.Draft {
 	if !ok || old.State.Terminal() {
 		return nil
 	}
-	return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		From: old.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: wentOnAs(created.Short)}}}
+	var out []session.Draft
+	for id, st := range old.Steps {
+		if st.Status == session.InProgress {
+			out = append(out, session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
+				StepID: id, Key: st.Key, Attempt: st.Attempt, Why: wentOnAs(created.Short)}})
+		}
+	}
+	return append(out, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+		From: old.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: wentOnAs(created.Short)}})
 }
 
 func wentOnAs(short string) string { return "the session went on as " + short }

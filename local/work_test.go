@@ -150,7 +150,7 @@ func TestForkIsNotCountedAgain(t *testing.T) {
 	loaded := load(t, s, made.ID)
 	appendAll(t, loaded, acquire(s), started(loaded, 2, 1), completed(loaded, 2, 1))
 	want := map[session.WorkKey]uint64{
-		steps(session.StepsCompleted): 2, steps(session.StepsUnknown): 1,
+		steps(session.StepsCompleted): 2, steps(session.StepsUnknown): 2,
 		{Kind: session.WorkLocks, Outcome: session.LockAcquired}:                                   3,
 		{Kind: session.WorkResumes, Mode: session.ResumeRecover, Outcome: session.ResumeCancelled}: 1,
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -228,7 +229,8 @@ func (g *generator) changeState() {
 	all := follows(g.m.State)
 	open := slices.DeleteFunc(slices.Clone(all), terminal)
 	to := rapid.SampledFrom(open).Draw(g.t, "state")
-	if rapid.IntRange(0, 9).Draw(g.t, "end") == 0 {
+	inProgress := slices.Contains(slices.Collect(maps.Values(g.m.Steps)), session.InProgress)
+	if rapid.IntRange(0, 9).Draw(g.t, "end") == 0 && !inProgress {
 		to = rapid.SampledFrom(all).Draw(g.t, "any state")
 	}
 	d := session.StateChangedData{From: g.m.State, To: to}

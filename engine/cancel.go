@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Cancel ends a session that no process executes, in one commit: what became of each step in
+// progress, then the session's end. Of a command that is over it takes the recorded result, one that
+// runs it ends first, and it records as unknown what it cannot find out, so that no step of a
+// cancelled session is in progress. request is the one that is answered, 0 for none. Files may be nil
+// where the workspace is gone.
+func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request) error {
+	e.begins(next)
+	return e.cancel(ctx, request)
+}
+
+// cancel is Cancel for the process that executes the session.
+func (e *Engine) cancel(ctx context.Context, r session.Request) error {
+	ctx = context.WithoutCancel(ctx)
+	for i := range e.next.Items {
+		it := &e.next.Items[i]
+		st := e.Journal.Session().Steps[it.ID]
+		if st == nil || st.Status != session.InProgress {
+			continue
+		}
+		it.Attempt = st.Attempt
+		if err := e.close(ctx, it, st); err != nil {
+			return err
+		}
+	}
+	drafts := append(e.pending, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+		From: e.willBe(e.Journal.Session()), To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}})
+	if _, err := e.Journal.AppendAnswering(ctx, r.ID, drafts...); err != nil {
+		return err
+	}
+	return e.committed()
+}
+
+// close queues what became of a step that is in progress when its session is cancelled.
+func (e *Engine) close(ctx context.Context, it *session.Item, st *session.StepState) error {
+	step := &e.Plan.Tasks[it.Task-1].Steps[it.Step-1]
+	e.overUS = 0
+	switch {
+	case step.Kind == session.KindRun:
+		return e.closeCommand(ctx, it, step, st.Key)
+	case len(step.Changes) > 0:
+		return e.closeChange(ctx, it, st)
+	}
+	e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before this was done"})
+	return nil
+}
+
+func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *session.Step, key string) error {
+	rec, err := e.Commands.Look(ctx, key)
+	if err == nil && e.runsOn(ctx, key) {
+		rec, err = e.terminate(ctx, key)
+	}
+	if err != nil && !errors.Is(err, session.ErrCorrupt) {
+		return err
+	}
+	it.Action = session.ActionAttach // the receipt says when it was over
+	doubt := rec.Why
+	switch {
+	case err != nil:
+		doubt = "its record is damaged"
+	case rec.State == session.CommandUnclaimed && it.Why == session.RecordLost:
+		doubt = session.RecordLost
+	case rec.State == session.CommandUnclaimed:
+		e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before the command was started"})
+		return nil
+	case rec.State == session.CommandFinished:
+		var f *failure
+		doubt, err = e.take(ctx, it, step, rec)
+		switch {
+		case errors.As(err, &f):
+			e.fail(it, f)
+			return nil
+		case errors.Is(err, session.ErrEnvironment):
+			doubt = "its result was not taken: " + err.Error()
+		case err != nil || doubt == "":
+			return err // nil: the receipt is queued
+		}
+	}
+	rec.Key, rec.Why = key, doubt
+	return e.recordUnknown(ctx, it, rec)
+}
+
+// closeChange records a change of files that was carried out, and as unknown one that was carried out
+// in part: nothing is undone for a session that is over. Temporary files go.
+func (e *Engine) closeChange(ctx context.Context, it *session.Item, st *session.StepState) error {
+	d, err := e.intent(ctx, it)
+	if err != nil {
+		return err
+	}
+	why := "the session was cancelled, and its workspace is gone"
+	if e.Files != nil {
+		progress, _, err := e.Files.Inspect(ctx, d.Key, d.Files)
+		if err == nil && progress == session.Applied {
+			return e.applied(ctx, it)
+		}
+		if err == nil {
+			err = e.Files.Tidy(ctx, d.Key, d.Files)
+		}
+		switch {
+		case err != nil:
+			why = "the session was cancelled, and its files cannot be looked at: " + err.Error()
+		case progress == session.NotApplied:
+			e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before its files were changed"})
+			return nil
+		default:
+			why = "the session was cancelled while it changed its files, which stay as they are"
+		}
+	}
+	e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Why: why}},
+		session.Notice{Kind: session.NoticeUncertain, Item: it, Text: why})
+	return nil
+}
