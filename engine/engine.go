@@ -117,9 +117,22 @@ func (e *Engine) walk(ctx context.Context) error {
 			return err
 		}
 	}
-	if e.Journal.Session().State == session.Paused { // by a first signal; a second one found the last command ended
+	return e.afterLast(ctx)
+}
+
+// afterLast completes a session that a signal paused while its last command ended.
+func (e *Engine) afterLast(ctx context.Context) error {
+	s := e.Journal.Session()
+	if e.willBe(s) != session.Paused {
+		return nil
+	}
+	if err := e.commit(ctx); err != nil {
+		return err
+	}
+	if s = e.Journal.Session(); s.Done < s.StepTotal {
 		return context.Cause(ctx)
 	}
+	e.pending = append(e.pending, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Paused, To: session.Executing}})
 	return nil
 }
 
