@@ -123,7 +123,7 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	if err := e.Journal.Fence(ctx); err != nil {
 		return "", "", err
 	}
-	req, err := e.request(ctx, it, &session.Run{Shell: r.Check, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true})
+	req, err := e.request(ctx, it, r.Asking())
 	if err != nil {
 		return "", "", err
 	}

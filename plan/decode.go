@@ -19,7 +19,7 @@ func (d *decoder) plan(body *yaml.Node) *session.Plan {
 		return nil
 	}
 	d.newer(body)
-	o := d.object(body, place(body), "a plan", "version", "task", "on_failure", "tasks")
+	o := d.object(body, place(body), "a plan", "version", "task", "on_failure", "defaults", "tasks")
 	p := &session.Plan{Version: Version, OnFailure: session.FailurePauses}
 	if f := d.need(o, "version"); f != nil {
 		d.version(f)
@@ -32,8 +32,9 @@ func (d *decoder) plan(body *yaml.Node) *session.Plan {
 	if s := d.oneOf(o, "on_failure", "pause", "fail", "continue"); s != "" {
 		p.OnFailure = session.OnFailure(s)
 	}
-	if f := d.need(o, "tasks"); f != nil && d.err == nil {
-		d.tasks(p, f)
+	above := d.defaults(o, defaults{})
+	if f := d.need(o, "tasks"); f != nil {
+		d.tasks(p, f, above)
 	}
 	return p
 }
@@ -69,12 +70,12 @@ type dependency struct {
 	at   position
 }
 
-func (d *decoder) tasks(p *session.Plan, f *field) {
+func (d *decoder) tasks(p *session.Plan, f *field, above defaults) {
 	ids := names{what: "task", first: map[string]position{}}
 	var dependencies []dependency
 	for i, n := range d.list(f, "tasks") {
 		at := place(n)
-		o := d.object(n, at, "a task", "id", "title", "depends_on", "steps")
+		o := d.object(n, at, "a task", "id", "title", "depends_on", "defaults", "steps")
 		t := session.Task{ID: d.id(o, &ids, i)}
 		if title := o.get("title"); title != nil {
 			t.Title = d.shown(title, false)
@@ -82,13 +83,14 @@ func (d *decoder) tasks(p *session.Plan, f *field) {
 		if on := o.get("depends_on"); on != nil {
 			t.DependsOn, dependencies = d.dependsOn(on, i, dependencies)
 		}
+		own := d.defaults(o, above)
 		if steps := d.need(o, "steps"); steps != nil {
-			t.Steps = d.steps(steps)
-		}
-		if d.err != nil {
-			return
+			t.Steps = d.steps(steps, own)
 		}
 		p.Tasks = append(p.Tasks, t)
+		if len(d.errs) == d.most {
+			return
+		}
 	}
 	d.checkDAG(p, ids, dependencies)
 }
@@ -117,8 +119,10 @@ func (d *decoder) checkDAG(p *session.Plan, ids names, dependencies []dependency
 	for _, dep := range dependencies {
 		if _, ok := ids.first[dep.on]; !ok {
 			d.fail(dep.at, "", "no task has the id %q; the plan has %s", dep.on, some(p.Tasks))
-			return
 		}
+	}
+	if len(d.errs) > 0 {
+		return
 	}
 	_, cycle := p.Order()
 	if cycle == nil {
@@ -166,7 +170,7 @@ func (d *decoder) id(o *object, in *names, i int) string {
 	id, at, next := strconv.Itoa(i+1), o.at, "give the one without an id an id of its own"
 	if f := o.get("id"); f != nil {
 		id, at, next = d.text(f), f.place(), ""
-		if d.err == nil && !session.ValidName(id) {
+		if isText(f.value) && !session.ValidName(id) {
 			d.fail(at, "", "%q is no id: 1 to 64 letters, digits, dots, hyphens or underscores, and not . or ..", id)
 		}
 	}

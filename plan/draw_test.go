@@ -85,6 +85,9 @@ func drawRun(t *rapid.T) *session.Run {
 	r := &session.Run{Volatile: rapid.Bool().Draw(t, "volatile"), Timeout: time.Duration(rapid.IntRange(0, 1e12).Draw(t, "timeout"))}
 	if rapid.Bool().Draw(t, "shell") {
 		r.Shell = drawWord(t)
+		if rapid.Bool().Draw(t, "with") {
+			r.With = []string{drawWord(t), "-c"}
+		}
 	} else {
 		r.Argv = []string{drawWord(t), drawWord(t)}
 	}
@@ -190,6 +193,9 @@ func writtenRun(o object, r *session.Run) {
 	o["run"] = r.Shell
 	if r.Argv != nil {
 		o["run"] = r.Argv
+	}
+	if r.With != nil {
+		o["shell"] = r.With
 	}
 	o["durable"] = !r.Volatile
 	if r.Timeout > 0 {

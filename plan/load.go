@@ -56,21 +56,30 @@ func Load(path string) (*session.Plan, error) {
 // Parse checks data, the content of the file called name. It returns ErrPlan, with the place,
 // when data is not a plan.
 func Parse(name string, data []byte) (*session.Plan, error) {
+	p, errs := parse(name, data, 1)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return p, nil
+}
+
+// parse gives the plan, or the first errors in data, at most so many. What is no YAML has one error.
+func parse(name string, data []byte, most int) (*session.Plan, []error) {
 	if len(data) > MaxBytes {
-		return nil, tooLarge(name)
+		return nil, []error{tooLarge(name)}
 	}
 	src := &source{name: name, text: lines(data)}
 	if err := src.checkText(); err != nil {
-		return nil, err
+		return nil, []error{err}
 	}
 	body, err := tree(src)
 	if err != nil {
-		return nil, err
+		return nil, []error{err}
 	}
-	d := &decoder{src: src}
+	d := &decoder{src: src, most: most}
 	p := d.plan(body)
-	if d.err != nil {
-		return nil, d.err
+	if len(d.errs) > 0 {
+		return nil, d.errs
 	}
 	return p, nil
 }

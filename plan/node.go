@@ -10,18 +10,29 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// decoder walks the tree in the order of the file. It keeps the first error; after it every
-// result is meaningless and the walk ends soon.
+// decoder walks the tree in the order of the file and keeps the errors that it meets. After the
+// first one the result is no plan.
 type decoder struct {
-	src *source
-	err error
+	src   *source
+	most  int // errors that are kept
+	errs  []error
+	wrong map[position]bool // where something is wrong: one error is said of one place
+	added int               // bytes that defaults added to the steps
 }
 
 func (d *decoder) fail(at position, next, format string, args ...any) {
-	if d.err == nil {
-		d.err = d.src.fault(at, fmt.Sprintf(format, args...), next)
+	if len(d.errs) == d.most || d.wrong[at] {
+		return
 	}
+	if d.wrong == nil {
+		d.wrong = map[position]bool{}
+	}
+	d.wrong[at] = true
+	d.errs = append(d.errs, d.src.fault(at, fmt.Sprintf(format, args...), next))
 }
+
+// failed reports whether something was wrong since there were so many errors.
+func (d *decoder) failed(since int) bool { return len(d.errs) > since || len(d.errs) == d.most }
 
 // field is one key of a mapping with its value.
 type field struct {
@@ -35,6 +46,7 @@ type object struct {
 	what   string // for messages: "a step"
 	at     position
 	fields []field
+	broken bool // some keys could not be taken: what is missing may be one of them
 }
 
 // get gives the field called key, nil when it is absent. Mappings are small: a scan costs less
@@ -53,7 +65,7 @@ func (o *object) has(key string) bool { return o.get(key) != nil }
 // need gives the field called key and fails when it is absent.
 func (d *decoder) need(o *object, key string) *field {
 	f := o.get(key)
-	if f == nil {
+	if f == nil && !o.broken {
 		d.fail(o.at, "", "%s needs the key %q", o.what, key)
 	}
 	return f
@@ -64,6 +76,7 @@ func (d *decoder) object(n *yaml.Node, at position, what string, known ...string
 	o := &object{what: what, at: at}
 	if n.Kind != yaml.MappingNode {
 		d.fail(at, "", "%s is a mapping of keys to values, not %s", what, describe(n))
+		o.broken = true
 		return o
 	}
 	o.at = place(n)
@@ -72,7 +85,8 @@ func (d *decoder) object(n *yaml.Node, at position, what string, known ...string
 		f := field{key: key.Value, at: place(key), value: value}
 		if !isText(key) {
 			d.fail(f.at, "put quotes around it", "a key is text, not %s", describe(key))
-			return o
+			o.broken = true
+			continue
 		}
 		if len(known) > 0 && !slices.Contains(known, f.key) {
 			next := ""
@@ -80,11 +94,12 @@ func (d *decoder) object(n *yaml.Node, at position, what string, known ...string
 				next = `put a blank behind ":"`
 			}
 			d.fail(f.at, next, "unknown key %q; %s has %s", f.key, what, strings.Join(known, ", "))
-			return o
+			o.broken = true
+			continue
 		}
 		if line, twice := first[f.key]; twice {
 			d.fail(f.at, "remove one of the two", "key %q stands twice, first on line %d", f.key, line)
-			return o
+			continue
 		}
 		first[f.key] = f.at.line
 		o.fields = append(o.fields, f)

@@ -14,8 +14,9 @@ func (d *decoder) path(o *object, key string, directory bool) string {
 	if f == nil {
 		return ""
 	}
+	had := len(d.errs)
 	p := d.system(f)
-	if d.err != nil {
+	if d.failed(had) {
 		return ""
 	}
 	if why := leaves(p); why != "" {
@@ -64,7 +65,7 @@ func (d *decoder) mode(o *object) uint32 {
 	}
 	s := d.text(f)
 	bits, err := strconv.ParseUint(s, 8, 32)
-	if d.err == nil && (err != nil || bits > 0o777 || bits == 0 || strings.HasPrefix(s, "+")) {
+	if isText(f.value) && (err != nil || bits > 0o777 || bits == 0 || strings.HasPrefix(s, "+")) {
 		d.fail(f.place(), "", `"mode" is permission bits from "0001" to "0777", not %q`, s)
 	}
 	return uint32(bits)

@@ -14,25 +14,25 @@ import (
 // Keys of a step. Those of a command are listed apart because they need "run" beside them.
 var (
 	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}
-	runKeys     = []string{"dir", "env", "timeout", "capture", "check", "on_interrupt", "durable"}
+	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable"}
 	stepKeys    = append(append([]string{"id", "name"}, kindKeys...), runKeys...)
 	changeKinds = []string{"write", "edit", "delete", "move"}
 )
 
-func (d *decoder) steps(f *field) []session.Step {
+func (d *decoder) steps(f *field, above defaults) []session.Step {
 	values := d.list(f, "steps")
 	ids := names{what: "step", first: make(map[string]position, len(values))}
 	steps := make([]session.Step, 0, len(values))
 	for i, n := range values {
-		steps = append(steps, d.step(n, place(n), &ids, i))
-		if d.err != nil {
+		steps = append(steps, d.step(n, place(n), &ids, i, above))
+		if len(d.errs) == d.most {
 			return nil
 		}
 	}
 	return steps
 }
 
-func (d *decoder) step(n *yaml.Node, at position, ids *names, i int) session.Step {
+func (d *decoder) step(n *yaml.Node, at position, ids *names, i int, above defaults) session.Step {
 	o := d.object(n, at, "a step", stepKeys...)
 	s := session.Step{ID: d.id(o, ids, i)}
 	if f := o.get("name"); f != nil {
@@ -45,6 +45,7 @@ func (d *decoder) step(n *yaml.Node, at position, ids *names, i int) session.Ste
 	s.Kind = session.Kind(f.key)
 	if s.Kind == session.KindRun {
 		s.Run = d.run(o, f)
+		above.fill(d, s.Run, o)
 		return s
 	}
 	for _, key := range runKeys {
@@ -68,6 +69,9 @@ func (d *decoder) kind(o *object, what string, kinds []string) *field {
 	}
 	switch len(found) {
 	case 0:
+		if o.broken { // it may be what was not known
+			return nil
+		}
 		d.fail(o.at, "", "%s does nothing; it needs one of %s", what, strings.Join(kinds, ", "))
 	case 1:
 		return last
@@ -173,11 +177,13 @@ func (d *decoder) run(o *object, f *field) *session.Run {
 	} else {
 		d.fail(f.place(), "", `"run" is text for the shell or a list of arguments, not %s`, describe(f.value))
 	}
-	if o.has("dir") {
-		if r.Dir = d.path(o, "dir", true); r.Dir == "." {
-			r.Dir = ""
+	if s := o.get("shell"); s != nil {
+		if r.Argv != nil {
+			d.fail(s.at, "", `"shell" goes with a "run" that is text; a list is run without a shell`)
 		}
+		r.With = d.shell(s)
 	}
+	r.Dir = d.dir(o)
 	r.Env = d.env(o)
 	r.Timeout = d.duration(o, "timeout")
 	r.Capture = d.capture(o)
@@ -187,6 +193,36 @@ func (d *decoder) run(o *object, f *field) *session.Run {
 	r.OnInterrupt = session.OnInterrupt(d.oneOf(o, "on_interrupt", "ask", "rerun", "done", "fail"))
 	r.Volatile = !d.boolean(o, "durable", true)
 	return r
+}
+
+func (d *decoder) dir(o *object) string {
+	if !o.has("dir") {
+		return ""
+	}
+	if dir := d.path(o, "dir", true); dir != "." {
+		return dir
+	}
+	return ""
+}
+
+// shell reads the program that a text is handed to; nil for the usual one.
+func (d *decoder) shell(f *field) []string {
+	if f.value.Kind == yaml.SequenceNode {
+		return d.argv(f)
+	}
+	const next = "write shell: sh, shell: bash or shell: [program, argument, ...]"
+	if !isText(f.value) {
+		d.fail(f.place(), next, `"shell" is sh, bash or a list of a program and its arguments, not %s`, describe(f.value))
+		return nil
+	}
+	switch f.value.Value {
+	case "sh":
+	case "bash":
+		return []string{"bash", "-e", "-o", "pipefail", "-c"}
+	default:
+		d.fail(f.place(), next, `"shell" is sh, bash or a list of a program and its arguments, not %q`, f.value.Value)
+	}
+	return nil
 }
 
 func (d *decoder) argv(f *field) []string {

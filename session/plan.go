@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -106,7 +107,8 @@ const (
 
 // Run is a command. Shell and Argv exclude each other.
 type Run struct {
-	Shell       string            `json:"shell,omitempty"` // for /bin/sh -c
+	Shell       string            `json:"shell,omitempty"` // text for a shell
+	With        []string          `json:"with,omitempty"`  // the program that takes Shell as its last argument; empty means /bin/sh -e -c
 	Argv        []string          `json:"argv,omitempty"`  // without a shell
 	Dir         string            `json:"dir,omitempty"`   // relative to the workspace; empty is the workspace
 	Env         map[string]string `json:"env,omitempty"`
@@ -122,7 +124,15 @@ func (r Run) Command() []string {
 	if len(r.Argv) > 0 {
 		return r.Argv
 	}
-	return []string{"/bin/sh", "-c", r.Shell}
+	if len(r.With) > 0 {
+		return append(slices.Clone(r.With), r.Shell)
+	}
+	return []string{"/bin/sh", "-e", "-c", r.Shell}
+}
+
+// Asking gives the check of r as a command. It runs without -e: its last command decides.
+func (r Run) Asking() *Run {
+	return &Run{Argv: []string{"/bin/sh", "-c", r.Check}, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true}
 }
 
 // Foresee says how an unknown outcome of r is decided: by its check, then by what a person said

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/acode-dev/acode/session"
@@ -211,11 +212,20 @@ func TestLabels(t *testing.T) {
 }
 
 func TestCommandOfRun(t *testing.T) {
-	if got := (session.Run{Shell: "a b"}).Command(); !slices.Equal(got, []string{"/bin/sh", "-c", "a b"}) {
+	if got := (session.Run{Shell: "a b"}).Command(); !slices.Equal(got, []string{"/bin/sh", "-e", "-c", "a b"}) {
 		t.Errorf("Command of a string: got %v", got)
 	}
 	if got := (session.Run{Argv: []string{"a b"}}).Command(); !slices.Equal(got, []string{"a b"}) {
 		t.Errorf("Command of a list: got %v", got)
+	}
+	with := []string{"bash", "-c"}
+	if got := (session.Run{Shell: "a b", With: with}).Command(); !slices.Equal(got, []string{"bash", "-c", "a b"}) || len(with) != 2 {
+		t.Errorf("Command with a shell of its own: got %v", got)
+	}
+	r := session.Run{Shell: "a", With: with, Dir: "d", Env: map[string]string{"A": "b"}, Timeout: 1, Capture: "C", Check: "c d"}
+	want := &session.Run{Argv: []string{"/bin/sh", "-c", "c d"}, Dir: "d", Env: r.Env, Timeout: 1, Volatile: true}
+	if diff := cmp.Diff(want, r.Asking()); diff != "" {
+		t.Errorf("Asking (-want +got):\n%s", diff)
 	}
 }
 
@@ -225,7 +235,7 @@ func TestStepDigest(t *testing.T) {
 		{}, {ID: "a"}, {Name: "a"}, {Kind: "a"}, {Read: &session.Read{Path: "a"}}, {Search: &session.Search{Pattern: "a"}}, {Search: &session.Search{Path: "a"}},
 		{Changes: []session.Change{{Path: "a"}}}, {Changes: []session.Change{{Content: "a"}}}, {Changes: []session.Change{{Mode: 1}}},
 		{Run: &session.Run{Shell: "a"}}, {Run: &session.Run{Argv: []string{"a"}}}, {Run: &session.Run{Dir: "a"}}, {Run: &session.Run{Env: map[string]string{"A": "a"}}},
-		{Run: &session.Run{Timeout: 1}}, {Run: &session.Run{Capture: "a"}}, {Run: &session.Run{Check: "a"}}, {Run: &session.Run{OnInterrupt: "a"}}, {Run: &session.Run{Volatile: true}},
+		{Run: &session.Run{Timeout: 1}}, {Run: &session.Run{Capture: "a"}}, {Run: &session.Run{Check: "a"}}, {Run: &session.Run{OnInterrupt: "a"}}, {Run: &session.Run{Volatile: true}}, {Run: &session.Run{With: []string{"a"}}},
 		{Approve: "a"},
 	}
 	seen := map[string]bool{}
