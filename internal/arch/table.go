@@ -7,6 +7,7 @@ func Packages() map[string][]string {
 		"session": {}, // types and rules
 		"redact":  {}, // a second leaf
 		"subtree": {}, // a third: os.Root where it holds, and where it does not
+		"shell":   {}, // a fourth: what a shell text reads
 
 		"machine": {"session"}, // which process a pid means
 
@@ -30,7 +31,7 @@ func Packages() map[string][]string {
 
 		// The command line, which wires. Without outbox and remote: acode starts quickly because it
 		// links neither PostgreSQL's driver nor metrics.
-		"cli":      {"session", "redact", "engine", "resume", "local", "lock", "workspace", "provider/command", "plan", "config", "terminal"},
+		"cli":      {"session", "redact", "shell", "engine", "resume", "local", "lock", "workspace", "provider/command", "plan", "config", "terminal"},
 		"cli/sync": {"cli", "session", "redact", "outbox", "local", "remote", "terminal"},
 
 		// Programs: main functions.
@@ -83,6 +84,7 @@ func Modules() map[string][]string {
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
 		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "machine", "internal", "cli"},
+		"mvdan.cc/sh/v3":                     {"shell"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 

@@ -1,0 +1,427 @@
+package shell
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxNested is how deep texts within texts are read: those of eval, trap and sh -c.
+const maxNested = 8
+
+// reader follows a text in the order in which it is executed.
+type reader struct {
+	functions map[string]*function
+	called    map[string]bool
+	nested    int
+
+	*frame
+}
+
+// frame is what is known within one text or function.
+type frame struct {
+	reads map[string]bool // before they had a value
+	set   *layer          // what has a value here
+	exits map[string]bool // of a function: what had a value at each return so far; nil: there was none
+}
+
+// layer holds names that surely have a value. Those of a part that may not be executed, or whose
+// assignments are lost, are in a layer of its own above.
+type layer struct {
+	below *layer
+	names map[string]bool
+}
+
+func (l *layer) has(name string) bool {
+	for ; l != nil; l = l.below {
+		if l.names[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// function is what calling one does.
+type function struct {
+	bodies []*syntax.Stmt // it may be declared several times
+	known  bool
+	begun  bool // it is being looked at: it calls itself
+	reads  map[string]bool
+	sets   map[string]bool
+}
+
+func newReader(f *syntax.File) *reader {
+	r := &reader{functions: map[string]*function{}, called: map[string]bool{}, frame: newFrame()}
+	r.file(f)
+	return r
+}
+
+func newFrame() *frame {
+	return &frame{reads: map[string]bool{}, set: &layer{names: map[string]bool{}}}
+}
+
+// all gives every name: also those that functions read which are not called by their name here.
+func (r *reader) all() []string {
+	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
+		if !r.called[name] {
+			r.call(name)
+		}
+	}
+	return slices.Sorted(maps.Keys(r.reads))
+}
+
+func (r *reader) file(f *syntax.File) {
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil {
+			fn := r.functions[d.Name.Value]
+			if fn == nil {
+				fn = &function{}
+				r.functions[d.Name.Value] = fn
+			}
+			if !fn.known && !fn.begun {
+				fn.bodies = append(fn.bodies, d.Body)
+			}
+		}
+		return true
+	})
+	r.stmts(f.Stmts)
+}
+
+func (r *reader) read(name string) {
+	if variable(name) && !r.set.has(name) {
+		r.reads[name] = true
+	}
+}
+
+func (r *reader) assign(name string) {
+	if variable(name) {
+		r.set.names[name] = true
+	}
+}
+
+// variable tells names from positions and specials.
+func variable(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && name != "_"
+}
+
+// apart follows a part whose assignments do not count behind it, and gives them.
+func (r *reader) apart(follow func()) map[string]bool {
+	r.set = &layer{below: r.set, names: map[string]bool{}}
+	follow()
+	names := r.set.names
+	r.set = r.set.below
+	return names
+}
+
+func (r *reader) stmts(list []*syntax.Stmt) {
+	for _, s := range list {
+		r.stmt(s)
+	}
+}
+
+func (r *reader) stmt(s *syntax.Stmt) {
+	if s == nil {
+		return
+	}
+	if s.Background || s.Coprocess {
+		r.apart(func() { r.command(s) })
+		return
+	}
+	r.command(s)
+}
+
+func (r *reader) command(s *syntax.Stmt) {
+	for _, redir := range s.Redirs {
+		r.word(redir.Word)
+		r.word(redir.Hdoc)
+		if redir.N != nil { // {fd}>file
+			r.assign(strings.Trim(redir.N.Value, "{}"))
+		}
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		r.simple(c)
+	case *syntax.DeclClause:
+		r.declare(c.Variant.Value, c.Args)
+	case *syntax.Block:
+		r.stmts(c.Stmts)
+	case *syntax.Subshell:
+		r.apart(func() { r.stmts(c.Stmts) })
+	case *syntax.BinaryCmd:
+		r.binary(c)
+	case *syntax.IfClause:
+		r.either(c)
+	case *syntax.WhileClause:
+		r.stmts(c.Cond)
+		r.apart(func() { r.stmts(c.Do) })
+	case *syntax.ForClause:
+		r.loop(c)
+	case *syntax.CaseClause:
+		r.cases(c)
+	case *syntax.ArithmCmd:
+		r.arithm(c.X)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			r.arithm(x)
+		}
+	case *syntax.TestClause:
+		r.test(c.X)
+	case *syntax.TimeClause:
+		r.stmt(c.Stmt)
+	case *syntax.CoprocClause:
+		r.apart(func() { r.stmt(c.Stmt) })
+	case *syntax.TestDecl:
+		r.apart(func() { r.stmt(c.Body) })
+	case *syntax.FuncDecl: // counts where it is called
+	}
+}
+
+func (r *reader) binary(c *syntax.BinaryCmd) {
+	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll { // each is a subshell
+		r.apart(func() { r.stmt(c.X) })
+	} else {
+		r.stmt(c.X)
+	}
+	r.apart(func() { r.stmt(c.Y) })
+}
+
+// either follows an if: what each of its branches sets has a value behind it.
+func (r *reader) either(c *syntax.IfClause) {
+	r.stmts(c.Cond)
+	then := r.apart(func() { r.stmts(c.Then) })
+	if c.Else == nil {
+		return
+	}
+	other := r.apart(func() {
+		if c.Else.ThenPos.IsValid() { // elif
+			r.either(c.Else)
+		} else {
+			r.stmts(c.Else.Then)
+		}
+	})
+	for name := range then {
+		if other[name] {
+			r.set.names[name] = true
+		}
+	}
+}
+
+func (r *reader) loop(c *syntax.ForClause) {
+	switch l := c.Loop.(type) {
+	case *syntax.WordIter:
+		r.words(l.Items)
+		r.apart(func() {
+			r.assign(l.Name.Value)
+			r.stmts(c.Do)
+		})
+	case *syntax.CStyleLoop:
+		r.arithm(l.Init)
+		r.arithm(l.Cond)
+		r.apart(func() {
+			r.stmts(c.Do)
+			r.arithm(l.Post)
+		})
+	}
+}
+
+func (r *reader) cases(c *syntax.CaseClause) {
+	r.word(c.Word)
+	for _, item := range c.Items {
+		r.words(item.Patterns)
+		r.apart(func() { r.stmts(item.Stmts) })
+	}
+}
+
+func (r *reader) words(list []*syntax.Word) {
+	for _, w := range list {
+		r.word(w)
+	}
+}
+
+func (r *reader) word(w *syntax.Word) {
+	if w != nil {
+		r.parts(w.Parts)
+	}
+}
+
+func (r *reader) parts(list []syntax.WordPart) {
+	for _, p := range list {
+		switch p := p.(type) {
+		case *syntax.DblQuoted:
+			r.parts(p.Parts)
+		case *syntax.ParamExp:
+			r.param(p)
+		case *syntax.CmdSubst:
+			r.apart(func() { r.stmts(p.Stmts) })
+		case *syntax.ProcSubst:
+			r.apart(func() { r.stmts(p.Stmts) })
+		case *syntax.ArithmExp:
+			r.arithm(p.X)
+		}
+	}
+}
+
+func (r *reader) param(p *syntax.ParamExp) {
+	if p.NestedParam != nil {
+		r.parts([]syntax.WordPart{p.NestedParam})
+	}
+	if p.Param != nil && p.Names == 0 { // else it begins names
+		r.read(p.Param.Value)
+	}
+	r.arithm(p.Index)
+	if p.Slice != nil {
+		r.arithm(p.Slice.Offset)
+		r.arithm(p.Slice.Length)
+	}
+	if p.Repl != nil {
+		r.word(p.Repl.Orig)
+		r.word(p.Repl.With)
+	}
+	if p.Exp != nil {
+		r.apart(func() { r.word(p.Exp.Word) }) // it may not be needed
+		if p.Param != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
+			r.assign(p.Param.Value)
+		}
+	}
+}
+
+// arithm follows an expression, in which a name without $ is a variable.
+func (r *reader) arithm(x syntax.ArithmExpr) {
+	switch x := x.(type) {
+	case *syntax.Word:
+		r.word(x)
+		r.read(x.Lit())
+	case *syntax.ParenArithm:
+		r.arithm(x.X)
+	case *syntax.FlagsArithm:
+		r.arithm(x.X)
+	case *syntax.UnaryArithm:
+		r.arithm(x.X)
+		r.target(x.X, x.Op == syntax.Inc || x.Op == syntax.Dec)
+	case *syntax.BinaryArithm:
+		r.binaryArithm(x)
+	}
+}
+
+func (r *reader) binaryArithm(x *syntax.BinaryArithm) {
+	switch x.Op {
+	case syntax.AndArit, syntax.OrArit, syntax.TernQuest, syntax.TernColon:
+		r.arithm(x.X)
+		r.apart(func() { r.arithm(x.Y) })
+	case syntax.Assgn:
+		r.arithm(x.Y)
+		if p := element(x.X); p != nil {
+			r.arithm(p.Index)
+		}
+		r.target(x.X, true)
+	case syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn, syntax.AndAssgn,
+		syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
+		r.arithm(x.X)
+		r.arithm(x.Y)
+		r.target(x.X, true)
+	default:
+		r.arithm(x.X)
+		r.arithm(x.Y)
+	}
+}
+
+// element gives x if it is an element of an array.
+func element(x syntax.ArithmExpr) *syntax.ParamExp {
+	if w, ok := x.(*syntax.Word); ok && len(w.Parts) == 1 {
+		p, _ := w.Parts[0].(*syntax.ParamExp)
+		return p
+	}
+	return nil
+}
+
+// target gives the variable x a value if it gets one.
+func (r *reader) target(x syntax.ArithmExpr, gets bool) {
+	if w, ok := x.(*syntax.Word); ok && gets {
+		r.assign(w.Lit())
+	}
+}
+
+func (r *reader) test(x syntax.TestExpr) {
+	switch x := x.(type) {
+	case *syntax.Word:
+		r.word(x)
+	case *syntax.ParenTest:
+		r.test(x.X)
+	case *syntax.UnaryTest:
+		r.test(x.X)
+		if w, ok := x.X.(*syntax.Word); ok && (x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar) {
+			name, _ := literal(w)
+			r.read(name)
+		}
+	case *syntax.BinaryTest:
+		r.test(x.X)
+		r.test(x.Y)
+	}
+}
+
+// call does what calling the function of that name does.
+func (r *reader) call(name string) {
+	fn := r.functions[name]
+	r.called[name] = true
+	if !fn.known && !fn.begun {
+		fn.begun = true
+		r.summarize(fn)
+		fn.known = true
+	}
+	for read := range fn.reads {
+		r.read(read)
+	}
+	for set := range fn.sets {
+		r.set.names[set] = true
+	}
+}
+
+// summarize finds out what a function reads and sets, whichever of its bodies is in force.
+func (r *reader) summarize(fn *function) {
+	outer := r.frame
+	defer func() { r.frame = outer }()
+	fn.reads = map[string]bool{}
+	for i, body := range fn.bodies {
+		r.frame = newFrame()
+		r.stmt(body)
+		maps.Copy(fn.reads, r.reads)
+		sets := r.set.names
+		if r.exits != nil {
+			sets = both(sets, r.exits)
+		}
+		if i > 0 {
+			sets = both(sets, fn.sets)
+		}
+		fn.sets = sets
+	}
+}
+
+func both(a, b map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for name := range a {
+		if b[name] {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// leave is a return: what is set behind it may not be.
+func (r *reader) leave() {
+	if r.exits != nil {
+		maps.DeleteFunc(r.exits, func(name string, _ bool) bool { return !r.set.has(name) })
+		return
+	}
+	r.exits = map[string]bool{}
+	for l := r.set; l != nil; l = l.below {
+		maps.Copy(r.exits, l.names)
+	}
+}
