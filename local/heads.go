@@ -60,9 +60,13 @@ func decodeHead(b []byte) (c session.Commit, err error) {
 	return c, nil
 }
 
-// readHead gives nil when there is no head, or one that a power cut left empty. A reader may
-// meet half of a head that is being written, so what is not signed is read until it stays the
-// same.
+// errHead is the cause of the error for a head file that is not what was signed. A power cut may
+// leave one, because it is never synced.
+var errHead = errors.New("the head file is damaged")
+
+// readHead gives nil when there is no head file, or an empty one, and an error that is errHead when it
+// is damaged. A reader may meet half of a head that is being written, so what is not signed is read
+// until it stays the same.
 func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	var before []byte
 	for {
@@ -78,7 +82,7 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 			return &c, nil
 		}
 		if bytes.Equal(b, before) {
-			return nil, &session.Error{Code: session.ErrTampered, Message: "the head of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id)}
+			return nil, &session.Error{Code: session.ErrTampered, Message: "the head file of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id), Cause: errHead}
 		}
 		before = b
 	}
@@ -127,6 +131,7 @@ func (w *Writer) writeHead(c session.Commit) {
 			return
 		}
 		w.head = f
+		_ = f.Truncate(headBytes) // more bytes would make it a damaged one
 	}
 	if b, err := encodeHead(c); err == nil {
 		_, _ = w.head.WriteAt(b, 0) // see above

@@ -85,17 +85,23 @@ type loader struct {
 func (l *loader) run(home string) error {
 	// The head is read by the caller's snapshot or before it, never after: it must not be
 	// newer than what is compared with it.
-	head, err := readHead(home, l.k, l.id)
-	if err != nil {
-		return err
+	head, headErr := readHead(home, l.k, l.id)
+	if headErr != nil && !errors.Is(headErr, errHead) {
+		return headErr
 	}
+	var err error
 	if l.row, err = readSession(l.ctx, l.q, l.id); err != nil {
-		return l.lost(head, err)
+		return l.lost(head, headErr, err)
 	}
 	if err := l.checkCommit(); err != nil {
 		return err
 	}
-	if err := l.checkHead(head); err != nil {
+	if head != nil {
+		err = l.checkHead(*head)
+	} else {
+		l.noWitness(headErr)
+	}
+	if err != nil {
 		return err
 	}
 	if err := l.checkChain(); err != nil {
@@ -104,12 +110,26 @@ func (l *loader) run(home string) error {
 	return l.checkProjections()
 }
 
-// lost says what it means when a session has a head and no row.
-func (l *loader) lost(head *session.Commit, err error) error {
-	if head != nil && errors.Is(err, session.ErrUnknownID) {
+// lost says what it means when a session has a head file and no row.
+func (l *loader) lost(head *session.Commit, headErr, err error) error {
+	switch {
+	case !errors.Is(err, session.ErrUnknownID):
+		return err
+	case head != nil:
 		return lostEnd(l.id, 0, head.LastSeq)
+	case headErr != nil:
+		return headErr
 	}
 	return err
+}
+
+// noWitness warns that the session has no head to compare it with.
+func (l *loader) noWitness(headErr error) {
+	why := "the session has no head file"
+	if headErr != nil {
+		why = "the head file of the session is damaged, as a power cut may leave it"
+	}
+	l.report.Warnings = append(l.report.Warnings, why+": acode could not check that the store still has its newest events")
 }
 
 func lostEnd(id session.ID, have, had uint64) error {
@@ -130,15 +150,12 @@ func (l *loader) checkCommit() error {
 }
 
 // checkHead compares the database with its witness outside. The witness may be older.
-func (l *loader) checkHead(head *session.Commit) error {
+func (l *loader) checkHead(head session.Commit) error {
 	c := l.row.commit
 	switch {
-	case head == nil:
-		l.report.Warnings = append(l.report.Warnings, "the session has no head file: that the store lost its end could not be seen")
-		return nil
 	case head.LastSeq > c.LastSeq:
 		return lostEnd(l.id, c.LastSeq, head.LastSeq)
-	case head.LastSeq == c.LastSeq && *head != c:
+	case head.LastSeq == c.LastSeq && head != c:
 		return corrupt(session.ErrTampered, l.id, 0, "the newest commit and its head differ")
 	}
 	at, err := l.hashAt(head.LastSeq)
@@ -315,14 +332,14 @@ func (s *Store) Workspace(ctx context.Context, id session.ID) (dir, short string
 	if err != nil {
 		return "", "", err
 	}
-	head, err := readHead(s.opts.Home, k, id)
-	if err != nil {
-		return "", "", err
+	head, headErr := readHead(s.opts.Home, k, id)
+	if headErr != nil && !errors.Is(headErr, errHead) {
+		return "", "", headErr
 	}
 	err = s.read(ctx, func(q querier) (err error) {
 		l := &loader{ctx: ctx, q: q, k: k, id: id}
 		if l.row, err = readSession(ctx, q, id); err != nil {
-			return l.lost(head, err)
+			return l.lost(head, headErr, err)
 		}
 		if err := l.checkCommit(); err != nil {
 			return err

@@ -336,13 +336,16 @@ func (v *verifier) session(id session.ID) error {
 	}
 	if l.row, err = readSession(v.ctx, v.q, id); err != nil {
 		if head != nil && errors.Is(err, session.ErrUnknownID) {
-			v.add(id, l.lost(head, err), "head", 0)
+			v.add(id, l.lost(head, nil, err), "head", 0)
 			return nil
 		}
 		return err
 	}
-	for _, check := range []func() error{l.checkCommit, func() error { return l.checkHead(head) }} {
-		if err := check(); err != nil {
+	if err := l.checkCommit(); err != nil {
+		v.add(id, err, "commit", 0)
+	}
+	if head != nil {
+		if err := l.checkHead(*head); err != nil {
 			v.add(id, err, "commit", 0)
 		}
 	}
