@@ -39,7 +39,7 @@ func (l *logFile) open() error {
 }
 
 func logError(place string, err error) error {
-	return &session.Error{Code: session.ErrStoreIO, Message: "the log cannot be written; nothing was changed", Place: place, Cause: err}
+	return &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the log cannot be written; nothing was changed", Place: place, Cause: err}
 }
 
 // Write appends one record. A log that cannot be written, on a full disk for one, must never

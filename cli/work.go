@@ -62,7 +62,7 @@ func (w *work) execute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer w.drain(cancel)()
 	for _, what := range odd(w.writer.Report()) {
-		w.log.Warn("the session is not as it was written", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
+		w.log.Warn("the session or its store is odd", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
 		w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: what})
 	}
 	if w.fresh {
@@ -340,7 +340,7 @@ func (b *base) commandRuns(h lock.Holder) (bool, error) {
 // acquire takes the lock of a file, whose directory comes with the first one.
 func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
+		return nil, &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
 	}
 	return lock.Acquire(path, h)
 }

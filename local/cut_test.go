@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/session"
@@ -69,16 +72,23 @@ func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	}
 }
 
-// A store whose making is cut short anywhere is made by the next open.
+// A store whose making is cut short anywhere leaves nothing behind, the directories above it
+// included, and is made by the next open.
 func TestMakingCutShort(t *testing.T) {
 	sweep(t, func(ctx context.Context, looks int) error {
 		o := options(t)
+		above := o.Home
+		o.Home = filepath.Join(above, "state", "store")
 		s, err := local.Open(ctx, o)
 		if err == nil {
 			return s.Close()
 		}
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("cut after %d looks: Open: got %v, want %v", looks, err, context.Canceled)
+		}
+		if _, lerr := os.Lstat(above); !errors.Is(lerr, fs.ErrNotExist) {
+			left, _ := filepath.Glob(o.Home + "/*")
+			t.Errorf("cut after %d looks: %s is left, with %q", looks, above, left)
 		}
 		if _, rerr := local.OpenRead(t.Context(), o); rerr != nil && !errors.Is(rerr, session.ErrUnknownID) {
 			t.Errorf("cut after %d looks: OpenRead: %v", looks, rerr)
@@ -249,6 +259,36 @@ func TestObstaclesAreRefused(t *testing.T) {
 			if got := session.CodeOf(err); err == nil || got != tt.want {
 				t.Errorf("Open: got %v (%s), want %s", err, got, tt.want)
 			}
+			if left, _ := filepath.Glob(o.Home + "/*"); len(left) > 1 {
+				t.Errorf("left behind: %q", left)
+			}
 		})
 	}
+}
+
+// Several processes make one store at once, and the first ones fail: what those remove is never the
+// store of another.
+func TestMakingBesideOthersThatFail(t *testing.T) {
+	o := options(t)
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
+			defer cancel()
+			if i%3 == 0 {
+				ctx = context.Background()
+			}
+			s, err := local.Open(ctx, o)
+			if err != nil {
+				if i%3 == 0 {
+					t.Errorf("Open: %v", err)
+				}
+				return
+			}
+			must(t, s.InPlace())
+			must(t, s.Close())
+		})
+	}
+	group.Wait()
+	must(t, open(t, o).InPlace())
 }

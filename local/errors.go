@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
+	"path/filepath"
 
 	"github.com/acode-dev/acode/session"
 	"golang.org/x/sys/unix"
@@ -93,9 +93,9 @@ func codeOf(err error) session.Code {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // SQLite says anything then
 		return session.ErrInternal
-	case rc == sqliteShmSize, rc&0xff == sqliteFull, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case rc == sqliteShmSize, rc&0xff == sqliteFull:
 		return session.ErrDiskFull
-	case rc&0xff == sqliteReadOnly, errors.Is(err, syscall.EROFS):
+	case rc&0xff == sqliteReadOnly:
 		return session.ErrReadOnly
 	case rc&0xff == sqliteCorrupt, rc == sqliteError, rc&0xff == sqliteForbidden, rc&0xff == sqliteNotADB:
 		return session.ErrCorrupt
@@ -106,10 +106,31 @@ func codeOf(err error) session.Code {
 	}
 	var perr *fs.PathError
 	var lerr *os.LinkError // of a rename
+	otherwise := session.ErrInternal
 	if errors.As(err, &perr) || errors.As(err, &lerr) {
-		return session.ErrStoreIO
+		otherwise = session.ErrStoreIO
 	}
-	return session.ErrInternal
+	return session.DiskCode(err, otherwise)
+}
+
+// nameFull says of a file that could not be made on a file system without inodes that the disk is
+// full: SQLite only says that it cannot open the file.
+func nameFull(home string, err error) error {
+	if !errors.Is(err, session.ErrStoreIO) && !errors.Is(err, session.ErrDiskFull) || !noInodes(home) {
+		return err
+	}
+	return &session.Error{Code: session.ErrDiskFull, Place: home, Cause: err, Next: "remove files that nobody needs from that file system, then try again",
+		Message: "the file system of the store has no inodes left for another file; everything committed before is kept"}
+}
+
+// noInodes reports whether the file system at path, or where it would be, can hold no more files.
+func noInodes(path string) bool {
+	var st unix.Statfs_t
+	err := unix.Statfs(path, &st)
+	for ; errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path; err = unix.Statfs(path, &st) {
+		path = filepath.Dir(path)
+	}
+	return err == nil && st.Files > 0 && st.Ffree == 0
 }
 
 // fatal reports whether nobody can trust this connection any more after err: a write or an

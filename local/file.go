@@ -72,36 +72,6 @@ func makeBallast(home string) {
 	}
 }
 
-// makeDirs makes the home of a store and the folders in it.
-func makeDirs(home string) error {
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return storeError("make store", err)
-	}
-	if err := mendDirs(home); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(home))
-}
-
-// mendDirs makes the folders in a home that are missing: many a backup leaves out empty ones.
-func mendDirs(home string) error {
-	made := false
-	for _, dir := range []string{"heads", "blobs"} {
-		path := filepath.Join(home, dir)
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			continue
-		}
-		if err := os.MkdirAll(path, 0o700); err != nil { // another process may make it meanwhile
-			return storeError("make store", err)
-		}
-		made = true
-	}
-	if !made {
-		return nil
-	}
-	return syncDir(home)
-}
-
 // errKind is the refusal of what stands in the place of a file.
 var errKind = errors.New("not a regular file")
 

@@ -13,6 +13,16 @@ func networkFS(path string) (name string, remote bool, err error) {
 	return name, remote, nil
 }
 
+// inMemory reports whether the file system of path loses everything when the machine goes down.
+func inMemory(path string) bool {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return false
+	}
+	const ramfs = 0x858458f6
+	return uint32(st.Type) == unix.TMPFS_MAGIC || uint32(st.Type) == ramfs
+}
+
 func networkMagic(magic uint32) (string, bool) {
 	switch magic {
 	case 0x6969:

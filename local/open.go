@@ -2,10 +2,8 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -41,11 +39,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		_, err = s.theKeys(ctx)
 	}
 	if err == nil {
-		err = mendDirs(opts.Home)
+		err = new(making).folders(opts.Home)
 	}
 	if err != nil {
 		_ = s.Close() // the first error says more
-		return nil, err
+		return nil, nameFull(opts.Home, err)
 	}
 	makeBallast(opts.Home)
 	return s, nil
@@ -126,11 +124,11 @@ func (s *Store) upgrade(ctx context.Context, version int) error {
 	if err := s.wr.settle(ctx); err != nil {
 		return err
 	}
-	unlock, err := lockFile(filepath.Join(s.opts.Home, "create.lock"))
-	if err != nil {
+	m := &making{}
+	if err := m.begin(s.opts.Home); err != nil {
 		return err
 	}
-	defer unlock()
+	defer m.unlock()
 	return s.migrate(ctx)
 }
 
@@ -148,56 +146,6 @@ func schemaVersion(ctx context.Context, q querier) (int, error) {
 			Place: "user_version", Next: "put the database and its log back from a backup"}
 	}
 	return v, nil
-}
-
-// makeStore makes or completes a store; its row comes last, so that a store that has one is
-// complete. Only one process does this at a time.
-func (s *Store) makeStore(ctx context.Context) error {
-	h, err := readHeader(filepath.Join(s.opts.Home, databaseName))
-	if err == nil && h.version == 0 {
-		err = checkLost(s.opts.Home)
-	}
-	if err != nil {
-		return err
-	}
-	if err := makeDirs(s.opts.Home); err != nil {
-		return err
-	}
-	unlock, err := lockFile(filepath.Join(s.opts.Home, "create.lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := makeDatabase(ctx, s.opts.Home); err != nil {
-		return err
-	}
-	if s.wr != nil {
-		_ = s.wr.close() // it was opened before this process was alone
-	}
-	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
-		return err
-	}
-	if err := s.migrate(ctx); err != nil {
-		return err
-	}
-	if s.row, err = readStoreRow(ctx, s.wr.link); !errors.Is(err, sql.ErrNoRows) {
-		return storeError("read store", err)
-	}
-	return s.firstRow(ctx)
-}
-
-// lockFile waits for the lock on path. The file stays: removing it would let two processes
-// hold two different files of one name.
-func lockFile(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, storeError("open lock", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		_ = f.Close() // the first error says more
-		return nil, storeError("lock store", &fs.PathError{Op: "flock", Path: path, Err: err})
-	}
-	return func() { _ = f.Close() }, nil // closing is what unlocks
 }
 
 func (s *Store) migrate(ctx context.Context) error {
@@ -235,93 +183,4 @@ func runMigrations(ctx context.Context, db *sql.DB, version int) error {
 	}
 	_, err = p.UpTo(ctx, int64(version))
 	return err
-}
-
-// firstRow grows the log once, so that no later commit pays for it, then says what the store is.
-func (s *Store) firstRow(ctx context.Context) error {
-	if err := s.growLog(ctx); err != nil {
-		return storeError("grow log", err)
-	}
-	device := make([]byte, 16)
-	if _, err := rand.Read(device); err != nil {
-		return fmt.Errorf("make device id: %w", err)
-	}
-	row := storeRow{format: formatVersion, device: hex.EncodeToString(device)}
-	k, err := s.source().choose(ctx, row.device)
-	if err != nil {
-		return err
-	}
-	row.keySource, row.keyID = k.source, k.id
-	row.hmac = k.sign(row.signed())
-	err = s.wr.tx(ctx, func(ctx context.Context) error {
-		return s.wr.exec(ctx, `INSERT INTO store (one, format, device, key_source, key_id, hmac) VALUES (1, ?, ?, ?, ?, ?)`,
-			row.format, row.device, row.keySource, row.keyID, row.hmac[:])
-	})
-	if err != nil {
-		return storeError("make store", err)
-	}
-	s.row = row
-	return nil
-}
-
-// growFrames is how many pages, 4 MiB, a log may have before SQLite copies them back by itself.
-const growFrames = 500
-
-// growLog rewrites one page until the log has the size that it will keep. Nothing is
-// acknowledged yet, so it need not sync before the end.
-func (s *Store) growLog(ctx context.Context) error {
-	for _, q := range []string{`PRAGMA wal_autocheckpoint = 0`, `PRAGMA synchronous = OFF`} {
-		if err := s.wr.ExecContext(ctx, q); err != nil {
-			return err
-		}
-	}
-	frames := growFrames
-	if s.opts.frames > 0 {
-		frames = s.opts.frames
-	}
-	for range frames {
-		if err := s.wr.touch(ctx); err != nil {
-			return err
-		}
-	}
-	for _, q := range []string{`PRAGMA synchronous = FULL`, fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, growFrames)} {
-		if err := s.wr.ExecContext(ctx, q); err != nil {
-			return err
-		}
-	}
-	return s.wr.settle(ctx)
-}
-
-const (
-	// pageBytes is the size of the database's pages. A receipt of a kilobyte leaves a third
-	// of a page of 4 KiB unused, and a tenth of one of 8 KiB.
-	pageBytes = 8192
-
-	// applicationID marks the file as a store of acode for tools like file(1): "acod".
-	applicationID = 0x61636f64
-)
-
-// makeDatabase makes an empty database that only its owner can read; SQLite gives its mode to
-// the files that it makes beside it. The size of pages is settled by the first write, which
-// must come before the log.
-func makeDatabase(ctx context.Context, home string) error {
-	f, err := os.OpenFile(filepath.Join(home, databaseName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return storeError("make database", err)
-	}
-	if err := syncDir(home); err != nil {
-		return err
-	}
-	l, err := openLink(dsn(home, "rw", fmt.Sprintf("page_size(%d)", pageBytes)))
-	if err != nil {
-		return storeError("make database", err)
-	}
-	err = l.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
-	if cerr := l.close(); err == nil {
-		err = cerr
-	}
-	return storeError("make database", err)
 }

@@ -331,7 +331,8 @@ func TestSourcesAvoidTraps(t *testing.T) {
 				if strings.Contains(text, "?") && strings.Contains(text, " INTO ") {
 					statements++
 				}
-				if strings.Contains(text, ";") && strings.Contains(text, "?") && strings.HasPrefix(text, "`") || strings.Contains(text, "OR REPLACE") || strings.Contains(text, "-shm") {
+				if strings.Contains(text, ";") && strings.Contains(text, "?") && strings.HasPrefix(text, "`") || strings.Contains(text, "OR REPLACE") ||
+					strings.Contains(text, "-shm") && name != "make.go" { // where it is only removed
 					t.Errorf("%s: %s", name, text)
 				}
 			case *ast.CallExpr:

@@ -75,6 +75,9 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, PlanFile: n.PlanFile, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
 		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
+	if inMemory(s.opts.Home) {
+		w.report.Warnings = []string{"the store lies in memory (tmpfs): the session is lost when the machine goes down; a store on a disk keeps it"}
+	}
 	_, err = w.append(ctx, 0, []session.Draft{
 		{Type: session.SessionCreated, Data: created},
 		{Type: session.StateChanged, Data: session.StateChangedData{From: session.Created, To: session.Planning}},
@@ -146,7 +149,7 @@ func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
 	return decodePlan(r)
 }
 
-// Report says what Load checked; it is empty after Create.
+// Report says what Load checked; after Create it has warnings only.
 func (w *Writer) Report() LoadReport { return w.report }
 
 // Close gives up what the writer holds besides the store, which stays open.

@@ -102,6 +102,7 @@ func TestFullDisk(t *testing.T) {
 			if e.exit != 0 {
 				full++
 				checkFull(t, e)
+				s.checkUnmade(t)
 			}
 			told := len(e.told())
 			s.checkTold(t, e)
@@ -127,5 +128,46 @@ func checkFull(t *testing.T, e ended) {
 	}
 	if e.exit != 1 || !slices.Contains(codes, e.code()) || !says(e.stdout+e.stderr, "kept") && !says(e.stdout, "paused (disk_full): ", " done, ") {
 		t.Errorf("got %v, want exit 1, %v and what is kept", e, codes)
+	}
+}
+
+// checkUnmade: a store that could not be made leaves nothing behind.
+func (s site) checkUnmade(t *testing.T) {
+	t.Helper()
+	if _, err := os.Lstat(s.database()); err == nil {
+		return // it was made
+	}
+	if left, err := os.ReadDir(s.store()); err == nil {
+		t.Errorf("a store that was not made left %v", left)
+	}
+}
+
+// A file system without inodes is full, whatever room it has. A store that could not be made there
+// leaves nothing behind, and a session that stopped for want of one continues.
+func TestNoInodes(t *testing.T) {
+	if !canMount() {
+		t.Skip("nothing may be mounted here")
+	}
+	full := 0
+	for inodes := 3; ; inodes++ { // the workspace takes two
+		disk := scratch(t)
+		must(t, unix.Mount("none", disk, "tmpfs", 0, fmt.Sprintf("nr_inodes=%d,mode=0755", inodes)))
+		t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+		s := newSite(t, scratch(t), disk)
+		e := s.acode(t, "run", "--plan", s.plan())
+		if e.exit == 0 {
+			break
+		}
+		if full++; full > 60 {
+			t.Fatal(e)
+		}
+		if s.checkUnmade(t); e.exit != 1 && e.exit != 22 || !strings.Contains(e.stdout+e.stderr, "inodes") && e.code() != "ACODE-STORE-005" {
+			t.Errorf("%d inodes: got %v, want ACODE-STORE-005", inodes, e)
+		}
+		must(t, unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "nr_inodes=1000"))
+		s.finish(t)
+	}
+	if full < 10 {
+		t.Errorf("the disk was full at %d numbers of inodes, which shows little", full)
 	}
 }

@@ -1,0 +1,27 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// The one rule that says when a disk is full or cannot be written.
+func TestDiskCode(t *testing.T) {
+	for errno, want := range map[syscall.Errno]session.Code{
+		syscall.ENOSPC: session.ErrDiskFull, syscall.EDQUOT: session.ErrDiskFull, syscall.EFBIG: session.ErrDiskFull,
+		syscall.EROFS: session.ErrReadOnly, syscall.EIO: session.ErrStoreIO,
+	} {
+		err := fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: errno})
+		if got := session.DiskCode(err, session.ErrStoreIO); got != want {
+			t.Errorf("DiskCode(%v): got %s, want %s", errno, got, want)
+		}
+	}
+	if got := session.DiskCode(errors.New("other"), ""); got != "" {
+		t.Errorf("DiskCode of another error: got %s", got)
+	}
+}
