@@ -98,7 +98,11 @@ func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 			degraded = degraded && n.State != session.SyncSynced
 		default:
 			if !away {
-				w.show([]string{fmt.Sprintf("Sync: DEGRADED (%s): %s; the session goes on", n.State, n.Reason)})
+				word := "the server is away"
+				if session.Degraded(n.State, n.Pending) {
+					word = "DEGRADED"
+				}
+				w.show([]string{fmt.Sprintf("Sync: %s (%s): %s; the session continues", word, n.State, n.Reason)})
 			}
 			away, degraded = true, true
 		}

@@ -131,6 +131,12 @@ func (s *Site) SyncView(ctx context.Context, st *local.Store, id session.ID) (te
 	return v, err
 }
 
+// Delivers reports whether a server is configured, or a process delivers from this store.
+func (s *Site) Delivers() bool {
+	_, delivers := s.b.drainer()
+	return delivers || s.Config().Sync.URL != ""
+}
+
 // Drainer takes the lock of the one process that delivers from this store. ErrLocked says who
 // has it.
 func (s *Site) Drainer(command string) (release func() error, err error) {

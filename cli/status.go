@@ -41,6 +41,9 @@ func (a *app) statusCommand() *cobra.Command {
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
+		if check && len(args) == 0 && errors.Is(err, session.ErrUnknownID) { // there is no store yet, so nothing is pending
+			err = a.checkNothing()
+		}
 		var said quietExit
 		if check && err != nil && !errors.As(err, &said) { // a store that cannot be read is as unhealthy as can be
 			_, hint := a.verdict(err)
@@ -85,6 +88,23 @@ func (b *base) check(ctx context.Context, s *local.Store, ref string) error {
 	if err != nil {
 		return err
 	}
+	return b.answerCheck(v)
+}
+
+// checkNothing is check before the first session.
+func (a *app) checkNothing() error {
+	b, err := a.boot(nil)
+	if err != nil {
+		return err
+	}
+	v := terminal.SyncView{Now: b.now()}
+	if b.cfg.Config.Sync.URL != "" {
+		v.State = session.WorstSync(session.Heartbeat{}, 0)
+	}
+	return b.answerCheck(v)
+}
+
+func (b *base) answerCheck(v terminal.SyncView) error {
 	if b.json {
 		_ = terminal.SyncStatusJSON(b.io.out, v) // what is lost is told at the end; the health stays what it is
 	} else if !b.quiet {

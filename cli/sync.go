@@ -14,9 +14,7 @@ import (
 // syncView is how delivery stands, as the store alone tells it: of one session, or of all when
 // id is empty. It takes no lock, writes nothing and needs no network.
 func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (terminal.SyncView, error) {
-	holder, held, err := lock.Read(drainerLock(b.home()))
-	delivers := err == nil && held
-	// A process that delivers knows a server, also where this environment names none.
+	holder, delivers := b.drainer()
 	if b.cfg.Config.Sync.URL == "" && !delivers {
 		return terminal.SyncView{}, nil
 	}
@@ -48,10 +46,14 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 	if v.Lanes, err = b.troubled(ctx, s, lanes); err != nil {
 		return v, err
 	}
-	v.State = stateOf(v, h)
+	states := make([]session.SyncState, len(lanes))
+	for i, l := range lanes {
+		states[i] = l.State
+	}
+	v.State = session.WorstSync(h, v.Pending, states...)
 	if v.State != h.State {
 		v.SinceUS = 0
-		if faulty(h.State) {
+		if h.State.Faulty() {
 			v.Link = h.State
 		} else {
 			v.Reason = ""
@@ -66,6 +68,13 @@ func (b *base) syncView(ctx context.Context, s *local.Store, id session.ID) (ter
 		v.NextUS = 0 // nobody will try then
 	}
 	return v, nil
+}
+
+// drainer gives the process that delivers from this store, if there is one. It knows a server, also
+// where this environment names none.
+func (b *base) drainer() (lock.Holder, bool) {
+	holder, held, err := lock.Read(drainerLock(b.home()))
+	return holder, err == nil && held
 }
 
 // troubled names the lanes that need a person.
@@ -84,37 +93,6 @@ func (b *base) troubled(ctx context.Context, s *local.Store, lanes []session.Lan
 	return out, nil
 }
 
-// faulty reports whether a connection in this state delivers nothing.
-func faulty(state session.SyncState) bool {
-	switch state {
-	case "", session.SyncSynced, session.SyncPending, session.SyncDisabled, session.SyncPaused:
-		return false
-	}
-	return true
-}
-
-// stateOf puts lanes and connection together: what needs a person first, then what keeps
-// everything from being delivered.
-func stateOf(v terminal.SyncView, h session.Heartbeat) session.SyncState {
-	worst := session.SyncState("")
-	for _, l := range v.Lanes {
-		if slices.Index(session.SyncStates, l.State) > slices.Index(session.SyncStates, worst) {
-			worst = l.State
-		}
-	}
-	switch {
-	case worst != "":
-		return worst
-	case v.Pending == 0:
-		return session.SyncSynced
-	case h.Paused:
-		return session.SyncPaused
-	case faulty(h.State):
-		return h.State
-	}
-	return session.SyncPending
-}
-
 // unhealthy is the exit status of status --check when a person is needed.
 const unhealthy = 2
 
@@ -122,17 +100,14 @@ const unhealthy = 2
 // delivery is late, 2 when it needs a person.
 func (b *base) health(v terminal.SyncView) int {
 	switch v.State {
-	case "", session.SyncDisabled, session.SyncSynced:
-		return 0
 	case session.SyncParked, session.SyncFenced, session.SyncForked, session.SyncOtherDatabase, session.SyncAuthFailed,
 		session.SyncServerUnmigrated, session.SyncClientTooNew, session.SyncDiskFull:
 		return unhealthy
 	}
-	late := b.cfg.Config.Sync.DegradedAfter
-	if v.OldestUS == 0 || b.now().UnixMicro()-v.OldestUS < late.Microseconds() {
-		return 0
+	if session.Late(v.OldestUS, b.now(), b.cfg.Config.Sync.LateAfter) {
+		return 1
 	}
-	return 1
+	return 0
 }
 
 // notForked returns ErrForked or ErrFenced for a session whose server has another history: to

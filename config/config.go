@@ -85,7 +85,7 @@ type Key struct {
 type Sync struct {
 	URL            string        // with its password; empty: nowhere (FR-048)
 	AllowPlaintext bool          // accept a server beyond this machine without TLS
-	DegradedAfter  time.Duration // from which age of the oldest pending event on status --check minds
+	LateAfter      time.Duration // delivery is late when the oldest pending event is older
 	OnParked       string        // wait or continue
 	Listen         string        // of the syncer: host:port, or unix:/path
 }

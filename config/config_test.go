@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 		Store:  config.Store{Home: "/state/acode"}, Log: config.Log{Dir: "/state/acode/log", Level: "info", MaxBytes: 10 << 20, Keep: 5},
 		Workspace: config.Workspace{Allow: []string{}}, Command: config.Command{MaxOutputBytes: 10 << 20},
 		Terminal: config.Terminal{Color: "auto"}, Key: config.Key{Keyring: true}, Sandbox: "off",
-		Sync: config.Sync{DegradedAfter: time.Minute, OnParked: "wait", Listen: "127.0.0.1:9464"},
+		Sync: config.Sync{LateAfter: time.Minute, OnParked: "wait", Listen: "127.0.0.1:9464"},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {
 		t.Errorf("Load of nothing (-want +got):\n%s", diff)
@@ -100,7 +100,7 @@ key:
 sync:
   url: postgres://me:hunter22@db/acode
   allow_plaintext: true
-  degraded_after: 5m
+  late_after: 5m
   on_parked: continue
   listen: unix:/run/acode.sock
 sandbox: off
@@ -110,7 +110,7 @@ sandbox: off
 		Store:  config.Store{Home: "/home/me/store"}, Log: config.Log{Dir: "/log", Level: "warn", MaxBytes: 2 << 20},
 		Lock: config.Lock{Wait: time.Minute}, Workspace: config.Workspace{Allow: []string{"/a", "/home/me"}, Share: true},
 		Command: config.Command{MaxOutputBytes: 5000}, Terminal: config.Terminal{Color: "never"}, Sandbox: "off",
-		Sync: config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, DegradedAfter: 5 * time.Minute, OnParked: "continue", Listen: "unix:/run/acode.sock"},
+		Sync: config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, LateAfter: 5 * time.Minute, OnParked: "continue", Listen: "unix:/run/acode.sock"},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

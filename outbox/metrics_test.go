@@ -61,7 +61,7 @@ func metricNames() []string {
 	names := []string{
 		"acode_sync_delivered_total", "acode_sync_rejected_total", "acode_sync_batches_total", "acode_sync_errors_total", "acode_sync_retries_total",
 		"acode_sync_batch_duration_seconds", "acode_sync_batch_events", "acode_sync_batch_bytes", "acode_sync_ack_delay_seconds",
-		"acode_sync_pending_events", "acode_sync_pending_bytes", "acode_sync_oldest_pending_timestamp_seconds", "acode_sync_enqueued_total",
+		"acode_sync_pending_events", "acode_sync_pending_bytes", "acode_sync_late", "acode_sync_oldest_pending_timestamp_seconds", "acode_sync_enqueued_total",
 		"acode_sync_parked_events", "acode_sync_lanes", "acode_sync_backoff_seconds", "acode_sync_last_success_timestamp_seconds",
 		"acode_sync_last_attempt_timestamp_seconds", "acode_sync_next_attempt_timestamp_seconds", "acode_sync_remote_up", "acode_sync_state",
 		"acode_sync_leader", "acode_sync_fenced_lanes", "acode_sync_forked_lanes", "acode_build_info",
@@ -89,7 +89,7 @@ func TestMetricNames(t *testing.T) {
 		if got := len(families["acode_sync_state"].GetMetric()); got != len(session.SyncStates) {
 			t.Errorf("states: got %d series, want %d", got, len(session.SyncStates))
 		}
-		if value(families, "acode_build_info", "go1", "v1") != 1 || value(families, "acode_sync_state", "disabled") != 1 {
+		if value(families, "acode_build_info", "go1", "v1") != 1 || value(families, "acode_sync_state", "pending") != 1 {
 			t.Errorf("build info and state: got %v", families["acode_sync_state"])
 		}
 		for n, f := range families {
@@ -208,9 +208,6 @@ func TestLook(t *testing.T) {
 		if n.Lanes[state] != want {
 			t.Errorf("lanes in %s: got %d, want %d", state, n.Lanes[state], want)
 		}
-	}
-	if got := (outbox.Snapshot{}).State(); got != session.SyncDisabled {
-		t.Errorf("State of nothing: got %s, want disabled", got)
 	}
 	m := outbox.NewMetrics("v1", "go1")
 	m.Watch(func() outbox.Snapshot { return n })

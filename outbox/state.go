@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -23,23 +22,19 @@ type Snapshot struct {
 	InFlight int           // deliveries
 	Backoff  time.Duration // of the wait that goes on; 0: none does
 	Enqueued uint64        // events that the store has for delivery, acknowledged or not
+	Late     bool          // the oldest pending event is older than sync.late_after
 }
 
-// State is the worst of connection and lanes: what a person has to know first.
+// State is what a person has to know first.
 func (n Snapshot) State() session.SyncState {
-	worst := n.Heartbeat.State
+	var lanes []session.SyncState
 	for state, count := range n.Lanes {
-		if count > 0 && severity(state) > severity(worst) {
-			worst = state
+		if count > 0 {
+			lanes = append(lanes, state)
 		}
 	}
-	if worst == "" {
-		return session.SyncDisabled
-	}
-	return worst
+	return session.WorstSync(n.Heartbeat, n.Backlog.Events, lanes...)
 }
-
-func severity(state session.SyncState) int { return slices.Index(session.SyncStates, state) }
 
 // Look makes a snapshot of what a store keeps, for those who only look: of all its lanes those that
 // are not synced are listed, and what they acknowledged is given by Remote.

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -31,8 +32,52 @@ const (
 
 // SyncStates lists every state in order of severity, mildest first, after disabled.
 var SyncStates = []SyncState{
-	SyncDisabled, SyncSynced, SyncPending, SyncPaused, SyncRetrying, SyncOffline, SyncServerReadonly, SyncDiskFull,
+	SyncDisabled, SyncSynced, SyncPending, SyncRetrying, SyncOffline, SyncPaused, SyncServerReadonly, SyncDiskFull,
 	SyncServerUnmigrated, SyncClientTooNew, SyncAuthFailed, SyncOtherDatabase, SyncParked, SyncFenced, SyncForked,
+}
+
+// Faulty reports whether a connection in state s delivers nothing.
+func (s SyncState) Faulty() bool {
+	switch s {
+	case "", SyncSynced, SyncPending, SyncDisabled, SyncPaused:
+		return false
+	}
+	return true
+}
+
+// WorstSync gives the one state that says how delivery stands: the worst of the connection, of
+// what is pending and of the lanes. Status, metrics and health use it, so they cannot differ.
+// A heartbeat that is SyncDisabled says that no server is configured.
+func WorstSync(h Heartbeat, pending uint64, lanes ...SyncState) SyncState {
+	worst := SyncSynced
+	switch {
+	case h.State == SyncDisabled:
+		return SyncDisabled
+	case h.Paused: // no one tries meanwhile, so the connection's state is of before
+		worst = SyncPaused
+	case h.State.Faulty():
+		worst = h.State
+	case pending > 0 || h.State == "":
+		worst = SyncPending
+	}
+	for _, lane := range lanes {
+		if slices.Index(SyncStates, lane) > slices.Index(SyncStates, worst) {
+			worst = lane
+		}
+	}
+	return worst
+}
+
+// Degraded reports degraded mode: a server is configured, which state says, and events are not
+// acknowledged yet (FR-046, FR-047).
+func Degraded(state SyncState, pending uint64) bool {
+	return state != "" && state != SyncDisabled && pending > 0
+}
+
+// Late reports whether the oldest pending event is older than after. An event that seems to come
+// from the future, because the clock was set back, is not late; 0 says that nothing is pending.
+func Late(oldestUS int64, now time.Time, after time.Duration) bool {
+	return oldestUS != 0 && now.Sub(time.UnixMicro(oldestUS)) > after
 }
 
 // Lane is how far one session is delivered. Pending events are those above Acked.

@@ -114,7 +114,7 @@ func (p *Printer) header(n session.Notice) {
 	for _, g := range gs {
 		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), skippedLine(g))
 	}
-	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), p.o.Sync.heading())
+	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), p.o.Sync.Summary())
 	for _, l := range p.o.Sync.why() {
 		p.printf("  %s\n", l)
 	}

@@ -57,10 +57,7 @@ type LaneView struct {
 
 func (v SyncView) off() bool { return v.State == "" || v.State == session.SyncDisabled }
 
-// degraded reports whether something waits or is wrong (FR-046, FR-047).
-func (v SyncView) degraded() bool {
-	return !v.off() && (v.Pending > 0 || v.State != session.SyncSynced)
-}
+func (v SyncView) degraded() bool { return session.Degraded(v.State, v.Pending) }
 
 // Summary is the line after "Sync:".
 func (v SyncView) Summary() string {
@@ -86,14 +83,6 @@ func (v SyncView) status() string {
 		return "up to date"
 	}
 	return fmt.Sprintf("%s pending", Plural(int(v.Pending), "event"))
-}
-
-// heading is the line with which a session begins, which has events of its own already.
-func (v SyncView) heading() string {
-	if v.State == session.SyncPending {
-		return v.status() + ", delivered in the background"
-	}
-	return v.Summary()
 }
 
 // why says in one line why a session begins in degraded mode, and since when. Nothing waits
@@ -140,12 +129,12 @@ func (v SyncView) details() []string {
 	return lines
 }
 
-// trouble says what is wrong with the server for whoever delivers, although nothing waits for it.
+// trouble says what is wrong with the server for the process that delivers, although nothing is pending.
 func (v SyncView) trouble() []string {
-	if v.off() || v.degraded() || v.Link == "" || v.Drainer == nil {
+	if v.degraded() || !v.State.Faulty() || v.Drainer == nil {
 		return nil
 	}
-	lines := []string{"Connection: " + string(v.Link) + " - " + stateMeaning(v.Link)}
+	lines := []string{"Connection: " + string(v.State) + " - " + stateMeaning(v.State)}
 	if v.LastUS > 0 {
 		lines = append(lines, "Last success: "+v.ago(v.LastUS))
 	}
@@ -264,7 +253,7 @@ func SyncStatus(w io.Writer, v SyncView) error {
 	for _, l := range append(v.details(), v.trouble()...) {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
-	if v.Paused && v.State != session.SyncPaused {
+	if v.Paused && (v.State != session.SyncPaused || !v.degraded()) {
 		fmt.Fprintf(&b, "Paused: what comes next waits for: acode sync unpause\n")
 	}
 	if !v.off() {

@@ -24,7 +24,7 @@ func syncViews() map[string]terminal.SyncView {
 	parked := terminal.SyncView{State: session.SyncParked, Pending: 12, Sessions: 2, Now: clock(),
 		Lanes: []terminal.LaneView{{Short: "abc123", State: session.SyncParked, Seq: 17, Reason: "22P05: untranslatable"}, {Short: "def456", State: session.SyncForked}}}
 	refused := synced
-	refused.Link, refused.Reason, refused.NextUS = session.SyncAuthFailed, "no (SQLSTATE 28P01)", usAgo(-30*time.Second)
+	refused.State, refused.Reason, refused.NextUS = session.SyncAuthFailed, "no (SQLSTATE 28P01)", usAgo(-30*time.Second)
 	paused := terminal.SyncView{State: session.SyncPaused, Pending: 6, SinceUS: usAgo(time.Minute), Paused: true, Server: "db:5432/acode", Now: clock()}
 	return map[string]terminal.SyncView{"off": {}, "offline": offline(), "synced": synced, "refused": refused, "parked": parked, "paused": paused}
 }

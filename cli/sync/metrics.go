@@ -19,12 +19,12 @@ func (p *program) metricsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "metrics", Short: "Print the metrics of the syncer, without a syncer", Args: cobra.NoArgs,
 		Long: "Print what the store knows of delivery and work in the text format of Prometheus, for a\ntextfile collector. Counters of a running syncer are not among it; the histograms of delivery\nand store are empty.",
-		RunE: p.reading(func(ctx context.Context, _ *cli.Site, st *local.Store) error { return p.printMetrics(ctx, st) }),
+		RunE: p.reading(p.printMetrics),
 	}
 }
 
-func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
-	n, err := look(ctx, st)
+func (p *program) printMetrics(ctx context.Context, s *cli.Site, st *local.Store) error {
+	n, err := look(ctx, s, st)
 	if err != nil {
 		return err
 	}
@@ -53,11 +53,21 @@ func (p *program) printMetrics(ctx context.Context, st *local.Store) error {
 }
 
 // look makes a snapshot of a store in which another process delivers, or none.
-func look(ctx context.Context, st *local.Store) (outbox.Snapshot, error) {
+func look(ctx context.Context, s *cli.Site, st *local.Store) (outbox.Snapshot, error) {
 	h, lanes, backlog, err := st.Sync(ctx)
 	if err != nil {
 		return outbox.Snapshot{}, err
 	}
+	if !s.Delivers() {
+		h = session.Heartbeat{State: session.SyncDisabled}
+	}
 	total, acked, err := st.Totals(ctx)
-	return outbox.Look(h, lanes, backlog, total, acked), err
+	n := outbox.Look(h, lanes, backlog, total, acked)
+	n.Late = late(s, n)
+	return n, err
+}
+
+// late is the rule of status --check for the metrics.
+func late(s *cli.Site, n outbox.Snapshot) bool {
+	return n.State() != session.SyncDisabled && session.Late(n.Backlog.OldestUS, s.Now(), s.Config().Sync.LateAfter)
 }

@@ -81,7 +81,7 @@ func own(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*ser
 func verbs() map[string]script.Verb {
 	all := script.Verbs()
 	maps.Copy(all, map[string]script.Verb{
-		"net":        script.Usage(1, "net cut|mend", network),
+		"net":        script.Usage(1, "net cut|silent|mend", network),
 		"sql":        script.Usage(1, "sql QUERY", query),
 		"until_sql":  script.Usage(2, "until_sql RESULT QUERY", untilQuery),
 		"http":       script.Usage(1, "http PATH", get),
@@ -91,6 +91,7 @@ func verbs() map[string]script.Verb {
 		"password":   script.Usage(0, "password", password),
 		"role":       script.Usage(0, "role [NAME]", role),
 		"database":   script.Usage(0, "database", database),
+		"agree":      script.Usage(1, "agree STATE", agree),
 	})
 	return all
 }
@@ -102,6 +103,8 @@ func network(ts *testscript.TestScript, args []string) {
 	case "cut":
 		p.Set(pgwire.Fault{Refuse: true})
 		p.CutAll(true)
+	case "silent": // connections are accepted, and nothing is answered
+		p.Set(pgwire.Hole())
 	case "mend":
 		p.Set(pgwire.Fault{})
 	default:
@@ -172,6 +175,18 @@ func dropped(ts *testscript.TestScript, _ []string) {
 		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq)) // the next one may be parked now
 	}
 	ts.Fatalf("events are still parked")
+}
+
+// agree requires that status and metrics both name a state as the one that delivery is in.
+func agree(ts *testscript.TestScript, args []string) {
+	var status struct{ Sync struct{ State string } }
+	ts.Check(ts.Exec("acode", "sync", "status", "--json"))
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &status))
+	ts.Check(ts.Exec("sh", "-c", "acode metrics | grep '^acode_sync_state.* 1$'"))
+	metric := strings.TrimSpace(ts.ReadFile("stdout"))
+	if status.Sync.State != args[0] || metric != fmt.Sprintf("acode_sync_state{state=%q} 1", args[0]) {
+		ts.Fatalf("status says %s, metrics say %s, want %s", status.Sync.State, metric, args[0])
+	}
 }
 
 // nobody waits until no process delivers.

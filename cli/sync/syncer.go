@@ -199,12 +199,12 @@ func pause(ctx context.Context, t time.Duration) {
 // does so leaves in the store.
 func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
 	n := d.syncer.Snapshot()
-	if n.Leader {
-		return n
+	if !n.Leader {
+		if seen, err := look(ctx, d.Site, d.store); err == nil {
+			return seen
+		}
 	}
-	if seen, err := look(ctx, d.store); err == nil {
-		return seen
-	}
+	n.Late = late(d.Site, n)
 	return n
 }
 

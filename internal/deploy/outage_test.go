@@ -69,9 +69,9 @@ func (f *fakeSyncer) say(reached bool, pending int, oldest int64) {
 		up, offline = 1, 0
 	}
 	page := fmt.Sprintf("acode_sync_remote_up %d\nacode_sync_state{state=\"offline\"} %d\nacode_sync_state{state=\"synced\"} %d\n"+
-		"acode_sync_pending_events %d\nacode_sync_oldest_pending_timestamp_seconds %d\n"+
+		"acode_sync_pending_events %d\nacode_sync_oldest_pending_timestamp_seconds %d\nacode_sync_late %d\n"+
 		"acode_sync_parked_events 0\nacode_sync_fenced_lanes 0\nacode_sync_forked_lanes 0\nacode_store_wal_bytes 4194304\nacode_store_checkpoint_failures_total 0\n",
-		up, offline, up, pending, oldest)
+		up, offline, up, pending, oldest, offline)
 	f.page.Store(&page)
 }
 
@@ -177,7 +177,7 @@ func TestPrometheusThroughAnOutage(t *testing.T) {
 			}
 		}
 	}
-	until("outage", func(look int) { syncer.say(false, 10+look, 1700000000) }, "AcodeOutboxStale", "AcodeRemoteDown", "AcodeSyncDegraded")
+	until("outage", func(look int) { syncer.say(false, 10+look, 1700000000) }, "AcodeOutboxStale", "AcodeRemoteDown", "AcodeSyncLate")
 	until("server is back", func(int) { syncer.say(true, 0, 0) })
 	until("syncer ends", func(look int) {
 		if look == 0 {
