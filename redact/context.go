@@ -32,9 +32,9 @@ func matchURL(b []byte, i int, prefix string) (span, int) {
 // matchContext takes the value after a name that says that it is a secret, as in
 // password=value, "api_key": "value" or token: value.
 func matchContext(b []byte, i int, word string) (span, int) {
-	at := skipNameEnd(b, i+len(word))
-	at = skipQuote(b, at)
-	at = skipBlank(b, at)
+	end := skipNameEnd(b, i+len(word))
+	at := skipBlank(b, skipQuote(b, end))
+	bare := end == len(b) || !quote(b[end]) && b[end] != '\\'
 	sep := at
 	for at < len(b) && at < sep+2 && (b[at] == ':' || b[at] == '=' || at > sep && b[at] == '>') {
 		at++
@@ -44,7 +44,7 @@ func matchContext(b []byte, i int, word string) (span, int) {
 	}
 	at = skipBlank(b, at)
 	from, to := value(b, at)
-	if to-from < MinSecretBytes {
+	if to-from < MinSecretBytes && !(bare && to > from && quoted(b, from, to)) {
 		return span{}, i
 	}
 	if notSecret(b[from:to]) {
@@ -92,6 +92,12 @@ func telling() [15]string {
 		"access_key", "access-key", "accesskey", "account_key", "accountkey", "signing_key", "encryption_key"}
 }
 
+// quoted reports whether the value at from and to stands in quotes, which says that it is one, however
+// short it is. In a document even flags have quotes, but there the names have them too.
+func quoted(b []byte, from, to int) bool {
+	return quote(b[from-1]) && to < len(b) && b[to] == b[from-1]
+}
+
 func skipQuote(b []byte, i int) int {
 	for i < len(b) && b[i] == '\\' {
 		i++
@@ -123,6 +129,9 @@ func value(b []byte, i int) (from, to int) {
 	line := b[open:min(len(b), open+maxQuotedBytes)]
 	for at := 0; at < len(line) && line[at] != '\n'; at++ {
 		switch {
+		case depth == 0 && slashes == 0 && line[at] == b[open-1] && at > 0 && at+1 < len(line) && line[at+1] == b[open-1]:
+			at++ // a quote that is doubled belongs to the value
+			continue
 		case line[at] == '\\':
 			slashes++
 			continue

@@ -62,11 +62,12 @@ func rules() []rule {
 		token(&word, 32, "pypi-"),
 		token(&alnum, 16, "sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"),
 		token(&word, 10, "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxe-", "xapp-"),
+		{words: []string{"aws_", "github_", "stripe_"}, fold: true, match: matchThreat4},
 		{words: []string{"AKIA", "ASIA"}, match: matchAWS},
 		{words: []string{"SG."}, match: matchSendGrid},
 		{words: []string{"eyJ"}, match: matchJWT},
 		{words: []string{"-----BEGIN "}, match: matchPrivateKey},
-		{words: []string{"bearer "}, fold: true, match: matchBearer},
+		{words: []string{"bearer"}, fold: true, match: matchBearer},
 		{words: []string{"basic "}, fold: true, match: matchBasic},
 		{words: []string{"://"}, match: matchURL},
 		{words: contextWords[:], fold: true, match: matchContext},
@@ -225,6 +226,15 @@ func token(c *class, atLeast int, prefixes ...string) rule {
 	}}
 }
 
+// matchThreat4 takes what 011.c names as a form of secret: a vendor's name and at least 20 letters and digits.
+func matchThreat4(b []byte, i int, prefix string) (span, int) {
+	end := alnum.run(b, i+len(prefix))
+	if end-i-len(prefix) < 20 || !starts(b, i) {
+		return span{}, i
+	}
+	return span{from: i, to: end, tail: true}, end
+}
+
 // mixed tells a random token from words joined by hyphens.
 func mixed(b []byte) bool {
 	for _, c := range b {
@@ -308,19 +318,33 @@ func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
 // maxKeyBytes is more than the longest private key that is in use.
 const maxKeyBytes = 32 << 10
 
-// matchBearer takes the token of an Authorization header. In prose the word is followed
-// by another word, which is shorter and has no digit.
-func matchBearer(b []byte, i int, prefix string) (span, int) {
-	from := i + len(prefix)
+// matchBearer takes the token of an Authorization header. In prose the word is followed by another
+// word, which is shorter and of small letters only.
+func matchBearer(b []byte, i int, name string) (span, int) {
+	from := skipBlank(b, i+len(name))
 	end := bearer.run(b, from)
-	n := end - from
-	if n < MinSecretBytes || !starts(b, i) {
+	if from == i+len(name) || end == from || !starts(b, i) {
 		return span{}, i
 	}
-	if n < 16 && !bytes.ContainsAny(b[from:end], digits) {
+	text := bytes.TrimRight(b[from:end], ".")
+	random := len(text) >= 16 || len(text) >= MinSecretBytes && bytes.ContainsAny(text[1:], bearerOnly)
+	if !random && !inHeader(b[:i]) {
 		return span{}, i
 	}
 	return span{from: from, to: end, tail: true}, end
+}
+
+// bearerOnly is what a word of prose does not have behind its first letter.
+const bearerOnly = digits + "ABCDEFGHIJKLMNOPQRSTUVWXYZ_-.~+/="
+
+// inHeader reports whether b ends in Authorization and a colon or the like.
+func inHeader(b []byte) bool {
+	const between = " \t\"'`\\"
+	b = bytes.TrimRight(b, between)
+	name := bytes.TrimRight(b, ":=")
+	const header = "authorization"
+	name, found := bytes.TrimRight(name, between), len(name) < len(b)
+	return found && len(name) >= len(header) && strings.EqualFold(string(name[len(name)-len(header):]), header)
 }
 
 // matchBasic takes what decodes to user:password.
