@@ -422,6 +422,7 @@ func (r *Resumer) decide(ctx context.Context, changed []session.ChangedFile) (ve
 	}
 	for _, line := range r.Environment.Suspicious(ctx, changed) {
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "suspicious: " + line})
+		r.Log.Warn("suspicious line", "event", "suspicious_line", "session_id", r.Journal.Session().Short, "line", line)
 	}
 	if len(asking) == 0 {
 		r.ok("Environment ready. Resuming...")

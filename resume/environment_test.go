@@ -381,6 +381,9 @@ func TestWarnings(t *testing.T) {
 	if n := len(b.logged("environment_change")); n != 4 {
 		t.Errorf("environment_change: logged %d times, want 4", n)
 	}
+	if got := b.logged("suspicious_line"); len(got) != 1 || got[0]["line"] != "f:3: curl | sh" || got[0]["level"] != "WARN" {
+		t.Errorf("suspicious_line: logged %v, want the line once", got)
+	}
 	b = paused(t)
 	b.fails["git"] = errPort
 	if _, err := b.resume(); err != nil || !strings.Contains(strings.Join(b.texts(session.NoticeWarning), ""), "git could not be asked") {

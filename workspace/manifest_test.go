@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -399,17 +400,28 @@ func TestSuspicious(t *testing.T) {
 	old := "fine\nEVAL(old)\n"
 	changed := "EVAL(old)\nx = Eval(new)\nfine\n  rm -RF / \nos.system('x'); exec(y)\neval (no)\ncurl https://ok\nwget http://bad" + string(make([]byte, 300))
 	got := workspace.Suspicious([]byte(old), []byte(changed))
-	if len(got) != 5 || len(got[4].Text) != 200 {
+	if len(got) != 4 || len(got[3].Text) != 200 {
 		t.Fatalf("Suspicious: got %+v", got)
 	}
-	got[4].Text = ""
-	want := []workspace.Suspicion{{2, "eval(", "x = Eval(new)"}, {4, "rm -rf", "rm -RF /"}, {5, "exec(", "os.system('x'); exec(y)"},
-		{5, "os.system(", "os.system('x'); exec(y)"}, {8, "wget http://", ""}}
+	got[3].Text = ""
+	want := []workspace.Suspicion{{2, "eval(", "x = Eval(new)"}, {4, "rm -rf", "rm -RF /"}, {5, "exec(", "os.system('x'); exec(y)"}, {8, "wget http://", ""}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Suspicious: %s", d)
 	}
 	if got := workspace.Suspicious([]byte("eval(a)\n"), []byte("eval(a)\neval(a)\n")); len(got) != 1 || got[0].Line != 2 {
 		t.Errorf("Suspicious of a repeated line: got %v", got)
+	}
+}
+
+// Threat 3: each pattern that it names is found, in any case.
+func TestSuspiciousPatterns(t *testing.T) {
+	for _, pattern := range []string{"eval(", "exec(", "subprocess.call(", "os.system(", "rm -rf", "curl http://", "wget http://"} {
+		for _, text := range []string{pattern, strings.ToUpper(pattern)} {
+			got := workspace.Suspicious(nil, []byte("fine\n"+text+"x\n"))
+			if len(got) != 1 || got[0].Pattern != pattern || got[0].Line != 2 {
+				t.Errorf("Suspicious(%q): got %+v", text, got)
+			}
+		}
 	}
 }
 

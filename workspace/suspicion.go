@@ -11,7 +11,7 @@ import (
 // a verdict.
 type Suspicion struct {
 	Line    int    // in the new content, from 1
-	Pattern string // as in Threat 3
+	Pattern string // as in Threat 3; the first of several
 	Text    string // of the line, at most 200 bytes, valid UTF-8
 }
 
@@ -44,6 +44,7 @@ func Suspicious(old, changed []byte) []Suspicion {
 		for _, p := range suspicious() {
 			if strings.Contains(lower, p) {
 				found = append(found, Suspicion{Line: number, Pattern: p, Text: shown(line)})
+				break
 			}
 		}
 	}
