@@ -103,7 +103,6 @@ func (a *app) bootFor(ctx context.Context, ref string, look bool, flags map[stri
 		err = b.guardHome()
 	}
 	if err != nil {
-		b.refused(ref, err)
 		return nil, nil, errors.Join(err, s.Close(), b.closeLog())
 	}
 	return b, s, nil

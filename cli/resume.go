@@ -137,6 +137,9 @@ func (a *app) resume(ctx context.Context, ref string, f resumeFlags) error {
 		return noResumable()
 	}
 	if err != nil {
+		if !f.dryRun {
+			a.refusedEarly(ref, err)
+		}
 		return err
 	}
 	if f.dryRun {
