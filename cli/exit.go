@@ -53,6 +53,7 @@ func exitTable() []exitRow {
 		{session.ErrConflict, 20, look},
 		{session.ErrUncertain, 20, "find out whether it happened, then: acode resume ID --uncertain=<rerun|done|fail>"},
 		{session.ErrCommand, 22, "mend the cause, then resume: the step runs again as a new attempt"},
+		{session.ErrStopped, 22, "resume: the check of the step is asked first; without one the step runs again as a new attempt"},
 		{session.ErrFileStep, 22, "mend the cause, then resume: the step runs again as a new attempt"},
 		{session.ErrEscape, 22, "mend the path, then resume: the step runs again as a new attempt"},
 		{session.ErrFenced, 23, "another process went on with this session: acode status ID"},
