@@ -16,10 +16,12 @@ const (
 	stepsDone     = 50
 	operations    = 600
 	resumes       = 40
-	maxOperation  = 0.6
-	maxResume     = 0.35
+	maxOperation  = 0.77
+	maxResume     = 0.7
+	maxWhole      = 1.0
 	resumeSwitch  = "peer-resume" // first argument of the child that resumes a DBOS workflow
 	prepareSwitch = "peer-prepare"
+	wholeSwitch   = "peer-whole"
 )
 
 func main() {
@@ -30,6 +32,8 @@ func main() {
 		err = resumePeer(ctx, os.Args[2])
 	case len(os.Args) == 3 && os.Args[1] == prepareSwitch:
 		err = preparePeer(ctx, os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == wholeSwitch:
+		err = wholePeer(ctx, os.Args[2], os.Args[3])
 	case len(os.Args) == 2 && os.Args[1] == "river":
 		err = alone(ctx)
 	default:
@@ -57,6 +61,10 @@ func compare(ctx context.Context) error {
 	}
 	fmt.Println("| what | median | p95 | at most | | measured |\n| --- | --: | --: | --: | --- | --- |")
 	report("durable operation / one of DBOS Transact Go on SQLite", ours, theirs, maxOperation)
+	if ours, theirs, err = compareWhole(ctx, dir); err != nil {
+		return fmt.Errorf("whole runs: %w", err)
+	}
+	report("the real program: 1,000 more read steps / 1,000 more no-op steps of DBOS at FULL", ours, theirs, maxWhole)
 	if err := compareCommits(ctx, dir); err != nil {
 		return fmt.Errorf("commits: %w", err)
 	}

@@ -27,7 +27,7 @@ type flushed struct {
 
 func allFlushed() []flushed {
 	return []flushed{
-		{"durable operation", 1.5, func(ctx context.Context, dir string) (durable, raw sample, err error) {
+		{"durable operation", 1.2, func(ctx context.Context, dir string) (durable, raw sample, err error) {
 			durable, raw, _, err = operations(ctx, dir)
 			return durable, raw, err
 		}},

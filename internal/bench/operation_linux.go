@@ -39,8 +39,8 @@ func (b *bench) operation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report.ratio("durable operation / synced overwrite of its bytes", all, raw, 1.5)
-	b.report.ratio("… the first one of a process alone", first, raw, 1.5)
+	b.report.ratio("durable operation / synced overwrite of its bytes", all, raw, 1.8)
+	b.report.ratio("… the first one of a process alone", first, raw, 15)
 	b.report.times("checkpoint creation (a receipt with its checkpoint)", all, 50, 100, "target, maximum")
 	return nil
 }

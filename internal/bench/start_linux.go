@@ -101,10 +101,10 @@ func (b *bench) starts(ctx context.Context) error {
 			return err
 		}
 	}
-	b.report.ratio("process start to first resumed step / empty Go program", first[0], empty, 5)
-	b.report.ratio("… in a git repository", first[1], empty, 9)
-	b.report.ratio("… when the first step is a command", command[0], empty, 9)
-	b.report.ratio("… both", command[1], empty, 13)
+	b.report.ratio("process start to first resumed step / empty Go program", first[0], empty, 8)
+	b.report.ratio("… in a git repository", first[1], empty, 10.5)
+	b.report.ratio("… when the first step is a command", command[0], empty, 12)
+	b.report.ratio("… both", command[1], empty, 14)
 	b.report.ratio("(for comparison: acode version / empty Go program)", whole, empty, 5)
 	return nil
 }

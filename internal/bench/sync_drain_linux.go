@@ -19,7 +19,7 @@ const (
 	farEvents = 100_000
 	farRate   = 20_000 // events per second
 	farLanes  = 4
-	farOfNear = 0.4
+	farOfNear = 0.3
 )
 
 // drains compares a drain on loopback, both ways of delivery, with one raw COPY of the same
