@@ -70,21 +70,28 @@ type remoteRowJSON struct {
 	ReceivedAt string         `json:"received_at"`
 }
 
+// Reason is for scripts why something was not done.
+type Reason struct {
+	Code    session.Code `json:"code"`
+	Message string       `json:"message"`
+}
+
+// NewReason gives the reason that err is.
+func NewReason(err error) *Reason {
+	e := envelope(err)
+	return &Reason{e.Code, e.Message}
+}
+
 // RemoteListJSON writes the same for scripts. undelivered says why delivery before the list did
 // not come to its end; nil: it did.
 func RemoteListJSON(w io.Writer, rows []RemoteRow, undelivered error) error {
-	type reasonJSON struct {
-		Code    session.Code `json:"code"`
-		Message string       `json:"message"`
-	}
 	out := struct {
 		V           int             `json:"v"`
 		Sessions    []remoteRowJSON `json:"sessions"`
-		Undelivered *reasonJSON     `json:"undelivered,omitempty"`
+		Undelivered *Reason         `json:"undelivered,omitempty"`
 	}{V: jsonVersion, Sessions: []remoteRowJSON{}}
 	if undelivered != nil {
-		e := envelope(undelivered)
-		out.Undelivered = &reasonJSON{e.Code, e.Message}
+		out.Undelivered = NewReason(undelivered)
 	}
 	for _, r := range rows {
 		out.Sessions = append(out.Sessions, remoteRowJSON{

@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -34,14 +36,61 @@ func (p *program) administer(use, short string, args int, f func(context.Context
 		if err != nil {
 			return err
 		}
+		if p.deliverFirst(cmd.Context(), s); p.undelivered != nil && !p.JSON() {
+			terminal.Error(p.Err(), fmt.Errorf("delivery before this command did not come to its end: %w", p.undelivered), "")
+		}
 		return f(cmd.Context(), remoteOptions(s), args)
 	}}
+}
+
+// deliverFirst delivers what is pending here before the server is asked for something else, or notes why not (FR-052).
+func (p *program) deliverFirst(ctx context.Context, s *cli.Site) {
+	if s.Config().Sync.URL == "" {
+		return // the command says so
+	}
+	st, err := s.OpenRead(ctx)
+	if err != nil {
+		if !errors.Is(err, session.ErrUnknownID) { // else there is no store, so nothing is pending
+			p.undelivered = err
+		}
+		return
+	}
+	_, _, waiting, err := st.Sync(ctx)
+	if err = errors.Join(err, st.Close()); err == nil && waiting.Events > 0 {
+		err = p.deliverAs(ctx)
+	}
+	p.undelivered = err
+}
+
+// deliverAs delivers if the address has the role that this store delivers as. An operator's has mostly
+// another one: new sessions would become that role's, and all others would be refused.
+func (p *program) deliverAs(ctx context.Context) error {
+	l, err := p.open(ctx, "admin", outbox.Options{})
+	if err != nil {
+		return err
+	}
+	hello, err := l.server.Hello(ctx, l.outbox.Device())
+	if err != nil {
+		return errors.Join(outbox.Envelope(err), l.close())
+	}
+	_, acked, err := l.outbox.Totals(ctx)
+	switch known := acked[hello.Remote.String()]; {
+	case err != nil:
+	case known == 0 || hello.Events < known:
+		err = &session.Error{Code: session.ErrRemoteAuth, Message: "this address has not the role that this store delivers as; everything is kept", Next: "acode sync now, with the role of this store"}
+	default:
+		err = l.deliver(ctx, 0)
+	}
+	return errors.Join(err, l.close())
 }
 
 // answer prints v for scripts, or lines for people.
 func (p *program) answer(v map[string]any, lines ...string) error {
 	if p.JSON() {
 		v["v"] = 1
+		if p.undelivered != nil {
+			v["undelivered"] = terminal.NewReason(p.undelivered)
+		}
 		return terminal.JSON(p.Out(), v)
 	}
 	_, err := io.WriteString(p.Out(), strings.Join(lines, "\n")+"\n")

@@ -12,10 +12,13 @@ import (
 // Main carries out the command line of acode-sync and returns the exit status.
 func Main(ctx context.Context, args []string) int {
 	return cli.Delivery(ctx, args, func(h *cli.Host) []*cobra.Command {
-		p := &program{h}
+		p := &program{Host: h}
 		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand(), p.sessionCommand()}
 	})
 }
 
 // program is one invocation.
-type program struct{ *cli.Host }
+type program struct {
+	*cli.Host
+	undelivered error // why delivery before an operator's command did not come to its end; nil: it did
+}
