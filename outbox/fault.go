@@ -115,7 +115,7 @@ func stateOf(err error) (state session.SyncState, class, reason string) {
 	var o *otherDatabase
 	switch {
 	case errors.As(err, &f):
-		return f.State(), string(f.Class), f.Reason()
+		return stateOfClass(f.Class), string(f.Class), f.Reason()
 	case errors.As(err, &o):
 		return session.SyncOtherDatabase, classOtherDatabase, o.Error()
 	}
@@ -136,11 +136,31 @@ func faultOf(h session.Heartbeat) error {
 	}
 	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly,
 		session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew} {
-		if f := (&session.SyncFault{Class: class, SQLState: state, Cause: errors.New(reason)}); f.State() == h.State {
-			return f
+		if stateOfClass(class) == h.State {
+			return &session.SyncFault{Class: class, SQLState: state, Cause: errors.New(reason)}
 		}
 	}
 	return nil
+}
+
+// stateOfClass is what a store is in while a fault lasts.
+func stateOfClass(class session.SyncFaultClass) session.SyncState {
+	switch class {
+	case session.FaultOffline:
+		return session.SyncOffline
+	case session.FaultReadOnly:
+		return session.SyncServerReadonly
+	case session.FaultDiskFull:
+		return session.SyncDiskFull
+	case session.FaultAuth:
+		return session.SyncAuthFailed
+	case session.FaultUnmigrated:
+		return session.SyncServerUnmigrated
+	case session.FaultTooNew:
+		return session.SyncClientTooNew
+	case session.FaultServer, session.FaultRefused:
+	}
+	return session.SyncRetrying
 }
 
 // Envelope makes what a person sees of a fault of the server: a *session.Error with ErrOffline,

@@ -240,18 +240,19 @@ func (p *Plan) Order() (order []int, cycle []string) {
 			}
 		}
 	}
-	ready := &intHeap{}
+	var ready []int // sorted
 	for i := range p.Tasks {
 		if waits[i] == 0 {
-			ready.push(i)
+			ready = append(ready, i)
 		}
 	}
-	for ready.len() > 0 {
-		i := ready.pop()
-		order = append(order, i)
+	for len(ready) > 0 {
+		i := ready[0]
+		order, ready = append(order, i), ready[1:]
 		for _, j := range dependents[i] {
 			if waits[j]--; waits[j] == 0 {
-				ready.push(j)
+				at, _ := slices.BinarySearch(ready, j)
+				ready = slices.Insert(ready, at, j)
 			}
 		}
 	}

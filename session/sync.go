@@ -220,26 +220,6 @@ func (f *SyncFault) Reason() string {
 // Unwrap makes errors.Is find the cause.
 func (f *SyncFault) Unwrap() error { return f.Cause }
 
-// State is what a lane or store is in while the fault lasts.
-func (f *SyncFault) State() SyncState {
-	switch f.Class {
-	case FaultOffline:
-		return SyncOffline
-	case FaultReadOnly:
-		return SyncServerReadonly
-	case FaultDiskFull:
-		return SyncDiskFull
-	case FaultAuth:
-		return SyncAuthFailed
-	case FaultUnmigrated:
-		return SyncServerUnmigrated
-	case FaultTooNew:
-		return SyncClientTooNew
-	case FaultServer, FaultRefused:
-	}
-	return SyncRetrying
-}
-
 // Heartbeat is what the drainer of a store leaves for those who only look. Times are
 // microseconds since 1970, 0 for never.
 type Heartbeat struct {
