@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -36,7 +37,7 @@ func TestHolderThatDoesNotFit(t *testing.T) {
 	}
 	defer f.Close()
 	long := strings.Repeat("x", 2000)
-	if err := lock.WriteHolder(f, lock.Holder{PID: 7, Host: long, Key: long, Command: long}); err != nil {
+	if err := lock.WriteHolder(f, lock.Holder{ID: process.ID{PID: 7}, Host: long, Key: long, Command: long}); err != nil {
 		t.Fatal(err)
 	}
 	h, _, err := lock.Read(path)

@@ -13,74 +13,41 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acode-dev/acode/machine"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
-// Holder says who holds a lock. PID, StartTime, BootID and Namespace together name one process
-// for ever: a pid alone is used again.
+// Holder says who holds a lock: one process, for good. The zero Holder names no process.
 type Holder struct {
-	PID       int        `json:"pid"`
-	Namespace uint64     `json:"pid_ns,omitempty"` // in which PID counts; 0 where there is only one, or nobody said
-	StartTime uint64     `json:"start_time"`       // as the system counts it; only ever compared
-	BootID    string     `json:"boot_id"`
-	Host      string     `json:"host"`
-	Command   string     `json:"command"` // as typed, for people
-	Since     time.Time  `json:"since"`
-	Session   session.ID `json:"session,omitempty"`
-	Key       string     `json:"key,omitempty"` // of the command, in a command lock
+	process.ID
+	Host    string     `json:"host"`
+	Command string     `json:"command"` // as typed, for people
+	Since   time.Time  `json:"since"`
+	Session session.ID `json:"session,omitempty"`
+	Key     string     `json:"key,omitempty"` // of the command, in a command lock
 }
 
-// Self describes this process. The caller adds the session.
+// Self describes this process. The caller adds the session. It returns ErrEnvironment where pids mean nothing,
+// because /proc does not show the processes.
 func Self(command string, now time.Time) (Holder, error) {
-	pid := os.Getpid()
-	ns, err := machine.Namespace()
-	if err != nil {
-		return Holder{}, err
+	id, err := process.Self()
+	var blind *process.BlindError
+	if errors.As(err, &blind) {
+		return Holder{}, &session.Error{Code: session.ErrEnvironment, Message: blind.Message + ", so acode cannot tell which processes live; nothing was changed",
+			Next: blind.Next, Cause: blind.Err}
 	}
-	start, _, startErr := process(pid)
-	boot, bootErr := machine.BootID()
 	host, hostErr := os.Hostname()
-	if err := errors.Join(startErr, bootErr, hostErr); err != nil {
+	if err := errors.Join(err, hostErr); err != nil {
 		return Holder{}, fmt.Errorf("describe own process: %w", err)
 	}
-	return Holder{PID: pid, Namespace: ns, StartTime: start, BootID: boot, Host: host, Command: command, Since: now.UTC()}, nil
+	return Holder{ID: id, Host: host, Command: command, Since: now.UTC()}, nil
 }
 
-// Alive reports whether the process that h names is seen to run: its pid, start time and boot id
-// match. A frozen process is alive, one that ended and was not waited for is not. One that is
-// Elsewhere is not seen.
+// Alive reports whether the process of h is seen to run, as process.ID says. One that could not be looked at is not
+// seen.
 func (h Holder) Alive() bool {
-	return h.PID > 0 && !h.Elsewhere() && h.seen()
-}
-
-func (h Holder) seen() bool {
-	boot, err := machine.BootID()
-	if err != nil || boot != h.BootID {
-		return false
-	}
-	start, _, err := process(h.PID)
-	return err == nil && start == h.StartTime
-}
-
-// Stopped reports whether the process of h lives and is stopped, as by Ctrl-Z: it does nothing, and
-// keeps what it holds.
-func (h Holder) Stopped() bool {
-	if !h.Alive() {
-		return false
-	}
-	_, stopped, err := process(h.PID)
-	return err == nil && stopped
-}
-
-// Elsewhere reports whether the pid of h counts in another process table than the one that this
-// process sees, as in another container: then only the lock itself tells whether h lives.
-func (h Holder) Elsewhere() bool {
-	if h.PID <= 0 {
-		return false
-	}
-	ns, err := machine.Namespace()
-	return err != nil || h.Namespace != 0 && h.Namespace != ns
+	lives, err := h.ID.Alive()
+	return lives && err == nil
 }
 
 // Process names the process: its pid, and whose that is.
@@ -112,13 +79,13 @@ func (h Holder) foreign() string {
 	if h.Elsewhere() {
 		return ""
 	}
-	exe, err := executable(h.PID)
+	exe, err := process.Executable(h.PID)
 	if err != nil {
 		return ""
 	}
 	own, err := os.Executable()
 	base := strings.TrimSuffix(filepath.Base(exe), " (deleted)")
-	if err != nil || strings.Contains(base, "acode") || base == filepath.Base(own) || sameExecutable(h.PID) {
+	if err != nil || strings.Contains(base, "acode") || base == filepath.Base(own) || process.SameExecutable(h.PID) {
 		return ""
 	}
 	return exe
@@ -169,19 +136,9 @@ func overwrite(f *os.File, b []byte) error {
 	return nil
 }
 
-// hidden reports whether the process of h may live and /proc does not show it, as with hidepid what runs
-// with other rights.
-func (h Holder) hidden() bool {
-	if h.PID <= 0 {
-		return false
-	}
-	_, _, err := process(h.PID)
-	return err != nil && !errors.Is(err, errGone) && !errors.Is(unix.Kill(h.PID, 0), unix.ESRCH)
-}
-
 // Read says what the lock file at path says, and whether the holder that it names is alive.
 // It writes nothing and takes no lock, so that it never disturbs a holder; but where that is
-// Elsewhere, or hidden, it asks for the lock, shared and for an instant. A file that is missing, empty or not
+// Elsewhere it asks for the lock, shared and for an instant. A file that is missing, empty or not
 // of this form names nobody.
 func Read(path string) (h Holder, held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -198,11 +155,11 @@ func Read(path string) (h Holder, held bool, err error) {
 	if h, err = holderIn(f); err != nil {
 		return Holder{}, false, err
 	}
-	if h.Elsewhere() || h.hidden() {
+	if h.Elsewhere() {
 		held, err = isLocked(f)
 		return h, held, err
 	}
-	return h, h.PID > 0 && h.seen(), nil
+	return h, h.Alive(), nil
 }
 
 // isLocked reports whether somebody has the lock of f for himself.

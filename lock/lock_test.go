@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +26,13 @@ import (
 
 // roleVariable makes a process of this test another process of acode.
 const roleVariable = "LOCK_TEST_ROLE"
+
+// init keeps the main goroutine of a helper on the main thread, which "headless" ends.
+func init() {
+	if os.Getenv(roleVariable) != "" {
+		runtime.LockOSThread()
+	}
+}
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleVariable)
@@ -56,6 +65,17 @@ func play(role string, args []string) error {
 		fmt.Println("holding")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return l.Release()
+	case "headless": // its main thread ends, and others hold on until the end of input
+		if _, err := lock.Acquire(args[0], h); err != nil {
+			return err
+		}
+		fmt.Println("holding")
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}()
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+		return nil
 	case "stranger": // becomes another program and keeps the lock
 		f, err := lock.AcquireFile(args[0])
 		if err != nil {
@@ -96,7 +116,7 @@ func play(role string, args []string) error {
 	return fmt.Errorf("no role %q", role)
 }
 
-type process struct {
+type helper struct {
 	*exec.Cmd
 	in    io.WriteCloser
 	first string
@@ -104,16 +124,16 @@ type process struct {
 }
 
 // start runs a helper process and waits for its first line.
-func start(t *testing.T, role string, args ...string) *process {
+func start(t *testing.T, role string, args ...string) *helper {
 	t.Helper()
 	p := launch(t, role, args...)
 	p.read()
 	return p
 }
 
-func launch(t *testing.T, role string, args ...string) *process {
+func launch(t *testing.T, role string, args ...string) *helper {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0], args...)}
+	p := &helper{Cmd: exec.Command(os.Args[0], args...)}
 	p.Env = append(os.Environ(), roleVariable+"="+role)
 	var err error
 	if p.in, err = p.StdinPipe(); err != nil {
@@ -135,13 +155,13 @@ func launch(t *testing.T, role string, args ...string) *process {
 	return p
 }
 
-func (p *process) read() {
+func (p *helper) read() {
 	line, _ := p.out.ReadString('\n')
 	p.first = strings.TrimSpace(line)
 }
 
 // rest lets the process end and gives what else it said.
-func (p *process) rest() string {
+func (p *helper) rest() string {
 	_ = p.in.Close()
 	b, _ := io.ReadAll(p.out)
 	_ = p.Wait()
@@ -183,7 +203,7 @@ func wantCode(t *testing.T, err error, code session.Code) {
 // K1: of 50 processes that come at once, one gets the lock.
 func TestAcquireConcurrently(t *testing.T) {
 	path := lockPath(t)
-	var all []*process
+	var all []*helper
 	for range 50 {
 		all = append(all, launch(t, "holder", path))
 	}
@@ -471,10 +491,10 @@ func TestPidReuse(t *testing.T) {
 		t.Fatal("Alive: got false for this process")
 	}
 	for name, change := range map[string]func(*lock.Holder){
-		"start_time": func(h *lock.Holder) { h.StartTime++ },
-		"boot_id":    func(h *lock.Holder) { h.BootID = "another" },
-		"pid":        func(h *lock.Holder) { h.PID = 1 << 30 },
-		"no_pid":     func(h *lock.Holder) { h.PID = 0 },
+		"start":  func(h *lock.Holder) { h.Start++ },
+		"boot":   func(h *lock.Holder) { h.Boot = "another" },
+		"pid":    func(h *lock.Holder) { h.PID = 1 << 30 },
+		"no_pid": func(h *lock.Holder) { h.PID = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := h
@@ -503,7 +523,7 @@ func TestPidReuse(t *testing.T) {
 func TestHolderThatIsEnding(t *testing.T) {
 	path := lockPath(t)
 	dead := self(t)
-	dead.StartTime++
+	dead.Start++
 	l, err := lock.Acquire(path, dead)
 	if err != nil {
 		t.Fatal(err)
@@ -646,11 +666,11 @@ func TestDiskFull(t *testing.T) {
 // who has the same pid here is not taken for it.
 func TestHolderElsewhere(t *testing.T) {
 	path, h := lockPath(t), self(t)
-	if h.Namespace == 0 {
+	if h.NS == 0 {
 		t.Log("not tried: this system has one process table")
 		return
 	}
-	h.Namespace++
+	h.NS++
 	l, err := lock.Acquire(path, h)
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,12 @@
 package lock_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,5 +30,28 @@ func TestZombieHolder(t *testing.T) {
 	}
 	if err := acquire(t, path).Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A holder whose main thread has ended, while its others run, is named: it executes.
+func TestHolderWithoutItsMainThread(t *testing.T) {
+	path := lockPath(t)
+	p := start(t, "headless", path)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for b := []byte(nil); !bytes.Contains(b, []byte(") Z ")); <-tick.C {
+		var err error
+		if b, err = os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, held, err := lock.Read(path)
+	if err != nil || !held || !h.Alive() {
+		t.Errorf("Read: got %v, %v, %v, want it held by a process that lives", h, held, err)
+	}
+	_, err = lock.Acquire(path, self(t))
+	var by *lock.HeldError
+	if !errors.As(err, &by) || by.Holder.PID != p.Process.Pid {
+		t.Errorf("Acquire: got %v, want it held by %d", err, p.Process.Pid)
 	}
 }

@@ -9,7 +9,7 @@ func Packages() map[string][]string {
 		"subtree": {}, // a third: os.Root where it holds, and where it does not
 		"shell":   {}, // a fourth: what a shell text reads
 
-		"machine": {"session"}, // which process a pid means
+		"process": {}, // a fifth: which process a pid means
 
 		// Use cases declare small interfaces and know no adapter.
 		"engine": {"session", "redact"},
@@ -19,9 +19,9 @@ func Packages() map[string][]string {
 		// Adapters satisfy those interfaces and know neither use cases nor one another.
 		"local":            {"session", "redact", "migrations"},
 		"remote":           {"session", "redact", "migrations"},
-		"lock":             {"session", "redact", "machine"},
+		"lock":             {"session", "redact", "process"},
 		"workspace":        {"session", "redact", "subtree"},
-		"provider/command": {"session", "redact", "subtree", "machine"},
+		"provider/command": {"session", "redact", "subtree", "process"},
 		"migrations":       {},
 
 		// What serves the command line.
@@ -83,7 +83,7 @@ func Modules() map[string][]string {
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "machine", "internal", "cli"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal", "cli"},
 		"mvdan.cc/sh/v3":                     {"shell"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -72,7 +73,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 					Next: "end it where it runs, in another container (PID namespace) or as another user"}
 			}
 			if len(left) > 0 {
-				return &session.Error{Code: session.ErrCommand, Message: "what is left of the command runs with another user's rights and may not be signalled: " + left[0].describe(),
+				return &session.Error{Code: session.ErrCommand, Message: "what is left of the command runs with another user's rights and may not be signalled: " + describe(left[0]),
 					Place: key, Next: "end it as that user, or wait for it"}
 			}
 		}
@@ -122,26 +123,25 @@ const maxUnheard = int(patience / shortWait)
 
 // endHolders ends what holds the claim of key when its supervisor is gone, and gives what may not
 // be signalled, and whether anybody was met.
-func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left []process, met bool, err error) {
+func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left []process.Process, met bool, err error) {
 	f, err := openClaim(claimPath(dir, key))
 	if err != nil {
 		return nil, false, fmt.Errorf("open claim: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	e := ending{grace: grace, members: func() []process {
+	e := ending{grace: grace, members: func() []process.Process {
 		var roots []int
-		left, _ := holders(f, key) // who could not be seen is met when the claim is judged again
+		c, _ := readClaim(f)                   // a damaged one names no leader
+		left, _ := holders(f, key, c.leader()) // who could not be seen is met when the claim is judged again
 		for _, p := range left {
-			roots = append(roots, p.pid)
+			roots = append(roots, p.PID)
 		}
-		if c, err := readClaim(f); err == nil {
-			if lives, _ := c.leaderAlive(); lives { // whatever it closed, and with no key
-				roots = append(roots, c.Start.Leader.PID)
-			}
+		if lives, _ := c.leader().Alive(); lives { // whatever it closed, and with no key
+			roots = append(roots, c.leader().PID)
 		}
-		ps, _ := processes()                                        // as above
-		own := func(p process) bool { return p.pid == os.Getpid() } // asked from within the command
-		return slices.DeleteFunc(descendants(ps, roots), own)
+		ps, _ := process.Table()                                            // as above
+		own := func(p process.Process) bool { return p.PID == os.Getpid() } // asked from within the command
+		return slices.DeleteFunc(process.Below(ps, roots), own)
 	}}
 	left, err = e.run(ctx)
 	return left, e.met, err
@@ -151,13 +151,13 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left
 // none is left.
 type ending struct {
 	grace   time.Duration // after INT, and after TERM
-	members func() []process
+	members func() []process.Process
 	beyond  map[int]bool // may not be signalled by us
 	met     bool         // there was a member
 }
 
 // run returns when no member is left but those that may not be signalled, which it lists.
-func (e *ending) run(ctx context.Context) ([]process, error) {
+func (e *ending) run(ctx context.Context) ([]process.Process, error) {
 	e.beyond = map[int]bool{}
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
@@ -187,11 +187,11 @@ func (e *ending) send(sig unix.Signal) int {
 	n := 0
 	for _, p := range e.look() {
 		e.met = true
-		if e.beyond[p.pid] {
+		if e.beyond[p.PID] {
 			continue
 		}
-		if err := p.signal(sig); errors.Is(err, unix.EPERM) {
-			e.beyond[p.pid] = true
+		if err := p.Signal(sig); errors.Is(err, unix.EPERM) {
+			e.beyond[p.PID] = true
 			continue
 		}
 		n++
@@ -219,7 +219,7 @@ func (e *ending) gone(ctx context.Context, tick, limit <-chan time.Time) (bool, 
 func (e *ending) reachable() int {
 	n := 0
 	for _, p := range e.look() {
-		if !e.beyond[p.pid] {
+		if !e.beyond[p.PID] {
 			n++
 		}
 	}
@@ -228,7 +228,7 @@ func (e *ending) reachable() int {
 
 // look gives the members. That there is none takes several looks to know: one that ends while the process
 // table is read, and what it has just started, can both slip through it.
-func (e *ending) look() []process {
+func (e *ending) look() []process.Process {
 	ps := e.members()
 	for again := 0; again < 3 && len(ps) == 0; again++ {
 		ps = e.members()
@@ -236,6 +236,6 @@ func (e *ending) look() []process {
 	return ps
 }
 
-func (e *ending) left() []process {
-	return slices.DeleteFunc(e.members(), func(p process) bool { return !e.beyond[p.pid] })
+func (e *ending) left() []process.Process {
+	return slices.DeleteFunc(e.members(), func(p process.Process) bool { return !e.beyond[p.PID] })
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acode-dev/acode/machine"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -40,35 +40,6 @@ const (
 	stateVoid    = "void"
 )
 
-// identity names a process for good: a pid alone is reused within seconds.
-type identity struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // as the system counts it; only ever compared; 0 of a leader that nobody saw start
-	Boot  string `json:"boot"`
-	NS    uint64 `json:"ns,omitempty"` // the PID namespace in which PID counts; 0 where there is only one, or nobody said
-}
-
-// identify names the process that has pid now. A zombie has an identity too.
-func identify(pid int) (identity, error) {
-	p, err := readProcess(pid)
-	if err != nil {
-		return identity{}, err
-	}
-	ns, err := machine.Namespace()
-	if err != nil {
-		return identity{}, err
-	}
-	boot, err := machine.BootID()
-	return identity{PID: pid, Start: p.start, Boot: boot, NS: ns}, err
-}
-
-// elsewhere reports whether the pid of id counts in another process table than the one that this
-// process sees, as in another container. Only locks tell then whether it lives.
-func (id identity) elsewhere() bool {
-	ns, err := machine.Namespace()
-	return err != nil || id.NS != 0 && id.NS != ns
-}
-
 type header struct {
 	V          int        `json:"v"`
 	State      string     `json:"state"`
@@ -76,13 +47,13 @@ type header struct {
 	Epoch      uint64     `json:"epoch"`
 	Session    session.ID `json:"session"`
 	Request    string     `json:"request,omitempty"` // digest of what does not change across a resume
-	Supervisor identity   `json:"supervisor"`
+	Supervisor process.ID `json:"supervisor"`
 	AtUS       int64      `json:"at_us"`
 }
 
 type startBlock struct {
-	Leader    identity `json:"leader"`
-	StartedUS int64    `json:"started_us"`
+	Leader    process.ID `json:"leader"`
+	StartedUS int64      `json:"started_us"`
 }
 
 // leftover is a descendant that outlived its leader. Its command line stays off the disk:
@@ -350,7 +321,7 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 		return claimFiles{}, storeError("write the claim", err)
 	}
 	hook("claim-written")
-	if err := publish(w.Name(), claimPath(dir, h.Key)); err != nil {
+	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {
 		files.close()
 		_ = os.Remove(w.Name()) // as a leftover would be by the next supervisor
 		if errors.Is(err, fs.ErrExist) {
@@ -363,19 +334,6 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 		return files, storeError("sync the claim's directory", err)
 	}
 	return files, nil
-}
-
-// publish gives the file temp its name, unless there is a file of that name: fs.ErrExist. It is renamed
-// where that can be, because a lock need not show under a second name: in gVisor it does not.
-func publish(temp, name string) error {
-	err := renameNew(temp, name)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err = os.Link(temp, name); err == nil {
-		_ = os.Remove(temp) // a leftover is removed by the next supervisor
-	}
-	return err
 }
 
 func fillClaim(w *os.File, b []byte) (*os.File, error) {

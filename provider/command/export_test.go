@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acode-dev/acode/machine"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -65,7 +65,7 @@ func WriteUnknownExit(path, key, why string) error {
 
 // WriteOldBoot makes a claim that a supervisor of an earlier run of the machine left.
 func WriteOldBoot(dir, key string, version int) error {
-	files, err := writeClaim(dir, "test-", header{V: version, State: stateClaimed, Key: key, Supervisor: identity{PID: 1, Boot: "earlier"}}, func(string) {})
+	files, err := writeClaim(dir, "test-", header{V: version, State: stateClaimed, Key: key, Supervisor: process.ID{PID: 1, Boot: "earlier"}}, func(string) {})
 	if err == nil {
 		files.close()
 	}
@@ -74,12 +74,12 @@ func WriteOldBoot(dir, key string, version int) error {
 
 // HoldElsewhere makes a claim as a supervisor of another PID namespace would, and holds it until release.
 func HoldElsewhere(dir, key string) (release func(), err error) {
-	boot, err := machine.BootID()
+	boot, err := process.Boot()
 	if err != nil {
 		return nil, err
 	}
 	files, err := writeClaim(dir, "test-", header{V: claimVersion, State: stateClaimed, Key: key,
-		Supervisor: identity{PID: 1, Start: 1, Boot: boot, NS: 1}}, func(string) {})
+		Supervisor: process.ID{PID: 1, Start: 1, Boot: boot, NS: 1}}, func(string) {})
 	return files.close, err
 }
 
@@ -95,8 +95,8 @@ func AskToEnd(ctx context.Context, dir, key string) error {
 // EndAll ends processes as a command's are ended. left counts those that are left at each look; none of them is ever
 // signalled.
 func EndAll(ctx context.Context, left func() int) error {
-	e := ending{grace: time.Millisecond, members: func() []process {
-		return slices.Repeat([]process{{pid: os.Getpid()}}, left()) // which started at another time
+	e := ending{grace: time.Millisecond, members: func() []process.Process {
+		return slices.Repeat([]process.Process{{PID: os.Getpid()}}, left()) // which started at another time
 	}}
 	_, err := e.run(ctx)
 	return err

@@ -366,24 +366,8 @@ func TestSupervisorIgnoresTerm(t *testing.T) {
 // is listed, and nobody waits for it. It takes root to make such a program.
 func TestTimeoutOfAnotherUsersProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Log("not tried: it takes root")
-		return
+		t.Skip("it takes root to make a program of another user")
 	}
-	t.Run("seen", func(t *testing.T) { timeoutOfAnotherUsersProgram(t, "") })
-	t.Run("hidden", func(t *testing.T) {
-		if err := exec.Command("unshare", "--mount", "sh", "-c", hiding+"true").Run(); err != nil {
-			t.Log("not tried: nobody may mount here")
-			return
-		}
-		timeoutOfAnotherUsersProgram(t, hiding)
-	})
-}
-
-// hiding has /proc show a user's own processes only.
-const hiding = "mount -t proc -o hidepid=2 proc /proc && "
-
-// timeoutOfAnotherUsersProgram has a client run such a program, after what is done before it.
-func timeoutOfAnotherUsersProgram(t *testing.T, before string) {
 	s := newStage(t)
 	tmp := filepath.Dir(s.ws)
 	req := s.sh("k", "")
@@ -396,13 +380,8 @@ func timeoutOfAnotherUsersProgram(t *testing.T, before string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shell := []string{"sh"}
-	if before != "" {
-		shell = []string{"unshare", "--mount", "sh"}
-	}
-	shell = append(shell, "-ec", before+`mkdir -p "$CMDTEST_DIR"; cp "$0" self; cp "$(command -v setpriv)" setuid; chmod 4755 setuid
+	cmd := exec.CommandContext(s.ctx(), "sh", "-ec", `mkdir -p "$CMDTEST_DIR"; cp "$0" self; cp "$(command -v setpriv)" setuid; chmod 4755 setuid
 		chown -R 65534 ws commands; chmod 755 .. .; exec setpriv --reuid=65534 --regid=65534 --clear-groups ./self`, os.Args[0])
-	cmd := exec.CommandContext(s.ctx(), shell[0], shell[1:]...)
 	cmd.Dir = tmp
 	cmd.Env = append(os.Environ(), "CMDTEST_ROLE=client", "GORACE=atexit_sleep_ms=0", "CMDTEST_DIR="+s.dir, "CMDTEST_REQS="+filepath.Join(tmp, "reqs"))
 	out, err := cmd.CombinedOutput()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -37,8 +38,6 @@ func TestMain(m *testing.M) {
 		os.Exit(clientMain())
 	case "starved":
 		os.Exit(starvedMain())
-	case "childless":
-		os.Exit(childlessMain())
 	}
 	os.Exit(m.Run())
 }
@@ -384,4 +383,16 @@ func running(pid int) bool {
 	}
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	return fields[0] != "Z" && fields[0] != "X"
+}
+
+// mustRun gives what a test process of the role printed.
+func mustRun(t *testing.T, role string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), "CMDTEST_ROLE="+role), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", role, err, out)
+	}
+	return string(out)
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acode-dev/acode/machine"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -81,7 +81,7 @@ func judge(f *os.File) (session.CommandRecord, claim, error) {
 // rebooted reports whether the machine restarted since the claim was made. What was not
 // synced by then, a start block or an exit block on its way, may be torn: that is no damage.
 func (c claim) rebooted() (bool, error) {
-	boot, err := machine.BootID()
+	boot, err := process.Boot()
 	return err == nil && c.Header.Supervisor.Boot != boot, err
 }
 
@@ -103,32 +103,32 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	case c.StartErr != nil:
 		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
 	}
-	lives, err := c.leaderAlive()
+	lives, err := c.leader().Alive()
 	if c.Start == nil {
 		lives, err = c.leaderSeen(f)
 	}
 	switch {
 	case err != nil:
 		return session.CommandRecord{}, unread(c.Path, err)
-	case lives && !groupsOnly: // it closed the locked descriptor that it inherited
+	case lives && !process.GroupsOnly: // it closed the locked descriptor that it inherited
 		return c.record(session.CommandUnattended), nil
 	}
 	return c.unknown(unsupervised), nil
 }
 
-func (c claim) leaderAlive() (bool, error) {
+// leader is the process that the command began as; zero where none was recorded.
+func (c claim) leader() process.ID {
 	if c.Start == nil {
-		return false, nil
+		return process.ID{}
 	}
-	lives, err := alive(c.Start.Leader)
-	return lives || err == nil && hidden(c.Start.Leader), err
+	return c.Start.Leader
 }
 
 // leaderSeen reports whether a process lives that was started with the key of c and leads a process
 // session, for a claim whose supervisor was killed between fork and start block.
 func (c claim) leaderSeen(f *os.File) (bool, error) {
-	left, err := holders(f, c.Header.Key)
-	return slices.ContainsFunc(left, func(p process) bool { return p.session == p.pid }), err
+	left, err := holders(f, c.Header.Key, c.leader())
+	return slices.ContainsFunc(left, func(p member) bool { return p.Session == p.PID }), err
 }
 
 // Why there is no knowing.
@@ -164,7 +164,7 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	case c.Exit != nil:
 		return c.ended(), nil
 	}
-	lives, err := c.leaderAlive()
+	lives, err := c.leader().Alive()
 	if err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	}
@@ -177,8 +177,8 @@ func (c claim) held(f *os.File) (session.CommandRecord, error) {
 // supervised reports whether the supervisor that made the claim lives.
 func (c claim) supervised() (bool, error) {
 	by := c.Header.Supervisor
-	lives, err := alive(by)
-	if lives || err != nil || !by.elsewhere() && !hidden(by) {
+	lives, err := by.Alive()
+	if lives || err != nil || !by.Elsewhere() {
 		return lives, err
 	}
 	return serves(filepath.Dir(c.Path), by)
@@ -186,14 +186,14 @@ func (c claim) supervised() (bool, error) {
 
 // lingers judges a claim that is held by what its command left behind.
 func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
-	left, err := holders(f, c.Header.Key)
+	left, err := holders(f, c.Header.Key, c.leader())
 	for again := 0; again < 3 && len(left) == 0 && err == nil; again++ {
-		left, err = holders(f, c.Header.Key) // a process that forks and ends can slip through one reading
+		left, err = holders(f, c.Header.Key, c.leader()) // a process that forks and ends can slip through one reading
 	}
 	if err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	}
-	elsewhere := c.Header.Supervisor.elsewhere()
+	elsewhere := c.Header.Supervisor.Elsewhere()
 	if (c.Start == nil || elsewhere) && c.leads(left) {
 		return c.record(session.CommandUnattended), nil
 	}
@@ -207,7 +207,7 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	rec := c.record(session.CommandLingering)
 	rec.Why = unsupervised + "; what it started still runs"
 	for _, p := range left {
-		rec.Left = append(rec.Left, p.describe())
+		rec.Left = append(rec.Left, describe(p.Process))
 	}
 	return rec, nil
 }
@@ -215,14 +215,14 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 // leads reports whether the leader is among holders, for a claim whose supervisor was
 // killed between fork and start block, or whose pids count elsewhere: the leader leads a process
 // session, or is about to.
-func (c claim) leads(holders []process) bool {
-	return slices.ContainsFunc(holders, func(p process) bool {
-		return p.holds && (p.session == p.pid || p.session == c.Header.Supervisor.PID)
+func (c claim) leads(holders []member) bool {
+	return slices.ContainsFunc(holders, func(p member) bool {
+		return p.holds && (p.Session == p.PID || p.Session == c.Header.Supervisor.PID)
 	})
 }
 
 func (c claim) record(state session.CommandState) session.CommandRecord {
-	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch, StartedUS: c.Header.AtUS, Elsewhere: c.Header.Supervisor.elsewhere()}
+	rec := session.CommandRecord{Key: c.Header.Key, State: state, Epoch: c.Header.Epoch, StartedUS: c.Header.AtUS, Elsewhere: c.Header.Supervisor.Elsewhere()}
 	if c.Start != nil {
 		rec.StartedUS = c.Start.StartedUS
 		if !rec.Elsewhere {
@@ -296,17 +296,12 @@ func (c claim) stopped(rec session.CommandRecord) string {
 	}
 	const said = "%s is stopped, as by Ctrl-Z: kill -CONT %d lets it go on"
 	switch by := c.Header.Supervisor; {
-	case by.isStopped():
+	case by.Stopped():
 		return fmt.Sprintf(said, "its supervisor", by.PID)
-	case c.Start != nil && c.Start.Leader.isStopped():
-		return fmt.Sprintf(said, "it", c.Start.Leader.PID)
+	case c.leader().Stopped():
+		return fmt.Sprintf(said, "it", c.leader().PID)
 	}
 	return ""
-}
-
-func (id identity) isStopped() bool {
-	p, err := readProcess(id.PID)
-	return err == nil && p.start == id.Start && p.stopped
 }
 
 // list gives what lies in dir, nothing where it does not exist.

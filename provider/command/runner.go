@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -246,7 +247,7 @@ func (r *Runner) void(key string) error {
 	if !ok {
 		return unclaimed(key)
 	}
-	self, err := identify(os.Getpid())
+	self, err := process.Self()
 	if err != nil {
 		return fmt.Errorf("identify this process: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -43,8 +44,8 @@ type running struct {
 // ended is how a command was ended before its time.
 type ended struct {
 	timedOut bool
-	done     chan struct{} // closed when no descendant is left
-	beyond   []process     // but these, which may not be signalled
+	done     chan struct{}     // closed when no descendant is left
+	beyond   []process.Process // but these, which may not be signalled
 }
 
 // start claims and starts req; share says how it takes the command lock. nil means that the key is
@@ -208,9 +209,9 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	c.leader = pid
 	s.leaders[pid] = c
 	s.cfg.hook("forked")
-	id, err := identify(pid)
-	if err != nil { // /proc hides what has other rights already
-		id = identity{PID: pid, Boot: s.self.Boot, NS: s.self.NS}
+	id, err := process.Identify(pid)
+	if err != nil { // for want of descriptors
+		id = process.ID{PID: pid, Boot: s.self.Boot, NS: s.self.NS}
 	}
 	c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
 	_ = writeStart(c.claim.w, c.req.Key, *c.started) // without it the record is only less exact about a killed supervisor
@@ -283,10 +284,10 @@ func (s *supervisor) end(c *running, timedOut bool) {
 	}
 	c.asked = &ended{timedOut: timedOut, done: make(chan struct{})}
 	go func(a *ended) {
-		e := ending{grace: s.cfg.Grace, members: func() []process {
+		e := ending{grace: s.cfg.Grace, members: func() []process.Process {
 			ps, err := s.members(c)
 			if err != nil { // nobody knows that it has ended
-				return []process{c.itself()}
+				return []process.Process{c.itself()}
 			}
 			return ps
 		}}
@@ -302,12 +303,8 @@ func (s *supervisor) hasEnded(c *running) bool {
 	if s.leaders[c.leader] != c {
 		return true
 	}
-	id, err := identify(c.leader) // nobody else has its pid before it is reaped
-	if err != nil {
-		return false
-	}
-	lives, err := alive(id)
-	return err == nil && !lives
+	p, err := process.Read(c.leader) // no other process has its pid before it is reaped
+	return err == nil && p.Dead
 }
 
 // beyond makes the exit block of a command whose time is over, or that a person wants to end, and
@@ -324,7 +321,7 @@ func (s *supervisor) beyond(c *running) (exitBlock, bool) {
 	default:
 		return exitBlock{}, false
 	}
-	isLeader := func(p process) bool { return p.pid == c.leader }
+	isLeader := func(p process.Process) bool { return p.PID == c.leader }
 	if s.hasEnded(c) || !slices.ContainsFunc(asked.beyond, isLeader) {
 		return exitBlock{}, false
 	}
@@ -338,10 +335,10 @@ func (s *supervisor) forced(e exitBlock, asked *ended) exitBlock {
 }
 
 // leave adds to e who is left.
-func (s *supervisor) leave(e exitBlock, left []process) exitBlock {
+func (s *supervisor) leave(e exitBlock, left []process.Process) exitBlock {
 	s.release(left)
 	for _, p := range left {
-		e.Left = append(e.Left, leftover{PID: p.pid, Start: p.start, Name: p.name})
+		e.Left = append(e.Left, leftover{PID: p.PID, Start: p.Start, Name: p.Name})
 	}
 	return e
 }
@@ -367,53 +364,53 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 }
 
 // release notes that ps belong to no command that runs: a later one's end is not theirs.
-func (s *supervisor) release(ps []process) {
+func (s *supervisor) release(ps []process.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range ps {
-		s.released[p.pid] = p.start
+		s.released[p.PID] = p.Start
 	}
 }
 
 // members lists the processes that belong to c: its leader, all below it, and the orphans
 // that this process adopted, but for those that belong to another command.
-func (s *supervisor) members(c *running) ([]process, error) {
-	if childless() {
+func (s *supervisor) members(c *running) ([]process.Process, error) {
+	if process.Childless() {
 		return nil, nil
 	}
-	ps, err := processes()
+	ps, err := process.Table()
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var roots []int
-	if s.leaders[c.leader] == c || groupsOnly {
+	if s.leaders[c.leader] == c || process.GroupsOnly {
 		roots = append(roots, c.leader)
 	}
 	for _, p := range ps {
-		if p.parent == s.self.PID && s.leaders[p.pid] == nil && !s.others(c, p) {
-			roots = append(roots, p.pid)
+		if p.Parent == s.self.PID && s.leaders[p.PID] == nil && !s.others(c, p) {
+			roots = append(roots, p.PID)
 		}
 	}
-	return descendants(ps, roots), nil
+	return process.Below(ps, roots), nil
 }
 
 // itself is the leader of c, as long as that is known.
-func (c *running) itself() process {
-	p := process{pid: c.leader}
+func (c *running) itself() process.Process {
+	p := process.Process{PID: c.leader}
 	if c.started != nil {
-		p.start = c.started.Leader.Start
+		p.Start = c.started.Leader.Start
 	}
 	return p
 }
 
 // others reports whether the adopted process p belongs to another command than c.
-func (s *supervisor) others(c *running, p process) bool {
-	if start, ok := s.released[p.pid]; ok && start == p.start {
+func (s *supervisor) others(c *running, p process.Process) bool {
+	if start, ok := s.released[p.PID]; ok && start == p.Start {
 		return true
 	}
-	key := keyOf(p.pid)
+	key, _ := process.Variable(p.PID, keyVariable) // of one that cannot be looked at, it may be ours
 	return key != c.req.Key && s.keys[key]
 }
 

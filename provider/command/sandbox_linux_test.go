@@ -2,8 +2,6 @@ package command_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -77,18 +75,6 @@ func TestStartedAtALimit(t *testing.T) {
 	}
 }
 
-// What a command wrote is made durable by the older call where a sandbox does not know syncfs: its end is known.
-func TestDurableWithoutSyncfs(t *testing.T) {
-	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
-		s := newStage(t, denial(errno, unix.SYS_SYNCFS))
-		req := s.sh("k", "true")
-		req.Volatile = false
-		if rec := s.run(req); rec.State != session.CommandFinished || rec.Exit != 0 {
-			t.Errorf("%v: got %+v", errno, rec)
-		}
-	}
-}
-
 // A sandbox without unix sockets is no bug, and no step has failed; a limit that was reached is still told as one.
 func TestSpawnWithoutSockets(t *testing.T) {
 	for errno, want := range map[unix.Errno]session.Code{unix.EAFNOSUPPORT: session.ErrEnvironment, unix.EMFILE: session.ErrInternal} {
@@ -98,35 +84,5 @@ func TestSpawnWithoutSockets(t *testing.T) {
 		if out := fmt.Sprint(cmd.Stdout); !strings.Contains(out, " "+string(want)+" ") || !strings.Contains(out, errno.Error()) || s.has("ran") {
 			t.Errorf("%v: got %s, want %s", errno, out, want)
 		}
-	}
-}
-
-// C2: where a sandbox has no pidfds, a command whose time is over ends all the same.
-func TestTimeoutWithoutPidfds(t *testing.T) {
-	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
-		t.Run(unix.ErrnoName(errno), func(t *testing.T) {
-			timeoutEndsEveryDescendant(t, newStage(t, denial(errno, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)))
-		})
-	}
-}
-
-// C1: where nothing can be renamed without replacing what is there, a key is claimed once all the same,
-// and the claim has one name.
-func TestClaimWithoutExclusiveRename(t *testing.T) {
-	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM, unix.EINVAL} {
-		t.Run(unix.ErrnoName(errno), func(t *testing.T) {
-			s := newStage(t, denial(errno, unix.SYS_RENAMEAT2))
-			for range 2 {
-				if rec := s.run(s.sh("k", "echo ran >> ledger")); rec.State != session.CommandFinished || rec.Exit != 0 {
-					t.Errorf("Run: got %+v", rec)
-				}
-			}
-			if b, err := os.ReadFile(filepath.Join(s.ws, "ledger")); err != nil || string(b) != wrote {
-				t.Errorf("ledger: got %q, %v, want %q", b, err, wrote)
-			}
-			if left, err := filepath.Glob(filepath.Join(s.dir, "*.tmp")); err != nil || len(left) > 0 {
-				t.Errorf("left beside the claim: %v, %v", left, err)
-			}
-		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -41,7 +42,7 @@ type SupervisorConfig struct {
 // supervisor is the state of the detached process.
 type supervisor struct {
 	cfg  SupervisorConfig
-	self identity
+	self process.ID
 
 	durable  func() error // waits until the name of the claims' directory is
 	starting sync.Mutex   // one command is claimed and started at a time
@@ -124,7 +125,7 @@ func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
 	if cfg.hook == nil {
 		cfg.hook = func(string) {}
 	}
-	self, err := identify(os.Getpid())
+	self, err := process.Self()
 	if err != nil {
 		return nil, fmt.Errorf("identify the supervisor: %w", err)
 	}
@@ -135,13 +136,13 @@ func newSupervisor(cfg SupervisorConfig) (*supervisor, error) {
 // disown notes the children that this process had before it became a supervisor: they
 // belong to no command.
 func (s *supervisor) disown() error {
-	if childless() {
+	if process.Childless() {
 		return nil
 	}
-	all, err := processes()
-	var ps []process
+	all, err := process.Table()
+	var ps []process.Process
 	for _, p := range all {
-		if p.parent == s.self.PID {
+		if p.Parent == s.self.PID {
 			ps = append(ps, p)
 		}
 	}
@@ -188,7 +189,7 @@ func lockSupervisor(dir string) (*os.File, error) {
 
 // serves reports whether the supervisor id, whose pid says nothing here, serves the session of
 // dir: whether its lock is held, and names it.
-func serves(dir string, id identity) (bool, error) {
+func serves(dir string, id process.ID) (bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -197,7 +198,7 @@ func serves(dir string, id identity) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	var by identity
+	var by process.ID
 	if json.NewDecoder(f).Decode(&by) != nil || by != id {
 		return false, nil
 	}

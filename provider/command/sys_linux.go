@@ -22,16 +22,8 @@ func renameNew(from, to string) error {
 	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 }
 
-// syncFS makes everything on the file system of dir durable; on all of them, where a sandbox does not know
-// the call.
-func syncFS(dir *os.File) error {
-	err := unix.Syncfs(int(dir.Fd()))
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		unix.Sync()
-		return nil
-	}
-	return err
-}
+// syncFS makes everything on the file system of dir durable.
+func syncFS(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 
 // punch gives back what f holds from off to end without changing its size.
 func punch(f *os.File, off, end int64) error {

@@ -1,0 +1,138 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	bootIDFile = "/proc/sys/kernel/random/boot_id"
+	firstStat  = "/proc/1/stat"
+)
+
+// Boot names this run of the machine.
+func Boot() (string, error) {
+	b, err := os.ReadFile(bootIDFile)
+	return strings.TrimSpace(string(b)), err
+}
+
+// namespace names the PID namespace of this process by its inode. It returns a *BlindError where /proc is missing,
+// shows the processes of another namespace, hides those of other users, or does not name the run of the machine.
+func namespace() (uint64, error) {
+	var st unix.Stat_t
+	self, err := os.Readlink("/proc/self")
+	if err == nil && self != strconv.Itoa(os.Getpid()) {
+		err = fmt.Errorf("it calls this process %s, which is %d", self, os.Getpid())
+	}
+	if err == nil {
+		err = unix.Stat("/proc/self/ns/pid", &st)
+	}
+	if err != nil {
+		return 0, &BlindError{"/proc does not show the processes of this PID namespace", "mount it, as with: mount -t proc proc /proc (unshare --mount-proc)", err}
+	}
+	if err := unix.Access(bootIDFile, unix.R_OK); err != nil {
+		return 0, &BlindError{"/proc does not tell one run of the machine from another",
+			"mount all of it, without subset=pid (in a unit of systemd: ProcSubset=all)", &os.PathError{Op: "read", Path: bootIDFile, Err: err}}
+	}
+	if err := unix.Access(firstStat, unix.R_OK); err != nil {
+		return 0, &BlindError{"/proc hides the processes of other users",
+			"mount it without hidepid (in a unit of systemd: ProtectProc=default)", &os.PathError{Op: "read", Path: firstStat, Err: err}}
+	}
+	return st.Ino, nil
+}
+
+// Read reads the line of pid. It returns ErrGone where no process has it.
+func Read(pid int) (Process, error) {
+	b, err := ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return Process{}, fmt.Errorf("process %d: %w", pid, ErrGone)
+	}
+	if err != nil {
+		return Process{}, err
+	}
+	return parse(pid, b)
+}
+
+// parse reads a line of /proc/PID/stat. The name of the program stands in parentheses and may itself hold some.
+func parse(pid int, b []byte) (Process, error) {
+	name, fields, err := split(b)
+	if err != nil {
+		return Process{}, fmt.Errorf("parse stat of %d: %w", pid, err)
+	}
+	p := Process{PID: pid, Name: name}
+	p.Parent, _ = strconv.Atoi(fields[1]) // the kernel writes numbers
+	p.Session, _ = strconv.Atoi(fields[3])
+	threads, _ := strconv.Atoi(fields[17])
+	p.Start, _ = strconv.ParseUint(fields[19], 10, 64)
+	p.Dead = (fields[0] == "Z" || fields[0] == "X") && threads <= 1
+	p.Stopped = fields[0] == "T"
+	return p, nil
+}
+
+func split(b []byte) (name string, fields []string, err error) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return "", nil, errors.New("it names no program")
+	}
+	if fields = strings.Fields(string(b[end+1:])); len(fields) < 20 {
+		return "", nil, fmt.Errorf("it has %d fields", len(fields))
+	}
+	return string(b[open+1 : end]), fields, nil
+}
+
+// dying reports whether each thread of pid is ending, or has a SIGKILL pending.
+func dying(pid int) bool {
+	const exiting = 0x4                                            // PF_EXITING of the kernel's sched.h
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is right
+	for _, task := range tasks {
+		b, err := ReadFile(task + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		_, fields, err := split(b)
+		if err != nil {
+			return false
+		}
+		if flags, _ := strconv.ParseUint(fields[6], 10, 64); flags&exiting != 0 {
+			continue
+		}
+		if !killed(task + "/status") {
+			return false
+		}
+	}
+	return len(tasks) > 0
+}
+
+// killed reports whether SIGKILL is pending for the thread, or its process, of a status file. The masks are
+// hexadecimal, and bit n-1 stands for signal n.
+func killed(status string) bool {
+	b, _ := ReadFile(status) // of a thread that has ended, which has none
+	for line := range strings.Lines(string(b)) {
+		name, mask, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if set, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64); err == nil && set&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Executable gives the path of the program that pid runs.
+func Executable(pid int) (string, error) { return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) }
+
+// SameExecutable reports whether pid runs the very file that this process runs, under whatever name.
+func SameExecutable(pid int) bool {
+	own, ownErr := os.Stat("/proc/self/exe")
+	other, otherErr := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	return ownErr == nil && otherErr == nil && os.SameFile(own, other)
+}
