@@ -97,6 +97,20 @@ func (p *prompter) Approve(ctx context.Context, _ session.Item, question string)
 	return engine.Answer{Granted: yes, By: whoAmI()}, nil
 }
 
+// Linger implements engine.Person. The printer has listed what is left.
+func (p *prompter) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {
+	if !p.asks {
+		return false, session.ErrUncertain
+	}
+	r, err := asked(ctx, p.in, func(in io.Reader) (rune, error) {
+		return p.printer.Choose(in, []string{"[W]ait until it ends", "[D]ecide now"}, "Choice: ")
+	})
+	if err != nil {
+		return false, nobody(ctx, err, session.ErrUncertain)
+	}
+	return r == 'w', nil
+}
+
 // Uncertain implements engine.Person.
 func (p *prompter) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
 	if !p.asks {

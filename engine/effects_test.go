@@ -456,6 +456,17 @@ func (o *output) Read(p []byte) (int, error) {
 	return o.Reader.Read(p)
 }
 
+// Left gives what the script of the world says of the nth look.
+func (c supervisor) Left(context.Context, string) ([]string, error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if c.w.left == 0 {
+		return nil, nil
+	}
+	c.w.left--
+	return []string{"77 sleep hunter2"}, nil
+}
+
 func (c supervisor) Forget(key string) error {
 	if err := c.w.call("forget"); err != nil {
 		return err
@@ -468,6 +479,7 @@ func (c supervisor) Forget(key string) error {
 type person struct {
 	approve   func(ctx context.Context, question string) (engine.Answer, error)
 	uncertain func(ctx context.Context, why string) (session.OnInterrupt, error)
+	linger    func(ctx context.Context) (bool, error)
 }
 
 func (p person) Approve(ctx context.Context, _ session.Item, question string) (engine.Answer, error) {
@@ -482,4 +494,11 @@ func (p person) Uncertain(ctx context.Context, _ session.Item, why string) (sess
 		return "", session.ErrUncertain
 	}
 	return p.uncertain(ctx, why)
+}
+
+func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {
+	if p.linger == nil {
+		return false, session.ErrUncertain
+	}
+	return p.linger(ctx)
 }

@@ -52,6 +52,7 @@ type world struct {
 	crashNth int
 	killsToo bool
 	happened bool // of a command that dies with its supervisor: its effect took place
+	left     int  // looks at which processes of a command are seen to run on
 
 	files   map[string]string
 	temp    map[string]bool

@@ -104,6 +104,9 @@ type Commands interface {
 	// Look reads the record of key. It never starts anything.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
+	// Left lists what still runs of the command of key, whatever its record says: "pid command line".
+	Left(ctx context.Context, key string) ([]string, error)
+
 	// Run makes sure that the command of req has been started exactly once and returns its
 	// record when it is over: finished, unknown or lingering. If ctx ends first, the
 	// command goes on with its supervisor and Run returns ctx's cause. It returns ErrFenced
@@ -130,6 +133,10 @@ type Person interface {
 	// Approve asks a question until somebody answers it or ctx ends. It returns ErrApproval
 	// when nobody can be asked.
 	Approve(ctx context.Context, item session.Item, question string) (Answer, error)
+
+	// Linger asks whether to wait for what still runs of a command whose outcome is unknown, or to
+	// decide now. It returns ErrUncertain when nobody can be asked.
+	Linger(ctx context.Context, item session.Item, left []string) (wait bool, err error)
 
 	// Uncertain asks what became of a command whose outcome is unknown. It returns
 	// ErrUncertain when nobody can be asked.

@@ -54,6 +54,9 @@ func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if err := found.Decode(&doubt); err != nil {
 		return err
 	}
+	if err := e.outlive(ctx, it, step, rec.Key); err != nil {
+		return err
+	}
 	by, verdict, err := e.check(ctx, it, step.Run)
 	if err != nil {
 		return err

@@ -132,12 +132,9 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left
 	e := ending{grace: grace, members: func() []process.Process {
 		var roots []int
 		c, _ := readClaim(f)                   // a damaged one names no leader
-		left, _ := holders(f, key, c.leader()) // who could not be seen is met when the claim is judged again
+		left, _ := members(f, key, c.leader()) // who could not be seen is met when the claim is judged again
 		for _, p := range left {
 			roots = append(roots, p.PID)
-		}
-		if lives, _ := c.leader().Alive(); lives { // whatever it closed, and with no key
-			roots = append(roots, c.leader().PID)
 		}
 		ps, _ := process.Table()                                            // as above
 		own := func(p process.Process) bool { return p.PID == os.Getpid() } // asked from within the command

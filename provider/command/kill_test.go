@@ -302,6 +302,72 @@ func TestKilledBeforeStartBlockWithoutItsLock(t *testing.T) {
 	}
 }
 
+// C2: the supervisor and the leader were killed, and the leader had closed what it inherited, so that no process
+// holds the claim. What it started still runs: it is found by the key that it carries or by the leader's process
+// session, and is listed until it ends.
+func TestChildrenWithoutTheLock(t *testing.T) {
+	for name, child := range map[string]string{
+		"key":     "setsid /bin/sh -c '%s' &",
+		"session": "/usr/bin/env -i /bin/sh -c '%s' &",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			const body = "echo $$ > child.t; /bin/mv child.t child; until test -e go; do /bin/sleep 0.01; done"
+			req := s.sh(t.TempDir(), "") // no other command has its key
+			req.Argv = []string{"/bin/bash", "-c", letGo + fmt.Sprintf(child, body) + " > up; while :; do /bin/sleep 1; done"}
+			done := s.begin(s.Runner, req, "up")
+			child := s.pidIn("child")
+			rec, err := s.Look(s.ctx(), req.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(syscall.Kill(s.supervisorPID(), syscall.SIGKILL), syscall.Kill(rec.PID, syscall.SIGKILL)); err != nil {
+				t.Fatal(err)
+			}
+			if r := <-done; r.err != nil || r.rec.State != session.CommandLingering || !names(r.rec.Left, child) {
+				t.Errorf("Run: got %+v, want %d listed", r, child)
+			}
+			if left, err := s.Left(s.ctx(), req.Key); err != nil || !names(left, child) {
+				t.Errorf("Left: got %q, %v, want %d", left, err, child)
+			}
+			s.touch("go")
+			eventually(t, "the child to be off the list", func() bool {
+				rec, err := s.Look(s.ctx(), req.Key)
+				left, leftErr := s.Left(s.ctx(), req.Key)
+				return err == nil && leftErr == nil && rec.State == session.CommandUnknown && len(left) == 0
+			})
+		})
+	}
+}
+
+// names reports whether pid is one of those that are left.
+func names(left []string, pid int) bool {
+	return slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, fmt.Sprintf("%d ", pid)) })
+}
+
+// What such children are left with is ended with the rest.
+func TestCancelChildrenWithoutTheLock(t *testing.T) {
+	s := newStage(t)
+	req := s.sh(t.TempDir(), "")
+	req.Argv = []string{"/bin/bash", "-c", letGo + "/usr/bin/env -i /bin/sh -c 'echo $$ > child.t; /bin/mv child.t child; while :; do /bin/sleep 1; done' & > up; while :; do /bin/sleep 1; done"}
+	done := s.begin(s.Runner, req, "up")
+	child := s.pidIn("child")
+	rec, err := s.Look(s.ctx(), req.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(syscall.Kill(s.supervisorPID(), syscall.SIGKILL), syscall.Kill(rec.PID, syscall.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if err := s.Terminate(s.ctx(), req.Key); err != nil {
+		t.Fatal(err)
+	}
+	if running(child) {
+		t.Errorf("child %d runs on", child)
+	}
+}
+
 // Ended from elsewhere, with no supervisor: every process of the command, other sessions
 // too.
 func TestCancelUnattended(t *testing.T) {

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/acode-dev/acode/process"
@@ -28,39 +30,101 @@ func (l leftover) describe(by process.ID) string {
 	return fmt.Sprintf("%d %s", l.PID, l.Name)
 }
 
-// holders lists the processes that belong to the command of key: those that hold the lock
-// on its claim, and those that were started with its key. Somebody who only looks at the
-// claim holds it open too, but not its exclusive lock. leader is that of the claim's start block.
-func holders(claim *os.File, key string, leader process.ID) ([]member, error) {
+// members lists the processes that belong to the command of key:
+//
+//   - those that hold the lock on its claim; a process that only looks at the claim has it open too, but does not
+//     hold its exclusive lock,
+//   - those that were started with its key,
+//   - those in the process session of leader, which was recorded when the command started.
+//
+// claim is nil where there is none, and leader is zero where it is not known. This process itself is left out.
+func members(claim *os.File, key string, leader process.ID) ([]member, error) {
 	if process.GroupsOnly {
 		return group(leader), nil
-	}
-	info, err := claim.Stat()
-	if err != nil {
-		return nil, err
 	}
 	ps, err := process.Table()
 	if err != nil {
 		return nil, err
+	}
+	same, err := sessionOfLeader(ps, leader)
+	if err != nil {
+		return nil, err
+	}
+	var file os.FileInfo
+	if claim != nil {
+		if file, err = claim.Stat(); err != nil {
+			return nil, err
+		}
 	}
 	var found []member
 	for _, p := range ps {
 		if p.Dead || p.PID == os.Getpid() {
 			continue
 		}
-		holds, err := process.Locks(p.PID, info)
-		if err != nil {
-			return nil, err
+		m := member{Process: p}
+		if file != nil {
+			if m.holds, err = process.Locks(p.PID, file); err != nil {
+				return nil, err
+			}
 		}
 		carried, err := process.Variable(p.PID, keyVariable)
 		if err != nil {
 			return nil, err
 		}
-		if holds || carried == key {
-			found = append(found, member{p, holds})
+		if m.holds || carried == key || same && p.Session == leader.PID {
+			found = append(found, m)
 		}
 	}
 	return found, nil
+}
+
+// sessionOfLeader reports whether a process session that has the leader's pid is the leader's own. The system gives
+// the pid to no other process while the session has a member.
+func sessionOfLeader(ps []process.Process, leader process.ID) (bool, error) {
+	if leader.PID <= 0 || leader.Elsewhere() {
+		return false, nil
+	}
+	for _, p := range ps {
+		if p.PID == leader.PID && p.Start != leader.Start && leader.Start != 0 {
+			return false, nil
+		}
+	}
+	boot, err := process.Boot()
+	return err == nil && boot == leader.Boot, err
+}
+
+// remains lists what still runs of the command of key in dir, whatever its record says, and also where there is none.
+func remains(dir, key string) ([]string, error) {
+	var c claim
+	f, err := openClaim(claimPath(dir, key))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f = nil
+	case err != nil:
+		return nil, err
+	default:
+		defer func() { _ = f.Close() }() // only read
+		if c, err = readClaim(f); err != nil {
+			return nil, err
+		}
+	}
+	c.Header.Key = key
+	ms, err := c.members(f)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, m := range ms {
+		found = append(found, describe(m.Process))
+	}
+	if len(found) > 0 || f == nil {
+		return found, nil
+	}
+	free, err := lockFree(f)
+	if err == nil && !free {
+		found = []string{"a process that cannot be seen from here and holds its claim"}
+	}
+	return found, err
 }
 
 // group gives the process group of leader. While it has a member no process gets its number; one that has it, and

@@ -104,16 +104,31 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 		return session.CommandRecord{}, corrupt(c.Path, c.StartErr)
 	}
 	lives, err := c.leader().Alive()
-	if c.Start == nil {
-		lives, err = c.leaderSeen(f)
+	if err != nil {
+		return session.CommandRecord{}, unread(c.Path, err)
 	}
+	if lives && !process.GroupsOnly { // it closed the locked descriptor that it inherited
+		return c.record(session.CommandUnattended), nil
+	}
+	left, err := c.members(f)
 	switch {
 	case err != nil:
 		return session.CommandRecord{}, unread(c.Path, err)
-	case lives && !process.GroupsOnly: // it closed the locked descriptor that it inherited
-		return c.record(session.CommandUnattended), nil
+	case c.Start == nil && slices.ContainsFunc(left, func(p member) bool { return p.Session == p.PID }):
+		return c.record(session.CommandUnattended), nil // its supervisor was killed between fork and start block
+	case len(left) > 0: // they closed it
+		return c.lingering(left), nil
 	}
 	return c.unknown(unsupervised), nil
+}
+
+// members lists the processes that belong to the command. A process that forks and ends can slip through one reading
+// of the process table, so there are several before there is none.
+func (c claim) members(f *os.File) (left []member, err error) {
+	for again := 0; again < 4 && len(left) == 0 && err == nil; again++ {
+		left, err = members(f, c.Header.Key, c.leader())
+	}
+	return left, err
 }
 
 // leader is the process that the command began as; zero where none was recorded.
@@ -122,13 +137,6 @@ func (c claim) leader() process.ID {
 		return process.ID{}
 	}
 	return c.Start.Leader
-}
-
-// leaderSeen reports whether a process lives that was started with the key of c and leads a process
-// session, for a claim whose supervisor was killed between fork and start block.
-func (c claim) leaderSeen(f *os.File) (bool, error) {
-	left, err := holders(f, c.Header.Key, c.leader())
-	return slices.ContainsFunc(left, func(p member) bool { return p.Session == p.PID }), err
 }
 
 // Why there is no knowing.
@@ -186,10 +194,7 @@ func (c claim) supervised() (bool, error) {
 
 // lingers judges a claim that is held by what its command left behind.
 func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
-	left, err := holders(f, c.Header.Key, c.leader())
-	for again := 0; again < 3 && len(left) == 0 && err == nil; again++ {
-		left, err = holders(f, c.Header.Key, c.leader()) // a process that forks and ends can slip through one reading
-	}
+	left, err := c.members(f)
 	if err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	}
@@ -204,12 +209,16 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	if elsewhere && len(left) == 0 { // it may be the leader that holds it, where nobody here can look
 		return c.record(session.CommandUnattended), nil
 	}
+	return c.lingering(left), nil
+}
+
+func (c claim) lingering(left []member) session.CommandRecord {
 	rec := c.record(session.CommandLingering)
 	rec.Why = unsupervised + "; what it started still runs"
 	for _, p := range left {
 		rec.Left = append(rec.Left, describe(p.Process))
 	}
-	return rec, nil
+	return rec
 }
 
 // leads reports whether the leader is among holders, for a claim whose supervisor was

@@ -123,6 +123,12 @@ func (r *Runner) Look(_ context.Context, key string) (session.CommandRecord, err
 	return rec, err
 }
 
+// Left lists what still runs of the command of key, whatever its record says, and also where there is none: processes
+// that hold its claim, that carry its key, or that are in the leader's process session.
+func (r *Runner) Left(_ context.Context, key string) ([]string, error) {
+	return remains(r.cfg.Dir, key)
+}
+
 // Run makes sure that the command of req has been started exactly once, and returns its
 // record when it is over. If ctx ends first the command goes on and Run returns ctx's
 // cause. It returns ErrFenced when a later epoch was announced, ErrConflict when the key

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// leftWait is how long acode waits unasked for what a command left running, where its step has no timeout.
+const leftWait = time.Minute
+
+// outlive waits for what still runs of a command whose outcome is unknown: what it does may change the answer. A
+// person chooses to wait or to decide now. Where acode cannot ask, it waits as long as the step may take and then
+// stops with ErrUncertain and the list. An answer that was given beforehand decides now.
+func (e *Engine) outlive(ctx context.Context, it *session.Item, step *session.Step, key string) error {
+	if by, _ := e.declared(it, step.Run, key); by == "person" {
+		return nil
+	}
+	left, err := e.Commands.Left(ctx, key)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	e.Notify(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf("what the command of %s started still runs:", it.ID), Detail: e.redacted(left)})
+	e.Log.Warn("a command left processes running", "event", "command_left", "step", it.ID.String(), "key", key, "processes", len(left))
+	wait, err := e.Person.Linger(ctx, *it, e.redacted(left))
+	limit, bound := time.Duration(0), ""
+	switch {
+	case errors.Is(err, session.ErrUncertain):
+		limit = leftWait
+		if step.Run.Timeout > 0 {
+			limit = step.Run.Timeout
+		}
+		bound = fmt.Sprintf(", at most %s", limit)
+	case err != nil:
+		return err
+	case !wait:
+		return nil
+	}
+	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Waiting until it ends" + bound + "."})
+	return e.awaitEnd(ctx, it, key, limit)
+}
+
+// awaitEnd waits until nothing runs of the command of key, at most limit; 0 means without limit.
+func (e *Engine) awaitEnd(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
+	var over <-chan time.Time
+	if limit > 0 {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		over = t.C
+	}
+	tick := time.NewTicker(requestPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		case <-over:
+			return e.stillLeft(ctx, it, key)
+		}
+		if err := e.boundary(ctx); err != nil {
+			return err
+		}
+		if left, err := e.Commands.Left(ctx, key); err != nil || len(left) == 0 {
+			return err
+		}
+	}
+}
+
+// stillLeft stops the session before a decision that what still runs could make wrong.
+func (e *Engine) stillLeft(ctx context.Context, it *session.Item, key string) error {
+	left, err := e.Commands.Left(ctx, key)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
+		detail: fmt.Sprintf("%s: the outcome of its command is unknown, and what it started still runs: %s", it.ID, strings.Join(e.redacted(left), "; ")),
+		next:   e.answerWith(it)}
+}
