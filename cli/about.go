@@ -10,41 +10,41 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (i *Invocation) configCommand() *cobra.Command {
 	var origin bool
 	show := &cobra.Command{Use: "show", Short: "Show every value in force", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		b, err := a.boot(nil)
+		s, err := i.setup(nil)
 		if err != nil {
 			return err
 		}
-		settings := make([]terminal.Setting, len(b.cfg.Values))
-		for i, v := range b.cfg.Values {
+		settings := make([]terminal.Setting, len(s.Config.Values))
+		for i, v := range s.Config.Values {
 			settings[i] = terminal.Setting{Key: v.Key, Value: v.Value, Origin: v.Origin}
 		}
-		if a.json {
-			return terminal.ConfigShowJSON(a.io.out, settings)
+		if i.JSON {
+			return terminal.ConfigShowJSON(i.Out, settings)
 		}
-		return terminal.ConfigShow(a.io.out, settings, origin)
+		return terminal.ConfigShow(i.Out, settings, origin)
 	}}
 	show.Flags().BoolVar(&origin, "origin", false, "name where each value comes from")
 	validate := &cobra.Command{Use: "validate", Short: "Check the configuration", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		b, err := a.boot(nil)
+		s, err := i.setup(nil)
 		if err != nil {
 			return err
 		}
-		for _, w := range b.cfg.Warnings {
-			fmt.Fprintln(a.io.err, "warning: "+terminal.Clean(w))
+		for _, w := range s.Config.Warnings {
+			fmt.Fprintln(i.Err, "warning: "+terminal.Clean(w))
 		}
-		if a.json {
-			return terminal.JSON(a.io.out, map[string]any{"v": 1, "valid": true, "warnings": b.cfg.Warnings})
+		if i.JSON {
+			return terminal.JSON(i.Out, map[string]any{"v": 1, "valid": true, "warnings": s.Config.Warnings})
 		}
-		_, err = fmt.Fprintln(a.io.out, "Configuration valid")
+		_, err = fmt.Fprintln(i.Out, "Configuration valid")
 		return err
 	}}
 	return Group("config", "Show and check the configuration", show, validate)
 }
 
-func (a *app) schemaCommand() *cobra.Command {
+func (i *Invocation) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema plan|config|events", Short: "Print a JSON Schema", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"plan", "config", "events"},
@@ -58,18 +58,18 @@ func (a *app) schemaCommand() *cobra.Command {
 			default:
 				schema = []byte(eventsSchema)
 			}
-			_, err := fmt.Fprintln(a.io.out, string(schema))
+			_, err := fmt.Fprintln(i.Out, string(schema))
 			return err
 		},
 	}
 }
 
-func (a *app) exitCodesCommand() *cobra.Command {
+func (i *Invocation) exitCodesCommand() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "List what each exit status means", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if a.json {
-			return terminal.ExitCodesJSON(a.io.out, exitCodes())
+		if i.JSON {
+			return terminal.ExitCodesJSON(i.Out, exitCodes())
 		}
-		return terminal.ExitCodes(a.io.out, exitCodes())
+		return terminal.ExitCodes(i.Out, exitCodes())
 	}}
 }
 

@@ -4,25 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
-	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
+	"github.com/spf13/cobra"
 )
 
-// writing opens the store for a command that may write.
-func (a *app) writing(ctx context.Context, f func(context.Context, *base, *local.Store) error) error {
-	b, err := a.boot(nil)
-	if err != nil {
-		return err
+func (i *Invocation) approveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "approve ID [STEP]", Short: "Approve what a session waits for", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: i.completeSession(waitingSession),
+		Long: "Approve what a session waits for. The approval is for this question and the steps behind\nit, and is used once: by the process that executes now, or by the next resume.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return i.decide(cmd.Context(), app.Verdict{Ref: args[0], Step: strings.Join(args[1:], ""), Grant: true})
+		},
 	}
-	s, err := b.openWrite(ctx)
-	if err != nil {
-		return err
+}
+
+func (i *Invocation) denyCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "deny ID [STEP]", Short: "Deny what a session waits for", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: i.completeSession(waitingSession),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return i.decide(cmd.Context(), app.Verdict{Ref: args[0], Step: strings.Join(args[1:], ""), Reason: reason})
+		},
 	}
-	return errors.Join(f(ctx, b, s), s.Close(), b.closeLog())
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
+}
+
+func (i *Invocation) decide(ctx context.Context, v app.Verdict) error {
+	v.By = whoAmI()
+	return i.writing(ctx, func(s *app.Site) error {
+		d, err := s.Decide(ctx, v)
+		return i.decided(d, err)
+	})
+}
+
+func (i *Invocation) cancelCommand() *cobra.Command {
+	var onlyCommand bool
+	var reason string
+	cmd := &cobra.Command{
+		Use: "cancel [ID]", Short: "Cancel a session, or with --command only its running command", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(openSession),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return i.writing(cmd.Context(), func(s *app.Site) error {
+				ref := strings.Join(args, "")
+				if onlyCommand {
+					return i.endCommands(cmd.Context(), s, ref)
+				}
+				d, err := s.Cancel(cmd.Context(), ref, whoAmI(), reason)
+				return i.decided(d, err)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&onlyCommand, "command", false, "end the running command and leave the session paused")
+	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	return cmd
 }
 
 // decisionJSON is what a person decided about a session, for scripts.
@@ -37,98 +75,35 @@ type decisionJSON struct {
 }
 
 // tell writes the outcome of a command that is no stream.
-func (b *base) tell(d decisionJSON, text string) error {
-	if b.json {
-		d.V = 1
-		return terminal.JSON(b.io.out, d)
+func (i *Invocation) tell(kind string, d app.Decision, text string) error {
+	if i.JSON {
+		return terminal.JSON(i.Out, decisionJSON{V: 1, SessionID: d.Session.ID, ShortID: d.Session.Short, Kind: kind, Recorded: d.Recorded, Ended: d.Ended, Warnings: d.Warnings})
 	}
-	_, err := fmt.Fprintln(b.io.out, text)
+	_, err := fmt.Fprintln(i.Out, text)
 	return err
 }
 
-// decision gives the events of a decision, and what it did besides.
-type decision func(*session.Session) ([]session.Draft, sideEffects, error)
-
-type sideEffects struct {
-	ended    int      // commands
-	warnings []string // for the person
+// decided says what became of a decision, if anything did; err is what happened beside or instead.
+func (i *Invocation) decided(d app.Decision, err error) error {
+	if d.Session == nil {
+		return err
+	}
+	return errors.Join(i.tell(string(d.Kind), d, i.decidedText(d)), err)
 }
 
-// decide writes events when nobody holds the session's lock, and otherwise leaves a request
-// for the holder; also then it writes them where the holder ends without an answer.
-func (b *base) decide(ctx context.Context, s *local.Store, r session.Request, events decision) error {
-	id := r.Session
-	sess, err := s.View(ctx, id)
-	if err != nil {
-		return err
-	}
-	said := decisionJSON{SessionID: id, ShortID: sess.Short, Kind: string(r.Kind)}
-	held, err := b.hold(id, b.commandLine())
-	if errors.Is(err, session.ErrLocked) {
-		if err := s.Ask(ctx, r); err != nil {
-			return err
+func (i *Invocation) decidedText(d app.Decision) string {
+	if !d.Recorded {
+		text := fmt.Sprintf("The process that executes session %s was asked to %s", d.Session.Short, d.Kind)
+		if d.Waits {
+			text += ", and has not answered yet; see: " + i.Spelled("acode status "+d.Session.Short)
 		}
-		if held, err = b.holdUnanswered(ctx, s, r); held == nil && err == nil {
-			return b.tellAsked(ctx, s, r, said)
-		}
+		return text
 	}
-	if err != nil {
-		return err
-	}
-	also, err := b.append(ctx, s, r, events)
-	if err := errors.Join(err, held.Release()); err != nil {
-		return err
-	}
-	said.Recorded, said.Ended, said.Warnings = true, also.ended, also.warnings
-	text := "Recorded: " + string(r.Kind) + b.spelled(recordedText(r.Kind, sess.Short, also.ended))
-	for _, w := range also.warnings {
+	text := "Recorded: " + string(d.Kind) + i.Spelled(recordedText(d.Kind, d.Session.Short, d.Ended))
+	for _, w := range d.Warnings {
 		text += "\n⚠ " + terminal.Clean(w)
 	}
-	return b.tell(said, text)
-}
-
-// tellAsked says that somebody else was asked, and whether that has done it.
-func (b *base) tellAsked(ctx context.Context, s *local.Store, r session.Request, said decisionJSON) error {
-	waits, err := s.Asked(ctx, r)
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("The process that executes session %s was asked to %s", said.ShortID, r.Kind)
-	if waits != 0 {
-		text += ", and has not answered yet; see: " + b.spelled("acode status "+said.ShortID)
-	}
-	return b.tell(said, text)
-}
-
-// answerTime is how long whoever was asked is given to end or to answer: a signal ends acode within a
-// second.
-const answerTime = 1500 * time.Millisecond
-
-// holdUnanswered takes the session's lock if its holder gives it back without having answered r. nil:
-// it has answered, or goes on for longer than answerTime and will.
-func (b *base) holdUnanswered(ctx context.Context, s *local.Store, r session.Request) (*lock.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		held, err := b.hold(r.Session, b.commandLine())
-		if err != nil && !errors.Is(err, session.ErrLocked) {
-			return nil, err
-		}
-		waits, err := s.Asked(context.WithoutCancel(ctx), r)
-		if held != nil && (err != nil || waits == 0) {
-			err, held = errors.Join(err, held.Release()), nil
-		}
-		if held != nil || err != nil || waits == 0 {
-			return held, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case <-tick.C:
-		}
-	}
+	return text
 }
 
 // recordedText says what a recorded decision means and what comes next.
@@ -142,18 +117,17 @@ func recordedText(k session.RequestKind, short string, ended int) string {
 	return "; session " + short + " is over, " + endedText(ended)
 }
 
-// append writes the events of a decision, in the place of a request like r that was left unanswered.
-func (b *base) append(ctx context.Context, s *local.Store, r session.Request, events decision) (sideEffects, error) {
-	w, err := s.Load(ctx, r.Session)
+func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
+
+// endCommands ends the commands of a session and leaves the session as it is.
+func (i *Invocation) endCommands(ctx context.Context, s *app.Site, ref string) error {
+	d, err := s.EndCommands(ctx, ref)
 	if err != nil {
-		return sideEffects{}, err
+		return err
 	}
-	drafts, also, err := events(w.Session())
-	if err == nil {
-		var asked int64
-		if asked, err = s.Asked(ctx, r); err == nil {
-			_, err = w.AppendAnswering(ctx, asked, drafts...)
-		}
+	then := "; the session can be resumed"
+	if d.Session.State.Terminal() {
+		then = "; the session is " + string(d.Session.State)
 	}
-	return also, errors.Join(err, w.Close())
+	return i.tell("cancel_command", d, endedText(d.Ended)+then)
 }

@@ -7,10 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/acode-dev/acode/session"
@@ -45,26 +42,6 @@ func TestExitOfEveryCode(t *testing.T) {
 	}
 	if len(codes) != len(want) {
 		t.Errorf("session declares %d codes, the test knows %d", len(codes), len(want))
-	}
-}
-
-// A limit of the machine is no bug of acode's, and nothing is wrong with the file that could not be opened.
-func TestShortage(t *testing.T) {
-	for limit, codes := range map[syscall.Errno][]session.Code{
-		syscall.EMFILE: {session.ErrInternal, session.ErrPlan, session.ErrFileStep}, syscall.EAGAIN: {session.ErrInternal},
-	} {
-		for _, code := range codes {
-			err := fmt.Errorf("wrapped: %w", &session.Error{Code: code, Message: "m", Next: "mend it", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}})
-			var got *session.Error
-			if status, _ := exitOf(shortage(err)); status != 1 || !errors.As(shortage(err), &got) || got.Error() != err.Error() || !strings.Contains(got.Next, "ulimit") {
-				t.Errorf("shortage(%v, %s): got status %d, %+v", limit, code, status, got)
-			}
-		}
-	}
-	for _, err := range []error{nil, quietExit(22), &session.Error{Code: session.ErrLocked, Message: "m", Cause: syscall.EAGAIN}, errors.New("anything")} {
-		if got := shortage(err); got != err {
-			t.Errorf("shortage(%v): got %v", err, got)
-		}
 	}
 }
 

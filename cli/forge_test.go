@@ -39,7 +39,7 @@ func claim(ts *testscript.TestScript, args []string) {
 func reopened(ts *testscript.TestScript, id string, make func(context.Context, *local.Store, *local.Writer) ([]session.Draft, error)) {
 	ctx := context.Background()
 	s, err := local.Open(ctx, local.Options{
-		Home: ts.Getenv("ACODE_HOME"), Now: time.Now, Version: version,
+		Home: ts.Getenv("ACODE_HOME"), Now: time.Now, Version: Version,
 		Redactor: redact.New(nil), Env: func(string) string { return "" },
 	})
 	ts.Check(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// output is standard output. It remembers that something could not be written, which the exit
+// Output is standard output. It remembers that something could not be written, which the exit
 // status tells in the end, whoever ignored it: what is printed of a session must not stop it.
-type output struct {
+type Output struct {
 	file  *os.File
 	lines *bool // JSON Lines are written: after one that was lost none follows, so that they never look whole
 
@@ -21,7 +21,7 @@ type output struct {
 }
 
 // Write implements io.Writer. A pipe that nobody reads ends the process by its signal, as ever.
-func (o *output) Write(p []byte) (int, error) {
+func (o *Output) Write(p []byte) (int, error) {
 	if lost := o.Lost(); lost != nil && *o.lines {
 		return 0, lost
 	}
@@ -38,7 +38,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // Lost says what could not be written; nil for nothing.
-func (o *output) Lost() *session.Error {
+func (o *Output) Lost() *session.Error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lost

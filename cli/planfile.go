@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,28 +24,14 @@ func planFile(file string) string {
 	return abs
 }
 
-// tellEdited tells of a plan file that was edited after a step had failed, as if that could mend it: the
-// plan is in the store. What cannot be read any more says nothing.
-func (w *work) tellEdited(ctx context.Context) {
-	s := w.writer.Session()
-	if s.Reason != session.ReasonTaskFailed {
-		return
-	}
-	var created session.SessionCreatedData
-	first, err := w.store.Events(ctx, s.ID, 0, 1)
-	if err != nil || len(first) == 0 || first[0].Decode(&created) != nil {
-		return
-	}
-	info, err := os.Stat(created.PlanFile)
+// edited reports whether file holds another plan than p by now. What cannot be looked at is none.
+func edited(file string, p *session.Plan) bool {
+	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() || plan.Large(info.Size()) {
-		return
+		return false
 	}
-	if edited, err := plan.Load(created.PlanFile); err == nil && samePlan(edited, w.plan) {
-		return
-	}
-	w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: w.spelled(fmt.Sprintf(
-		"%s has changed, and the session goes on with the plan that it began with; to begin anew: acode session cancel %s, then acode run --plan %s",
-		created.PlanFile, s.Short, session.ShellQuote(created.PlanFile)))})
+	now, err := plan.Load(file)
+	return err != nil || !samePlan(now, p)
 }
 
 func samePlan(a, b *session.Plan) bool {

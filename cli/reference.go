@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/spf13/cobra"
 )
 
 // referenceCommand prints the reference of the command line, from which docs/ is made.
-func (a *app) referenceCommand() *cobra.Command {
+func (i *Invocation) referenceCommand() *cobra.Command {
 	return &cobra.Command{Use: "reference", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		_, err := fmt.Fprint(a.io.out, reference(cmd.Root()))
+		_, err := fmt.Fprint(i.Out, reference(cmd.Root()))
 		return err
 	}}
 }
@@ -32,7 +33,7 @@ func reference(root *cobra.Command) string {
 	}
 	b.WriteString("\n## What each code means to you\n\n| code | exit | what to do |\n|---|---|---|\n")
 	for _, r := range exitTable() {
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Code, r.Exit, strings.ReplaceAll(r.Hint, "|", "\\|"))
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Code, r.Exit, strings.ReplaceAll(app.Hint(r.Code), "|", "\\|"))
 	}
 	return b.String()
 }

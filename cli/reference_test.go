@@ -11,7 +11,7 @@ var updateReference = flag.Bool("update-reference", false, "write docs/cli.md an
 // docs/cli.md is generated from the program; `make docs` writes it.
 func TestCLIReferenceIsTrue(t *testing.T) {
 	const path = "../docs/cli.md"
-	want := reference((&app{}).root())
+	want := reference((&Invocation{}).root())
 	if *updateReference {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -17,20 +18,30 @@ import (
 
 // globals are the flags that every command takes.
 type globals struct {
-	json, quiet, noColor, noInput, yes bool
-	verbose                            int
-	config, dir                        string
-	timeout                            time.Duration
-	allow                              []string
+	quiet, noColor, noInput, yes bool
+	verbose                      int
+	config, dir                  string
+	timeout                      time.Duration
+	allow                        []string
 }
 
-// app is one invocation of acode.
-type app struct {
+// Invocation is one run of a program: what was typed, and where it reads and writes.
+type Invocation struct {
+	JSON bool             // output is for scripts
+	Out  *Output          // where results go
+	Err  *os.File         // where everything else goes
+	Now  func() time.Time // the clock
+
 	globals
-	io     stdio
+	in     *os.File
 	getenv func(string) string
-	now    func() time.Time
 	args   []string // as typed
+}
+
+func newInvocation() *Invocation {
+	i := &Invocation{in: os.Stdin, Err: os.Stderr, getenv: os.Getenv, Now: time.Now}
+	i.Out = &Output{file: os.Stdout, lines: &i.JSON}
+	return i
 }
 
 // quietExit ends the process with a status that has been explained already.
@@ -41,12 +52,6 @@ func (q quietExit) Error() string { return fmt.Sprintf("exit status %d", int(q))
 
 // ExitStatus is what the process exits with.
 func (q quietExit) ExitStatus() int { return int(q) }
-
-func newApp() *app {
-	a := &app{getenv: os.Getenv, now: time.Now}
-	a.io = stdio{in: os.Stdin, out: &output{file: os.Stdout, lines: &a.json}, err: os.Stderr}
-	return a
-}
 
 // Group is a command that only holds others. A word that is none of them is an error.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
@@ -77,7 +82,7 @@ func unknown(cmd *cobra.Command, word string) error {
 
 // strict makes an error of a word that help or completion does not know: cobra's own answer it
 // with help and with success.
-func (a *app) strict(root *cobra.Command) {
+func (i *Invocation) strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	root.PersistentPreRunE = noneEmpty
@@ -86,7 +91,7 @@ func (a *app) strict(root *cobra.Command) {
 		case "completion":
 			c.Args, c.RunE = cobra.ArbitraryArgs, onlyHolds
 		case "help":
-			c.Run, c.RunE = nil, a.help
+			c.Run, c.RunE = nil, i.help
 		}
 	}
 }
@@ -101,13 +106,13 @@ func noneEmpty(cmd *cobra.Command, args []string) error {
 }
 
 // help shows the help of the command that args name.
-func (a *app) help(cmd *cobra.Command, args []string) error {
+func (i *Invocation) help(cmd *cobra.Command, args []string) error {
 	about, rest, err := cmd.Root().Find(args)
 	switch {
 	case err != nil:
 		return err
 	case about.DisableFlagParsing: // a command of the other program
-		return a.handOver()
+		return i.handOver()
 	case len(rest) > 0:
 		return unknown(about, rest[0])
 	}
@@ -127,28 +132,28 @@ func isUsage(err error) bool {
 
 // fail shows an error that ended the command. It may quote what was typed or stands in a file,
 // also where no configuration could be read. Standard error is left when the output is lost.
-func (a *app) fail(err error, status int, hint string) {
+func (i *Invocation) fail(err error, status int, hint string) {
 	r := redact.New(redact.FromEnvironment(os.Environ()))
-	if a.json {
-		terminal.ErrorJSON(r.Writer(a.io.out), err, status, hint, a.now())
-		if a.io.out.Lost() == nil {
+	if i.JSON {
+		terminal.ErrorJSON(r.Writer(i.Out), err, status, hint, i.Now())
+		if i.Out.Lost() == nil {
 			return
 		}
 	}
-	terminal.Error(r.Writer(a.io.err), err, hint)
+	terminal.Error(r.Writer(i.Err), err, hint)
 }
 
-func (a *app) root() *cobra.Command {
-	root := a.bare()
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.statusCommand(), a.sessionCommand(),
-		a.approveCommand(), a.denyCommand(), a.verifyCommand(), a.configCommand(), a.schemaCommand(),
-		a.exitCodesCommand(), a.versionCommand(), a.superviseCommand())
-	root.AddCommand(a.deliveryCommands()...)
+func (i *Invocation) root() *cobra.Command {
+	root := i.bare()
+	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.sessionCommand(),
+		i.approveCommand(), i.denyCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
+		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand())
+	root.AddCommand(i.deliveryCommands()...)
 	return root
 }
 
 // bare has the flags that every command takes and no command.
-func (a *app) bare() *cobra.Command {
+func (i *Invocation) bare() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "acode",
 		Short:         "Run long agent work that survives every crash",
@@ -157,44 +162,43 @@ func (a *app) bare() *cobra.Command {
 		SilenceErrors: true,
 	}
 	f := root.PersistentFlags()
-	f.BoolVar(&a.json, "json", false, "print JSON Lines; the last one is the result")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only results, warnings and errors")
-	f.CountVarP(&a.verbose, "verbose", "v", "print more")
-	f.BoolVar(&a.noColor, "no-color", false, "never colour")
-	f.BoolVar(&a.noInput, "no-input", false, "never ask")
-	f.BoolVarP(&a.yes, "yes", "y", false, "answer yes to questions; never grants an approval")
-	f.StringVar(&a.config, "config", "", "user configuration `file`")
-	f.StringVarP(&a.dir, "dir", "C", "", "work in this `directory`")
-	f.DurationVar(&a.timeout, "timeout", 0, "pause the session after this time")
-	f.StringArrayVar(&a.allow, "allow-workspace", nil, "allow this `directory` although it is / or the home directory")
+	f.BoolVar(&i.JSON, "json", false, "print JSON Lines; the last one is the result")
+	f.BoolVarP(&i.quiet, "quiet", "q", false, "print only results, warnings and errors")
+	f.CountVarP(&i.verbose, "verbose", "v", "print more")
+	f.BoolVar(&i.noColor, "no-color", false, "never colour")
+	f.BoolVar(&i.noInput, "no-input", false, "never ask")
+	f.BoolVarP(&i.yes, "yes", "y", false, "answer yes to questions; never grants an approval")
+	f.StringVar(&i.config, "config", "", "user configuration `file`")
+	f.StringVarP(&i.dir, "dir", "C", "", "work in this `directory`")
+	f.DurationVar(&i.timeout, "timeout", 0, "pause the session after this time")
+	f.StringArrayVar(&i.allow, "allow-workspace", nil, "allow this `directory` although it is / or the home directory")
 	for _, name := range []string{"dir", "allow-workspace"} {
 		_ = root.MarkPersistentFlagDirname(name) // the flag exists
 	}
-	root.AddCommand(a.referenceCommand())
+	root.AddCommand(i.referenceCommand())
 	return root
 }
 
 // interactive reports whether somebody can be asked.
-func (a *app) interactive() bool {
-	return !a.noInput && !a.json && term.IsTerminal(int(a.io.in.Fd())) && term.IsTerminal(int(a.io.err.Fd()))
+func (i *Invocation) interactive() bool {
+	return !i.noInput && !i.JSON && term.IsTerminal(int(i.in.Fd())) && term.IsTerminal(int(i.Err.Fd()))
 }
 
-// printer shows what a session does; once done is closed it waits for no reader any more.
-func (b *base) printer(done <-chan struct{}, fresh bool, delivery terminal.SyncView) *terminal.Printer {
-	o := terminal.Detect(b.io.out.file, b.io.err, b.getenv)
-	o.Out, o.Err = &outlet{to: b.io.out, done: done, lines: b.json}, &outlet{to: b.io.err, done: done}
-	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = b.json, b.quiet, b.verbose, fresh, b.now
-	o.Color = (o.Color || b.cfg.Config.Terminal.Color == "always") && b.cfg.Config.Terminal.Color != "never" && !b.noColor
-	o.Exit, o.Sync = exitOfResult, delivery
-	return terminal.New(o)
-}
-
-func (a *app) versionCommand() *cobra.Command {
+func (i *Invocation) versionCommand() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if a.json {
-			return terminal.JSON(a.io.out, map[string]any{"v": 1, "version": version})
+		if i.JSON {
+			return terminal.JSON(i.Out, map[string]any{"v": 1, "version": Version})
 		}
-		_, err := fmt.Fprintln(a.io.out, "acode "+version)
+		_, err := fmt.Fprintln(i.Out, "acode "+Version)
 		return err
 	}}
+}
+
+// superviseCommand is what acode starts, detached, to run a session's commands. It is not
+// for people.
+func (i *Invocation) superviseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: app.SuperviseCommand + " SESSION LOCKS DIR MAXOUTPUT", Hidden: true, Args: cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error { return app.Supervise(cmd.Context(), args, i.Now) },
+	}
 }

@@ -2,22 +2,18 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
-
-	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/plan"
-	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
-	"github.com/acode-dev/acode/workspace"
+	"github.com/spf13/cobra"
 )
 
-func (a *app) runCommand() *cobra.Command {
+func (i *Invocation) runCommand() *cobra.Command {
 	var file string
 	var share, dryRun bool
 	cmd := &cobra.Command{
@@ -28,9 +24,9 @@ func (a *app) runCommand() *cobra.Command {
 				flags["workspace.share"] = "true"
 			}
 			if dryRun {
-				return a.outline(file, flags)
+				return i.outline(file, flags)
 			}
-			return a.run(cmd.Context(), file, flags)
+			return i.run(cmd.Context(), file, flags)
 		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`; - is standard input")
@@ -52,95 +48,54 @@ func onlyFlags(cmd *cobra.Command, args []string) error {
 	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: next + session.ShellQuote(args[0])}
 }
 
-func (a *app) run(ctx context.Context, file string, flags map[string]string) error {
-	p, b, err := a.accept(file, flags)
+func (i *Invocation) run(ctx context.Context, file string, flags map[string]string) error {
+	p, setup, err := i.accept(file, flags)
 	if err != nil {
 		return err
 	}
-	store, err := b.openWrite(ctx)
+	s, err := app.Open(ctx, setup)
 	if err != nil {
 		return err
 	}
-	w := &work{base: b, store: store, plan: p, origin: planFile(file), fresh: true, tally: tally{now: b.now}}
-	err = w.create(ctx)
-	if err == nil {
-		err = w.execute(ctx)
-	}
-	w.note(ctx, err)
-	return errors.Join(err, w.close())
+	d := i.screen(s, true)
+	out, err := s.Start(ctx, d, app.Start{Plan: p, PlanFile: planFile(file), Timeout: i.timeout})
+	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 
 // accept checks everything that a new session needs before there is one: the plan, the
 // configuration and the workspace. It changes nothing.
-func (a *app) accept(file string, flags map[string]string) (*session.Plan, *base, error) {
+func (i *Invocation) accept(file string, flags map[string]string) (*session.Plan, app.Setup, error) {
 	if file == "-" {
 		file = "/dev/stdin"
 	}
-	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !a.json && !a.quiet {
-		fmt.Fprintf(a.io.err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
+	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !i.JSON && !i.quiet {
+		fmt.Fprintf(i.Err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
 	}
 	p, err := plan.Load(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, app.Setup{}, err
 	}
-	b, err := a.boot(flags)
+	setup, err := i.setup(flags)
 	if err == nil {
-		b.learn(p)
-		err = b.guardHome()
+		setup.Learn(p)
+		err = setup.Guard()
 	}
-	return p, b, err
+	return p, setup, err
 }
 
 // outline says what run would do. It takes no lock, opens no store and changes no byte.
-func (a *app) outline(file string, flags map[string]string) error {
-	p, b, err := a.accept(file, flags)
+func (i *Invocation) outline(file string, flags map[string]string) error {
+	p, setup, err := i.accept(file, flags)
 	if err != nil {
 		return err
 	}
-	root, err := workspace.Open(b.workspace, b.now)
+	next, err := setup.Outline(p)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	next, err := resume.Plan(p, &session.Session{}, nil, resume.Choices{Redact: b.redactor.String})
-	if err != nil {
-		return err
+	v := terminal.OutlineView{Task: setup.Redactor.String(p.Task), Workspace: setup.Workspace, OnFailure: p.OnFailure, Next: &next, Warnings: setup.Config.Warnings}
+	if i.JSON {
+		return terminal.OutlineJSON(i.Out, v)
 	}
-	v := terminal.OutlineView{Task: b.redactor.String(p.Task), Workspace: b.workspace, OnFailure: p.OnFailure, Next: &next, Warnings: b.cfg.Warnings}
-	if b.json {
-		return terminal.OutlineJSON(b.io.out, v)
-	}
-	return terminal.Outline(b.io.out, v)
-}
-
-// create locks a new session before anybody can know of it, then makes it.
-func (w *work) create(ctx context.Context) error {
-	id, err := w.store.NewID()
-	if err != nil {
-		return err
-	}
-	w.locks, err = w.take(id)
-	w.tally.lock(err)
-	if err != nil {
-		return err
-	}
-	w.tidy(ctx, id)
-	config, err := json.Marshal(w.cfg.Keys())
-	if err != nil {
-		return err
-	}
-	w.writer, err = w.store.Create(ctx, local.NewSession{
-		ID: id, Task: w.plan.Task, Workspace: w.workspace, Plan: w.plan, PlanFile: w.origin, Config: string(config),
-	})
-	return err
-}
-
-// find gives the session that ref names, with the errors that resume gives (an
-// unknown id is 14 for resume, else 2).
-func find(ctx context.Context, s *local.Store, ref string, forResume bool) (session.ID, error) {
-	id, err := s.Find(ctx, ref)
-	if forResume && errors.Is(err, session.ErrUnknownID) {
-		return "", &session.Error{Code: session.ErrNoResumable, Message: fmt.Sprintf("no session has the id %s", ref), Next: "acode session list --resumable --all"}
-	}
-	return id, err
+	return terminal.Outline(i.Out, v)
 }

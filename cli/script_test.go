@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // late ends as an acode does that gets a signal just after it has said its result.
 func late() {
-	_, _, stop := (&work{base: &base{app: newApp()}}).signals(context.Background())
+	_, _, stop := newInvocation().signals(context.Background())
 	stop()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		_ = syscall.Kill(os.Getpid(), s) // which does not fail

@@ -2,49 +2,40 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
-func (a *app) sessionCommand() *cobra.Command {
+func (i *Invocation) sessionCommand() *cobra.Command {
 	c := Group("session", "List, show, cancel and explain sessions",
-		a.listCommand(), a.showCommand(), a.historyCommand(), a.cancelCommand(), a.unlockCommand(), a.exportCommand())
+		i.listCommand(), i.showCommand(), i.historyCommand(), i.cancelCommand(), i.unlockCommand(), i.exportCommand())
 	for _, sub := range c.Commands() {
 		c.SuggestFor = append(c.SuggestFor, sub.Name())
 	}
 	return c
 }
 
-func (a *app) listCommand() *cobra.Command {
+func (i *Invocation) listCommand() *cobra.Command {
 	var resumable, all, remote bool
-	list := func(rows []terminal.Row) error {
-		if a.json {
-			return terminal.ListJSON(a.io.out, rows)
+	list := func(rows []app.Row) error {
+		if i.JSON {
+			return terminal.ListJSON(i.Out, rowViews(rows))
 		}
-		return terminal.List(a.io.out, rows, all, a.now())
+		return terminal.List(i.Out, rowViews(rows), all, i.Now())
 	}
-	run := a.reading(func(ctx context.Context, b *base, s *local.Store, _ []string) error {
-		where := b.workspace
-		if all {
-			where = ""
+	run := i.reading(func(ctx context.Context, s *app.Site, _ string) error {
+		rows, err := s.List(ctx, all)
+		if err == nil && resumable {
+			rows, err = s.Resumable(ctx, rows)
 		}
-		rows, err := b.rows(ctx, s, where)
 		if err != nil {
 			return err
-		}
-		if resumable {
-			if rows, err = b.keepResumable(ctx, s, rows); err != nil {
-				return err
-			}
 		}
 		return list(rows)
 	})
@@ -56,7 +47,7 @@ func (a *app) listCommand() *cobra.Command {
 			case remote && resumable:
 				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote exclude one another: only its own machine knows whether a session can be resumed now", Next: "acode session list --all --resumable"}
 			case remote:
-				return a.handOver()
+				return i.handOver()
 			}
 			err := run(cmd, args)
 			if errors.Is(err, session.ErrUnknownID) { // there is no store yet
@@ -71,37 +62,22 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
-// keepResumable keeps what a resume would go on with: nothing that runs, is over, or went on elsewhere.
-func (b *base) keepResumable(ctx context.Context, s *local.Store, rows []terminal.Row) ([]terminal.Row, error) {
-	elsewhere := map[session.ID]bool{}
-	if b.cfg.Config.Sync.URL != "" {
-		_, lanes, _, err := s.Sync(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range lanes {
-			elsewhere[l.Session] = forked(l.Session, l.State, l.Reason) != nil
-		}
-	}
-	return slices.DeleteFunc(rows, func(r terminal.Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
-}
-
-func (a *app) historyCommand() *cobra.Command {
+func (i *Invocation) historyCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
-		Use: "history [ID]", Short: "Show the events of a session", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
-		RunE: a.reading(func(ctx context.Context, b *base, s *local.Store, args []string) error {
+		Use: "history [ID]", Short: "Show the events of a session", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
+		RunE: i.reading(func(ctx context.Context, s *app.Site, ref string) error {
 			if format != "text" && format != "json" {
 				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--format=%s: must be text or json", format), Next: "acode session history --help"}
 			}
-			id, err := b.subject(ctx, s, strings.Join(args, ""))
+			events, err := s.History(ctx, ref)
 			if err != nil {
 				return err
 			}
-			if format == "json" || b.json {
-				return terminal.HistoryJSON(b.io.out, events(ctx, s, id))
+			if format == "json" || i.JSON {
+				return terminal.HistoryJSON(i.Out, terminal.Events(events))
 			}
-			return terminal.History(b.io.out, events(ctx, s, id))
+			return terminal.History(i.Out, terminal.Events(events))
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "`text|json`")
@@ -109,61 +85,17 @@ func (a *app) historyCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) exportCommand() *cobra.Command {
+func (i *Invocation) exportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "export [ID]", Short: "Write a session as one JSON document", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(anySession),
-		RunE: a.readingSession(func(ctx context.Context, b *base, s *local.Store, id session.ID) error {
-			sess, err := s.View(ctx, id)
-			if err != nil {
-				return err
-			}
-			plan, noPlan := b.planText(ctx, s, sess)
-			if noPlan != nil && !errors.Is(noPlan, session.ErrCorrupt) {
-				return noPlan
+		Use: "export [ID]", Short: "Write a session as one JSON document", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
+		RunE: i.reading(func(ctx context.Context, s *app.Site, ref string) error {
+			all, damage := s.Export(ctx, ref)
+			if all.Events == nil {
+				return damage
 			}
 			// What is damaged is left out: verify sends here for the rest.
-			err = terminal.Export(b.io.out, terminal.ExportView{Row: b.row(summary(sess)), Plan: plan, Events: events(ctx, s, id)})
-			return errors.Join(noPlan, err)
+			err := terminal.Export(i.Out, terminal.ExportView{Row: terminal.Row(all.Row), Plan: all.Plan, Events: terminal.Events(all.Events)})
+			return errors.Join(damage, err)
 		}),
 	}
-}
-
-// pageEvents is how many events of a session are in memory together.
-const pageEvents = 1000
-
-// events gives the events of a session, oldest first.
-func events(ctx context.Context, s *local.Store, id session.ID) terminal.Events {
-	return func(yield func(session.Event, error) bool) {
-		for after := uint64(0); ; {
-			page, err := s.Events(ctx, id, after, pageEvents)
-			if err != nil && !errors.Is(err, session.ErrCorrupt) {
-				yield(session.Event{}, err)
-				return
-			}
-			for _, e := range page {
-				if !yield(e, nil) {
-					return
-				}
-				after = e.Seq
-			}
-			if err != nil && !yield(session.Event{}, err) || len(page) < pageEvents {
-				return
-			}
-		}
-	}
-}
-
-// planText gives the plan of a session as it may be shown.
-func (b *base) planText(ctx context.Context, s *local.Store, sess *session.Session) (json.RawMessage, error) {
-	p, err := s.Plan(ctx, sess)
-	if err != nil {
-		return nil, err
-	}
-	b.learn(p)
-	p.Secrets = nil // for processes of acode only
-	text, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	return b.redactor.JSON(text), nil
 }

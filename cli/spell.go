@@ -8,15 +8,15 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// spelled gives text, which tells a person what to type, with the flags by which this command line
+// Spelled gives text, which tells a person what to type, with the flags by which this command line
 // named its configuration, and with that maybe its store, and allowed its workspace: what is copied
 // from there must mean the same.
-func (a *app) spelled(text string) string {
+func (i *Invocation) Spelled(text string) string {
 	var config, allow string
-	if a.config != "" {
-		config = "--config " + session.ShellQuote(a.config) + " "
+	if i.config != "" {
+		config = "--config " + session.ShellQuote(i.config) + " "
 	}
-	for _, dir := range a.allow {
+	for _, dir := range i.allow {
 		allow += "--allow-workspace " + session.ShellQuote(dir) + " "
 	}
 	if config+allow == "" {
@@ -33,21 +33,11 @@ func (a *app) spelled(text string) string {
 }
 
 // verdict gives the exit status of err and what to do about it; what err itself says of that is spelled out.
-func (a *app) verdict(err error) (status int, hint string) {
+func (i *Invocation) verdict(err error) (status int, hint string) {
 	var e *session.Error
 	if errors.As(err, &e) {
-		e.Next = a.spelled(e.Next)
+		e.Next = i.Spelled(e.Next)
 	}
 	status, hint = exitOf(err)
-	return status, a.spelled(hint)
-}
-
-// about has err, of the session short, name that session in what there is to do where only its code says that.
-func about(short string, err error) error {
-	var e *session.Error
-	if errors.As(err, &e) && e.Next == "" {
-		_, hint := exitOf(err)
-		e.Next = strings.ReplaceAll(hint, " ID", " "+short)
-	}
-	return err
+	return status, i.Spelled(hint)
 }

@@ -5,77 +5,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
+	"github.com/spf13/cobra"
 )
 
-func (a *app) unlockCommand() *cobra.Command {
+func (i *Invocation) unlockCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "unlock [ID]", Short: "Explain who holds a session; removes nothing that is held", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeSession(openSession),
-		RunE: a.readingSession(func(ctx context.Context, b *base, s *local.Store, id session.ID) error {
-			return b.explainLocks(ctx, s, id)
+		Use: "unlock [ID]", Short: "Explain who holds a session; removes nothing that is held", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(openSession),
+		RunE: i.reading(func(ctx context.Context, s *app.Site, ref string) error {
+			l, err := s.Locks(ctx, ref)
+			if err != nil {
+				return err
+			}
+			return i.explain(l)
 		}),
 	}
-}
-
-func (b *base) explainLocks(ctx context.Context, s *local.Store, id session.ID) error {
-	sess, err := s.View(ctx, id)
-	if err != nil {
-		return err
-	}
-	h, held, err := lock.Read(b.lockFile(id))
-	if err != nil {
-		return err
-	}
-	others, err := b.othersHere(ctx, s, sess)
-	if err != nil {
-		return err
-	}
-	notes := append(b.commandNotes(id), others...)
-	if held {
-		notes = append(holderNotes(h), notes...)
-	}
-	if b.json {
-		return b.locksJSON(sess, h, held, notes)
-	}
-	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
-	if held {
-		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.Process(), h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
-	}
-	for _, n := range notes {
-		said += terminal.Clean(n) + "\n"
-	}
-	_, err = fmt.Fprint(b.io.out, said)
-	return err
-}
-
-// othersHere tells of other sessions that keep sess from being executed in its workspace.
-func (b *base) othersHere(ctx context.Context, s *local.Store, sess *session.Session) ([]string, error) {
-	executing, supervisor, err := lock.Holders(workspaceLocks(b.home(), sess.Workspace))
-	if err != nil {
-		return nil, err
-	}
-	short := func(h lock.Holder) string {
-		other, err := s.View(ctx, h.Session)
-		if err != nil {
-			return string(h.Session) // it is about to be made
-		}
-		return other.Short
-	}
-	var notes []string
-	for _, h := range executing {
-		if h.Session != sess.ID {
-			notes = append(notes, fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(h), h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command))
-		}
-	}
-	if supervisor.PID != 0 && supervisor.Session != sess.ID && len(notes) == 0 {
-		notes = append(notes, b.spelled(fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor))))
-	}
-	return notes, nil
 }
 
 type locksJSON struct {
@@ -86,10 +32,20 @@ type locksJSON struct {
 	Notes     []string         `json:"notes"`
 }
 
-func (b *base) locksJSON(sess *session.Session, h lock.Holder, held bool, notes []string) error {
-	out := locksJSON{V: 1, SessionID: sess.ID, ShortID: sess.Short, Notes: append([]string{}, notes...)}
-	if held {
-		out.Holder = holder(h)
+func (i *Invocation) explain(l app.Locks) error {
+	for k, n := range l.Notes {
+		l.Notes[k] = i.Spelled(n)
 	}
-	return terminal.JSON(b.io.out, out)
+	if i.JSON {
+		return terminal.JSON(i.Out, locksJSON{V: 1, SessionID: l.Session.ID, ShortID: l.Session.Short, Holder: (*terminal.Holder)(l.Holder), Notes: append([]string{}, l.Notes...)})
+	}
+	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
+	if h := l.Holder; h != nil {
+		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", l.Process, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
+	}
+	for _, n := range l.Notes {
+		said += terminal.Clean(n) + "\n"
+	}
+	_, err := fmt.Fprint(i.Out, said)
+	return err
 }

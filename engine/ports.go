@@ -128,7 +128,7 @@ type Commands interface {
 	Forget(key string) error
 }
 
-// Person answers what no policy may decide. cli implements it.
+// Person answers what no policy may decide. A door implements it.
 type Person interface {
 	// Approve asks a question until somebody answers it or ctx ends. It returns ErrApproval
 	// when nobody can be asked.

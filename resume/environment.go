@@ -33,7 +33,7 @@ type Snapshot struct {
 	GitSilent string // why git says nothing of a repository that seems to be there
 }
 
-// Environment is the workspace as validation sees it. cli implements it.
+// Environment is the workspace as validation sees it. app implements it.
 type Environment interface {
 	// Changes compares the files that the session knows, those that its remaining steps name
 	// (patterns), and the tracked files of manifest (a blob hash, empty for none) with what is
@@ -54,7 +54,7 @@ type Environment interface {
 	Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error)
 }
 
-// Person answers what no policy may decide. cli implements it.
+// Person answers what no policy may decide. A door implements it.
 type Person interface {
 	// Changed asks whether to go on although files changed. It returns ErrEnvironment when
 	// nobody can be asked.

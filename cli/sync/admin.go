@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
@@ -32,31 +33,31 @@ func (p *program) adminCommand() *cobra.Command {
 // administer makes a command for a server's operator: a role with more rights than a device's.
 func (p *program) administer(use, short string, args int, f func(context.Context, remote.Options, []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(args), RunE: func(cmd *cobra.Command, args []string) error {
-		s, err := p.Site()
+		setup, err := p.Setup()
 		if err != nil {
 			return err
 		}
-		if p.deliverFirst(cmd.Context(), s); p.undelivered != nil && !p.JSON() {
-			terminal.Error(p.Err(), fmt.Errorf("delivery before this command did not come to its end: %w", p.undelivered), "")
+		if p.deliverFirst(cmd.Context(), setup); p.undelivered != nil && !p.JSON {
+			terminal.Error(p.Err, fmt.Errorf("delivery before this command did not come to its end: %w", p.undelivered), "")
 		}
-		return f(cmd.Context(), remoteOptions(s), args)
+		return f(cmd.Context(), remoteOptions(&setup), args)
 	}}
 }
 
 // deliverFirst delivers what is pending here before the server is asked for something else, or notes why not (FR-052).
-func (p *program) deliverFirst(ctx context.Context, s *cli.Site) {
-	if s.Config().Sync.URL == "" {
+func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
+	if setup.Config.Config.Sync.URL == "" {
 		return // the command says so
 	}
-	st, err := s.OpenRead(ctx)
+	s, err := app.OpenRead(ctx, setup)
 	if err != nil {
 		if !errors.Is(err, session.ErrUnknownID) { // else there is no store, so nothing is pending
 			p.undelivered = err
 		}
 		return
 	}
-	_, _, waiting, err := st.Sync(ctx)
-	if err = errors.Join(err, st.Close()); err == nil && waiting.Events > 0 {
+	_, _, waiting, err := s.Store().Sync(ctx)
+	if err = errors.Join(err, s.Close()); err == nil && waiting.Events > 0 {
 		err = p.deliverAs(ctx)
 	}
 	p.undelivered = err
@@ -86,14 +87,14 @@ func (p *program) deliverAs(ctx context.Context) error {
 
 // answer prints v for scripts, or lines for people.
 func (p *program) answer(v map[string]any, lines ...string) error {
-	if p.JSON() {
+	if p.JSON {
 		v["v"] = 1
 		if p.undelivered != nil {
 			v["undelivered"] = terminal.NewReason(p.undelivered)
 		}
-		return terminal.JSON(p.Out(), v)
+		return terminal.JSON(p.Out, v)
 	}
-	_, err := io.WriteString(p.Out(), strings.Join(lines, "\n")+"\n")
+	_, err := io.WriteString(p.Out, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
@@ -110,7 +111,7 @@ func (p *program) migrateCommand() *cobra.Command {
 func (p *program) migrate(ctx context.Context, o remote.Options, dryRun bool) error {
 	var sql io.Writer
 	if dryRun {
-		sql = p.Out()
+		sql = p.Out
 	}
 	m, err := remote.Migrate(ctx, o, sql)
 	if err != nil || dryRun {
@@ -216,8 +217,8 @@ func (p *program) adminVerify(ctx context.Context, o remote.Options, _ []string)
 	found := []map[string]any{}
 	for _, d := range c.Differences {
 		found = append(found, map[string]any{"session_id": d.Session, "seq": d.Seq, "what": d.What, "detail": d.Detail})
-		if !p.JSON() {
-			fmt.Fprintf(p.Err(), "%s event %d: %s: %s\n", d.Session, d.Seq, d.What, terminal.Clean(d.Detail))
+		if !p.JSON {
+			fmt.Fprintf(p.Err, "%s event %d: %s: %s\n", d.Session, d.Seq, d.What, terminal.Clean(d.Detail))
 		}
 	}
 	verdict := "all good"
@@ -227,7 +228,7 @@ func (p *program) adminVerify(ctx context.Context, o remote.Options, _ []string)
 	err = p.answer(map[string]any{"sessions": c.Sessions, "events": c.Events, "withheld": c.Withheld, "forks": c.Forks, "blobs": c.Blobs, "differences": found},
 		fmt.Sprintf("%s, %d events, %d forked events, %d blobs: %s", terminal.Plural(c.Sessions, "session"), c.Events, c.Forks, c.Blobs, verdict))
 	if err == nil && len(found) > 0 {
-		err = p.Exit(p.ExitOf(session.ErrSyncDiffers))
+		err = cli.ExitAs(session.ErrSyncDiffers)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 )
@@ -43,10 +43,10 @@ func (p *program) drainCommand() *cobra.Command {
 }
 
 func (p *program) drain(ctx context.Context, ended <-chan struct{}) error {
-	news := &teller{out: p.Out()}
+	news := &teller{out: p.Out}
 	l, err := p.open(ctx, "run", outbox.Options{OnState: news.state, OnLane: news.lane})
 	if err != nil {
-		news.tell(cli.DrainNews{State: session.SyncRetrying, Reason: err.Error()})
+		news.tell(app.DrainNews{State: session.SyncRetrying, Reason: err.Error()})
 		return err
 	}
 	defer l.close()
@@ -65,9 +65,12 @@ func (l *link) lead(ctx context.Context, command string, ended <-chan struct{}) 
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		release, err := l.Drainer(command)
+		lock, err := l.LockDrainer(command)
+		if err == nil {
+			return lock.Release, nil
+		}
 		if !errors.Is(err, session.ErrLocked) {
-			return release, err
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
@@ -105,7 +108,7 @@ func (l *link) drainUntil(ctx context.Context, ended <-chan struct{}) error {
 
 // listen wakes the syncer when somebody committed, and ends its wait when somebody asked.
 func (l *link) listen(ctx context.Context) {
-	asked := l.Asked()
+	asked := l.DrainerAsked()
 	tick := time.NewTicker(newsEvery)
 	defer tick.Stop()
 	for {
@@ -116,7 +119,7 @@ func (l *link) listen(ctx context.Context) {
 			if news, err := l.outbox.News(ctx); err == nil && news {
 				l.syncer.Wake()
 			}
-			if now := l.Asked(); now != asked {
+			if now := l.DrainerAsked(); now != asked {
 				asked = now
 				l.syncer.Kick()
 			}
@@ -136,14 +139,14 @@ func (t *teller) state(h session.Heartbeat) {
 	if t.pending != nil {
 		pending = t.pending()
 	}
-	t.tell(cli.DrainNews{State: h.State, Reason: h.Reason, Pending: pending})
+	t.tell(app.DrainNews{State: h.State, Reason: h.Reason, Pending: pending})
 }
 
 func (t *teller) lane(l session.Lane) {
-	t.tell(cli.DrainNews{Session: l.Session, State: l.State, Reason: l.Reason})
+	t.tell(app.DrainNews{Session: l.Session, State: l.State, Reason: l.Reason})
 }
 
-func (t *teller) tell(n cli.DrainNews) {
+func (t *teller) tell(n app.DrainNews) {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
@@ -28,8 +29,8 @@ func (p *program) forkOff(ctx context.Context, ref string) error {
 		return err
 	}
 	f := &forking{link: l}
-	if err = f.lock(ctx, ref); err == nil {
-		err = errors.Join(f.run(ctx), f.release())
+	if f.Fork, err = l.Fork(ctx, ref, "acode sync fork-off"); err == nil {
+		err = errors.Join(f.run(ctx), f.Release())
 	}
 	if err == nil {
 		err = f.print(p)
@@ -37,33 +38,15 @@ func (p *program) forkOff(ctx context.Context, ref string) error {
 	return errors.Join(err, l.close())
 }
 
-// forking is a session on its way to another id.
+// forking is a session on its way to another id, with its server.
 type forking struct {
 	*link
-	release func() error
-	old     *session.Session
-	filed   outbox.Filed
-	new     session.Summary
-
-	unknown  map[session.StepID]string // commands in progress, with why nobody can know
-	finished map[session.StepID]int    // those with a result, by attempt
+	*app.Fork
+	filed outbox.Filed
 }
 
-// lock finds the session and sees to it that nobody executes it.
-func (f *forking) lock(ctx context.Context, ref string) error {
-	id, err := f.Find(ctx, f.store, ref)
-	if err != nil {
-		return err
-	}
-	if f.release, err = f.Session(id, "acode sync fork-off"); err != nil {
-		return err
-	}
-	f.old, err = f.store.View(ctx, id)
-	return err
-}
-
-func (f *forking) run(ctx context.Context) error {
-	if err := f.settled(ctx); err != nil || f.filed.Lane.WentOn() {
+func (f *forking) run(ctx context.Context) (err error) {
+	if f.filed.Lane, err = f.store.Lane(ctx, f.Old.ID); err != nil || f.filed.Lane.WentOn() { // all of this was done before
 		return err
 	}
 	if err := f.meet(ctx); err != nil {
@@ -72,25 +55,14 @@ func (f *forking) run(ctx context.Context) error {
 	if err := f.file(ctx); err != nil {
 		return err
 	}
-	if err := f.make(ctx); err != nil {
-		return err
-	}
-	if err := f.Forget(f.old.ID); err != nil {
+	if err := f.Make(ctx, f.filed.Shared); err != nil {
 		return err
 	}
 	// What was made cancelled the old session, which is an event more.
 	if err := f.file(ctx); err != nil {
 		return err
 	}
-	return f.store.CloseLane(ctx, f.filed.Lane, f.new.Short)
-}
-
-// settled looks whether all of this was done before.
-func (f *forking) settled(ctx context.Context) (err error) {
-	if f.filed.Lane, err = f.store.Lane(ctx, f.old.ID); err == nil {
-		f.new, _, err = f.store.ForkOf(ctx, f.old.ID)
-	}
-	return err
+	return f.store.CloseLane(ctx, f.filed.Lane, f.New.Short)
 }
 
 // meet delivers what is pending, which is how a fork is noticed, or waits for another process that
@@ -107,7 +79,7 @@ func (f *forking) meet(ctx context.Context) error {
 // file has the server file all that it does not share, and refuses a session whose whole
 // history it shares or takes.
 func (f *forking) file(ctx context.Context) error {
-	lane, err := f.store.Lane(ctx, f.old.ID)
+	lane, err := f.store.Lane(ctx, f.Old.ID)
 	if err == nil {
 		f.filed, err = f.syncer.File(ctx, lane)
 	}
@@ -117,144 +89,28 @@ func (f *forking) file(ctx context.Context) error {
 	if state := f.filed.Lane.State; state == session.SyncForked || state == session.SyncFenced {
 		return nil
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was forked off", Place: f.old.Short, Next: "acode sync status"}
-}
-
-// make makes the new session unless it was made before.
-func (f *forking) make(ctx context.Context) error {
-	if f.new.ID != "" {
-		return nil
-	}
-	if err := f.inProgress(ctx); err != nil {
-		return err
-	}
-	id, err := f.store.NewID()
-	if err != nil {
-		return err
-	}
-	if err = f.adopt(ctx, id); err != nil {
-		return errors.Join(err, f.Disown(id))
-	}
-	made, err := f.store.ForkOff(ctx, local.Fork{From: f.old.ID, ID: id, Shared: f.filed.Shared, Unknown: f.unknown})
-	if err != nil {
-		// A commit that failed may have happened: its results stay, and harm nothing.
-		return err
-	}
-	f.new = session.Summary{ID: made.ID, Short: made.Short, State: made.State, LastSeq: made.LastSeq}
-	return nil
-}
-
-// adopt gives the new session the results of commands before it is there: without them it would
-// run the commands again.
-func (f *forking) adopt(ctx context.Context, to session.ID) error {
-	if len(f.finished) == 0 {
-		return nil
-	}
-	plan, err := f.store.Plan(ctx, f.old)
-	if err != nil {
-		return err
-	}
-	for id, attempt := range f.finished {
-		run := command(plan, id)
-		if run == nil {
-			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the command %s, the plan does not; nothing was changed", id), Place: f.old.Short}
-		}
-		err := f.Adopt(ctx, f.old.ID, to, session.Key{Session: f.old.ID, Step: id, Operation: session.OpMain, Attempt: attempt}, run)
-		if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrUncertain) {
-			f.unknown[id] = "the command ended, and what it wrote is lost: " + err.Error()
-			continue
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// command finds the command of a step; nil when there is none.
-func command(p *session.Plan, id session.StepID) *session.Run {
-	for i := range p.Tasks {
-		if p.Tasks[i].ID != id.Task {
-			continue
-		}
-		for _, step := range p.Tasks[i].Steps {
-			if step.ID == id.Step {
-				return step.Run
-			}
-		}
-	}
-	return nil
-}
-
-// inProgress finds out which commands in progress nobody can know the outcome of. What the
-// other copy did under the same key stands in no record of this one.
-func (f *forking) inProgress(ctx context.Context) error {
-	if err := f.Fence(ctx, f.old); err != nil { // what is not claimed now is never started under the old id
-		return err
-	}
-	f.unknown, f.finished = map[session.StepID]string{}, map[session.StepID]int{}
-	for id, st := range f.old.Steps {
-		if st.Status != session.InProgress {
-			continue
-		}
-		events, err := f.store.Events(ctx, f.old.ID, st.StartSeq-1, 1)
-		if err != nil || len(events) == 0 {
-			return err
-		}
-		var intent session.StepStartedData
-		if err := events[0].Decode(&intent); err != nil {
-			return err
-		}
-		if intent.Kind != session.KindRun {
-			continue
-		}
-		if err := f.command(ctx, id, st); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *forking) command(ctx context.Context, id session.StepID, st *session.StepState) error {
-	rec, err := f.Command(ctx, f.old.ID, st.Key)
-	if err != nil {
-		return err
-	}
-	switch rec.State {
-	case session.CommandRunning, session.CommandUnattended:
-		return &session.Error{Code: session.ErrLocked, Message: fmt.Sprintf("the command of %s still runs; nothing was changed", id), Place: f.old.Short, Retryable: true,
-			Next: "wait for its end, or end it: acode session cancel --command " + f.old.Short}
-	case session.CommandUnclaimed:
-		if st.StartSeq <= f.filed.Shared {
-			f.unknown[id] = "this copy of the session never started the command, and the other one may have"
-		}
-	case session.CommandFinished:
-		f.finished[id] = st.Attempt
-	default:
-		f.unknown[id] = rec.Why
-	}
-	return nil
+	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was forked off", Place: f.Old.Short, Next: "acode sync status"}
 }
 
 func (f *forking) print(p *program) error {
-	if p.JSON() {
+	if p.JSON {
 		steps := []string{}
-		for id := range f.unknown {
+		for id := range f.Unknown {
 			steps = append(steps, id.String())
 		}
 		slices.Sort(steps)
-		return terminal.JSON(p.Out(), map[string]any{"v": 1, "session_id": f.old.ID, "short_id": f.old.Short, "new_session_id": f.new.ID, "new_short_id": f.new.Short,
+		return terminal.JSON(p.Out, map[string]any{"v": 1, "session_id": f.Old.ID, "short_id": f.Old.Short, "new_session_id": f.New.ID, "new_short_id": f.New.Short,
 			"shared_seq": f.filed.Shared, "unknown_steps": steps})
 	}
-	_, err := fmt.Fprintf(p.Out(), "%s went on as %s: all of it is kept here, and on the server as a fork.\n", f.old.Short, f.new.Short)
+	_, err := fmt.Fprintf(p.Out, "%s went on as %s: all of it is kept here, and on the server as a fork.\n", f.Old.Short, f.New.Short)
 	if f.filed.Theirs > f.filed.Shared {
-		_, err = fmt.Fprintf(p.Out(), "The server's own history has %s that this store never had; what they did may be done again.\n", terminal.Plural(int(f.filed.Theirs-f.filed.Shared), "event"))
+		_, err = fmt.Fprintf(p.Out, "The server's own history has %s that this store never had; what they did may be done again.\n", terminal.Plural(int(f.filed.Theirs-f.filed.Shared), "event"))
 	}
-	for id, why := range f.unknown {
-		_, err = fmt.Fprintf(p.Out(), "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))
+	for id, why := range f.Unknown {
+		_, err = fmt.Fprintf(p.Out, "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))
 	}
-	if err == nil && !f.new.State.Terminal() {
-		_, err = fmt.Fprintln(p.Out(), p.Spelled("Continue with: acode resume "+f.new.Short))
+	if err == nil && !f.New.State.Terminal() {
+		_, err = fmt.Fprintln(p.Out, p.Spelled("Continue with: acode resume "+f.New.Short))
 	}
 	return err
 }

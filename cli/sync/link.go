@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 
-	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
@@ -14,42 +14,48 @@ import (
 
 // link is a store and a server, with everything between them.
 type link struct {
-	*cli.Site
-	store  *local.Store
+	*app.Site
+	store  *local.Store // of Site
 	outbox *local.Outbox
 	server *remote.Server
 	syncer *outbox.Syncer
 }
 
 // remoteOptions say which server is configured.
-func remoteOptions(s *cli.Site) remote.Options {
-	c := s.Config().Sync
+func remoteOptions(s *app.Setup) remote.Options {
+	c := s.Config.Config.Sync
 	return remote.Options{URL: c.URL, Now: s.Now, AllowPlaintext: c.AllowPlaintext}
 }
 
 // open opens store and server; nothing is connected yet. Close it.
-func (p *program) open(ctx context.Context, command string, o outbox.Options) (l *link, err error) {
+func (p *program) open(ctx context.Context, command string, o outbox.Options) (*link, error) {
+	setup, err := p.Setup()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, setup, command, o)
+}
+
+func open(ctx context.Context, setup app.Setup, command string, o outbox.Options) (l *link, err error) {
 	l = &link{}
-	if l.Site, err = p.Site(); err != nil {
+	if l.server, err = remote.Open(remoteOptions(&setup)); err != nil {
 		return nil, err
 	}
-	if l.server, err = remote.Open(remoteOptions(l.Site)); err != nil {
-		return nil, err
-	}
-	if l.store, err = l.OpenWrite(ctx); err == nil {
+	if l.Site, err = app.Open(ctx, setup); err == nil {
+		l.store = l.Store()
 		l.outbox, err = l.store.Outbox(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	o.Source, o.Remote, o.Now, o.Paused = l.outbox, l.server, p.Now, l.outbox.Paused
-	o.OnParked = outbox.OnParked(l.Config().Sync.OnParked)
+	o.Source, o.Remote, o.Now, o.Paused = l.outbox, l.server, l.Now, l.outbox.Paused
+	o.OnParked = outbox.OnParked(l.Config.Config.Sync.OnParked)
 	var waiting session.Backlog
 	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
 		return nil, errors.Join(err, l.close())
 	}
 	boundMemory(waiting.Sessions)
-	o.Heartbeat.PID, o.Heartbeat.StartedUS = os.Getpid(), p.Now().UnixMicro()
+	o.Heartbeat.PID, o.Heartbeat.StartedUS = os.Getpid(), l.Now().UnixMicro()
 	o.Heartbeat.Command, o.Heartbeat.Address = command, l.server.Address()
 	l.syncer = outbox.New(o)
 	return l, nil
@@ -63,8 +69,8 @@ func (l *link) close() error {
 	if l.outbox != nil {
 		errs = append(errs, l.outbox.Close())
 	}
-	if l.store != nil {
-		errs = append(errs, l.store.Close())
+	if l.Site != nil {
+		errs = append(errs, l.Site.Close())
 	}
 	return errors.Join(errs...)
 }

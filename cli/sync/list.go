@@ -38,13 +38,13 @@ func (p *program) listRemote(ctx context.Context) error {
 	switch {
 	case err != nil:
 		err = outbox.Envelope(err)
-	case p.JSON():
-		err = terminal.RemoteListJSON(p.Out(), rows, undelivered)
+	case p.JSON:
+		err = terminal.RemoteListJSON(p.Out, rows, undelivered)
 	default:
 		if undelivered != nil {
-			terminal.Error(p.Err(), fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), "")
+			terminal.Error(p.Err, fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), "")
 		}
-		err = terminal.RemoteList(p.Out(), rows, p.Now())
+		err = terminal.RemoteList(p.Out, rows, p.Now())
 	}
 	return errors.Join(err, l.close())
 }

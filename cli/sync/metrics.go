@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/cli"
-	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 )
@@ -23,8 +23,9 @@ func (p *program) metricsCommand() *cobra.Command {
 	}
 }
 
-func (p *program) printMetrics(ctx context.Context, s *cli.Site, st *local.Store) error {
-	n, err := look(ctx, s, st)
+func (p *program) printMetrics(ctx context.Context, s *app.Site) error {
+	st := s.Store()
+	n, err := look(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (p *program) printMetrics(ctx context.Context, s *cli.Site, st *local.Store
 	if err != nil {
 		return err
 	}
-	m := outbox.NewMetrics(p.Version(), runtime.Version())
+	m := outbox.NewMetrics(cli.Version, runtime.Version())
 	m.Watch(func() outbox.Snapshot { return n })
 	m.WatchWork(func() (session.Work, error) { return w, nil })
 	r := prometheus.NewRegistry()
@@ -45,7 +46,7 @@ func (p *program) printMetrics(ctx context.Context, s *cli.Site, st *local.Store
 		return err
 	}
 	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(p.Out(), f); err != nil {
+		if _, err := expfmt.MetricFamilyToText(p.Out, f); err != nil {
 			return err
 		}
 	}
@@ -53,21 +54,21 @@ func (p *program) printMetrics(ctx context.Context, s *cli.Site, st *local.Store
 }
 
 // look makes a snapshot of a store in which another process delivers, or none.
-func look(ctx context.Context, s *cli.Site, st *local.Store) (outbox.Snapshot, error) {
-	h, lanes, backlog, err := st.Sync(ctx)
+func look(ctx context.Context, s *app.Site) (outbox.Snapshot, error) {
+	h, lanes, backlog, err := s.Store().Sync(ctx)
 	if err != nil {
 		return outbox.Snapshot{}, err
 	}
 	if !s.Delivers() {
 		h = session.Heartbeat{State: session.SyncDisabled}
 	}
-	total, acked, err := st.Totals(ctx)
+	total, acked, err := s.Store().Totals(ctx)
 	n := outbox.Look(h, lanes, backlog, total, acked)
 	n.Late = late(s, n)
 	return n, err
 }
 
 // late is the rule of status --check for the metrics.
-func late(s *cli.Site, n outbox.Snapshot) bool {
-	return n.State() != session.SyncDisabled && session.Late(n.Backlog.OldestUS, s.Now(), s.Config().Sync.LateAfter)
+func late(s *app.Site, n outbox.Snapshot) bool {
+	return n.State() != session.SyncDisabled && session.Late(n.Backlog.OldestUS, s.Now(), s.Config.Config.Sync.LateAfter)
 }

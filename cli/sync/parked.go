@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
@@ -33,12 +34,12 @@ func parked(ctx context.Context, st *local.Store) ([]session.Lane, error) {
 
 func (p *program) parkedList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List events that the server refused, with its reasons", Args: cobra.NoArgs,
-		RunE: p.reading(func(ctx context.Context, _ *cli.Site, st *local.Store) error {
-			lanes, err := parked(ctx, st)
+		RunE: p.reading(func(ctx context.Context, s *app.Site) error {
+			lanes, err := parked(ctx, s.Store())
 			if err != nil {
 				return err
 			}
-			return p.printParked(ctx, st, lanes)
+			return p.printParked(ctx, s.Store(), lanes)
 		})}
 }
 
@@ -51,15 +52,15 @@ func (p *program) printParked(ctx context.Context, st *local.Store, lanes []sess
 		}
 		rows = append(rows, terminal.LaneView{Short: s.Short, State: l.State, Seq: l.Parked, Reason: l.Reason})
 	}
-	if p.JSON() {
-		return terminal.JSON(p.Out(), map[string]any{"v": 1, "parked": rows})
+	if p.JSON {
+		return terminal.JSON(p.Out, map[string]any{"v": 1, "parked": rows})
 	}
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(p.Out(), "Nothing is parked.")
+		_, err := fmt.Fprintln(p.Out, "Nothing is parked.")
 		return err
 	}
 	for _, r := range rows {
-		if _, err := fmt.Fprintln(p.Out(), r); err != nil {
+		if _, err := fmt.Fprintln(p.Out, r); err != nil {
 			return err
 		}
 	}
@@ -69,27 +70,27 @@ func (p *program) printParked(ctx context.Context, st *local.Store, lanes []sess
 func (p *program) parkedShow() *cobra.Command {
 	return &cobra.Command{Use: "show ID", Short: "Print the event of a session that the server refused", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.with(cmd.Context(), (*cli.Site).OpenRead, func(ctx context.Context, s *cli.Site, st *local.Store) error {
-				l, err := p.parkedLane(ctx, s, st, args[0])
+			return p.with(cmd.Context(), app.OpenRead, func(ctx context.Context, s *app.Site) error {
+				l, err := parkedLane(ctx, s, args[0])
 				if err != nil {
 					return err
 				}
-				events, err := st.Events(ctx, l.Session, l.Parked-1, 1)
+				events, err := s.Store().Events(ctx, l.Session, l.Parked-1, 1)
 				if err != nil {
 					return err
 				}
-				return terminal.HistoryJSON(p.Out(), terminal.Listed(events...))
+				return terminal.HistoryJSON(p.Out, terminal.Listed(events...))
 			})
 		}}
 }
 
 // parkedLane finds the parked lane of the session that ref names.
-func (p *program) parkedLane(ctx context.Context, s *cli.Site, st *local.Store, ref string) (session.Lane, error) {
-	id, err := s.Find(ctx, st, ref)
+func parkedLane(ctx context.Context, s *app.Site, ref string) (session.Lane, error) {
+	id, err := s.Find(ctx, ref)
 	if err != nil {
 		return session.Lane{}, err
 	}
-	l, err := st.Lane(ctx, id)
+	l, err := s.Store().Lane(ctx, id)
 	if err == nil && l.Parked == 0 {
 		err = &session.Error{Code: session.ErrUsage, Message: "nothing of this session is parked; nothing was changed", Next: "acode sync parked list"}
 	}
@@ -124,11 +125,11 @@ func (p *program) parkedDrop() *cobra.Command {
 // where it is given at all.
 func (p *program) decide(ctx context.Context, ref string, how func(session.Lane) (session.Lane, outbox.Options), confirm ...string) error {
 	var lane session.Lane
-	err := p.with(ctx, (*cli.Site).OpenRead, func(ctx context.Context, s *cli.Site, st *local.Store) (err error) {
-		if lane, err = p.parkedLane(ctx, s, st, ref); err != nil || len(confirm) == 0 {
+	err := p.with(ctx, app.OpenRead, func(ctx context.Context, s *app.Site) (err error) {
+		if lane, err = parkedLane(ctx, s, ref); err != nil || len(confirm) == 0 {
 			return err
 		}
-		sess, err := st.View(ctx, lane.Session)
+		sess, err := s.Store().View(ctx, lane.Session)
 		if err != nil {
 			return err
 		}
@@ -148,20 +149,20 @@ func (p *program) decide(ctx context.Context, ref string, how func(session.Lane)
 		}
 		return l.syncer.Drain(ctx)
 	}); err == nil {
-		err = p.printStatus(ctx, l.Site, l.store)
+		err = p.printStatus(ctx, l.Site)
 	}
 	return errors.Join(err, l.close())
 }
 
 // alone runs f while no other process drains.
 func (l *link) alone(ctx context.Context, f func() error) error {
-	release, err := l.Drainer("acode sync")
+	lock, err := l.LockDrainer("acode sync")
 	if errors.Is(err, session.ErrLocked) {
-		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: cli.Holder(err),
+		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: app.HolderOf(err),
 			Next: "stop the syncer for this, or try again when the run has ended", Retryable: true}
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(), release())
+	return errors.Join(f(), lock.Release())
 }

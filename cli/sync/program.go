@@ -11,14 +11,14 @@ import (
 
 // Main carries out the command line of acode-sync and returns the exit status.
 func Main(ctx context.Context, args []string) int {
-	return cli.Delivery(ctx, args, func(h *cli.Host) []*cobra.Command {
-		p := &program{Host: h}
+	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
+		p := &program{Invocation: i}
 		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand(), p.sessionCommand()}
 	})
 }
 
 // program is one invocation.
 type program struct {
-	*cli.Host
+	*cli.Invocation
 	undelivered error // why delivery before an operator's command did not come to its end; nil: it did
 }

@@ -35,5 +35,5 @@ func (p *program) rebind(ctx context.Context, confirm string) error {
 	if err := l.alone(ctx, func() error { return l.store.BindRemote(ctx, hello.Remote) }); err != nil {
 		return err
 	}
-	return p.printStatus(ctx, l.Site, l.store)
+	return p.printStatus(ctx, l.Site)
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/cli"
-	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -41,7 +41,7 @@ func (p *program) now(ctx context.Context, wait time.Duration) error {
 	}
 	err = l.deliver(ctx, wait)
 	if err == nil {
-		err = p.printStatus(ctx, l.Site, l.store)
+		err = p.printStatus(ctx, l.Site)
 	}
 	return errors.Join(err, l.close())
 }
@@ -131,14 +131,14 @@ func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 // attempt drains as the store's one drainer. While another process is that, it only looks how
 // far that one got, and what hinders it.
 func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other) error {
-	release, err := l.Drainer("acode sync now")
+	lock, err := l.LockDrainer("acode sync now")
 	o.leads = errors.Is(err, session.ErrLocked)
 	if err == nil {
 		err := l.syncer.Drain(ctx)
 		if err == nil {
 			l.chores(ctx)
 		}
-		return errors.Join(err, release())
+		return errors.Join(err, lock.Release())
 	}
 	if !o.leads {
 		return err
@@ -173,7 +173,7 @@ func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other
 	if trouble := l.syncer.Trouble(h, o.since, left); trouble != nil {
 		return trouble
 	}
-	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: cli.Holder(err),
+	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: app.HolderOf(err),
 		Next: "acode sync status", Retryable: true}
 }
 
@@ -195,44 +195,51 @@ func (p *program) statusCommand() *cobra.Command {
 	}
 }
 
-func (p *program) printStatus(ctx context.Context, s *cli.Site, st *local.Store) error {
-	v, err := s.SyncView(ctx, st, "")
-	if err == nil {
-		v.WentOn, err = wentOn(ctx, st)
-	}
+func (p *program) printStatus(ctx context.Context, s *app.Site) error {
+	v, err := p.syncView(ctx, s)
 	switch {
 	case err != nil:
 		return err
-	case p.JSON():
-		return terminal.SyncStatusJSON(p.Out(), v)
+	case p.JSON:
+		return terminal.SyncStatusJSON(p.Out, v)
 	}
-	return terminal.SyncStatus(p.Out(), v)
+	return terminal.SyncStatus(p.Out, v)
+}
+
+// syncView is how delivery stands, with the sessions that went on as others.
+func (p *program) syncView(ctx context.Context, s *app.Site) (terminal.SyncView, error) {
+	d, err := s.Delivery(ctx, "")
+	if err != nil {
+		return terminal.SyncView{}, err
+	}
+	if d.State == "" { // no server yet; a pause holds all the same
+		h, _, _, err := s.Store().Sync(ctx)
+		if err != nil {
+			return terminal.SyncView{}, err
+		}
+		d.Paused = h.Paused
+	}
+	v := cli.DeliveryView(d)
+	v.WentOn, err = wentOn(ctx, s.Store())
+	return v, err
 }
 
 // reading wraps a command that only looks.
-func (p *program) reading(f func(context.Context, *cli.Site, *local.Store) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		return p.with(cmd.Context(), (*cli.Site).OpenRead, f)
-	}
+func (p *program) reading(f func(context.Context, *app.Site) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error { return p.with(cmd.Context(), app.OpenRead, f) }
 }
 
-// changing wraps a command that changes the store.
-func (p *program) changing(f func(context.Context, *cli.Site, *local.Store) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		return p.with(cmd.Context(), (*cli.Site).OpenWrite, f)
-	}
-}
-
-func (p *program) with(ctx context.Context, open func(*cli.Site, context.Context) (*local.Store, error), f func(context.Context, *cli.Site, *local.Store) error) error {
-	s, err := p.Site()
+// with opens the store for f.
+func (p *program) with(ctx context.Context, open func(context.Context, app.Setup) (*app.Site, error), f func(context.Context, *app.Site) error) error {
+	setup, err := p.Setup()
 	if err != nil {
 		return err
 	}
-	st, err := open(s, ctx)
+	s, err := open(ctx, setup)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(ctx, s, st), st.Close())
+	return errors.Join(f(ctx, s), s.Close())
 }
 
 func (p *program) pauseCommand(pause bool) *cobra.Command {
@@ -240,11 +247,13 @@ func (p *program) pauseCommand(pause bool) *cobra.Command {
 	if pause {
 		c.Use, c.Short = "pause", "Deliver nothing until unpause; sessions go on and nothing is lost"
 	}
-	c.RunE = p.changing(func(ctx context.Context, s *cli.Site, st *local.Store) error {
-		if err := st.PauseSync(ctx, pause); err != nil {
-			return err
-		}
-		return p.printStatus(ctx, s, st)
-	})
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		return p.with(cmd.Context(), app.Open, func(ctx context.Context, s *app.Site) error {
+			if err := s.Store().PauseSync(ctx, pause); err != nil {
+				return err
+			}
+			return p.printStatus(ctx, s)
+		})
+	}
 	return c
 }

@@ -16,6 +16,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
@@ -53,20 +54,19 @@ func (p *program) serve(ctx context.Context, f syncerFlags) error {
 
 // serveOnce runs a syncer until ctx ends or the configuration is to be read again.
 func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
-	metrics := outbox.NewMetrics(p.Version(), runtime.Version())
+	metrics := outbox.NewMetrics(cli.Version, runtime.Version())
 	d := &daemon{program: p, metrics: metrics, turned: make(chan struct{}, 1)}
-	if d.link, err = p.open(ctx, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
+	setup, err := p.Setup()
+	if err != nil {
+		return false, err
+	}
+	setup.KeepLog = true
+	if d.link, err = open(ctx, setup, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	d.files = newStoreMetrics(d.store)
 	d.outbox.Observe(d.files.observer())
-	log, closer, err := d.Log()
-	if err != nil {
-		return false, err
-	}
-	defer closer.Close()
-	d.log = log
 	metrics.Watch(func() outbox.Snapshot { return d.snapshot(ctx) })
 	metrics.WatchWork(func() (session.Work, error) { return d.outbox.Work(ctx) })
 	if f.once {
@@ -81,7 +81,6 @@ type daemon struct {
 	*link
 	metrics *outbox.Metrics
 	files   *storeMetrics
-	log     *slog.Logger
 	turned  chan struct{} // has something when the state changed
 }
 
@@ -102,24 +101,24 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	all.Go(func() { d.drain(ctx) })
 	replaced := make(chan struct{})
 	all.Go(func() { d.watchStore(ctx, replaced) })
-	d.log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", web.address())
+	d.Log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", web.address())
 	for {
 		select {
 		case <-ctx.Done():
 			tellSystemd(systemd.SdNotifyStopping)
-			d.log.Info("stopped", "event", "syncer_stopped")
+			d.Log.Info("stopped", "event", "syncer_stopped")
 			return false, nil
 		case <-replaced:
 			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; nothing more is delivered from the one before", Next: "start the syncer again: it delivers from the store that is there"}
-			d.log.Error("ending", "event", "syncer_store", "error", err.Error())
+			d.Log.Error("ending", "event", "syncer_store", "error", err.Error())
 			return false, err
 		case <-reload:
 			if err = d.usable(); err == nil {
 				tellSystemd(systemd.SdNotifyReloading) // and not that it stops: systemd kills what announced that and lives on
-				d.log.Info("reading the configuration again", "event", "syncer_reload")
+				d.Log.Info("reading the configuration again", "event", "syncer_reload")
 				return true, nil
 			}
-			d.log.Error("the new configuration is wrong; the old one stays", "event", "syncer_reload", "error", err.Error())
+			d.Log.Error("the new configuration is wrong; the old one stays", "event", "syncer_reload", "error", err.Error())
 		}
 	}
 }
@@ -149,11 +148,11 @@ func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
 // usable reads the configuration again and says what would keep a syncer from starting with it.
 // One without a server is for the start to refuse: nobody wants delivery to go on then.
 func (d *daemon) usable() error {
-	s, err := d.program.Site()
+	setup, err := d.program.Setup()
 	if err != nil {
 		return err
 	}
-	server, err := remote.Open(remoteOptions(s))
+	server, err := remote.Open(remoteOptions(&setup))
 	switch {
 	case errors.Is(err, session.ErrSyncOff):
 		return nil
@@ -161,7 +160,7 @@ func (d *daemon) usable() error {
 		return err
 	}
 	err = server.Close()
-	if where := s.Config().Sync.Listen; err == nil && where != d.Config().Sync.Listen {
+	if where := setup.Config.Config.Sync.Listen; err == nil && where != d.Config.Config.Sync.Listen {
 		var l net.Listener
 		if l, err = listenAt(where); err == nil {
 			err = l.Close()
@@ -176,7 +175,7 @@ func (d *daemon) drain(ctx context.Context) {
 		release, err := d.lead(ctx, "acode syncer", nil)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.log.Error("cannot drain", "event", "syncer_lock", "error", err.Error())
+				d.Log.Error("cannot drain", "event", "syncer_lock", "error", err.Error())
 				pause(ctx, time.Second)
 			}
 			continue
@@ -200,7 +199,7 @@ func pause(ctx context.Context, t time.Duration) {
 func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
 	n := d.syncer.Snapshot()
 	if !n.Leader {
-		if seen, err := look(ctx, d.Site, d.store); err == nil {
+		if seen, err := look(ctx, d.Site); err == nil {
 			return seen
 		}
 	}
@@ -214,7 +213,7 @@ func (d *daemon) changed(h session.Heartbeat) {
 	if h.State != session.SyncSynced && h.State != session.SyncPending {
 		level = slog.LevelWarn
 	}
-	d.log.Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
+	d.Log.Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
 	select {
 	case d.turned <- struct{}{}:
 	default: // it is known already
@@ -223,5 +222,5 @@ func (d *daemon) changed(h session.Heartbeat) {
 
 // troubled logs a session that needs a person.
 func (d *daemon) troubled(l session.Lane) {
-	d.log.Warn("a session needs a person", "event", "sync_lane", "session_id", string(l.Session), "state", string(l.State), "seq", l.Parked, "reason", l.Reason)
+	d.Log.Warn("a session needs a person", "event", "sync_lane", "session_id", string(l.Session), "state", string(l.State), "seq", l.Parked, "reason", l.Reason)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -176,28 +177,28 @@ func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64)
 }
 
 func (c *comparison) print(p *program) error {
-	if p.JSON() {
-		if err := terminal.JSON(p.Out(), map[string]any{"v": 1, "sessions": c.sessions, "events": c.events, "events_pending": c.pending, "blobs": c.blobs,
+	if p.JSON {
+		if err := terminal.JSON(p.Out, map[string]any{"v": 1, "sessions": c.sessions, "events": c.events, "events_pending": c.pending, "blobs": c.blobs,
 			"continued":   append([]difference{}, c.continued...),
 			"differences": append([]difference{}, c.differences...)}); err != nil {
 			return err
 		}
 	} else {
 		for _, d := range c.continued {
-			fmt.Fprintf(p.Out(), "%s: %s\n", d.Session, terminal.Clean(d.Message))
+			fmt.Fprintf(p.Out, "%s: %s\n", d.Session, terminal.Clean(d.Message))
 		}
 		for _, d := range c.differences {
-			fmt.Fprintf(p.Err(), "%s: %s\n", d.Session, terminal.Clean(d.Message))
+			fmt.Fprintf(p.Err, "%s: %s\n", d.Session, terminal.Clean(d.Message))
 		}
 		verdict := "no difference"
 		if n := len(c.differences); n > 0 {
 			verdict = terminal.Plural(n, "difference")
 		}
-		fmt.Fprintf(p.Out(), "%s, %s on the server, %d pending, %s: %s\n", terminal.Plural(c.sessions, "session"), terminal.Plural(int(c.events), "event"),
+		fmt.Fprintf(p.Out, "%s, %s on the server, %d pending, %s: %s\n", terminal.Plural(c.sessions, "session"), terminal.Plural(int(c.events), "event"),
 			c.pending, terminal.Plural(c.blobs, "blob"), verdict)
 	}
 	if len(c.differences) > 0 {
-		return p.Exit(p.ExitOf(session.ErrSyncDiffers))
+		return cli.ExitAs(session.ErrSyncDiffers)
 	}
 	return nil
 }

@@ -62,6 +62,11 @@ func TestModule(t *testing.T) {
 		t.Fatalf("go list -deps: got %d packages without cobra or sqlite, want those of the program", len(imports))
 	}
 	report(t, "templates", arch.Templates(imports, arch.TemplateUsers()))
+	for _, slow := range []string{"net/http", arch.Module + "/outbox", arch.Module + "/remote"} {
+		if _, linked := imports[slow]; linked {
+			t.Errorf("cmd/acode links %s, which costs each start time and memory: leave it to acode-sync", slow)
+		}
+	}
 }
 
 func read(t *testing.T, name string) string {

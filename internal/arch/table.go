@@ -29,10 +29,16 @@ func Packages() map[string][]string {
 		"config":   {"session", "redact", "subtree"},
 		"terminal": {"session", "redact"},
 
-		// The command line, which wires. Without outbox and remote: acode starts quickly because it
-		// links neither PostgreSQL's driver nor metrics.
-		"cli":      {"session", "redact", "shell", "engine", "resume", "local", "lock", "workspace", "provider/command", "plan", "config", "terminal"},
-		"cli/sync": {"cli", "session", "redact", "outbox", "local", "remote", "terminal"},
+		// Wires use cases to adapters, for every door. Without outbox and remote: what links app
+		// starts quickly, because it links neither PostgreSQL's driver nor metrics.
+		"app": {"session", "redact", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
+
+		// Doors see neither use cases nor adapters.
+		"cli": {"app", "session", "redact", "plan", "config", "terminal"},
+
+		// But for the commands of the one program that delivers, which wire what app must not link: a
+		// source of this store, the syncer and the server.
+		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// Programs: main functions.
 		"cmd/acode":      {"cli"},
@@ -83,7 +89,7 @@ func Modules() map[string][]string {
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal", "cli"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal", "cli/sync"},
 		"mvdan.cc/sh/v3":                     {"shell"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},

@@ -53,20 +53,20 @@ func peopleBugs() []bug {
 	return []bug{
 		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cli/exit.go",
 			"	case r.Code == \"\":\n", "	case r.Code == \"\" || r.Code == session.ErrApproval:\n"}}},
-		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"cli/cancel.go",
-			"			if err := command.Cancel(ctx, b.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
-		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"cli/approve.go",
+		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"app/cancel.go",
+			"			if err := command.Cancel(ctx, s.commandDir(id), r.Key); err != nil {\n", "			if err := ctx.Err(); err != nil {\n"}}},
+		{name: "one question, two approvals", judges: found, shows: "acode approve ends with 20", edits: []edit{{"app/decide.go",
 			`asked.Answer != "": // a no can follow a yes`, `asked.Answer == "denied":`}}},
 		{name: "a dry run that writes", judges: found, shows: "--dry-run", edits: []edit{{"cli/resume.go",
-			"	b, store, err := a.bootFor(ctx, ref, f.dryRun, f.settings())\n", "	b, store, err := a.bootFor(ctx, ref, false, f.settings())\n"}}},
-		{name: "the first signal ends the command", judges: found, shows: "steps failed, of which people ended", edits: []edit{{"cli/work.go",
+			"	s, err := i.openFor(ctx, ref, f.dryRun, f.settings())\n", "	s, err := i.openFor(ctx, ref, false, f.settings())\n"}}},
+		{name: "the first signal ends the command", judges: found, shows: "steps failed, of which people ended", edits: []edit{{"cli/signals.go",
 			"asked == 2 {", "asked == 1 {"}}},
 		{name: "every answer runs it again", judges: found, edits: []edit{{"engine/uncertain.go",
 			"	switch verdict {\n	case session.InterruptDone:\n",
 			"	if by == \"person\" {\n		verdict = session.InterruptReruns\n	}\n	switch verdict {\n	case session.InterruptDone:\n"}}},
 		{name: "nobody is locked out", judges: found, edits: []edit{
-			{"cli/work.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.now().Format(\".000000\"), self)\n"},
-			{"cli/work.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
+			{"app/locks.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.Now().Format(\".000000\"), self)\n"},
+			{"app/locks.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
 				"		if errors.Is(err, session.ErrLocked) {\n			return []release{sessionLock}, nil\n		}\n		return nil, errors.Join(err, sessionLock.Release())\n"}}},
 	}
 }

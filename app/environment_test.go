@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func newJudged(t *testing.T, git bool) *judged {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := local.Open(ctx, local.Options{Home: filepath.Join(t.TempDir(), "home"), Now: time.Now, Version: version, Redactor: redact.New(nil), Env: func(string) string { return "" }})
+	store, err := local.Open(ctx, local.Options{Home: filepath.Join(t.TempDir(), "home"), Now: time.Now, Redactor: redact.New(nil), Env: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}

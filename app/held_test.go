@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -14,15 +14,14 @@ import (
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 // Whoever ended between two looks at a lock file is not told of as a process: there is none.
 func TestHeldByNobody(t *testing.T) {
-	b := &base{cfg: &config.Loaded{}}
-	b.cfg.Config.Store.Home = t.TempDir()
-	r := terminal.Row{Summary: session.Summary{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Short: "abc123"}}
-	path := b.lockFile(r.ID)
+	s := &Site{Setup: Setup{Config: &config.Loaded{}}}
+	s.Config.Config.Store.Home = t.TempDir()
+	r := Row{Summary: session.Summary{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Short: "abc123"}}
+	path := s.lockFile(r.ID)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +29,7 @@ func TestHeldByNobody(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := b.held(r)
+		err := s.held(r)
 		if session.CodeOf(err) != session.ErrLocked || strings.Contains(err.Error(), "pid 0") || !strings.Contains(err.Error(), "has just ended") {
 			t.Errorf("held: got %v, want that the holder has just ended", err)
 		}
@@ -40,31 +39,31 @@ func TestHeldByNobody(t *testing.T) {
 // A session whose process ended between the looks at the store and at its lock is not called interrupted.
 func TestEndedBetweenTwoLooks(t *testing.T) {
 	ctx := context.Background()
-	b := &base{app: &app{now: time.Now}, cfg: &config.Loaded{}}
-	b.cfg.Config.Store.Home = filepath.Join(t.TempDir(), "home")
-	store, err := local.Open(ctx, local.Options{Home: b.home(), Now: time.Now, Version: version, Redactor: redact.New(nil), Env: func(string) string { return "" }})
+	cfg := &config.Loaded{}
+	cfg.Config.Store.Home = filepath.Join(t.TempDir(), "home")
+	s, err := Open(ctx, Setup{Config: cfg, Now: time.Now, Redactor: redact.New(nil), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	id, err := store.NewID()
+	defer s.Close()
+	id, err := s.store.NewID()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &session.Plan{Task: "t", Tasks: []session.Task{{ID: "1", Steps: []session.Step{{ID: "1", Kind: session.KindRead, Read: &session.Read{Path: "a"}}}}}}
-	w, err := store.Create(ctx, local.NewSession{ID: id, Task: "t", Workspace: "/ws", Plan: p, Config: "{}"})
+	w, err := s.store.Create(ctx, local.NewSession{ID: id, Task: "t", Workspace: "/ws", Plan: p, Config: "{}"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	seen, err := b.rows(ctx, store, "/ws")
+	seen, err := s.rows(ctx, "/ws")
 	if err != nil || len(seen) != 1 || !seen[0].Interrupted {
 		t.Fatalf("rows of a session that nobody executes: got %+v, %v", seen, err)
 	}
 	if _, err := w.Append(ctx, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: w.Session().State, To: session.Paused, Reason: session.ReasonSignal}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.settle(ctx, store, "/ws", seen); err != nil || seen[0].Interrupted || seen[0].State != session.Paused {
+	if err := s.settle(ctx, "/ws", seen); err != nil || seen[0].Interrupted || seen[0].State != session.Paused {
 		t.Errorf("settle: got %+v, %v", seen, err)
 	}
 }
@@ -72,24 +71,23 @@ func TestEndedBetweenTwoLooks(t *testing.T) {
 // Every ask is another word, however soon it follows the last one.
 func TestAskDrainerTwiceAtOnce(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	a := &app{now: func() time.Time { return now }}
-	s := &Site{Host: &Host{a}, b: &base{app: a, cfg: &config.Loaded{}}}
-	s.b.cfg.Config.Store.Home = t.TempDir()
+	s := &Site{Setup: Setup{Config: &config.Loaded{}, Now: func() time.Time { return now }}}
+	s.Config.Config.Store.Home = t.TempDir()
 	if err := s.AskDrainer(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("AskDrainer where nobody ever delivered: %v", err)
 	}
-	lock := drainerLock(s.b.home())
+	lock := s.drainerLock()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(lock), 0o700), os.WriteFile(lock, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[time.Time]bool{s.Asked(): true}
+	seen := map[time.Time]bool{s.DrainerAsked(): true}
 	for range 3 {
 		if err := s.AskDrainer(); err != nil {
 			t.Fatal(err)
 		}
-		if seen[s.Asked()] {
-			t.Errorf("Asked: %v again", s.Asked())
+		if seen[s.DrainerAsked()] {
+			t.Errorf("DrainerAsked: %v again", s.DrainerAsked())
 		}
-		seen[s.Asked()] = true
+		seen[s.DrainerAsked()] = true
 	}
 }

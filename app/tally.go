@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -48,17 +48,34 @@ func (t *tally) lock(err error) {
 	}
 }
 
-// note adds the tally to the store, when all is said. It is worth no error, no wait, and no byte
-// in a store that is damaged or cannot be written.
-func (w *work) note(ctx context.Context, err error) {
+// note adds the tally to the store, when all is said: err ended the work, or else r is what came of it. It is
+// worth no error, no wait, and no byte in a store that is damaged or cannot be written.
+func (w *work) note(ctx context.Context, r session.Result, err error) {
 	if w.tally.resumes && (w.writer == nil || w.writer.Session().Epoch == w.tally.epoch) {
 		w.tally.Add(session.WorkKey{Kind: session.WorkResumes, Mode: session.ResumeNone, Outcome: session.ResumeRefused}, 1)
 	}
-	status, _ := exitOf(err)
-	if w.tally.Empty() || status == rowOf(session.ErrStoreIO).Exit || status == rowOf(session.ErrCorrupt).Exit {
+	var code session.Code
+	switch {
+	case errors.Is(err, ErrDeclined):
+	case err != nil:
+		code = CodeOf(err)
+	case r.Signal == 0 && r.State != session.Failed && r.Reason != session.ReasonTaskFailed: // those say nothing of the store
+		code = r.Code
+	}
+	if w.tally.Empty() || doubtful(code) {
 		return
 	}
 	if nerr := w.store.NoteWork(context.WithoutCancel(ctx), w.tally.Work); nerr != nil {
-		w.log.Debug("the work was not counted", "event", "work_not_counted", "error", nerr.Error())
+		w.Log.Debug("the work was not counted", "event", "work_not_counted", "error", nerr.Error())
 	}
+}
+
+// doubtful reports whether a store in which work ended with code c may be damaged, or cannot be written.
+func doubtful(c session.Code) bool {
+	switch c {
+	case session.ErrInternal, session.ErrStoreIO, session.ErrDiskFull, session.ErrReadOnly,
+		session.ErrNoCheckpoint, session.ErrTampered, session.ErrOrder, session.ErrCorrupt:
+		return true
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// interruptedNotes names the steps of s that were interrupted, and what the next resume does with
+// interruptedNotes names the steps of sess that were interrupted, and what the next resume does with
 // each. It reads the records of commands and nothing else.
-func (b *base) interruptedNotes(ctx context.Context, s *session.Session, p *session.Plan) (notes []string, err error) {
+func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *session.Plan) (notes []string, err error) {
 	seen := map[session.StepID]resume.Seen{}
-	runner := command.NewRunner(command.Config{Dir: b.commandDir(s.ID)})
-	for id, st := range s.Steps {
+	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID)})
+	for id, st := range sess.Steps {
 		if st.Status == session.InProgress {
 			rec, err := runner.Look(ctx, st.Key)
 			if err != nil {
@@ -22,12 +22,12 @@ func (b *base) interruptedNotes(ctx context.Context, s *session.Session, p *sess
 			seen[id] = resume.Seen{Record: rec}
 		}
 	}
-	next, err := resume.Plan(p, s, seen, resume.Choices{Redact: b.redactor.String})
+	next, err := resume.Plan(p, sess, seen, resume.Choices{Redact: s.Redactor.String})
 	if err != nil {
 		return nil, err
 	}
 	for _, it := range next.Items {
-		st := s.Steps[it.ID]
+		st := sess.Steps[it.ID]
 		switch {
 		case st == nil || it.Action == session.ActionAttach && seen[it.ID].Record.State != session.CommandFinished: // a note of its own says that it runs
 		case it.Kind == session.KindRun && (it.Status == session.InProgress || it.Status == session.StepUncertain):

@@ -1,7 +1,9 @@
-package cli
+package app
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -9,6 +11,47 @@ import (
 
 	"github.com/acode-dev/acode/session"
 )
+
+// openLog opens the log that the settings ask for.
+func (s *Setup) openLog() (log *slog.Logger, end func() error, err error) {
+	c := s.Config.Config.Log
+	dir := c.Dir
+	if dir == "" {
+		dir = filepath.Join(s.home(), "log")
+	}
+	f, err := openLogFile(dir, c.MaxBytes, c.Keep)
+	if err != nil {
+		return nil, nil, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return slog.New(slog.NewJSONHandler(s.Redactor.Writer(f), &slog.HandlerOptions{Level: level})), f.Close, nil
+}
+
+// LogRefused logs an attempt to resume that ended before its store was open: its configuration, workspace, store or
+// key was refused (NFR-014). It makes no store, and a log that cannot be written changes nothing.
+func (s *Setup) LogRefused(ref string, refusal error) {
+	if info, err := os.Stat(s.home()); err != nil || !info.IsDir() {
+		return
+	}
+	log, end, err := s.openLog()
+	if err != nil {
+		return
+	}
+	logRefused(log, ref, refusal)
+	_ = end() // the record is written
+}
+
+// refused logs an attempt to resume that ended before its session was in hand (NFR-014).
+func (s *Site) refused(id string, err error) {
+	logRefused(s.Log, id, err)
+}
+
+func logRefused(log *slog.Logger, id string, err error) {
+	log.Warn("resume refused", "event", "session_resume_refused", "session_id", id, "code", string(session.CodeOf(err)), "error", err.Error())
+}
 
 // logFile is a log that is renamed away when it has grown too large. Several processes may
 // write to one: records are appended whole, and a rename leaves the others at the old file
@@ -21,7 +64,7 @@ type logFile struct {
 	f    *os.File
 }
 
-func openLog(dir string, maxBytes int64, keep int) (*logFile, error) {
+func openLogFile(dir string, maxBytes int64, keep int) (*logFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, logError(dir, err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"bufio"
@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 // DrainNews is a line that the delivering process writes for the one that executes: how
@@ -24,23 +24,19 @@ type DrainNews struct {
 	Pending uint64            `json:"pending"`
 }
 
-// drain delivers in the background, in a process of its own: nothing that happens between it
+// deliver delivers in the background, in a process of its own: nothing that happens between it
 // and the server can hold a step up, and it goes on for a moment when this process is killed
 // (FR-049, FR-050). It ends some time after its standard input does.
-func (w *work) drain(cancel context.CancelCauseFunc) (stop func()) {
-	if w.cfg.Config.Sync.URL == "" {
+func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
+	if w.Config.Config.Sync.URL == "" {
 		return func() {}
 	}
-	path, err := deliveryProgram()
+	args, err := w.Deliver()
 	if err != nil {
 		w.notDelivering(err)
 		return func() {}
 	}
-	args := []string{"sync", "drain"}
-	if w.config != "" {
-		args = append(args, "--config", w.config)
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is meant for the session
 	command.KeepDescriptors()
 	in, ierr := cmd.StdinPipe()
@@ -66,8 +62,8 @@ func (w *work) drain(cancel context.CancelCauseFunc) (stop func()) {
 }
 
 func (w *work) notDelivering(err error) {
-	w.log.Warn("nothing is delivered in the background", "event", "sync_background_failed", "error", err)
-	w.printer.Notice(session.Notice{Kind: session.NoticeWarning, Text: "nothing is delivered in the background: " + err.Error()})
+	w.Log.Warn("nothing is delivered in the background", "event", "sync_background_failed", "error", err)
+	w.warn("nothing is delivered in the background: " + err.Error())
 }
 
 // tell says what a person should know: that the server is away, that it is back, and that all
@@ -79,7 +75,7 @@ func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 		if json.Unmarshal(lines.Bytes(), &n) != nil {
 			continue
 		}
-		w.log.Info("delivery", "event", "sync_state", "state", string(n.State), "reason", n.Reason, "events_pending", n.Pending)
+		w.Log.Info("delivery", "event", "sync_state", "state", string(n.State), "reason", n.Reason, "events_pending", n.Pending)
 		if n.Session != "" {
 			if err := forked(n.Session, n.State, n.Reason); err != nil && n.Session == w.writer.Session().ID {
 				cancel(err)
@@ -89,11 +85,11 @@ func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 		switch n.State {
 		case session.SyncPending, session.SyncSynced:
 			if away {
-				w.show([]string{fmt.Sprintf("Sync: the server is back, %s to deliver", terminal.Plural(int(n.Pending), "event"))})
+				w.info(fmt.Sprintf("Sync: the server is back, %s to deliver", plural(n.Pending, "event")))
 			}
 			away = false
 			if degraded && n.State == session.SyncSynced {
-				w.show([]string{"Sync: Up to date ✓, everything is delivered"})
+				w.info("Sync: Up to date ✓, everything is delivered")
 			}
 			degraded = degraded && n.State != session.SyncSynced
 		default:
@@ -102,9 +98,21 @@ func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 				if session.Degraded(n.State, n.Pending) {
 					word = "DEGRADED"
 				}
-				w.show([]string{fmt.Sprintf("Sync: %s (%s): %s; the session continues", word, n.State, n.Reason)})
+				w.info(fmt.Sprintf("Sync: %s (%s): %s; the session continues", word, n.State, n.Reason))
 			}
 			away, degraded = true, true
 		}
 	}
+}
+
+// plural counts in words: "1 event", "1,200 events".
+func plural(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits + " " + noun + "s"
 }

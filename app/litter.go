@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
@@ -25,7 +24,7 @@ func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 		}
 		killed = true
 		if l.Killed().Session != id {
-			errs = append(errs, w.forgetOver(ctx, w.store, l.Killed().Session))
+			errs = append(errs, w.forgetOver(ctx, l.Killed().Session))
 		}
 	}
 	if killed {
@@ -37,16 +36,16 @@ func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 
 // sweepAfter removes what a process left that ended while a session was in state, with nobody to
 // execute it now: a power cut may have taken what the locks said.
-func (b *base) sweepAfter(s *local.Store, state session.State) {
+func (s *Site) sweepAfter(state session.State) {
 	if underWay(state) {
-		b.litter(s.Sweep())
+		s.litter(s.store.Sweep())
 	}
 }
 
 // litter logs that what a killed process left could not be removed; nil: it was.
-func (b *base) litter(err error) {
+func (s *Site) litter(err error) {
 	if err != nil {
-		b.log.Warn("what a killed process left stays", "event", "litter_left", "error", err.Error())
+		s.Log.Warn("what a killed process left stays", "event", "litter_left", "error", err.Error())
 	}
 }
 

@@ -1,0 +1,219 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// Cancel ends a session for good: itself when nobody executes it, else by asking its process. ref is as in
+// Status; by is who wants that, and reason why.
+func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, error) {
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return Decision{}, err
+	}
+	r := session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: by + " at " + s.Now().UTC().Format("2006-01-02 15:04:05Z")}
+	out, err := s.decide(ctx, r, s.cancelling(ctx, r))
+	return out, errors.Join(err, s.forgetOver(ctx, id))
+}
+
+// EndCommands ends the commands of a session and leaves the session as it is. ref is as in Status.
+func (s *Site) EndCommands(ctx context.Context, ref string) (Decision, error) {
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return Decision{}, err
+	}
+	sess, err := s.store.View(ctx, id)
+	if err != nil {
+		return Decision{}, err
+	}
+	if held, err := s.hold(id, s.commandLine()); err == nil {
+		if err := errors.Join(s.fence(ctx, sess), held.Release()); err != nil {
+			return Decision{}, err
+		}
+	} // else whoever executes it goes on, and starts what comes next
+	got, err := s.endCommands(ctx, id)
+	if err := errors.Join(append(got.unread, err)...); err != nil {
+		return Decision{}, err
+	}
+	if len(got.beyond) > 0 {
+		return Decision{}, &session.Error{Code: session.ErrCommand, Message: notEnded(got.beyond), Next: "end it as that user, or wait for it"}
+	}
+	return Decision{Session: sess, Recorded: true, Ended: got.ended}, nil
+}
+
+// fence keeps what a process asked for that no longer executes a session from starting: the supervisor, slow or
+// stopped, may have the request and no claim yet. What has begun is claimed when it returns. The caller has the
+// lock of it, which nobody can have acquired since.
+func (s *Site) fence(ctx context.Context, of *session.Session) error {
+	dir := s.commandDir(of.ID)
+	if _, err := os.Stat(dir); err != nil {
+		return nil // nobody was asked for a command
+	}
+	err := command.NewRunner(command.Config{Dir: dir, Epoch: of.Epoch + 1}).Announce(ctx)
+	if errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCorrupt) { // later ones are kept out too; who reads the records names damage
+		return nil
+	}
+	return err
+}
+
+// notEnded says of commands that their time is over and they are not.
+func notEnded(beyond []string) string {
+	return "what runs with another user's rights could not be ended: " + strings.Join(beyond, ", ")
+}
+
+// endings is what came of ending the commands of a session.
+type endings struct {
+	ended  int
+	beyond []string // runs on, because it may not be signalled
+	unread []error  // of these commands nobody can tell
+}
+
+// endCommands ends every command of the session that still runs.
+func (s *Site) endCommands(ctx context.Context, id session.ID) (got endings, err error) {
+	records, unread := command.Records(s.commandDir(id))
+	got.unread = unread
+	asked := map[string]bool{}
+	for _, r := range records {
+		switch r.State {
+		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
+			if err := command.Cancel(ctx, s.commandDir(id), r.Key); err != nil {
+				return got, err
+			}
+			s.Log.Info("command ended on request", "event", "command_cancelled", "key", r.Key)
+			asked[r.Key] = true
+		}
+	}
+	if len(asked) == 0 {
+		return got, nil
+	}
+	records, _ = command.Records(s.commandDir(id)) // what could not be read is known
+	for _, r := range records {
+		switch {
+		case !asked[r.Key]:
+		case !r.Cancelled || len(r.Left) == 0:
+			got.ended++
+		default:
+			for _, l := range r.Left {
+				got.beyond = append(got.beyond, s.Redactor.String(l))
+			}
+		}
+	}
+	return got, nil
+}
+
+// passOver makes warnings of records that are only damaged: a session can be given up although nobody
+// will know what one of its commands did. What runs, or may run, is still an error.
+func passOver(unread []error) (warnings []string, err error) {
+	for _, one := range unread {
+		var e *session.Error
+		if errors.As(one, &e) && e.Code == session.ErrCorrupt && !errors.Is(one, command.ErrHeld) {
+			warnings = append(warnings, "damaged, and passed over: "+e.Place)
+		} else {
+			err = errors.Join(err, one)
+		}
+	}
+	return warnings, err
+}
+
+// cancelling ends what runs of a session and gives the event that cancels it.
+func (s *Site) cancelling(ctx context.Context, r session.Request) decision {
+	return func(sess *session.Session) (drafts []session.Draft, also sideEffects, err error) {
+		if sess.State.Terminal() {
+			return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+		}
+		if err := s.fence(ctx, sess); err != nil {
+			return nil, also, err
+		}
+		got, err := s.endCommands(ctx, r.Session)
+		if err == nil {
+			also.warnings, err = passOver(got.unread)
+		}
+		if err != nil {
+			return nil, also, err
+		}
+		also.ended = got.ended
+		if len(got.beyond) > 0 {
+			also.warnings = append(also.warnings, notEnded(got.beyond))
+		}
+		s.sweepAfter(sess.State)
+		also.warnings = append(also.warnings, s.halfway(ctx, sess)...)
+		return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}, also, nil
+	}
+}
+
+// forgetOver removes what a session that is over would have needed to go on: the raw outputs, of
+// which no receipt will keep what secrets leave, and the temporary files of a step that a kill cut
+// short.
+func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
+	sess, err := s.store.View(ctx, id)
+	if err != nil || !sess.State.Terminal() {
+		return nil // whoever could not be looked at keeps them
+	}
+	for _, st := range sess.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		if err := s.tidyStep(ctx, sess, st.StartSeq); err != nil {
+			s.Log.Warn("temporary files stay", "event", "temporary_left", "session_id", sess.Short, "error", err.Error())
+		}
+	}
+	return command.ForgetAll(s.commandDir(id))
+}
+
+// tidyStep removes the temporary files of the attempt that began with event seq from the workspace
+// of s, if that is still where it was.
+func (s *Site) tidyStep(ctx context.Context, sess *session.Session, seq uint64) error {
+	return s.ofStep(ctx, sess, seq, func(root *workspace.Root, d session.StepStartedData) error {
+		return root.Tidy(ctx, d.Key, d.Files)
+	})
+}
+
+// ofStep does something with the workspace of sess and what the attempt that began with event seq does
+// to files there; nothing where it does nothing to any.
+func (s *Site) ofStep(ctx context.Context, sess *session.Session, seq uint64, do func(*workspace.Root, session.StepStartedData) error) error {
+	begun, err := s.store.Events(ctx, sess.ID, seq-1, 1)
+	if err != nil || len(begun) == 0 {
+		return err
+	}
+	var d session.StepStartedData
+	if err := begun[0].Decode(&d); err != nil || len(d.Files) == 0 {
+		return err
+	}
+	root, err := workspace.Open(sess.Workspace, s.Now)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return do(root, d)
+}
+
+// halfway says which files a step has changed that was in progress: nobody puts them back.
+func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []string) {
+	for id, st := range sess.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		var changed, not []string
+		err := s.ofStep(ctx, sess, st.StartSeq, func(root *workspace.Root, d session.StepStartedData) (err error) {
+			changed, not, err = root.Reached(ctx, d.Key, d.Files)
+			return err
+		})
+		switch {
+		case err != nil:
+			warnings = append(warnings, fmt.Sprintf("%s was in progress, and what it changed cannot be seen: %v", id, err))
+		case len(changed) > 0 && len(not) > 0:
+			warnings = append(warnings, fmt.Sprintf("%s was half done, and stays so: it changed %s, and not %s", id, session.Few(changed, fewRows), session.Few(not, fewRows)))
+		case len(changed) > 0:
+			warnings = append(warnings, fmt.Sprintf("%s was done but not recorded, and stays so: it changed %s", id, session.Few(changed, fewRows)))
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// A limit of the machine is no bug of acode's, and nothing is wrong with the file that could not be opened.
+func TestShortage(t *testing.T) {
+	for limit, codes := range map[syscall.Errno][]session.Code{
+		syscall.EMFILE: {session.ErrInternal, session.ErrPlan, session.ErrFileStep}, syscall.EAGAIN: {session.ErrInternal},
+	} {
+		for _, code := range codes {
+			err := fmt.Errorf("wrapped: %w", &session.Error{Code: code, Message: "m", Next: "mend it", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}})
+			var got *session.Error
+			if !errors.As(Shortage(err), &got) || got.Code != session.ErrInternal || !got.Retryable || got.Error() != err.Error() || !strings.Contains(got.Next, "ulimit") {
+				t.Errorf("Shortage(%v, %s): got %+v", limit, code, got)
+			}
+		}
+	}
+	for _, err := range []error{nil, &session.Error{Code: session.ErrLocked, Message: "m", Cause: syscall.EAGAIN}, errors.New("anything")} {
+		if got := Shortage(err); got != err {
+			t.Errorf("Shortage(%v): got %v", err, got)
+		}
+	}
+}
+
+// A table that lacked a code would call it a bug of acode's, and send people to the log.
+func TestCodes(t *testing.T) {
+	seen := map[session.Code]bool{}
+	for _, r := range codes() {
+		if seen[r.Code] || r.Hint == "" {
+			t.Errorf("%s: twice in the table, or without a hint", r.Code)
+		}
+		seen[r.Code] = true
+	}
+	for err, want := range map[error]bool{
+		context.DeadlineExceeded: true, session.ErrLocked: true, errors.New("odd"): false, session.ErrCorrupt: false,
+		&session.Error{Code: session.ErrEnvironment}: false, &session.Error{Code: session.ErrEnvironment, Retryable: true}: true,
+	} {
+		if got := Retryable(err); got != want {
+			t.Errorf("Retryable(%v): got %t, want %t", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// Verdict is the answer to a question that a session waits for.
+type Verdict struct {
+	Ref    string
+	Step   string // narrows the question down; empty: the first one
+	Grant  bool
+	Reason string // of a denial
+	By     string
+}
+
+// Decision is what became of what a person decided about a session. Its Session is nil when nothing did.
+type Decision struct {
+	Session  *session.Session // as it was before
+	Kind     session.RequestKind
+	Recorded bool // false: the process that executes the session was asked
+	Waits    bool // and has not answered yet
+	Ended    int  // commands
+	Warnings []string
+}
+
+// Decide answers the question that a session waits for. A session that is executed is answered by its
+// process.
+func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
+	id, err := s.store.Find(ctx, v.Ref)
+	if err != nil {
+		return Decision{}, err
+	}
+	g, err := s.gate(ctx, id, v.Step)
+	if err != nil {
+		return Decision{}, err
+	}
+	r := session.Request{Session: id, Kind: session.RequestDeny, Step: g.step, Digest: g.digest, Asked: g.asked, Reason: v.Reason, By: v.By}
+	if v.Grant {
+		r.Kind = session.RequestApprove
+	}
+	return s.decide(ctx, r, func(sess *session.Session) ([]session.Draft, sideEffects, error) {
+		drafts, err := answer(sess, r, g.question)
+		return drafts, sideEffects{}, err
+	})
+}
+
+// gate is the question that a session waits for.
+type gate struct {
+	step             session.StepID
+	digest, question string
+	asked            uint64 // seq of the question, or of an answer to it
+}
+
+// gate finds the open question, which must be the one of step when that is named.
+func (s *Site) gate(ctx context.Context, id session.ID, step string) (gate, error) {
+	sess, p, next, err := s.outlook(ctx, id)
+	if err != nil {
+		return gate{}, err
+	}
+	for _, it := range next.Items {
+		st := sess.Steps[it.ID]
+		if it.Kind != session.KindApprove || st == nil || st.Approval == nil || st.Status == session.StepDone {
+			continue
+		}
+		if step != "" && step != it.ID.String() && step != it.ID.Step {
+			continue
+		}
+		if digest := engine.ApprovalDigest(p, next, it.ID); digest == st.Approval.Digest {
+			return gate{step: it.ID, digest: digest, question: p.Tasks[it.Task-1].Steps[it.Step-1].Approve, asked: st.LastSeq}, nil
+		}
+	}
+	return gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for no approval%s; nothing was changed", sess.Short, of(step)),
+		Next: "acode status " + sess.Short}
+}
+
+func of(step string) string {
+	if step == "" {
+		return ""
+	}
+	return " of " + step
+}
+
+// answer drafts the events of an answer that is given while nobody executes the session. A yes that its
+// resume did not come to use is given again as one to the same question, asked anew.
+func answer(sess *session.Session, r session.Request, question string) ([]session.Draft, error) {
+	if err := resume.Allowed(sess); err != nil {
+		return nil, err
+	}
+	if r.Kind == session.RequestApprove {
+		asked, epoch := sess.Steps[r.Step].Approval, sess.Epoch+1
+		drafts := []session.Draft{{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{
+			StepID: r.Step, Digest: r.Digest, By: r.By, For: epoch}}}
+		switch {
+		case asked.Lapsed(epoch):
+			anew := session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: r.Step, Question: question, Digest: r.Digest}}
+			return append([]session.Draft{anew}, drafts...), nil
+		case asked.Answer != "": // a no can follow a yes
+			return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, asked.Answer),
+				Next: "acode resume " + sess.Short}
+		}
+		return drafts, nil
+	}
+	drafts := []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
+		StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
+	if sess.State != session.Paused {
+		drafts = append(drafts, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+			From: sess.State, To: session.Paused, Reason: session.ReasonApproval, Detail: r.Reason}})
+	}
+	return drafts, nil
+}
+
+// decision gives the events of a decision, and what it did besides.
+type decision func(*session.Session) ([]session.Draft, sideEffects, error)
+
+type sideEffects struct {
+	ended    int      // commands
+	warnings []string // for the person
+}
+
+// decide writes events when nobody holds the session's lock, and otherwise leaves a request
+// for the holder; also then it writes them where the holder ends without an answer.
+func (s *Site) decide(ctx context.Context, r session.Request, events decision) (Decision, error) {
+	sess, err := s.store.View(ctx, r.Session)
+	if err != nil {
+		return Decision{}, err
+	}
+	out := Decision{Session: sess, Kind: r.Kind}
+	held, err := s.hold(r.Session, s.commandLine())
+	if errors.Is(err, session.ErrLocked) {
+		if err := s.store.Ask(ctx, r); err != nil {
+			return Decision{}, err
+		}
+		if held, err = s.holdUnanswered(ctx, r); held == nil && err == nil {
+			return s.asked(ctx, r, out)
+		}
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	also, err := s.append(ctx, r, events)
+	if err := errors.Join(err, held.Release()); err != nil {
+		return Decision{}, err
+	}
+	out.Recorded, out.Ended, out.Warnings = true, also.ended, also.warnings
+	return out, nil
+}
+
+// asked says whether the process that was asked has answered.
+func (s *Site) asked(ctx context.Context, r session.Request, out Decision) (Decision, error) {
+	waits, err := s.store.Asked(ctx, r)
+	if err != nil {
+		return Decision{}, err
+	}
+	out.Waits = waits != 0
+	return out, nil
+}
+
+// answerTime is how long whoever was asked is given to end or to answer: a signal ends acode within a
+// second.
+const answerTime = 1500 * time.Millisecond
+
+// holdUnanswered takes the session's lock if its holder gives it back without having answered r. nil:
+// it has answered, or goes on for longer than answerTime and will.
+func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		held, err := s.hold(r.Session, s.commandLine())
+		if err != nil && !errors.Is(err, session.ErrLocked) {
+			return nil, err
+		}
+		waits, err := s.store.Asked(context.WithoutCancel(ctx), r)
+		if held != nil && (err != nil || waits == 0) {
+			err, held = errors.Join(err, held.Release()), nil
+		}
+		if held != nil || err != nil || waits == 0 {
+			return held, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// append writes the events of a decision, in the place of a request like r that was left unanswered.
+func (s *Site) append(ctx context.Context, r session.Request, events decision) (sideEffects, error) {
+	w, err := s.store.Load(ctx, r.Session)
+	if err != nil {
+		return sideEffects{}, err
+	}
+	drafts, also, err := events(w.Session())
+	if err == nil {
+		var asked int64
+		if asked, err = s.store.Asked(ctx, r); err == nil {
+			_, err = w.AppendAnswering(ctx, asked, drafts...)
+		}
+	}
+	return also, errors.Join(err, w.Close())
+}

@@ -1,0 +1,254 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/session"
+)
+
+// Delivery is how delivery to the server stands, as the store tells it: of one session, or of
+// all. The zero value says that no server is configured. Times are microseconds since 1970, 0
+// for never.
+type Delivery struct {
+	State     session.SyncState
+	Link      session.SyncState // of the connection, where it is in trouble and State is another
+	Reason    string            // of the connection's state, in words; may be empty
+	Pending   uint64            // events that wait
+	Sessions  int               // that have some
+	SinceUS   int64             // when State began
+	OldestUS  int64             // time of the oldest pending event
+	LastUS    int64             // last success
+	AttemptUS int64             // last attempt
+	NextUS    int64             // next attempt
+	Paused    bool              // a person paused delivery, whether something waits or not
+	Verified  uint64            // seq up to where the server recomputed the chain; of one session
+	Acked     uint64            // seq that the server acknowledged; of one session
+	Server    string            // host, port and database
+	Identity  string            // of the database that acknowledged
+	Drainer   *Drainer          // nil: no process delivers
+	Lanes     []Lane            // that need a person
+	Now       time.Time
+}
+
+// Drainer is the process that delivers.
+type Drainer struct {
+	PID     int
+	Command string
+	BeatUS  int64 // its last heartbeat
+}
+
+// Lane is a session that is parked, fenced or forked, or that went on as another one.
+type Lane struct {
+	Short  string
+	State  session.SyncState
+	Seq    uint64 // of the event that is parked; 0: none is
+	Reason string
+}
+
+// Delivery is how delivery stands, as the store alone tells it: of one session, or of all when
+// id is empty. It takes no lock, writes nothing and needs no network.
+func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
+	holder, delivers := s.drainer()
+	if s.Config.Config.Sync.URL == "" && !delivers {
+		return Delivery{}, nil
+	}
+	h, lanes, backlog, err := s.store.Sync(ctx)
+	if err != nil {
+		return Delivery{}, err
+	}
+	v := Delivery{
+		Reason: h.Reason, SinceUS: h.SinceUS, LastUS: h.LastUS, AttemptUS: h.AttemptUS, NextUS: h.NextUS,
+		Pending: backlog.Events, Sessions: backlog.Sessions, OldestUS: backlog.OldestUS, Server: h.Address, Identity: h.Remote, Paused: h.Paused, Now: s.Now(),
+	}
+	if id != "" {
+		lane, err := s.store.Lane(ctx, id)
+		if err != nil {
+			return v, err
+		}
+		v.Pending, v.Sessions, v.Acked, v.Verified = lane.Pending(), 0, lane.Acked, lane.Verified
+		if lane.WentOn() {
+			v.Pending = 0
+		}
+		v.OldestUS = 0
+		if v.Pending > 0 {
+			if first, err := s.store.Events(ctx, id, lane.Acked, 1); err == nil && len(first) > 0 { // a damaged one has no known age
+				v.OldestUS = first[0].TimeUS
+			}
+		}
+		lanes = slices.DeleteFunc(lanes, func(l session.Lane) bool { return l.Session != id })
+	}
+	if v.Lanes, err = s.troubled(ctx, lanes); err != nil {
+		return v, err
+	}
+	states := make([]session.SyncState, len(lanes))
+	for i, l := range lanes {
+		states[i] = l.State
+	}
+	v.State = session.WorstSync(h, v.Pending, states...)
+	if v.State != h.State {
+		v.SinceUS = 0
+		if h.State.Faulty() {
+			v.Link = h.State
+		} else {
+			v.Reason = ""
+		}
+	}
+	if delivers {
+		v.Drainer = &Drainer{PID: holder.PID, Command: h.Command, BeatUS: h.BeatUS}
+		if h.PID != holder.PID { // the heartbeat is of the one before
+			v.Drainer.Command, v.Drainer.BeatUS = strings.TrimPrefix(holder.Command, "acode "), holder.Since.UnixMicro()
+		}
+	} else {
+		v.NextUS = 0 // nobody will try then
+	}
+	return v, nil
+}
+
+// NoDelivery is how delivery stands before there is a store.
+func (s *Setup) NoDelivery() Delivery {
+	d := Delivery{Now: s.Now()}
+	if s.Config.Config.Sync.URL != "" {
+		d.State = session.WorstSync(session.Heartbeat{}, 0)
+	}
+	return d
+}
+
+// drainer gives the process that delivers from this store, if there is one. It knows a server, also
+// where this environment names none.
+func (s *Setup) drainer() (lock.Holder, bool) {
+	holder, held, err := lock.Read(s.drainerLock())
+	return holder, err == nil && held
+}
+
+// Delivers reports whether a server is configured, or a process delivers from this store.
+func (s *Setup) Delivers() bool {
+	_, delivers := s.drainer()
+	return delivers || s.Config.Config.Sync.URL != ""
+}
+
+// troubled names the lanes that need a person.
+func (s *Site) troubled(ctx context.Context, lanes []session.Lane) ([]Lane, error) {
+	var out []Lane
+	for _, l := range lanes {
+		if l.State != session.SyncParked && l.State != session.SyncFenced && l.State != session.SyncForked {
+			continue
+		}
+		sess, err := s.store.View(ctx, l.Session)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, Lane{Short: sess.Short, State: l.State, Seq: l.Parked, Reason: l.Reason})
+	}
+	return out, nil
+}
+
+// Health says how urgent the state of delivery is.
+type Health int
+
+// The states of health, the better ones first.
+const (
+	Healthy     Health = iota // all is well, or will soon be
+	Late                      // something has waited for longer than it should
+	NeedsPerson               // nothing is delivered before somebody has done something
+)
+
+// Health judges how delivery stands.
+func (s *Setup) Health(d Delivery) Health {
+	switch d.State {
+	case session.SyncParked, session.SyncFenced, session.SyncForked, session.SyncOtherDatabase, session.SyncAuthFailed,
+		session.SyncServerUnmigrated, session.SyncClientTooNew, session.SyncDiskFull:
+		return NeedsPerson
+	}
+	if session.Late(d.OldestUS, s.Now(), s.Config.Config.Sync.LateAfter) {
+		return Late
+	}
+	return Healthy
+}
+
+// notForked returns ErrForked or ErrFenced for a session whose server has another history: to
+// go on with it here would only lengthen what nobody will take.
+func (s *Site) notForked(ctx context.Context, id session.ID) error {
+	if s.Config.Config.Sync.URL == "" {
+		return nil
+	}
+	lane, err := s.store.Lane(ctx, id)
+	if err != nil {
+		return err
+	}
+	if lane.WentOn() {
+		return s.wentOn(ctx, lane)
+	}
+	return forked(id, lane.State, lane.Reason)
+}
+
+// forked is the error for a session whose lane is in state, nil where that is none of these.
+func forked(id session.ID, state session.SyncState, reason string) error {
+	e := &session.Error{Code: session.ErrForked, Message: reason + "; nothing more is done here, and all of it is kept",
+		Next: "go on with it where it went on, or make a new session of what is here: acode sync fork-off " + string(id)}
+	switch state {
+	case session.SyncForked:
+		return e
+	case session.SyncFenced:
+		e.Code = session.ErrFenced
+		return e
+	}
+	return nil
+}
+
+// wentOn refuses a session that goes on as another one, and says as which.
+func (s *Site) wentOn(ctx context.Context, lane session.Lane) error {
+	as, _, err := s.store.ForkOf(ctx, lane.Session)
+	if err != nil {
+		return err
+	}
+	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; nothing more is done under this id", Next: "acode resume " + as.Short}
+}
+
+// LockDrainer takes the lock of the one process that delivers from this store. doing is what
+// others are told of this process. ErrLocked says who has it.
+func (s *Site) LockDrainer(doing string) (*lock.Lock, error) {
+	self, err := lock.Self(doing, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	return acquire(s.drainerLock(), self)
+}
+
+// HolderOf gives who has the lock, of an ErrLocked.
+func HolderOf(err error) error {
+	var held *lock.HeldError
+	if errors.As(err, &held) {
+		return held
+	}
+	return err
+}
+
+// AskDrainer asks whoever delivers from this store to wait no longer. It leaves word in the time
+// of the lock file, which nothing else depends on, and which only grows: a file system may keep no
+// fraction of a second.
+func (s *Site) AskDrainer() error {
+	path, before, now := s.drainerLock(), s.DrainerAsked(), s.Now()
+	if err := os.Chtimes(path, now, now); err != nil || s.DrainerAsked().After(before) {
+		return err
+	}
+	later := before.Add(2 * time.Second)
+	return os.Chtimes(path, later, later)
+}
+
+// DrainerAsked gives the word that AskDrainer left: another value whenever somebody asked.
+func (s *Site) DrainerAsked() time.Time {
+	info, err := os.Stat(s.drainerLock())
+	if err != nil {
+		return time.Time{} // nobody delivers, so nobody was asked
+	}
+	return info.ModTime()
+}
+
+func (s *Setup) drainerLock() string { return filepath.Join(s.home(), "locks", "drainer") }

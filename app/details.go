@@ -1,0 +1,120 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Details is a session with every step.
+type Details struct {
+	Status
+	Titles []string // of the tasks in plan order
+	Steps  []StepDetails
+}
+
+// StepDetails is a step in Details.
+type StepDetails struct {
+	Item    session.Item // Took is how long its latest attempt took, 0 when it is not over
+	Code    session.Code // of a failure
+	Message string       // of a failure or an unknown outcome
+	Output  []string     // the end of what the command of a failure wrote
+}
+
+// Details shows a session with every step, and the end of what a failed one wrote; with more, further of it and
+// what the others wrote. ref is as in Status.
+func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, error) {
+	var v Details
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return v, err
+	}
+	if v.Status, err = s.status(ctx, id); err != nil {
+		return v, err
+	}
+	sess, p, next, err := s.outlook(ctx, id)
+	if err != nil {
+		return v, err
+	}
+	for _, t := range p.Tasks {
+		v.Titles = append(v.Titles, s.Redactor.String(cmp.Or(t.Title, t.ID)))
+	}
+	for _, it := range next.Items {
+		step := StepDetails{Item: it}
+		if st := sess.Steps[it.ID]; st != nil {
+			step.Code, step.Message, step.Item.Attempt = st.Code, st.Message, st.Attempt // not the next attempt
+			if st.EndedUS > 0 {
+				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
+			}
+			if st.Status == session.StepFailed || st.Status == session.StepDone && more {
+				step.Output = s.wrote(ctx, id, st.LastSeq, more)
+			}
+		}
+		v.Steps = append(v.Steps, step)
+	}
+	return v, nil
+}
+
+// wrote gives the end of what a step wrote or found, as the receipt in event seq keeps it. Of a
+// command that is its standard error, else its standard output; with more both, and more of them.
+func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) []string {
+	outputs, err := s.outputs(ctx, id, seq, more)
+	count, limit := 5, 4<<10
+	if more {
+		count, limit = 200, 0
+	}
+	var lines []string
+	for _, o := range outputs {
+		var text string
+		if text, err = s.content(ctx, o); err != nil {
+			break
+		}
+		lines = append(lines, session.LastLines(text, count, limit)...)
+		if len(lines) > 0 && !more {
+			break
+		}
+	}
+	if err != nil {
+		return []string{"what it wrote cannot be read: " + err.Error()}
+	}
+	return lines
+}
+
+// outputs gives those that a receipt keeps, in the order in which they are looked at.
+func (s *Site) outputs(ctx context.Context, id session.ID, seq uint64, more bool) ([]session.Output, error) {
+	events, err := s.store.Events(ctx, id, seq-1, 1)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	var receipt struct {
+		Command *session.CommandResult `json:"command"`
+		Matches *session.Output        `json:"matches"`
+	}
+	err = events[0].Decode(&receipt)
+	switch c := receipt.Command; {
+	case c != nil && more:
+		return []session.Output{c.Stdout, c.Stderr}, err
+	case c != nil:
+		return []session.Output{c.Stderr, c.Stdout}, err
+	case receipt.Matches != nil:
+		return []session.Output{*receipt.Matches}, err
+	}
+	return nil, err
+}
+
+// content is what was kept of an output.
+func (s *Site) content(ctx context.Context, o session.Output) (string, error) {
+	if o.Blob.Hash == "" {
+		return o.Text, nil
+	}
+	r, err := s.store.OpenBlob(ctx, o.Blob.Hash)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	return string(text), err
+}

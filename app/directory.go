@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// Directory gives the directory to work in as a session will know it; empty is the current one.
+func Directory(dir string) (string, error) {
+	if dir == "" {
+		dir = "."
+	}
+	abs, err := realDir(dir)
+	if err != nil {
+		what, next := unusable(err)
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory " + what + "; nothing was changed", Place: dir, Cause: err, Next: next}
+	}
+	return abs, nil
+}
+
+// realDir gives the absolute path, without symbolic links, of a directory that can be entered
+// and read.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(abs + "/.")
+	if err != nil {
+		return "", err
+	}
+	return abs, f.Close()
+}
+
+// unusable says what err makes of a directory, and what to do about it.
+func unusable(err error) (what, next string) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist", "name a directory that exists with -C DIR"
+	case errors.Is(err, syscall.ENOTDIR):
+		return "is not a directory", "name a directory with -C DIR"
+	case errors.Is(err, fs.ErrPermission):
+		return "may not be entered", "give yourself the right to read and enter it, or name another directory with -C DIR"
+	}
+	return "cannot be used", "name another directory with -C DIR"
+}
+
+// enterOwn makes the workspace of the session that ref names the one to work in.
+func (s *Site) enterOwn(ctx context.Context, ref string) error {
+	dir, err := s.ownWorkspace(ctx, ref)
+	if err != nil {
+		return err
+	}
+	s.Workspace = dir
+	s.Config, err = s.Load(dir)
+	return err
+}
+
+// ownWorkspace is where the session that ref names was executed last.
+func (s *Site) ownWorkspace(ctx context.Context, ref string) (string, error) {
+	id, err := s.findToResume(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	recorded, short, err := s.store.Workspace(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	dir, err := realDir(recorded)
+	if err != nil {
+		if sess, verr := s.store.View(ctx, id); verr == nil && sess.State.Terminal() { // wherever its workspace is now
+			return "", resume.Allowed(sess)
+		}
+		what, _ := unusable(err)
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " " + what + "; nothing was changed", Place: recorded, Cause: err,
+			Next: "acode resume " + short + " -C DIR, where DIR is where it is now"}
+	}
+	return dir, nil
+}
+
+// Guard refuses a workspace that must not be one, and a store inside the workspace: the
+// workspace's own tools could reach it there.
+func (s *Setup) Guard() error {
+	allowed := slices.Concat(s.Allow, s.Config.Config.Workspace.Allow)
+	if err := workspace.Refuse(s.Workspace, config.UserDir(s.Getenv), allowed); err != nil {
+		return err
+	}
+	if !utf8.ValidString(s.Workspace) {
+		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is no valid UTF-8, so no session there could be found again; nothing was changed", Place: s.Workspace,
+			Next: "rename the directory, or work in another one"}
+	}
+	store := resolved(s.home())
+	if s.Workspace != store && within(store, s.Workspace) {
+		return &session.Error{Code: session.ErrWorkspace, Message: "the workspace lies inside the store, whose files its own steps could reach; nothing was changed", Place: s.Workspace,
+			Next: "work in a directory outside " + store}
+	}
+	if within(s.Workspace, store) && !s.isAllowed(allowed) {
+		return &session.Error{Code: session.ErrWorkspace, Message: "the store lies inside the workspace, where its own steps could reach it; nothing was changed", Place: store,
+			Next: "set ACODE_HOME to a directory outside " + s.Workspace}
+	}
+	return nil
+}
+
+// within reports whether path is dir or lies below it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// resolved gives path without symbolic links, as far as it exists: a store is looked for before it is made.
+func resolved(path string) string {
+	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
+			return filepath.Join(real, rest)
+		}
+	}
+}
+
+func (s *Setup) isAllowed(allowed []string) bool {
+	return slices.ContainsFunc(allowed, func(dir string) bool {
+		named, err := filepath.Abs(dir)
+		return err == nil && resolved(named) == s.Workspace
+	})
+}
+
+// workspaceLocks is the directory of the lock files of the workspace dir.
+func (s *Setup) workspaceLocks(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return filepath.Join(s.home(), "locks", "workspace-"+hex.EncodeToString(sum[:8]))
+}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// What doors say and are told, in the words of the use cases.
+type (
+	// Answer is what a person said to an approve step.
+	Answer = engine.Answer
+
+	// Strategy says what becomes of a file step that was in progress.
+	Strategy = resume.Strategy
+
+	// Interrupted is the cause of a context that a signal ended.
+	Interrupted = engine.Interrupted
+)
+
+// The strategies that a person can choose.
+const (
+	RollBack = resume.StrategyRollBack
+	Retry    = resume.StrategyRetry
+)
+
+// ContinueOnChanges is the value of resume.changed_files_action that accepts changed files.
+const ContinueOnChanges = string(resume.ChangesContinue)
+
+// Person answers what no policy may decide. Where nobody can be asked, each method says so as
+// Nobody does.
+type Person interface {
+	engine.Person
+
+	// Changed asks whether to go on although files changed; view shows such a file.
+	Changed(ctx context.Context, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
+
+	// InProgress asks how to handle foreign content under a step.
+	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
+
+	// Confirm shows the sessions that were found, and asks whether to resume the first of them,
+	// which stands at the position that at gives.
+	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (bool, error)
+
+	// Cancel asks whether a request to cancel that nobody has answered still counts.
+	Cancel(ctx context.Context, request string) (bool, error)
+}
+
+// Door is whoever asked for a session to be carried out.
+type Door interface {
+	Person
+
+	// Begin is called once, when the session is in hand and before the first notice, with how
+	// delivery stands. The session is carried out under the context that it returns; again is
+	// closed when somebody asks a second time for it to end.
+	Begin(ctx context.Context, delivery Delivery) (work context.Context, again <-chan struct{})
+
+	// Notice tells what happens. It may be called from several goroutines at once.
+	Notice(n session.Notice)
+
+	// Waits says that a lock is waited for, at most for limit, and why.
+	Waits(limit time.Duration, why error)
+}
+
+// Nobody is the Person where nobody can be asked. What needs no person is answered.
+type Nobody struct{}
+
+// Approve implements engine.Person.
+func (Nobody) Approve(context.Context, session.Item, string) (Answer, error) {
+	return Answer{}, session.ErrApproval
+}
+
+// Linger implements engine.Person.
+func (Nobody) Linger(context.Context, session.Item, []string) (bool, error) {
+	return false, session.ErrUncertain
+}
+
+// Uncertain implements engine.Person.
+func (Nobody) Uncertain(context.Context, session.Item, string) (session.OnInterrupt, error) {
+	return "", session.ErrUncertain
+}
+
+// Changed implements Person.
+func (Nobody) Changed(context.Context, []session.ChangedFile, func(session.ChangedFile) []string) (bool, error) {
+	return false, session.ErrEnvironment
+}
+
+// InProgress implements Person: the configuration decides.
+func (Nobody) InProgress(context.Context, session.StepID, []session.FileState) (Strategy, error) {
+	return "", nil
+}
+
+// Confirm implements Person.
+func (Nobody) Confirm(context.Context, []Row, func() (Position, error)) (bool, error) {
+	return true, nil
+}
+
+// Cancel implements Person.
+func (Nobody) Cancel(context.Context, string) (bool, error) { return true, nil }
+
+// asking lets a Person answer what validation asks.
+type asking struct {
+	Person
+	view func(session.ChangedFile) []string
+}
+
+// Changed implements resume.Person.
+func (a asking) Changed(ctx context.Context, changed []session.ChangedFile) (bool, error) {
+	return a.Person.Changed(ctx, changed, a.view)
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// Forecast is what a resume would do.
+type Forecast struct {
+	Session    *session.Session
+	Checkpoint Position // of the last checkpoint's step; zero: none yet
+	Next       session.Continuation
+	Changed    []session.ChangedFile
+	Warnings   []string
+	Delivery   Delivery // of this session
+}
+
+// Forecast says what a resume would do. It takes no lock and changes no byte. ref is as in Resume.
+func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, error) {
+	id, err := s.pick(ctx, ref, nil)
+	if err != nil {
+		return Forecast{}, err
+	}
+	writer, err := s.store.Load(ctx, id)
+	if err != nil {
+		return Forecast{}, err
+	}
+	defer writer.Close()
+	w := &work{Site: s, writer: writer, choices: c}
+	if w.plan, err = s.store.Plan(ctx, writer.Session()); err != nil {
+		return Forecast{}, err
+	}
+	s.Learn(w.plan)
+	s.Redactor.Learn(w.sealedCaptures(ctx))
+	ready, warnings, err := w.try(ctx)
+	if err != nil {
+		return Forecast{}, err
+	}
+	out := Forecast{Session: writer.Session(), Next: ready.Next, Changed: ready.Changed, Warnings: warnings}
+	if seq := writer.Report().Checkpoint; seq > 0 {
+		events, err := s.store.Events(ctx, id, seq-1, 1)
+		if err != nil {
+			return out, err
+		}
+		out.Checkpoint = stepOf(events, w.plan, ready.Next)
+	}
+	out.Delivery, err = s.Delivery(ctx, id)
+	return out, err
+}
+
+// try goes through all of a resume that changes nothing.
+func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
+	root, err := workspace.Open(w.Workspace, w.Now)
+	if err != nil {
+		return resume.Ready{}, nil, err
+	}
+	defer root.Close()
+	asked, err := w.writer.Requests(ctx)
+	if err != nil {
+		return resume.Ready{}, nil, err
+	}
+	warnings := slices.Concat(odd(w.writer.Report()), w.Config.Warnings, requestNotes(asked, false))
+	runner := w.runner()
+	defer runner.Close()
+	env := environment{root: root, blobs: w.writer, plan: w.plan, door: w.Redactor}
+	r := w.resumer(env, runner, asking{Person: Nobody{}}, func(n session.Notice) {
+		if n.Kind == session.NoticeWarning { // the rest is in the Forecast
+			warnings = append(warnings, n.Text)
+		}
+	})
+	r.Options.DryRun = true
+	ready, err := r.Resume(ctx)
+	return ready, warnings, err
+}
+
+// stepOf is where in the plan the step of a receipt stands; zero when it is none.
+func stepOf(receipt []session.Event, p *session.Plan, next session.Continuation) Position {
+	var id struct{ session.StepID }
+	if len(receipt) != 1 || receipt[0].Decode(&id) != nil {
+		return Position{}
+	}
+	for _, it := range next.Items {
+		if it.ID == id.StepID {
+			return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
+		}
+	}
+	return Position{}
+}
+
+// checkpointName is how log and people name the checkpoint that was used.
+func checkpointName(r local.LoadReport) string {
+	if r.Checkpoint == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("seq %d", r.Checkpoint)
+}
+
+// odd says what of a session is not as it was written, and keeps nobody from going on with it.
+func odd(r local.LoadReport) []string {
+	lines := slices.Clone(r.Warnings)
+	if r.BadCheckpoint != "" {
+		lines = append(lines, r.BadCheckpoint+", so an older one was used; acode verify says more")
+	}
+	return lines
+}
+
+// Outline says what a new session of p would do. It opens no store and changes no byte.
+func (s *Setup) Outline(p *session.Plan) (session.Continuation, error) {
+	root, err := workspace.Open(s.Workspace, s.Now)
+	if err != nil {
+		return session.Continuation{}, err
+	}
+	defer root.Close()
+	return resume.Plan(p, &session.Session{}, nil, resume.Choices{Redact: s.Redactor.String})
+}

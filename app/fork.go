@@ -1,0 +1,179 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// Fork is a session on its way to another id, because the server has another history of it. Nobody
+// executes the session meanwhile. Release it.
+type Fork struct {
+	Old     *session.Session
+	New     session.Summary           // the zero value until it was made
+	Unknown map[session.StepID]string // commands in progress, with why nobody can know
+
+	site     *Site
+	lock     *lock.Lock
+	finished map[session.StepID]int // commands in progress with a result, by attempt
+}
+
+// Fork takes the session that ref names, so that nobody executes it. doing is what others are told of
+// this process.
+func (s *Site) Fork(ctx context.Context, ref, doing string) (*Fork, error) {
+	id, err := s.store.Find(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fork{site: s}
+	if f.lock, err = s.hold(id, doing); err != nil {
+		return nil, err
+	}
+	if f.Old, err = s.store.View(ctx, id); err == nil {
+		f.New, _, err = s.store.ForkOf(ctx, id)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.lock.Release())
+	}
+	return f, nil
+}
+
+// Release lets others have the session again.
+func (f *Fork) Release() error { return f.lock.Release() }
+
+// Make makes the new session unless it was made before; shared is the last event that the server has too.
+func (f *Fork) Make(ctx context.Context, shared uint64) error {
+	if f.New.ID == "" {
+		if err := f.make(ctx, shared); err != nil {
+			return err
+		}
+	}
+	return command.ForgetAll(f.site.commandDir(f.Old.ID))
+}
+
+func (f *Fork) make(ctx context.Context, shared uint64) error {
+	if err := f.inProgress(ctx, shared); err != nil {
+		return err
+	}
+	store := f.site.store
+	id, err := store.NewID()
+	if err != nil {
+		return err
+	}
+	if err = f.adopt(ctx, id); err != nil {
+		return errors.Join(err, os.RemoveAll(f.site.commandDir(id)))
+	}
+	made, err := store.ForkOff(ctx, local.Fork{From: f.Old.ID, ID: id, Shared: shared, Unknown: f.Unknown})
+	if err != nil {
+		// A commit that failed may have happened: its results stay, and harm nothing.
+		return err
+	}
+	f.New = session.Summary{ID: made.ID, Short: made.Short, State: made.State, LastSeq: made.LastSeq}
+	return nil
+}
+
+// adopt gives the new session the results of commands before it is there: without them it would
+// run the commands again.
+func (f *Fork) adopt(ctx context.Context, to session.ID) error {
+	if len(f.finished) == 0 {
+		return nil
+	}
+	plan, err := f.site.store.Plan(ctx, f.Old)
+	if err != nil {
+		return err
+	}
+	for id, attempt := range f.finished {
+		run := commandOf(plan, id)
+		if run == nil {
+			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the command %s, the plan does not; nothing was changed", id), Place: f.Old.Short}
+		}
+		key := session.Key{Session: f.Old.ID, Step: id, Operation: session.OpMain, Attempt: attempt}
+		from := key.String()
+		key.Session = to
+		err := f.site.records(to).Adopt(ctx, f.site.commandDir(f.Old.ID), from, session.CommandRequest{Key: key.String(), Argv: run.Command(), Dir: run.Dir})
+		if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrUncertain) {
+			f.Unknown[id] = "the command ended, and what it wrote is lost: " + err.Error()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records reaches the records of a session's commands. It starts nothing.
+func (s *Site) records(id session.ID) *command.Runner {
+	return command.NewRunner(command.Config{Dir: s.commandDir(id), Session: id, Now: s.Now})
+}
+
+// commandOf finds the command of a step; nil when there is none.
+func commandOf(p *session.Plan, id session.StepID) *session.Run {
+	for i := range p.Tasks {
+		if p.Tasks[i].ID != id.Task {
+			continue
+		}
+		for _, step := range p.Tasks[i].Steps {
+			if step.ID == id.Step {
+				return step.Run
+			}
+		}
+	}
+	return nil
+}
+
+// inProgress finds out which commands in progress nobody can know the outcome of. What the
+// other copy did under the same key stands in no record of this one.
+func (f *Fork) inProgress(ctx context.Context, shared uint64) error {
+	if err := f.site.fence(ctx, f.Old); err != nil { // what is not claimed now is never started under the old id
+		return err
+	}
+	f.Unknown, f.finished = map[session.StepID]string{}, map[session.StepID]int{}
+	for id, st := range f.Old.Steps {
+		if st.Status != session.InProgress {
+			continue
+		}
+		events, err := f.site.store.Events(ctx, f.Old.ID, st.StartSeq-1, 1)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		var intent session.StepStartedData
+		if err := events[0].Decode(&intent); err != nil {
+			return err
+		}
+		if intent.Kind != session.KindRun {
+			continue
+		}
+		if err := f.command(ctx, id, st, shared); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Fork) command(ctx context.Context, id session.StepID, st *session.StepState, shared uint64) error {
+	rec, err := f.site.records(f.Old.ID).Look(ctx, st.Key)
+	if err != nil {
+		return err
+	}
+	switch rec.State {
+	case session.CommandRunning, session.CommandUnattended:
+		return &session.Error{Code: session.ErrLocked, Message: fmt.Sprintf("the command of %s still runs; nothing was changed", id), Place: f.Old.Short, Retryable: true,
+			Next: "wait for its end, or end it: acode session cancel --command " + f.Old.Short}
+	case session.CommandUnclaimed:
+		if st.StartSeq <= shared {
+			f.Unknown[id] = "this copy of the session never started the command, and the other one may have"
+		}
+	case session.CommandFinished:
+		f.finished[id] = st.Attempt
+	default:
+		f.Unknown[id] = rec.Why
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// pageEvents is how many events of a session are in memory together.
+const pageEvents = 1000
+
+// History gives the events of a session, oldest first. ref is as in Status. What is damaged comes as an error
+// of code ErrCorrupt, and is left out.
+func (s *Site) History(ctx context.Context, ref string) (iter.Seq2[session.Event, error], error) {
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.events(ctx, id), nil
+}
+
+func (s *Site) events(ctx context.Context, id session.ID) iter.Seq2[session.Event, error] {
+	return func(yield func(session.Event, error) bool) {
+		for after := uint64(0); ; {
+			page, err := s.store.Events(ctx, id, after, pageEvents)
+			if err != nil && !errors.Is(err, session.ErrCorrupt) {
+				yield(session.Event{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Seq
+			}
+			if err != nil && !yield(session.Event{}, err) || len(page) < pageEvents {
+				return
+			}
+		}
+	}
+}
+
+// Export is everything that the store tells of a session.
+type Export struct {
+	Row
+	Plan   json.RawMessage // redacted; empty when it is damaged
+	Events iter.Seq2[session.Event, error]
+}
+
+// Export gives everything that the store tells of a session; what is damaged is left out. ref is as in Status. An
+// error of code ErrCorrupt comes with the rest.
+func (s *Site) Export(ctx context.Context, ref string) (Export, error) {
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return Export{}, err
+	}
+	sess, err := s.store.View(ctx, id)
+	if err != nil {
+		return Export{}, err
+	}
+	plan, err := s.planText(ctx, sess)
+	if err != nil && !errors.Is(err, session.ErrCorrupt) {
+		return Export{}, err
+	}
+	return Export{Row: s.row(summary(sess)), Plan: plan, Events: s.events(ctx, id)}, err
+}
+
+// planText gives the plan of a session as it may be shown.
+func (s *Site) planText(ctx context.Context, sess *session.Session) (json.RawMessage, error) {
+	p, err := s.store.Plan(ctx, sess)
+	if err != nil {
+		return nil, err
+	}
+	s.Learn(p)
+	p.Secrets = nil // for processes of acode only
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	return s.Redactor.JSON(text), nil
+}

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// take acquires the session's lock and the workspace's; Close of the site releases what it took.
+func (w *work) take(id session.ID) ([]release, error) {
+	self, err := lock.Self(w.commandLine(), w.Now())
+	if err != nil {
+		return nil, err
+	}
+	self.Session = id
+	sessionLock, err := acquire(w.lockFile(id), self)
+	if err != nil {
+		return nil, err
+	}
+	run, err := w.takeWorkspace(self)
+	if err != nil {
+		return nil, errors.Join(err, sessionLock.Release())
+	}
+	return []release{sessionLock, run}, nil
+}
+
+// takeWorkspace takes the lock of the workspace alone, or beside others where it is shared.
+func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
+	dir := w.workspaceLocks(w.Workspace)
+	if w.Config.Config.Workspace.Share {
+		return lock.AcquireShared(dir, self)
+	}
+	return lock.AcquireRun(dir, self, w.commandRuns)
+}
+
+// commandRuns reports whether the command that a holder names still runs. Of a damaged record nobody
+// can tell: that is for its own session to settle.
+func (s *Site) commandRuns(h lock.Holder) (bool, error) {
+	rec, err := command.NewRunner(command.Config{Dir: s.commandDir(h.Session)}).Look(context.Background(), h.Key)
+	if errors.Is(err, session.ErrCorrupt) {
+		return false, nil
+	}
+	return rec.State == session.CommandRunning || rec.State == session.CommandUnattended, err
+}
+
+// takeWithin takes the locks, waiting for their holders as long as it may.
+func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]release, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for said := false; ; {
+		taken, err := w.take(id)
+		if !errors.Is(err, session.ErrLocked) || wait == 0 {
+			return taken, err
+		}
+		if !said {
+			said = true
+			w.door.Waits(wait, w.lockedOut(ctx, id, err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// lockedOut says who executes the session, when that is why it could not be locked.
+func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
+	if !errors.Is(err, session.ErrLocked) {
+		return err
+	}
+	h, held, rerr := lock.Read(w.lockFile(id))
+	s, verr := w.store.View(ctx, id)
+	if rerr != nil || verr != nil {
+		return err
+	}
+	if !held { // but the workspace is, or the holder has just ended
+		return &session.Error{Code: session.ErrLocked, Message: "session " + s.Short + " was not resumed", Cause: err, Retryable: true, Next: waitFor(resume.Again(s, w.Workspace))}
+	}
+	return executedBy(s.Short, h, resume.Again(s, w.Workspace))
+}
+
+// held says who executes the session of r, which may have ended since r was read.
+func (s *Site) held(r Row) error {
+	h, held, err := lock.Read(s.lockFile(r.ID))
+	switch {
+	case err != nil:
+		return err
+	case !held:
+		return &session.Error{Code: session.ErrLocked, Retryable: true, Message: "session " + r.Short + " was not resumed: the process that executed it has just ended", Next: "acode resume " + r.Short}
+	}
+	return executedBy(r.Short, h, "acode resume "+r.Short)
+}
+
+func executedBy(short string, h lock.Holder, again string) error {
+	return &session.Error{Code: session.ErrLocked, Retryable: true,
+		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
+		Next:    waitFor(again)}
+}
+
+func waitFor(again string) string { return "wait for it with: " + again + " --wait" }
+
+// hold takes the lock of a session alone, for a change of it that executes nothing. doing is
+// what others are told of this process. ErrLocked says who has it.
+func (s *Site) hold(id session.ID, doing string) (*lock.Lock, error) {
+	self, err := lock.Self(doing, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	self.Session = id
+	return acquire(s.lockFile(id), self)
+}
+
+// acquire takes the lock of a file, whose directory comes with the first one.
+func acquire(path string, h lock.Holder) (*lock.Lock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
+	}
+	return lock.Acquire(path, h)
+}
+
+// Locks is who keeps a session from being executed.
+type Locks struct {
+	Session *session.Session
+	Holder  *Holder // nil: nobody executes it
+	Process string  // Holder in words
+	Notes   []string
+}
+
+// Locks tells who holds a session. ref is as in Status.
+func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return Locks{}, err
+	}
+	sess, err := s.store.View(ctx, id)
+	if err != nil {
+		return Locks{}, err
+	}
+	h, held, err := lock.Read(s.lockFile(id))
+	if err != nil {
+		return Locks{}, err
+	}
+	others, err := s.othersHere(ctx, sess)
+	if err != nil {
+		return Locks{}, err
+	}
+	out := Locks{Session: sess, Notes: append(s.commandNotes(id), others...)}
+	if held {
+		out.Holder, out.Process = holder(h), h.Process()
+		out.Notes = append(holderNotes(h), out.Notes...)
+	}
+	return out, nil
+}
+
+// othersHere tells of other sessions that keep sess from being executed in its workspace.
+func (s *Site) othersHere(ctx context.Context, sess *session.Session) ([]string, error) {
+	executing, supervisor, err := lock.Holders(s.workspaceLocks(sess.Workspace))
+	if err != nil {
+		return nil, err
+	}
+	short := func(h lock.Holder) string {
+		other, err := s.store.View(ctx, h.Session)
+		if err != nil {
+			return string(h.Session) // it is about to be made
+		}
+		return other.Short
+	}
+	var notes []string
+	for _, h := range executing {
+		if h.Session != sess.ID {
+			notes = append(notes, fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(h), h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command))
+		}
+	}
+	if supervisor.PID != 0 && supervisor.Session != sess.ID && len(notes) == 0 {
+		notes = append(notes, fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor)))
+	}
+	return notes, nil
+}

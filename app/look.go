@@ -1,0 +1,170 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// Row is a session in a list.
+type Row struct {
+	session.Summary
+	Interrupted bool // not terminal, was executing, and nobody executes it
+	Running     bool // a process executes it now
+}
+
+// Position says where in a plan a session stands; positions count from 1. The zero value is
+// nowhere.
+type Position struct {
+	Task  int
+	Tasks int // of the plan
+	Step  int
+	Steps int // of the task
+}
+
+// fewRows is how many of many things a text names that must stay short.
+const fewRows = 10
+
+// List lists the sessions of the workspace, or of every one, the most recent one first.
+func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
+	if all {
+		return s.rows(ctx, "")
+	}
+	return s.rows(ctx, s.Workspace)
+}
+
+// Resumable keeps of rows what a resume would go on with: nothing that runs, is over, or went on elsewhere.
+func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
+	elsewhere := map[session.ID]bool{}
+	if s.Config.Config.Sync.URL != "" {
+		_, lanes, _, err := s.store.Sync(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lanes {
+			elsewhere[l.Session] = forked(l.Session, l.State, l.Reason) != nil
+		}
+	}
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
+}
+
+// Asks reports whether a session has a question that nobody has answered, which stays open when a signal
+// pauses the session.
+func (s *Site) Asks(ctx context.Context, r Row) bool {
+	if r.State != session.Paused {
+		return r.State == session.AwaitingApproval
+	}
+	sess, err := s.store.View(ctx, r.ID)
+	return err == nil && asksStill(sess)
+}
+
+// subject is the session that a command without an id means.
+func (s *Site) subject(ctx context.Context, ref string) (session.ID, error) {
+	if ref != "" {
+		return s.store.Find(ctx, ref)
+	}
+	rows, err := s.rows(ctx, s.Workspace)
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", &session.Error{Code: session.ErrUnknownID, Message: "there is no session in this workspace", Next: "acode session list --all"}
+	}
+	for _, r := range rows {
+		if r.Running {
+			return r.ID, nil
+		}
+	}
+	return rows[0].ID, nil
+}
+
+// rows lists the sessions of one workspace, "" means all, with who executes them.
+func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
+	sums, err := s.store.Summaries(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(sums))
+	for i, sum := range sums {
+		rows[i] = s.row(sum)
+	}
+	return rows, s.settle(ctx, where, rows)
+}
+
+// settle looks again at the rows of sessions that seem interrupted: one whose process ended between the look
+// at the store and that at its lock has its end in the store now.
+func (s *Site) settle(ctx context.Context, where string, rows []Row) error {
+	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Interrupted }) {
+		return nil
+	}
+	now, err := s.store.Summaries(ctx, where)
+	if err != nil {
+		return err
+	}
+	later := make(map[session.ID]session.Summary, len(now))
+	for _, sum := range now {
+		later[sum.ID] = sum
+	}
+	for i, r := range rows {
+		if sum, ok := later[r.ID]; ok && r.Interrupted && sum.LastSeq != r.LastSeq {
+			rows[i] = s.row(sum)
+		}
+	}
+	return nil
+}
+
+func (s *Site) row(sum session.Summary) Row {
+	r := Row{Summary: sum}
+	if sum.State.Terminal() {
+		return r
+	}
+	_, r.Running, _ = lock.Read(s.lockFile(sum.ID)) // an unreadable lock file is nobody's; resume says more
+	r.Interrupted = !r.Running && underWay(sum.State)
+	return r
+}
+
+// underWay reports whether a session in state s is executed, or was interrupted without a word.
+func underWay(s session.State) bool { return s == session.Executing || s == session.Planning }
+
+func summary(s *session.Session) session.Summary {
+	return session.Summary{
+		ID: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Task: s.Task, Workspace: s.Workspace, Tasks: s.Tasks,
+		Steps: s.StepTotal, Done: s.Done, Epoch: s.Epoch, LastSeq: s.LastSeq, CreatedUS: s.CreatedUS, UpdatedUS: s.LastUS,
+	}
+}
+
+// position is where the session stands in its plan.
+func (s *Site) position(ctx context.Context, id session.ID) (Position, error) {
+	sess, p, next, err := s.outlook(ctx, id)
+	if err != nil {
+		return Position{}, err
+	}
+	return stands(sess, p, next), nil
+}
+
+// stands gives the place in p at which s stands.
+func stands(s *session.Session, p *session.Plan, next session.Continuation) Position {
+	it, ok := next.Stands(s)
+	if !ok {
+		return Position{}
+	}
+	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
+}
+
+// outlook plans what is left without looking at files or commands.
+func (s *Site) outlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
+	sess, err := s.store.View(ctx, id)
+	if err != nil {
+		return nil, nil, session.Continuation{}, err
+	}
+	p, err := s.store.Plan(ctx, sess)
+	if err != nil {
+		return nil, nil, session.Continuation{}, err
+	}
+	s.Learn(p)
+	next, err := resume.Plan(p, sess, nil, resume.Choices{Redact: s.Redactor.String})
+	return sess, p, next, err
+}

@@ -1,0 +1,213 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+)
+
+// load finds, locks and verifies the session. The id is empty when there is none.
+func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
+	id, err := w.pick(ctx, ref, w.door)
+	if w.tally.picked(err); err != nil {
+		return id, err
+	}
+	w.locks, err = w.takeWithin(ctx, id, w.Config.Config.Lock.Wait)
+	w.tally.lock(err)
+	if err != nil {
+		return id, w.lockedOut(ctx, id, err)
+	}
+	w.tally.ended(session.PhaseLock)
+	killed := w.tidy(ctx, id)
+	if err = w.notForked(ctx, id); err != nil {
+		return id, err
+	}
+	w.git = askGit(ctx, w.Workspace)
+	if w.writer, err = w.store.Load(ctx, id); err != nil {
+		return id, err
+	}
+	if !killed {
+		w.sweepAfter(w.writer.Session().State)
+	}
+	w.tally.ended(session.PhaseLoad)
+	w.tally.epoch = w.writer.Session().Epoch
+	w.Redactor.Learn(w.sealedCaptures(ctx))
+	if err = resume.Allowed(w.writer.Session()); err != nil {
+		return id, err
+	}
+	return id, w.askedBefore(ctx)
+}
+
+// askedBefore takes up what a process was asked to do that ended without an answer, and that cannot wait.
+func (w *work) askedBefore(ctx context.Context) error {
+	asked, err := w.writer.Requests(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range asked {
+		if r.Kind != session.RequestCancel {
+			continue
+		}
+		if err := w.takeUp(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeUp cancels the session as r asks, and returns ErrCancelled then. As nobody can take r back, a
+// person may say that it no longer counts.
+func (w *work) takeUp(ctx context.Context, r session.Request) error {
+	counts, err := w.door.Cancel(ctx, requestNote(r))
+	if err != nil {
+		return err
+	}
+	if !counts {
+		_, err := w.writer.AppendAnswering(ctx, r.ID)
+		return err
+	}
+	drafts, also, err := w.cancelling(ctx, r)(w.writer.Session())
+	if err != nil {
+		return err
+	}
+	if _, err := w.writer.AppendAnswering(ctx, r.ID, drafts...); err != nil {
+		return err
+	}
+	said := append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.warnings...)
+	return errors.Join(w.forgetOver(ctx, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(said, "; ")})
+}
+
+// refuse logs an attempt whose session could not be had, and gives that session as far as it can be read.
+func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.Session, error) {
+	if errors.Is(err, ErrDeclined) {
+		return nil, err
+	}
+	s, short := (*session.Session)(nil), ""
+	if id != "" {
+		if seen, verr := w.store.View(ctx, id); verr == nil { // else log and result go without
+			s, short = seen, seen.Short
+		}
+	}
+	w.refused(short, err)
+	if s == nil {
+		return nil, err
+	}
+	return s, about(short, Shortage(err))
+}
+
+// sealedCaptures gives the captured values that are kept sealed, as far as each is one word or has a telling
+// name: they held a secret when they were captured, which the environment of this process need not tell any more.
+func (w *work) sealedCaptures(ctx context.Context) []string {
+	var words []string
+	for _, st := range w.writer.Session().Steps {
+		if st.Capture == nil || !st.Capture.Blob.Sealed {
+			continue
+		}
+		r, err := w.writer.Open(ctx, st.Capture.Blob.Hash)
+		if err != nil {
+			continue // whoever needs the value says what is wrong with it
+		}
+		value, err := io.ReadAll(r)
+		_ = r.Close() // it was read
+		if err != nil {
+			continue // as above
+		}
+		words = append(words, redact.FromEnvironment([]string{st.Capture.Name + "=" + string(value)})...)
+		if len(bytes.Fields(value)) == 1 {
+			words = append(words, string(value))
+		}
+	}
+	return words
+}
+
+// findToResume gives the session that ref names. An unknown one is ErrNoResumable.
+func (s *Site) findToResume(ctx context.Context, ref string) (session.ID, error) {
+	id, err := s.store.Find(ctx, ref)
+	if errors.Is(err, session.ErrUnknownID) {
+		return "", &session.Error{Code: session.ErrNoResumable, Message: fmt.Sprintf("no session has the id %s", ref), Next: "acode session list --resumable --all"}
+	}
+	return id, err
+}
+
+// pick gives the session that ref names, or the most recent resumable one of this workspace, or else
+// the one that is executed when that may be waited for. person may decline; nil is not asked.
+func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID, error) {
+	if ref != "" {
+		return s.findToResume(ctx, ref)
+	}
+	rows, err := s.rows(ctx, s.Workspace)
+	if err != nil {
+		return "", err
+	}
+	var free, running []Row
+	for _, r := range rows {
+		switch {
+		case r.State.Terminal():
+		case r.Running:
+			running = append(running, r)
+		default:
+			free = append(free, r)
+		}
+	}
+	switch {
+	case len(free) > 0 && person != nil:
+		return s.confirmed(ctx, free, person)
+	case len(free) > 0:
+		return free[0].ID, nil
+	case len(running) > 0 && person != nil && s.Config.Config.Lock.Wait > 0:
+		return running[0].ID, nil // it is waited for
+	case len(running) > 0:
+		return running[0].ID, s.held(running[0])
+	}
+	return "", s.noneHere(ctx)
+}
+
+// confirmed gives the most recent session of those that were found, the first, unless person declines.
+func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (session.ID, error) {
+	at := func() (Position, error) { return s.position(ctx, free[0].ID) }
+	yes, err := person.Confirm(ctx, free, at)
+	if err == nil && !yes {
+		err = ErrDeclined
+	}
+	if err != nil {
+		return "", err
+	}
+	return free[0].ID, nil
+}
+
+// NoResumable is the error where there is no session to resume.
+func NoResumable() *session.Error {
+	return &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: "start one with: acode run --plan FILE"}
+}
+
+func (s *Site) noneHere(ctx context.Context) error {
+	all, err := s.rows(ctx, "")
+	if err != nil {
+		return err
+	}
+	e := NoResumable()
+	var elsewhere []string
+	for _, r := range all {
+		if !r.State.Terminal() && !r.Running {
+			if _, _, err := s.store.Workspace(ctx, r.ID); err != nil { // it may be of this workspace
+				return err
+			}
+			elsewhere = append(elsewhere, r.Short+" in "+r.Workspace)
+		}
+	}
+	if len(elsewhere) > 0 {
+		e.Message = "no resumable session in this workspace; elsewhere: " + session.Few(elsewhere, fewRows)
+		e.Next = "acode resume ID; it goes on in its own workspace"
+	}
+	if len(elsewhere) > fewRows {
+		e.Next += "; all of them: acode session list --resumable --all"
+	}
+	return e
+}

@@ -1,0 +1,216 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/acode-dev/acode/lock"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// Holder is the process that executes a session.
+type Holder struct {
+	PID       int
+	Elsewhere bool // PID counts in another PID namespace: here it is nobody's, or a stranger's
+	Host      string
+	Since     time.Time
+	Command   string
+}
+
+func holder(h lock.Holder) *Holder {
+	return &Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
+}
+
+// Status is where a session stands.
+type Status struct {
+	Row
+	At       Position // of the step in progress or next; zero when none is left
+	Detail   string   // of the state, one line
+	Holder   *Holder  // nil when nobody executes it
+	Notes    []string // further lines, as a command that still runs
+	Delivery Delivery // of this session
+	Next     string   // the exact command that continues; empty when there is none
+}
+
+// Status says where a session stands. Without ref that is the one that is executed in the workspace, else the
+// most recent one there.
+func (s *Site) Status(ctx context.Context, ref string) (Status, error) {
+	id, err := s.subject(ctx, ref)
+	if err != nil {
+		return Status{}, err
+	}
+	return s.status(ctx, id)
+}
+
+func (s *Site) status(ctx context.Context, id session.ID) (Status, error) {
+	sess, p, next, err := s.outlook(ctx, id)
+	if err != nil {
+		return Status{}, err
+	}
+	v := Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
+	if v.Running {
+		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // it may have ended since
+			v.Holder, v.Notes = holder(h), holderNotes(h)
+		}
+	}
+	if v.Delivery, err = s.Delivery(ctx, id); err != nil {
+		return v, err
+	}
+	v.Notes = slices.Concat(v.Notes, s.commandNotes(id), s.approvalNotes(sess, p))
+	if sess.State.Terminal() {
+		return v, nil
+	}
+	if !v.Running {
+		interrupted, err := s.interruptedNotes(ctx, sess, p)
+		if err != nil {
+			return v, err
+		}
+		v.Notes = append(v.Notes, interrupted...)
+	}
+	asked, err := s.store.Requests(ctx, id)
+	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
+	switch {
+	case s.notForked(ctx, id) != nil: // a resume is refused; the state of delivery says what there is to do
+	case !v.Running:
+		v.Next = nextCommand(sess, p, next)
+	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
+		v.Next = "acode approve " + sess.Short // takes the place of the answer at its terminal
+	}
+	return v, err
+}
+
+// requestNotes tells of what was asked of the process that executes a session, or did.
+func requestNotes(asked []session.Request, running bool) []string {
+	var notes []string
+	for _, r := range asked {
+		note := requestNote(r)
+		switch {
+		case running:
+		case r.Kind == session.RequestCancel:
+			note += "; the next resume cancels the session"
+		default:
+			note += "; the next resume takes that answer"
+		}
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+func requestNote(r session.Request) string {
+	note := r.By + " asked to " + string(r.Kind)
+	if r.Kind != session.RequestCancel {
+		note += " " + r.Step.String()
+	}
+	if r.Reason != "" {
+		note += " (" + r.Reason + ")"
+	}
+	return note + ", and nobody has answered"
+}
+
+// holderNotes tells of a holder that is alive, keeps everybody else waiting and does nothing.
+func holderNotes(h lock.Holder) []string {
+	if !h.Stopped() {
+		return nil
+	}
+	return []string{fmt.Sprintf("the process that executes it is stopped, as by Ctrl-Z; fg in its terminal, or kill -CONT %d, lets it go on", h.PID)}
+}
+
+// commandNotes tells of commands that run without acode, and of records that cannot be read.
+func (s *Site) commandNotes(id session.ID) []string {
+	records, unread := command.Records(s.commandDir(id))
+	var notes []string
+	for _, err := range unread {
+		notes = append(notes, err.Error())
+	}
+	for _, r := range records {
+		what := r.Key
+		if k, err := session.ParseKey(r.Key); err == nil {
+			what = k.Step.String()
+		}
+		halt := ""
+		if r.Stopped != "" {
+			halt = "; " + r.Stopped
+		}
+		switch r.State {
+		case session.CommandRunning:
+			notes = append(notes, fmt.Sprintf("a command is running: %s (%s)%s", what, pidOf(r), halt))
+		case session.CommandUnattended:
+			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)%s", what, pidOf(r), halt))
+		case session.CommandLingering:
+			notes = append(notes, "a command is over, and what it started still runs: "+what)
+		}
+	}
+	return notes
+}
+
+func pidOf(r session.CommandRecord) string {
+	if r.PID == 0 {
+		return "its pid is not known here"
+	}
+	return fmt.Sprintf("pid %d", r.PID)
+}
+
+// approvalNotes tells what is asked and how that was answered, until the next resume has made use of it.
+func (s *Site) approvalNotes(sess *session.Session, p *session.Plan) []string {
+	var notes []string
+	if sess.State.Terminal() {
+		return nil
+	}
+	for _, t := range p.Tasks {
+		for _, step := range t.Steps {
+			id := session.StepID{Task: t.ID, Step: step.ID}
+			st := sess.Steps[id]
+			if st == nil || st.Approval == nil || st.Status == session.StepDone {
+				continue
+			}
+			switch a := st.Approval; {
+			case a.Answer == "":
+				notes = append(notes, fmt.Sprintf("%s asks: %s", id, s.Redactor.String(step.Approve)))
+			case a.Answer == "denied":
+				notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks anew", id, a.By))
+			case a.For == sess.Epoch+1:
+				notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
+			}
+		}
+	}
+	return notes
+}
+
+// nextCommand is what continues s, of which c is left.
+func nextCommand(s *session.Session, p *session.Plan, c session.Continuation) string {
+	next := "acode resume " + s.Short
+	switch {
+	case s.State == session.AwaitingApproval && asksFirst(s, c):
+		return "acode approve " + s.Short + " && " + next
+	case s.Reason == session.ReasonUncertain:
+		if it, ok := c.First(); ok && it.Kind == session.KindRun && p.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
+			return next + " --uncertain=<rerun|fail> or --capture " + it.ID.String() + "=VALUE"
+		}
+		return next + " --uncertain=<rerun|done|fail>"
+	}
+	return next
+}
+
+// asksFirst reports whether the first question that a resume of s meets has no answer yet; one behind it
+// may be open as well.
+func asksFirst(s *session.Session, c session.Continuation) bool {
+	for _, it := range c.Items {
+		if st := s.Steps[it.ID]; it.Action != session.ActionSkip && st != nil && st.Approval != nil {
+			return st.Approval.Answer == ""
+		}
+	}
+	return false
+}
+
+// asksStill reports whether a question of s has no answer yet.
+func asksStill(s *session.Session) bool {
+	for _, st := range s.Steps {
+		if st.Approval != nil && st.Approval.Answer == "" && st.Status != session.StepDone {
+			return true
+		}
+	}
+	return false
+}

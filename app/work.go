@@ -1,0 +1,357 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// Start is what a new session is made of.
+type Start struct {
+	Plan     *session.Plan
+	PlanFile string        // where Plan can be looked at again; empty: nowhere
+	Timeout  time.Duration // after which the session is paused; 0: never
+}
+
+// Resume says which session to go on with, and what is decided beforehand.
+type Resume struct {
+	Ref     string        // names the session; empty: the most recent one of the workspace
+	Timeout time.Duration // after which the session is paused; 0: never
+	Choices
+
+	// Edited reports whether file holds another plan than p by now; nil: nobody can tell.
+	Edited func(file string, p *session.Plan) bool
+}
+
+// Choices decide what a resume would ask and the settings do not say.
+type Choices struct {
+	Uncertain   session.OnInterrupt       // what becomes of the command in progress, if nobody can know its outcome; empty: its plan decides
+	Captures    map[session.StepID]string // given by a person for commands whose outcome is unknown
+	RestartStep bool                      // roll back the file step that was in progress even if it is complete
+	Force       bool                      // skip dependency checks
+	Explicit    bool                      // what becomes of changed files was said for this resume, rather than set once for all
+}
+
+// Outcome is what came of a session that was started or resumed.
+type Outcome struct {
+	Session *session.Session // nil when it could not be had or read
+	Result  session.Result   // the zero value when an error ended it
+}
+
+// ErrDeclined is the error of a resume that a person did not want after all.
+var ErrDeclined = errors.New("not this session")
+
+// work is one session in this process's hands, from its locks to its result.
+type work struct {
+	*Site
+	door    Door
+	writer  *local.Writer
+	plan    *session.Plan
+	git     *gitAsked // nil: nobody asked yet
+	fresh   bool
+	timeout time.Duration
+	choices Choices
+	sync    session.SyncState // how delivery stands at the start; empty: off
+	tally   tally
+}
+
+// Start makes a session of a plan and carries it out. The Learn and Guard of its Setup come first. What it locks is
+// given back by Close.
+func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
+	w := &work{Site: s, door: door, plan: o.Plan, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
+	err := w.create(ctx, o.PlanFile)
+	var out Outcome
+	if err == nil {
+		out, err = w.execute(ctx, nil)
+	}
+	w.note(ctx, out.Result, err)
+	return out, errors.Join(err, w.close())
+}
+
+// Resume goes on with a session. Where the session could be read but not be had, the error comes with an
+// Outcome that shows it. What it locks is given back by Close.
+func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error) {
+	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, tally: tally{now: s.Now}}
+	var out Outcome
+	id, err := w.load(ctx, o.Ref)
+	if err == nil {
+		out, err = w.execute(ctx, o.Edited)
+	} else {
+		out.Session, err = w.refuse(ctx, id, err)
+	}
+	w.note(ctx, out.Result, err)
+	return out, errors.Join(err, w.close())
+}
+
+// create locks a new session before anybody can know of it, then makes it.
+func (w *work) create(ctx context.Context, planFile string) error {
+	id, err := w.store.NewID()
+	if err != nil {
+		return err
+	}
+	w.locks, err = w.take(id)
+	w.tally.lock(err)
+	if err != nil {
+		return err
+	}
+	w.tidy(ctx, id)
+	config, err := json.Marshal(w.Config.Keys())
+	if err != nil {
+		return err
+	}
+	w.writer, err = w.store.Create(ctx, local.NewSession{
+		ID: id, Task: w.plan.Task, Workspace: w.Workspace, Plan: w.plan, PlanFile: planFile, Config: string(config),
+	})
+	return err
+}
+
+// execute prepares the session and carries it out; the result has been told.
+func (w *work) execute(ctx context.Context, edited func(string, *session.Plan) bool) (Outcome, error) {
+	delivery, err := w.Delivery(ctx, w.writer.Session().ID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if w.timeout > 0 {
+		limited, end := context.WithTimeoutCause(ctx, w.timeout, session.ErrTimeout)
+		defer end()
+		ctx = limited
+	}
+	w.sync = delivery.State
+	ctx, again := w.door.Begin(ctx, delivery)
+	result, err := w.under(ctx, again, edited)
+	out := Outcome{Session: w.writer.Session(), Result: result}
+	if err != nil {
+		err = about(out.Session.Short, Shortage(err))
+		w.Log.Error("stopped", "event", "error", "session_id", out.Session.Short, "code", string(session.CodeOf(err)), "error", err.Error())
+		return out, err
+	}
+	w.door.Notice(session.Notice{Kind: session.NoticeResult, Session: out.Session, Result: &result})
+	return out, nil
+}
+
+// under carries the session out under the context of its door.
+func (w *work) under(ctx context.Context, again <-chan struct{}, edited func(string, *session.Plan) bool) (session.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer w.deliver(cancel)()
+	for _, what := range odd(w.writer.Report()) {
+		w.Log.Warn("the session or its store is odd", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
+		w.warn(what)
+	}
+	if w.fresh {
+		w.recall(ctx)
+	}
+	root, err := workspace.Open(w.Workspace, w.Now)
+	if err != nil {
+		return session.Result{}, err
+	}
+	defer root.Close()
+	root.Redact = w.Redactor.String
+	if w.plan == nil {
+		if w.plan, err = w.writer.Plan(ctx); err != nil { // decoded meanwhile
+			return session.Result{}, err
+		}
+		w.Learn(w.plan)
+	}
+	if !w.fresh {
+		w.sweepWorkspace(root)
+		w.tellEdited(ctx, edited)
+	}
+	runner := w.runner()
+	defer runner.Close()
+	if w.runsNext() {
+		runner.Warm()
+	}
+	result, err := w.carryOut(ctx, again, root, runner)
+	if err == nil && w.writer.Session().State.Terminal() {
+		if err := command.ForgetAll(w.commandDir(w.writer.Session().ID)); err != nil { // a kill may have left some
+			w.Log.Warn("raw outputs stay", "event", "outputs_left", "error", err.Error())
+		}
+	}
+	var sig Interrupted
+	switch {
+	case err == nil:
+		return result, nil
+	case errors.As(context.Cause(ctx), &sig) && (errors.Is(err, sig) || errors.Is(err, ctx.Err())):
+		return w.untouched(sig), nil
+	}
+	return session.Result{}, w.behind(ctx, err)
+}
+
+func (w *work) warn(text string) {
+	w.door.Notice(session.Notice{Kind: session.NoticeWarning, Text: text})
+}
+
+func (w *work) info(text string) {
+	w.door.Notice(session.Notice{Kind: session.NoticeInfo, Text: text})
+}
+
+// recall tells of the last session that was interrupted here without a word: a new one does again what that
+// one did. What cannot be read of others holds nobody up.
+func (w *work) recall(ctx context.Context) {
+	rows, _ := w.rows(ctx, w.Workspace)
+	for _, r := range rows {
+		if r.Interrupted && r.ID != w.writer.Session().ID {
+			w.warn(fmt.Sprintf("session %s was interrupted here: acode resume %s goes on with it, this is a new one", r.Short, r.Short))
+			return
+		}
+	}
+}
+
+// tellEdited tells of a plan file that was edited after a step had failed, as if that could mend it: the
+// plan is in the store. What cannot be read any more says nothing.
+func (w *work) tellEdited(ctx context.Context, edited func(string, *session.Plan) bool) {
+	s := w.writer.Session()
+	if s.Reason != session.ReasonTaskFailed || edited == nil {
+		return
+	}
+	var created session.SessionCreatedData
+	first, err := w.store.Events(ctx, s.ID, 0, 1)
+	if err != nil || len(first) == 0 || first[0].Decode(&created) != nil || !edited(created.PlanFile, w.plan) {
+		return
+	}
+	w.warn(fmt.Sprintf("%s has changed, and the session goes on with the plan that it began with; to begin anew: acode session cancel %s, then acode run --plan %s",
+		created.PlanFile, s.Short, session.ShellQuote(created.PlanFile)))
+}
+
+// runsNext guesses whether a command is what comes first: its supervisor can start while the
+// session is still being looked at.
+func (w *work) runsNext() bool {
+	for i := range w.plan.Tasks {
+		for j := range w.plan.Tasks[i].Steps {
+			step := &w.plan.Tasks[i].Steps[j]
+			if w.writer.Session().Status(session.StepID{Task: w.plan.Tasks[i].ID, Step: step.ID}) != session.StepDone {
+				return step.Kind == session.KindRun
+			}
+		}
+	}
+	return false
+}
+
+// untouched is the result of a signal that came before anything was executed.
+func (w *work) untouched(sig Interrupted) session.Result {
+	s := w.writer.Session()
+	return session.Result{
+		Session: s.ID, Short: s.Short, State: s.State, Reason: session.ReasonSignal, Done: s.Done, Left: s.StepTotal - s.Done,
+		Message: "interrupted by a signal before anything was executed", Next: resume.Again(s, w.Workspace), Signal: sig.Signal,
+	}
+}
+
+// behind gives what lies behind err: a store that was removed, the end of the session's time, or
+// another process that took the session over. A late holder finds the records of its command
+// used up before its own write is refused.
+func (w *work) behind(ctx context.Context, err error) error {
+	if gone := w.store.InPlace(); gone != nil { // and with it the records of its commands
+		return gone
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, session.ErrForked) || errors.Is(cause, session.ErrFenced) {
+		return cause
+	}
+	if errors.Is(context.Cause(ctx), session.ErrTimeout) && (errors.Is(err, session.ErrTimeout) || errors.Is(err, ctx.Err())) {
+		return &session.Error{Code: session.ErrTimeout, Message: "the session ran out of time before anything was executed", Next: resume.Again(w.writer.Session(), w.Workspace)}
+	}
+	if f := w.writer.Fence(context.WithoutCancel(ctx)); errors.Is(f, session.ErrFenced) {
+		return f
+	}
+	return err
+}
+
+func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
+	env := environment{root: root, blobs: w.writer, plan: w.plan, door: w.Redactor}
+	begin := env
+	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
+	r := w.resumer(begin, runner, asking{w.door, env.view}, w.door.Notice)
+	if !w.fresh {
+		w.tally.begin()
+		r.Mark = w.tally.ended
+	}
+	ready, err := r.Resume(ctx)
+	if err != nil {
+		return session.Result{}, err
+	}
+	if err := w.fenceCommands(ctx, runner); err != nil {
+		return session.Result{}, err
+	}
+	for _, warning := range w.Config.Warnings {
+		w.warn(warning)
+	}
+	e := &engine.Engine{
+		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
+		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Captures: w.choices.Captures, Force: w.choices.Force},
+		Environ: os.Environ(), Notify: w.door.Notice, Redact: w.Redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
+		Log: w.Log.With("session_id", w.writer.Session().Short),
+		Snapshot: func(ctx context.Context) (string, string, error) {
+			shot, err := env.Snapshot(ctx)
+			return shot.Manifest, shot.Git, err
+		},
+	}
+	return e.Execute(ctx, ready.Next, ready.Begin...)
+}
+
+// captured makes a secret of a value that commands get under a telling name.
+func (w *work) captured(name, value string) {
+	w.Redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
+}
+
+// fenceCommands makes the supervisor refuse whoever executed the session before, in case that
+// process is only frozen. A session that ran no command has nobody to tell.
+func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error {
+	if _, err := os.Stat(w.commandDir(w.writer.Session().ID)); err != nil {
+		return nil
+	}
+	return runner.Announce(ctx)
+}
+
+func (w *work) resumer(env environment, runner *command.Runner, ask resume.Person, notify func(session.Notice)) *resume.Resumer {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // it only informs people
+	}
+	report := w.writer.Report()
+	c := w.Config.Config.Resume
+	return &resume.Resumer{
+		Journal: w.writer, Plan: w.plan, Files: env.root, Commands: runner, Environment: env, Person: ask,
+		Notify: notify, Log: w.Log,
+		Options: resume.Options{
+			Choices:  resume.Choices{Captures: w.choices.Captures, InProgress: resume.Strategy(c.InProgressStrategy), RestartStep: w.choices.RestartStep, Redact: w.Redactor.String},
+			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: resume.OnChanges(c.ChangedFilesAction), DecidedBy: w.decidedBy(),
+			Config: w.Config.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.Workspace,
+			Checkpoint: checkpointName(report), Order: report.Order, Sync: string(w.sync),
+		},
+	}
+}
+
+func (w *work) decidedBy() string {
+	if w.choices.Explicit {
+		return "flag"
+	}
+	return "policy"
+}
+
+// runner reaches the session's commands; it starts nothing by itself.
+func (w *work) runner() *command.Runner {
+	s := w.writer.Session()
+	return command.NewRunner(command.Config{
+		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Share: w.Config.Config.Workspace.Share, Now: w.Now,
+		Args: supervisorArgs(s.ID, w.workspaceLocks(w.Workspace), w.commandDir(s.ID), w.Config.Config.Command.MaxOutputBytes),
+	})
+}
+
+// close ends what only this session needed.
+func (w *work) close() error {
+	w.git.stop()
+	if w.writer == nil {
+		return nil
+	}
+	return w.writer.Close()
+}

@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// screen is the door of whoever types: it shows a session at work and asks the person at the terminal,
+// when there is one. It implements app.Door.
+type screen struct {
+	*Invocation
+	app.Nobody // answers when nobody is at the terminal
+	color      string
+	fresh      bool // a new session is run, rather than one resumed
+	typed      *typing
+	printer    *terminal.Printer // nil until the session is in hand
+	stop       func()            // of signals
+}
+
+func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
+	return &screen{Invocation: i, color: s.Config.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}}
+}
+
+// Begin implements app.Door.
+func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Context, <-chan struct{}) {
+	work, again, stop := s.signals(ctx)
+	s.printer, s.stop = s.newPrinter(work.Done(), DeliveryView(delivery)), stop
+	return work, again
+}
+
+// newPrinter shows what a session does; once done is closed it waits for no reader any more.
+func (s *screen) newPrinter(done <-chan struct{}, delivery terminal.SyncView) *terminal.Printer {
+	o := terminal.Detect(s.Out.file, s.Err, s.getenv)
+	o.Out, o.Err = &outlet{to: s.Out, done: done, lines: s.JSON}, &outlet{to: s.Err, done: done}
+	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = s.JSON, s.quiet, s.verbose, s.fresh, s.Now
+	o.Color = (o.Color || s.color == "always") && s.color != "never" && !s.noColor
+	o.Exit, o.Sync = exitOfResult, delivery
+	return terminal.New(o)
+}
+
+// Notice implements app.Door.
+func (s *screen) Notice(n session.Notice) {
+	switch {
+	case n.Kind == session.NoticeWarning:
+		n.Text = s.Spelled(n.Text)
+	case n.Result != nil:
+		r := *n.Result
+		r.Next, n.Result = s.Spelled(r.Next), &r
+	}
+	s.printer.Notice(n)
+}
+
+// Waits implements app.Door.
+func (s *screen) Waits(limit time.Duration, why error) {
+	if !s.JSON && !s.quiet {
+		fmt.Fprintf(s.Err, "Waiting for at most %s: %s\n", limit, terminal.Clean(why.Error()))
+	}
+}
+
+// finish says what kept a session from coming to a result, and gives the error that ends the program.
+func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
+	told := out.Result.Session != ""
+	switch {
+	case errors.Is(err, app.ErrDeclined):
+		return quietExit(0)
+	case s.printer != nil:
+		defer s.stop()
+	case s.JSON && out.Session != nil && err != nil: // it is told with the session that it is about
+		s.printer = s.newPrinter(ctx.Done(), terminal.SyncView{})
+		s.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: out.Session, Text: out.Session.Task})
+	default:
+		return err
+	}
+	defer s.printer.Close()
+	status := exitOfResult(out.Result)
+	if !told {
+		var hint string
+		status, hint = s.verdict(err)
+		s.printer.Fail(err, status, hint)
+	}
+	if status != 0 {
+		return quietExit(status)
+	}
+	return err
+}
+
+// Confirm implements app.Person.
+func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Position, error)) (bool, error) {
+	asks := !s.yes && s.interactive()
+	if s.JSON || s.quiet && !asks {
+		return true, nil
+	}
+	position, err := at()
+	if err != nil {
+		return false, err
+	}
+	err = terminal.Found(s.Out, rowViews(found), []terminal.Position{terminal.Position(position)}, s.Now())
+	if !asks {
+		return true, nil // what could not be written is told in the end
+	}
+	if err != nil {
+		return false, err
+	}
+	question := "Resume this session?"
+	if len(found) > 1 {
+		question = "Resume " + found[0].Short + ", the most recent?"
+	}
+	return unlessEnded(terminal.Ask(s.in, s.Err, question, true))
+}
+
+// Cancel implements app.Person.
+func (s *screen) Cancel(_ context.Context, request string) (bool, error) {
+	if s.yes || !s.interactive() {
+		return true, nil
+	}
+	return unlessEnded(terminal.Ask(s.in, s.Err, request+". Cancel it now?", true))
+}
+
+// Approve implements app.Person.
+func (s *screen) Approve(ctx context.Context, item session.Item, question string) (app.Answer, error) {
+	if !s.interactive() {
+		return s.Nobody.Approve(ctx, item, question)
+	}
+	yes, err := asked(ctx, s.typed, func(in io.Reader) (bool, error) { return s.printer.Approve(in, question) })
+	if err != nil {
+		return app.Answer{}, nobody(ctx, err, session.ErrApproval)
+	}
+	return app.Answer{Granted: yes, By: whoAmI()}, nil
+}
+
+// Linger implements app.Person. The printer has listed what is left.
+func (s *screen) Linger(ctx context.Context, item session.Item, left []string) (bool, error) {
+	if !s.interactive() {
+		return s.Nobody.Linger(ctx, item, left)
+	}
+	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
+		return s.printer.Choose(in, []string{"[W]ait until it ends", "[D]ecide now"}, "Choice: ")
+	})
+	if err != nil {
+		return false, nobody(ctx, err, session.ErrUncertain)
+	}
+	return r == 'w', nil
+}
+
+// Uncertain implements app.Person.
+func (s *screen) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
+	if !s.interactive() {
+		return s.Nobody.Uncertain(ctx, item, why)
+	}
+	s.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why})
+	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
+		return s.printer.Choose(in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
+	})
+	if err != nil {
+		return "", nobody(ctx, err, session.ErrUncertain)
+	}
+	switch r {
+	case 'r':
+		return session.InterruptReruns, nil
+	case 'd':
+		return session.InterruptDone, nil
+	case 'f':
+		return session.InterruptFails, nil
+	}
+	return "", session.ErrUncertain
+}
+
+// Changed implements app.Person.
+func (s *screen) Changed(ctx context.Context, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error) {
+	if !s.interactive() {
+		return s.Nobody.Changed(ctx, changed, view)
+	}
+	s.printer.TellChanged(changed)
+	for {
+		r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
+			return s.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
+		})
+		if err != nil {
+			return false, nobody(ctx, err, session.ErrEnvironment)
+		}
+		switch r {
+		case 'c':
+			return true, nil
+		case 'a':
+			return false, nil
+		}
+		for _, c := range changed {
+			s.printer.Tell(view(c))
+		}
+	}
+}
+
+// InProgress implements app.Person.
+func (s *screen) InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (app.Strategy, error) {
+	if !s.interactive() {
+		return s.Nobody.InProgress(ctx, id, foreign)
+	}
+	s.printer.Tell([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
+	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
+		return s.printer.Choose(in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
+	})
+	if err != nil {
+		return "", nobody(ctx, err, session.ErrEnvironment)
+	}
+	if r == 'o' {
+		return app.Retry, nil
+	}
+	return app.RollBack, nil
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// What app gives, as terminal shows it.
+
+// DeliveryView is how delivery stands.
+func DeliveryView(d app.Delivery) terminal.SyncView {
+	v := terminal.SyncView{
+		State: d.State, Link: d.Link, Reason: d.Reason, Pending: d.Pending, Sessions: d.Sessions, SinceUS: d.SinceUS, OldestUS: d.OldestUS,
+		LastUS: d.LastUS, AttemptUS: d.AttemptUS, NextUS: d.NextUS, Paused: d.Paused, Verified: d.Verified, Acked: d.Acked,
+		Server: d.Server, Identity: d.Identity, Drainer: (*terminal.Drainer)(d.Drainer), Now: d.Now,
+	}
+	for _, l := range d.Lanes {
+		v.Lanes = append(v.Lanes, terminal.LaneView(l))
+	}
+	return v
+}
+
+func rowViews(rows []app.Row) []terminal.Row {
+	out := make([]terminal.Row, len(rows))
+	for i, r := range rows {
+		out[i] = terminal.Row(r)
+	}
+	return out
+}
+
+func (i *Invocation) statusView(s app.Status) terminal.StatusView {
+	return terminal.StatusView{
+		Row: terminal.Row(s.Row), At: terminal.Position(s.At), Detail: s.Detail, Holder: (*terminal.Holder)(s.Holder),
+		Notes: s.Notes, Sync: DeliveryView(s.Delivery), Next: i.Spelled(s.Next),
+	}
+}
+
+func (i *Invocation) detailsView(d app.Details) terminal.ShowView {
+	v := terminal.ShowView{StatusView: i.statusView(d.Status), Titles: d.Titles}
+	for _, step := range d.Steps {
+		v.Steps = append(v.Steps, terminal.StepView(step))
+	}
+	return v
+}
+
+func forecastView(f app.Forecast) terminal.DryRunView {
+	return terminal.DryRunView{
+		ID: f.Session.ID, Short: f.Session.Short, State: f.Session.State, Checkpoint: terminal.Position(f.Checkpoint), Next: &f.Next,
+		Changed: f.Changed, Warnings: f.Warnings, Sync: DeliveryView(f.Delivery),
+	}
+}
