@@ -7,7 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
 )
@@ -20,7 +23,10 @@ func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, er
 		return Decision{}, err
 	}
 	r := session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: by + " at " + s.Now().UTC().Format("2006-01-02 15:04:05Z")}
-	out, err := s.decide(ctx, r, s.cancelling(ctx, r))
+	out, err := s.decide(ctx, r, func(w *local.Writer, asked int64) (sideEffects, error) {
+		r.ID = asked
+		return s.cancelNow(ctx, w, r)
+	})
 	return out, errors.Join(err, s.forgetOver(ctx, id))
 }
 
@@ -123,57 +129,70 @@ func passOver(unread []error) (warnings []string, err error) {
 	return warnings, err
 }
 
-// cancelling ends what runs of a session and gives the event that cancels it.
-func (s *Site) cancelling(ctx context.Context, r session.Request) decision {
-	return func(sess *session.Session) (drafts []session.Draft, also sideEffects, err error) {
-		if sess.State.Terminal() {
-			return nil, also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
-		}
-		if err := s.fence(ctx, sess); err != nil {
-			return nil, also, err
-		}
-		got, err := s.endCommands(ctx, r.Session)
-		if err == nil {
-			also.warnings, err = passOver(got.unread)
-		}
-		if err != nil {
-			return nil, also, err
-		}
-		also.ended = got.ended
-		if len(got.beyond) > 0 {
-			also.warnings = append(also.warnings, notEnded(got.beyond))
-		}
-		s.sweepAfter(sess.State)
-		also.warnings = append(also.warnings, s.halfway(ctx, sess)...)
-		return []session.Draft{{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{From: sess.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}}}, also, nil
+// cancelNow ends what runs of the session that w writes and cancels it, in answer to r; no other process
+// executes it.
+func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request) (also sideEffects, err error) {
+	sess := w.Session()
+	if sess.State.Terminal() {
+		return also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
 	}
+	if err := s.fence(ctx, sess); err != nil {
+		return also, err
+	}
+	got, err := s.endCommands(ctx, r.Session)
+	if err == nil {
+		also.warnings, err = passOver(got.unread)
+	}
+	if err != nil {
+		return also, err
+	}
+	also.ended = got.ended
+	if len(got.beyond) > 0 {
+		also.warnings = append(also.warnings, notEnded(got.beyond))
+	}
+	s.sweepAfter(sess.State)
+	also.warnings = append(also.warnings, s.halfway(ctx, sess)...)
+	return also, s.record(ctx, w, r)
 }
 
-// forgetOver removes what a session that is over would have needed to go on: the raw outputs, of
-// which no receipt will keep what secrets leave, and the temporary files of a step that a kill cut
-// short.
+// record writes what became of the steps in progress and that the session is cancelled.
+func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) error {
+	p, err := w.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	s.Learn(p)
+	s.Redactor.Learn(sealedCaptures(ctx, w))
+	sess := w.Session()
+	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID), Session: sess.ID, Epoch: sess.Epoch + 1, Now: s.Now})
+	seen, err := (&resume.Resumer{Journal: w, Plan: p, Commands: runner}).LookAtCommands(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := resume.Plan(p, sess, seen, resume.Choices{Redact: s.Redactor.String})
+	if err != nil {
+		return err
+	}
+	e := &engine.Engine{
+		Journal: w, Blobs: w, Plan: p, Commands: runner,
+		Notify: func(session.Notice) {}, Redact: s.Redactor.String, Captured: s.captured, Log: s.Log.With("session_id", sess.Short),
+	}
+	if root, err := workspace.Open(sess.Workspace, s.Now); err == nil { // else it is gone
+		defer root.Close()
+		root.Redact = s.Redactor.String
+		e.Files = root
+	}
+	return e.Cancel(ctx, next, r)
+}
+
+// forgetOver removes the raw outputs of a session that is over, of which no receipt will keep what secrets
+// leave.
 func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
 	sess, err := s.store.View(ctx, id)
 	if err != nil || !sess.State.Terminal() {
 		return nil // whoever could not be looked at keeps them
 	}
-	for _, st := range sess.Steps {
-		if st.Status != session.InProgress {
-			continue
-		}
-		if err := s.tidyStep(ctx, sess, st.StartSeq); err != nil {
-			s.Log.Warn("temporary files stay", "event", "temporary_left", "session_id", sess.Short, "error", err.Error())
-		}
-	}
 	return command.ForgetAll(s.commandDir(id))
-}
-
-// tidyStep removes the temporary files of the attempt that began with event seq from the workspace
-// of s, if that is still where it was.
-func (s *Site) tidyStep(ctx context.Context, sess *session.Session, seq uint64) error {
-	return s.ofStep(ctx, sess, seq, func(root *workspace.Root, d session.StepStartedData) error {
-		return root.Tidy(ctx, d.Key, d.Files)
-	})
 }
 
 // ofStep does something with the workspace of sess and what the attempt that began with event seq does

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
@@ -46,9 +47,12 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	if v.Grant {
 		r.Kind = session.RequestApprove
 	}
-	return s.decide(ctx, r, func(sess *session.Session) ([]session.Draft, sideEffects, error) {
-		drafts, err := answer(sess, r, g.question)
-		return drafts, sideEffects{}, err
+	return s.decide(ctx, r, func(w *local.Writer, asked int64) (sideEffects, error) {
+		drafts, err := answer(w.Session(), r, g.question)
+		if err == nil {
+			_, err = w.AppendAnswering(ctx, asked, drafts...)
+		}
+		return sideEffects{}, err
 	})
 }
 
@@ -117,8 +121,9 @@ func answer(sess *session.Session, r session.Request, question string) ([]sessio
 	return drafts, nil
 }
 
-// decision gives the events of a decision, and what it did besides.
-type decision func(*session.Session) ([]session.Draft, sideEffects, error)
+// decision writes the events of a decision, in the place of the request asked (0: there is none) that was
+// left unanswered.
+type decision func(w *local.Writer, asked int64) (sideEffects, error)
 
 type sideEffects struct {
 	ended    int      // commands
@@ -127,7 +132,7 @@ type sideEffects struct {
 
 // decide writes events when nobody holds the session's lock, and otherwise leaves a request
 // for the holder; also then it writes them where the holder ends without an answer.
-func (s *Site) decide(ctx context.Context, r session.Request, events decision) (Decision, error) {
+func (s *Site) decide(ctx context.Context, r session.Request, write decision) (Decision, error) {
 	sess, err := s.store.View(ctx, r.Session)
 	if err != nil {
 		return Decision{}, err
@@ -145,7 +150,7 @@ func (s *Site) decide(ctx context.Context, r session.Request, events decision) (
 	if err != nil {
 		return Decision{}, err
 	}
-	also, err := s.append(ctx, r, events)
+	also, err := s.write(ctx, r, write)
 	if err := errors.Join(err, held.Release()); err != nil {
 		return Decision{}, err
 	}
@@ -194,18 +199,16 @@ func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Loc
 	}
 }
 
-// append writes the events of a decision, in the place of a request like r that was left unanswered.
-func (s *Site) append(ctx context.Context, r session.Request, events decision) (sideEffects, error) {
+// write carries a decision out, in the place of a request like r that was left unanswered.
+func (s *Site) write(ctx context.Context, r session.Request, decision decision) (sideEffects, error) {
 	w, err := s.store.Load(ctx, r.Session)
 	if err != nil {
 		return sideEffects{}, err
 	}
-	drafts, also, err := events(w.Session())
-	if err == nil {
-		var asked int64
-		if asked, err = s.store.Asked(ctx, r); err == nil {
-			_, err = w.AppendAnswering(ctx, asked, drafts...)
-		}
+	asked, err := s.store.Asked(ctx, r)
+	if err != nil {
+		return sideEffects{}, errors.Join(err, w.Close())
 	}
+	also, err := decision(w, asked)
 	return also, errors.Join(err, w.Close())
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -21,7 +22,8 @@ type StepDetails struct {
 	Item    session.Item // Took is how long its latest attempt took, 0 when it is not over
 	Code    session.Code // of a failure
 	Message string       // of a failure or an unknown outcome
-	Output  []string     // the end of what the command of a failure wrote
+	Output  []string     // the end of what the command of a failure or an unknown outcome wrote
+	Decided []string     // who decided about an unknown outcome of this attempt, and of the one before it
 }
 
 // Details shows a session with every step, and the end of what a failed one wrote; with more, further of it and
@@ -49,13 +51,59 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 			if st.EndedUS > 0 {
 				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 			}
-			if st.Status == session.StepFailed || st.Status == session.StepDone && more {
+			if st.Status == session.StepFailed || st.Status == session.StepUncertain || st.Status == session.StepDone && more {
 				step.Output = s.wrote(ctx, id, st.LastSeq, more)
+			}
+			if step.Decided, err = s.decided(ctx, id, st, more); err != nil {
+				return v, err
 			}
 		}
 		v.Steps = append(v.Steps, step)
 	}
 	return v, nil
+}
+
+// decided says who decided about an unknown outcome: of this attempt, by its receipt, and of the one before,
+// with what that one wrote.
+func (s *Site) decided(ctx context.Context, id session.ID, st *session.StepState, more bool) (lines []string, err error) {
+	var began session.StepStartedData
+	if err := s.eventAt(ctx, id, st.StartSeq, &began); err != nil {
+		return nil, err
+	}
+	if began.After > 0 {
+		var doubt session.StepUnknownData
+		if err := s.eventAt(ctx, id, began.After, &doubt); err != nil {
+			return nil, err
+		}
+		lines = append(lines, fmt.Sprintf("attempt %d had an unknown outcome (%s); the %s decided to run the step again", doubt.Attempt, doubt.Why, began.By))
+		for _, l := range s.wrote(ctx, id, began.After, more) {
+			lines = append(lines, "| "+l)
+		}
+	}
+	var receipt struct {
+		By string `json:"by"`
+	}
+	if st.Status == session.StepDone || st.Status == session.StepFailed {
+		err = s.eventAt(ctx, id, st.LastSeq, &receipt)
+	}
+	then := map[session.Status]string{session.StepDone: "it happened", session.StepFailed: "it failed"}[st.Status]
+	switch receipt.By {
+	case "check", "policy", "person":
+		lines = append(lines, fmt.Sprintf("the %s decided about its unknown outcome: %s", receipt.By, then))
+	}
+	return lines, err
+}
+
+// eventAt decodes the event seq of a session; 0 is none.
+func (s *Site) eventAt(ctx context.Context, id session.ID, seq uint64, data any) error {
+	if seq == 0 {
+		return nil
+	}
+	events, err := s.store.Events(ctx, id, seq-1, 1)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	return events[0].Decode(data)
 }
 
 // wrote gives the end of what a step wrote or found, as the receipt in event seq keeps it. Of a

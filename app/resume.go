@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
@@ -38,7 +39,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.epoch = w.writer.Session().Epoch
-	w.Redactor.Learn(w.sealedCaptures(ctx))
+	w.Redactor.Learn(sealedCaptures(ctx, w.writer))
 	if err = resume.Allowed(w.writer.Session()); err != nil {
 		return id, err
 	}
@@ -73,11 +74,8 @@ func (w *work) takeUp(ctx context.Context, r session.Request) error {
 		_, err := w.writer.AppendAnswering(ctx, r.ID)
 		return err
 	}
-	drafts, also, err := w.cancelling(ctx, r)(w.writer.Session())
+	also, err := w.cancelNow(ctx, w.writer, r)
 	if err != nil {
-		return err
-	}
-	if _, err := w.writer.AppendAnswering(ctx, r.ID, drafts...); err != nil {
 		return err
 	}
 	said := append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.warnings...)
@@ -104,13 +102,13 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.S
 
 // sealedCaptures gives the captured values that are kept sealed, as far as each is one word or has a telling
 // name: they held a secret when they were captured, which the environment of this process need not tell any more.
-func (w *work) sealedCaptures(ctx context.Context) []string {
+func sealedCaptures(ctx context.Context, w *local.Writer) []string {
 	var words []string
-	for _, st := range w.writer.Session().Steps {
+	for _, st := range w.Session().Steps {
 		if st.Capture == nil || !st.Capture.Blob.Sealed {
 			continue
 		}
-		r, err := w.writer.Open(ctx, st.Capture.Blob.Hash)
+		r, err := w.Open(ctx, st.Capture.Blob.Hash)
 		if err != nil {
 			continue // whoever needs the value says what is wrong with it
 		}

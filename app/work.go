@@ -299,8 +299,8 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 }
 
 // captured makes a secret of a value that commands get under a telling name.
-func (w *work) captured(name, value string) {
-	w.Redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
+func (s *Site) captured(name, value string) {
+	s.Redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
 }
 
 // fenceCommands makes the supervisor refuse whoever executed the session before, in case that

@@ -61,18 +61,18 @@ func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *sessi
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
 	}
-	it.Action = session.ActionAttach // the receipt says when it was over
 	doubt := rec.Why
 	switch {
 	case err != nil:
 		doubt = "its record is damaged"
-	case rec.State == session.CommandUnclaimed && it.Why == session.RecordLost:
+	case rec.State == session.CommandUnclaimed && it.Action == session.ActionDecide:
 		doubt = session.RecordLost
 	case rec.State == session.CommandUnclaimed:
 		e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before the command was started"})
 		return nil
 	case rec.State == session.CommandFinished:
 		var f *failure
+		it.Action = session.ActionAttach // the receipt says when it was over
 		doubt, err = e.take(ctx, it, step, rec)
 		switch {
 		case errors.As(err, &f):

@@ -16,7 +16,11 @@ import (
 // cancel ends the session of w as a process does that executes nothing of it.
 func (w *world) cancel(files engine.Files) {
 	w.t.Helper()
-	next, err := resume.Plan(w.plan, w.sess, nil, resume.Choices{})
+	seen, err := (&resume.Resumer{Journal: w, Plan: w.plan, Commands: supervisor{w}}).LookAtCommands(context.Background())
+	if err != nil {
+		w.t.Fatalf("LookAtCommands: %v", err)
+	}
+	next, err := resume.Plan(w.plan, w.sess, seen, resume.Choices{})
 	if err != nil {
 		w.t.Fatalf("Plan: %v", err)
 	}

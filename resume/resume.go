@@ -14,6 +14,7 @@ package resume
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -166,6 +167,28 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 			return nil, fmt.Errorf("look at %s, which was in progress: %w", id, err)
 		}
 		seen[id] = found
+	}
+	return seen, nil
+}
+
+// LookAtCommands finds out what became of the commands in progress, for a caller that executes nothing;
+// it needs Journal, Plan and Commands.
+func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, error) {
+	s, seen := r.Journal.Session(), map[session.StepID]Seen{}
+	for _, task := range r.Plan.Tasks {
+		for _, step := range task.Steps {
+			id := session.StepID{Task: task.ID, Step: step.ID}
+			if st := s.Steps[id]; step.Kind == session.KindRun && st != nil && st.Status == session.InProgress {
+				rec, err := r.look(ctx, s, st.Key)
+				if errors.Is(err, session.ErrCorrupt) {
+					rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
+				}
+				if err != nil {
+					return nil, err
+				}
+				seen[id] = Seen{Record: rec}
+			}
+		}
 	}
 	return seen, nil
 }

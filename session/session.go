@@ -179,6 +179,13 @@ func (s *Session) stateChanged(e Event, d StateChangedData) (Delta, error) {
 	if d.From != s.State || !s.State.CanBecome(d.To) {
 		return Delta{}, conflict(e, "a session in state %s cannot go from %s to %s", s.State, d.From, d.To)
 	}
+	if d.To.Terminal() {
+		for id, st := range s.Steps {
+			if st.Status == InProgress {
+				return Delta{}, conflict(e, "a session cannot become %s while %s is in progress", d.To, id)
+			}
+		}
+	}
 	s.Left = ""
 	if d.To == Paused {
 		s.Left = s.State

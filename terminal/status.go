@@ -121,7 +121,8 @@ type StepView struct {
 	Item    session.Item // Took is how long its latest attempt took, 0 when it is not over
 	Code    session.Code // of a failure
 	Message string       // of a failure or an unknown outcome
-	Output  []string     // the end of what the command of a failure wrote
+	Output  []string     // the end of what the command of a failure or an unknown outcome wrote
+	Decided []string     // who decided about an unknown outcome
 }
 
 // ShowView is what session show tells: status, ids, times and every step.
@@ -174,6 +175,9 @@ func showStep(b *strings.Builder, s StepView) {
 		}
 		b.WriteString("\n")
 	}
+	for _, l := range s.Decided {
+		fmt.Fprintf(b, "    %s\n", cleanLine(l))
+	}
 	for _, l := range s.Output {
 		fmt.Fprintf(b, "    | %s\n", cleanLine(l))
 	}
@@ -185,6 +189,7 @@ type showStepJSON struct {
 	Code    session.Code `json:"code,omitempty"`
 	Message string       `json:"message,omitempty"`
 	Output  []string     `json:"output,omitempty"`
+	Decided []string     `json:"decided,omitempty"`
 }
 
 // ShowJSON writes the same for scripts.
@@ -195,7 +200,7 @@ func ShowJSON(w io.Writer, v ShowView) error {
 	}{statusJSON: newStatusJSON(v.StatusView), Steps: []showStepJSON{}}
 	for _, s := range v.Steps {
 		out.Steps = append(out.Steps, showStepJSON{
-			stepJSON: newStepJSON(s.Item), TookUS: s.Item.Took.Microseconds(), Code: s.Code, Message: s.Message, Output: s.Output,
+			stepJSON: newStepJSON(s.Item), TookUS: s.Item.Took.Microseconds(), Code: s.Code, Message: s.Message, Output: s.Output, Decided: s.Decided,
 		})
 	}
 	return JSON(w, out)
