@@ -38,7 +38,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 		w.sweepAfter(w.writer.Session().State)
 	}
 	w.tally.ended(session.PhaseLoad)
-	w.tally.epoch = w.writer.Session().Epoch
+	w.tally.found(w.writer.Session())
 	w.Redactor.Learn(sealedCaptures(ctx, w.writer))
 	if err = resume.Allowed(w.writer.Session()); err != nil {
 		return id, err

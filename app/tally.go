@@ -8,13 +8,15 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// tally is what this process adds to the count of the work in its store: what no event tells.
+// tally is what this process adds to the count of the work in its store: what no row of a session tells.
 type tally struct {
 	session.Work
 	now     func() time.Time
 	since   time.Time // when the phase began that has not ended
 	resumes bool      // a session was chosen to be resumed
-	epoch   uint64    // of the session when it was loaded
+	mode    string    // how the resume found the session; empty: it was not loaded
+	killed  bool      // the process before it had resumed the session too, and ended without a word
+	epoch   uint64    // of the session then
 }
 
 // begin begins a phase, or the first of several.
@@ -40,7 +42,7 @@ func (t *tally) picked(err error) {
 // lock notes that a session could not be taken.
 func (t *tally) lock(err error) {
 	switch {
-	case err == nil: // an event tells it
+	case err == nil: // the session's epoch tells it
 	case errors.Is(err, session.ErrLocked):
 		t.Add(session.WorkKey{Kind: session.WorkLocks, Outcome: session.LockHeld}, 1)
 	default:
@@ -48,11 +50,46 @@ func (t *tally) lock(err error) {
 	}
 }
 
+// found notes how the resume found its session.
+func (t *tally) found(s *session.Session) {
+	t.mode, t.epoch = session.ResumeContinue, s.Epoch
+	if s.State == session.Executing {
+		t.mode, t.killed = session.ResumeRecover, s.Epoch > 1
+	}
+}
+
+// resumed counts a resume, by the state in which it left the session.
+func (t *tally) resumed(left session.State) {
+	add := func(mode, outcome string) {
+		t.Add(session.WorkKey{Kind: session.WorkResumes, Mode: mode, Outcome: outcome}, 1)
+	}
+	if t.killed {
+		add(session.ResumeNone, session.ResumeInterrupted)
+	}
+	switch left {
+	case session.Completed:
+		add(t.mode, session.ResumeCompleted)
+	case session.Paused:
+		add(t.mode, session.ResumePaused)
+	case session.Failed:
+		add(t.mode, session.ResumeFailed)
+	case session.Cancelled:
+		add(t.mode, session.ResumeCancelled)
+	case session.AwaitingApproval:
+		add(t.mode, session.ResumeApproval)
+	case session.Created, session.Planning, session.Executing: // the next resume tells of it
+	}
+}
+
 // note adds the tally to the store, when all is said: err ended the work, or else r is what came of it. It is
 // worth no error, no wait, and no byte in a store that is damaged or cannot be written.
 func (w *work) note(ctx context.Context, r session.Result, err error) {
-	if w.tally.resumes && (w.writer == nil || w.writer.Session().Epoch == w.tally.epoch) {
+	switch {
+	case !w.tally.resumes:
+	case w.writer == nil || w.writer.Session().Epoch == w.tally.epoch:
 		w.tally.Add(session.WorkKey{Kind: session.WorkResumes, Mode: session.ResumeNone, Outcome: session.ResumeRefused}, 1)
+	default:
+		w.tally.resumed(w.writer.Session().State)
 	}
 	var code session.Code
 	switch {

@@ -111,7 +111,7 @@ func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
 }
 
 // L3: beside another process a commit takes the clock from the session that was committed to last, however
-// many sessions there are, and looks at all of them only where an older program left no word of that.
+// many sessions there are, and looks at all of them only where the turn names none.
 func TestClockBesideAnotherProcessIsThatOfTheLastCommit(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -142,7 +142,7 @@ func TestClockBesideAnotherProcessIsThatOfTheLastCommit(t *testing.T) {
 	}
 	exec(`UPDATE sync SET turn = 4711`)
 	if theirs, _ := both(); theirs <= far {
-		t.Errorf("time %d after that of an older program: not every session was looked at", theirs)
+		t.Errorf("time %d after a turn that names no session: not every session was looked at", theirs)
 	}
 }
 

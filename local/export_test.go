@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"testing/fstest"
 
+	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/session"
 	"modernc.org/sqlite"
 )
@@ -272,10 +275,22 @@ func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Uncounted gives how many sessions have events that are not counted.
-func (s *Store) Uncounted(ctx context.Context) (n int, err error) {
-	err = s.read(ctx, func(q querier) error {
-		return q.QueryRowContext(ctx, `SELECT count(*) FROM (`+uncountedQuery+`)`, 0, -1).Scan(&n)
-	})
-	return n, err
+// WithMigration makes stores of the schema that file adds to that of this program, whose sum is given.
+func WithMigration(o Options, file, sum string) Options {
+	files := fstest.MapFS{}
+	names, err := fs.Glob(migrations.SQLite(), "*.sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range names {
+		b, err := fs.ReadFile(migrations.SQLite(), name)
+		if err != nil {
+			panic(err)
+		}
+		files[name] = &fstest.MapFile{Data: b}
+	}
+	next := migrations.SQLiteVersion + 1
+	files[fmt.Sprintf("%04d_synthetic.sql", next)] = &fstest.MapFile{Data: []byte(file)}
+	o.schema = &schema{files, next, sum}
+	return o
 }

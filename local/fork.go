@@ -46,13 +46,9 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied := tailOf{Counted: session.Counted{Seq: old.sess.LastSeq, State: old.sess.State}} // its work is counted as the old one's
-	s.wr.last = nil                                                                          // each batch takes the clock from the store, the first one's included
+	s.wr.last = nil // each batch takes the clock from the store, the first one's included
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
 		if err := made.run(ctx); err != nil {
-			return err
-		}
-		if err := s.wr.exec(ctx, saveCounted, made.no, int64(copied.Seq), string(copied.State), copied.Resume); err != nil {
 			return err
 		}
 		return closed.run(ctx)
@@ -292,10 +288,6 @@ const wentOnQuery = `SELECT ` + laneColumns + ` FROM lanes l JOIN sessions s ON 
 // WentOnLanes lists the settled lanes of sessions that went on as others.
 func (s *Store) WentOnLanes(ctx context.Context) (out []session.Lane, err error) {
 	err = s.read(ctx, func(q querier) error {
-		version, err := schemaVersion(ctx, q)
-		if err != nil || version < versionOfLanes {
-			return err
-		}
 		all, err := readLanes(ctx, q, wentOnQuery)
 		for _, l := range all {
 			if l.WentOn() {

@@ -71,10 +71,12 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	var before []byte
 	for {
 		b, err := readHeadFile(headPath(home, id))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && empty(b) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && empty(b):
 			return nil, nil
-		}
-		if err != nil && !errors.Is(err, errKind) {
+		case errors.Is(err, errKind):
+			return nil, badHead(home, id, err)
+		case err != nil:
 			return nil, storeError("read head", err)
 		}
 		c, err := decodeHead(b)
@@ -82,10 +84,14 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 			return &c, nil
 		}
 		if bytes.Equal(b, before) {
-			return nil, &session.Error{Code: session.ErrTampered, Message: "the head file of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id), Cause: errHead}
+			return nil, badHead(home, id, errHead)
 		}
 		before = b
 	}
+}
+
+func badHead(home string, id session.ID, cause error) error {
+	return &session.Error{Code: session.ErrTampered, Message: "the head file of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: "acode verify " + string(id), Cause: cause}
 }
 
 // headNames lists the sessions that have a head. What else lies there, as a file manager leaves it, is none.

@@ -29,17 +29,6 @@ const (
 		WHERE s.last_seq > coalesce(l.acked, 0)`
 )
 
-// In a store of version 1 nothing was ever delivered.
-const (
-	laneColumns1  = `s.no, s.id, s.last_seq, 0, 0, 0, '', '', 0, 0, 0, ''`
-	lanesQuery1   = `SELECT ` + laneColumns1 + ` FROM sessions s ORDER BY s.no`
-	laneQuery1    = `SELECT ` + laneColumns1 + ` FROM sessions s WHERE s.id = ?`
-	backlogQuery1 = `SELECT count(*), coalesce(sum(s.last_seq), 0), coalesce(min((SELECT time_us FROM events WHERE pos = (s.no << 40) + 1)), 0) FROM sessions s`
-)
-
-// versionOfLanes is the version of the schema that has lanes.
-const versionOfLanes = 2
-
 // laneRow is a lane and the number of its session.
 type laneRow struct {
 	no int64
@@ -68,8 +57,8 @@ func readLanes(ctx context.Context, q querier, query string) ([]laneRow, error) 
 	return out, storeError("read lanes", rows.Err())
 }
 
-func readBacklog(ctx context.Context, q querier, query string) (b session.Backlog, err error) {
-	err = q.QueryRowContext(ctx, query).Scan(&b.Sessions, &b.Events, &b.OldestUS)
+func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) {
+	err = q.QueryRowContext(ctx, backlogQuery).Scan(&b.Sessions, &b.Events, &b.OldestUS)
 	return b, rowError("count pending", "", err)
 }
 
@@ -90,17 +79,10 @@ func troubled(l session.Lane) bool {
 // order of session numbers, and what all pending events add up to.
 func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.Lane, b session.Backlog, err error) {
 	err = s.read(ctx, func(q querier) error {
-		version, err := schemaVersion(ctx, q)
-		if err != nil {
+		if h, err = readHeartbeat(ctx, q); err != nil {
 			return err
 		}
-		lanesFrom, backlogFrom := watchedQuery, backlogQuery
-		if version < versionOfLanes {
-			lanesFrom, backlogFrom = lanesQuery1, backlogQuery1
-		} else if h, err = readHeartbeat(ctx, q); err != nil {
-			return err
-		}
-		all, err := readLanes(ctx, q, lanesFrom)
+		all, err := readLanes(ctx, q, watchedQuery)
 		if err != nil {
 			return err
 		}
@@ -109,7 +91,7 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 				lanes = append(lanes, l.Lane)
 			}
 		}
-		b, err = readBacklog(ctx, q, backlogFrom)
+		b, err = readBacklog(ctx, q)
 		return err
 	})
 	return h, lanes, b, err
@@ -127,16 +109,8 @@ func (s *Store) Totals(ctx context.Context) (sessions int, acked map[string]uint
 // Lane says how far one session is delivered. It returns ErrUnknownID for no session.
 func (s *Store) Lane(ctx context.Context, id session.ID) (session.Lane, error) {
 	var l laneRow
-	err := s.read(ctx, func(q querier) error {
-		version, err := schemaVersion(ctx, q)
-		if err != nil {
-			return err
-		}
-		query := laneQuery
-		if version < versionOfLanes {
-			query = laneQuery1
-		}
-		l, err = scanLane(q.QueryRowContext(ctx, query, string(id)))
+	err := s.read(ctx, func(q querier) (err error) {
+		l, err = scanLane(q.QueryRowContext(ctx, laneQuery, string(id)))
 		if errors.Is(err, sql.ErrNoRows) {
 			return unknown(string(id))
 		}
@@ -164,11 +138,10 @@ func readPaused(ctx context.Context, q querier) (paused bool, err error) {
 }
 
 // PauseSync keeps whoever drains, in whatever process, from delivering until it is called
-// with false. It is durable when it returns. The column remote is of no use: lanes say
-// themselves which database acknowledged them.
+// with false. It is durable when it returns.
 func (s *Store) PauseSync(ctx context.Context, paused bool) error {
 	return s.decide(ctx, "pause sync", func(ctx context.Context) error {
-		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, remote, turn) VALUES (1, ?, '', 0) ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
+		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, turn) VALUES (1, ?, 0) ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
 	})
 }
 

@@ -1,19 +1,9 @@
 package local_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"context"
 	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/session"
@@ -130,7 +120,7 @@ func TestLanesAreNotSigned(t *testing.T) {
 	acknowledge(t, o, w.Session().ID, 2)
 	must(t, o.Close())
 	must(t, s.Close())
-	tamper(t, opts, `UPDATE lanes SET acked = 99, epoch = 7, reason = 'x'; DELETE FROM sync; INSERT INTO totals (remote, acked) VALUES ('y', 7)`)
+	tamper(t, opts, `UPDATE lanes SET acked = 99, epoch = 7, reason = 'x'; DELETE FROM sync`)
 	s = open(t, opts)
 	if got := load(t, s, w.Session().ID).Session(); got.LastSeq != 4 {
 		t.Errorf("Load: got seq %d", got.LastSeq)
@@ -153,7 +143,7 @@ func TestUnreadableLanesHoldNobodyUp(t *testing.T) {
 		acknowledge(t, openOutbox(t, s), create(t, s, 1).Session().ID, 3)
 	}
 	must(t, s.Close())
-	loosely(t, opts, `UPDATE lanes SET acked = 'three'; UPDATE totals SET acked = 'six'`)
+	loosely(t, opts, `UPDATE lanes SET acked = 'three'`)
 	s = open(t, opts)
 	o := openOutbox(t, s)
 	must(t, s.Exec(t.Context(), `PRAGMA busy_timeout = 0`))
@@ -190,112 +180,5 @@ func TestLanesMendTheOutbox(t *testing.T) {
 	}
 	if got := changed(t, o); !slices.Equal(ids(got), []session.ID{a}) {
 		t.Errorf("Changed: got %+v", got)
-	}
-}
-
-// unpackVersion1 puts a store that the first version made where o says.
-func unpackVersion1(t *testing.T) local.Options {
-	t.Helper()
-	home := filepath.Join(t.TempDir(), "home")
-	f, err := os.Open("../internal/faults/testdata/format1.tar.gz")
-	must(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	must(t, err)
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return local.Options{Home: home, Now: time.Now}
-		}
-		must(t, err)
-		rel, inStore := strings.CutPrefix(h.Name, "disk/store")
-		if !inStore {
-			continue
-		}
-		at := filepath.Join(home, rel)
-		if h.Typeflag == tar.TypeDir {
-			must(t, os.MkdirAll(at, 0o700))
-			continue
-		}
-		b, err := io.ReadAll(r)
-		must(t, err)
-		must(t, os.WriteFile(at, b, 0o600))
-	}
-}
-
-// F6: a store of version 1 is read and verified as it is, and nothing of it changes.
-func TestVersion1IsRead(t *testing.T) {
-	o := unpackVersion1(t)
-	before, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
-	must(t, err)
-	s := openRead(t, o)
-	if v, err := s.Pragma(t.Context(), "user_version", false); err != nil || v != "1" {
-		t.Fatalf("user_version: got %s, %v; the fixture is not of version 1", v, err)
-	}
-	sums, err := s.Summaries(t.Context(), "")
-	must(t, err)
-	h, lanes, b := syncOf(t, s)
-	if len(sums) != 2 || len(lanes) != 2 || h != (session.Heartbeat{}) || b.Sessions != 2 || b.Events != sums[0].LastSeq+sums[1].LastSeq || b.OldestUS == 0 {
-		t.Errorf("Sync: got %+v, %+v, %+v", h, lanes, b)
-	}
-	for _, sum := range sums {
-		if got := load(t, s, sum.ID).Session(); got.LastSeq != sum.LastSeq {
-			t.Errorf("Load: got seq %d, want %d", got.LastSeq, sum.LastSeq)
-		}
-		if l, err := s.Lane(t.Context(), sum.ID); err != nil || l.LastSeq != sum.LastSeq || l.Acked != 0 {
-			t.Errorf("Lane: got %+v, %v", l, err)
-		}
-	}
-	if r := verify(t, s); len(r.Problems) != 0 || r.Sessions != 2 {
-		t.Errorf("Verify: %+v", r)
-	}
-	must(t, s.Close())
-	after, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
-	if err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the database was changed (%v)", err)
-	}
-}
-
-// F6: the next opening for writing migrates it, once, whoever opens it; all of it is pending.
-func TestVersion1IsMigrated(t *testing.T) {
-	o := unpackVersion1(t)
-	var wg sync.WaitGroup
-	stores, errs := make([]*local.Store, 3), make([]error, 3)
-	for i := range stores {
-		wg.Go(func() { stores[i], errs[i] = local.Open(context.Background(), o) })
-	}
-	wg.Wait()
-	must(t, errors.Join(errs...))
-	s := stores[0]
-	if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != "3" {
-		t.Errorf("user_version: got %s, %v", v, err)
-	}
-	ob := openOutbox(t, stores[1])
-	lanes := changed(t, ob)
-	if len(lanes) != 2 {
-		t.Fatalf("Changed: got %+v", lanes)
-	}
-	for _, l := range lanes {
-		for last := l.Acked; last < l.LastSeq; {
-			d, err := ob.Delivery(t.Context(), l.Session, last, 5, 1<<20)
-			must(t, err)
-			last += uint64(len(d.Events))
-		}
-		acknowledge(t, ob, l.Session, l.LastSeq)
-	}
-	w := load(t, s, lanes[1].Session)
-	appendAll(t, w, acquire(s))
-	if got := changed(t, ob); len(got) != 1 || got[0].Pending() != 1 {
-		t.Errorf("Changed after an append: got %+v", got)
-	}
-	must(t, ob.Close())
-	for _, s := range stores {
-		if r := verify(t, s); len(r.Problems) != 0 {
-			t.Errorf("Verify: %v", r.Problems)
-		}
-		must(t, s.Close())
-	}
-	if r := verify(t, open(t, o)); len(r.Problems) != 0 {
-		t.Errorf("Verify of the migrated store: %v", r.Problems)
 	}
 }

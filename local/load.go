@@ -41,7 +41,7 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 		s.used = true
 		if s.wr != nil {
 			w.ahead = w.readAhead(ctx, q)
-			return checkWritable(ctx, q)
+			return s.checkWritable(ctx, q)
 		}
 		return nil
 	})

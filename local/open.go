@@ -5,15 +5,12 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/session"
-	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 )
 
@@ -63,7 +60,7 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
 		return false, err
 	}
-	version, err := schemaVersion(ctx, s.wr.link)
+	version, err := s.version(ctx, s.wr.link)
 	if err != nil || version == 0 {
 		return false, err
 	}
@@ -118,7 +115,7 @@ func readHeader(path string) (header, error) {
 // upgrade migrates a store that an older program made. Only one process does this at a time;
 // the others find that it is done.
 func (s *Store) upgrade(ctx context.Context, version int) error {
-	if version == migrations.SQLiteVersion {
+	if version == s.schema().version {
 		return nil
 	}
 	if err := s.wr.settle(ctx); err != nil {
@@ -132,25 +129,9 @@ func (s *Store) upgrade(ctx context.Context, version int) error {
 	return s.migrate(ctx)
 }
 
-// schemaVersion gives 0 for a new database and ErrNewer above what this program knows.
-func schemaVersion(ctx context.Context, q querier) (int, error) {
-	var v int
-	if err := q.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&v); err != nil {
-		return 0, storeError("read schema version", err)
-	}
-	if v > migrations.SQLiteVersion {
-		return v, newer(v)
-	}
-	if v < 0 {
-		return v, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("the database says that its schema has version %d, which nobody writes; nothing was changed; no event is trusted", v),
-			Place: "user_version", Next: "put the database and its log back from a backup"}
-	}
-	return v, nil
-}
-
 func (s *Store) migrate(ctx context.Context) error {
-	version, err := schemaVersion(ctx, s.wr.link)
-	if err != nil || version == migrations.SQLiteVersion {
+	version, err := s.version(ctx, s.wr.link)
+	if err != nil || version == s.schema().version {
 		return err
 	}
 	// goose takes connections itself, and there is only one.
@@ -162,7 +143,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return storeError("migrate store", err)
 	}
-	err = runMigrations(ctx, db, migrations.SQLiteVersion)
+	err = s.schema().run(ctx, db, s.schema().version)
 	if err != nil && ctx.Err() != nil { // the text of goose says it and its chain does not
 		err = context.Cause(ctx)
 	}
@@ -173,14 +154,5 @@ func (s *Store) migrate(ctx context.Context) error {
 		return storeError("migrate store", err)
 	}
 	s.wr, err = openWriteConn(s.opts.Home)
-	return err
-}
-
-func runMigrations(ctx context.Context, db *sql.DB, version int) error {
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations.SQLite(), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	_, err = p.UpTo(ctx, int64(version))
 	return err
 }

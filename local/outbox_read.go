@@ -68,8 +68,7 @@ const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.sess
 	WHERE s.last_seq > coalesce(l.acked, 0) AND coalesce(l.next_us, 0) < 9223372036854775807 AND s.no NOT IN (SELECT session_no FROM outbox)`
 
 // Lanes lists every lane, in the order of session numbers. As it reads all of them anyway, it
-// also puts those back that Changed lacks, which damage leaves behind, and a program of
-// version 1 that went on writing while another one migrated the store.
+// also puts those back that Changed lacks, which damage leaves behind.
 func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	lacks := false
 	err = o.use(ctx, func(ctx context.Context) error {
@@ -91,7 +90,7 @@ func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 }
 
 // Totals gives the number of sessions and, for each Remote of lanes, how many events it
-// acknowledged, without reading every lane.
+// acknowledged.
 func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
 	err = o.use(ctx, func(ctx context.Context) error {
 		sessions, acked, err = readTotals(ctx, o.conn)
@@ -106,11 +105,7 @@ func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]
 		return 0, nil, rowError("count sessions", "", err)
 	}
 	acked = map[string]uint64{}
-	version, err := schemaVersion(ctx, q)
-	if err != nil || version < versionOfLanes {
-		return sessions, acked, err
-	}
-	rows, err := q.QueryContext(ctx, `SELECT remote, acked FROM totals WHERE acked > 0`)
+	rows, err := q.QueryContext(ctx, `SELECT remote, sum(acked) FROM lanes WHERE acked > 0 GROUP BY remote`)
 	if err != nil {
 		return 0, nil, storeError("read totals", err)
 	}
@@ -129,7 +124,7 @@ func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]
 // Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.
 func (o *Outbox) Backlog(ctx context.Context) (b session.Backlog, err error) {
 	err = o.use(ctx, func(ctx context.Context) error {
-		b, err = readBacklog(ctx, o.conn, backlogQuery)
+		b, err = readBacklog(ctx, o.conn)
 		return err
 	})
 	return b, err

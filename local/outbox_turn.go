@@ -4,10 +4,9 @@ import "context"
 
 const (
 	// storeClock is the latest time of any session. It is that of the session to which events were
-	// committed last, and sync.turn is twice its number: looking at all sessions would cost each step
-	// beside other writers more the more sessions there are. An odd turn names none, as those of
-	// older programs do, which drew it.
-	storeClock = `coalesce((SELECT last_us FROM sessions WHERE no = (SELECT turn / 2 FROM sync WHERE turn % 2 = 0)), (SELECT max(last_us) FROM sessions), 0)`
+	// committed last, whose number is sync.turn: looking at all sessions would cost each step beside
+	// other writers more the more sessions there are. A turn that names none has all looked at.
+	storeClock = `coalesce((SELECT last_us FROM sessions WHERE no = (SELECT turn FROM sync)), (SELECT max(last_us) FROM sessions), 0)`
 
 	// readFence gives the store's clock and what the session is now. No clock is behind the session's
 	// own time, whatever somebody made of the turn.
@@ -23,5 +22,5 @@ func (b *batch) takePart(ctx context.Context) error {
 	if err := b.c.exec(ctx, insertOutbox, b.no); err != nil {
 		return err
 	}
-	return b.c.exec(ctx, updateTurn, 2*b.no)
+	return b.c.exec(ctx, updateTurn, b.no)
 }

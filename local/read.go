@@ -113,7 +113,7 @@ func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
 // readable refuses a database that is none yet, or that is newer, or one with a rollback journal, which
 // only the next open for writing may play back.
 func (s *Store) readable(ctx context.Context, q querier) error {
-	v, err := schemaVersion(ctx, q)
+	v, err := s.version(ctx, q)
 	if err == nil && v == 0 { // whoever made the store did not come to its end
 		return noStore(s.opts.Home)
 	}

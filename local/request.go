@@ -55,13 +55,13 @@ func answered(r session.Request) string {
 	return r.Digest + "@" + strconv.FormatUint(r.Asked, 10)
 }
 
-// answers takes apart what answered put together. Without a seq it is of no question: an older acode wrote it.
-func answers(said string) (digest string, asked uint64) {
-	digest, seq, _ := strings.Cut(said, "@")
-	asked, err := strconv.ParseUint(seq, 10, 64)
-	if err != nil {
+// answers takes apart what answered put together.
+func answers(kind session.RequestKind, said string) (digest string, asked uint64) {
+	if kind != session.RequestApprove {
 		return said, 0
 	}
+	digest, seq, _ := strings.Cut(said, "@")
+	asked, _ = strconv.ParseUint(seq, 10, 64) // one that is none answers no question
 	return digest, asked
 }
 
@@ -126,7 +126,7 @@ func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.
 		if k != nil && !sameHash(sum, k.sign(requestRow(r, said))) {
 			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: "acode verify " + string(id)}
 		}
-		r.Digest, r.Asked = answers(said)
+		r.Digest, r.Asked = answers(r.Kind, said)
 		out = append(out, r)
 	}
 	return out, storeError("read requests", rows.Err())

@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
+	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/session"
+	"github.com/pressly/goose/v3"
 )
 
 // schemaRows gives everything that SQLite was told to make. They are put in order here because
@@ -40,28 +45,67 @@ func schemaRows(ctx context.Context, q querier) ([]string, error) {
 	return rows, storeError("read schema", found.Err())
 }
 
-// schemaSum is the digest of that in a store of this version, which is newer only where
-// migrations are.
-const schemaSum = "023adbc1247836c12dace8e6e85e357d121e57f3bce0473f2a5208d3e6bcaced"
+// schema is what migrations make of a database.
+type schema struct {
+	files   fs.FS
+	version int
+	sum     string // of schemaRows
+}
+
+// schemaSum is the digest of what the migrations of this program make.
+const schemaSum = "e15a4033dfeb8b0d7310ed3d9b11d0911af9b1b0a8bdad5ef797fdfc3ee44135"
+
+func (s *Store) schema() schema {
+	if s.opts.schema != nil {
+		return *s.opts.schema
+	}
+	return schema{migrations.SQLite(), migrations.SQLiteVersion, schemaSum}
+}
+
+// version gives 0 for a new database and ErrNewer above what this program knows.
+func (s *Store) version(ctx context.Context, q querier) (int, error) {
+	var v int
+	if err := q.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&v); err != nil {
+		return 0, storeError("read schema version", err)
+	}
+	if v > s.schema().version {
+		return v, newer(v)
+	}
+	if v < 0 {
+		return v, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("the database says that its schema has version %d, which nobody writes; nothing was changed; no event is trusted", v),
+			Place: "user_version", Next: "put the database and its log back from a backup"}
+	}
+	return v, nil
+}
+
+// run brings a database to a version.
+func (c schema) run(ctx context.Context, db *sql.DB, version int) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, c.files, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	_, err = p.UpTo(ctx, int64(version))
+	return err
+}
 
 // checkSchema returns ErrCorrupt unless the schema is what the migrations made. A damaged
 // trigger is met by the first statement that fires it, which may be the receipt of an effect:
-// whoever writes looks beforehand.
-func checkSchema(ctx context.Context, q querier) error {
+// a writer looks beforehand.
+func (s *Store) checkSchema(ctx context.Context, q querier) error {
 	rows, err := schemaRows(ctx, q)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256([]byte(strings.Join(rows, "\n")))
-	if hex.EncodeToString(sum[:]) == schemaSum {
+	if hex.EncodeToString(sum[:]) == s.schema().sum {
 		return nil
 	}
 	return &session.Error{Code: session.ErrCorrupt, Message: "the schema of the store is not what acode made; nothing was changed", Place: "sqlite_schema", Next: "acode verify"}
 }
 
 // checkWritable looks at what every session of the store needs, before one is written.
-func checkWritable(ctx context.Context, q querier) error {
-	return errors.Join(checkSchema(ctx, q), checkClock(ctx, q))
+func (s *Store) checkWritable(ctx context.Context, q querier) error {
+	return errors.Join(s.checkSchema(ctx, q), checkClock(ctx, q))
 }
 
 // latestUS is a time that no clock tells before the year 2255.

@@ -1,30 +1,31 @@
 package local_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/session"
+	"github.com/google/go-cmp/cmp"
 )
 
-// A writer takes a session up only under the schema that the migrations make. When a
-// migration is added, the digest here is the new one for schema.go.
+// A writer takes a session up only under the schema that the migrations make. When a file of
+// migrations/sqlite is edited, the digest here is the new one for schema.go.
 func TestLoadForWritingChecksTheSchema(t *testing.T) {
+	text, err := open(t, options(t)).Schema(t.Context())
+	must(t, err)
+	if sum := sha256.Sum256([]byte(text)); hex.EncodeToString(sum[:]) != local.SchemaSum {
+		t.Fatalf("schemaSum: got %s, want %x", local.SchemaSum, sum)
+	}
 	o, want := closedSample(t)
 	s := open(t, o)
-	text, err := s.Schema(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sum := sha256.Sum256([]byte(text)); hex.EncodeToString(sum[:]) != local.SchemaSum {
-		t.Errorf("schemaSum: got %s, want %x", local.SchemaSum, sum)
-	}
 	load(t, s, want.ID)
 	if err := s.Exec(t.Context(), `DROP TRIGGER events_insert`); err != nil {
 		t.Fatal(err)
@@ -34,6 +35,58 @@ func TestLoadForWritingChecksTheSchema(t *testing.T) {
 	}
 	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // nobody could take it up again
 		t.Errorf("Create without a trigger: got %v, want ErrCorrupt", err)
+	}
+}
+
+// synthetic is a migration as a later version could bring it.
+const synthetic = `-- +goose Up
+PRAGMA user_version = 2;
+CREATE TABLE later (session_no INTEGER PRIMARY KEY REFERENCES sessions (no)) STRICT;
+INSERT INTO later SELECT no FROM sessions;
+`
+
+// A store of the version before is migrated by the next opening for writing, once, whoever opens it. What it held is
+// there, a migration that fails changes nothing, and a program without the migration refuses the store.
+func TestMigration(t *testing.T) {
+	o, want := closedSample(t)
+	if s, err := local.Open(t.Context(), local.WithMigration(o, synthetic+"INSERT INTO nowhere VALUES (1);", "")); err == nil {
+		_ = s.Close()
+		t.Error("Open with a migration that fails: got no error")
+	}
+	must(t, open(t, o).Close()) // it is as before
+	load(t, openRead(t, local.WithMigration(o, synthetic, "")), want.ID)
+	learnt := o
+	learnt.Home = filepath.Join(t.TempDir(), "copy")
+	copyHome(t, o.Home, learnt.Home)
+	text, err := open(t, local.WithMigration(learnt, synthetic, "")).Schema(t.Context())
+	must(t, err)
+	sum := sha256.Sum256([]byte(text))
+	later := local.WithMigration(o, synthetic, hex.EncodeToString(sum[:]))
+	var group sync.WaitGroup
+	stores, errs := make([]*local.Store, 3), make([]error, 3)
+	for i := range stores {
+		group.Go(func() { stores[i], errs[i] = local.Open(context.Background(), later) })
+	}
+	group.Wait()
+	must(t, errors.Join(errs...))
+	for _, s := range stores {
+		if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != "2" {
+			t.Errorf("user_version: got %s, %v", v, err)
+		}
+	}
+	w := load(t, stores[0], want.ID)
+	if diff := cmp.Diff(want, w.Session()); diff != "" {
+		t.Errorf("Load of the migrated store (-want +got):\n%s", diff)
+	}
+	appendAll(t, w, acquire(stores[0]))
+	for _, s := range stores {
+		if r := verify(t, s); len(r.Problems) != 0 {
+			t.Errorf("Verify: %v", r.Problems)
+		}
+		must(t, s.Close())
+	}
+	if _, err := local.Open(t.Context(), o); !errors.Is(err, session.ErrNewer) {
+		t.Errorf("Open without the migration: got %v, want %v", err, session.ErrNewer)
 	}
 }
 

@@ -35,7 +35,8 @@ type Options struct {
 	Env      func(string) string // looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
 	Keyring  bool                // a new store may keep its key in the keyring of the operating system
 
-	frames int // pages of a new log; 0 means growFrames. For tests.
+	frames int     // pages of a new log; 0 means growFrames. For tests.
+	schema *schema // nil means that of this program. For tests.
 }
 
 // Store is an open store. It is safe for concurrent use; two processes may have it open at

@@ -216,7 +216,7 @@ func (v *verifier) references() error {
 
 // schema compares what acode made with what a new database of the same version gets in memory.
 func (v *verifier) schema() error {
-	version, err := schemaVersion(v.ctx, v.q)
+	version, err := v.s.version(v.ctx, v.q)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (v *verifier) schema() error {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if err := runMigrations(v.ctx, db, version); err != nil {
+	if err := v.s.schema().run(v.ctx, db, version); err != nil {
 		return storeError("make schema", err)
 	}
 	conn, err := db.Conn(v.ctx)

@@ -92,9 +92,9 @@ func TestVerifyNamesWhatTheSchemaHas(t *testing.T) {
 		"added":    {`CREATE INDEX by_time ON events (time_us)`, "it is not what acode made: index by_time"},
 		"missing":  {`DROP TRIGGER events_insert`, "it is not what acode made: trigger events_insert is missing"},
 		"changed":  {`DROP VIEW journal; CREATE VIEW journal AS SELECT 1`, "it is not what acode made: view journal"},
-		"goose":    {`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`, "it is not what acode made: 5 99"},
-		"sequence": {`DELETE FROM sqlite_sequence`, "it is not what acode made: goose_db_version 4 is missing"},
-		"no_row":   {`UPDATE sqlite_sequence SET seq = NULL`, "it is not what acode made: <nil>, goose_db_version 4 is missing"},
+		"goose":    {`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`, "it is not what acode made: 3 99"},
+		"sequence": {`DELETE FROM sqlite_sequence`, "it is not what acode made: goose_db_version 2 is missing"},
+		"no_row":   {`UPDATE sqlite_sequence SET seq = NULL`, "it is not what acode made: <nil>, goose_db_version 2 is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := closedSample(t)

@@ -54,7 +54,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if s.wr == nil {
 		return nil, readOnly()
 	}
-	if err := s.wr.snapshot(ctx, func(q querier) error { return checkWritable(ctx, q) }); err != nil {
+	if err := s.wr.snapshot(ctx, func(q querier) error { return s.checkWritable(ctx, q) }); err != nil {
 		return nil, err
 	}
 	plan, err := s.encodePlan(*n.Plan)

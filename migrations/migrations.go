@@ -1,7 +1,7 @@
 // Package migrations holds the SQL that makes and changes the schemas of acode's databases.
 //
-// Migrations go forward only, one transaction each, and a released file is never edited: a
-// test pins the checksum of each one.
+// Migrations go forward only, one transaction each. Before the first release each database has one file,
+// which is edited in place; a released file is never edited, and a test pins the checksum of each one.
 package migrations
 
 import (
@@ -14,7 +14,7 @@ var files embed.FS
 
 // SQLiteVersion is the schema version that this program knows; the store keeps its own in
 // PRAGMA user_version, so that an up-to-date store is recognised by one read.
-const SQLiteVersion = 3
+const SQLiteVersion = 1
 
 // PostgresVersion is the schema version of the server that this program knows; the server
 // keeps its own in acode.meta and says it in hello.

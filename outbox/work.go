@@ -18,7 +18,7 @@ func newWorkMetrics() workMetrics {
 	}
 	return workMetrics{
 		steps:   desc("acode_work_steps_total", "Attempts of steps that ended, by how; one that nobody could know and that was found out later counts as both.", "outcome"),
-		resumes: desc("acode_work_resumes_total", "Resumes by how they found the session and what they led to; one that is not over, or was killed and not followed up, is not counted yet.", "mode", "outcome"),
+		resumes: desc("acode_work_resumes_total", "Resumes by how they found the session and what they led to; one that was killed is counted by the next one.", "mode", "outcome"),
 		locks:   desc("acode_work_lock_acquisitions_total", "Attempts to take a session for execution: those that began one, and those that another process or the lock itself prevented.", "outcome"),
 		phases:  desc("acode_work_resume_phase_duration_seconds", "Duration of the parts of a resume before its first step.", "phase"),
 	}

@@ -29,11 +29,11 @@ const (
 const (
 	ResumeContinue = "continue" // it had stopped in order
 	ResumeRecover  = "recover"  // its process had ended without a word
-	ResumeNone     = "none"     // it was refused before that mattered
+	ResumeNone     = "none"     // not known: it was refused before, or the next resume tells of it
 )
 
-// The outcomes of a resume: what it led to. The last two are known only when somebody goes on
-// with the session; before that it may still be executed, or asked about.
+// The outcomes of a resume: what it led to. The process notes its own when it ends; that it was
+// interrupted is noted by the next resume.
 const (
 	ResumeCompleted   = "completed"
 	ResumePaused      = "paused"
@@ -56,10 +56,10 @@ func WorkKeys() []WorkKey {
 	out := []WorkKey{
 		{WorkSteps, "", StepsCompleted}, {WorkSteps, "", StepsFailed}, {WorkSteps, "", StepsUnknown},
 		{WorkLocks, "", LockAcquired}, {WorkLocks, "", LockHeld}, {WorkLocks, "", LockRefused},
-		{WorkResumes, ResumeNone, ResumeRefused},
+		{WorkResumes, ResumeNone, ResumeRefused}, {WorkResumes, ResumeNone, ResumeInterrupted},
 	}
 	for _, mode := range []string{ResumeContinue, ResumeRecover} {
-		for _, outcome := range []string{ResumeCompleted, ResumePaused, ResumeFailed, ResumeCancelled, ResumeApproval, ResumeInterrupted} {
+		for _, outcome := range []string{ResumeCompleted, ResumePaused, ResumeFailed, ResumeCancelled, ResumeApproval} {
 			out = append(out, WorkKey{WorkResumes, mode, outcome})
 		}
 	}
@@ -135,74 +135,4 @@ func (w *Work) Add(k WorkKey, n uint64) {
 		w.Counts = map[WorkKey]uint64{}
 	}
 	w.Counts[k] += n
-}
-
-// Counted is how far the events of a session are counted, and what must be known of them to
-// count the next ones.
-type Counted struct {
-	Seq    uint64
-	State  State  // of the session then
-	Resume string // mode of the resume whose outcome is not known yet; empty: there is none
-}
-
-// Count adds what the next event tells to w. to is the new state of a StateChanged; with an
-// empty one, which damage may leave, the event changes nothing.
-func (c *Counted) Count(w *Work, e Event, to State) {
-	c.Seq = e.Seq
-	switch e.Type {
-	case StepCompleted:
-		w.Add(WorkKey{Kind: WorkSteps, Outcome: StepsCompleted}, 1)
-	case StepFailedEvent:
-		w.Add(WorkKey{Kind: WorkSteps, Outcome: StepsFailed}, 1)
-	case StepUnknown:
-		w.Add(WorkKey{Kind: WorkSteps, Outcome: StepsUnknown}, 1)
-	case ExecutionAcquired:
-		c.acquired(w, e.Epoch)
-	case StateChanged:
-		c.changed(w, to)
-	case SessionCreated:
-		c.State = Created
-	case ChangesAccepted, StepStarted, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated:
-	}
-}
-
-// acquired ends the resume before, whose process cannot go on with the session any more.
-func (c *Counted) acquired(w *Work, epoch uint64) {
-	w.Add(WorkKey{Kind: WorkLocks, Outcome: LockAcquired}, 1)
-	if c.State == AwaitingApproval {
-		c.ended(w, ResumeApproval)
-	} else {
-		c.ended(w, ResumeInterrupted)
-	}
-	if epoch <= 1 { // the first execution resumes nothing
-		return
-	}
-	c.Resume = ResumeContinue
-	if c.State == Executing {
-		c.Resume = ResumeRecover
-	}
-}
-
-func (c *Counted) changed(w *Work, to State) {
-	switch to {
-	case "":
-		return
-	case Completed:
-		c.ended(w, ResumeCompleted)
-	case Paused:
-		c.ended(w, ResumePaused)
-	case Failed:
-		c.ended(w, ResumeFailed)
-	case Cancelled:
-		c.ended(w, ResumeCancelled)
-	case Created, Planning, AwaitingApproval, Executing:
-	}
-	c.State = to
-}
-
-func (c *Counted) ended(w *Work, outcome string) {
-	if c.Resume != "" {
-		w.Add(WorkKey{WorkResumes, c.Resume, outcome}, 1)
-		c.Resume = ""
-	}
 }

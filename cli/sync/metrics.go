@@ -29,7 +29,6 @@ func (p *program) printMetrics(ctx context.Context, s *app.Site) error {
 	if err != nil {
 		return err
 	}
-	_ = st.CountWork(ctx) // what it cannot keep, on a read-only disk for one, is counted each time
 	w, err := st.Work(ctx)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 	d.files = newStoreMetrics(d.store)
 	d.outbox.Observe(d.files.observer())
 	metrics.Watch(func() outbox.Snapshot { return d.snapshot(ctx) })
-	metrics.WatchWork(func() (session.Work, error) { return d.outbox.Work(ctx) })
+	metrics.WatchWork(func() (session.Work, error) { return d.store.Work(ctx) })
 	if f.once {
 		return false, d.deliver(ctx, 0)
 	}

@@ -147,3 +147,76 @@ BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 CREATE TRIGGER events_delete BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 -- +goose StatementEnd
+
+-- How far each session is delivered. Like everything below, a claim about a server, which the
+-- server corrects: nothing of it is signed. A session without a row is delivered to nowhere.
+CREATE TABLE lanes (
+    session_no INTEGER PRIMARY KEY REFERENCES sessions (no),
+    acked      INTEGER NOT NULL CHECK (acked >= 0),
+    verified   INTEGER NOT NULL CHECK (verified >= 0),
+    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
+    attempts   INTEGER NOT NULL,
+    next_us    INTEGER NOT NULL,
+    parked     INTEGER NOT NULL CHECK (parked >= 0),
+    state      TEXT    NOT NULL CHECK (state IN ('', 'synced', 'pending', 'retrying', 'parked', 'fenced', 'forked')),
+    reason     TEXT    NOT NULL,
+    remote     TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX lanes_in_trouble ON lanes (session_no) WHERE state IN ('parked', 'fenced', 'forked');
+
+-- Sessions that may have more than was acknowledged: those that have, and some that had. A commit
+-- puts its session here, unless no one else committed since the same writer did so before.
+CREATE TABLE outbox (
+    session_no INTEGER PRIMARY KEY REFERENCES sessions (no)
+) STRICT;
+
+-- The heartbeat of the process that drains; its row comes with the first one.
+CREATE TABLE drainer (
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    pid        INTEGER NOT NULL,
+    started_us INTEGER NOT NULL,
+    beat_us    INTEGER NOT NULL,
+    since_us   INTEGER NOT NULL,
+    last_us    INTEGER NOT NULL,
+    attempt_us INTEGER NOT NULL,
+    next_us    INTEGER NOT NULL,
+    command    TEXT    NOT NULL,
+    state      TEXT    NOT NULL,
+    reason     TEXT    NOT NULL,
+    remote     TEXT    NOT NULL,
+    address    TEXT    NOT NULL
+) STRICT;
+
+-- What people decided about delivery, and the number of the session that was committed to last, so
+-- that a writer need not look through all sessions for the time after each commit of a drainer.
+CREATE TABLE sync (
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
+    paused INTEGER NOT NULL CHECK (paused IN (0, 1)),
+    turn   INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO sync (one, paused, turn) VALUES (1, 0, 0);
+
+-- What processes noted of their work, for metrics, because no event tells it. Nothing here is signed,
+-- and it only grows.
+CREATE TABLE work (
+    kind    TEXT    NOT NULL,
+    mode    TEXT    NOT NULL,
+    outcome TEXT    NOT NULL,
+    n       INTEGER NOT NULL CHECK (n >= 0),
+    PRIMARY KEY (kind, mode, outcome)
+) STRICT, WITHOUT ROWID;
+
+-- How long the phases of resumes took: the number and the sum of those above the bound of the row
+-- before and not above that of this one.
+CREATE TABLE phases (
+    phase  TEXT    NOT NULL,
+    le_us  INTEGER NOT NULL,
+    n      INTEGER NOT NULL CHECK (n >= 0),
+    sum_us INTEGER NOT NULL CHECK (sum_us >= 0),
+    PRIMARY KEY (phase, le_us)
+) STRICT, WITHOUT ROWID;
+
+-- Attempts of steps that did not complete, so that metrics count them without reading all events.
+CREATE INDEX events_of_failures ON events (type) WHERE type = 'StepFailed' OR type = 'StepUnknown';
