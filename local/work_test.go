@@ -21,10 +21,6 @@ func steps(outcome string) session.WorkKey {
 	return session.WorkKey{Kind: session.WorkSteps, Outcome: outcome}
 }
 
-func changedTo(from, to session.State) session.Draft {
-	return session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: from, To: to, Reason: session.ReasonUser}}
-}
-
 func unknowable(w *local.Writer, i, attempt int) session.Draft {
 	return session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: stepID(i), Attempt: attempt, Key: key(w, i, attempt), Why: "nobody can know"}}
 }
