@@ -158,7 +158,7 @@ func (w *work) under(ctx context.Context, again <-chan struct{}, edited func(str
 	defer root.Close()
 	root.Redact = w.Redactor.String
 	if w.plan == nil {
-		if w.plan, err = w.writer.Plan(ctx); err != nil { // decoded meanwhile
+		if w.plan, err = w.writer.Plan(ctx); err != nil {
 			return session.Result{}, err
 		}
 		w.Learn(w.plan)

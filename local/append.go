@@ -124,7 +124,7 @@ func (w *Writer) reload(ctx context.Context) error {
 	})
 }
 
-// The statements of a commit, which are prepared before the first one.
+// The statements of a commit.
 const (
 	insertEvent   = `INSERT INTO events (pos, id, time_us, type, actor, epoch, hash, checkpoint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
@@ -148,11 +148,6 @@ const (
 	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
 	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
 )
-
-// hotStatements are what a durable operation runs.
-func hotStatements() []string {
-	return []string{dataVersion, selectRequests, readEpoch, begin, commit, rollback, insertEvent, updateSession, updateWhole, insertStep, updateStep, insertFile, updateFile, deleteFile, readFence, insertOutbox, updateTurn}
-}
 
 // batch is one transaction of a writer.
 type batch struct {

@@ -257,9 +257,6 @@ func (s *Store) sealStream(w io.Writer, r io.Reader) (sum session.Hash, n int64,
 
 // Open reads content back; see Store.OpenBlob. What Stage kept is found at once.
 func (w *Writer) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
-	if r := w.ahead.open(hash); r != nil {
-		return r, nil
-	}
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
 	want, err := parseHash(hash)

@@ -116,17 +116,6 @@ func (w *writeConn) dataVersion() (uint32, error) {
 	return fc.FileControlDataVersion("main")
 }
 
-// prepareAll prepares what the first transaction will run, so that it does not hold the
-// store's lock meanwhile.
-func (w *writeConn) prepareAll() error {
-	for _, query := range hotStatements() {
-		if _, err := w.kept(query); err != nil {
-			return storeError("prepare", err)
-		}
-	}
-	return nil
-}
-
 // placed is a file of the store as it was when it was opened.
 type placed struct {
 	path string
@@ -332,35 +321,10 @@ func (w *writeConn) begin(ctx context.Context) error {
 // sync that would write pages that may never have reached the disk, so a dead connection is
 // left to the end of the process.
 func (w *writeConn) close() error {
-	if w.dead == nil {
-		_ = w.anew(context.Background()) // else it is only slower to open
-	}
 	if w.dead != nil {
 		return nil
 	}
 	return w.link.close()
-}
-
-// longFrames is how many pages make a log long enough to be begun anew: reading them takes most
-// of a millisecond, and of the syncs a step pays for a tenth of one.
-const longFrames = 200
-
-// anew copies a long log into the database and begins it again, with a commit that changes
-// nothing: whoever opens a store that nobody has open reads the log up to its end to find what
-// is valid. It waits for nobody.
-func (w *writeConn) anew(ctx context.Context) error {
-	if !w.settled || w.refused != nil {
-		return nil
-	}
-	if err := w.patience(ctx, 0); err != nil {
-		return err
-	}
-	var busy, log, copied int
-	err := w.seen(w.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &copied))
-	if err != nil || copied < log || log < longFrames {
-		return err
-	}
-	return w.tx(ctx, w.touch)
 }
 
 // touch writes a page that does not change: that of the version of the schema, which may be an

@@ -161,7 +161,7 @@ func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string,
 	if writer {
 		return v, get(s.wr.link)
 	}
-	return v, s.readApart(ctx, get)
+	return v, s.read(ctx, get)
 }
 
 // Hold reads what is there now and keeps reading it until release.

@@ -40,7 +40,6 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 		w.steps, w.files = l.row.steps, l.row.files
 		s.used = true
 		if s.wr != nil {
-			w.ahead = w.readAhead(ctx, q)
 			return s.checkWritable(ctx, q)
 		}
 		return nil
@@ -48,26 +47,13 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.wr != nil {
-		go s.warm(s.wr)
-	}
 	return w, nil
-}
-
-// warm does what the first transaction needs, while others look at what is not in the store. What
-// goes wrong is met by that transaction.
-func (s *Store) warm(c *writeConn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wr == c && c.settle(context.Background()) == nil {
-		_ = c.prepareAll()
-	}
 }
 
 // snapshot reads one consistent state, through the connection that writes where there is one.
 func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
-		return w.st.readApart(ctx, f)
+		return w.st.read(ctx, f)
 	}
 	return w.st.wr.snapshot(ctx, func(querier) error { return f(keeper{w.st.wr.link}) })
 }

@@ -1,14 +1,11 @@
 package local_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -41,31 +38,5 @@ func TestHugeLogIsShortened(t *testing.T) {
 			}
 			must(t, s.Close())
 		}
-	}
-}
-
-// Whoever opens a store that was closed in order reads no long log first.
-func TestLogIsBegunAnewAtTheEnd(t *testing.T) {
-	o := options(t)
-	s := open(t, o)
-	w := create(t, s, 150)
-	for i := range 150 {
-		appendAll(t, w, started(w, i, 1))
-		appendAll(t, w, completed(w, i, 1))
-	}
-	want := w.Session()
-	before, err := s.LogFrames(t.Context())
-	must(t, errors.Join(err, w.Close(), s.Close()))
-	s = open(t, o)
-	after, err := s.LogFrames(t.Context())
-	must(t, err)
-	if before < 200 || after > 2 {
-		t.Errorf("the log had %d pages, and %d after the store was closed", before, after)
-	}
-	if v, err := s.Pragma(t.Context(), "user_version", true); err != nil || v != strconv.Itoa(migrations.SQLiteVersion) {
-		t.Errorf("user_version: got %s, %v", v, err)
-	}
-	if got := load(t, s, want.ID).Session(); got.LastSeq != want.LastSeq || got.Head != want.Head {
-		t.Errorf("the session: got %+v, want %+v", got, want)
 	}
 }

@@ -88,7 +88,7 @@ func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 	}
 	if w.st.wr == nil {
 		var out []session.Request
-		err := w.st.readApart(ctx, func(q querier) (err error) {
+		err := w.st.read(ctx, func(q querier) (err error) {
 			out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
 			return err
 		})

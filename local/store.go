@@ -49,7 +49,7 @@ type Store struct {
 	kmu    sync.Mutex
 	mu     sync.Mutex // guards everything below: there is one connection that writes
 	wr     *writeConn // nil when opened for reading
-	used   bool       // there is a Writer, which must not wait for those who read
+	used   bool       // there is a Writer
 	rmu    sync.Mutex
 	rd     *link // nil until the first read
 }
@@ -191,16 +191,17 @@ func (s *Store) InPlace() error {
 	return s.wr.inPlace()
 }
 
-// read runs f on one consistent state of the database, without writing.
+// read runs f on one consistent state of the database, without writing. Until there is a Writer, which
+// must not wait for those who read, the connection that writes is good enough: to open a second one
+// costs a start most of a millisecond.
 func (s *Store) read(ctx context.Context, f func(q querier) error) error {
-	if done, err := s.readEarly(ctx, f); done {
-		return err
+	if s.mu.TryLock() {
+		if s.wr != nil && !s.used {
+			defer s.mu.Unlock()
+			return s.wr.snapshot(ctx, f)
+		}
+		s.mu.Unlock()
 	}
-	return s.readApart(ctx, f)
-}
-
-// readApart is read for those who have the connection that writes locked already.
-func (s *Store) readApart(ctx context.Context, f func(q querier) error) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	l, err := s.reader(ctx)
@@ -208,15 +209,4 @@ func (s *Store) readApart(ctx context.Context, f func(q querier) error) error {
 		return err
 	}
 	return l.snapshot(ctx, f)
-}
-
-// readEarly reads through the connection that writes as long as nobody writes, which spares a
-// start the opening of a second one.
-func (s *Store) readEarly(ctx context.Context, f func(q querier) error) (done bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wr == nil || s.used {
-		return false, nil
-	}
-	return true, s.wr.snapshot(ctx, f)
 }

@@ -25,7 +25,6 @@ type Writer struct {
 	head    *os.File // nil until the first commit
 	pending []pendingBlob
 	report  LoadReport
-	ahead   *ahead // nil: nothing was read ahead
 	steps   ordinals[session.StepID]
 	files   ordinals[string]
 	before  session.Commit // what the newest batch began with: epoch, seq and head
@@ -138,9 +137,6 @@ func (w *Writer) Session() *session.Session { return w.sess }
 
 // Plan reads the plan of the session.
 func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
-	if w.ahead != nil && w.ahead.plan != nil {
-		return w.ahead.plan()
-	}
 	r, err := w.Open(ctx, w.sess.Plan.Hash)
 	if err != nil {
 		return nil, err
@@ -207,11 +203,6 @@ func fenced(s *session.Session, theirs, ours uint64) error {
 
 // Event reads one event of the session.
 func (w *Writer) Event(ctx context.Context, seq uint64) (session.Event, error) {
-	if w.ahead != nil {
-		if e, ok := w.ahead.started[seq]; ok {
-			return e, nil
-		}
-	}
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
 	return w.event(ctx, seq)
@@ -234,7 +225,7 @@ func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err er
 // query reads through the connection that writes, so that a resume opens no second one.
 func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
-		return w.st.readApart(ctx, f)
+		return w.st.read(ctx, f)
 	}
 	return f(keeper{w.st.wr.link})
 }
