@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"testing/fstest"
 
@@ -293,4 +294,35 @@ func WithMigration(o Options, file, sum string) Options {
 	files[fmt.Sprintf("%04d_synthetic.sql", next)] = &fstest.MapFile{Data: []byte(file)}
 	o.schema = &schema{files, next, sum}
 	return o
+}
+
+// Retime gives events of a session other times and signs everything again, as only a program that has the key can.
+func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int64) error {
+	row, err := readSession(ctx, s.wr.link, id)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(readProjections(ctx, s.wr.link, row), s.wr.ExecContext(ctx, `DROP TRIGGER events_update`)); err != nil {
+		return err
+	}
+	events, err := readEvents(ctx, s.wr.link, row.no, id, 0, tailBatch)
+	if err != nil {
+		return err
+	}
+	sess, c := row.sess, row.commit
+	sess.Head = session.Hash{}
+	for _, e := range events {
+		if us, ok := times[e.Seq]; ok {
+			e.TimeUS = us
+		}
+		sess.Head = e.ChainHash(sess.Head)
+		if err := s.wr.ExecContext(ctx, `UPDATE events SET time_us = ?, hash = ? WHERE pos = ?`, e.TimeUS, sess.Head[:], position(row.no, e.Seq)); err != nil {
+			return err
+		}
+	}
+	c.Head, c.Row = sess.Head, newDigests(s.keys, id).row(sess)
+	c.HMAC = s.keys.sign(c.Signed())
+	err = s.wr.ExecContext(ctx, `UPDATE sessions SET head = ?, row_digest = ?, hmac = ? WHERE no = ?`, c.Head[:], c.Row[:], c.HMAC[:], row.no)
+	return errors.Join(err, os.Remove(headPath(s.opts.Home, id)), s.wr.ExecContext(ctx, `CREATE TRIGGER events_update BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events are append-only'); END`))
 }
