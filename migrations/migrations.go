@@ -18,7 +18,7 @@ const SQLiteVersion = 1
 
 // PostgresVersion is the schema version of the server that this program knows; the server
 // keeps its own in acode.meta and says it in hello.
-const PostgresVersion = 8
+const PostgresVersion = 1
 
 // SQLite gives the migrations of the local store, for goose.
 func SQLite() fs.FS { return folder("sqlite") }

@@ -17,13 +17,14 @@ func TestMigrationsArePinned(t *testing.T) {
 	})
 }
 
+// pin compares the files with the checksums of those that are released.
 func pin(t *testing.T, files fs.FS, version int, pinned map[string]string) {
 	t.Helper()
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != len(pinned) || len(names) != version {
+	if len(names) != version || len(pinned) > len(names) {
 		t.Errorf("%d files, %d pinned, version %d", len(names), len(pinned), version)
 	}
 	for i, name := range names {
@@ -32,8 +33,8 @@ func pin(t *testing.T, files fs.FS, version int, pinned map[string]string) {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(b)
-		if got := hex.EncodeToString(sum[:]); got != pinned[name] {
-			t.Errorf("%s: checksum %s, want %s", name, got, pinned[name])
+		if want, released := pinned[name]; released && hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s: checksum %x, want %s", name, sum, want)
 		}
 		if want := fmt.Sprintf("%04d_", i+1); name[:5] != want {
 			t.Errorf("%s: does not begin with %s", name, want)

@@ -53,11 +53,11 @@ func TestTrouble(t *testing.T) {
 // What another process met is told with the next step that suits it, as by the one that met it.
 func TestTroubleOfAnotherProcess(t *testing.T) {
 	for state, want := range map[string]string{"28P01": "password", "": "certificate", "3D000": "database", "42704": "behind the ?", "3F000": "admin migrate"} {
-		f := &session.SyncFault{Class: session.FaultAuth, SQLState: state, Cause: errors.New("no")}
+		f, at := &session.SyncFault{Class: session.FaultAuth, SQLState: state, Cause: errors.New("no")}, session.SyncAuthFailed
 		if state != "" && state != "28P01" {
-			f.Class = session.FaultUnmigrated
+			f.Class, at = session.FaultUnmigrated, session.SyncServerUnmigrated
 		}
-		h := session.Heartbeat{State: f.State(), Reason: f.Reason(), AttemptUS: 2, NextUS: 3}
+		h := session.Heartbeat{State: at, Reason: f.Reason(), AttemptUS: 2, NextUS: 3}
 		var own, others *session.Error
 		if !errors.As(outbox.Envelope(f), &own) || !errors.As(outbox.New(outbox.Options{Now: time.Now}).Trouble(h, time.UnixMicro(1), nil), &others) {
 			t.Fatalf("%q: no envelope", state)

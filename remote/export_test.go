@@ -1,6 +1,9 @@
 package remote
 
 import (
+	"context"
+	"io"
+	"io/fs"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +12,16 @@ import (
 
 	"github.com/acode-dev/acode/session"
 )
+
+// MigrateTo is Migrate with other files, of which the last has this version.
+func MigrateTo(ctx context.Context, o Options, files fs.FS, version int) (Migrated, error) {
+	return migrateTo(ctx, o, schema{files, version}, nil)
+}
+
+// ShowPending writes what MigrateTo would do.
+func ShowPending(ctx context.Context, o Options, files fs.FS, version int, w io.Writer) (Migrated, error) {
+	return migrateTo(ctx, o, schema{files, version}, w)
+}
 
 // Classify shows what becomes of an error.
 func Classify(err error) *session.SyncFault { return classify(err, scrubber{}) }

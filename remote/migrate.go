@@ -30,16 +30,26 @@ type Migrated struct {
 // migration. Two at once wait for one another. With a dryRun it writes the SQL there and changes
 // nothing. A newer server is left alone: session.ErrRemoteOld.
 func Migrate(ctx context.Context, o Options, dryRun io.Writer) (Migrated, error) {
+	return migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion}, dryRun)
+}
+
+// schema is what a server is brought to.
+type schema struct {
+	files   fs.FS
+	version int
+}
+
+func migrateTo(ctx context.Context, o Options, want schema, dryRun io.Writer) (Migrated, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
 		return Migrated{}, err
 	}
 	defer a.close()
-	m, err := a.migrate(ctx, dryRun)
+	m, err := a.migrate(ctx, want, dryRun)
 	return m, a.failed("migrate the server", err)
 }
 
-func (a *admin) migrate(ctx context.Context, dryRun io.Writer) (Migrated, error) {
+func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Migrated, error) {
 	var m Migrated
 	// The lock belongs to a transaction, not to a session, and goose works beside it: through
 	// a pooler a session's lock would stay with a connection that others get.
@@ -55,15 +65,15 @@ func (a *admin) migrate(ctx context.Context, dryRun io.Writer) (Migrated, error)
 	if m.From, err = version(ctx, tx); err != nil {
 		return m, err
 	}
-	m.To = max(m.From, migrations.PostgresVersion)
+	m.To = max(m.From, want.version)
 	switch {
-	case m.From > migrations.PostgresVersion:
+	case m.From > want.version:
 		return m, &session.Error{Code: session.ErrRemoteOld, Next: "use the acode that migrated it, or a newer one",
-			Message: fmt.Sprintf("the server's schema is version %d and this program knows %d; nothing was changed", m.From, migrations.PostgresVersion)}
+			Message: fmt.Sprintf("the server's schema is version %d and this program knows %d; nothing was changed", m.From, want.version)}
 	case dryRun != nil:
-		return m, printPending(dryRun, m.From)
+		return m, printPending(dryRun, want.files, m.From)
 	}
-	return m, a.up(ctx)
+	return m, a.up(ctx, want.files)
 }
 
 // version reads the schema's version, 0 where there is none.
@@ -78,14 +88,14 @@ func version(ctx context.Context, tx pgx.Tx) (int, error) {
 }
 
 // up applies what is missing, over a connection of its own.
-func (a *admin) up(ctx context.Context) error {
+func (a *admin) up(ctx context.Context, files fs.FS) error {
 	db := stdlib.OpenDB(*a.cfg)
 	defer func() { _ = db.Close() }() // every migration has committed or failed by then
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(ctx, migrations.PostgresRoles()); err != nil {
 		return fmt.Errorf("make roles and schema: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.Postgres(),
+	p, err := goose.NewProvider(goose.DialectPostgres, db, files,
 		goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable))
 	if err != nil {
 		return fmt.Errorf("prepare migrations: %w", err)
@@ -95,8 +105,8 @@ func (a *admin) up(ctx context.Context) error {
 }
 
 // printPending writes the SQL of what is above version from.
-func printPending(w io.Writer, from int) error {
-	names, err := fs.Glob(migrations.Postgres(), "*.sql")
+func printPending(w io.Writer, files fs.FS, from int) error {
+	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		return err
 	}
@@ -107,7 +117,7 @@ func printPending(w io.Writer, from int) error {
 		}
 	}
 	for _, name := range names[min(from, len(names)):] {
-		b, err := fs.ReadFile(migrations.Postgres(), name)
+		b, err := fs.ReadFile(files, name)
 		if err != nil {
 			return err
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/acode-dev/acode/internal/pgtest"
@@ -49,6 +51,82 @@ func TestMigrate(t *testing.T) {
 	}
 	if got := pgtest.Psql(t, address, `SELECT count(*) FROM pg_inherits WHERE inhparent = 'acode.events'::regclass`); got != "13" {
 		t.Errorf("%s partitions, want this month's and 12 ahead", got)
+	}
+}
+
+// later gives our migrations, and after them files of names and SQL.
+func later(t *testing.T, more ...string) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := fs.Glob(migrations.Postgres(), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := fs.ReadFile(migrations.Postgres(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: b}
+	}
+	for i := 0; i < len(more); i += 2 {
+		files[more[i]] = &fstest.MapFile{Data: []byte("-- +goose Up\nSET LOCAL ROLE acode_owner;\n" + more[i+1] + "RESET ROLE;\n")}
+	}
+	return files
+}
+
+// A server with sessions, a fork and content is brought forward by a later version: it keeps all of it,
+// continues where it was and verifies. A migration that fails changes nothing, and the one before it stays.
+func TestMigrateForward(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	one, two := newChain(20).acquire().grow(9), newChain(15)
+	other := one.split(25)
+	other.grow(2)
+	hash, content := blob(5000)
+	if err := r.PutBlob(t.Context(), hash, int64(len(content)), bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []session.Delivery{one.from(1, 30), two.from(1, 15), other.from(26, 27)} {
+		if _, err := r.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := migrations.PostgresVersion + 1
+	good, bad := fmt.Sprintf("%04d_add_labels.sql", next), fmt.Sprintf("%04d_fail.sql", next+1)
+	files := later(t, good, fmt.Sprintf("ALTER TABLE acode.heads ADD COLUMN label text NOT NULL DEFAULT 'old';\nUPDATE acode.meta SET schema_version = %d;\n", next),
+		bad, "ALTER TABLE acode.heads ADD COLUMN half text;\nSELECT 1 / 0;\n")
+	var shown bytes.Buffer
+	if m, err := remote.ShowPending(t.Context(), options(s.url), files, next+1, &shown); err != nil || m.From != next-1 || m.To != next+1 ||
+		!strings.Contains(shown.String(), good) || strings.Contains(shown.String(), "CREATE TABLE acode.heads") {
+		t.Errorf("dry run: got %+v, %v, %s", m, err, shown.String())
+	}
+	if _, err := remote.MigrateTo(t.Context(), options(s.url), files, next+1); err == nil || !strings.Contains(err.Error(), "division by zero") {
+		t.Errorf("a migration that fails: got %v", err)
+	}
+	const state = `SELECT (SELECT schema_version FROM acode.meta) || ' ' || (SELECT count(*) FROM acode.heads WHERE label = 'old') || ' '
+		|| (SELECT count(*) FROM information_schema.columns WHERE table_schema = 'acode' AND column_name = 'half')`
+	if got, want := s.value(state), fmt.Sprintf("%d 2 0", next); got != want {
+		t.Errorf("after it: got %s, want %s", got, want)
+	}
+	delete(files, bad)
+	if m, err := remote.MigrateTo(t.Context(), options(s.url), files, next); err != nil || m != (remote.Migrated{From: next, To: next}) {
+		t.Errorf("a second time: got %+v, %v", m, err)
+	}
+	if _, err := remote.Migrate(t.Context(), options(s.url), nil); !errors.Is(err, session.ErrRemoteOld) {
+		t.Errorf("Migrate of a newer server: got %v, want %v", err, session.ErrRemoteOld)
+	}
+
+	// This program still delivers to it.
+	one.grow(1)
+	if m, err := r.Deliver(t.Context(), one.from(31, 31)); err != nil || m.Seq != 31 || m.Verdict != session.DeliveryTaken {
+		t.Errorf("Deliver: got %+v, %v", m, err)
+	}
+	verifyAll(t, r, 100)
+	projectAll(t, r, 100)
+	c, err := remote.VerifyAll(t.Context(), options(s.url))
+	if err != nil || len(c.Differences) > 0 || c.Sessions != 2 || c.Events != 46 || c.Forks != 2 || c.Blobs != 1 {
+		t.Errorf("VerifyAll: got %+v, %v", c, err)
 	}
 }
 
