@@ -45,52 +45,47 @@ func (b *blobSet) add(hashes []string) {
 	}
 }
 
-// sendBlobs puts the content that a delivery names on the server before it, and gives what it
-// had to ask for.
-func (s *Syncer) sendBlobs(ctx context.Context, all []session.BlobRef, sent *blobSet) (named []string, err error) {
-	refs := map[string]session.BlobRef{}
+// uploader puts content on a server.
+type uploader struct {
+	from    Opener
+	to      Uploads
+	timeout time.Duration // of a call, beside what its content takes
+}
+
+// send puts the content that a delivery names on the server before it, and gives what it had to ask for.
+func (u uploader) send(ctx context.Context, all []session.BlobRef, sent *blobSet) (named []string, err error) {
+	sizes := map[string]int64{}
 	for _, ref := range all {
-		if _, twice := refs[ref.Hash]; twice || ref.Sealed || ref.Hash == "" || sent.has(ref.Hash) {
+		if _, twice := sizes[ref.Hash]; twice || ref.Sealed || ref.Hash == "" || sent.has(ref.Hash) {
 			continue
 		}
-		refs[ref.Hash] = ref
+		sizes[ref.Hash] = ref.Bytes
 		named = append(named, ref.Hash)
 	}
 	for page := range slices.Chunk(named, blobsPage) {
-		if err := s.sendMissing(ctx, page, refs); err != nil {
+		missing, err := call(ctx, u.timeout, func(ctx context.Context) ([]string, error) { return u.to.MissingBlobs(ctx, page) })
+		if err != nil {
 			return nil, err
+		}
+		for _, hash := range missing {
+			if err := u.put(ctx, hash, sizes[hash]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return named, nil
 }
 
-func (s *Syncer) sendMissing(ctx context.Context, page []string, refs map[string]session.BlobRef) error {
-	missing, err := call(ctx, s.opts.Timeout, func(ctx context.Context) ([]string, error) {
-		return s.opts.Remote.MissingBlobs(ctx, page)
-	})
-	if err != nil {
-		return err
-	}
-	for _, hash := range missing {
-		if err := s.sendBlob(ctx, hash, refs[hash].Bytes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sendBlob uploads one blob. A failure of the store's own reader is not taken for the server's.
-func (s *Syncer) sendBlob(ctx context.Context, hash string, size int64) error {
-	content, err := s.opts.Source.Blob(ctx, hash)
+// put uploads one blob. A failure of the store's own reader is not taken for the server's.
+func (u uploader) put(ctx context.Context, hash string, size int64) error {
+	content, err := u.from.Blob(ctx, hash)
 	if err != nil {
 		return &storeTrouble{fmt.Errorf("open blob %s: %w", hash, err)}
 	}
 	defer content.Close()
 	r := &faultReader{r: content}
-	limit := s.opts.Timeout + time.Duration(size/slowestBytes)*time.Second
-	_, err = call(ctx, limit, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.opts.Remote.PutBlob(ctx, hash, size, r)
-	})
+	limit := u.timeout + time.Duration(size/slowestBytes)*time.Second
+	_, err = call(ctx, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.to.PutBlob(ctx, hash, size, r) })
 	if r.err != nil && ctx.Err() == nil {
 		return &storeTrouble{fmt.Errorf("read blob %s: %w", hash, r.err)}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -30,7 +31,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 	}
 	slices.SortFunc(all, func(a, b session.Lane) int { return cmp.Compare(a.Session, b.Session) })
 	s.link.older, s.link.sent = nil, &blobSet{} // a server that was put back lost content as well
-	p := pager{s: s}
+	p := pager{marks: s.opts.Remote, device: s.opts.Source.Device(), timeout: s.opts.Timeout}
 	var acked uint64
 	for _, l := range all {
 		m, err := p.seek(ctx, l.Session)
@@ -76,10 +77,12 @@ func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (s
 
 // pager walks the server's marks in the order of ids.
 type pager struct {
-	s    *Syncer
-	page []session.Mark
-	last session.ID
-	end  bool
+	marks   Marker
+	device  string
+	timeout time.Duration
+	page    []session.Mark
+	last    session.ID
+	end     bool
 }
 
 // seek gives the mark of id, which is greater than in the call before; one without events
@@ -102,8 +105,8 @@ func (p *pager) seek(ctx context.Context, id session.ID) (session.Mark, error) {
 }
 
 func (p *pager) turn(ctx context.Context) error {
-	page, err := call(ctx, p.s.opts.Timeout, func(ctx context.Context) ([]session.Mark, error) {
-		return p.s.opts.Remote.Marks(ctx, p.s.opts.Source.Device(), p.last, marksPage)
+	page, err := call(ctx, p.timeout, func(ctx context.Context) ([]session.Mark, error) {
+		return p.marks.Marks(ctx, p.device, p.last, marksPage)
 	})
 	if err != nil {
 		return err

@@ -95,7 +95,8 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 		p.refs = s.opts.Source.Blobs(p.Delivery)
 	}
 	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
-	if res.blobs, res.err = s.sendBlobs(ctx, p.refs, o.sent); res.err == nil {
+	up := uploader{from: s.opts.Source, to: s.opts.Remote, timeout: s.opts.Timeout}
+	if res.blobs, res.err = up.send(ctx, p.refs, o.sent); res.err == nil {
 		s.send(ctx, o, &res)
 	}
 	res.ahead = <-ahead
