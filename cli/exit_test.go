@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -42,6 +43,49 @@ func TestExitOfEveryCode(t *testing.T) {
 	}
 	if len(codes) != len(want) {
 		t.Errorf("session declares %d codes, the test knows %d", len(codes), len(want))
+	}
+}
+
+// FR-063: the exit statuses that are documented, written down a second time, and no others come of a code or a result.
+func TestExitStatuses(t *testing.T) {
+	want := []int{0, 1, 2, 3, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 22, 23, 129, 130, 143}
+	var got []int
+	for _, m := range exitMeanings() {
+		got = append(got, m.Exit)
+		if m.Meaning == "" {
+			t.Errorf("exit status %d: no meaning", m.Exit)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("exitMeanings: got %v, want %v", got, want)
+	}
+	for _, r := range exitTable() {
+		if !slices.Contains(want, r.Exit) {
+			t.Errorf("exit status of %s: %d is not documented", r.Code, r.Exit)
+		}
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"nothing": {nil, 0}, "no_code": {errors.New("broken"), 1}, "other_code": {&session.Error{Code: "ACODE-NONE-001"}, 1},
+		"deadline": {context.DeadlineExceeded, 11}, "said": {quietExit(17), 17},
+	} {
+		if got, _ := exitOf(c.err); got != c.want {
+			t.Errorf("exitOf %s: got %d, want %d", name, got, c.want)
+		}
+	}
+	for name, c := range map[string]struct {
+		result session.Result
+		want   int
+	}{
+		"done": {session.Result{State: session.Completed}, 0}, "HUP": {session.Result{Signal: 1}, 129}, "INT": {session.Result{Signal: 2}, 130}, "TERM": {session.Result{Signal: 15}, 143},
+		"failed": {session.Result{State: session.Failed, Code: session.ErrStoreIO}, 22}, "task": {session.Result{State: session.Paused, Reason: session.ReasonTaskFailed, Code: session.ErrCommand}, 22},
+		"time": {session.Result{State: session.Paused, Reason: session.ReasonTaskFailed, Code: session.ErrTimeout}, 11}, "disk": {session.Result{State: session.Paused, Code: session.ErrDiskFull}, 1},
+	} {
+		if got := exitOfResult(c.result); got != c.want {
+			t.Errorf("exitOfResult %s: got %d, want %d", name, got, c.want)
+		}
 	}
 }
 

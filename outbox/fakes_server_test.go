@@ -297,7 +297,6 @@ func (f *server) Project(ctx context.Context, _ int) (more bool, err error) {
 
 func (f *server) Reset() { f.set(func() { f.calls["reset"]++ }) }
 
-
 func (f *server) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -344,6 +344,43 @@ func TestRefusedBlob(t *testing.T) {
 	})
 }
 
+// Passing trouble of the server that meets every session is no session's own: no lane is held for it, and
+// the acknowledgements of before prove nothing. What was delivered since does (TestServerFailsOverOneSession).
+func TestServerFailsOverAllSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(0), 3)
+		s := syncer(f, sv)
+		stop := running(t, s)
+		time.Sleep(time.Second)
+		f.commit(name(1), 3)
+		f.commit(name(2), 3)
+		sv.set(func() {
+			sv.fault = func(op string, d session.Delivery) *session.SyncFault {
+				if op == "deliver" && len(d.Events) > 0 {
+					return &session.SyncFault{Class: session.FaultServer, SQLState: "XX000", Cause: errors.New("internal error")}
+				}
+				return nil
+			}
+		})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for n := range 3 {
+			if l := f.lane(name(n)); l.State == session.SyncRetrying || l.NextUS != 0 || l.Attempts != 0 {
+				t.Errorf("lane %d: got %+v, want it untouched", n, l)
+			}
+		}
+		if h := s.Snapshot().Heartbeat; h.State != session.SyncRetrying {
+			t.Errorf("heartbeat: got %s, want retrying", h.State)
+		}
+		sv.set(func() { sv.fault = nil })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		fail(t, judge(f, sv, true))
+		stop()
+	})
+}
+
 // A row that makes the server fail, in a way that looks like passing trouble, holds its own
 // session only, and is not parked for it.
 func TestServerFailsOverOneSession(t *testing.T) {

@@ -95,7 +95,7 @@ func TestLogging(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := b.logged("session_resume_started")
-	if len(started) != 1 || started[0]["session_id"] != "abc123" || started[0]["state"] != "executing" || started[0]["replay_digest"] != "d1" ||
+	if len(started) != 1 || started[0]["level"] != "INFO" || started[0]["session_id"] != "abc123" || started[0]["state"] != "executing" || started[0]["replay_digest"] != "d1" ||
 		started[0]["replay_count"] != 6.0 || started[0]["replay_first"] != "01"+strings.Repeat("00", 15) || started[0]["replay_last"] != "02"+strings.Repeat("00", 15) {
 		t.Errorf("session_resume_started: got %v", started)
 	}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,7 @@ func verbs() map[string]script.Verb {
 		"password":   script.Usage(0, "password", password),
 		"role":       script.Usage(0, "role [NAME]", role),
 		"database":   script.Usage(0, "database", database),
+		"ratio":      script.Usage(2, "ratio LIMIT COMMAND...", ratio),
 		"agree":      script.Usage(1, "agree STATE", agree),
 	})
 	return all
@@ -186,6 +188,31 @@ func agree(ts *testscript.TestScript, args []string) {
 	metric := strings.TrimSpace(ts.ReadFile("stdout"))
 	if status.Sync.State != args[0] || metric != fmt.Sprintf("acode_sync_state{state=%q} 1", args[0]) {
 		ts.Fatalf("status says %s, metrics say %s, want %s", status.Sync.State, metric, args[0])
+	}
+}
+
+// ratio compares the time that a command takes with a server configured with that without one, by the
+// shortest of several runs in turn, since a busy machine makes any of them late.
+func ratio(ts *testscript.TestScript, args []string) {
+	limit, err := strconv.ParseFloat(args[0], 64)
+	ts.Check(err)
+	server := ts.Getenv("ACODE_POSTGRES_URL")
+	defer ts.Setenv("ACODE_POSTGRES_URL", server)
+	shortest := map[string]time.Duration{}
+	for range 5 {
+		for _, address := range []string{"", server} {
+			ts.Setenv("ACODE_POSTGRES_URL", address)
+			begin := time.Now()
+			ts.Check(ts.Exec(args[1], args[2:]...))
+			if took := time.Since(begin); shortest[address] == 0 || took < shortest[address] {
+				shortest[address] = took
+			}
+		}
+	}
+	got := shortest[server].Seconds() / shortest[""].Seconds()
+	ts.Logf("with a server %v, without one %v: %.2f times as long", shortest[server], shortest[""], got)
+	if got > limit {
+		ts.Fatalf("with a server %v, without one %v: %.2f times as long, want at most %v", shortest[server], shortest[""], got, limit)
 	}
 }
 
