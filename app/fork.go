@@ -158,7 +158,7 @@ func (f *Fork) inProgress(ctx context.Context, shared uint64) error {
 }
 
 func (f *Fork) command(ctx context.Context, id session.StepID, st *session.StepState, shared uint64) error {
-	rec, err := f.site.records(f.Old.ID).Look(ctx, st.Key)
+	rec, err := f.site.records(f.Old.ID).Trace(ctx, st.Key)
 	if err != nil {
 		return err
 	}

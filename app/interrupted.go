@@ -15,7 +15,7 @@ func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *s
 	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID)})
 	for id, st := range sess.Steps {
 		if st.Status == session.InProgress {
-			rec, err := runner.Look(ctx, st.Key)
+			rec, err := runner.Trace(ctx, st.Key)
 			if err != nil {
 				rec = session.CommandRecord{State: session.CommandUnknown, Why: "its record cannot be read"}
 			}

@@ -272,6 +272,10 @@ func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, 
 	return session.CommandRecord{Key: key, State: session.CommandUnclaimed}, nil
 }
 
+func (c supervisor) Trace(ctx context.Context, key string) (session.CommandRecord, error) {
+	return c.Look(ctx, key)
+}
+
 func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
 	if err := c.w.call("run"); err != nil {
 		return session.CommandRecord{}, err

@@ -157,6 +157,10 @@ func (b *bench) Look(_ context.Context, key string) (session.CommandRecord, erro
 	return b.record, b.call("look")
 }
 
+func (b *bench) Trace(ctx context.Context, key string) (session.CommandRecord, error) {
+	return b.Look(ctx, key)
+}
+
 func (b *bench) Changes(ctx context.Context, files []session.FileState, planned []string, _ string) ([]session.ChangedFile, []string, error) {
 	b.compared, b.planned = files, planned
 	if b.changesFn != nil {

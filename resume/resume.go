@@ -29,7 +29,11 @@ type Files interface {
 
 // Commands finds out what became of a command. *command.Runner implements it.
 type Commands interface {
+	// Look reads the record of key.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
+
+	// Trace is Look, and where there is no record it looks for other traces of the command.
+	Trace(ctx context.Context, key string) (session.CommandRecord, error)
 }
 
 // Journal is the session that is resumed. *local.Writer implements it.
@@ -215,11 +219,11 @@ func Again(s *session.Session, workspace string) string {
 
 func (r *Resumer) again(s *session.Session) string { return Again(s, r.Options.Workspace) }
 
-// look reads the record of a command in progress. That there is none says that it was never
-// started, but only where records are kept: those of completed commands stay for good, and where
-// one is missing, as in a store of which a part came back from a backup, nobody can know.
+// look reads the record of a command in progress. Without one, and without another trace of the command,
+// it was never started, but only where records are kept: those of completed commands stay for good, and where
+// one is missing, as in a store of which a part came back from a backup, the outcome is unknown.
 func (r *Resumer) look(ctx context.Context, s *session.Session, key string) (session.CommandRecord, error) {
-	rec, err := r.Commands.Look(ctx, key)
+	rec, err := r.Commands.Trace(ctx, key)
 	if err != nil || rec.State != session.CommandUnclaimed {
 		return rec, err
 	}

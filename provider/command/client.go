@@ -85,6 +85,12 @@ func (c *client) close() { _ = c.conn.Close() } // what was asked is the supervi
 // ask sends m and waits for its answer. It returns errLost when the connection ended
 // first.
 func (c *client) ask(ctx context.Context, m message) error {
+	_, err := c.exchange(ctx, m)
+	return err
+}
+
+// exchange is ask, and gives the answer too.
+func (c *client) exchange(ctx context.Context, m message) (answer message, err error) {
 	ch := make(chan message, 1)
 	c.mu.Lock()
 	c.next++
@@ -92,36 +98,28 @@ func (c *client) ask(ctx context.Context, m message) error {
 	c.await[m.ID] = ch
 	c.mu.Unlock()
 	c.wmu.Lock()
-	err := c.enc.Encode(m)
+	err = c.enc.Encode(m)
 	c.wmu.Unlock()
 	if err != nil {
 		c.close()
 		<-c.lost // whoever asks next must see it
-		return errLost
+		return answer, errLost
 	}
 	select {
-	case answer := <-ch:
-		if answer.Op == opBusy {
-			return errLost
-		}
-		return answer.Failure.err()
+	case answer = <-ch:
 	case <-c.lost:
-		return c.lastWord(ch)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// lastWord takes an answer that came just before the connection ended.
-func (c *client) lastWord(ch chan message) error {
-	select {
-	case answer := <-ch:
-		if answer.Op != opBusy {
-			return answer.Failure.err()
+		select {
+		case answer = <-ch: // it came just before the connection ended
+		default:
+			return answer, errLost
 		}
-	default:
+	case <-ctx.Done():
+		return answer, context.Cause(ctx)
 	}
-	return errLost
+	if answer.Op == opBusy {
+		return answer, errLost
+	}
+	return answer, answer.Failure.err()
 }
 
 // dial connects to the supervisor of dir, or returns nil when none listens.
@@ -140,6 +138,27 @@ func dial(dir string) (*client, error) {
 		return nil, &session.Error{Code: session.ErrLockOwner, Message: "the supervisor's socket is not ours", Place: dir, Cause: err}
 	}
 	return newClient(conn), nil
+}
+
+// askClaimed asks the supervisor of dir whether it claimed key. Where none lives it did not.
+func askClaimed(ctx context.Context, dir, key string) (known bool, err error) {
+	err = retry(ctx, dir, patience, func() (bool, error) {
+		conn, err := dial(dir)
+		if err != nil {
+			return true, err
+		}
+		if conn == nil { // one that lives is just beginning, or just ending, or cannot be reached
+			lives, err := supervisorLives(dir)
+			return !lives || err != nil, err
+		}
+		defer conn.close()
+		ctx, cancel := context.WithTimeoutCause(ctx, patience, frozen("nothing was started"))
+		defer cancel()
+		answer, err := conn.exchange(ctx, message{Op: opClaimed, Key: key})
+		known = answer.Known
+		return !errors.Is(err, errLost), err
+	})
+	return known, err
 }
 
 // attach connects to a supervisor that lives, if there is none yet.

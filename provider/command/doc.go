@@ -12,7 +12,8 @@
 //	C1  One key is started at most once, whoever is killed at whatever instant, and never once
 //	    it was terminated.
 //	C2  A command is over when its claim can be locked, never because a pid is gone, and not
-//	    while its leader, which may have closed what it inherited, is seen alive. Where pids
+//	    while its leader, which may have closed what it inherited, is seen alive. What else
+//	    it started is found by its key and its process session. Where pids
 //	    count in another PID namespace, the supervisor's lock says whether that lives.
 //	C3  Nothing below the highest announced epoch is started.
 //	C4  An outcome is given only when the exit record stands; otherwise it is unknown.

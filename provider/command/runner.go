@@ -123,6 +123,42 @@ func (r *Runner) Look(_ context.Context, key string) (session.CommandRecord, err
 	return rec, err
 }
 
+// Trace is Look, and where no record says that the command of key was started it looks for other traces: the session's
+// supervisor is asked whether it claimed the key, and makes the claim of a command that runs again; without an answer
+// there, processes of the command and what it wrote count. It starts nothing. It returns ErrLocked when the supervisor
+// lives and does not answer.
+func (r *Runner) Trace(ctx context.Context, key string) (session.CommandRecord, error) {
+	rec, err := r.Look(ctx, key)
+	if err != nil || rec.State != session.CommandUnclaimed {
+		return rec, err
+	}
+	known, err := askClaimed(ctx, r.cfg.Dir, key)
+	if err != nil {
+		return rec, err
+	}
+	if rec, err = r.Look(ctx, key); err != nil || rec.State != session.CommandUnclaimed { // made again, or made by now
+		return rec, err
+	}
+	if rec.Left, err = remains(r.cfg.Dir, key); err != nil {
+		return rec, err
+	}
+	switch {
+	case len(rec.Left) > 0:
+		rec.State, rec.Why = session.CommandLingering, session.RecordLost+"; what it started still runs"
+	case known || r.wrote(key):
+		rec.State, rec.Why = session.CommandUnknown, session.RecordLost
+	}
+	return rec, nil
+}
+
+// wrote reports whether there is something that the command of key wrote.
+func (r *Runner) wrote(key string) bool {
+	return slices.ContainsFunc(outputSuffixes(), func(suffix string) bool {
+		info, err := os.Lstat(filepath.Join(r.cfg.Dir, stem(key)+suffix))
+		return err == nil && info.Size() > 0
+	})
+}
+
 // Left lists what still runs of the command of key, whatever its record says, and also where there is none: processes
 // that hold its claim, that carry its key, or that are in the leader's process session.
 func (r *Runner) Left(_ context.Context, key string) ([]string, error) {

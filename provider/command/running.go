@@ -36,6 +36,9 @@ type running struct {
 	leader  int
 	status  chan unix.WaitStatus // the leader was reaped
 
+	claimMu sync.Mutex // guards claim once the command runs; fork comes before
+	closed  bool       // claim is
+
 	mu    sync.Mutex // guards what follows
 	over  bool       // the leader's end was seen before anybody asked to end it
 	asked *ended     // somebody asked
@@ -95,6 +98,23 @@ func (s *supervisor) started(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keys[key]
+}
+
+// claimed reports whether key was claimed here. The claim of a command that runs and whose name is gone is made again.
+func (s *supervisor) claimed(key string) bool {
+	s.starting.Lock() // what is about to start is started first
+	s.mu.Lock()
+	c, known := s.running[key], s.keys[key]
+	s.mu.Unlock()
+	s.starting.Unlock()
+	if c != nil {
+		c.claimMu.Lock()
+		defer c.claimMu.Unlock()
+		if !c.closed {
+			s.restore(c)
+		}
+	}
+	return known
 }
 
 // takeLock takes the workspace's command lock, once for all commands that run here, in the name of the first.
@@ -421,10 +441,13 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.cfg.hook("ended")
 	e.EndedUS = s.cfg.Now().UnixMicro()
 	s.settle(c, &e)
+	c.claimMu.Lock()
 	s.restore(c)
 	s.record(c, e)
 	s.cfg.hook("recorded")
 	c.claim.close()
+	c.closed = true
+	c.claimMu.Unlock()
 	s.cfg.hook("unlocked")
 	c.outs.close()
 	c.place.close()
@@ -439,6 +462,8 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 // relock takes the lock of the claim again where the command, which shares it, gave it up: it would count as
 // over before its end is recorded. Whoever looks just then has the lock for an instant.
 func (c *running) relock() {
+	c.claimMu.Lock()
+	defer c.claimMu.Unlock()
 	for range 3 {
 		if unix.Flock(int(c.claim.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			return

@@ -206,6 +206,20 @@ func serves(dir string, id process.ID) (bool, error) {
 	return !free, err
 }
 
+// supervisorLives reports whether a supervisor serves the session of dir.
+func supervisorLives(dir string) (bool, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unread(filepath.Join(dir, "supervisor.lock"), err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	free, err := lockFree(f)
+	return !free, err
+}
+
 // decline gives the client that started this process, if there is one, its only answer: to connect
 // to the other supervisor, or why there is none.
 func decline(conn *net.UnixConn, answer message) {
@@ -395,6 +409,9 @@ func (s *supervisor) serve(p *peer) {
 			break
 		}
 		answer := message{Op: m.Op, ID: m.ID, Failure: toFailure(s.handle(m))}
+		if m.Op == opClaimed {
+			answer.Known = s.claimed(m.Key)
+		}
 		p.send <- answer
 	}
 	s.mu.Lock()
@@ -416,6 +433,8 @@ func (s *supervisor) handle(m message) error {
 	case m.Op == opTerminate:
 		s.terminate(m.Key)
 		return nil
+	case m.Op == opClaimed:
+		return nil // serve answers it
 	}
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor does not know %q", m.Op)}
 }

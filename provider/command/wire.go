@@ -8,12 +8,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The operations that travel over the socket, one JSON object each. hello, run and
-// terminate go to the supervisor and are answered by the same word; done comes unasked.
+// The operations that travel over the socket, one JSON object each. hello, run, terminate and
+// claimed go to the supervisor and are answered by the same word; done comes unasked.
 const (
 	opHello     = "hello"
 	opRun       = "run"
 	opTerminate = "terminate"
+	opClaimed   = "claimed"
 	opDone      = "done"
 	opBusy      = "busy" // another supervisor serves the session
 )
@@ -26,6 +27,7 @@ type message struct {
 	Key     string     `json:"key,omitempty"`
 	Request *request   `json:"request,omitempty"`
 	Share   bool       `json:"share,omitempty"` // of a request: see Config
+	Known   bool       `json:"known,omitempty"` // of an answer to claimed: the key was claimed here
 	Failure *failure   `json:"failure,omitempty"`
 }
 
