@@ -160,7 +160,9 @@ func inProgress(it *session.Item, step *session.Step, seen Seen, c Choices) {
 	case session.KindApprove:
 		it.Action, it.Why = session.ActionProceed, "the gate was open"
 	case session.KindRun:
-		it.Action, it.Why = command(seen.Record, step.Run)
+		if it.Action, it.Why = command(seen.Record, step.Run); it.Action == session.ActionRetry {
+			it.Attempt++
+		}
 	default:
 		fileStep(it, seen, c)
 	}
@@ -171,6 +173,8 @@ func command(rec session.CommandRecord, r *session.Run) (session.Action, string)
 	switch {
 	case rec.State == session.CommandUnclaimed:
 		return session.ActionProceed, "the command was never started"
+	case rec.State == session.CommandVoid:
+		return session.ActionRetry, "the command was never started, so it starts as a new attempt: " + rec.Why
 	case rec.State == session.CommandRunning, rec.State == session.CommandUnattended:
 		return session.ActionAttach, "the command still runs"
 	case rec.State == session.CommandFinished && by != "":

@@ -39,6 +39,7 @@ func TestPlanActions(t *testing.T) {
 		{"search", session.KindSearch, session.InProgress, file(session.NotApplied), resume.Choices{}, session.ActionRetry, 3, "repeated"},
 		{"approve", session.KindApprove, session.InProgress, resume.Seen{}, resume.Choices{}, session.ActionProceed, 3, "gate"},
 		{"run_unclaimed", session.KindRun, session.InProgress, cmd(session.CommandUnclaimed), resume.Choices{}, session.ActionProceed, 3, "never started"},
+		{"run_void", session.KindRun, session.InProgress, cmd(session.CommandVoid), resume.Choices{}, session.ActionRetry, 4, "never started, so it starts as a new attempt: because"},
 		{"run_running", session.KindRun, session.InProgress, cmd(session.CommandRunning), resume.Choices{}, session.ActionAttach, 3, "still runs"},
 		{"run_unattended", session.KindRun, session.InProgress, cmd(session.CommandUnattended), resume.Choices{}, session.ActionAttach, 3, "still runs"},
 		{"run_finished", session.KindRun, session.InProgress, cmd(session.CommandFinished), resume.Choices{}, session.ActionAttach, 3, "finished"},
@@ -108,7 +109,7 @@ func drawn(t *rapid.T) (*session.Plan, *session.Session, map[session.StepID]resu
 			}
 			seen[sid] = resume.Seen{
 				Progress: rapid.SampledFrom([]session.Progress{session.NotApplied, session.Applied, session.Partial, session.Foreign}).Draw(t, "progress"),
-				Record:   session.CommandRecord{State: rapid.SampledFrom([]session.CommandState{session.CommandUnclaimed, session.CommandRunning, session.CommandFinished, session.CommandUnknown}).Draw(t, "record")},
+				Record:   session.CommandRecord{State: rapid.SampledFrom([]session.CommandState{session.CommandUnclaimed, session.CommandVoid, session.CommandRunning, session.CommandFinished, session.CommandUnknown}).Draw(t, "record")},
 			}
 		}
 		p.Tasks = append(p.Tasks, tk)

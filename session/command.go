@@ -26,6 +26,7 @@ type CommandState string
 // The states of a command's record.
 const (
 	CommandUnclaimed  CommandState = "unclaimed"  // never started: no claim
+	CommandVoid       CommandState = "void"       // never started: its claim could not be made durable, so its key is spent
 	CommandRunning    CommandState = "running"    // its supervisor lives, or its leader does
 	CommandFinished   CommandState = "finished"   // the exit record stands
 	CommandUnknown    CommandState = "unknown"    // claimed, over, and no exit record
@@ -49,7 +50,7 @@ type CommandRecord struct {
 	Starved    bool   // StartError is a limit, of processes for one, that was reached: the command need not be at fault
 	EndedUS    int64
 	Left       []string // descendants that outlived it: "pid command line"
-	Why        string   // of unknown: a sentence
+	Why        string   // of unknown and void: a sentence
 	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody
 }
 

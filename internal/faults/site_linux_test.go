@@ -171,11 +171,13 @@ type dump struct {
 	short, state string // of the last session; empty when there is none
 	sessions     int
 	receipts     map[string]int // of each step
+	failures     int            // of steps
 }
 
 const dumpQuery = `PRAGMA integrity_check;
 SELECT 'session', short, state FROM sessions ORDER BY no;
-SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'), '' FROM events WHERE type = 'StepCompleted';`
+SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'), '' FROM events WHERE type = 'StepCompleted';
+SELECT 'failure', seq, '' FROM events WHERE type = 'StepFailed';`
 
 // read copies the database with its log and asks sqlite3 about the copy. One that is not there
 // yet, or has no tables, is a store without sessions.
@@ -209,6 +211,8 @@ func (s site) read(t testing.TB) dump {
 			d.short, d.state = f[1], f[2]
 		case "receipt":
 			d.receipts[f[1]]++
+		case "failure":
+			d.failures++
 		}
 	}
 	return d

@@ -47,7 +47,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 		switch rec.State {
 		case session.CommandUnclaimed:
 			return unclaimed(key)
-		case session.CommandFinished, session.CommandUnknown:
+		case session.CommandFinished, session.CommandUnknown, session.CommandVoid:
 			return nil
 		case session.CommandRunning:
 			if conn, err = askToEnd(ctx, conn, pass%askAgain == 0, dir, key); err != nil {

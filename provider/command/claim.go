@@ -65,7 +65,7 @@ type leftover struct {
 }
 
 // exitBlock is how a command ended. With Unknown set it is no exit record: it says why
-// there can be none.
+// there can be none. With Void set the command was never started, and Void says why.
 type exitBlock struct {
 	Exit       int        `json:"exit"`
 	Signal     string     `json:"signal,omitempty"`
@@ -79,6 +79,7 @@ type exitBlock struct {
 	Left       []leftover `json:"left,omitempty"`
 	More       int        `json:"more,omitempty"` // of those that are left, but did not fit
 	Unknown    string     `json:"unknown,omitempty"`
+	Void       string     `json:"void,omitempty"`
 }
 
 // claim is what a claim file holds. Start and Exit are nil where nothing was written;
@@ -387,7 +388,7 @@ func diskError(message string, err error) error {
 // counted, and long texts are cut: the outcome itself always fits.
 func writeExit(w *os.File, key string, e exitBlock) error {
 	const maxText = 400
-	e.StartError, e.Unknown = cutText(e.StartError, maxText), cutText(e.Unknown, maxText)
+	e.StartError, e.Unknown, e.Void = cutText(e.StartError, maxText), cutText(e.Unknown, maxText), cutText(e.Void, maxText)
 	all := e.Left
 	encode := func(without int) ([]byte, error) {
 		e.Left, e.More = all[:len(all)-without], without

@@ -104,6 +104,9 @@ func superviseMain() int {
 			}
 		})
 	}
+	if spec := os.Getenv("CMDTEST_NAMED"); spec != "" {
+		cfg.SetHook(denyNamed(spec))
+	}
 	if spec := os.Getenv("CMDTEST_FILES"); spec != "" {
 		cfg.SetHook(lacking(spec))
 	}

@@ -244,7 +244,11 @@ func (c claim) record(state session.CommandState) session.CommandRecord {
 func (c claim) ended() session.CommandRecord {
 	rec := c.record(session.CommandFinished)
 	e := c.Exit
-	if e.Unknown != "" {
+	switch {
+	case e.Void != "":
+		rec.State, rec.Why, rec.EndedUS = session.CommandVoid, e.Void, e.EndedUS
+		return rec
+	case e.Unknown != "":
 		rec.State, rec.Why, rec.EndedUS = session.CommandUnknown, e.Unknown, e.EndedUS
 		return rec
 	}
@@ -262,7 +266,7 @@ func (c claim) ended() session.CommandRecord {
 // isOver reports whether nothing more will become known about a command in this state.
 func isOver(s session.CommandState) bool {
 	switch s {
-	case session.CommandFinished, session.CommandUnknown, session.CommandLingering:
+	case session.CommandFinished, session.CommandUnknown, session.CommandLingering, session.CommandVoid:
 		return true
 	}
 	return false

@@ -167,8 +167,9 @@ func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	}
 	c.claim, err = writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
 	if err != nil && c.claim.w != nil {
-		// The name stands, but not surely: the command is not started, and the record says so.
-		_ = writeExit(c.claim.w, req.Key, exitBlock{Exit: -1, StartError: err.Error(), EndedUS: s.cfg.Now().UnixMicro()})
+		// The name stands, but not surely: the command is not started, and its key is spent. Where the record cannot
+		// say so either, its outcome is unknown.
+		_ = writeExit(c.claim.w, req.Key, exitBlock{Exit: -1, Void: err.Error(), EndedUS: s.cfg.Now().UnixMicro()})
 		c.claim.close()
 	}
 	if err != nil {
