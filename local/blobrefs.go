@@ -21,7 +21,7 @@ func payloadRef(e session.Event) string {
 func mayName(e session.Event) bool {
 	part := ""
 	switch e.Type {
-	case session.SessionCreated:
+	case session.SessionCreated, session.InputsChanged:
 		return true
 	case session.StateChanged, session.ExecutionAcquired:
 		part = `"manifest":"`
@@ -39,7 +39,10 @@ func blobsOf(e session.Event) []string {
 	switch e.Type {
 	case session.SessionCreated:
 		var d session.SessionCreatedData
-		hashes = decoded(e, &d, func() []string { return []string{d.Plan.Hash} })
+		hashes = decoded(e, &d, func() []string { return []string{d.Plan.Hash, d.Inputs.Hash} })
+	case session.InputsChanged:
+		var d session.InputsChangedData
+		hashes = decoded(e, &d, func() []string { return []string{d.Inputs.Hash} })
 	case session.StateChanged:
 		var d session.StateChangedData
 		hashes = decoded(e, &d, func() []string { return []string{d.Manifest} })

@@ -191,6 +191,8 @@ func (r rewriter) draft(e session.Event) (session.Draft, error) {
 		d.Data, err = decodeAs[session.ExecutionAcquiredData](e, nil)
 	case session.ChangesAccepted:
 		d.Data, err = decodeAs[session.ChangesAcceptedData](e, nil)
+	case session.InputsChanged:
+		d.Data, err = decodeAs[session.InputsChangedData](e, nil)
 	case session.StepStarted:
 		d.Data, err = decodeAs(e, func(d *session.StepStartedData) (err error) { d.Key, err = r.key(d.Key); return })
 	case session.StepCompleted:

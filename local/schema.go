@@ -53,7 +53,7 @@ type schema struct {
 }
 
 // schemaSum is the digest of what the migrations of this program make.
-const schemaSum = "e15a4033dfeb8b0d7310ed3d9b11d0911af9b1b0a8bdad5ef797fdfc3ee44135"
+const schemaSum = "bbe1d90b98a7fcf4e46d481982c32077410e473c4da67e0f0e62196b505d51e1"
 
 func (s *Store) schema() schema {
 	if s.opts.schema != nil {

@@ -41,8 +41,9 @@ type NewSession struct {
 	Task      string
 	Workspace string // absolute
 	Plan      *session.Plan
-	PlanFile  string // absolute; empty where the plan is from no file
-	Config    string // JSON of the configuration that starts it
+	Inputs    *session.Inputs // nil: none are recorded
+	PlanFile  string          // absolute; empty where the plan is from no file
+	Config    string          // JSON of the configuration that starts it
 }
 
 // Create begins a session in state planning: its plan, SessionCreated and the first
@@ -66,12 +67,16 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	inputs, err := w.stageInputs(n.Inputs)
+	if err != nil {
+		return nil, err
+	}
 	short, err := s.newShort(ctx)
 	if err != nil {
 		return nil, err
 	}
 	created := session.SessionCreatedData{
-		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, PlanFile: n.PlanFile, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
+		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Inputs: inputs, PlanFile: n.PlanFile, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
 		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
 	if inMemory(s.opts.Home) {

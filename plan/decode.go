@@ -19,7 +19,7 @@ func (d *decoder) plan(body *yaml.Node) *session.Plan {
 		return nil
 	}
 	d.newer(body)
-	o := d.object(body, place(body), "a plan", "version", "task", "on_failure", "defaults", "tasks")
+	o := d.object(body, place(body), "a plan", "version", "task", "on_failure", "params", "inputs", "defaults", "tasks")
 	p := &session.Plan{Version: Version, OnFailure: session.FailurePauses}
 	if f := d.need(o, "version"); f != nil {
 		d.version(f)
@@ -32,10 +32,14 @@ func (d *decoder) plan(body *yaml.Node) *session.Plan {
 	if s := d.oneOf(o, "on_failure", "pause", "fail", "continue"); s != "" {
 		p.OnFailure = session.OnFailure(s)
 	}
+	declared := names{what: "param or input", first: map[string]position{}}
+	p.Params = d.params(o, &declared)
+	p.Inputs = d.inputs(o, &declared)
 	above := d.defaults(o, defaults{})
 	if f := d.need(o, "tasks"); f != nil {
 		d.tasks(p, f, above)
 	}
+	d.notCaptured(p, declared)
 	return p
 }
 

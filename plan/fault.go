@@ -18,6 +18,7 @@ type source struct {
 	name  string
 	text  []byte   // valid UTF-8 once Parse has begun to read it
 	lines [][]byte // nil until split is called
+	bare  bool     // errors do not show the text: it may hold secrets
 }
 
 // position counts lines and columns from 1; a column is a code point.
@@ -43,6 +44,9 @@ const excerptWidth = 60
 // replacement character, so that a plan cannot steer the terminal through its own error. Secrets
 // are masked before the line is cut, which would leave parts that nobody recognises.
 func (s *source) excerpt(at position) string {
+	if s.bare {
+		return ""
+	}
 	line := []rune(string(s.line(at.line)))
 	column := min(max(at.column-1, 0), len(line))
 	if r := redact.New(nil); r.Changes([]byte(string(line))) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/acode-dev/acode/session"
 )
 
@@ -33,6 +35,15 @@ func Large(size int64) bool { return size > largeBytes }
 // Load reads and checks the plan file at path. It returns ErrPlan, with the place, when the
 // file cannot be read or is not a plan.
 func Load(path string) (*session.Plan, error) {
+	data, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// ReadFile reads a file up to MaxBytes. It returns ErrPlan when that cannot be done.
+func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, unreadable(path, err)
@@ -50,7 +61,7 @@ func Load(path string) (*session.Plan, error) {
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	return Parse(path, data)
+	return data, nil // what is more than that is refused by whoever parses it
 }
 
 // Parse checks data, the content of the file called name. It returns ErrPlan, with the place,
@@ -65,14 +76,8 @@ func Parse(name string, data []byte) (*session.Plan, error) {
 
 // parse gives the plan, or the first errors in data, at most so many. What is no YAML has one error.
 func parse(name string, data []byte, most int) (*session.Plan, []error) {
-	if len(data) > MaxBytes {
-		return nil, []error{tooLarge(name)}
-	}
-	src := &source{name: name, text: lines(data)}
-	if err := src.checkText(); err != nil {
-		return nil, []error{err}
-	}
-	body, err := tree(src)
+	src := &source{name: name}
+	body, err := src.read(data)
 	if err != nil {
 		return nil, []error{err}
 	}
@@ -82,6 +87,18 @@ func parse(name string, data []byte, most int) (*session.Plan, []error) {
 		return nil, d.errs
 	}
 	return p, nil
+}
+
+// read gives the root of the one document in data; nil for none.
+func (s *source) read(data []byte) (*yaml.Node, error) {
+	if len(data) > MaxBytes {
+		return nil, tooLarge(s.name)
+	}
+	s.text = lines(data)
+	if err := s.checkText(); err != nil {
+		return nil, err
+	}
+	return tree(s)
 }
 
 // lines takes the byte order mark off and gives each line the end that YAML reads it with, so that places
@@ -122,12 +139,12 @@ func (s *source) position(offset int) position {
 }
 
 func unreadable(path string, err error) error {
-	next := "check the path given to --plan"
+	next := "check the path"
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err // the place names the path already
 	}
-	return &session.Error{Code: session.ErrPlan, Message: "the plan file cannot be read", Place: path, Next: next, Cause: err}
+	return &session.Error{Code: session.ErrPlan, Message: "the file cannot be read", Place: path, Next: next, Cause: err}
 }
 
 func tooLarge(name string) error {

@@ -75,7 +75,7 @@ func TestParseBytes(t *testing.T) {
 		"next_line":    {"version: 1\ntask: \"a\u0085b\"\n", "plan.yml:2:7: \"task\" holds the control character U+0085"},
 		"no_stand_in":  {"version: 1\ntask: \U00100001 \u0085\n", "plan.yml:2:9: the character U+0085 cannot stand as it is in a plan with characters from U+100000"},
 		"second_bom":   {"version: 1\n\ufefftask: t\n", "plan.yml:2:1: unknown key \"\\ufefftask\""},
-		"steers":       {"version: 1\ntask: t\n\"x\u009b2J\": 1\n", "plan.yml:3:1: unknown key \"x\\u009b2J\"; a plan has version, task, on_failure, defaults, tasks\n   3 | \"x�2J\": 1\n     | ^"},
+		"steers":       {"version: 1\ntask: t\n\"x\u009b2J\": 1\n", "plan.yml:3:1: unknown key \"x\\u009b2J\"; a plan has version, task, on_failure, params, inputs, defaults, tasks\n   3 | \"x�2J\": 1\n     | ^"},
 		"cr_error":     {"version: 1\rtask: t\rtasks: {}\r", "plan.yml:3:8: \"tasks\" is a list of tasks, not a mapping\n   3 | tasks: {}\n     |        ^"},
 		"too_large":    {strings.Repeat("#", plan.MaxBytes+1), "plan.yml: the plan file is larger than 16 MiB; nothing of it was read"},
 	} {
@@ -151,8 +151,8 @@ func TestLoadUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "none.yml"): "none.yml: the plan file cannot be read: no such file or directory",
-		dir:                            "the plan file cannot be read: is a directory",
+		filepath.Join(dir, "none.yml"): "none.yml: the file cannot be read: no such file or directory",
+		dir:                            "the file cannot be read: is a directory",
 		large:                          "large.yml: the plan file is larger than 16 MiB; nothing of it was read",
 	} {
 		_, err := plan.Load(path)

@@ -73,7 +73,7 @@ var beyond = []string{
 	"approve_control", "cycle", "cycle_long", "depends_on_itself", "depends_on_unknown",
 	"depends_on_unknown_of_many", "glob_malformed", "move_onto_itself", "path_directory", "path_workspace", "run_list_nul", "run_nul",
 	"env_value_nul", "search_not_re2", "step_id_twice", "step_position_is_id", "tag_local", "text_lost", "task_id_is_position", "task_id_twice",
-	"timeout_long", "timeout_zero", "title_lines",
+	"timeout_long", "timeout_zero", "title_lines", "param_of_terminal", "param_twice", "param_is_capture", "param_default_no_choice", "input_is_param",
 }
 
 // The schema refuses what Parse refuses, as far as a schema can.

@@ -16,7 +16,7 @@ func FromEnvironment(environ []string) []string {
 		if !ok || v == "" {
 			continue
 		}
-		if secretVariable(name) {
+		if SecretName(name) {
 			out = append(out, v)
 		}
 		out = append(out, urlPasswords(v)...)
@@ -27,8 +27,9 @@ func FromEnvironment(environ []string) []string {
 	return slices.Compact(out)
 }
 
-// secretVariable judges a name by its parts, so that XAUTHORITY or GIT_AUTHOR is none.
-func secretVariable(name string) bool {
+// SecretName reports whether the name of a variable says that its value is a secret. It judges the
+// parts of the name, so that XAUTHORITY or GIT_AUTHOR is none.
+func SecretName(name string) bool {
 	name = strings.ToUpper(name)
 	switch name {
 	case "PWD", "OLDPWD", "ACODE_IDEMPOTENCY_KEY":

@@ -19,6 +19,7 @@ const (
 	StateChanged      EventType = "StateChanged"
 	ExecutionAcquired EventType = "ExecutionAcquired" // epoch + 1; the fence of who executes
 	ChangesAccepted   EventType = "ChangesAccepted"   // a person or policy went on with changed files
+	InputsChanged     EventType = "InputsChanged"     // a person took the present environment for the inputs
 	StepStarted       EventType = "StepStarted"       // the intent of an attempt
 	StepCompleted     EventType = "StepCompleted"     // its receipt
 	StepFailedEvent   EventType = "StepFailed"        // its receipt, when it went wrong
@@ -31,7 +32,7 @@ const (
 
 // EventTypes lists every type, for schemas and exhaustive tests.
 var EventTypes = []EventType{
-	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, StepStarted, StepCompleted,
+	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, StepStarted, StepCompleted,
 	StepFailedEvent, StepUnknown, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
 }
 
@@ -122,6 +123,7 @@ type SessionCreatedData struct {
 	Task      string    `json:"task"`
 	Workspace string    `json:"workspace" redact:"-"`           // absolute
 	Plan      BlobRef   `json:"plan"`                           // JSON of a Plan
+	Inputs    BlobRef   `json:"inputs,omitzero"`                // JSON of Inputs; zero: none were recorded
 	PlanFile  string    `json:"plan_file,omitempty" redact:"-"` // absolute: where the plan was read from; empty: from no file
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
@@ -173,6 +175,12 @@ type ExecutionAcquiredData struct {
 type ChangesAcceptedData struct {
 	By    string      `json:"by"` // "person", "policy", "flag"
 	Files []FileState `json:"files"`
+}
+
+// InputsChangedData puts the present environment in the place of the inputs.
+type InputsChangedData struct {
+	Inputs BlobRef  `json:"inputs"`                     // JSON of Inputs
+	Names  []string `json:"names,omitempty" redact:"-"` // variables whose recorded values changed, the first of many
 }
 
 // StepStartedData is the intent of one attempt.

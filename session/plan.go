@@ -42,6 +42,8 @@ type Plan struct {
 	Version   int       `json:"version"`
 	Task      string    `json:"task"`
 	OnFailure OnFailure `json:"on_failure"`
+	Params    []Param   `json:"params,omitempty"`
+	Inputs    []string  `json:"inputs,omitempty"` // variables that commands read, and that cannot be seen to
 	Tasks     []Task    `json:"tasks"`
 
 	// Secrets are values in the plan that were known for secrets when its session began; a process

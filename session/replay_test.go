@@ -44,7 +44,7 @@ func TestReplayIsDeterministic(t *testing.T) {
 // modelOf writes a replayed session in the form of the generator's books.
 func modelOf(s *session.Session) history.Model {
 	m := history.Model{
-		Session: s.ID, Short: s.Short, State: s.State, Left: s.Left, Reason: s.Reason, Epoch: s.Epoch, Done: s.Done,
+		Session: s.ID, Short: s.Short, State: s.State, Left: s.Left, Reason: s.Reason, Epoch: s.Epoch, Inputs: s.Inputs, Done: s.Done,
 		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
@@ -337,7 +337,7 @@ func TestReplayOfManyEvents(t *testing.T) {
 func payloadOf(t *rapid.T, e session.Event) any {
 	targets := map[session.EventType]any{
 		session.SessionCreated: &session.SessionCreatedData{}, session.StateChanged: &session.StateChangedData{},
-		session.ExecutionAcquired: &session.ExecutionAcquiredData{}, session.ChangesAccepted: &session.ChangesAcceptedData{},
+		session.ExecutionAcquired: &session.ExecutionAcquiredData{}, session.ChangesAccepted: &session.ChangesAcceptedData{}, session.InputsChanged: &session.InputsChangedData{},
 		session.StepStarted: &session.StepStartedData{}, session.StepCompleted: &session.StepCompletedData{},
 		session.StepFailedEvent: &session.StepFailedData{}, session.StepUnknown: &session.StepUnknownData{},
 		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},

@@ -12,8 +12,9 @@ type Session struct {
 	Task      string
 	Workspace string // absolute
 	Plan      BlobRef
-	Tasks     int // of the plan
-	StepTotal int // of the plan
+	Inputs    string // blob hash of the Inputs; empty: none were recorded
+	Tasks     int    // of the plan
+	StepTotal int    // of the plan
 	OnFailure OnFailure
 	Config    string // JSON of the configuration of the latest epoch
 
@@ -135,6 +136,11 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 		return applyAs(e, data, func(_ Event, d ChangesAcceptedData) (Delta, error) {
 			return Delta{Files: s.setFiles(d.Files)}, nil
 		})
+	case InputsChanged:
+		return applyAs(e, data, func(_ Event, d InputsChangedData) (Delta, error) {
+			s.Inputs = d.Inputs.Hash
+			return Delta{}, nil
+		})
 	case StepStarted:
 		return applyAs(e, data, s.started)
 	case StepCompleted:
@@ -167,7 +173,7 @@ func applyAs[D any](e Event, data any, f func(Event, D) (Delta, error)) (Delta, 
 
 func (s *Session) created(e Event, d SessionCreatedData) (Delta, error) {
 	*s = Session{
-		ID: e.Session, Short: d.Short, Task: d.Task, Workspace: d.Workspace, Plan: d.Plan,
+		ID: e.Session, Short: d.Short, Task: d.Task, Workspace: d.Workspace, Plan: d.Plan, Inputs: d.Inputs.Hash,
 		Tasks: d.Tasks, StepTotal: d.Steps, OnFailure: d.OnFailure, Config: d.Config,
 		State: Created, CreatedUS: e.TimeUS,
 		Steps: map[StepID]*StepState{}, Files: map[string]*FileState{},

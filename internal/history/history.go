@@ -36,6 +36,7 @@ type Model struct {
 	Left    session.State // the state that Paused left
 	Reason  session.Reason
 	Epoch   uint64
+	Inputs  string // hash
 	Done    int
 	Steps   map[session.StepID]session.Status // that started or were asked about
 	Attempt map[session.StepID]int
@@ -194,7 +195,7 @@ func (g *generator) legal() []action {
 	if g.m.Epoch == 0 {
 		return as
 	}
-	as = append(as, action{"accept changes", g.acceptChanges}, action{"checkpoint", g.checkpoint})
+	as = append(as, action{"accept changes", g.acceptChanges}, action{"change inputs", g.changeInputs}, action{"checkpoint", g.checkpoint})
 	for _, s := range g.steps {
 		as = append(as, g.legalFor(s)...)
 	}
@@ -251,6 +252,11 @@ func (g *generator) acquire() {
 
 func (g *generator) acceptChanges() {
 	g.add(session.ChangesAccepted, "user", session.ChangesAcceptedData{By: "person", Files: g.drawFiles(false)})
+}
+
+func (g *generator) changeInputs() {
+	g.m.Inputs = hash(rapid.SampledFrom([]string{"inputs", "others"}).Draw(g.t, "inputs"))
+	g.add(session.InputsChanged, "user", session.InputsChangedData{Inputs: session.BlobRef{Hash: g.m.Inputs, Bytes: 6}, Names: []string{"A"}})
 }
 
 func (g *generator) checkpoint() {

@@ -42,6 +42,7 @@ CREATE TABLE sessions (
     workspace   TEXT    NOT NULL,
     detail      TEXT    NOT NULL,
     git         TEXT    NOT NULL,
+    inputs      TEXT    NOT NULL,
     config      TEXT    NOT NULL
 ) STRICT;
 
