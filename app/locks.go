@@ -29,10 +29,14 @@ func (w *work) take(id session.ID) ([]release, error) {
 	if err != nil {
 		return nil, errors.Join(err, sessionLock.Release())
 	}
-	return []release{sessionLock, run}, nil
+	directory, err := lock.AcquireDirectory(w.Workspace, w.Config.Config.Workspace.Share)
+	if err != nil {
+		return nil, errors.Join(err, run.Release(), sessionLock.Release())
+	}
+	return []release{sessionLock, run, directory}, nil
 }
 
-// takeWorkspace takes the lock of the workspace alone, or beside others where it is shared.
+// takeWorkspace takes the lock of the workspace by its path, alone, or beside others where it is shared.
 func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	dir := w.workspaceLocks(w.Workspace)
 	if w.Config.Config.Workspace.Share {

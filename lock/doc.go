@@ -10,11 +10,12 @@
 //
 // Invariants, cited by tests:
 //
-//	K1  Of any number of processes that see the same file at a path, one holds its lock.
+//	K1  Of any number of processes that see the same file at a path, one holds its lock. The
+//	    directory of a workspace is locked itself too, since it may have several paths.
 //	K2  A lock file is a regular file of mode 0600 that belongs to the user; what was checked
 //	    is the descriptor that is locked (LOCK-001, LOCK-002).
 //	K3  A holder whose file was removed or replaced is not told: another may hold the new file
 //	    beside it. The epoch that the store checks in each write fences the older one.
-//	K4  Commands never inherit a session's lock; they do inherit the command lock of their
-//	    workspace.
+//	K4  Commands never inherit a session's lock, nor that of the directory; they do inherit the
+//	    command lock of their workspace.
 package lock

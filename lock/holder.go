@@ -70,7 +70,10 @@ func (h Holder) String() string {
 	if h.Host != "" {
 		s += " on " + h.Host
 	}
-	return s + " since " + h.Since.UTC().Format(time.DateTime) + " UTC"
+	if !h.Since.IsZero() {
+		s += " since " + h.Since.UTC().Format(time.DateTime) + " UTC"
+	}
+	return s
 }
 
 // foreign gives the executable of a live holder that is no acode; empty when it is one or

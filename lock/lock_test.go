@@ -65,6 +65,14 @@ func play(role string, args []string) error {
 		fmt.Println("holding")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return l.Release()
+	case "directory":
+		d, err := lock.AcquireDirectory(args[0], false)
+		if err != nil {
+			return err
+		}
+		fmt.Println("holding")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return d.Release()
 	case "headless": // its main thread ends, and others hold on until the end of input
 		if _, err := lock.Acquire(args[0], h); err != nil {
 			return err
