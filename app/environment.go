@@ -33,6 +33,7 @@ type environment struct {
 // The session then goes on from exactly the state that was judged.
 type seen struct {
 	manifest string // the one that nothing differs from; empty: there is none
+	before   *workspace.Manifest
 	byGit    bool   // git chose its files
 	git      workspace.Git
 	asked    bool // git is what git said
@@ -92,6 +93,9 @@ func (e environment) Changes(ctx context.Context, files []session.FileState, pla
 		}
 	}
 	changed, unchecked, err := e.root.Changes(ctx, files, planned, old)
+	if e.seen != nil {
+		e.seen.before = old
+	}
 	if e.seen != nil && err == nil && len(changed)+len(unchecked) == 0 && old != nil && !racy(old) {
 		e.seen.manifest, e.seen.byGit = manifest, old.Git
 	}
@@ -248,7 +252,7 @@ func lines(s string) []string {
 }
 
 // Snapshot implements resume.Environment. What validation has just seen is not looked at again.
-func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
+func (e environment) Snapshot(ctx context.Context, planned []string) (resume.Snapshot, error) {
 	var had seen
 	if e.seen != nil {
 		had = *e.seen
@@ -266,7 +270,7 @@ func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
 	}
 	var shot resume.Snapshot
 	var err error
-	if shot.Manifest, err = e.manifest(ctx, had, answer); err != nil {
+	if shot.Manifest, err = e.manifest(ctx, planned, had, answer); err != nil {
 		return shot, err
 	}
 	git, err := answer()
@@ -281,14 +285,14 @@ func (e environment) Snapshot(ctx context.Context) (resume.Snapshot, error) {
 
 // manifest gives the manifest that validation found nothing to differ from, as long as git, which
 // chooses the files, says what it said then; else it makes one.
-func (e environment) manifest(ctx context.Context, had seen, git func() (workspace.Git, error)) (string, error) {
+func (e environment) manifest(ctx context.Context, planned []string, had seen, git func() (workspace.Git, error)) (string, error) {
 	if had.manifest != "" {
 		g, err := git()
 		if err == nil && (had.sameGit || !had.byGit && g.Digest == "") {
 			return had.manifest, nil
 		}
 	}
-	m, err := e.root.Scan(ctx, 0)
+	m, err := e.root.Scan(ctx, planned, had.before)
 	if err != nil {
 		return "", err
 	}

@@ -100,7 +100,7 @@ func (j *judged) put(name, text string) {
 
 func (j *judged) snapshot() resume.Snapshot {
 	j.t.Helper()
-	shot, err := j.env.Snapshot(context.Background())
+	shot, err := j.env.Snapshot(context.Background(), nil)
 	if err != nil {
 		j.t.Fatal(err)
 	}

@@ -291,7 +291,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		Environ: os.Environ(), Notify: w.door.Notice, Redact: w.Redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
-			shot, err := env.Snapshot(ctx)
+			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, w.writer.Session()))
 			return shot.Manifest, shot.Git, err
 		},
 	}

@@ -28,7 +28,7 @@ func (q quiet) Changes(context.Context, []session.FileState, []string, string) (
 }
 func (quiet) GitChanges(context.Context, string) ([]string, error)         { return nil, nil }
 func (quiet) Suspicious(context.Context, []session.ChangedFile) []string   { return nil }
-func (quiet) Snapshot(context.Context) (resume.Snapshot, error)            { return resume.Snapshot{}, nil }
+func (quiet) Snapshot(context.Context, []string) (resume.Snapshot, error)  { return resume.Snapshot{}, nil }
 func (quiet) Changed(context.Context, []session.ChangedFile) (bool, error) { return true, nil }
 func (quiet) InProgress(context.Context, session.StepID, []session.FileState) (resume.Strategy, error) {
 	return "", nil

@@ -46,8 +46,9 @@ type Environment interface {
 	// Suspicious lists lines, added while the session slept, that look like an attack.
 	Suspicious(ctx context.Context, changed []session.ChangedFile) []string
 
-	// Snapshot takes the state now and keeps its manifest.
-	Snapshot(ctx context.Context) (Snapshot, error)
+	// Snapshot takes the state now and keeps its manifest, with the content's hashes of the files
+	// that remaining steps name (patterns).
+	Snapshot(ctx context.Context, planned []string) (Snapshot, error)
 
 	// Keep saves content that is about to be accepted, before it may be overwritten, and
 	// gives its state.
@@ -150,7 +151,7 @@ const stuck = 500 * time.Millisecond
 // changes is Environment.Changes, left behind where it is stuck.
 func (r *Resumer) changes(limited context.Context, files []session.FileState, s *session.Session) comparison {
 	done := make(chan comparison, 1)
-	named := planned(r.Plan, s)
+	named := Planned(r.Plan, s)
 	go func() {
 		var c comparison
 		c.changed, c.unchecked, c.err = r.Environment.Changes(limited, files, named, s.Manifest)
@@ -183,9 +184,9 @@ func some(list []string) string {
 	return cmp.Or(session.Few(list, 5), "the rest")
 }
 
-// planned lists the paths that steps which are not completed name, as patterns: what a change
+// Planned lists the paths that steps which are not completed name, as patterns: what a change
 // names is one file, whatever characters it has in it.
-func planned(p *session.Plan, s *session.Session) []string {
+func Planned(p *session.Plan, s *session.Session) []string {
 	literally := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var paths []string
 	for i := range p.Tasks {

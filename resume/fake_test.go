@@ -178,7 +178,7 @@ func (b *bench) GitChanges(ctx context.Context, _ string) ([]string, error) {
 
 func (b *bench) Suspicious(context.Context, []session.ChangedFile) []string { return b.lines }
 
-func (b *bench) Snapshot(context.Context) (resume.Snapshot, error) {
+func (b *bench) Snapshot(_ context.Context, planned []string) (resume.Snapshot, error) {
 	return resume.Snapshot{Manifest: "m2", Git: `{"head":"2"}`}, b.call("snapshot")
 }
 

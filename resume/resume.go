@@ -329,7 +329,7 @@ func skipped(items []session.Item) []string {
 // begin drafts the events that take the session over.
 func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([]session.Draft, error) {
 	o := r.Options
-	shot, err := r.Environment.Snapshot(ctx)
+	shot, err := r.Environment.Snapshot(ctx, Planned(r.Plan, s))
 	if err != nil {
 		return nil, err
 	}

@@ -153,6 +153,7 @@ const (
 	FileModified = "modified"
 	FileDeleted  = "deleted"
 	FileCreated  = "created"
+	FileUnsure   = "may have changed" // its size is the same, its times are not, and its content was never read
 )
 
 // FileUse is what the session did or will do with a file.
@@ -170,7 +171,7 @@ const (
 // ChangedFile is a difference between what the session knew and what lies there now.
 type ChangedFile struct {
 	Path    string  `json:"path"`
-	Kind    string  `json:"kind"` // modified, deleted, created
+	Kind    string  `json:"kind"` // FileModified, FileDeleted, FileCreated, FileUnsure
 	Old     string  `json:"old,omitempty"`
 	New     string  `json:"new,omitempty"`
 	Size    int64   `json:"size"`

@@ -14,9 +14,11 @@ import (
 
 // Changes lists, sorted by path, what differs from what the session knew (FR-039 to
 // FR-045): the files that it read or wrote, the paths that its remaining steps name
-// (patterns as Read takes them), and the other tracked files of the manifest, which may be
-// nil. A changed or vanished file of the first two kinds asks; one of which only the mode
-// differs, and every other file, does not. When ctx ends by its deadline, unchecked lists
+// (patterns as Read takes them, known to the manifest's Scan too), and the other tracked files of
+// the manifest, which may be nil. A changed or vanished file of the first two kinds asks; one of
+// which only the mode or the times differ, and every other file, does not. Of a file above 64 MiB
+// that a step names no content is known: another size asks, and other times ask as
+// session.FileUnsure. When ctx ends by its deadline, unchecked lists
 // what was not looked at, sorted, and the error is nil; what cannot be read is unchecked
 // as well.
 func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
@@ -51,8 +53,8 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 			unchecked = append(unchecked, plan.unknown(own, unchecked)...)
 		}
 		for i := range others {
-			if plan.has(others[i].Path) {
-				others[i].Session, others[i].Asks = session.FilePlanned, true
+			if c := &others[i]; plan.has(c.Path) {
+				c.Session, c.Asks = session.FilePlanned, c.Old == "" || c.Old != c.New
 			}
 			others[i].Path = strings.ToValidUTF8(others[i].Path, "�")
 		}
@@ -138,6 +140,16 @@ func newNamed(paths []string) named {
 	return n
 }
 
+// files is the single paths among them that a file can have.
+func (n named) files() (names []string) {
+	for name := range n.literal {
+		if c, err := cleanFile(name); err == nil && c == name {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func (n named) has(name string) bool {
 	return n.literal[name] || slices.ContainsFunc(n.globs, func(p pattern) bool { return p.match(name) })
 }
@@ -169,23 +181,15 @@ func (n named) unknown(own map[string]bool, listed []string) (names []string) {
 	return names
 }
 
-// untracked looks at planned paths that the manifest does not have, like ignored files:
-// one that was touched after the scan counts as modified.
+// untracked looks at planned paths that the manifest does not have, like ignored files that
+// have come since.
 func (r *Root) untracked(m *Manifest, plan named, own map[string]bool, known []session.ChangedFile) (changed []session.ChangedFile) {
-	if len(plan.literal) == 0 {
-		return nil
-	}
 	skip := map[string]bool{}
-	for _, e := range m.Entries {
-		if plan.literal[e.Path] {
-			skip[e.Path] = true
-		}
-	}
 	for _, c := range known {
 		skip[c.Path] = true
 	}
-	for name := range plan.literal {
-		if _, err := cleanFile(name); skip[name] || own[name] || err != nil {
+	for _, name := range plan.files() {
+		if skip[name] || own[name] || m.entry(name) != nil {
 			continue
 		}
 		d, err := r.folder(path.Dir(name))
@@ -194,8 +198,8 @@ func (r *Root) untracked(m *Manifest, plan named, own map[string]bool, known []s
 		}
 		st, err := d.lstat(path.Base(name))
 		d.close()
-		if err == nil && !st.directory() && st.ctime >= m.AtNS {
-			changed = append(changed, session.ChangedFile{Path: name, Kind: session.FileModified, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
+		if err == nil && !st.directory() {
+			changed = append(changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
 		}
 	}
 	return changed

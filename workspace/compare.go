@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +18,8 @@ import (
 
 // Compare lists what differs from old, sorted by path, with nothing said about what the
 // session did: files modified, deleted and, by looking into the directories that changed,
-// created. An entry without a hash counts as modified when its stat differs. When ctx
+// created. An entry without a hash counts as modified when its stat differs; one that was too
+// large to be hashed and still has its size may have changed. When ctx
 // ends first, unchecked lists the files that were not looked at, and the error is nil; so
 // it does of a directory that may not be read.
 func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
@@ -31,7 +33,7 @@ func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.Ch
 	for i, g := range groups {
 		index[g.dir] = i
 	}
-	err = inParallel(ctx, 0, groups, func(g group) error {
+	err = inParallel(ctx, groups, func(g group) error {
 		err := c.group(ctx, g)
 		if errors.Is(err, fs.ErrPermission) {
 			return nil
@@ -121,6 +123,9 @@ func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState)
 		return nil, nil
 	}
 	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime}
+	if e.Hash == "" && e.Size > maxHashed && st.regular() && st.size == e.Size {
+		now.Kind = session.FileUnsure
+	}
 	if e.Hash == "" || !st.regular() {
 		return &now, nil
 	}
@@ -138,7 +143,7 @@ func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState)
 // newNames lists what lies in a directory and not in the manifest, if anything came or
 // went there.
 func (c *comparison) newNames(d *folder, g group) (fresh []found) {
-	if d == nil || d.st.matches(*g.dir) && !g.dir.Racy {
+	if d == nil || d.st.matches(*g.dir) && !g.dir.Racy || inGit(g.dir.Path) {
 		return nil
 	}
 	entries, err := d.f.ReadDir(-1)
@@ -158,6 +163,9 @@ func (c *comparison) newNames(d *folder, g group) (fresh []found) {
 	}
 	return fresh
 }
+
+// inGit reports whether dir belongs to a repository itself: a remaining step names a file in it.
+func inGit(dir string) bool { return slices.Contains(strings.Split(dir, "/"), ".git") }
 
 // created turns new names into created files, level by level, without what git ignores.
 // It gives the names that it had no time for.

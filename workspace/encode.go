@@ -18,7 +18,7 @@ const (
 	flagGit // of the manifest
 )
 
-// Encode gives the manifest as bytes: the version, flags, the time, the number of
+// Encode gives the manifest as bytes: the version, flags, the number of
 // directories and of files, and for each of them the length of what its path shares with
 // the one before, the rest of the path, flags, size, mode, times, inode, and the hash
 // when it has one. Numbers are varints, signed ones zigzag.
@@ -29,7 +29,6 @@ func (m *Manifest) Encode() []byte {
 		flags = flagGit
 	}
 	b = append(b, manifestVersion, flags)
-	b = binary.AppendVarint(b, m.AtNS)
 	b = binary.AppendUvarint(b, uint64(len(m.Dirs)))
 	b = binary.AppendUvarint(b, uint64(len(m.Entries)))
 	before := ""
@@ -87,7 +86,6 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 		d.bad = true
 	}
 	m.Git = d.byte()&flagGit != 0
-	m.AtNS = d.varint()
 	dirs, entries := d.uvarint(), d.uvarint()
 	// Nine bytes is the least that a state takes: a count above that would only make room
 	// for what cannot come.

@@ -107,7 +107,7 @@ func TestEscapeCorpus(t *testing.T) {
 	if d := cmp.Diff(inside, tree(t, dir)); d != "" {
 		t.Errorf("inside: %s", d)
 	}
-	if m, err := r.Scan(ctx, 0); err != nil || len(m.Entries) < 10 {
+	if m, err := r.Scan(ctx, nil, nil); err != nil || len(m.Entries) < 10 {
 		t.Errorf("Scan over the corpus: %v", err)
 	}
 	must(t, os.Symlink("d", filepath.Join(dir, "way")))

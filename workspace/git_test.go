@@ -119,7 +119,7 @@ func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
 	if _, err := workspace.GitState(ctx, filepath.Join(dir, "plain")); err != nil {
 		t.Fatal(err)
 	}
-	m, err := open(t, filepath.Join(dir, "plain")).Scan(ctx, 0)
+	m, err := open(t, filepath.Join(dir, "plain")).Scan(ctx, nil, nil)
 	must(t, err)
 	if _, err := os.Stat(calls); err == nil || m.Git || len(m.Entries) != 1 {
 		t.Fatalf("outside a repository: git was started: %v; git %v, %d entries", err == nil, m.Git, len(m.Entries))
@@ -132,7 +132,7 @@ func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
 		if must(t, err); g.Branch != "main" || !g.Dirty {
 			t.Errorf("GitState in %s: got %+v", name, g)
 		}
-		if m, err := open(t, filepath.Join(dir, name)).Scan(ctx, 0); err != nil || !m.Git || len(m.Entries) != 1 {
+		if m, err := open(t, filepath.Join(dir, name)).Scan(ctx, nil, nil); err != nil || !m.Git || len(m.Entries) != 1 {
 			t.Errorf("Scan in %s: got %+v, %v", name, m, err)
 		}
 		if b, err := os.ReadFile(calls); err != nil || strings.Count(string(b), "x") != 3 {
@@ -158,7 +158,7 @@ func TestGitIsOfThisRepository(t *testing.T) {
 	if g, err := workspace.GitState(context.Background(), dir); err != nil || g.Branch != "main" {
 		t.Errorf("GitState: got %+v, %v, want the branch main", g, err)
 	}
-	m, err := open(t, dir).Scan(context.Background(), 1)
+	m, err := open(t, dir).Scan(context.Background(), nil, nil)
 	if must(t, err); !m.Git || len(m.Entries) != 1 || m.Entries[0].Path != "b" {
 		t.Errorf("Scan: got %+v, want b alone", m.Entries)
 	}
@@ -227,7 +227,7 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 		must(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
 		r := openAt(t, dir, later)
 		r.SetPatience(200 * time.Millisecond)
-		m, err := r.Scan(context.Background(), 0)
+		m, err := r.Scan(context.Background(), nil, nil)
 		if err != nil || m.Git || !slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Path == "a" }) {
 			t.Errorf("Scan with a FIFO for %s: got %+v, %v", name, m, err)
 		}
@@ -284,7 +284,7 @@ func TestGitExecutesNothing(t *testing.T) {
 	t.Setenv("GIT_DIR", filepath.Join(dir, ".git"))
 	t.Setenv("GIT_EXTERNAL_DIFF", filepath.Join(markers, "bin-external"))
 	r := open(t, dir)
-	m, err := r.Scan(ctx, 0)
+	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	if !m.Git || len(m.Entries) != 4 {
 		t.Fatalf("Scan: git %v, %d entries, want 4", m.Git, len(m.Entries))

@@ -15,24 +15,29 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Manifest is the tracked files of a workspace as they were at one moment. To make one
-// costs a stat a file: entries have no hash, and a later difference of the stat counts as
-// modified without comparing content, except for files touched so recently that their
-// times could hide a change; those are hashed. What a session reads and writes is known
-// exactly, by FileStates of its own.
+// Manifest is the tracked files of a workspace as they were at one moment, and the files that
+// remaining steps name. To make one costs a stat a file. An entry has a hash where its content
+// must be known later: a remaining step names it, or it was touched so recently that its times
+// could hide a change. Of any other entry a different stat counts as modified. What a session
+// reads and writes is known exactly, by FileStates of its own.
 type Manifest struct {
-	AtNS    int64 // when the scan began
-	Git     bool  // git chose the files: tracked ones, and untracked ones that are not ignored
+	Git     bool // git chose the files: tracked ones, and untracked ones that are not ignored
 	Entries []session.FileState
 	Dirs    []session.FileState // all directories above entries; their times tell where files came
 }
 
+// maxHashed is the size in bytes up to which a manifest has hashes: to hash more takes longer than
+// a person waits for a start.
+const maxHashed = 64 << 20
+
 // Scan makes the manifest of the workspace: the files that git lists (tracked, or
 // untracked and not ignored) when it answers and the workspace is a repository, else
-// every file outside .git; what a killed Apply left half-made is none. workers is how many directories are looked at at a time; 0
-// means one a processor. Files that vanish meanwhile are left out.
-func (r *Root) Scan(ctx context.Context, workers int) (*Manifest, error) {
-	m := &Manifest{AtNS: r.now().UnixNano()}
+// every file outside .git; what a killed Apply left half-made is none. The files that
+// planned names (patterns as Read takes them) are hashed up to 64 MiB, and are in the manifest
+// also where git ignores them. before is an earlier manifest, whose hashes hold for files
+// with the same stat; nil: there is none. Files that vanish meanwhile are left out.
+func (r *Root) Scan(ctx context.Context, planned []string, before *Manifest) (*Manifest, error) {
+	m := &Manifest{}
 	names, err := r.repository().listed(ctx)
 	m.Git = err == nil
 	if err != nil {
@@ -41,13 +46,15 @@ func (r *Root) Scan(ctx context.Context, workers int) (*Manifest, error) {
 		}
 	}
 	names = slices.DeleteFunc(names, temporary)
+	plan := newNamed(planned)
+	names = append(names, plan.files()...)
 	m.Entries = make([]session.FileState, len(names))
 	for i, name := range names {
 		m.Entries[i].Path = name
 	}
 	m.sort()
 	m.Dirs = ancestors(m.Entries)
-	err = inParallel(ctx, workers, m.groups(), func(g group) error { return r.scanGroup(ctx, m, g) })
+	err = inParallel(ctx, m.groups(), func(g group) error { return r.scanGroup(ctx, m, g, plan, before) })
 	m.Entries = slices.DeleteFunc(m.Entries, func(f session.FileState) bool { return f.Inode == 0 })
 	m.Dirs = slices.DeleteFunc(m.Dirs, func(f session.FileState) bool { return f.Inode == 0 })
 	return m, err
@@ -84,12 +91,15 @@ func split(name string) (dir, base string) {
 
 // sort puts the files of one directory side by side.
 func (m *Manifest) sort() {
-	slices.SortFunc(m.Entries, func(a, b session.FileState) int {
-		aDir, aBase := split(a.Path)
-		bDir, bBase := split(b.Path)
-		return cmp.Or(cmp.Compare(aDir, bDir), cmp.Compare(aBase, bBase))
-	})
+	slices.SortFunc(m.Entries, byFolder)
 	m.Entries = slices.CompactFunc(m.Entries, func(a, b session.FileState) bool { return a.Path == b.Path })
+}
+
+// byFolder orders files by their directory, then by their name in it.
+func byFolder(a, b session.FileState) int {
+	aDir, aBase := split(a.Path)
+	bDir, bBase := split(b.Path)
+	return cmp.Or(cmp.Compare(aDir, bDir), cmp.Compare(aBase, bBase))
 }
 
 // ancestors lists every directory that sorted entries lie below, sorted, the root
@@ -139,13 +149,10 @@ func (m *Manifest) groups() []group {
 }
 
 // inParallel calls do for each group until one fails or the context ends.
-func inParallel(ctx context.Context, workers int, gs []group, do func(group) error) error {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+func inParallel(ctx context.Context, gs []group, do func(group) error) error {
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	errs := make([]error, min(workers, len(gs)))
+	errs := make([]error, min(runtime.GOMAXPROCS(0), len(gs)))
 	for w := range errs {
 		wait.Go(func() {
 			for errs[w] == nil {
@@ -165,7 +172,7 @@ func inParallel(ctx context.Context, workers int, gs []group, do func(group) err
 
 // scanGroup stats the files of one directory. What cannot be looked at stays without
 // inode.
-func (r *Root) scanGroup(ctx context.Context, m *Manifest, g group) error {
+func (r *Root) scanGroup(ctx context.Context, m *Manifest, g group, plan named, before *Manifest) error {
 	d, err := r.folder(g.dir.Path)
 	if err != nil {
 		return nil // it vanished, or is not ours to read
@@ -181,14 +188,43 @@ func (r *Root) scanGroup(ctx context.Context, m *Manifest, g group) error {
 			continue // vanished; or a submodule, which has a history of its own
 		}
 		*e = st.state(e.Path, "", now)
-		if !e.Racy || !st.regular() {
-			continue
-		}
-		if state, err := r.hashEntry(ctx, d, base, e.Path); err == nil {
-			*e = state
+		if st.regular() && (e.Racy || plan.has(e.Path)) {
+			*e = r.known(ctx, d, *e, before)
 		}
 	}
 	return ctx.Err()
+}
+
+// known gives e with its hash, unless the file is too large or cannot be read.
+func (r *Root) known(ctx context.Context, d *folder, e session.FileState, before *Manifest) session.FileState {
+	if old := before.entry(e.Path); old != nil && old.Hash != "" && !old.Racy && *old == withHash(e, old.Hash) {
+		return *old
+	}
+	if e.Size > maxHashed {
+		return e
+	}
+	_, base := split(e.Path)
+	if state, err := r.hashEntry(ctx, d, base, e.Path); err == nil {
+		return state
+	}
+	return e
+}
+
+func withHash(f session.FileState, hash string) session.FileState {
+	f.Hash = hash
+	return f
+}
+
+// entry finds a file; nil: m, which may be nil, does not have it.
+func (m *Manifest) entry(name string) *session.FileState {
+	if m == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(m.Entries, session.FileState{Path: name}, byFolder)
+	if !ok {
+		return nil
+	}
+	return &m.Entries[i]
 }
 
 // hashEntry hashes a tracked file; further links are no reason not to look.

@@ -45,7 +45,7 @@ func TestCompareFindsEachDifference(t *testing.T) {
 				put(t, dir, "d/x.o", "ignored")
 			}
 			r := openAt(t, dir, later)
-			m, err := r.Scan(ctx, 3)
+			m, err := r.Scan(ctx, nil, nil)
 			must(t, err)
 			if m.Git != git || len(m.Entries) != 10 {
 				t.Fatalf("Scan: git %v, entries %v", m.Git, m.Entries)
@@ -104,7 +104,7 @@ func TestManifestHashesRacyFiles(t *testing.T) {
 	written, err := os.Stat(filepath.Join(dir, "a"))
 	must(t, err)
 	r := openAt(t, dir, written.ModTime) // however slow this machine is, it scans at once
-	m, err := r.Scan(ctx, 1)
+	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	if len(m.Entries) != 2 || !m.Entries[1].Racy || !m.Entries[0].Racy || m.Entries[0].Hash != sum("1") {
 		t.Fatalf("Scan: got %+v, want a racy entry with its hash", m.Entries)
@@ -176,18 +176,14 @@ func TestChanges(t *testing.T) {
 	}
 	files = append(files, session.FileState{Path: "deleted", Wrote: true}, session.FileState{Path: "reappeared", Wrote: true},
 		session.FileState{Path: "blocked", Wrote: true})
-	m, err := r.Scan(ctx, 0)
+	planned := []string{"planned", "*.go", "ignored", "ignored3", "fresh", "not/there", "../x", "same"}
+	m, err := r.Scan(ctx, planned, nil)
 	must(t, err)
-	m.AtNS = ctime(t, dir, "ignored") + 1
-	planned := []string{"planned", "*.go", "ignored", "fresh", "not/there", "../x", "same"}
 	if changed, unchecked, err := r.Changes(ctx, files, planned, m); len(changed)+len(unchecked) > 0 || err != nil {
 		t.Fatalf("Changes at rest: got %v, %v, %v", changed, unchecked, err)
 	}
-	for _, name := range []string{"read", "wrote", "planned", "globbed.go", "other", "fresh", "reappeared", "ignored", "ignored2"} {
+	for _, name := range []string{"read", "wrote", "planned", "globbed.go", "other", "fresh", "reappeared", "ignored", "ignored2", "ignored3"} {
 		put(t, dir, name, "2")
-	}
-	for ctime(t, dir, "ignored") < m.AtNS { // the kernel's clock may not have ticked since
-		put(t, dir, "ignored", "2")
 	}
 	must(t, os.Remove(filepath.Join(dir, "vanished")))
 	must(t, os.Chmod(filepath.Join(dir, "moded"), 0o600))
@@ -198,12 +194,13 @@ func TestChanges(t *testing.T) {
 	want := []session.ChangedFile{
 		{Path: "blocked", Kind: "modified", Session: session.FileWrote, Asks: true},
 		{Path: "fresh", Kind: "created", Session: session.FilePlanned, Asks: true},
-		{Path: "globbed.go", Kind: "modified", Session: session.FilePlanned, Asks: true},
-		{Path: "ignored", Kind: "modified", Session: session.FilePlanned, Asks: true},
+		{Path: "globbed.go", Kind: "modified", Old: one, New: two, Session: session.FilePlanned, Asks: true},
+		{Path: "ignored", Kind: "modified", Old: one, New: two, Session: session.FilePlanned, Asks: true},
+		{Path: "ignored3", Kind: "created", Session: session.FilePlanned, Asks: true},
 		{Path: "irregular", Kind: "modified", Old: one, Session: session.FileWrote, Asks: true},
 		{Path: "moded", Kind: "modified", Old: one, New: one, Session: session.FileWrote},
 		{Path: "other", Kind: "modified"},
-		{Path: "planned", Kind: "modified", Session: session.FilePlanned, Asks: true},
+		{Path: "planned", Kind: "modified", Old: one, New: two, Session: session.FilePlanned, Asks: true},
 		{Path: "read", Kind: "modified", Old: one, New: two, Session: session.FileRead, Asks: true},
 		{Path: "reappeared", Kind: "created", New: two, Session: session.FileWrote, Asks: true},
 		{Path: "vanished", Kind: "deleted", Old: one, Session: session.FileWrote, Asks: true},
@@ -234,6 +231,57 @@ func TestChanges(t *testing.T) {
 	end()
 	if _, _, err := r.Changes(ended, files, planned, m); err != context.Canceled {
 		t.Errorf("Changes with an ended context: got %v", err)
+	}
+}
+
+// FR-045: a file that a remaining step names asks when its content changed, whether git tracks it or not, and not
+// when only its times did. One above 64 MiB asks when its size changed; with other times alone nobody knows.
+func TestChangesOfTimesAlone(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	planned := []string{"plain", "src/*.go", "out/ignored", "large", "larger"}
+	for _, name := range []string{"plain", "src/a.go", "out/ignored", "large", "larger"} {
+		put(t, dir, name, "1")
+	}
+	put(t, dir, ".gitignore", "out\n")
+	gitIn(t, dir, "init", "-q")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.Truncate(in("large"), 64<<20+1))
+	must(t, os.Truncate(in("larger"), 64<<20+1))
+	r := openAt(t, dir, later)
+	m, err := r.Scan(ctx, planned, nil)
+	must(t, err)
+	for _, name := range []string{"plain", "src/a.go", "out/ignored"} {
+		must(t, os.Chtimes(in(name), time.Unix(1, 0), time.Unix(1, 0)))
+		must(t, os.Rename(in(name), in("copy")))
+		put(t, dir, name, "1") // as cp -a, with a number of its own
+		must(t, os.Chmod(in(name), 0o600))
+		must(t, os.Chmod(in(name), 0o644))
+	}
+	must(t, os.Remove(in("copy")))
+	if changed, _, err := r.Changes(ctx, nil, planned, m); len(changed) != 0 || err != nil {
+		t.Errorf("Changes of times alone: got %+v, %v", changed, err)
+	}
+	again, err := r.Scan(ctx, planned, m)
+	must(t, err)
+	if changed, _, err := r.Changes(ctx, nil, planned, again); len(changed) != 0 || err != nil {
+		t.Errorf("Changes since a second look: got %+v, %v", changed, err)
+	}
+	must(t, os.Chtimes(in("large"), time.Unix(1, 0), time.Unix(1, 0)))
+	must(t, os.Truncate(in("larger"), 64<<20+2))
+	must(t, os.Chmod(in("plain"), 0o600))
+	one := sum("1")
+	want := []session.ChangedFile{
+		{Path: "large", Kind: session.FileUnsure, Session: session.FilePlanned, Asks: true},
+		{Path: "larger", Kind: session.FileModified, Session: session.FilePlanned, Asks: true},
+		{Path: "plain", Kind: session.FileModified, Old: one, New: one, Session: session.FilePlanned},
+	}
+	for what, m := range map[string]*workspace.Manifest{"first": m, "second": again} {
+		changed, _, err := r.Changes(ctx, nil, planned, m)
+		must(t, err)
+		if d := cmp.Diff(want, changed, cmpopts.IgnoreFields(session.ChangedFile{}, "Size", "MTimeNS", "CTimeNS")); d != "" {
+			t.Errorf("Changes since the %s look: %s", what, d)
+		}
 	}
 }
 
@@ -310,7 +358,7 @@ func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
 	r := openAt(t, dir, later)
-	m, err := r.Scan(ctx, 1)
+	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	put(t, dir, "b", "1")
 	must(t, os.Symlink("nowhere", filepath.Join(dir, "link2")))
@@ -332,7 +380,7 @@ func TestCompareLeavesOutRepositoriesWithin(t *testing.T) {
 	put(t, dir, "within/b", "1")
 	gitIn(t, filepath.Join(dir, "within"), "init", "-q")
 	r := openAt(t, dir, later)
-	m, err := r.Scan(ctx, 1)
+	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	if len(m.Entries) != 1 || len(m.Dirs) != 1 {
 		t.Errorf("Scan: got %+v below %+v, want a alone", m.Entries, m.Dirs)
@@ -357,7 +405,7 @@ func TestManifestEncoding(t *testing.T) {
 		return f
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		m := &workspace.Manifest{AtNS: rapid.Int64().Draw(t, "at"), Git: rapid.Bool().Draw(t, "git"),
+		m := &workspace.Manifest{Git: rapid.Bool().Draw(t, "git"),
 			Dirs: rapid.SliceOf(state).Draw(t, "dirs"), Entries: rapid.SliceOf(state).Draw(t, "entries")}
 		b := m.Encode()
 		got, err := workspace.DecodeManifest(b)
@@ -377,7 +425,7 @@ func TestManifestEncoding(t *testing.T) {
 }
 
 func FuzzDecodeManifest(f *testing.F) {
-	m := &workspace.Manifest{AtNS: 5, Git: true, Dirs: []session.FileState{{Path: ".", Inode: 1}},
+	m := &workspace.Manifest{Git: true, Dirs: []session.FileState{{Path: ".", Inode: 1}},
 		Entries: []session.FileState{{Path: "a/b", Size: 3, Mode: 0o644, MTimeNS: 1, CTimeNS: 2, Inode: 9}, {Path: "a/c", Hash: sum("x"), Racy: true}}}
 	f.Add(m.Encode())
 	f.Add([]byte{})
@@ -451,7 +499,7 @@ func BenchmarkCompare(b *testing.B) {
 			gitIn(b, dir, "add", ".")
 			gitIn(b, dir, "commit", "-q", "-m", "x")
 			r := openAt(b, dir, later)
-			m, err := r.Scan(context.Background(), 0)
+			m, err := r.Scan(context.Background(), nil, nil)
 			must(b, err)
 			encoded := m.Encode()
 			var own, both, status []time.Duration
@@ -492,7 +540,7 @@ func TestChangesLeavesOutTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/a", "1")
 	r := openAt(t, dir, later)
-	m, err := r.Scan(ctx, 0)
+	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	put(t, dir, "d/"+workspace.TempName("v1:key", 0), "half")
 	put(t, dir, "new/"+workspace.TempName("v1:key", 1), "half")
@@ -502,7 +550,7 @@ func TestChangesLeavesOutTemporaryFiles(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"d/.acode-but-not-its-own.tmp": "created"}, kinds(changed)); d != "" {
 		t.Errorf("Changes: %s", d)
 	}
-	if m, err = r.Scan(ctx, 0); err != nil || len(m.Entries) != 2 {
+	if m, err = r.Scan(ctx, nil, nil); err != nil || len(m.Entries) != 2 {
 		t.Errorf("Scan: got %+v, %v, want two files", m.Entries, err)
 	}
 }
@@ -517,7 +565,7 @@ func TestCompareWhereNumbersDiffer(t *testing.T) {
 		if !native {
 			r.SetForeign()
 		}
-		m, err := r.Scan(ctx, 1)
+		m, err := r.Scan(ctx, nil, nil)
 		must(t, err)
 		m.Entries[0].Inode++
 		changed, _, err := r.Compare(ctx, m)

@@ -42,7 +42,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	ctx := context.Background()
 	ended, end := context.WithCancel(ctx)
 	end()
-	m, err := r.Scan(ctx, 1)
+	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	files, err := r.Read(ctx, session.Read{Path: "**"})
 	must(t, err)
@@ -58,7 +58,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	resting := descriptors(t, dir)
 
 	calls := map[string]func() error{
-		"Scan":    func() error { _, err := r.Scan(ctx, 1); return err },
+		"Scan":    func() error { _, err := r.Scan(ctx, nil, nil); return err },
 		"Compare": func() error { _, _, err := r.Compare(ctx, m); return err },
 		"Changes": func() error { _, _, err := r.Changes(ctx, files, []string{"d/new", "new"}, m); return err },
 		"Read":    func() error { _, err := r.Read(ctx, session.Read{Path: "**"}); return err },

@@ -83,7 +83,7 @@ func manifest(ctx context.Context, dir string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	m, err := root.Scan(ctx, 0)
+	m, err := root.Scan(ctx, nil, nil)
 	if err != nil {
 		return nil, err
 	}
