@@ -34,7 +34,7 @@ type environment struct {
 type seen struct {
 	manifest string // the one that nothing differs from; empty: there is none
 	before   *workspace.Manifest
-	byGit    bool   // git chose its files
+	byGit    bool // git chose its files
 	git      workspace.Git
 	asked    bool // git is what git said
 	sameGit  bool // and what it had said before

@@ -26,9 +26,11 @@ type quiet struct{ changed []session.ChangedFile }
 func (q quiet) Changes(context.Context, []session.FileState, []string, string) ([]session.ChangedFile, []string, error) {
 	return q.changed, nil, nil
 }
-func (quiet) GitChanges(context.Context, string) ([]string, error)         { return nil, nil }
-func (quiet) Suspicious(context.Context, []session.ChangedFile) []string   { return nil }
-func (quiet) Snapshot(context.Context, []string) (resume.Snapshot, error)  { return resume.Snapshot{}, nil }
+func (quiet) GitChanges(context.Context, string) ([]string, error)       { return nil, nil }
+func (quiet) Suspicious(context.Context, []session.ChangedFile) []string { return nil }
+func (quiet) Snapshot(context.Context, []string) (resume.Snapshot, error) {
+	return resume.Snapshot{}, nil
+}
 func (quiet) Changed(context.Context, []session.ChangedFile) (bool, error) { return true, nil }
 func (quiet) InProgress(context.Context, session.StepID, []session.FileState) (resume.Strategy, error) {
 	return "", nil
