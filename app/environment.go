@@ -27,14 +27,30 @@ type environment struct {
 	door  *redact.Redactor // of the content that people see
 	git   *gitAsked        // begun before; nil: asked when it is needed
 	seen  *seen            // what validation found; nil: nothing is passed on
+	kept  *kept            // never nil
 }
+
+func newEnvironment(root *workspace.Root, blobs engine.Blobs, plan *session.Plan, door *redact.Redactor) environment {
+	return environment{root: root, blobs: blobs, plan: plan, door: door, kept: &kept{}}
+}
+
+// kept is the manifest that the session has, whole or as a row of differences, each of which names the
+// one before it.
+type kept struct {
+	name  string // of the last one
+	links int    // how many they are
+	state *workspace.Manifest
+	watch *workspace.Watch // begins with it; nil before this process has taken a snapshot
+}
+
+// maxLinks bounds how many manifests a resume reads.
+const maxLinks = 32
 
 // seen is what validation found out and the snapshot that follows at once need not find out again.
 // The session then goes on from exactly the state that was judged.
 type seen struct {
 	manifest string // the one that nothing differs from; empty: there is none
-	before   *workspace.Manifest
-	byGit    bool // git chose its files
+	byGit    bool   // git chose its files
 	git      workspace.Git
 	asked    bool // git is what git said
 	sameGit  bool // and what it had said before
@@ -82,24 +98,73 @@ const maxShown = 1 << 20
 
 // Changes implements resume.Environment.
 func (e environment) Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) ([]session.ChangedFile, []string, error) {
-	var old *workspace.Manifest
 	if manifest != "" {
-		data, err := e.blob(ctx, manifest)
-		if err != nil {
-			return nil, nil, err
-		}
-		if old, err = workspace.DecodeManifest(data); err != nil {
+		if err := e.load(ctx, manifest); err != nil {
 			return nil, nil, err
 		}
 	}
+	old := e.kept.state
 	changed, unchecked, err := e.root.Changes(ctx, files, planned, old)
-	if e.seen != nil {
-		e.seen.before = old
-	}
 	if e.seen != nil && err == nil && len(changed)+len(unchecked) == 0 && old != nil && !racy(old) {
 		e.seen.manifest, e.seen.byGit = manifest, old.Git
 	}
 	return changed, unchecked, err
+}
+
+// load reads the manifest name and those that it builds on.
+func (e environment) load(ctx context.Context, name string) error {
+	k := kept{name: name}
+	var rows []*workspace.Manifest
+	for next := name; next != ""; k.links++ {
+		data, err := e.blob(ctx, next)
+		if err != nil {
+			return err
+		}
+		m, err := workspace.DecodeManifest(data)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, m)
+		next = m.Base
+	}
+	for _, m := range slices.Backward(rows) {
+		if k.state != nil {
+			m = k.state.With(m)
+		}
+		k.state = m
+	}
+	*e.kept = k
+	return nil
+}
+
+// look keeps what differs in the workspace from the last snapshot or look and gives its name; empty: nothing
+// does.
+func (e environment) look(ctx context.Context) (string, error) {
+	k := e.kept
+	if k.watch == nil {
+		return "", nil
+	}
+	diff, err := k.watch.Look(ctx)
+	if diff == nil || err != nil {
+		return "", err
+	}
+	if diff.Base = k.name; k.links >= maxLinks {
+		diff, k.links = k.watch.State(), 0
+	}
+	name, err := e.stage(ctx, diff)
+	if err != nil {
+		k.links = maxLinks // this difference is lost: the next is told whole
+		return "", err
+	}
+	k.name = name
+	k.links++
+	return name, nil
+}
+
+func (e environment) stage(ctx context.Context, m *workspace.Manifest) (string, error) {
+	data := m.Encode()
+	ref, err := e.blobs.Stage(ctx, bytes.NewReader(data), int64(len(data)))
+	return ref.Hash, err
 }
 
 // racy reports whether m has files whose stat may hide a change. Each look at it would read them
@@ -289,16 +354,23 @@ func (e environment) manifest(ctx context.Context, planned []string, had seen, g
 	if had.manifest != "" {
 		g, err := git()
 		if err == nil && (had.sameGit || !had.byGit && g.Digest == "") {
+			e.kept.watch = e.root.Watch(e.kept.state, planned)
 			return had.manifest, nil
 		}
 	}
-	m, err := e.root.Scan(ctx, planned, had.before)
+	before := e.kept.state
+	if e.kept.watch != nil {
+		before = e.kept.watch.State()
+	}
+	m, err := e.root.Scan(ctx, planned, before)
 	if err != nil {
 		return "", err
 	}
-	data := m.Encode()
-	ref, err := e.blobs.Stage(ctx, bytes.NewReader(data), int64(len(data)))
-	return ref.Hash, err
+	name, err := e.stage(ctx, m)
+	if err == nil {
+		*e.kept = kept{name: name, links: 1, state: m, watch: e.root.Watch(m, planned)}
+	}
+	return name, err
 }
 
 // Keep implements resume.Environment. What is no plain file is not kept: no step overwrites it.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -72,7 +73,7 @@ func newJudged(t *testing.T, git bool) *judged {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _, _ = root.Close(), w.Close(), store.Close() })
-	j.env = environment{root: root, blobs: w, plan: p, door: redact.New(nil)}
+	j.env = newEnvironment(root, w, p, redact.New(nil))
 	j.shot = j.snapshot()
 	bin := t.TempDir()
 	real, err := exec.LookPath("git")
@@ -242,4 +243,55 @@ func TestKeepsWhatItAccepts(t *testing.T) {
 func hashOf(content string) string {
 	sum := sha256.Sum256([]byte(content))
 	return hex.EncodeToString(sum[:])
+}
+
+// However many commands change something, a resume reads a bounded number of manifests, and they add up to the
+// workspace as the last one left it.
+func TestLooksAreKeptInARow(t *testing.T) {
+	j := newJudged(t, false)
+	ctx := context.Background()
+	name, most := j.shot.Manifest, 0
+	for i := range 2*maxLinks + 3 {
+		if again, err := j.env.look(ctx); again != "" || err != nil {
+			t.Fatalf("look where nothing changed: got %q, %v", again, err)
+		}
+		j.put(fmt.Sprintf("made%d", i), "1")
+		next, err := j.env.look(ctx)
+		if err != nil || next == "" || next == name {
+			t.Fatalf("look %d: got %q after %q, %v", i, next, name, err)
+		}
+		name = next
+		read := newEnvironment(j.env.root, j.env.blobs, j.env.plan, j.env.door)
+		changed, _, err := read.Changes(ctx, nil, nil, name)
+		if err != nil || len(changed) != 0 {
+			t.Fatalf("Changes since look %d: got %+v, %v", i, changed, err)
+		}
+		most = max(most, read.kept.links)
+	}
+	if most != maxLinks {
+		t.Errorf("manifests in a row: got %d, want %d", most, maxLinks)
+	}
+	if err := os.Remove(filepath.Join(j.dir, "made0")); err != nil {
+		t.Fatal(err)
+	}
+	changed, _, err := j.env.Changes(ctx, nil, nil, name)
+	if err != nil || len(changed) != 1 || changed[0].Path != "made0" || changed[0].Kind != session.FileDeleted {
+		t.Errorf("Changes: got %+v, %v, want that made0 is gone", changed, err)
+	}
+	// What could not be kept is kept with the next difference.
+	j.env = newEnvironment(j.env.root, failing{j.env.blobs}, j.env.plan, j.env.door)
+	j.env.kept.watch = j.env.root.Watch(&workspace.Manifest{Dirs: []session.FileState{{Path: ".", Inode: 1}}}, nil)
+	if name, err := j.env.look(ctx); name != "" || err == nil {
+		t.Errorf("look that cannot be kept: got %q, %v", name, err)
+	}
+	if j.env.kept.links != maxLinks {
+		t.Errorf("links after a failure: got %d, want %d, so that the next is whole", j.env.kept.links, maxLinks)
+	}
+}
+
+// failing is a blob store that keeps nothing.
+type failing struct{ engine.Blobs }
+
+func (failing) Stage(context.Context, io.Reader, int64) (session.BlobRef, error) {
+	return session.BlobRef{}, errors.New("no room")
 }

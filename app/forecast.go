@@ -68,7 +68,7 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	warnings := slices.Concat(odd(w.writer.Report()), w.Config.Warnings, requestNotes(asked, false))
 	runner := w.runner()
 	defer runner.Close()
-	env := environment{root: root, blobs: w.writer, plan: w.plan, door: w.Redactor}
+	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	r := w.resumer(env, runner, asking{Person: Nobody{}}, func(n session.Notice) {
 		if n.Kind == session.NoticeWarning { // the rest is in the Forecast
 			warnings = append(warnings, n.Text)

@@ -267,7 +267,7 @@ func (w *work) behind(ctx context.Context, err error) error {
 }
 
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
-	env := environment{root: root, blobs: w.writer, plan: w.plan, door: w.Redactor}
+	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	begin := env
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
 	r := w.resumer(begin, runner, asking{w.door, env.view}, w.door.Notice)
@@ -294,6 +294,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, w.writer.Session()))
 			return shot.Manifest, shot.Git, err
 		},
+		Look: env.look,
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
 }

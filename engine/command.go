@@ -158,7 +158,7 @@ func (e *Engine) take(ctx context.Context, it *session.Item, step *session.Step,
 	if it.Action == session.ActionAttach {
 		e.overUS = rec.EndedUS
 	}
-	receipt := session.StepCompletedData{Command: result, Files: files}
+	receipt := session.StepCompletedData{Command: result, Files: files, Manifest: e.look(ctx)}
 	f := judge(step.Run, result)
 	if f != nil {
 		f.last = last
@@ -177,7 +177,7 @@ func (e *Engine) take(ctx context.Context, it *session.Item, step *session.Step,
 		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
 	}
 	if f != nil {
-		f.command, f.files = result, files
+		f.command, f.files, f.manifest = result, files, receipt.Manifest
 		return "", f
 	}
 	e.done(it, receipt)
@@ -220,6 +220,20 @@ func fate(ended string, left []string) string {
 		return ended
 	}
 	return "could not be ended: " + strings.Join(left, ", ") + " runs with another user's rights"
+}
+
+// look keeps what a command left in the workspace, for its receipt. Where that fails, the next resume names
+// as changed what the command did; it must not keep the result from being recorded.
+func (e *Engine) look(ctx context.Context) (manifest string) {
+	if e.Look == nil {
+		return ""
+	}
+	manifest, err := e.Look(ctx)
+	if err != nil {
+		e.Log.Warn("no look at the workspace after a command", "event", "look_failed", "error", err.Error())
+		return ""
+	}
+	return manifest
 }
 
 // changedFiles lists the session's own files that a command changed: their new hashes go into

@@ -38,6 +38,10 @@ type Engine struct {
 	// git state; nil keeps none.
 	Snapshot func(context.Context) (manifest, git string, err error)
 
+	// Look keeps what differs in the workspace from the last Snapshot or Look, and gives its blob;
+	// empty: nothing does. nil keeps nothing.
+	Look func(context.Context) (manifest string, err error)
+
 	// Again is closed when a second signal asks to end the running command too.
 	Again <-chan struct{}
 

@@ -17,6 +17,8 @@ type failure struct {
 	last    []string // of what the command wrote
 	files   []session.FileState
 	reason  session.Reason // of the pause; empty means task_failed
+
+	manifest string // of a command: as it left the workspace
 }
 
 // Error implements error.
@@ -76,7 +78,7 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 func (e *Engine) fail(it *session.Item, f *failure) {
 	st := e.Journal.Session().Steps[it.ID]
 	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
-		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command,
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command, Manifest: f.manifest,
 	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
 	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 }

@@ -57,6 +57,7 @@ type process struct {
 	last    bool
 	log     bytes.Buffer
 	snap    func(context.Context) (string, string, error)
+	look    func(context.Context) (string, error)
 	next    *session.Continuation
 	between func() // after the continuation is planned, before it is executed
 	shown   []session.Notice
@@ -91,7 +92,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 	}
 	e := &engine.Engine{
 		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
-		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap,
+		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap, Look: p.look,
 		Notify: func(n session.Notice) {
 			p.shown = append(p.shown, n)
 			line := "notice " + string(n.Kind)

@@ -582,3 +582,31 @@ func TestSnapshotAtAPause(t *testing.T) {
 		}
 	}
 }
+
+// Each end of a command keeps the workspace as it left it, but does not depend on that.
+func TestLookAfterACommand(t *testing.T) {
+	for _, fails := range []error{nil, errStore} {
+		for shell, want := range map[string]session.EventType{"ledger a": session.StepCompleted, "exit 1": session.StepFailedEvent} {
+			w := newWorld(t, plan(task("t", command("a", shell))))
+			p := w.process()
+			looks := 0
+			p.look = func(context.Context) (string, error) { looks++; return "manifest", fails }
+			p.must()
+			if got := w.sess.Manifest; looks != 1 || (got == "manifest") != (fails == nil) {
+				t.Errorf("%s: manifest: got %q after %d looks that returned %v", shell, got, looks, fails)
+			}
+			var d struct{ Manifest string }
+			for _, e := range w.events {
+				if e.Type == want && e.Decode(&d) != nil {
+					t.Error("the receipt is unreadable")
+				}
+			}
+			if (d.Manifest == "manifest") != (fails == nil) {
+				t.Errorf("%s: the receipt says %q", shell, d.Manifest)
+			}
+			if strings.Contains(p.log.String(), "look_failed") != (fails != nil) {
+				t.Errorf("%s: log: got %s", shell, p.log.String())
+			}
+		}
+	}
+}

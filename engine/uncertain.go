@@ -34,7 +34,7 @@ func (e *Engine) recordUnknown(ctx context.Context, it *session.Item, rec sessio
 		return err
 	}
 	e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
-		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar,
+		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar, Manifest: e.look(ctx),
 	}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: e.redacted(rec.Left)})
 	return nil
 }

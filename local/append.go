@@ -287,6 +287,8 @@ func (b *batch) note(e session.Event, d session.Delta) {
 	switch e.Type {
 	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired, session.InputsChanged:
 		b.scalars = true
+	default:
+		b.scalars = b.scalars || d.Manifest
 	}
 }
 

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -19,18 +20,19 @@ func payloadRef(e session.Event) string {
 // mayName is true for every event of which blobsOf or payloadRef finds something, and for few
 // others: to decode all of them would cost more than to read them.
 func mayName(e session.Event) bool {
-	part := ""
+	var parts []string
 	switch e.Type {
 	case session.SessionCreated, session.InputsChanged:
 		return true
 	case session.StateChanged, session.ExecutionAcquired:
-		part = `"manifest":"`
+		parts = []string{`"manifest":"`}
 	case session.StepStarted:
-		part = `"kept":"`
+		parts = []string{`"kept":"`}
 	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
-		part = `"blob":{`
+		parts = []string{`"blob":{`, `"manifest":"`}
 	}
-	return bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) || part != "" && bytes.Contains(e.Payload, []byte(part))
+	return bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) ||
+		slices.ContainsFunc(parts, func(part string) bool { return bytes.Contains(e.Payload, []byte(part)) })
 }
 
 // blobsOf lists the blobs that an event names.
@@ -57,10 +59,10 @@ func blobsOf(e session.Event) []string {
 		hashes = decoded(e, &d, func() []string { return results(d) })
 	case session.StepFailedEvent:
 		var d session.StepFailedData
-		hashes = decoded(e, &d, func() []string { return outputs(d.Command) })
+		hashes = decoded(e, &d, func() []string { return append(outputs(d.Command), d.Manifest) })
 	case session.StepUnknown:
 		var d session.StepUnknownData
-		hashes = decoded(e, &d, func() []string { return outputs(d.Command) })
+		hashes = decoded(e, &d, func() []string { return append(outputs(d.Command), d.Manifest) })
 	}
 	var out []string
 	for _, h := range hashes {
@@ -93,7 +95,7 @@ func outputs(c *session.CommandResult) []string {
 }
 
 func results(d session.StepCompletedData) []string {
-	hashes := outputs(d.Command)
+	hashes := append(outputs(d.Command), d.Manifest)
 	if d.Matches != nil {
 		hashes = append(hashes, d.Matches.Blob.Hash)
 	}

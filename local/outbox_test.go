@@ -242,6 +242,43 @@ func TestBlobsOfADelivery(t *testing.T) {
 	}
 }
 
+// What a receipt says of the files as a command left them is loaded again, and its blob travels.
+func TestManifestsOfReceipts(t *testing.T) {
+	s := open(t, options(t))
+	w := create(t, s, 3)
+	var blobs []string
+	for i, end := range []func(key, manifest string) session.Draft{
+		func(key, manifest string) session.Draft {
+			return session.Draft{Type: session.StepCompleted, Data: session.StepCompletedData{StepID: stepID(0), Key: key, Attempt: 1, Manifest: manifest}}
+		},
+		func(key, manifest string) session.Draft {
+			return session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{StepID: stepID(1), Key: key, Attempt: 1, Code: session.ErrCommand, Manifest: manifest}}
+		},
+		func(key, manifest string) session.Draft {
+			return session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: stepID(2), Key: key, Attempt: 1, Manifest: manifest}}
+		},
+	} {
+		ref, err := w.Stage(t.Context(), strings.NewReader(stepName(i)), int64(len(stepName(i))))
+		must(t, err)
+		blobs = append(blobs, ref.Hash)
+		appendAll(t, w, started(w, i, 1))
+		appendAll(t, w, end(key(w, i, 1), ref.Hash))
+		id := w.Session().ID
+		must(t, w.Close())
+		if w = load(t, s, id); w.Session().Manifest != ref.Hash {
+			t.Errorf("Load after %d receipts: got manifest %q, want %s", i+1, w.Session().Manifest, ref.Hash)
+		}
+	}
+	o := openOutbox(t, s)
+	d, err := o.Delivery(t.Context(), w.Session().ID, 0, 100, 1<<20)
+	must(t, err)
+	for _, want := range blobs {
+		if !slices.ContainsFunc(o.Blobs(d), func(r session.BlobRef) bool { return r.Hash == want }) {
+			t.Errorf("Blobs: %s is missing", want)
+		}
+	}
+}
+
 // 10,000 sessions that did not change cost nothing: what is asked again and again reads the
 // outbox, and rows by their number.
 func TestCostFollowsWhatChanged(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -98,17 +97,11 @@ func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (v
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "validate_environment is false: files and git are not compared"})
 	}
 	r.config(s)
-	ended, err := r.ended(ctx, s, seen)
+	open, err := r.openCommands(ctx, s, seen)
 	if err != nil {
 		return verdict{}, err
 	}
-	kept := uint64(0)
-	if len(changed) > 0 {
-		if kept, err = r.keptAt(ctx, s); err != nil {
-			return verdict{}, err
-		}
-	}
-	return r.decide(ctx, r.own(s, changed, seen, ended, kept))
+	return r.decide(ctx, own(s, changed, seen, open))
 }
 
 func (r *Resumer) ok(text string) {
@@ -209,10 +202,10 @@ func Planned(p *session.Plan, s *session.Session) []string {
 	return slices.DeleteFunc(slices.Compact(paths), func(s string) bool { return s == "" })
 }
 
-// own marks what changed in the time of the session's own steps: such changes never ask,
-// unless they touch a file whose changes receipts record. Content that is neither pre- nor
-// post-image of a step in progress always asks. ended and kept are what ended and keptAt give.
-func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, ended map[session.StepID]int64, kept uint64) []session.ChangedFile {
+// own marks what changed while a command of the session ran of which there is no receipt: such
+// changes never ask, unless they touch a file whose changes receipts record. Content that is neither
+// pre- nor post-image of a step in progress always asks.
+func own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, open []span) []session.ChangedFile {
 	expected := map[string]bool{}
 	foreign := map[string]session.ChangedFile{}
 	for _, found := range seen {
@@ -230,7 +223,7 @@ func (r *Resumer) own(s *session.Session, changed []session.ChangedFile, seen ma
 		switch {
 		case expected[c.Path]: // the step's own affair, or listed below
 			continue
-		case s.Files[c.Path] == nil && r.during(s, &c, ended, kept):
+		case s.Files[c.Path] == nil && slices.ContainsFunc(open, func(o span) bool { return o.holds(c) }):
 			c.Asks, c.Session = false, session.FileBeside
 		}
 		out = append(out, c)
@@ -252,23 +245,34 @@ func foreignChange(f session.FileState, before string) session.ChangedFile {
 	return c
 }
 
-// ended gives the end of the commands that were over before there is a receipt.
-func (r *Resumer) ended(ctx context.Context, s *session.Session, seen map[session.StepID]Seen) (map[session.StepID]int64, error) {
-	ended := map[session.StepID]int64{}
-	for id, found := range seen {
-		ended[id] = found.Record.EndedUS
-	}
+// span is the time in which a command ran, in µs; to is 0 while it runs.
+type span struct{ from, to int64 }
+
+// openCommands gives when the commands ran that have no receipt. The last look at the workspace was
+// before or at the last receipt, so nothing else can have made a difference. Where the end of one is
+// unknown, nothing after its last sign of life is its doing.
+func (r *Resumer) openCommands(ctx context.Context, s *session.Session, seen map[session.StepID]Seen) (open []span, err error) {
 	for id, st := range s.Steps {
-		if st.Status != session.StepUncertain {
+		rec := seen[id].Record
+		switch st.Status {
+		case session.InProgress:
+		case session.StepUncertain:
+			if rec, err = r.Commands.Look(ctx, st.Key); err != nil {
+				return nil, err
+			}
+		default:
 			continue
 		}
-		lost, err := r.Journal.Event(ctx, st.LastSeq)
-		if err != nil {
-			return nil, err
+		switch rec.State {
+		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
+			open = append(open, span{st.StartedUS, 0})
+		case session.CommandFinished:
+			open = append(open, span{st.StartedUS, rec.EndedUS})
+		case session.CommandUnknown:
+			open = append(open, span{st.StartedUS, max(st.StartedUS, cmp.Or(rec.EndedUS, rec.AliveUS))})
 		}
-		ended[id] = lost.TimeUS
 	}
-	return ended, nil
+	return open, nil
 }
 
 // leftAt gives the seq of the event that kept the workspace as the session left it when it stopped
@@ -299,46 +303,6 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 	return 0, nil
 }
 
-// keptAt gives the seq of an event that kept the workspace: of the stop in order, else of the beginning of
-// the epoch. What differs since then is not the doing of a command that was over.
-func (r *Resumer) keptAt(ctx context.Context, s *session.Session) (uint64, error) {
-	left, err := r.leftAt(ctx, s)
-	if left > 0 || err != nil {
-		return left, err
-	}
-	begun := sort.Search(int(s.LastSeq), func(before int) bool {
-		e, eerr := r.Journal.Event(ctx, uint64(before)+1)
-		err = cmp.Or(err, eerr)
-		return e.Epoch == s.Epoch
-	})
-	return uint64(begun) + 1, err
-}
-
-// during reports whether c happened while a command of the session ran. A file that a command
-// moved, unpacked with its date or gave another mode keeps the time of its content.
-func (r *Resumer) during(s *session.Session, c *session.ChangedFile, ended map[session.StepID]int64, kept uint64) bool {
-	for i := range r.Plan.Tasks {
-		for _, step := range r.Plan.Tasks[i].Steps {
-			id := session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}
-			st := s.Steps[id]
-			if step.Kind != session.KindRun || st == nil {
-				continue
-			}
-			if st.EndedUS > 0 && st.LastSeq <= kept {
-				continue // it was over when the workspace was kept
-			}
-			if c.Kind == session.FileDeleted {
-				return true // when a file vanished cannot be known
-			}
-			end := cmp.Or(st.EndedUS, ended[id])
-			if within(st.StartedUS, end, c.MTimeNS) || within(st.StartedUS, end, c.CTimeNS) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // How far the clock of files may be behind the one that the journal goes by: the kernel moves it on
 // 100 times a second, or more often; but some file systems keep whole seconds, or every other one.
 const (
@@ -346,14 +310,16 @@ const (
 	seconds = 2 * time.Second
 )
 
-// within reports whether a time of a file, in ns, lies between a start and an end; 0 is unknown,
-// and so is an end before the start, by a clock that was set back.
-func within(startUS, endUS, ns int64) bool {
+// holds reports whether c changed in that time. What moves a file, or gives it an old date, sets the
+// time of its change all the same. An end before the start is one by a clock that was set back, and
+// as good as none.
+func (o span) holds(c session.ChangedFile) bool {
+	ns := cmp.Or(c.CTimeNS, c.MTimeNS)
 	behind := tick
 	if ns%int64(time.Second) == 0 {
 		behind = seconds
 	}
-	return ns > 0 && ns >= startUS*1000-behind.Nanoseconds() && (endUS < startUS || ns <= endUS*1000)
+	return ns > 0 && ns >= o.from*1000-behind.Nanoseconds() && (o.to < o.from || ns <= o.to*1000)
 }
 
 func (r *Resumer) git(limited context.Context, s *session.Session) error {

@@ -108,132 +108,108 @@ func TestChangedFiles(t *testing.T) {
 	}
 }
 
-// A session that stopped in order kept the workspace as its commands left it, and each resume keeps it as
-// it found it: what is gone or another since then is somebody else's doing, unless a command was not over at
-// that time (FR-044, FR-045).
-func TestChangedWhilePaused(t *testing.T) {
-	pause := session.StateChangedData{From: session.Executing, To: session.Paused, Manifest: "m2"}
-	denied := session.StateChangedData{From: session.AwaitingApproval, To: session.Paused}
-	again := session.ExecutionAcquiredData{Workspace: "/ws", Manifest: "m2"}
+// What changed while a command ran of which there is no receipt is its own, unless it is a file whose
+// changes receipts record. The last look was at a receipt at the latest, so what differs since is no doing
+// of commands that have one (FR-044, FR-045).
+func TestOwnChanges(t *testing.T) {
+	const us = int64(1000) // ns
+	started := func(b *bench) int64 { return b.sess.Steps[id("t", "make")].StartedUS }
 	for name, c := range map[string]struct {
-		stop func(b *bench)
-		asks bool
+		record func(start int64) session.CommandRecord
+		then   func(b *bench) // after the start
+		own    []string
 	}{
-		"command_over": {func(b *bench) {
-			b.completed(id("t", "make"))
-			b.add(session.Draft{Type: session.StateChanged, Data: pause})
-		}, true},
-		"denied": {func(b *bench) {
-			b.completed(id("t", "make"))
-			b.add(session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.AwaitingApproval, Manifest: "m2"}})
-			b.add(session.Draft{Type: session.StateChanged, Data: denied})
-		}, true},
-		"asked": {func(b *bench) {
-			b.completed(id("t", "make"))
-			b.add(session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Executing, To: session.AwaitingApproval, Manifest: "m2"}})
-		}, true},
-		"command_runs_on": {func(b *bench) { b.add(session.Draft{Type: session.StateChanged, Data: pause}) }, false},
-		"command_ended_after": {func(b *bench) {
-			b.add(session.Draft{Type: session.StateChanged, Data: pause})
-			b.completed(id("t", "make"))
-		}, false},
-		"nothing_kept": {func(b *bench) {
-			b.completed(id("t", "make"))
-			b.to(session.Paused)
-		}, false},
-		"killed": {func(b *bench) { b.completed(id("t", "make")) }, false},
-		"killed_after_another_resume": {func(b *bench) {
-			b.completed(id("t", "make"))
-			b.add(session.Draft{Type: session.ExecutionAcquired, Data: again})
-			b.started(id("t", "w"), session.KindWrite)
-			b.completed(id("t", "w"))
-		}, true},
-		"killed_after_a_resume_that_attached": {func(b *bench) {
-			b.add(session.Draft{Type: session.ExecutionAcquired, Data: again})
-			b.completed(id("t", "make"))
-		}, false},
+		"finished": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandFinished, EndedUS: s + 20}
+		}, nil, []string{"a-during", "a-moved", "a-second", "a-tick", "a-to-the-end", "b-deleted"}},
+		"unknown": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandUnknown, AliveUS: s + 20}
+		}, nil, []string{"a-during", "a-moved", "a-second", "a-tick", "a-to-the-end", "b-deleted"}},
+		"unknown_with_an_end": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandUnknown, EndedUS: s + 19, AliveUS: s + 30}
+		}, nil, []string{"a-during", "a-moved", "a-second", "a-tick", "b-deleted"}},
+		"unknown_at_once": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandUnknown, AliveUS: s - 1000}
+		}, nil, []string{"a-second", "a-tick"}},
+		"uncertain": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandUnknown, AliveUS: s + 20}
+		}, func(b *bench) {
+			b.add(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: id("t", "make"), Key: key(id("t", "make"), 1), Attempt: 1}})
+		}, []string{"a-during", "a-moved", "a-second", "a-tick", "a-to-the-end", "b-deleted"}},
+		"runs": {func(int64) session.CommandRecord { return session.CommandRecord{State: session.CommandRunning} }, nil,
+			[]string{"a-during", "a-moved", "a-second", "a-tick", "a-to-the-end", "b-deleted", "c-copied", "c-deleted", "c-later"}},
+		"lingers": {func(int64) session.CommandRecord { return session.CommandRecord{State: session.CommandLingering} }, nil,
+			[]string{"a-during", "a-moved", "a-second", "a-tick", "a-to-the-end", "b-deleted", "c-copied", "c-deleted", "c-later"}},
+		"the_clock_was_set_back": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandFinished, EndedUS: s - 5}
+		}, nil, []string{"a-during", "a-moved", "a-second", "a-tick", "a-to-the-end", "b-deleted", "c-copied", "c-deleted", "c-later"}},
+		"never_started": {func(int64) session.CommandRecord { return session.CommandRecord{State: session.CommandUnclaimed} }, nil, nil},
+		"completed": {func(s int64) session.CommandRecord {
+			return session.CommandRecord{State: session.CommandFinished, EndedUS: s + 20}
+		}, func(b *bench) { b.completed(id("t", "make")) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, usual())
-			b.acquired("{}")
+			b.acquired("")
+			b.started(id("t", "w"), session.KindWrite)
+			b.completed(id("t", "w"), session.FileState{Path: "out", Hash: "1"})
 			b.started(id("t", "make"), session.KindRun)
-			c.stop(b)
-			during := b.sess.Steps[id("t", "make")].StartedUS*1000 + 1 // as of a copy that keeps the time
+			start := started(b)
+			if c.then != nil {
+				c.then(b)
+			}
+			b.record = c.record(start)
+			at := start * us
+			second := at / 1e9 * 1e9 // as a file system keeps it that knows whole seconds
 			b.changed = []session.ChangedFile{
-				{Path: "copied", Kind: session.FileModified, MTimeNS: during, CTimeNS: 1 << 60, Asks: true, Session: session.FilePlanned},
-				{Path: "gone", Kind: session.FileDeleted, Asks: true, Session: session.FilePlanned},
+				{Path: "a-during", Kind: session.FileModified, MTimeNS: at + 1, Asks: true},
+				{Path: "a-moved", Kind: session.FileCreated, MTimeNS: at - 1e9, CTimeNS: at + 1, Asks: true},
+				{Path: "a-second", Kind: session.FileModified, MTimeNS: second - 1e9, CTimeNS: second - 1e9, Asks: true},
+				{Path: "a-tick", Kind: session.FileCreated, MTimeNS: at - 10e6, CTimeNS: at - 10e6, Asks: true},
+				{Path: "a-to-the-end", Kind: session.FileModified, MTimeNS: at + 20*us, Asks: true},
+				{Path: "b-deleted", Kind: session.FileDeleted, CTimeNS: at + 2, Asks: true},
+				{Path: "c-before", Kind: session.FileModified, MTimeNS: at - 10e6 - 1, Asks: true},
+				{Path: "c-copied", Kind: session.FileModified, MTimeNS: at + 1, CTimeNS: at + 20*us + 1, Asks: true}, // with its times, later
+				{Path: "c-deleted", Kind: session.FileDeleted, CTimeNS: at + 20*us + 1, Asks: true},
+				{Path: "c-later", Kind: session.FileModified, MTimeNS: at + 20*us + 1, Asks: true},
+				{Path: "c-no-time", Kind: session.FileModified, Asks: true},
+				{Path: "c-second", Kind: session.FileModified, MTimeNS: second - 3e9, CTimeNS: second - 3e9, Asks: true},
+				{Path: "out", Kind: session.FileModified, MTimeNS: at + 1, Asks: true},
 			}
 			b.r.Options.OnChanges = resume.ChangesContinue
 			ready, err := b.resume()
-			if err != nil || len(ready.Changed) != 2 || ready.Changed[0].Asks != c.asks || ready.Changed[1].Asks != c.asks {
-				t.Errorf("Resume: got %+v, %v, want two that ask: %v", ready.Changed, err, c.asks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var own []string
+			for _, c := range ready.Changed {
+				if (c.Session == session.FileBeside) == c.Asks {
+					t.Errorf("%s: got %+v, which is its own and asks, or neither", c.Path, c)
+				}
+				if !c.Asks {
+					own = append(own, c.Path)
+				}
+			}
+			if d := cmp.Diff(c.own, own); d != "" {
+				t.Errorf("own (-want +got):\n%s", d)
 			}
 		})
 	}
-}
-
-// What changed in the time of the session's own commands is its own, unless it is a file
-// whose changes receipts record.
-func TestOwnChanges(t *testing.T) {
-	b := paused(t)
-	st := b.sess.Steps[id("t", "make")]
-	at := func(us int64) int64 { return us * 1000 }
-	second := at(st.StartedUS) / 1e9 * 1e9 // as a file system keeps it that knows whole seconds
-	b.changed = []session.ChangedFile{
-		{Path: "a-during", Kind: session.FileModified, MTimeNS: at(st.StartedUS) + 1, Asks: true},
-		{Path: "a-second", Kind: session.FileModified, MTimeNS: second - 1e9, CTimeNS: second - 1e9, Asks: true},
-		{Path: "a-tick", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 4e6, CTimeNS: at(st.StartedUS) - 4e6, Asks: true},
-		{Path: "a-tick-just", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 10e6, Asks: true},
-		{Path: "a-to-the-end", Kind: session.FileModified, MTimeNS: at(st.EndedUS), Asks: true},
-		{Path: "b-a-second-before", Kind: session.FileModified, MTimeNS: second - 3e9, CTimeNS: second - 3e9, Asks: true},
-		{Path: "b-before", Kind: session.FileModified, MTimeNS: at(st.StartedUS) - 10e6 - 1, Asks: true},
-		{Path: "b-no-time", Kind: session.FileModified, Asks: true},
-		{Path: "c-later", Kind: session.FileModified, MTimeNS: at(st.EndedUS) + 1, Asks: true},
-		{Path: "c-moved", Kind: session.FileCreated, MTimeNS: at(st.StartedUS) - 1e9, CTimeNS: at(st.StartedUS) + 1, Asks: true},
-		{Path: "d-deleted", Kind: session.FileDeleted, Asks: true},
-		{Path: "out", Kind: session.FileModified, MTimeNS: at(st.StartedUS) + 1, Asks: true},
-	}
-	b.r.Options.OnChanges = resume.ChangesContinue
-	ready, err := b.resume()
-	if err != nil {
-		t.Fatal(err)
-	}
-	asks := map[string]bool{}
-	for _, c := range ready.Changed {
-		asks[c.Path] = c.Asks
-	}
-	if d := cmp.Diff(map[string]bool{
-		"a-during": false, "a-second": false, "b-a-second-before": true, "a-tick": false, "a-tick-just": false, "a-to-the-end": false, "b-before": true, "b-no-time": true,
-		"c-later": true, "c-moved": false, "d-deleted": false, "out": true,
-	}, asks); d != "" {
-		t.Errorf("asks (-want +got):\n%s", d)
-	}
-	b = newBench(t, usual())
+	b := newBench(t, usual())
 	b.acquired("")
 	b.started(id("t", "w"), session.KindWrite)
 	b.completed(id("t", "w"))
-	b.changed = []session.ChangedFile{{Path: "x", Kind: session.FileModified, MTimeNS: at(b.sess.Steps[id("t", "w")].StartedUS), Asks: true}}
+	b.changed = []session.ChangedFile{{Path: "x", Kind: session.FileModified, MTimeNS: b.sess.Steps[id("t", "w")].StartedUS * us, Asks: true}}
 	if _, err := b.resume(); !errors.Is(err, session.ErrEnvironment) {
 		t.Errorf("Resume: got %v; in the time of a file step only its own files are its own", err)
 	}
 	b = newBench(t, usual())
 	b.acquired("")
 	b.started(id("t", "make"), session.KindRun)
-	b.changed = []session.ChangedFile{{Path: "while", Kind: session.FileCreated, MTimeNS: 1 << 60, Asks: true}}
-	if ready, err := b.resume(); err != nil || ready.Changed[0].Asks || ready.Changed[0].Session == "" {
-		t.Errorf("a command that still runs: got %+v, %v", ready.Changed, err)
-	}
-	started := b.sess.Steps[id("t", "make")].StartedUS
-	for _, c := range []struct {
-		name    string
-		endedUS int64
-		asks    bool
-	}{{"after its end", started + 5, true}, {"before its end", started + 20, false}, {"the clock was set back", started - 5, false}} {
-		b.record = session.CommandRecord{State: session.CommandFinished, EndedUS: c.endedUS}
-		b.changed = []session.ChangedFile{{Path: "while", Kind: session.FileModified, MTimeNS: at(started + 10), Asks: true}}
-		if _, err := b.resume(); errors.Is(err, session.ErrEnvironment) != c.asks {
-			t.Errorf("a command that is over, changed %s: got %v, want asks %v", c.name, err, c.asks)
-		}
+	b.add(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: id("t", "make"), Key: key(id("t", "make"), 1), Attempt: 1}})
+	b.fails["look"] = errPort
+	if _, err := b.resume(); !errors.Is(err, errPort) {
+		t.Errorf("Resume: got %v, want that of the record of an uncertain command", err)
 	}
 }
 

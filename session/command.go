@@ -49,6 +49,7 @@ type CommandRecord struct {
 	StartError string // why it could not start; does not name the program, which may hold a secret
 	Starved    bool   // StartError is a limit, of processes for one, that was reached: the command need not be at fault
 	EndedUS    int64
+	AliveUS    int64    // of unknown: its last sign of life, the latest of its records and of what it wrote
 	Left       []string // descendants that outlived it: "pid command line"
 	Why        string   // of unknown and void: a sentence
 	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody

@@ -206,6 +206,8 @@ type StepCompletedData struct {
 	Matches *Output        `json:"matches,omitempty"`  // of a search
 	Command *CommandResult `json:"command,omitempty"`
 	Capture *Capture       `json:"capture,omitempty"`
+
+	Manifest string `json:"manifest,omitempty" redact:"-"` // of a command: the tracked files as it left them; empty: as they were
 }
 
 // StepFailedData is the receipt of an attempt that went wrong.
@@ -219,6 +221,8 @@ type StepFailedData struct {
 	EndedUS int64          `json:"ended_us,omitempty"` // of a command that was over before this: when
 	Files   []FileState    `json:"files,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
+
+	Manifest string `json:"manifest,omitempty" redact:"-"` // as in StepCompletedData
 }
 
 // StepUnknownData records that an attempt's outcome is unknown: of one in progress, or of one that
@@ -230,6 +234,8 @@ type StepUnknownData struct {
 	Why     string `json:"why"`
 
 	Command *CommandResult `json:"command,omitempty"` // what it had written by then; nil: nothing is left of it
+
+	Manifest string `json:"manifest,omitempty" redact:"-"` // as in StepCompletedData
 }
 
 // ApprovalRequestedData asks a person; Digest binds the answer to what is asked.

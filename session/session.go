@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -68,8 +69,9 @@ func (a Approval) Lapsed(epoch uint64) bool { return a.Answer == "granted" && a.
 
 // Delta names what an Apply changed besides the session's own fields.
 type Delta struct {
-	Steps []StepID
-	Files []string
+	Steps    []StepID
+	Files    []string
+	Manifest bool
 }
 
 // Status gives where a step stands; Pending when nothing is known of it.
@@ -245,7 +247,13 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 	st.Status, st.EndedUS, st.Capture = StepDone, st.end(e, d.EndedUS), d.Capture
 	st.Code, st.Message = "", ""
 	s.Done++
-	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files)}, nil
+	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest)}, nil
+}
+
+// seen takes up the manifest of a receipt.
+func (s *Session) seen(manifest string) bool {
+	s.Manifest = cmp.Or(manifest, s.Manifest)
+	return manifest != ""
 }
 
 func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
@@ -254,7 +262,7 @@ func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
 		return Delta{}, err
 	}
 	st.Status, st.EndedUS, st.Code, st.Message = StepFailed, st.end(e, d.EndedUS), d.Code, d.Message
-	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files)}, nil
+	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest)}, nil
 }
 
 // end is when an attempt was over: at its receipt, or before it where a command ended while nobody
@@ -275,7 +283,7 @@ func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
 		return Delta{}, err
 	}
 	st.Status, st.Message = StepUncertain, d.Why
-	return Delta{Steps: []StepID{d.StepID}}, nil
+	return Delta{Steps: []StepID{d.StepID}, Manifest: s.seen(d.Manifest)}, nil
 }
 
 func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {

@@ -133,6 +133,20 @@ func TestPauseKeepsItsManifest(t *testing.T) {
 	}
 }
 
+// What a receipt says of the files stands likewise; one that says nothing leaves it.
+func TestReceiptsKeepTheirManifest(t *testing.T) {
+	s := newSession(t)
+	id := session.StepID{Task: "t", Step: "s"}
+	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Kind: session.KindRun, Key: key(id, 1), Attempt: 1})
+	apply(t, s, session.StepUnknown, session.StepUnknownData{StepID: id, Key: key(id, 1), Attempt: 1, Manifest: "a"})
+	apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: key(id, 1), Attempt: 1, Manifest: "b"})
+	apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Kind: session.KindRun, Key: key(id, 2), Attempt: 2})
+	apply(t, s, session.StepCompleted, session.StepCompletedData{StepID: id, Key: key(id, 2), Attempt: 2})
+	if s.Manifest != "b" {
+		t.Errorf("manifest: got %q, want b", s.Manifest)
+	}
+}
+
 // Each refusal has its code; none is silent.
 func TestApplyRefuses(t *testing.T) {
 	id := session.StepID{Task: "t", Step: "s"}

@@ -23,11 +23,19 @@ import (
 // ends first, unchecked lists the files that were not looked at, and the error is nil; so
 // it does of a directory that may not be read.
 func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
-	c := comparison{r: r, old: old, dirs: make(map[string]bool, len(old.Dirs))}
+	return newComparison(r, old).run(ctx)
+}
+
+func newComparison(r *Root, old *Manifest) *comparison {
+	c := &comparison{r: r, old: old, dirs: make(map[string]bool, len(old.Dirs))}
 	for _, d := range old.Dirs {
 		c.dirs[d.Path] = true
 	}
-	groups := old.groups()
+	return c
+}
+
+func (c *comparison) run(ctx context.Context) (changed []session.ChangedFile, unchecked []string, err error) {
+	groups := c.old.groups()
 	done := make([]atomic.Bool, len(groups))
 	index := make(map[*session.FileState]int, len(groups))
 	for i, g := range groups {
@@ -46,7 +54,7 @@ func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.Ch
 	}
 	for i, g := range groups {
 		for j := g.from; j < g.upto && !done[i].Load(); j++ {
-			unchecked = append(unchecked, old.Entries[j].Path)
+			unchecked = append(unchecked, c.old.Entries[j].Path)
 		}
 	}
 	unchecked = append(unchecked, c.created(ctx)...)
@@ -57,13 +65,56 @@ func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.Ch
 
 // comparison is one Compare under way.
 type comparison struct {
-	r    *Root
-	old  *Manifest
-	dirs map[string]bool
+	r     *Root
+	old   *Manifest
+	dirs  map[string]bool
+	watch *Watch // nil: nobody wants news
 
 	mu      sync.Mutex
 	changed []session.ChangedFile
 	fresh   []found
+	news    []update
+}
+
+// note keeps what differs for a Watch.
+func (c *comparison) note(f session.FileState, dir bool) {
+	if c.watch == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.news = append(c.news, update{f, dir})
+}
+
+// noteFolder notes a directory that is not as it was, or is new.
+func (c *comparison) noteFolder(d *folder, was session.FileState) {
+	if c.watch != nil && (was.Racy || !d.st.matches(was)) {
+		c.note(d.st.state(d.name, "", c.r.now()), true)
+	}
+}
+
+// noteAbove notes the new directories that lead to a new file, each once.
+func (c *comparison) noteAbove(name string) {
+	for dir := path.Dir(name); c.watch != nil && !c.dirs[dir]; dir = path.Dir(dir) {
+		c.dirs[dir] = true
+		if d, err := c.r.folder(dir); err == nil {
+			c.noteFolder(d, session.FileState{})
+			d.close()
+		}
+	}
+}
+
+// noteFile notes a file that is not as it was, or is new. It is hashed where its content must be
+// known later.
+func (c *comparison) noteFile(ctx context.Context, d *folder, name string, st stat, was session.FileState) {
+	if c.watch == nil {
+		return
+	}
+	f := st.state(name, "", c.r.now())
+	if st.regular() && (f.Racy || was.Hash != "" || c.watch.plan.has(name)) {
+		f = c.r.known(ctx, d, f, nil)
+	}
+	c.note(f, false)
 }
 
 // found is a name that the manifest does not have.
@@ -80,8 +131,10 @@ func (c *comparison) group(ctx context.Context, g group) error {
 			return failure(g.dir.Path, "looking at the directory", err)
 		}
 		d = nil
+		c.note(session.FileState{Path: g.dir.Path}, true)
 	} else {
 		defer d.close()
+		c.noteFolder(d, *g.dir)
 	}
 	var changed []session.ChangedFile
 	for i := g.from; i < g.upto; i++ {
@@ -108,20 +161,20 @@ func (c *comparison) group(ctx context.Context, g group) error {
 
 // entry compares one file; nil means that it is as it was.
 func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState) (*session.ChangedFile, error) {
-	gone := session.ChangedFile{Path: e.Path, Kind: session.FileDeleted, Old: e.Hash}
 	if d == nil {
-		return &gone, nil
+		return c.gone(e), nil
 	}
 	_, base := split(e.Path)
 	st, err := d.lstat(base)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &gone, nil
+	case errors.Is(err, fs.ErrNotExist), err == nil && st.directory():
+		return c.gone(e), nil
 	case err != nil:
 		return nil, failure(e.Path, "looking at it", err)
 	case st.matches(*e) && (!e.Racy || e.Hash == ""), e.Hash == "" && st.renumbered(*e) && !c.r.native(d.fd()):
 		return nil, nil
 	}
+	c.noteFile(ctx, d, e.Path, st, *e)
 	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime}
 	if e.Hash == "" && e.Size > maxHashed && st.regular() && st.size == e.Size {
 		now.Kind = session.FileUnsure
@@ -138,6 +191,23 @@ func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState)
 	}
 	now.New = state.Hash
 	return &now, nil
+}
+
+// gone tells of a file that is no more. When it vanished is not known; the directory that held it, or
+// the next one above that is left, changed then or later.
+func (c *comparison) gone(e *session.FileState) *session.ChangedFile {
+	c.note(session.FileState{Path: e.Path}, false)
+	change := &session.ChangedFile{Path: e.Path, Kind: session.FileDeleted, Old: e.Hash}
+	for dir := path.Dir(e.Path); ; dir = path.Dir(dir) {
+		if d, err := c.r.folder(dir); err == nil {
+			change.CTimeNS = d.st.mtime
+			d.close()
+			return change
+		}
+		if dir == "." {
+			return change
+		}
+	}
 }
 
 // newNames lists what lies in a directory and not in the manifest, if anything came or
@@ -157,7 +227,10 @@ func (c *comparison) newNames(d *folder, g group) (fresh []found) {
 			_, b := split(f.Path)
 			return cmp.Compare(b, base)
 		})
-		if !ok && e.Name() != ".git" && !(e.IsDir() && c.dirs[name]) {
+		if e.IsDir() {
+			ok = c.dirs[name]
+		}
+		if !ok && e.Name() != ".git" {
 			fresh = append(fresh, found{name, e.IsDir()})
 		}
 	}
@@ -185,7 +258,7 @@ func (c *comparison) created(ctx context.Context) (unchecked []string) {
 			if f.dir {
 				below = append(below, c.below(f.name)...)
 			} else {
-				c.add(f.name)
+				c.add(ctx, f.name)
 			}
 		}
 		level = below
@@ -208,7 +281,7 @@ func (c *comparison) below(dir string) (names []found) {
 	return names
 }
 
-func (c *comparison) add(name string) {
+func (c *comparison) add(ctx context.Context, name string) {
 	if temporary(name) {
 		return
 	}
@@ -221,5 +294,7 @@ func (c *comparison) add(name string) {
 	if err != nil || c.old.Git && !st.regular() && !st.link() { // which git never lists: it may have been there
 		return
 	}
+	c.noteFile(ctx, d, name, st, session.FileState{})
+	c.noteAbove(name)
 	c.changed = append(c.changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
 }

@@ -15,10 +15,11 @@ const (
 	flagRacy = 1 << iota
 	flagHash
 	flagWrote
-	flagGit // of the manifest
+	flagGit  // of the manifest
+	flagBase // likewise
 )
 
-// Encode gives the manifest as bytes: the version, flags, the number of
+// Encode gives the manifest as bytes: the version, flags, the hash of its base when it has one, the number of
 // directories and of files, and for each of them the length of what its path shares with
 // the one before, the rest of the path, flags, size, mode, times, inode, and the hash
 // when it has one. Numbers are varints, signed ones zigzag.
@@ -28,7 +29,14 @@ func (m *Manifest) Encode() []byte {
 	if m.Git {
 		flags = flagGit
 	}
+	base, err := hex.DecodeString(m.Base)
+	if err == nil && len(base) == 32 {
+		flags |= flagBase
+	}
 	b = append(b, manifestVersion, flags)
+	if flags&flagBase != 0 {
+		b = append(b, base...)
+	}
 	b = binary.AppendUvarint(b, uint64(len(m.Dirs)))
 	b = binary.AppendUvarint(b, uint64(len(m.Entries)))
 	before := ""
@@ -85,7 +93,11 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 	if d.byte() != manifestVersion {
 		d.bad = true
 	}
-	m.Git = d.byte()&flagGit != 0
+	flags := d.byte()
+	m.Git = flags&flagGit != 0
+	if flags&flagBase != 0 {
+		m.Base = hex.EncodeToString(d.take(32))
+	}
 	dirs, entries := d.uvarint(), d.uvarint()
 	// Nine bytes is the least that a state takes: a count above that would only make room
 	// for what cannot come.

@@ -21,7 +21,8 @@ import (
 // could hide a change. Of any other entry a different stat counts as modified. What a session
 // reads and writes is known exactly, by FileStates of its own.
 type Manifest struct {
-	Git     bool // git chose the files: tracked ones, and untracked ones that are not ignored
+	Base    string // blob hash of the manifest that this one only differs from, as Watch.Look says; empty: it is whole
+	Git     bool   // git chose the files: tracked ones, and untracked ones that are not ignored
 	Entries []session.FileState
 	Dirs    []session.FileState // all directories above entries; their times tell where files came
 }
@@ -120,7 +121,7 @@ func ancestors(entries []session.FileState) []session.FileState {
 	for dir := range seen {
 		dirs = append(dirs, session.FileState{Path: dir})
 	}
-	slices.SortFunc(dirs, func(a, b session.FileState) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(dirs, byPath)
 	return dirs
 }
 

@@ -405,7 +405,7 @@ func TestManifestEncoding(t *testing.T) {
 		return f
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		m := &workspace.Manifest{Git: rapid.Bool().Draw(t, "git"),
+		m := &workspace.Manifest{Base: rapid.SampledFrom([]string{"", sum("base")}).Draw(t, "base"), Git: rapid.Bool().Draw(t, "git"),
 			Dirs: rapid.SliceOf(state).Draw(t, "dirs"), Entries: rapid.SliceOf(state).Draw(t, "entries")}
 		b := m.Encode()
 		got, err := workspace.DecodeManifest(b)

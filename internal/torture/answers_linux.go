@@ -106,7 +106,8 @@ func (t *trial) tidy(i int, verdict string) error {
 
 // permitted says whether a person goes on although files changed: after a power cut once, else
 // only where a command changed them that was cut off from its receipt, and that of files which
-// earlier steps read or wrote. No other change of its own may acode ask about.
+// earlier steps read or wrote, or of any file where a supervisor was killed too: then nothing after
+// the command's last sign of life counts as its own. No other change of its own may acode ask about.
 func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 	if !t.strict {
 		again := t.restored
@@ -125,7 +126,7 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 	known := t.known(s)
 	for _, name := range names {
 		its := slices.ContainsFunc(t.Steps[i].Does, func(c model.Change) bool { return slices.Contains(c.Paths(), name) })
-		if !its || !known(name) {
+		if !its || !known(name) && t.OnSuper == 0 {
 			return false, nil
 		}
 	}

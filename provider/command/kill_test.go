@@ -193,6 +193,14 @@ func TestSupervisorDiesUnderClient(t *testing.T) {
 	if r.err != nil || r.rec.State != session.CommandUnknown || r.rec.Why == "" {
 		t.Fatalf("got %+v", r)
 	}
+	outs, err := filepath.Glob(filepath.Join(s.dir, "*.out"))
+	if err != nil || len(outs) != 1 {
+		t.Fatalf("outputs: got %v, %v", outs, err)
+	}
+	wroteAt, err := os.Stat(outs[0])
+	if err != nil || r.rec.AliveUS != wroteAt.ModTime().UnixMicro() || r.rec.AliveUS <= r.rec.StartedUS {
+		t.Errorf("last sign of life: got %d of %+v, want that of its output at %v, %v", r.rec.AliveUS, r.rec, wroteAt.ModTime(), err)
+	}
 	if out, _ := s.output("k"); out != "a\nb\n" || s.ledger() != wrote {
 		t.Fatalf("output %q, ledger %q", out, s.ledger())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -147,8 +148,22 @@ const (
 
 func (c claim) unknown(why string) session.CommandRecord {
 	rec := c.record(session.CommandUnknown)
-	rec.Why = why
+	rec.Why, rec.AliveUS = why, c.lastSign()
 	return rec
+}
+
+// lastSign is when the command was last known to live, in µs: by its claim, or by what it wrote.
+func (c claim) lastSign() int64 {
+	last := c.Header.AtUS
+	if c.Start != nil {
+		last = max(last, c.Start.StartedUS)
+	}
+	for _, suffix := range []string{".out", ".err"} {
+		if info, err := os.Stat(strings.TrimSuffix(c.Path, claimSuffix) + suffix); err == nil {
+			last = max(last, info.ModTime().UnixMicro())
+		}
+	}
+	return last
 }
 
 // held judges a claim that somebody holds: its supervisor, the command, or what the
