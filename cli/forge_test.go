@@ -97,7 +97,7 @@ func prepared(ctx context.Context, ts *testscript.TestScript, w *local.Writer, k
 		if f.Pre.Absent() || moved {
 			continue
 		}
-		r, err := root.Pre(f.Path)
+		r, err := root.Image(f.Path, f.Pre.Hash)
 		if err != nil {
 			return nil, err
 		}

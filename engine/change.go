@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,9 @@ import (
 
 // maxQuickPre is the size of a pre-image up to which the receipt before may wait for it (E4).
 const maxQuickPre = 64 << 10
+
+// maxMade is the size of a post-image up to which it is kept.
+const maxMade = 64 << 10
 
 // change executes a step that changes files.
 func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Step) error {
@@ -43,6 +48,9 @@ func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Ste
 	}
 	defer e.Files.Discard(key)
 	if err := e.keep(ctx, ts); err != nil {
+		return err
+	}
+	if err := e.keepMade(ctx, step, ts); err != nil {
 		return err
 	}
 	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), Files: ts, By: retriedBy(it)}); err != nil {
@@ -96,17 +104,47 @@ func (e *Engine) keep(ctx context.Context, ts []session.Transition) error {
 				return err
 			}
 		}
-		r, err := e.Files.Pre(t.Path)
-		if err != nil {
+		var err error
+		if ts[i].Kept, err = e.stageImage(ctx, t.Path, t.Pre); err != nil {
 			return err
 		}
-		ref, err := e.Blobs.Stage(ctx, r, t.Pre.Size)
-		if err != nil {
-			return err
-		}
-		ts[i].Kept = ref.Hash
 	}
 	return nil
+}
+
+// keepMade saves the content that the step makes, where it is short and not in the plan: a person may later
+// want to see what somebody changed in it.
+func (e *Engine) keepMade(ctx context.Context, step *session.Step, ts []session.Transition) error {
+	for i, t := range ts {
+		if t.Post.Absent() || t.From != "" || t.Post.Hash == t.Pre.Hash || t.Post.Size > maxMade || planned(step, t.Post.Hash) {
+			continue
+		}
+		var err error
+		if ts[i].Made, err = e.stageImage(ctx, t.Path, t.Post); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// planned reports whether the plan writes just the content with this hash.
+func planned(step *session.Step, hash string) bool {
+	return slices.ContainsFunc(step.Changes, func(c session.Change) bool {
+		if c.Op != session.KindWrite || len(c.Content) > maxMade {
+			return false
+		}
+		sum := sha256.Sum256([]byte(c.Content))
+		return hex.EncodeToString(sum[:]) == hash
+	})
+}
+
+func (e *Engine) stageImage(ctx context.Context, path string, i session.Image) (blob string, err error) {
+	r, err := e.Files.Image(path, i.Hash)
+	if err != nil {
+		return "", err
+	}
+	ref, err := e.Blobs.Stage(ctx, r, i.Size)
+	return ref.Hash, err
 }
 
 // moves reports whether the content at path goes on living somewhere else.

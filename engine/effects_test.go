@@ -124,11 +124,19 @@ func (f *workspace) Prepare(_ context.Context, key string, changes []session.Cha
 	return ts, nil
 }
 
-func (f *workspace) Pre(path string) (io.Reader, error) {
-	if err := f.w.call("pre"); err != nil {
+func (f *workspace) Image(path, hash string) (io.Reader, error) {
+	if err := f.w.call("image"); err != nil {
 		return nil, err
 	}
-	return strings.NewReader(f.held[path]), nil
+	if image(f.held, path).Hash == hash {
+		return strings.NewReader(f.held[path]), nil
+	}
+	for _, p := range f.prepared {
+		if image(p.after, path).Hash == hash {
+			return strings.NewReader(p.after[path]), nil
+		}
+	}
+	return nil, fileStep("no such content of " + path)
 }
 
 func (f *workspace) Apply(_ context.Context, key string) ([]session.FileState, error) {

@@ -64,8 +64,8 @@ func TestExecuteEveryKind(t *testing.T) {
 		"notice completed build/gate", "effect build/ship/main:1",
 		"commit completed build/ship/main:1 + completed", "notice completed build/ship",
 	)
-	if n := w.count("stage"); n != 2 {
-		t.Errorf("Stage: %d pre-images kept, want 2: a moved file keeps its content", n)
+	if n := w.count("stage"); n != 3 {
+		t.Errorf("Stage: %d images kept, want 3: two from before and what an edit made; a moved file keeps its content, and the plan holds what it writes", n)
 	}
 	started := payload[session.StepStartedData](w, session.StepStarted)
 	if started.Key != "v1:"+string(sessionID)+":build/ship/main:1" {

@@ -82,7 +82,7 @@ func gatedChange(t tester) *world {
 // A yes that waits for its commit when the disk runs full goes with the pause: wherever the disk
 // runs full, a person is asked once.
 func TestDiskFullKeepsAnAnswer(t *testing.T) {
-	for _, port := range []string{"append", "stage", "apply", "prepare", "pre"} {
+	for _, port := range []string{"append", "stage", "apply", "prepare", "image"} {
 		for n := 1; ; n++ {
 			w := gatedChange(t)
 			w.nth, w.fault = map[string]int{port: n}, errFull

@@ -65,8 +65,9 @@ type Files interface {
 	// an edit does not match, a target is missing, and so on.
 	Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error)
 
-	// Pre reads the content of path that Prepare hashed, from the same handle.
-	Pre(path string) (io.Reader, error)
+	// Image reads the content with this hash that Prepare found at path, from the same handle, or
+	// worked out for it.
+	Image(path, hash string) (io.Reader, error)
 
 	// Apply carries out what Prepare worked out. When it returns nil the files and their
 	// directories are durable. It returns ErrFileChanged, with nothing changed, when a path

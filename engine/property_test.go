@@ -135,7 +135,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	p := calm.process()
 	p.person = yes()
 	p.must()
-	for _, port := range []string{"append", "fence", "event", "stage", "open", "read", "search", "prepare", "pre", "apply", "apply one", "stat", "run", "output", "read output", "forget"} {
+	for _, port := range []string{"append", "fence", "event", "stage", "open", "read", "search", "prepare", "image", "apply", "apply one", "stat", "run", "output", "read output", "forget"} {
 		for n := 1; ; n++ {
 			w := everyWorld(t)
 			w.nth, w.fault = map[string]int{port: n}, errStore

@@ -27,7 +27,7 @@ func mayName(e session.Event) bool {
 	case session.StateChanged, session.ExecutionAcquired:
 		parts = []string{`"manifest":"`}
 	case session.StepStarted:
-		parts = []string{`"kept":"`}
+		parts = []string{`"kept":"`, `"made":"`}
 	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
 		parts = []string{`"blob":{`, `"manifest":"`}
 	}
@@ -53,7 +53,7 @@ func blobsOf(e session.Event) []string {
 		hashes = decoded(e, &d, func() []string { return []string{d.Manifest} })
 	case session.StepStarted:
 		var d session.StepStartedData
-		hashes = decoded(e, &d, func() []string { return preImages(d.Files) })
+		hashes = decoded(e, &d, func() []string { return images(d.Files) })
 	case session.StepCompleted:
 		var d session.StepCompletedData
 		hashes = decoded(e, &d, func() []string { return results(d) })
@@ -80,9 +80,9 @@ func decoded(e session.Event, data any, list func() []string) []string {
 	return list()
 }
 
-func preImages(ts []session.Transition) (hashes []string) {
+func images(ts []session.Transition) (hashes []string) {
 	for _, t := range ts {
-		hashes = append(hashes, t.Kept)
+		hashes = append(hashes, t.Kept, t.Made)
 	}
 	return hashes
 }

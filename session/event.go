@@ -125,6 +125,7 @@ type SessionCreatedData struct {
 	Plan      BlobRef   `json:"plan"`                           // JSON of a Plan
 	Inputs    BlobRef   `json:"inputs,omitzero"`                // JSON of Inputs; zero: none were recorded
 	PlanFile  string    `json:"plan_file,omitempty" redact:"-"` // absolute: where the plan was read from; empty: from no file
+	PlanSum   string    `json:"plan_sum,omitempty" redact:"-"`  // SHA-256 of that file in hex
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
 	OnFailure OnFailure `json:"on_failure" redact:"-"`
@@ -284,6 +285,7 @@ type Transition struct {
 	Post Image  `json:"post"`
 	From string `json:"from,omitempty" redact:"-"` // Post is the file that lies at From now, by rename
 	Kept string `json:"kept,omitempty" redact:"-"` // name of the blob that keeps the pre-image's content
+	Made string `json:"made,omitempty" redact:"-"` // likewise the post-image's, where it is at most 64 KiB and not in the plan
 }
 
 // FileState is a file as the session last knew it.

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -120,13 +119,9 @@ func (a *applying) stage(ctx context.Context, i int, n *node) error {
 	if n.cur == nil || n.from() != nil || n.cur.origin == n {
 		return nil
 	}
-	var content io.Reader = bytes.NewReader(n.cur.data)
-	if n.cur.origin != nil {
-		content = n.cur.origin.reader()
-	}
 	n.temp = tempName(a.key, i)
 	var err error
-	n.out, err = a.r.writeTemp(ctx, n.dir, n.temp, content, n.cur.image.Mode)
+	n.out, err = a.r.writeTemp(ctx, n.dir, n.temp, n.cur.reader(), n.cur.image.Mode)
 	return err
 }
 

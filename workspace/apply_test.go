@@ -303,7 +303,7 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 	}
 }
 
-func TestPreGivesWhatWasHashed(t *testing.T) {
+func TestImageGivesWhatWasHashedAndWorkedOut(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "before")
 	r := open(t, dir)
@@ -311,28 +311,39 @@ func TestPreGivesWhatWasHashed(t *testing.T) {
 	must(t, err)
 	must(t, os.Remove(filepath.Join(dir, "a")))
 	for range 2 {
-		in, err := r.Pre("a")
-		must(t, err)
-		if b, err := io.ReadAll(in); string(b) != "before" || err != nil {
-			t.Fatalf("Pre: got %q, %v", b, err)
+		for _, want := range []string{"before", "after"} {
+			in, err := r.Image("a", sum(want))
+			must(t, err)
+			if b, err := io.ReadAll(in); string(b) != want || err != nil {
+				t.Fatalf("Image: got %q, %v, want %s", b, err, want)
+			}
 		}
 	}
-	if _, err := r.Pre("n"); err == nil {
-		t.Error("Pre of an absent file: got nil")
+	if _, err := r.Image("n", sum("")); err == nil {
+		t.Error("Image of an absent file: got nil")
 	}
 	r.Discard("key")
-	if _, err := r.Pre("a"); err == nil {
-		t.Error("Pre after Discard: got nil")
+	if _, err := r.Image("a", sum("before")); err == nil {
+		t.Error("Image after Discard: got nil")
 	}
+	put(t, dir, "b", "moved")
+	_, err = r.Prepare(context.Background(), "key", []session.Change{move("b", "c")})
+	must(t, err)
+	in, err := r.Image("c", sum("moved"))
+	must(t, err)
+	if b, err := io.ReadAll(in); string(b) != "moved" || err != nil {
+		t.Errorf("Image of what is moved: got %q, %v", b, err)
+	}
+	r.Discard("key")
 
 	put(t, dir, "a", "before")
 	_, err = r.Prepare(context.Background(), "key", []session.Change{write("a", "after")})
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("betray"), 0o644))
-	in, err := r.Pre("a")
+	in, err = r.Image("a", sum("before"))
 	must(t, err)
 	_, err = io.ReadAll(in)
-	wantCode(t, "Pre of a file changed in place", err, session.ErrFileChanged)
+	wantCode(t, "Image of a file changed in place", err, session.ErrFileChanged)
 }
 
 // The fsyncs that the budget allows: write, edit 2; delete 1; move one per directory; a

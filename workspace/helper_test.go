@@ -139,7 +139,7 @@ func (k kept) keep(t testing.TB, r *workspace.Root, ts []session.Transition) {
 		if tr.Pre.Absent() || tr.Pre.Hash == tr.Post.Hash || moved {
 			continue
 		}
-		in, err := r.Pre(tr.Path)
+		in, err := r.Image(tr.Path, tr.Pre.Hash)
 		must(t, err)
 		b, err := io.ReadAll(in)
 		must(t, err)

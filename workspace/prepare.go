@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -317,17 +318,30 @@ func (p *prepared) effective() (nodes []*node) {
 	return nodes
 }
 
-// Pre reads the content of path that Prepare hashed, from the same handle. The reader
-// ends with ErrFileChanged if the file no longer has that content.
-func (r *Root) Pre(name string) (io.Reader, error) {
+// Image reads the content with this hash that Prepare found at path or worked out for it: what it
+// found from the same handle. The reader ends with ErrFileChanged if a file no longer has that content.
+func (r *Root) Image(name, hash string) (io.Reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.prepared {
-		if n := p.byPath[path.Clean(name)]; n != nil && n.f != nil {
+		n := p.byPath[path.Clean(name)]
+		switch {
+		case n == nil:
+		case n.f != nil && n.pre.Hash == hash:
 			return n.reader(), nil
+		case n.cur != nil && n.cur.image.Hash == hash:
+			return n.cur.reader(), nil
 		}
 	}
-	return nil, fmt.Errorf("read the pre-image of %q: it was not prepared, or was absent", name)
+	return nil, fmt.Errorf("read the content of %q before or after its change: it was not prepared, or is another", name)
+}
+
+// reader reads the content from its start.
+func (c *content) reader() io.Reader {
+	if c.origin != nil {
+		return c.origin.reader()
+	}
+	return bytes.NewReader(c.data)
 }
 
 // reader reads what was hashed at n from its start, whatever else reads it.

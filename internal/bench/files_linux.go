@@ -118,7 +118,7 @@ func (f *fileBench) step(ctx context.Context, i int) error {
 	}
 	defer f.root.Discard(k)
 	if f.edit {
-		r, err := f.root.Pre(fileName(i))
+		r, err := f.root.Image(fileName(i), ts[0].Pre.Hash)
 		if err != nil {
 			return err
 		}
