@@ -35,8 +35,8 @@ const ContinueOnChanges = string(resume.ChangesContinue)
 type Person interface {
 	engine.Person
 
-	// Changed asks whether to go on although files changed; view shows such a file.
-	Changed(ctx context.Context, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
+	// Changed asks whether to go on with the session of from although files changed; view shows such a file.
+	Changed(ctx context.Context, from Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
 
 	// InProgress asks how to handle foreign content under a step.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
@@ -48,6 +48,9 @@ type Person interface {
 	// Cancel asks whether a request to cancel that nobody has answered still counts.
 	Cancel(ctx context.Context, request string) (bool, error)
 }
+
+// Origin is a session, and the file that its plan was read from; empty: none.
+type Origin struct{ Short, PlanFile string }
 
 // Door is whoever asked for a session to be carried out.
 type Door interface {
@@ -84,7 +87,7 @@ func (Nobody) Uncertain(context.Context, session.Item, string) (session.OnInterr
 }
 
 // Changed implements Person.
-func (Nobody) Changed(context.Context, []session.ChangedFile, func(session.ChangedFile) []string) (bool, error) {
+func (Nobody) Changed(context.Context, Origin, []session.ChangedFile, func(session.ChangedFile) []string) (bool, error) {
 	return false, session.ErrEnvironment
 }
 
@@ -104,10 +107,11 @@ func (Nobody) Cancel(context.Context, string) (bool, error) { return true, nil }
 // asking lets a Person answer what validation asks.
 type asking struct {
 	Person
+	from Origin
 	view func(session.ChangedFile) []string
 }
 
 // Changed implements resume.Person.
 func (a asking) Changed(ctx context.Context, changed []session.ChangedFile) (bool, error) {
-	return a.Person.Changed(ctx, changed, a.view)
+	return a.Person.Changed(ctx, a.from, changed, a.view)
 }

@@ -75,6 +75,9 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 		}
 	})
 	r.Options.DryRun = true
+	if text := w.edited(ctx); text != "" {
+		warnings = append(warnings, text)
+	}
 	ready, err := r.Resume(ctx)
 	return ready, warnings, err
 }

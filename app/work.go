@@ -19,9 +19,9 @@ import (
 
 // Start is what a new session is made of.
 type Start struct {
-	Plan     *session.Plan
-	PlanFile string        // where Plan can be looked at again; empty: nowhere
-	Timeout  time.Duration // after which the session is paused; 0: never
+	Plan    *session.Plan
+	Source  PlanSource    // where Plan can be looked at again
+	Timeout time.Duration // after which the session is paused; 0: never
 }
 
 // Resume says which session to go on with, and what is decided beforehand.
@@ -29,9 +29,12 @@ type Resume struct {
 	Ref     string        // names the session; empty: the most recent one of the workspace
 	Timeout time.Duration // after which the session is paused; 0: never
 	Choices
+}
 
-	// Edited reports whether file holds another plan than p by now; nil: nobody can tell.
-	Edited func(file string, p *session.Plan) bool
+// PlanSource is the file that a plan was read from. The zero value is no file.
+type PlanSource struct {
+	File string // absolute
+	Sum  string // SHA-256 of what it held, in hex
 }
 
 // Choices decide what a resume would ask and the settings do not say.
@@ -41,6 +44,9 @@ type Choices struct {
 	RestartStep bool                      // roll back the file step that was in progress even if it is complete
 	Force       bool                      // skip dependency checks
 	Explicit    bool                      // what becomes of changed files was said for this resume, rather than set once for all
+
+	// Edited reports whether the file holds another plan than p by now; nil: nobody can tell.
+	Edited func(from PlanSource, p *session.Plan) bool
 }
 
 // Outcome is what came of a session that was started or resumed.
@@ -70,10 +76,10 @@ type work struct {
 // given back by Close.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	w := &work{Site: s, door: door, plan: o.Plan, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
-	err := w.create(ctx, o.PlanFile)
+	err := w.create(ctx, o.Source)
 	var out Outcome
 	if err == nil {
-		out, err = w.execute(ctx, nil)
+		out, err = w.execute(ctx)
 	}
 	w.note(ctx, out.Result, err)
 	return out, errors.Join(err, w.close())
@@ -86,7 +92,7 @@ func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error)
 	var out Outcome
 	id, err := w.load(ctx, o.Ref)
 	if err == nil {
-		out, err = w.execute(ctx, o.Edited)
+		out, err = w.execute(ctx)
 	} else {
 		out.Session, err = w.refuse(ctx, id, err)
 	}
@@ -95,7 +101,7 @@ func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error)
 }
 
 // create locks a new session before anybody can know of it, then makes it.
-func (w *work) create(ctx context.Context, planFile string) error {
+func (w *work) create(ctx context.Context, from PlanSource) error {
 	id, err := w.store.NewID()
 	if err != nil {
 		return err
@@ -111,13 +117,13 @@ func (w *work) create(ctx context.Context, planFile string) error {
 		return err
 	}
 	w.writer, err = w.store.Create(ctx, local.NewSession{
-		ID: id, Task: w.plan.Task, Workspace: w.Workspace, Plan: w.plan, PlanFile: planFile, Config: string(config),
+		ID: id, Task: w.plan.Task, Workspace: w.Workspace, Plan: w.plan, PlanFile: from.File, PlanSum: from.Sum, Config: string(config),
 	})
 	return err
 }
 
 // execute prepares the session and carries it out; the result has been told.
-func (w *work) execute(ctx context.Context, edited func(string, *session.Plan) bool) (Outcome, error) {
+func (w *work) execute(ctx context.Context) (Outcome, error) {
 	delivery, err := w.Delivery(ctx, w.writer.Session().ID)
 	if err != nil {
 		return Outcome{}, err
@@ -129,7 +135,7 @@ func (w *work) execute(ctx context.Context, edited func(string, *session.Plan) b
 	}
 	w.sync = delivery.State
 	ctx, again := w.door.Begin(ctx, delivery)
-	result, err := w.under(ctx, again, edited)
+	result, err := w.under(ctx, again)
 	out := Outcome{Session: w.writer.Session(), Result: result}
 	if err != nil {
 		err = about(out.Session.Short, Shortage(err))
@@ -141,7 +147,7 @@ func (w *work) execute(ctx context.Context, edited func(string, *session.Plan) b
 }
 
 // under carries the session out under the context of its door.
-func (w *work) under(ctx context.Context, again <-chan struct{}, edited func(string, *session.Plan) bool) (session.Result, error) {
+func (w *work) under(ctx context.Context, again <-chan struct{}) (session.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer w.deliver(cancel)()
 	for _, what := range odd(w.writer.Report()) {
@@ -165,7 +171,9 @@ func (w *work) under(ctx context.Context, again <-chan struct{}, edited func(str
 	}
 	if !w.fresh {
 		w.sweepWorkspace(root)
-		w.tellEdited(ctx, edited)
+		if text := w.edited(ctx); text != "" {
+			w.warn(text)
+		}
 	}
 	runner := w.runner()
 	defer runner.Close()
@@ -208,20 +216,27 @@ func (w *work) recall(ctx context.Context) {
 	}
 }
 
-// tellEdited tells of a plan file that was edited after a step had failed, as if that could mend it: the
-// plan is in the store. What cannot be read any more says nothing.
-func (w *work) tellEdited(ctx context.Context, edited func(string, *session.Plan) bool) {
-	s := w.writer.Session()
-	if s.Reason != session.ReasonTaskFailed || edited == nil {
-		return
+// beginning is the event that created the session; its zero value where that cannot be read.
+func (w *work) beginning(ctx context.Context) (created session.SessionCreatedData) {
+	if first, err := w.store.Events(ctx, w.writer.Session().ID, 0, 1); err == nil && len(first) > 0 {
+		_ = first[0].Decode(&created) // as good as none, if it is damaged
 	}
-	var created session.SessionCreatedData
-	first, err := w.store.Events(ctx, s.ID, 0, 1)
-	if err != nil || len(first) == 0 || first[0].Decode(&created) != nil || !edited(created.PlanFile, w.plan) {
-		return
+	return created
+}
+
+func (w *work) origin(ctx context.Context) Origin {
+	return Origin{Short: w.writer.Session().Short, PlanFile: w.beginning(ctx).PlanFile}
+}
+
+// edited says that the plan file was edited since the session began, as if that could change what the
+// session does: its plan is in the store. It is empty where the file says the same, or cannot be read any more.
+func (w *work) edited(ctx context.Context) string {
+	from := w.beginning(ctx)
+	if from.PlanFile == "" || w.choices.Edited == nil || !w.choices.Edited(PlanSource{File: from.PlanFile, Sum: from.PlanSum}, w.plan) {
+		return ""
 	}
-	w.warn(fmt.Sprintf("%s has changed, and the session goes on with the plan that it began with; to begin anew: acode session cancel %s, then acode run --plan %s",
-		created.PlanFile, s.Short, session.ShellQuote(created.PlanFile)))
+	return fmt.Sprintf("%s has changed, and the session goes on with the plan that it began with; to begin again: acode session cancel %s, then acode run --plan %s",
+		from.PlanFile, w.writer.Session().Short, session.ShellQuote(from.PlanFile))
 }
 
 // runsNext guesses whether a command is what comes first: its supervisor can start while the
@@ -270,7 +285,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	begin := env
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
-	r := w.resumer(begin, runner, asking{w.door, env.view}, w.door.Notice)
+	r := w.resumer(begin, runner, asking{w.door, w.origin(ctx), env.view}, w.door.Notice)
 	if !w.fresh {
 		w.tally.begin()
 		r.Mark = w.tally.ended

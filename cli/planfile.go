@@ -2,35 +2,70 @@ package cli
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/plan"
 	"github.com/acode-dev/acode/session"
 )
 
-// planFile is where the plan of file can be looked at again later; empty for a pipe and the like.
-func planFile(file string) string {
+// planSource is where the plan of file can be looked at again later; no file for a pipe and the like.
+func planSource(file string) app.PlanSource {
 	info, err := os.Stat(file)
 	if file == "-" || err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
-		return ""
+		return app.PlanSource{}
 	}
 	abs, err := filepath.Abs(file)
 	if err != nil {
-		return ""
+		return app.PlanSource{}
 	}
-	return abs
+	return app.PlanSource{File: abs, Sum: sumOf(abs)}
 }
 
-// edited reports whether file holds another plan than p by now. What cannot be looked at is none.
-func edited(file string, p *session.Plan) bool {
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || plan.Large(info.Size()) {
+// sumOf gives the SHA-256 of a file in hex; empty where it cannot be read.
+func sumOf(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// anew says how the plan of a session is run from its beginning.
+func anew(from app.Origin) string {
+	file := "FILE"
+	if from.PlanFile != "" {
+		file = session.ShellQuote(from.PlanFile)
+	}
+	return fmt.Sprintf("acode session cancel %s, then acode run --plan %s", from.Short, file)
+}
+
+// edited reports whether the file holds another plan than p by now. What cannot be looked at is none. A large
+// one is not read as a plan again: that takes seconds.
+func edited(from app.PlanSource, p *session.Plan) bool {
+	info, err := os.Stat(from.File)
+	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	now, err := plan.Load(file)
+	if sum := sumOf(from.File); sum == "" || sum == from.Sum {
+		return false
+	}
+	if plan.Large(info.Size()) {
+		return true
+	}
+	now, err := plan.Load(from.File)
 	return err != nil || !samePlan(now, p)
 }
 

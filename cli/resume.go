@@ -101,7 +101,7 @@ func (f *resumeFlags) check() error {
 }
 
 func (f resumeFlags) choices() app.Choices {
-	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), RestartStep: f.restartStep, Force: f.force, Explicit: f.onChanges != "" || f.force}
+	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), RestartStep: f.restartStep, Force: f.force, Explicit: f.onChanges != "" || f.force, Edited: edited}
 }
 
 // settings are the flags that have a key of the configuration.
@@ -140,7 +140,7 @@ func (i *Invocation) resume(ctx context.Context, ref string, f resumeFlags) erro
 		return errors.Join(i.forecast(ctx, s, ref, f.choices()), s.Close())
 	}
 	d := i.screen(s, false)
-	out, err := s.Resume(ctx, d, app.Resume{Ref: ref, Timeout: i.timeout, Choices: f.choices(), Edited: edited})
+	out, err := s.Resume(ctx, d, app.Resume{Ref: ref, Timeout: i.timeout, Choices: f.choices()})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 

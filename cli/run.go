@@ -58,7 +58,7 @@ func (i *Invocation) run(ctx context.Context, file string, flags map[string]stri
 		return err
 	}
 	d := i.screen(s, true)
-	out, err := s.Start(ctx, d, app.Start{Plan: p, PlanFile: planFile(file), Timeout: i.timeout})
+	out, err := s.Start(ctx, d, app.Start{Plan: p, Source: planSource(file), Timeout: i.timeout})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 

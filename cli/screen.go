@@ -173,14 +173,14 @@ func (s *screen) Uncertain(ctx context.Context, item session.Item, why string) (
 }
 
 // Changed implements app.Person.
-func (s *screen) Changed(ctx context.Context, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error) {
+func (s *screen) Changed(ctx context.Context, from app.Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error) {
 	if !s.interactive() {
-		return s.Nobody.Changed(ctx, changed, view)
+		return s.Nobody.Changed(ctx, from, changed, view)
 	}
 	s.printer.TellChanged(changed)
 	for {
 		r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
-			return s.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes"}, "Choice: ")
+			return s.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort", "[N]ew run of the plan: abort, and say how", "[V]iew changes"}, "Choice: ")
 		})
 		if err != nil {
 			return false, nobody(ctx, err, session.ErrEnvironment)
@@ -189,6 +189,9 @@ func (s *screen) Changed(ctx context.Context, changed []session.ChangedFile, vie
 		case 'c':
 			return true, nil
 		case 'a':
+			return false, nil
+		case 'n':
+			s.printer.Tell([]string{"For a new run of the plan: " + s.Spelled(anew(from))})
 			return false, nil
 		}
 		for _, c := range changed {

@@ -43,6 +43,7 @@ type NewSession struct {
 	Plan      *session.Plan
 	Inputs    *session.Inputs // nil: none are recorded
 	PlanFile  string          // absolute; empty where the plan is from no file
+	PlanSum   string          // SHA-256 of that file in hex
 	Config    string          // JSON of the configuration that starts it
 }
 
@@ -76,7 +77,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		return nil, err
 	}
 	created := session.SessionCreatedData{
-		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Inputs: inputs, PlanFile: n.PlanFile, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
+		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Inputs: inputs, PlanFile: n.PlanFile, PlanSum: n.PlanSum, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
 		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
 	if inMemory(s.opts.Home) {

@@ -430,7 +430,7 @@ func FuzzClean(f *testing.F) {
 func TestPrompts(t *testing.T) {
 	in := strings.NewReader("perhaps\n\nNO\nyes\nview\nx\nA\r\ntail")
 	var out bytes.Buffer
-	options := []string{"[C]ontinue anyway", "[A]bort and start fresh", "[V]iew changes", "no letter"}
+	options := []string{"[C]ontinue anyway", "[A]bort", "[V]iew changes", "no letter"}
 	yes, err := terminal.Ask(in, &out, "One?", true)
 	check(t, "default after an answer that is none", yes, true, err)
 	yes, err = terminal.Ask(in, &out, "Two?", true)
