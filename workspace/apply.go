@@ -277,8 +277,11 @@ func (a *applying) discard() error {
 		if n.temp == "" {
 			continue
 		}
-		if err := unix.Unlinkat(n.dir.fd(), n.temp, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, failure(path.Join(n.dir.name, n.temp), "removing a temporary file", err))
+		if err := unix.Unlinkat(n.dir.fd(), n.temp, 0); err != nil {
+			// A read-only file system refuses also where there is nothing to remove.
+			if _, gone := n.dir.lstat(n.temp); !errors.Is(gone, fs.ErrNotExist) {
+				errs = append(errs, failure(path.Join(n.dir.name, n.temp), "removing a temporary file", err))
+			}
 		}
 		if !slices.Contains(dirs, n.dir) {
 			dirs = append(dirs, n.dir)
