@@ -336,6 +336,28 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
+// FR-045: what a change names is one file, whatever characters it has in it; what is read or searched may be a
+// pattern. Steps that are completed name nothing any more.
+func TestPlannedPaths(t *testing.T) {
+	p := plan(session.Task{ID: "t", Steps: []session.Step{
+		write("done", "done"), write("w", "pages/[id].tsx"),
+		{ID: "m", Kind: session.KindMove, Changes: []session.Change{{Op: session.KindMove, From: `a\b*`, To: "what?"}}},
+		{ID: "r", Kind: session.KindRead, Read: &session.Read{Path: "src/[a-z]*.go"}},
+		{ID: "s", Kind: session.KindSearch, Search: &session.Search{Path: "doc?"}},
+	}})
+	b := newBench(t, p)
+	b.acquired("")
+	b.started(id("t", "done"), session.KindWrite)
+	b.completed(id("t", "done"))
+	want := []string{`a\\b\*`, "doc?", `pages/\[id].tsx`, "src/[a-z]*.go", `what\?`}
+	if d := cmp.Diff(want, resume.Planned(p, b.sess)); d != "" {
+		t.Errorf("Planned (-want +got):\n%s", d)
+	}
+	if _, err := b.resume(); err != nil || cmp.Diff(want, b.planned) != "" || cmp.Diff(want, b.hashed) != "" {
+		t.Errorf("Resume: got %v, compared %q, hashed %q, want both %q", err, b.planned, b.hashed, want)
+	}
+}
+
 // FR-044, NFR-016, ASM-018: differences of git and configuration, by key, and suspicious
 // lines only warn; each difference is logged.
 func TestWarnings(t *testing.T) {

@@ -50,6 +50,7 @@ type bench struct {
 	strategy resume.Strategy
 
 	planned  []string // what Changes was asked about
+	hashed   []string // likewise Snapshot
 	compared []session.FileState
 	r        *resume.Resumer
 }
@@ -179,6 +180,7 @@ func (b *bench) GitChanges(ctx context.Context, _ string) ([]string, error) {
 func (b *bench) Suspicious(context.Context, []session.ChangedFile) []string { return b.lines }
 
 func (b *bench) Snapshot(_ context.Context, planned []string) (resume.Snapshot, error) {
+	b.hashed = planned
 	return resume.Snapshot{Manifest: "m2", Git: `{"head":"2"}`}, b.call("snapshot")
 }
 

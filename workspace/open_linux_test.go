@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
 )
 
 // descriptors lists what this process has open at or below dir, as the kernel names it.
@@ -58,7 +60,12 @@ func TestNothingStaysOpen(t *testing.T) {
 	resting := descriptors(t, dir)
 
 	calls := map[string]func() error{
-		"Scan":    func() error { _, err := r.Scan(ctx, nil, nil); return err },
+		"Scan": func() error { _, err := r.Scan(ctx, nil, nil); return err },
+		"Look": func() error {
+			w := r.Watch(&workspace.Manifest{Dirs: m.Dirs, Entries: append(m.Entries[1:], session.FileState{Path: "gone/x", Inode: 1})}, nil)
+			_, err := w.Look(ctx)
+			return err
+		},
 		"Compare": func() error { _, _, err := r.Compare(ctx, m); return err },
 		"Changes": func() error { _, _, err := r.Changes(ctx, files, []string{"d/new", "new"}, m); return err },
 		"Read":    func() error { _, err := r.Read(ctx, session.Read{Path: "**"}); return err },
@@ -135,5 +142,16 @@ func TestNothingStaysOpen(t *testing.T) {
 	must(t, r.Close())
 	if open := descriptors(t, dir); open != nil {
 		t.Errorf("Close: %q stay open", open)
+	}
+}
+
+// FR-040: a file that cannot be read is named as unchecked, not taken for unchanged. What the kernel shows of
+// this process's memory is one, whoever asks.
+func TestChangesNamesWhatCannotBeRead(t *testing.T) {
+	r := open(t, fmt.Sprintf("/proc/%d", os.Getpid()))
+	known := []session.FileState{{Path: "mem", Hash: sum("x"), Size: 1, Inode: 1, Wrote: true}}
+	changed, unchecked, err := r.Changes(context.Background(), known, nil, nil)
+	if err != nil || len(changed) != 0 || len(unchecked) != 1 || unchecked[0] != "mem" {
+		t.Errorf("Changes: got %+v, unchecked %q, %v; want mem unchecked", changed, unchecked, err)
 	}
 }
