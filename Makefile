@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 
-.PHONY: build demo demo-sync test test-postgres18 test-gvisor check cross torture bench clean docs
+.PHONY: build demo demo-sync test test-postgres18 check cross torture bench clean docs
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
@@ -31,10 +31,6 @@ test-postgres18:
 	@./scripts/need postgres:postgresql npm sqlite3
 	./scripts/postgres18 $(GO) test -count=1 ./remote ./cli/sync
 	./scripts/postgres18 $(GO) test -count=1 -skip TestServerRestored ./internal/drain
-
-# What meets the kernel, inside gVisor: as root, on Linux.
-test-gvisor:
-	./scripts/gvisor
 
 check:
 	@odd=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; [ -z "$$odd" ] || { echo "$$odd"; echo 'run: gofmt -w .'; exit 1; }

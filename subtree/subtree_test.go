@@ -37,95 +37,93 @@ func site(t *testing.T) (dir, outside string) {
 	return dir, outside
 }
 
-// ways are the two ways to a tree; the second one is possible on Linux alone.
-func ways(t *testing.T, test func(t *testing.T, tree subtree.Tree, outside string)) {
-	for name, open := range map[string]func(string) (subtree.Tree, error){"open": subtree.Open, "resolve": subtree.Resolve} {
-		t.Run(name, func(t *testing.T) {
-			dir, outside := site(t)
-			tree, err := open(dir)
-			if errors.Is(err, errors.ErrUnsupported) {
-				t.Log("left out: ", err)
-				return
-			}
-			must(t, err)
-			defer tree.Close()
-			test(t, tree, outside)
-		})
+// opened opens the site.
+func opened(t *testing.T) (tree *os.Root, outside string) {
+	t.Helper()
+	dir, outside := site(t)
+	tree, err := subtree.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = tree.Close() })
+	return tree, outside
+}
+
+// Where the kernel breaks what keeps links inside, nothing is opened.
+func TestRefusedWhereLinksAreFollowed(t *testing.T) {
+	if tree, err := subtree.OpenWhere(t.TempDir(), true); err == nil || tree != nil {
+		t.Errorf("Open: got %v, %v, want a refusal", tree, err)
 	}
 }
 
 // What lies below, by any link that stays there, is opened, looked at, made and removed.
 func TestInside(t *testing.T) {
-	ways(t, func(t *testing.T, tree subtree.Tree, _ string) {
-		for _, name := range []string{"d/f", "link/f", "file", "link/../d/f"} {
-			f, err := tree.OpenFile(name, os.O_RDONLY, 0)
-			must(t, err)
-			if b, err := io.ReadAll(f); err != nil || string(b) != "inside" {
-				t.Errorf("%s: got %q, %v", name, b, err)
-			}
-			must(t, f.Close())
-		}
-		if info, err := tree.Stat("file"); err != nil || !info.Mode().IsRegular() {
-			t.Errorf("Stat follows: got %v, %v", info, err)
-		}
-		if info, err := tree.Lstat("file"); err != nil || info.Mode().Type() != fs.ModeSymlink {
-			t.Errorf("Lstat does not follow: got %v, %v", info, err)
-		}
-		must(t, tree.Mkdir("link/new", 0o755))
-		if info, err := tree.Stat("d/new"); err != nil || !info.IsDir() {
-			t.Errorf("Mkdir: got %v, %v", info, err)
-		}
-		must(t, tree.Remove("link/new"))
-		must(t, tree.Remove("link/f"))
-		if err := tree.Mkdir("d/sub", 0o755); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("Mkdir of what is there: got %v", err)
-		}
-		if _, err := tree.Stat("d/f"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("Remove: got %v", err)
-		}
-		entries, err := fs.ReadDir(tree.FS(), "d")
+	tree, _ := opened(t)
+	for _, name := range []string{"d/f", "link/f", "file", "link/../d/f"} {
+		f, err := tree.OpenFile(name, os.O_RDONLY, 0)
 		must(t, err)
-		var names []string
-		for _, e := range entries {
-			names = append(names, e.Name())
+		if b, err := io.ReadAll(f); err != nil || string(b) != "inside" {
+			t.Errorf("%s: got %q, %v", name, b, err)
 		}
-		if want := []string{"far", "sub"}; !slices.Equal(names, want) {
-			t.Errorf("FS: got %v, want %v", names, want)
-		}
-	})
+		must(t, f.Close())
+	}
+	if info, err := tree.Stat("file"); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("Stat follows: got %v, %v", info, err)
+	}
+	if info, err := tree.Lstat("file"); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("Lstat does not follow: got %v, %v", info, err)
+	}
+	must(t, tree.Mkdir("link/new", 0o755))
+	if info, err := tree.Stat("d/new"); err != nil || !info.IsDir() {
+		t.Errorf("Mkdir: got %v, %v", info, err)
+	}
+	must(t, tree.Remove("link/new"))
+	must(t, tree.Remove("link/f"))
+	if err := tree.Mkdir("d/sub", 0o755); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Mkdir of what is there: got %v", err)
+	}
+	if _, err := tree.Stat("d/f"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Remove: got %v", err)
+	}
+	entries, err := fs.ReadDir(tree.FS(), "d")
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"far", "sub"}; !slices.Equal(names, want) {
+		t.Errorf("FS: got %v, want %v", names, want)
+	}
 }
 
 // What lies outside is neither opened nor looked at nor changed, and the error is none of the operating
 // system, but for a link that leads nowhere.
 func TestOutside(t *testing.T) {
-	ways(t, func(t *testing.T, tree subtree.Tree, outside string) {
-		calls := map[string]func(name string) error{
-			"OpenFile": func(name string) error { return opened(tree.OpenFile(name, os.O_RDONLY, 0)) },
-			"create":   func(name string) error { return opened(tree.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)) },
-			"Stat":     func(name string) error { _, err := tree.Stat(name); return err },
-			"Lstat":    func(name string) error { _, err := tree.Lstat(name); return err },
-			"Mkdir":    func(name string) error { return tree.Mkdir(name+"/made", 0o755) },
-			"Remove":   tree.Remove,
-			"FS":       func(name string) error { _, err := fs.ReadDir(tree.FS(), filepath.Dir(name)); return err },
-		}
-		for what, call := range calls {
-			for _, name := range []string{"up/f", "up/empty", "abs/f", "abs/empty", "self/d", "d/far/f", "d/far/empty", "link/far/f", "../out/f", "loop/f", "magic/f"} {
-				err := call(name)
-				var no syscall.Errno
-				if err == nil || errors.As(err, &no) && no != syscall.ELOOP && !(what == "FS" && errors.Is(err, fs.ErrInvalid)) {
-					t.Errorf("%s %s: got %v, want a refusal", what, name, err)
-				}
+	tree, outside := opened(t)
+	calls := map[string]func(name string) error{
+		"OpenFile": func(name string) error { return closed(tree.OpenFile(name, os.O_RDONLY, 0)) },
+		"create":   func(name string) error { return closed(tree.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)) },
+		"Stat":     func(name string) error { _, err := tree.Stat(name); return err },
+		"Lstat":    func(name string) error { _, err := tree.Lstat(name); return err },
+		"Mkdir":    func(name string) error { return tree.Mkdir(name+"/made", 0o755) },
+		"Remove":   tree.Remove,
+		"FS":       func(name string) error { _, err := fs.ReadDir(tree.FS(), filepath.Dir(name)); return err },
+	}
+	for what, call := range calls {
+		for _, name := range []string{"up/f", "up/empty", "abs/f", "abs/empty", "self/d", "d/far/f", "d/far/empty", "link/far/f", "../out/f", "loop/f", "magic/f"} {
+			err := call(name)
+			var no syscall.Errno
+			if err == nil || errors.As(err, &no) && no != syscall.ELOOP && !(what == "FS" && errors.Is(err, fs.ErrInvalid)) {
+				t.Errorf("%s %s: got %v, want a refusal", what, name, err)
 			}
 		}
-		entries, err := os.ReadDir(outside)
-		must(t, err)
-		if len(entries) != 2 || entries[0].Name() != "empty" || entries[1].Name() != "f" {
-			t.Errorf("outside: got %v", entries)
-		}
-	})
+	}
+	entries, err := os.ReadDir(outside)
+	must(t, err)
+	if len(entries) != 2 || entries[0].Name() != "empty" || entries[1].Name() != "f" {
+		t.Errorf("outside: got %v", entries)
+	}
 }
 
-func opened(f *os.File, err error) error {
+func closed(f *os.File, err error) error {
 	if err != nil {
 		return err
 	}

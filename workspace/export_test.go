@@ -3,8 +3,6 @@ package workspace
 import (
 	"context"
 	"time"
-
-	"github.com/acode-dev/acode/subtree"
 )
 
 // SetPatience bounds how long git may take for one answer.
@@ -40,6 +38,3 @@ func Racy(mtime, ctime int64, now time.Time) bool { return stat{mtime: mtime, ct
 
 // SetForeign makes r take the file system for one that is not native.
 func (r *Root) SetForeign() { r.native = func(int) bool { return false } }
-
-// Resolve makes Open go the way of kernels on which os.Root leads outside.
-func Resolve() { openTree = subtree.Resolve }

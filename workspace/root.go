@@ -44,7 +44,7 @@ type Root struct {
 	Redact func(string) string
 
 	dir  string
-	root subtree.Tree
+	root *os.Root
 	now  func() time.Time
 	hook func(op string) error   // of tests: called before each effect
 	seen func(name string) error // of tests: called before a last look at an effect
@@ -58,9 +58,6 @@ type Root struct {
 	calm     map[string]session.FileState // by path: hashed when nothing was racy
 }
 
-// openTree is changed by tests alone.
-var openTree = subtree.Open
-
 // Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when
 // dir is not there or is no directory. The caller closes the Root.
 func Open(dir string, now func() time.Time) (*Root, error) {
@@ -68,7 +65,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 	if err != nil {
 		return nil, missing(dir, err)
 	}
-	root, err := openTree(abs)
+	root, err := subtree.Open(abs)
 	if err != nil {
 		return nil, missing(abs, err)
 	}

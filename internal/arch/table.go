@@ -6,7 +6,7 @@ func Packages() map[string][]string {
 	return map[string][]string{
 		"session": {}, // types and rules
 		"redact":  {}, // a second leaf
-		"subtree": {}, // a third: os.Root where it holds, and where it does not
+		"subtree": {}, // a third: os.Root, where it holds
 		"shell":   {}, // a fourth: what a shell text reads
 
 		"process": {}, // a fifth: which process a pid means

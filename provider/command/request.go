@@ -108,7 +108,7 @@ func openPlace(req session.CommandRequest) (place, error) {
 	return place{workspace, dir}, nil
 }
 
-func openDir(root subtree.Tree, dir string) (*os.File, error) {
+func openDir(root *os.Root, dir string) (*os.File, error) {
 	if dir == "" {
 		dir = "."
 	}

@@ -1,0 +1,4 @@
+package subtree
+
+// OpenWhere is Open on a kernel that follows symbolic links, or does not.
+var OpenWhere = open
