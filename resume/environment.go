@@ -304,10 +304,10 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 }
 
 // How far the clock of files may be behind the one that the journal goes by: the kernel moves it on
-// 100 times a second, or more often; but some file systems keep whole seconds, or every other one.
+// 100 times a second, or more often; but ext4 with small inodes keeps whole seconds.
 const (
-	tick    = 10 * time.Millisecond
-	seconds = 2 * time.Second
+	tick  = 10 * time.Millisecond
+	whole = time.Second
 )
 
 // holds reports whether c changed in that time. What moves a file, or gives it an old date, sets the
@@ -317,7 +317,7 @@ func (o span) holds(c session.ChangedFile) bool {
 	ns := cmp.Or(c.CTimeNS, c.MTimeNS)
 	behind := tick
 	if ns%int64(time.Second) == 0 {
-		behind = seconds
+		behind = whole
 	}
 	return ns > 0 && ns >= o.from*1000-behind.Nanoseconds() && (o.to < o.from || ns <= o.to*1000)
 }

@@ -164,7 +164,7 @@ func TestOwnChanges(t *testing.T) {
 			b.changed = []session.ChangedFile{
 				{Path: "a-during", Kind: session.FileModified, MTimeNS: at + 1, Asks: true},
 				{Path: "a-moved", Kind: session.FileCreated, MTimeNS: at - 1e9, CTimeNS: at + 1, Asks: true},
-				{Path: "a-second", Kind: session.FileModified, MTimeNS: second - 1e9, CTimeNS: second - 1e9, Asks: true},
+				{Path: "a-second", Kind: session.FileModified, MTimeNS: second, CTimeNS: second, Asks: true},
 				{Path: "a-tick", Kind: session.FileCreated, MTimeNS: at - 10e6, CTimeNS: at - 10e6, Asks: true},
 				{Path: "a-to-the-end", Kind: session.FileModified, MTimeNS: at + 20*us, Asks: true},
 				{Path: "b-deleted", Kind: session.FileDeleted, CTimeNS: at + 2, Asks: true},
@@ -173,7 +173,7 @@ func TestOwnChanges(t *testing.T) {
 				{Path: "c-deleted", Kind: session.FileDeleted, CTimeNS: at + 20*us + 1, Asks: true},
 				{Path: "c-later", Kind: session.FileModified, MTimeNS: at + 20*us + 1, Asks: true},
 				{Path: "c-no-time", Kind: session.FileModified, Asks: true},
-				{Path: "c-second", Kind: session.FileModified, MTimeNS: second - 3e9, CTimeNS: second - 3e9, Asks: true},
+				{Path: "c-second", Kind: session.FileModified, MTimeNS: second - 1e9, CTimeNS: second - 1e9, Asks: true},
 				{Path: "out", Kind: session.FileModified, MTimeNS: at + 1, Asks: true},
 			}
 			b.r.Options.OnChanges = resume.ChangesContinue

@@ -101,16 +101,12 @@ func (a *applying) parents(n *node) (err error) {
 	return err
 }
 
-// sync makes the names in d durable. Some file systems, as those of shared folders of virtual machines, sync no
-// directory by itself.
+// sync makes the names in d durable.
 func (r *Root) sync(d *folder) error {
 	if err := r.effect("fsync " + d.name); err != nil {
 		return err
 	}
-	if err := d.f.Sync(); !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
-		return err
-	}
-	return syncAll(d.f)
+	return d.f.Sync()
 }
 
 // stage writes the temporary file of n, unless a rename or nothing at all gives it its

@@ -171,7 +171,7 @@ func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState)
 		return c.gone(e), nil
 	case err != nil:
 		return nil, failure(e.Path, "looking at it", err)
-	case st.matches(*e) && (!e.Racy || e.Hash == ""), e.Hash == "" && st.renumbered(*e) && !c.r.native(d.fd()):
+	case st.matches(*e) && (!e.Racy || e.Hash == ""):
 		return nil, nil
 	}
 	c.noteFile(ctx, d, e.Path, st, *e)

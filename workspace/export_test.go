@@ -35,6 +35,3 @@ func Lends(mode, uid, gid, asUID, asGID uint32) bool {
 
 // Racy reports whether a change right after now could leave these times behind, in nanoseconds.
 func Racy(mtime, ctime int64, now time.Time) bool { return stat{mtime: mtime, ctime: ctime}.racy(now) }
-
-// SetForeign makes r take the file system for one that is not native.
-func (r *Root) SetForeign() { r.native = func(int) bool { return false } }

@@ -17,11 +17,10 @@ import (
 )
 
 // How far apart two writes must lie for the file system to give them different times: a tick of the
-// kernel's coarse clock is at most 10 ms, but some keep whole seconds, as ext2 and ext3 do and ext4
-// with small inodes, or every other one, as FAT does.
+// kernel's coarse clock is at most 10 ms, but ext4 with small inodes keeps whole seconds.
 const (
 	granularity = 20 * time.Millisecond
-	coarsest    = 2*time.Second + granularity
+	coarsest    = time.Second + granularity
 )
 
 const permissionBits = 0o7777
@@ -61,12 +60,6 @@ func (s stat) racy(now time.Time) bool {
 
 func (s stat) matches(f session.FileState) bool {
 	return s.size == f.Size && s.mtime == f.MTimeNS && s.ctime == f.CTimeNS && s.ino == f.Inode && s.perm() == f.Mode
-}
-
-// renumbered reports whether the file of f may have got another number, and is the same otherwise.
-func (s stat) renumbered(f session.FileState) bool {
-	f.Inode = s.ino
-	return s.matches(f)
 }
 
 // state describes a file whose content has this hash and whose stat was taken at now.

@@ -12,7 +12,7 @@ import (
 
 // Inspect says how far an earlier process got with ts under key; foreign lists the paths
 // that are neither pre- nor post-image, as they are now. A mode that differs counts as
-// different, unless it is neither's on a file system that may keep none. It makes durable
+// different. It makes durable
 // what the process that died may have had no time for (W4): the directories before it says
 // Applied, else those that lead to new files, which doing it again finds made. It changes
 // no byte.
@@ -92,7 +92,6 @@ type place struct {
 	target *place // the place that this one's file was moved to; nil when it was not
 	temp   string // staged
 	same   bool   // only the mode differs
-	anyway bool   // the mode is one that the file system gave it
 	moves  bool   // gets its file back by a rename of target
 }
 
@@ -100,7 +99,7 @@ func (p *place) is(i session.Image) bool {
 	if i.Absent() || p.state.Hash == "" {
 		return i.Absent() && p.state.Hash == ""
 	}
-	return i.Hash == p.state.Hash && (i.Mode == p.state.Mode || p.anyway)
+	return i.Hash == p.state.Hash && i.Mode == p.state.Mode
 }
 
 func (p *place) isPre() bool { return p.is(p.t.Pre) }
@@ -234,6 +233,5 @@ func (v *survey) look(ctx context.Context, p *place, names map[[2]uint64]uint64)
 	}
 	defer f.Close()
 	p.state, p.st, err = v.r.hash(ctx, f, p.t.Path)
-	p.anyway = p.foreign() && !v.r.native(p.dir.fd())
 	return err
 }

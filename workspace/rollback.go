@@ -284,7 +284,7 @@ func (v *survey) chmod(p *place) error {
 	if err := v.r.effect("chmod " + p.t.Path); err != nil {
 		return err
 	}
-	if err := v.r.setMode(f, p.t.Pre.Mode); err != nil {
+	if err := setMode(f, p.t.Pre.Mode); err != nil {
 		return err
 	}
 	return f.Sync()

@@ -49,8 +49,6 @@ type Root struct {
 	hook func(op string) error   // of tests: called before each effect
 	seen func(name string) error // of tests: called before a last look at an effect
 
-	native func(fd int) bool // but for tests, native
-
 	patience time.Duration // with git
 
 	mu       sync.Mutex
@@ -69,7 +67,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 	if err != nil {
 		return nil, missing(abs, err)
 	}
-	return &Root{dir: abs, root: root, now: now, native: native, patience: gitPatience, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
+	return &Root{dir: abs, root: root, now: now, patience: gitPatience, prepared: map[string]*prepared{}, calm: map[string]session.FileState{}}, nil
 }
 
 func missing(dir string, cause error) error {

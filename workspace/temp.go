@@ -161,7 +161,7 @@ func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uin
 	if _, err := io.Copy(f, &section{ctx: ctx, r: content}); err != nil {
 		return err
 	}
-	if err := r.setMode(f, mode); err != nil {
+	if err := setMode(f, mode); err != nil {
 		return err
 	}
 	if err := r.effect("fsync " + f.Name()); err != nil {
@@ -170,12 +170,7 @@ func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uin
 	return f.Sync()
 }
 
-// setMode gives a file its permission bits, where the file system has any.
-func (r *Root) setMode(f *os.File, mode uint32) error {
-	err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) })
-	refused := errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS)
-	if refused && !r.native(int(f.Fd())) {
-		return nil
-	}
-	return err
+// setMode gives a file its permission bits.
+func setMode(f *os.File, mode uint32) error {
+	return retry(func() error { return unix.Fchmod(int(f.Fd()), mode) })
 }

@@ -6,8 +6,7 @@
 // a cache of its own and writes them when it likes. Such a disk can be mounted again: the file
 // system then recovers as it does after a real power cut.
 //
-// Foreign serves a file system of another kind: it keeps no modes and no fractions of seconds, and its calls
-// can be made to fail.
+// Foreign serves a file system for which case does not count, and whose calls can be made to fail.
 //
 // It needs root, FUSE and loop devices; Possible says whether they are there.
 package disk

@@ -15,9 +15,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Foreign shows what is below back at dir, which exist, as file systems do that are not of Unix, or serve the disk
-// of another system: every file has all permissions, whatever it is given, and another number with each mount, times are
-// whole seconds, names that differ only in case are one, and a directory cannot be synced.
+// Foreign shows what is below back at dir, which exist, as a file system does for which names that differ only in
+// case are one, as on macOS, and whose calls can fail.
 func Foreign(back, dir string) (unmount func() error, err error) {
 	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()} // from which it makes the numbers
 	root := &foreign{fs.LoopbackNode{RootData: data}}
@@ -42,7 +41,6 @@ type foreign struct{ fs.LoopbackNode }
 var _ interface {
 	fs.NodeLookuper
 	fs.NodeGetattrer
-	fs.NodeSetattrer
 	fs.NodeOpener
 	fs.NodeCreater
 	fs.NodeMkdirer
@@ -55,12 +53,6 @@ var _ interface {
 // WrapChild makes what lies below n like it.
 func (n *foreign) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
 	return &foreign{fs.LoopbackNode{RootData: n.RootData}}
-}
-
-// coarsen makes attributes what such a file system tells.
-func coarsen(a *fuse.Attr) {
-	a.Mode |= 0o777
-	a.Atimensec, a.Mtimensec, a.Ctimensec = 0, 0, 0
 }
 
 // trouble is how a call fails; 0: it does not.
@@ -142,28 +134,14 @@ func (n *foreign) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 	if errno := n.begin(); errno != 0 {
 		return nil, errno
 	}
-	inode, errno := n.LoopbackNode.Lookup(ctx, n.actual(name), out)
-	coarsen(&out.Attr)
-	return inode, errno
+	return n.LoopbackNode.Lookup(ctx, n.actual(name), out)
 }
 
 func (n *foreign) Getattr(ctx context.Context, f fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	if errno := n.begin(); errno != 0 {
 		return errno
 	}
-	errno := n.LoopbackNode.Getattr(ctx, f, out)
-	coarsen(&out.Attr)
-	return errno
-}
-
-// Setattr refuses modes, as some do; others only forget them.
-func (n *foreign) Setattr(ctx context.Context, f fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	if in.Valid&fuse.FATTR_MODE != 0 {
-		return syscall.EPERM
-	}
-	errno := n.LoopbackNode.Setattr(ctx, f, in, out)
-	coarsen(&out.Attr)
-	return errno
+	return n.LoopbackNode.Getattr(ctx, f, out)
 }
 
 func (n *foreign) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
@@ -177,18 +155,14 @@ func (n *foreign) Create(ctx context.Context, name string, flags, mode uint32, o
 	if errno := n.begin(); errno != 0 {
 		return nil, nil, 0, errno
 	}
-	inode, f, fuseFlags, errno := n.LoopbackNode.Create(ctx, n.actual(name), flags, mode, out)
-	coarsen(&out.Attr)
-	return inode, f, fuseFlags, errno
+	return n.LoopbackNode.Create(ctx, n.actual(name), flags, mode, out)
 }
 
 func (n *foreign) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	if errno := n.begin(); errno != 0 {
 		return nil, errno
 	}
-	inode, errno := n.LoopbackNode.Mkdir(ctx, n.actual(name), mode, out)
-	coarsen(&out.Attr)
-	return inode, errno
+	return n.LoopbackNode.Mkdir(ctx, n.actual(name), mode, out)
 }
 
 func (n *foreign) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, as string, flags uint32) syscall.Errno {
@@ -205,26 +179,10 @@ func (n *foreign) Unlink(ctx context.Context, name string) syscall.Errno {
 	return n.answer(n.LoopbackNode.Unlink(ctx, n.actual(name)))
 }
 
-// OpendirHandle opens a directory that cannot be synced.
+// OpendirHandle implements fs.NodeOpendirHandler.
 func (n *foreign) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	if errno := n.begin(); errno != 0 {
 		return nil, 0, errno
 	}
-	h, fuseFlags, errno := n.LoopbackNode.OpendirHandle(ctx, flags)
-	if errno != 0 {
-		return nil, 0, errno
-	}
-	return unsynced{h.(opened)}, fuseFlags, 0
+	return n.LoopbackNode.OpendirHandle(ctx, flags)
 }
-
-// opened is what a directory that was opened can do besides.
-type opened interface {
-	fs.FileReaddirenter
-	fs.FileReleasedirer
-	fs.FileSeekdirer
-}
-
-type unsynced struct{ opened }
-
-// Fsyncdir knows of no directories, as in the shared folders of virtual machines.
-func (unsynced) Fsyncdir(context.Context, uint32) syscall.Errno { return syscall.EINVAL }

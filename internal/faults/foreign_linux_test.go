@@ -12,14 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
 )
-
-// killsOfForeign is at how many calls a session is killed whose workspace keeps no modes.
-const killsOfForeign = 24
 
 // foreignVariable tells a test binary to serve a file system of one directory at another.
 const foreignVariable = "ACODE_FAULTS_FOREIGN"
@@ -43,7 +39,7 @@ func serveForeign(back, dir string) {
 // back is where the files of a workspace lie that a file system of another kind shows.
 func (s site) back() string { return filepath.Join(s.root, "back") }
 
-// foreignSite is a site whose workspace lies on a file system that has all the habits of disk.Foreign.
+// foreignSite is a site whose workspace lies on a file system of disk.Foreign.
 func foreignSite(t *testing.T) site {
 	t.Helper()
 	s := plainSite(t)
@@ -66,85 +62,6 @@ func (s site) mountForeign(t *testing.T) (unmount func()) {
 	_, err = bufio.NewReader(told).ReadString('\n')
 	must(t, err)
 	return func() { must(t, errors.Join(end.Close(), server.Wait())) }
-}
-
-// B7: a session that is killed goes on without a question, also where what it wrote shows another mode than it
-// was given, as on FAT or in WSL below /mnt/c.
-func TestKilledWhereNoModesAreKept(t *testing.T) {
-	if !canMount() {
-		t.Log("nothing may be mounted here")
-		return
-	}
-	inWorkspace := func(s site) func(crash.Call) bool {
-		return func(c crash.Call) bool { return strings.HasPrefix(c.Path, s.ws()+"/") }
-	}
-	s := foreignSite(t)
-	e, _, calls := s.traced(t, crash.Point{}, inWorkspace(s), "run", "--plan", s.plan())
-	all := 0
-	for _, c := range calls {
-		if c.Role == crash.RoleAcode && inWorkspace(s)(c) {
-			all++
-		}
-	}
-	if e.exit != 0 || all < killsOfForeign {
-		t.Fatalf("%d calls, %v", all, e)
-	}
-	rng := rand.New(rand.NewPCG(1, 1))
-	for _, n := range rng.Perm(all)[:killsOfForeign] {
-		for _, when := range []crash.When{crash.Before, crash.After} {
-			t.Run(fmt.Sprintf("%s_%d", when, n+1), func(t *testing.T) {
-				s := foreignSite(t)
-				at := crash.Point{Role: crash.RoleAcode, N: n + 1, When: when, Victim: crash.VictimSelf}
-				if e, res, _ := s.traced(t, at, inWorkspace(s), "run", "--plan", s.plan()); !res.Struck || e.exit != -1 {
-					t.Fatalf("not killed: %+v, %v", res, e)
-				}
-				if e := s.acode(t, "resume"); e.exit != 0 {
-					t.Fatal(e)
-				}
-				for _, fault := range s.faultsAtEnd(t) {
-					t.Error(fault)
-				}
-			})
-		}
-	}
-}
-
-// Where files get other numbers with each mount, as with sshfs, none of them counts as changed after it, but
-// for one that was changed. The root of this one has the number 0.
-func TestMountedAnewWithOtherNumbers(t *testing.T) {
-	if !canMount() {
-		t.Log("nothing may be mounted here")
-		return
-	}
-	for name, c := range map[string]struct {
-		change string // of a file that no step has named yet; empty: none
-		exit   int
-	}{"as_it_was": {"", 0}, "changed": {"fir5t\n", 17}} {
-		t.Run(name, func(t *testing.T) {
-			s := plainSite(t)
-			theirs := filepath.Join(s.back(), "theirs")
-			must(t, os.Mkdir(filepath.Dir(theirs), 0o755))
-			must(t, os.WriteFile(theirs, []byte("first\n"), 0o644))
-			must(t, os.WriteFile(s.plan(), []byte(`{version: 1, task: t, tasks: [{id: t, steps: [{approve: "Go on?"}, {edit: {path: theirs, old: st, new: rm}}]}]}`), 0o644))
-			<-time.After(2100 * time.Millisecond) // so that its times alone tell whether it changed
-			unmount := s.mountForeign(t)
-			if e := s.acode(t, "run", "--plan", s.plan()); e.exit != 10 {
-				t.Fatal(e)
-			}
-			if e := s.acode(t, "approve", s.read(t).short); e.exit != 0 {
-				t.Fatal(e)
-			}
-			unmount()
-			if c.change != "" {
-				must(t, os.WriteFile(theirs, []byte(c.change), 0o644))
-			}
-			unmount = s.mountForeign(t)
-			if e := s.acode(t, "resume"); e.exit != c.exit || strings.Contains(e.stdout, "- theirs (modified") != (c.exit == 17) {
-				t.Error(e)
-			}
-			unmount()
-		})
-	}
 }
 
 // A change of a file that was carried out although its answer says that it failed, as over a network, is undone
