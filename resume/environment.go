@@ -116,53 +116,18 @@ func (r *Resumer) compare(limited context.Context, s *session.Session) ([]sessio
 		files = append(files, *f)
 	}
 	slices.SortFunc(files, func(a, b session.FileState) int { return strings.Compare(a.Path, b.Path) })
-	got := r.changes(limited, files, s)
+	changed, unchecked, err := r.Environment.Changes(limited, files, Planned(r.Plan, s), s.Manifest)
 	switch {
-	case got.err != nil && !errors.Is(got.err, context.DeadlineExceeded):
-		return nil, got.err
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		return nil, err
 	case limited.Err() != nil:
-		return nil, r.late(some(got.unchecked))
-	case len(got.unchecked) > 0:
+		return nil, r.late(some(unchecked))
+	case len(unchecked) > 0:
 		return nil, &session.Error{Code: session.ErrEnvironment, Retryable: true,
-			Message: fmt.Sprintf("these files cannot be read, so nobody can tell whether they changed: %s; the session is unchanged", some(got.unchecked)),
+			Message: fmt.Sprintf("these files cannot be read, so nobody can tell whether they changed: %s; the session is unchanged", some(unchecked)),
 			Next:    "make them readable, then: " + r.again(s)}
 	}
-	return got.changed, nil
-}
-
-// comparison is what Environment.Changes gave.
-type comparison struct {
-	changed   []session.ChangedFile
-	unchecked []string
-	err       error
-}
-
-// stuck is how long Environment.Changes may go on after its time. A read from a file system that hangs
-// ends with nothing that this process can do.
-const stuck = 500 * time.Millisecond
-
-// changes is Environment.Changes, left behind where it is stuck.
-func (r *Resumer) changes(limited context.Context, files []session.FileState, s *session.Session) comparison {
-	done := make(chan comparison, 1)
-	named := Planned(r.Plan, s)
-	go func() {
-		var c comparison
-		c.changed, c.unchecked, c.err = r.Environment.Changes(limited, files, named, s.Manifest)
-		done <- c
-	}()
-	select {
-	case c := <-done:
-		return c
-	case <-limited.Done():
-	}
-	limit := time.NewTimer(stuck)
-	defer limit.Stop()
-	select {
-	case c := <-done:
-		return c
-	case <-limit.C:
-		return comparison{err: limited.Err()}
-	}
+	return changed, nil
 }
 
 // late is the end of the time of validation.

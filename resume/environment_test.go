@@ -271,39 +271,6 @@ func TestValidationTimeout(t *testing.T) {
 	})
 }
 
-// A file system that hangs holds up neither the end of that time nor a signal.
-func TestValidationIsStuck(t *testing.T) {
-	interrupted := errors.New("interrupted")
-	for _, c := range []struct {
-		name string
-		end  error // after a second; nil: none comes
-		want error
-		took time.Duration
-	}{
-		{"time", nil, session.ErrEnvironment, 10500 * time.Millisecond},
-		{"signal", interrupted, interrupted, 1500 * time.Millisecond},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := paused(t)
-				b.r.Options.Timeout = 10 * time.Second
-				back := make(chan struct{})
-				defer close(back)
-				b.changesFn = func(context.Context) error { <-back; return nil }
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				if c.end != nil {
-					time.AfterFunc(time.Second, func() { cancel(c.end) })
-				}
-				start := time.Now()
-				if _, err := b.r.Resume(ctx); !errors.Is(err, c.want) || time.Since(start) != c.took {
-					t.Errorf("Resume: got %v after %s", err, time.Since(start))
-				}
-			})
-		})
-	}
-}
-
 // Git has the same time, and no more: a FIFO among the files that it reads would keep it for ever.
 func TestValidationTimeoutOfGit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
