@@ -51,14 +51,29 @@ type Blobs interface {
 	Open(ctx context.Context, hash string) (io.ReadCloser, error)
 }
 
-// Files is the confined way into the workspace. *workspace.Root implements it. Every method
-// returns ErrEscape for a path that leaves the workspace or is no regular file with one link.
+// Files is the confined way into the workspace, by what one caller needs of it. *workspace.Root
+// implements it. Every method returns ErrEscape for a path that leaves the workspace or is no regular
+// file with one link.
 type Files interface {
+	Reading
+	Changing
+	Undoing
+	Looking
+}
+
+// Reading is what steps need that read.
+type Reading interface {
 	Read(ctx context.Context, r session.Read) ([]session.FileState, error)
 
 	// Search gives matches as lines "path:line: text", cut at 64 KiB, and the files searched
 	// that matched.
 	Search(ctx context.Context, s session.Search) (matches string, cut bool, files []session.FileState, err error)
+}
+
+// Changing is what steps need that change files.
+type Changing interface {
+	// Size gives the length of a file in bytes; 0 for one that is not there.
+	Size(path string) int64
 
 	// Prepare works out what changes would do now, without doing it, and keeps open what it
 	// hashed until Apply or Discard. key names temporary files. It returns ErrFileStep when
@@ -73,8 +88,12 @@ type Files interface {
 	// directories are durable. It returns ErrFileChanged, with nothing changed, when a path
 	// is no longer what was prepared. With another error it gives the files that it put back.
 	Apply(ctx context.Context, key string) ([]session.FileState, error)
-	Discard(key string)
 
+	Discard(key string)
+}
+
+// Undoing is what an attempt needs that comes after one which was cut short.
+type Undoing interface {
 	// Inspect says how far an earlier process got with ts; foreign lists the paths that are
 	// neither pre- nor post-image, as they are now.
 	Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error)
@@ -87,10 +106,10 @@ type Files interface {
 
 	// Tidy removes the temporary files that an attempt left behind and nothing else.
 	Tidy(ctx context.Context, key string, ts []session.Transition) error
+}
 
-	// Size gives the length of a file in bytes; 0 for one that is not there.
-	Size(path string) int64
-
+// Looking is what commands need, which go into the workspace by themselves.
+type Looking interface {
 	// InPlace returns ErrEnvironment when the path of the workspace, by which commands go, leads
 	// elsewhere by now. It is called before each step.
 	InPlace() error

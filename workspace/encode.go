@@ -14,7 +14,6 @@ const manifestVersion = 1
 const (
 	flagRacy = 1 << iota
 	flagHash
-	flagWrote
 	flagGit  // of the manifest
 	flagBase // likewise
 )
@@ -58,9 +57,6 @@ func appendState(b []byte, before string, f session.FileState) []byte {
 	flags := byte(0)
 	if f.Racy {
 		flags |= flagRacy
-	}
-	if f.Wrote {
-		flags |= flagWrote
 	}
 	if err == nil && len(hash) == 32 {
 		flags |= flagHash
@@ -175,7 +171,7 @@ func (d *decoder) state(before string) session.FileState {
 	}
 	f := session.FileState{Path: before[:shared] + string(d.take(d.uvarint()))}
 	flags := d.byte()
-	f.Racy, f.Wrote = flags&flagRacy != 0, flags&flagWrote != 0
+	f.Racy = flags&flagRacy != 0
 	f.Size = int64(d.uvarint())
 	f.Mode = uint32(d.uvarint())
 	f.MTimeNS = d.varint()

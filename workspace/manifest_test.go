@@ -398,7 +398,7 @@ func TestManifestEncoding(t *testing.T) {
 	state := rapid.Custom(func(t *rapid.T) session.FileState {
 		f := session.FileState{Path: rapid.String().Draw(t, "path"), Size: rapid.Int64Min(0).Draw(t, "size"), Mode: rapid.Uint32().Draw(t, "mode"),
 			MTimeNS: rapid.Int64().Draw(t, "mtime"), CTimeNS: rapid.Int64().Draw(t, "ctime"), Inode: rapid.Uint64().Draw(t, "inode"),
-			Racy: rapid.Bool().Draw(t, "racy"), Wrote: rapid.Bool().Draw(t, "wrote")}
+			Racy: rapid.Bool().Draw(t, "racy")}
 		if rapid.Bool().Draw(t, "hashed") {
 			f.Hash = sum(f.Path)
 		}
