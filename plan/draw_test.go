@@ -115,19 +115,11 @@ func written(p *session.Plan) []byte {
 	if err != nil {
 		panic(err)
 	}
-	raw := never
-	if lastPlanes.Match(b) {
-		raw = beside
-	}
-	return raw.ReplaceAllFunc(b, func(r []byte) []byte { return fmt.Appendf(nil, `\u%04x`, []rune(string(r))[0]) })
+	return never.ReplaceAllFunc(b, func(r []byte) []byte { return fmt.Appendf(nil, `\u%04x`, []rune(string(r))[0]) })
 }
 
-// What cannot stand in a plan as it is: never, and beside characters of the last planes.
-var (
-	never      = regexp.MustCompile("[\ufffe\uffff]")
-	beside     = regexp.MustCompile("[\u0085\u2028\u2029\ufeff\ufffe\uffff]")
-	lastPlanes = regexp.MustCompile(`[\x{100000}-\x{10ffff}]`)
-)
+// never is what cannot stand in a plan as it is.
+var never = regexp.MustCompile("[\u0085\u2028\u2029\ufeff\ufffe\uffff]")
 
 // filled leaves out what is empty.
 func filled(o object) object {

@@ -2,11 +2,14 @@ package plan
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -108,6 +111,29 @@ func lines(data []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 }
 
+// halves are the escapes of two halves in which JSON writes a character that it does not have.
+var halves = regexp.MustCompile(`\\*\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+
+// joined gives JSON with one escape for each two halves, of which YAML knows nothing. In other YAML the
+// parser refuses them.
+func joined(text []byte) []byte {
+	if !halves.Match(text) || !json.Valid(text) {
+		return text
+	}
+	return halves.ReplaceAllFunc(text, func(found []byte) []byte {
+		const pair = len(`\ud83d\ude00`)
+		before, written := found[:len(found)-pair], found[len(found)-pair:]
+		if len(before)%2 == 1 { // its first backslash is escaped itself
+			return found
+		}
+		var means string
+		if json.Unmarshal(slices.Concat([]byte{'"'}, written, []byte{'"'}), &means) != nil {
+			return found
+		}
+		return fmt.Appendf(slices.Clone(before), `\U%08x`, []rune(means)[0])
+	})
+}
+
 // checkText refuses what is no YAML before it is parsed, and more of it than can be parsed.
 func (s *source) checkText() error {
 	parts := 0
@@ -116,7 +142,7 @@ func (s *source) checkText() error {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			return s.fault(s.position(at), fmt.Sprintf("byte 0x%02x is not valid UTF-8", s.text[at]), "save the file as UTF-8")
-		case r < ' ' && r != '\t' && r != '\n' || r == '\ufffe' || r == '\uffff':
+		case r < ' ' && r != '\t' && r != '\n', strings.ContainsRune("\u0085\u2028\u2029\ufeff\ufffe\uffff", r): // YAML 1.1 reads some otherwise than 1.2
 			return s.fault(s.position(at), fmt.Sprintf("the character %U cannot stand in a plan as it is", r), fmt.Sprintf(`write it as \u%04x, in double quotes`, r))
 		case strings.ContainsRune(marks, r):
 			if parts++; parts > maxMarks {

@@ -24,11 +24,7 @@ func tree(src *source) (*yaml.Node, error) {
 	if err := src.checkDirectives(); err != nil {
 		return nil, err
 	}
-	text, in, err := src.standIn()
-	if err != nil {
-		return nil, err
-	}
-	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	loader, err := yaml.NewLoader(bytes.NewReader(joined(src.text)), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +40,6 @@ func tree(src *source) (*yaml.Node, error) {
 		return nil, src.fault(place(second), "a plan is one YAML document; a second one begins here", "put each plan into a file of its own")
 	}
 	root := first.Content[0]
-	in.restore(root)
 	return root, src.check(root, 1)
 }
 
