@@ -139,7 +139,8 @@ func overwrite(f *os.File, b []byte) error {
 	return nil
 }
 
-// Read says what the lock file at path says, and whether the holder that it names is alive.
+// Read says what the lock file at path says, and whether the holder that it names is alive. A holder that
+// was killed and is still ending is not: it executes nothing any more.
 // It writes nothing and takes no lock, so that it never disturbs a holder; but where that is
 // Elsewhere it asks for the lock, shared and for an instant. A file that is missing, empty or not
 // of this form names nobody.
@@ -162,7 +163,7 @@ func Read(path string) (h Holder, held bool, err error) {
 		held, err = isLocked(f)
 		return h, held, err
 	}
-	return h, h.Alive(), nil
+	return h, h.Alive() && !h.Dying(), nil
 }
 
 // isLocked reports whether somebody has the lock of f for himself.

@@ -30,16 +30,26 @@ type Lock struct {
 }
 
 // persist takes a lock, and puts up for a moment with one that no process has signed that is seen
-// to live: somebody only asks whether it is free, a process that was killed is still ending, or a
-// child of it has not begun its own program yet.
+// to live: somebody only asks whether it is free, or a child of a process that has ended has not
+// begun its own program yet. It puts up longer with a process that was killed and is still ending.
 func persist[L any](take func() (L, error)) (L, error) {
-	const pause, patience = 10 * time.Millisecond, 100
+	const pause, patience, untilDead = 10 * time.Millisecond, 100, 3000
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		l, err := take()
 		var by *HeldError
-		if !errors.As(err, &by) || by.Holder.PID != 0 && !by.Holder.Elsewhere() || n == patience {
+		if !errors.As(err, &by) {
+			return l, err
+		}
+		limit := 0
+		switch {
+		case by.Holder.Dying():
+			limit = untilDead
+		case by.Holder.PID == 0 || by.Holder.Elsewhere():
+			limit = patience
+		}
+		if n >= limit {
 			return l, err
 		}
 		<-tick.C
@@ -191,7 +201,7 @@ func held(path string) error {
 		}
 	}
 	h, alive, err := Read(path)
-	if err != nil || !alive {
+	if err != nil || !alive && !h.Dying() {
 		h = Holder{} // a process that took it just now, or a child of one that died
 	}
 	if exe := h.foreign(); alive && exe != "" {

@@ -65,6 +65,13 @@ func play(role string, args []string) error {
 		fmt.Println("holding")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return l.Release()
+	case "reader": // holds the lock, and reads a file meanwhile
+		if _, err := lock.Acquire(args[0], h); err != nil {
+			return err
+		}
+		fmt.Println("holding")
+		_, err := os.ReadFile(args[1])
+		return err
 	case "directory":
 		d, err := lock.AcquireDirectory(args[0], false)
 		if err != nil {
