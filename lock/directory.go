@@ -14,11 +14,12 @@ import (
 // Directory is the lock on the directory of a workspace itself. Its descriptor is closed on exec, so no command
 // inherits it.
 type Directory struct {
-	file *os.File // nil where the file system locks no directories
+	file *os.File // nil where it is not locked
 }
 
-// AcquireDirectory takes the flock(2) of the directory at path, without waiting for a process that lives; in common
-// with others where shared is set. The lock files of a workspace go by its path, and a directory may have two paths:
+// AcquireDirectory takes the flock(2) of the directory at path, without waiting for a process that lives. Where shared
+// is set it takes the lock in common with others, and goes on without it beside a session that does not share, as
+// AcquireShared does. The lock files of a workspace go by its path, and a directory may have two paths:
 // by a bind mount, by a move while a session executes there, or in the stores of two users. It returns ErrLocked with
 // a *HeldError as its cause. Where the file system locks no directories it locks nothing. The caller calls Release;
 // the death of the process does the same.
@@ -27,19 +28,18 @@ func AcquireDirectory(path string, shared bool) (*Directory, error) {
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; nothing was changed", Place: path, Cause: err}
 	}
-	how := unix.LOCK_EX
-	if shared {
-		how = unix.LOCK_SH
-	}
-	d, err := persist(func() (*Directory, error) { return lockDirectory(f, how) })
-	if err == nil && d.file != nil {
-		return d, nil
-	}
+	var d *Directory
 	var by *HeldError
-	if errors.As(err, &by) {
+	if shared {
+		if d, err = lockDirectory(f, unix.LOCK_SH); errors.As(err, &by) {
+			d, err = &Directory{}, nil
+		}
+	} else if d, err = persist(func() (*Directory, error) { return lockDirectory(f, unix.LOCK_EX) }); errors.As(err, &by) {
 		by.Holder = whoLocks(f)
 	}
-	_ = f.Close() // nothing is held
+	if err != nil || d.file == nil {
+		_ = f.Close() // nothing is held
+	}
 	return d, err
 }
 
