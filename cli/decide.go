@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
-	"github.com/spf13/cobra"
 )
 
 func (i *Invocation) approveCommand() *cobra.Command {

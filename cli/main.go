@@ -11,9 +11,10 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
-	"github.com/spf13/cobra"
 )
 
 // Version is that of both programs.

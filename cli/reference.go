@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/acode-dev/acode/app"
 	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/app"
 )
 
 // referenceCommand prints the reference of the command line, from which docs/ is made.

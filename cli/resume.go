@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
-	"github.com/spf13/cobra"
 )
 
 // resumeFlags are the flags of resume as typed.

@@ -7,11 +7,12 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
-	"github.com/spf13/cobra"
 )
 
 // setup reads the configuration for the workspace that -C names, else the current directory.

@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/terminal"
-	"github.com/spf13/cobra"
 )
 
 func (i *Invocation) showCommand() *cobra.Command {

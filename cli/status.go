@@ -10,10 +10,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
-	"github.com/spf13/cobra"
 )
 
 func (i *Invocation) statusCommand() *cobra.Command {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
-	"github.com/spf13/cobra"
 )
 
 func (i *Invocation) unlockCommand() *cobra.Command {
