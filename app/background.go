@@ -28,7 +28,7 @@ type DrainNews struct {
 // and the server can hold a step up, and it goes on for a moment when this process is killed
 // (FR-049, FR-050). It ends some time after its standard input does.
 func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
-	if w.Config.Config.Sync.URL == "" {
+	if w.Settings.Config.Sync.URL == "" || w.Deliver == nil {
 		return func() {}
 	}
 	args, err := w.Deliver()

@@ -56,7 +56,7 @@ type Lane struct {
 // id is empty. It takes no lock, writes nothing and needs no network.
 func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 	holder, delivers := s.drainer()
-	if s.Config.Config.Sync.URL == "" && !delivers {
+	if s.Settings.Config.Sync.URL == "" && !delivers {
 		return Delivery{}, nil
 	}
 	h, lanes, backlog, err := s.store.Sync(ctx)
@@ -114,7 +114,7 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 // NoDelivery is how delivery stands before there is a store.
 func (s *Setup) NoDelivery() Delivery {
 	d := Delivery{Now: s.Now()}
-	if s.Config.Config.Sync.URL != "" {
+	if s.Settings.Config.Sync.URL != "" {
 		d.State = session.WorstSync(session.Heartbeat{}, 0)
 	}
 	return d
@@ -130,7 +130,7 @@ func (s *Setup) drainer() (lock.Holder, bool) {
 // Delivers reports whether a server is configured, or a process delivers from this store.
 func (s *Setup) Delivers() bool {
 	_, delivers := s.drainer()
-	return delivers || s.Config.Config.Sync.URL != ""
+	return delivers || s.Settings.Config.Sync.URL != ""
 }
 
 // troubled names the lanes that need a person.
@@ -166,7 +166,7 @@ func (s *Setup) Health(d Delivery) Health {
 		session.SyncServerUnmigrated, session.SyncClientTooNew, session.SyncDiskFull:
 		return NeedsPerson
 	}
-	if session.Late(d.OldestUS, s.Now(), s.Config.Config.Sync.LateAfter) {
+	if session.Late(d.OldestUS, s.Now(), s.Settings.Config.Sync.LateAfter) {
 		return Late
 	}
 	return Healthy
@@ -175,7 +175,7 @@ func (s *Setup) Health(d Delivery) Health {
 // notForked returns ErrForked or ErrFenced for a session whose server has another history: to
 // go on with it here would only lengthen what nobody will take.
 func (s *Site) notForked(ctx context.Context, id session.ID) error {
-	if s.Config.Config.Sync.URL == "" {
+	if s.Settings.Config.Sync.URL == "" {
 		return nil
 	}
 	lane, err := s.store.Lane(ctx, id)

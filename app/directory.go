@@ -69,7 +69,7 @@ func (s *Site) enterOwn(ctx context.Context, ref string) error {
 		return err
 	}
 	s.Workspace = dir
-	s.Config, err = s.Load(dir)
+	s.Settings, err = s.Load(dir)
 	return err
 }
 
@@ -98,7 +98,7 @@ func (s *Site) ownWorkspace(ctx context.Context, ref string) (string, error) {
 // Guard refuses a workspace that must not be one, and a store inside the workspace: the
 // workspace's own tools could reach it there.
 func (s *Setup) Guard() error {
-	allowed := slices.Concat(s.Allow, s.Config.Config.Workspace.Allow)
+	allowed := slices.Concat(s.Allow, s.Settings.Config.Workspace.Allow)
 	if err := workspace.Refuse(s.Workspace, config.UserDir(s.Getenv), allowed); err != nil {
 		return err
 	}

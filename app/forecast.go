@@ -65,7 +65,7 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	if err != nil {
 		return resume.Ready{}, nil, err
 	}
-	warnings := slices.Concat(odd(w.writer.Report()), w.Config.Warnings, requestNotes(asked, false))
+	warnings := slices.Concat(odd(w.writer.Report()), w.Settings.Warnings, requestNotes(asked, false))
 	runner := w.runner()
 	defer runner.Close()
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)

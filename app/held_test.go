@@ -18,8 +18,8 @@ import (
 
 // Whoever ended between two looks at a lock file is not told of as a process: there is none.
 func TestHeldByNobody(t *testing.T) {
-	s := &Site{Setup: Setup{Config: &config.Loaded{}}}
-	s.Config.Config.Store.Home = t.TempDir()
+	s := &Site{Setup: Setup{Settings: &config.Loaded{}}}
+	s.Settings.Config.Store.Home = t.TempDir()
 	r := Row{Summary: session.Summary{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Short: "abc123"}}
 	path := s.lockFile(r.ID)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -41,7 +41,7 @@ func TestEndedBetweenTwoLooks(t *testing.T) {
 	ctx := context.Background()
 	cfg := &config.Loaded{}
 	cfg.Config.Store.Home = filepath.Join(t.TempDir(), "home")
-	s, err := Open(ctx, Setup{Config: cfg, Now: time.Now, Redactor: redact.New(nil), Getenv: func(string) string { return "" }})
+	s, err := Open(ctx, Setup{Settings: cfg, Now: time.Now, Redactor: redact.New(nil), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +71,8 @@ func TestEndedBetweenTwoLooks(t *testing.T) {
 // Every ask is another word, however soon it follows the last one.
 func TestAskDrainerTwiceAtOnce(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	s := &Site{Setup: Setup{Config: &config.Loaded{}, Now: func() time.Time { return now }}}
-	s.Config.Config.Store.Home = t.TempDir()
+	s := &Site{Setup: Setup{Settings: &config.Loaded{}, Now: func() time.Time { return now }}}
+	s.Settings.Config.Store.Home = t.TempDir()
 	if err := s.AskDrainer(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("AskDrainer where nobody ever delivered: %v", err)
 	}

@@ -39,7 +39,7 @@ func (w *work) take(id session.ID) ([]release, error) {
 // takeWorkspace takes the lock of the workspace by its path, alone, or beside others where it is shared.
 func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	dir := w.workspaceLocks(w.Workspace)
-	if w.Config.Config.Workspace.Share {
+	if w.Settings.Config.Workspace.Share {
 		return lock.AcquireShared(dir, self)
 	}
 	return lock.AcquireRun(dir, self, w.commandRuns)

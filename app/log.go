@@ -14,7 +14,7 @@ import (
 
 // openLog opens the log that the settings ask for.
 func (s *Setup) openLog() (log *slog.Logger, end func() error, err error) {
-	c := s.Config.Config.Log
+	c := s.Settings.Config.Log
 	dir := c.Dir
 	if dir == "" {
 		dir = filepath.Join(s.home(), "log")

@@ -39,7 +39,7 @@ func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
 // Resumable keeps of rows what a resume would go on with: nothing that runs, is over, or went on elsewhere.
 func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	elsewhere := map[session.ID]bool{}
-	if s.Config.Config.Sync.URL != "" {
+	if s.Settings.Config.Sync.URL != "" {
 		_, lanes, _, err := s.store.Sync(ctx)
 		if err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	if w.tally.picked(err); err != nil {
 		return id, err
 	}
-	w.locks, err = w.takeWithin(ctx, id, w.Config.Config.Lock.Wait)
+	w.locks, err = w.takeWithin(ctx, id, w.Settings.Config.Lock.Wait)
 	w.tally.lock(err)
 	if err != nil {
 		return id, w.lockedOut(ctx, id, err)
@@ -159,7 +159,7 @@ func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID,
 		return s.confirmed(ctx, free, person)
 	case len(free) > 0:
 		return free[0].ID, nil
-	case len(running) > 0 && person != nil && s.Config.Config.Lock.Wait > 0:
+	case len(running) > 0 && person != nil && s.Settings.Config.Lock.Wait > 0:
 		return running[0].ID, nil // it is waited for
 	case len(running) > 0:
 		return running[0].ID, s.held(running[0])

@@ -21,17 +21,17 @@ import (
 
 // Setup says which store to open, for work in which workspace, and for whom.
 type Setup struct {
-	Config    *config.Loaded                                 // the settings in effect
+	Settings  *config.Loaded                                 // those in effect
 	Load      func(workspace string) (*config.Loaded, error) // reads those of another workspace
 	Workspace string                                         // absolute, without symbolic links; empty: none yet
-	Allow     []string                                       // workspaces that are accepted beside those of Config
+	Allow     []string                                       // workspaces that are accepted beside those of Settings
 	Redactor  *redact.Redactor
 	KeepLog   bool   // else what belongs into the log is dropped
 	Version   string // of this program
 	Command   string // what started this process, for those who look who holds a lock
 
-	// Deliver gives the command line of the process that delivers beside a session. It is asked
-	// only where a server is configured.
+	// Deliver gives the command line of the process that delivers beside a session, where a server
+	// is configured; nil: none does.
 	Deliver func() ([]string, error)
 
 	Now    func() time.Time
@@ -115,7 +115,7 @@ func (s *Site) Close() error {
 func (s *Site) Store() *local.Store { return s.store }
 
 func (s *Setup) options() local.Options {
-	return local.Options{Home: s.home(), Now: s.Now, Redactor: s.Redactor, Version: s.Version, Env: s.Getenv, Keyring: s.Config.Config.Key.Keyring}
+	return local.Options{Home: s.home(), Now: s.Now, Redactor: s.Redactor, Version: s.Version, Env: s.Getenv, Keyring: s.Settings.Config.Key.Keyring}
 }
 
 // Learn makes secrets of what p was known to hold when its session began, and of the variables
@@ -142,7 +142,7 @@ func (s *Site) Find(ctx context.Context, ref string) (session.ID, error) {
 
 // The places below home that are not the store's own.
 
-func (s *Setup) home() string { return s.Config.Config.Store.Home }
+func (s *Setup) home() string { return s.Settings.Config.Store.Home }
 
 func (s *Setup) lockFile(id session.ID) string {
 	return filepath.Join(s.home(), "locks", string(id)+".lock")

@@ -72,8 +72,8 @@ type work struct {
 	tally   tally
 }
 
-// Start makes a session of a plan and carries it out. The Learn and Guard of its Setup come first. What it locks is
-// given back by Close.
+// Start makes a session of a plan and carries it out. The caller has had the Setup learn the plan, and guard the
+// workspace. What it locks is given back by Close.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	w := &work{Site: s, door: door, plan: o.Plan, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
 	err := w.create(ctx, o.Source)
@@ -112,7 +112,7 @@ func (w *work) create(ctx context.Context, from PlanSource) error {
 		return err
 	}
 	w.tidy(ctx, id)
-	config, err := json.Marshal(w.Config.Keys())
+	config, err := json.Marshal(w.Settings.Keys())
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 	}
 	if w.timeout > 0 {
 		limited, end := context.WithTimeoutCause(ctx, w.timeout, session.ErrTimeout)
-		defer end()
+		context.AfterFunc(ctx, end) // not earlier: the door goes on under it until all is said
 		ctx = limited
 	}
 	w.sync = delivery.State
@@ -297,7 +297,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	if err := w.fenceCommands(ctx, runner); err != nil {
 		return session.Result{}, err
 	}
-	for _, warning := range w.Config.Warnings {
+	for _, warning := range w.Settings.Warnings {
 		w.warn(warning)
 	}
 	e := &engine.Engine{
@@ -334,14 +334,14 @@ func (w *work) resumer(env environment, runner *command.Runner, ask resume.Perso
 		host = "" // it only informs people
 	}
 	report := w.writer.Report()
-	c := w.Config.Config.Resume
+	c := w.Settings.Config.Resume
 	return &resume.Resumer{
 		Journal: w.writer, Plan: w.plan, Files: env.root, Commands: runner, Environment: env, Person: ask,
 		Notify: notify, Log: w.Log,
 		Options: resume.Options{
 			Choices:  resume.Choices{Captures: w.choices.Captures, InProgress: resume.Strategy(c.InProgressStrategy), RestartStep: w.choices.RestartStep, Redact: w.Redactor.String},
 			Validate: c.ValidateEnvironment, Timeout: c.ValidationTimeout, OnChanges: resume.OnChanges(c.ChangedFilesAction), DecidedBy: w.decidedBy(),
-			Config: w.Config.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.Workspace,
+			Config: w.Settings.Keys(), Device: w.store.Device(), Host: host, PID: os.Getpid(), Workspace: w.Workspace,
 			Checkpoint: checkpointName(report), Order: report.Order, Sync: string(w.sync),
 		},
 	}
@@ -358,8 +358,8 @@ func (w *work) decidedBy() string {
 func (w *work) runner() *command.Runner {
 	s := w.writer.Session()
 	return command.NewRunner(command.Config{
-		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Share: w.Config.Config.Workspace.Share, Now: w.Now,
-		Args: supervisorArgs(s.ID, w.workspaceLocks(w.Workspace), w.commandDir(s.ID), w.Config.Config.Command.MaxOutputBytes),
+		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Share: w.Settings.Config.Workspace.Share, Now: w.Now,
+		Args: supervisorArgs(s.ID, w.workspaceLocks(w.Workspace), w.commandDir(s.ID), w.Settings.Config.Command.MaxOutputBytes),
 	})
 }
 

@@ -17,8 +17,8 @@ func (i *Invocation) configCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		settings := make([]terminal.Setting, len(s.Config.Values))
-		for i, v := range s.Config.Values {
+		settings := make([]terminal.Setting, len(s.Settings.Values))
+		for i, v := range s.Settings.Values {
 			settings[i] = terminal.Setting{Key: v.Key, Value: v.Value, Origin: v.Origin}
 		}
 		if i.JSON {
@@ -32,11 +32,11 @@ func (i *Invocation) configCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, w := range s.Config.Warnings {
+		for _, w := range s.Settings.Warnings {
 			fmt.Fprintln(i.Err, "warning: "+terminal.Clean(w))
 		}
 		if i.JSON {
-			return terminal.JSON(i.Out, map[string]any{"v": 1, "valid": true, "warnings": s.Config.Warnings})
+			return terminal.JSON(i.Out, map[string]any{"v": 1, "valid": true, "warnings": s.Settings.Warnings})
 		}
 		_, err = fmt.Fprintln(i.Out, "Configuration valid")
 		return err

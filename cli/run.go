@@ -94,7 +94,7 @@ func (i *Invocation) outline(file string, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
-	v := terminal.OutlineView{Task: setup.Redactor.String(p.Task), Workspace: setup.Workspace, OnFailure: p.OnFailure, Next: &next, Warnings: setup.Config.Warnings}
+	v := terminal.OutlineView{Task: setup.Redactor.String(p.Task), Workspace: setup.Workspace, OnFailure: p.OnFailure, Next: &next, Warnings: setup.Settings.Warnings}
 	if i.JSON {
 		return terminal.OutlineJSON(i.Out, v)
 	}

@@ -25,7 +25,7 @@ type screen struct {
 }
 
 func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
-	return &screen{Invocation: i, color: s.Config.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}}
+	return &screen{Invocation: i, color: s.Settings.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}}
 }
 
 // Begin implements app.Door.

@@ -38,7 +38,7 @@ func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, er
 	}
 	secrets := redact.FromEnvironment(append(os.Environ(), "url="+cfg.Config.Sync.URL)) // the file may hold a password too
 	return app.Setup{
-		Config: cfg, Load: load, Workspace: dir, Allow: i.allow, Redactor: redact.New(secrets), KeepLog: true,
+		Settings: cfg, Load: load, Workspace: dir, Allow: i.allow, Redactor: redact.New(secrets), KeepLog: true,
 		Version: Version, Command: "acode " + strings.Join(os.Args[1:], " "), Deliver: i.drainer, Now: i.Now, Getenv: i.getenv,
 	}, nil
 }
@@ -132,7 +132,7 @@ func (i *Invocation) refusedEarly(ref string, err error) {
 		if cerr != nil {
 			return
 		}
-		setup = app.Setup{Config: cfg, Redactor: redact.New(redact.FromEnvironment(os.Environ()))}
+		setup = app.Setup{Settings: cfg, Redactor: redact.New(redact.FromEnvironment(os.Environ()))}
 	}
 	setup.LogRefused(ref, err)
 }

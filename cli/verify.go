@@ -20,7 +20,7 @@ func (i *Invocation) verifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return i.printVerified(report, s.Config.Config.Store.Home)
+			return i.printVerified(report, s.Settings.Config.Store.Home)
 		}),
 	}
 }

@@ -46,7 +46,7 @@ func (p *program) administer(use, short string, args int, f func(context.Context
 
 // deliverFirst delivers what is pending here before the server is asked for something else, or notes why not (FR-052).
 func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
-	if setup.Config.Config.Sync.URL == "" {
+	if setup.Settings.Config.Sync.URL == "" {
 		return // the command says so
 	}
 	s, err := app.OpenRead(ctx, setup)

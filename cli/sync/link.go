@@ -23,7 +23,7 @@ type link struct {
 
 // remoteOptions say which server is configured.
 func remoteOptions(s *app.Setup) remote.Options {
-	c := s.Config.Config.Sync
+	c := s.Settings.Config.Sync
 	return remote.Options{URL: c.URL, Now: s.Now, AllowPlaintext: c.AllowPlaintext}
 }
 
@@ -49,7 +49,7 @@ func open(ctx context.Context, setup app.Setup, command string, o outbox.Options
 		return nil, errors.Join(err, l.close())
 	}
 	o.Source, o.Remote, o.Now, o.Paused = l.outbox, l.server, l.Now, l.outbox.Paused
-	o.OnParked = outbox.OnParked(l.Config.Config.Sync.OnParked)
+	o.OnParked = outbox.OnParked(l.Settings.Config.Sync.OnParked)
 	var waiting session.Backlog
 	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
 		return nil, errors.Join(err, l.close())

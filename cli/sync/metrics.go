@@ -69,5 +69,5 @@ func look(ctx context.Context, s *app.Site) (outbox.Snapshot, error) {
 
 // late is the rule of status --check for the metrics.
 func late(s *app.Site, n outbox.Snapshot) bool {
-	return n.State() != session.SyncDisabled && session.Late(n.Backlog.OldestUS, s.Now(), s.Config.Config.Sync.LateAfter)
+	return n.State() != session.SyncDisabled && session.Late(n.Backlog.OldestUS, s.Now(), s.Settings.Config.Sync.LateAfter)
 }

@@ -160,7 +160,7 @@ func (d *daemon) usable() error {
 		return err
 	}
 	err = server.Close()
-	if where := setup.Config.Config.Sync.Listen; err == nil && where != d.Config.Config.Sync.Listen {
+	if where := setup.Settings.Config.Sync.Listen; err == nil && where != d.Settings.Config.Sync.Listen {
 		var l net.Listener
 		if l, err = listenAt(where); err == nil {
 			err = l.Close()

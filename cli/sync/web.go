@@ -25,7 +25,7 @@ type web struct {
 
 // listen opens the address of the configuration.
 func (d *daemon) listen(withProfiles bool) (*web, error) {
-	l, err := listenAt(d.Config.Config.Sync.Listen)
+	l, err := listenAt(d.Settings.Config.Sync.Listen)
 	if err != nil {
 		return nil, err
 	}

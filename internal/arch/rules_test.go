@@ -1,6 +1,7 @@
 package arch_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,22 @@ func TestImportsRule(t *testing.T) {
 		"test":               {one("engine/a_test.go", source(house+`internal/history"`)), ""},
 		"standard":           {one("session/a.go", source(`"encoding/json"`)), ""},
 	})
+}
+
+// The table itself lets nobody but app, and the commands of the one program that delivers, see a use case
+// or an adapter of another room.
+func TestOnlyAppSeesBothSides(t *testing.T) {
+	sides := []string{"resume", "engine", "outbox", "local", "remote", "lock", "workspace", "provider/command"}
+	for dir, allowed := range arch.Packages() {
+		if dir == "app" || dir == "cli/sync" || strings.HasPrefix(dir, "internal/") {
+			continue
+		}
+		for _, ours := range allowed {
+			if slices.Contains(sides, ours) {
+				t.Errorf("%s may import %s: let app do what it needs", dir, ours)
+			}
+		}
+	}
 }
 
 func TestClockRule(t *testing.T) {
