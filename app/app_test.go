@@ -17,7 +17,7 @@ import (
 
 // door is one without flags, terminal or person; it remembers what it was told.
 type door struct {
-	app.Nobody
+	app.NoPerson
 	begun int
 	told  []session.NoticeKind
 }

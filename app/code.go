@@ -96,8 +96,8 @@ func Retryable(err error) bool {
 	return errors.As(err, &e) && e.Retryable || rowOf(CodeOf(err)).Retryable
 }
 
-// Shortage makes an error that a limit of this process or of the machine is behind say so: whatever met
-// that limit is not what is wrong, nor is it a bug. Other errors stay what they are.
+// Shortage makes an error that a limit of this process or of the machine is behind say so: neither the call that
+// met the limit nor a bug is the cause. Other errors stay what they are.
 func Shortage(err error) error {
 	starved := errors.Is(err, syscall.EAGAIN) && session.CodeOf(err) == session.ErrInternal // a lock that is held says that too
 	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {

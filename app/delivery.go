@@ -106,7 +106,7 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 			v.Drainer.Command, v.Drainer.BeatUS = strings.TrimPrefix(holder.Command, "acode "), holder.Since.UnixMicro()
 		}
 	} else {
-		v.NextUS = 0 // nobody will try then
+		v.NextUS = 0 // no process will try then
 	}
 	return v, nil
 }
@@ -156,7 +156,7 @@ type Health int
 const (
 	Healthy     Health = iota // all is well, or will soon be
 	Late                      // something has waited for longer than it should
-	NeedsPerson               // nothing is delivered before somebody has done something
+	NeedsPerson               // nothing is delivered before a person has done something
 )
 
 // Health judges how delivery stands.
@@ -230,7 +230,7 @@ func HolderOf(err error) error {
 	return err
 }
 
-// AskDrainer asks whoever delivers from this store to wait no longer. It leaves word in the time
+// AskDrainer asks the process that delivers from this store to wait no longer. It leaves word in the time
 // of the lock file, which nothing else depends on, and which only grows: a file system may keep no
 // fraction of a second.
 func (s *Site) AskDrainer() error {
@@ -242,11 +242,11 @@ func (s *Site) AskDrainer() error {
 	return os.Chtimes(path, later, later)
 }
 
-// DrainerAsked gives the word that AskDrainer left: another value whenever somebody asked.
+// DrainerAsked gives the word that AskDrainer left: another value after each request.
 func (s *Site) DrainerAsked() time.Time {
 	info, err := os.Stat(s.drainerLock())
 	if err != nil {
-		return time.Time{} // nobody delivers, so nobody was asked
+		return time.Time{} // no process delivers, so none was asked
 	}
 	return info.ModTime()
 }

@@ -30,12 +30,12 @@ const (
 // ContinueOnChanges is the value of resume.changed_files_action that accepts changed files.
 const ContinueOnChanges = string(resume.ChangesContinue)
 
-// Person answers what no policy may decide. Where nobody can be asked, each method says so as
-// Nobody does.
+// Person answers what no policy may decide. Where no one can be asked, each method answers as
+// NoPerson does.
 type Person interface {
 	engine.Person
 
-	// Changed asks whether to go on with the session of from although files changed; view shows such a file.
+	// Changed asks whether to continue the session of from although files changed; view shows such a file.
 	Changed(ctx context.Context, from Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
 
 	// InProgress asks how to handle foreign content under a step.
@@ -45,20 +45,20 @@ type Person interface {
 	// which stands at the position that at gives.
 	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (bool, error)
 
-	// Cancel asks whether a request to cancel that nobody has answered still counts.
+	// Cancel asks whether a request to cancel that has had no answer still counts.
 	Cancel(ctx context.Context, request string) (bool, error)
 }
 
 // Origin is a session, and the file that its plan was read from; empty: none.
 type Origin struct{ Short, PlanFile string }
 
-// Door is whoever asked for a session to be carried out.
+// Door is the side that asked for a session to be carried out: a command line, or a program.
 type Door interface {
 	Person
 
 	// Begin is called once, when the session is in hand and before the first notice, with how
 	// delivery stands. The session is carried out under the context that it returns; again is
-	// closed when somebody asks a second time for it to end.
+	// closed when the session is asked a second time to end.
 	Begin(ctx context.Context, delivery Delivery) (work context.Context, again <-chan struct{})
 
 	// Notice tells what happens. It may be called from several goroutines at once.
@@ -68,41 +68,41 @@ type Door interface {
 	Waits(limit time.Duration, why error)
 }
 
-// Nobody is the Person where nobody can be asked. What needs no person is answered.
-type Nobody struct{}
+// NoPerson is the Person where no one can be asked. It answers what needs no person.
+type NoPerson struct{}
 
 // Approve implements engine.Person.
-func (Nobody) Approve(context.Context, session.Item, string) (Answer, error) {
+func (NoPerson) Approve(context.Context, session.Item, string) (Answer, error) {
 	return Answer{}, session.ErrApproval
 }
 
 // Linger implements engine.Person.
-func (Nobody) Linger(context.Context, session.Item, []string) (bool, error) {
+func (NoPerson) Linger(context.Context, session.Item, []string) (bool, error) {
 	return false, session.ErrUncertain
 }
 
 // Uncertain implements engine.Person.
-func (Nobody) Uncertain(context.Context, session.Item, string) (session.OnInterrupt, error) {
+func (NoPerson) Uncertain(context.Context, session.Item, string) (session.OnInterrupt, error) {
 	return "", session.ErrUncertain
 }
 
 // Changed implements Person.
-func (Nobody) Changed(context.Context, Origin, []session.ChangedFile, func(session.ChangedFile) []string) (bool, error) {
+func (NoPerson) Changed(context.Context, Origin, []session.ChangedFile, func(session.ChangedFile) []string) (bool, error) {
 	return false, session.ErrEnvironment
 }
 
 // InProgress implements Person: the configuration decides.
-func (Nobody) InProgress(context.Context, session.StepID, []session.FileState) (Strategy, error) {
+func (NoPerson) InProgress(context.Context, session.StepID, []session.FileState) (Strategy, error) {
 	return "", nil
 }
 
 // Confirm implements Person.
-func (Nobody) Confirm(context.Context, []Row, func() (Position, error)) (bool, error) {
+func (NoPerson) Confirm(context.Context, []Row, func() (Position, error)) (bool, error) {
 	return true, nil
 }
 
 // Cancel implements Person.
-func (Nobody) Cancel(context.Context, string) (bool, error) { return true, nil }
+func (NoPerson) Cancel(context.Context, string) (bool, error) { return true, nil }
 
 // asking lets a Person answer what validation asks.
 type asking struct {

@@ -69,7 +69,7 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	runner := w.runner()
 	defer runner.Close()
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
-	r := w.resumer(env, runner, asking{Person: Nobody{}}, func(n session.Notice) {
+	r := w.resumer(env, runner, asking{Person: NoPerson{}}, func(n session.Notice) {
 		if n.Kind == session.NoticeWarning { // the rest is in the Forecast
 			warnings = append(warnings, n.Text)
 		}
@@ -104,7 +104,7 @@ func checkpointName(r local.LoadReport) string {
 	return fmt.Sprintf("seq %d", r.Checkpoint)
 }
 
-// odd says what of a session is not as it was written, and keeps nobody from going on with it.
+// odd says what of a session is not as it was written, and does not keep it from being continued.
 func odd(r local.LoadReport) []string {
 	lines := slices.Clone(r.Warnings)
 	if r.BadCheckpoint != "" {

@@ -12,19 +12,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Fork is a session on its way to another id, because the server has another history of it. Nobody
-// executes the session meanwhile. Release it.
+// Fork is a session on its way to another id, because the server has another history of it. No
+// process executes the session meanwhile. Release it.
 type Fork struct {
 	Old     *session.Session
 	New     session.Summary           // the zero value until it was made
-	Unknown map[session.StepID]string // commands in progress, with why nobody can know
+	Unknown map[session.StepID]string // commands in progress whose outcome is unknown, with why
 
 	site     *Site
 	lock     *lock.Lock
 	finished map[session.StepID]int // commands in progress with a result, by attempt
 }
 
-// Fork takes the session that ref names, so that nobody executes it. doing is what others are told of
+// Fork takes the session that ref names, so that no process executes it. doing is what others are told of
 // this process.
 func (s *Site) Fork(ctx context.Context, ref, doing string) (*Fork, error) {
 	id, err := s.store.Find(ctx, ref)
@@ -128,7 +128,7 @@ func commandOf(p *session.Plan, id session.StepID) *session.Run {
 	return nil
 }
 
-// inProgress finds out which commands in progress nobody can know the outcome of. What the
+// inProgress finds the commands in progress whose outcome is unknown. What the
 // other copy did under the same key stands in no record of this one.
 func (f *Fork) inProgress(ctx context.Context, shared uint64) error {
 	if err := f.site.fence(ctx, f.Old); err != nil { // what is not claimed now is never started under the old id

@@ -29,7 +29,7 @@ func (w *work) take(id session.ID) ([]release, error) {
 	if err != nil {
 		return nil, errors.Join(err, sessionLock.Release())
 	}
-	directory, err := lock.AcquireDirectory(w.Workspace, w.Config.Config.Workspace.Share)
+	directory, err := lock.AcquireDirectory(w.Workspace, w.Settings.Config.Workspace.Share)
 	if err != nil {
 		return nil, errors.Join(err, run.Release(), sessionLock.Release())
 	}
@@ -45,8 +45,8 @@ func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	return lock.AcquireRun(dir, self, w.commandRuns)
 }
 
-// commandRuns reports whether the command that a holder names still runs. Of a damaged record nobody
-// can tell: that is for its own session to settle.
+// commandRuns reports whether the command that a holder names still runs. A damaged record
+// counts as no: its own session settles that.
 func (s *Site) commandRuns(h lock.Holder) (bool, error) {
 	rec, err := command.NewRunner(command.Config{Dir: s.commandDir(h.Session)}).Look(context.Background(), h.Key)
 	if errors.Is(err, session.ErrCorrupt) {
@@ -136,7 +136,7 @@ func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 // Locks is who keeps a session from being executed.
 type Locks struct {
 	Session *session.Session
-	Holder  *Holder // nil: nobody executes it
+	Holder  *Holder // nil: no process executes it
 	Process string  // Holder in words
 	Notes   []string
 }
@@ -167,7 +167,7 @@ func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
 	return out, nil
 }
 
-// othersHere tells of other sessions that keep sess from being executed in its workspace.
+// othersHere names other sessions that keep sess from being executed in its workspace.
 func (s *Site) othersHere(ctx context.Context, sess *session.Session) ([]string, error) {
 	executing, supervisor, err := lock.Holders(s.workspaceLocks(sess.Workspace))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Row is a session in a list.
 type Row struct {
 	session.Summary
-	Interrupted bool // not terminal, was executing, and nobody executes it
+	Interrupted bool // not terminal, was executing, and no process executes it
 	Running     bool // a process executes it now
 }
 
@@ -36,7 +36,7 @@ func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
 	return s.rows(ctx, s.Workspace)
 }
 
-// Resumable keeps of rows what a resume would go on with: nothing that runs, is over, or went on elsewhere.
+// Resumable keeps those of rows that a resume would take: no session that runs, is over, or continued elsewhere.
 func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	elsewhere := map[session.ID]bool{}
 	if s.Settings.Config.Sync.URL != "" {
@@ -51,7 +51,7 @@ func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
 }
 
-// Asks reports whether a session has a question that nobody has answered, which stays open when a signal
+// Asks reports whether a session has a question without an answer, which stays open when a signal
 // pauses the session.
 func (s *Site) Asks(ctx context.Context, r Row) bool {
 	if r.State != session.Paused {
@@ -121,7 +121,7 @@ func (s *Site) row(sum session.Summary) Row {
 	if sum.State.Terminal() {
 		return r
 	}
-	_, r.Running, _ = lock.Read(s.lockFile(sum.ID)) // an unreadable lock file is nobody's; resume says more
+	_, r.Running, _ = lock.Read(s.lockFile(sum.ID)) // an unreadable lock file has no holder; resume says more
 	r.Interrupted = !r.Running && underWay(sum.State)
 	return r
 }

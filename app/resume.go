@@ -63,7 +63,7 @@ func (w *work) askedBefore(ctx context.Context) error {
 	return nil
 }
 
-// takeUp cancels the session as r asks, and returns ErrCancelled then. As nobody can take r back, a
+// takeUp cancels the session as r asks, and returns ErrCancelled then. r cannot be taken back, so a
 // person may say that it no longer counts.
 func (w *work) takeUp(ctx context.Context, r session.Request) error {
 	counts, err := w.door.Cancel(ctx, requestNote(r))
@@ -110,7 +110,7 @@ func sealedCaptures(ctx context.Context, w *local.Writer) []string {
 		}
 		r, err := w.Open(ctx, st.Capture.Blob.Hash)
 		if err != nil {
-			continue // whoever needs the value says what is wrong with it
+			continue // the step that needs the value says what is wrong with it
 		}
 		value, err := io.ReadAll(r)
 		_ = r.Close() // it was read

@@ -80,8 +80,8 @@ func newSite(setup Setup, store *local.Store) *Site {
 	return &Site{Setup: setup, store: store, Log: slog.New(slog.DiscardHandler), closeLog: func() error { return nil }}
 }
 
-// OpenOwn opens the store to go on with the session that ref names, in that session's own
-// workspace: the directory that a person happens to stand in is not one they chose. look opens it
+// OpenOwn opens the store to continue the session that ref names in that session's own workspace:
+// the current directory is not one that a person chose. look opens it
 // for looking only.
 func OpenOwn(ctx context.Context, setup Setup, ref string, look bool) (*Site, error) {
 	open := Open

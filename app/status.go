@@ -14,7 +14,7 @@ import (
 // Holder is the process that executes a session.
 type Holder struct {
 	PID       int
-	Elsewhere bool // PID counts in another PID namespace: here it is nobody's, or a stranger's
+	Elsewhere bool // PID counts in another PID namespace: here it is unused, or another process's
 	Host      string
 	Since     time.Time
 	Command   string
@@ -29,7 +29,7 @@ type Status struct {
 	Row
 	At       Position // of the step in progress or next; zero when none is left
 	Detail   string   // of the state, one line
-	Holder   *Holder  // nil when nobody executes it
+	Holder   *Holder  // nil when no process executes it
 	Notes    []string // further lines, as a command that still runs
 	Delivery Delivery // of this session
 	Next     string   // the exact command that continues; empty when there is none
@@ -82,7 +82,7 @@ func (s *Site) status(ctx context.Context, id session.ID) (Status, error) {
 	return v, err
 }
 
-// requestNotes tells of what was asked of the process that executes a session, or did.
+// requestNotes says what was asked of the process that executes a session, or did.
 func requestNotes(asked []session.Request, running bool) []string {
 	var notes []string
 	for _, r := range asked {
@@ -110,7 +110,7 @@ func requestNote(r session.Request) string {
 	return note + ", and nobody has answered"
 }
 
-// holderNotes tells of a holder that is alive, keeps everybody else waiting and does nothing.
+// holderNotes names a holder that is stopped: it is alive, does nothing, and all others wait for it.
 func holderNotes(h lock.Holder) []string {
 	if !h.Stopped() {
 		return nil
@@ -118,7 +118,7 @@ func holderNotes(h lock.Holder) []string {
 	return []string{fmt.Sprintf("the process that executes it is stopped, as by Ctrl-Z; fg in its terminal, or kill -CONT %d, lets it go on", h.PID)}
 }
 
-// commandNotes tells of commands that run without acode, and of records that cannot be read.
+// commandNotes names commands that run without acode, and of records that cannot be read.
 func (s *Site) commandNotes(id session.ID) []string {
 	records, unread := command.Records(s.commandDir(id))
 	var notes []string

@@ -15,7 +15,7 @@ import (
 // session's commands: a program that carries out sessions calls Supervise then.
 const SuperviseCommand = "supervise"
 
-// leastOutput is kept of each output whatever is configured: all that a capture or a receipt takes of it,
+// leastOutput is kept of each output at least: all that a capture or a receipt takes of it,
 // and so much more that what was cut out is never next to what they keep.
 const leastOutput = 512 << 10
 

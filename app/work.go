@@ -24,7 +24,7 @@ type Start struct {
 	Timeout time.Duration // after which the session is paused; 0: never
 }
 
-// Resume says which session to go on with, and what is decided beforehand.
+// Resume says which session to continue, and what is decided beforehand.
 type Resume struct {
 	Ref     string        // names the session; empty: the most recent one of the workspace
 	Timeout time.Duration // after which the session is paused; 0: never
@@ -39,7 +39,7 @@ type PlanSource struct {
 
 // Choices decide what a resume would ask and the settings do not say.
 type Choices struct {
-	Uncertain   session.OnInterrupt       // what becomes of the command in progress, if nobody can know its outcome; empty: its plan decides
+	Uncertain   session.OnInterrupt       // what becomes of the command in progress, if its outcome is unknown; empty: its plan decides
 	Captures    map[session.StepID]string // given by a person for commands whose outcome is unknown
 	RestartStep bool                      // roll back the file step that was in progress even if it is complete
 	Force       bool                      // skip dependency checks
@@ -64,7 +64,7 @@ type work struct {
 	door    Door
 	writer  *local.Writer
 	plan    *session.Plan
-	git     *gitAsked // nil: nobody asked yet
+	git     *gitAsked // nil: git was not asked yet
 	fresh   bool
 	timeout time.Duration
 	choices Choices
@@ -85,7 +85,7 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	return out, errors.Join(err, w.close())
 }
 
-// Resume goes on with a session. Where the session could be read but not be had, the error comes with an
+// Resume continues a session. Where the session could be read but not taken, the error comes with an
 // Outcome that shows it. What it locks is given back by Close.
 func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error) {
 	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, tally: tally{now: s.Now}}
@@ -130,7 +130,7 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 	}
 	if w.timeout > 0 {
 		limited, end := context.WithTimeoutCause(ctx, w.timeout, session.ErrTimeout)
-		context.AfterFunc(ctx, end) // not earlier: the door goes on under it until all is said
+		context.AfterFunc(ctx, end) // not earlier: the door uses it until it has said all
 		ctx = limited
 	}
 	w.sync = delivery.State
@@ -204,8 +204,8 @@ func (w *work) info(text string) {
 	w.door.Notice(session.Notice{Kind: session.NoticeInfo, Text: text})
 }
 
-// recall tells of the last session that was interrupted here without a word: a new one does again what that
-// one did. What cannot be read of others holds nobody up.
+// recall names the last session that was interrupted here: a new one does again what that one did. Other sessions that
+// cannot be read are no reason to stop.
 func (w *work) recall(ctx context.Context) {
 	rows, _ := w.rows(ctx, w.Workspace)
 	for _, r := range rows {
@@ -284,7 +284,7 @@ func (w *work) behind(ctx context.Context, err error) error {
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	begin := env
-	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks anew
+	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks again
 	r := w.resumer(begin, runner, asking{w.door, w.origin(ctx), env.view}, w.door.Notice)
 	if !w.fresh {
 		w.tally.begin()
@@ -319,8 +319,8 @@ func (s *Site) captured(name, value string) {
 	s.Redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
 }
 
-// fenceCommands makes the supervisor refuse whoever executed the session before, in case that
-// process is only frozen. A session that ran no command has nobody to tell.
+// fenceCommands makes the supervisor refuse the process that executed the session before, in case that
+// process is only frozen. A session that ran no command has no supervisor.
 func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error {
 	if _, err := os.Stat(w.commandDir(w.writer.Session().ID)); err != nil {
 		return nil

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,25 +33,22 @@ func (i *Invocation) completeSession(fits suits) cobra.CompletionFunc {
 
 // everySession lists the sessions of this workspace that suit, then those of the others.
 func (i *Invocation) everySession(cmd *cobra.Command, fits suits) ([]app.Row, error) {
-	setup, err := i.setup(nil)
-	if err != nil {
-		return nil, err
-	}
-	s, err := app.OpenRead(cmd.Context(), setup)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	rows, err := s.List(cmd.Context(), true)
-	rows = slices.DeleteFunc(rows, func(r app.Row) bool { return !fits(cmd.Context(), s, r) })
-	distance := func(r app.Row) int {
-		if r.Workspace == s.Workspace {
-			return 0
+	var here, elsewhere []app.Row
+	look := i.reading(func(ctx context.Context, s *app.Site, _ string) error {
+		rows, err := s.List(ctx, true)
+		for _, r := range rows {
+			switch {
+			case !fits(ctx, s, r):
+			case r.Workspace == s.Workspace:
+				here = append(here, r)
+			default:
+				elsewhere = append(elsewhere, r)
+			}
 		}
-		return 1
-	}
-	slices.SortStableFunc(rows, func(x, y app.Row) int { return distance(x) - distance(y) })
-	return rows, err
+		return err
+	})
+	err := look(cmd, nil)
+	return append(here, elsewhere...), err
 }
 
 // completeValues completes a flag that takes one of a few values, written as "a|b".

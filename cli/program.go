@@ -31,7 +31,7 @@ func (i *Invocation) Setup() (app.Setup, error) {
 	return setup, err
 }
 
-// Confirm asks a person to type what is named. With nobody to ask it is an error.
+// Confirm asks a person to type what is named. Where no one can be asked it returns ErrUsage.
 func (i *Invocation) Confirm(what, typed string) error {
 	if typed == what {
 		return nil

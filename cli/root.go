@@ -179,7 +179,7 @@ func (i *Invocation) bare() *cobra.Command {
 	return root
 }
 
-// interactive reports whether somebody can be asked.
+// interactive reports whether a person can be asked.
 func (i *Invocation) interactive() bool {
 	return !i.noInput && !i.JSON && term.IsTerminal(int(i.in.Fd())) && term.IsTerminal(int(i.Err.Fd()))
 }

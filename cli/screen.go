@@ -12,16 +12,16 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// screen is the door of whoever types: it shows a session at work and asks the person at the terminal,
+// screen is the door of a person or a script that types: it shows a session at work and asks the person at the terminal,
 // when there is one. It implements app.Door.
 type screen struct {
 	*Invocation
-	app.Nobody // answers when nobody is at the terminal
-	color      string
-	fresh      bool // a new session is run, rather than one resumed
-	typed      *typing
-	printer    *terminal.Printer // nil until the session is in hand
-	stop       func()            // of signals
+	app.NoPerson // answers when no one is at the terminal
+	color        string
+	fresh        bool // a new session is run, rather than one resumed
+	typed        *typing
+	printer      *terminal.Printer // nil until the session is in hand
+	stop         func()            // of signals
 }
 
 func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
@@ -126,11 +126,11 @@ func (s *screen) Cancel(_ context.Context, request string) (bool, error) {
 // Approve implements app.Person.
 func (s *screen) Approve(ctx context.Context, item session.Item, question string) (app.Answer, error) {
 	if !s.interactive() {
-		return s.Nobody.Approve(ctx, item, question)
+		return s.NoPerson.Approve(ctx, item, question)
 	}
 	yes, err := asked(ctx, s.typed, func(in io.Reader) (bool, error) { return s.printer.Approve(in, question) })
 	if err != nil {
-		return app.Answer{}, nobody(ctx, err, session.ErrApproval)
+		return app.Answer{}, noAnswer(ctx, err, session.ErrApproval)
 	}
 	return app.Answer{Granted: yes, By: whoAmI()}, nil
 }
@@ -138,13 +138,13 @@ func (s *screen) Approve(ctx context.Context, item session.Item, question string
 // Linger implements app.Person. The printer has listed what is left.
 func (s *screen) Linger(ctx context.Context, item session.Item, left []string) (bool, error) {
 	if !s.interactive() {
-		return s.Nobody.Linger(ctx, item, left)
+		return s.NoPerson.Linger(ctx, item, left)
 	}
 	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
 		return s.printer.Choose(in, []string{"[W]ait until it ends", "[D]ecide now"}, "Choice: ")
 	})
 	if err != nil {
-		return false, nobody(ctx, err, session.ErrUncertain)
+		return false, noAnswer(ctx, err, session.ErrUncertain)
 	}
 	return r == 'w', nil
 }
@@ -152,14 +152,14 @@ func (s *screen) Linger(ctx context.Context, item session.Item, left []string) (
 // Uncertain implements app.Person.
 func (s *screen) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
 	if !s.interactive() {
-		return s.Nobody.Uncertain(ctx, item, why)
+		return s.NoPerson.Uncertain(ctx, item, why)
 	}
 	s.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why})
 	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
 		return s.printer.Choose(in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
 	})
 	if err != nil {
-		return "", nobody(ctx, err, session.ErrUncertain)
+		return "", noAnswer(ctx, err, session.ErrUncertain)
 	}
 	switch r {
 	case 'r':
@@ -175,7 +175,7 @@ func (s *screen) Uncertain(ctx context.Context, item session.Item, why string) (
 // Changed implements app.Person.
 func (s *screen) Changed(ctx context.Context, from app.Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error) {
 	if !s.interactive() {
-		return s.Nobody.Changed(ctx, from, changed, view)
+		return s.NoPerson.Changed(ctx, from, changed, view)
 	}
 	s.printer.TellChanged(changed)
 	for {
@@ -183,7 +183,7 @@ func (s *screen) Changed(ctx context.Context, from app.Origin, changed []session
 			return s.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort", "[N]ew run of the plan: abort, and say how", "[V]iew changes"}, "Choice: ")
 		})
 		if err != nil {
-			return false, nobody(ctx, err, session.ErrEnvironment)
+			return false, noAnswer(ctx, err, session.ErrEnvironment)
 		}
 		switch r {
 		case 'c':
@@ -203,14 +203,14 @@ func (s *screen) Changed(ctx context.Context, from app.Origin, changed []session
 // InProgress implements app.Person.
 func (s *screen) InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (app.Strategy, error) {
 	if !s.interactive() {
-		return s.Nobody.InProgress(ctx, id, foreign)
+		return s.NoPerson.InProgress(ctx, id, foreign)
 	}
 	s.printer.Tell([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
 	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
 		return s.printer.Choose(in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
 	})
 	if err != nil {
-		return "", nobody(ctx, err, session.ErrEnvironment)
+		return "", noAnswer(ctx, err, session.ErrEnvironment)
 	}
 	if r == 'o' {
 		return app.Retry, nil

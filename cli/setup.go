@@ -67,8 +67,8 @@ func (i *Invocation) loadConfig(dir string, flags map[string]string) (*config.Lo
 	})
 }
 
-// openFor opens the store to go on with the session that ref names, or with one of this workspace when
-// ref is empty; look opens it for looking only. Without -C a named session goes on in its own workspace.
+// openFor opens the store to continue the session that ref names, or one of this workspace when ref is
+// empty; look opens it for looking only. Without -C a named session continues in its own workspace.
 func (i *Invocation) openFor(ctx context.Context, ref string, look bool, flags map[string]string) (*app.Site, error) {
 	if ref != "" && i.dir == "" {
 		setup, err := i.setupIn("", flags) // where the store lies is the same for every workspace

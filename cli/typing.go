@@ -74,9 +74,8 @@ func asked[T any](ctx context.Context, t *typing, question func(io.Reader) (T, e
 	return question(reply{ctx, t})
 }
 
-// nobody turns the end of input, and answers that were none, into what they mean: there is nobody to
-// ask.
-func nobody(ctx context.Context, err error, code session.Code) error {
+// noAnswer turns the end of input, and replies that answer nothing, into code: no one can be asked.
+func noAnswer(ctx context.Context, err error, code session.Code) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
