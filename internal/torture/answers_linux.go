@@ -69,8 +69,6 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	}
 	verdict := "rerun"
 	switch happened := lines[st.Name()] > 0; {
-	case happened && st.Captures && !t.strict && (t.answers[st.Name()] || t.boot == ""):
-		t.answers[st.Name()] = true // its output went with the power; only a new one has a value
 	case happened && t.answers[st.Name()]:
 		t.Stuck = "told that " + st.Name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
 	case happened:
@@ -80,28 +78,12 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	default:
 		t.Uncertain++
 	}
-	return []string{"resume", s.short, "--uncertain=" + verdict}, t.tidy(i, verdict)
-}
-
-// tidy brings the files that a command changes to where the answer says that they are: a power
-// cut may have left half of what it did. acode asks about such files.
-func (t *trial) tidy(i int, verdict string) error {
-	if t.strict || len(t.Steps[i].Does) == 0 {
-		return nil
+	args := append([]string{"resume", s.short}, t.Answer(st.Name(), verdict)...)
+	if t.strict || len(st.Does) == 0 {
+		return args, nil
 	}
-	want := t.States()[i]
-	if verdict == "done" {
-		want = t.States()[i+1]
-	}
-	t.restored = false
-	for _, c := range t.Steps[i].Does {
-		for _, name := range c.Paths() {
-			if err := t.Put(name, want); err != nil {
-				return fmt.Errorf("tidy up: %w", err)
-			}
-		}
-	}
-	return nil
+	t.restored = false // acode asks about what a person tidies up after a power cut
+	return args, t.Tidy(st.Name(), verdict)
 }
 
 // permitted says whether a person goes on although files changed: after a power cut once, else
@@ -138,7 +120,7 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 func (t *trial) known(s store) func(name string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(t.Steps, func(st model.Step) bool {
-			return s.done[st.Name()] && (st.Reads || slices.ContainsFunc(st.Changes, func(c model.Change) bool { return slices.Contains(c.Paths(), name) }))
+			return s.done[st.Name()] && (st.Looks != nil || slices.ContainsFunc(st.Changes, func(c model.Change) bool { return slices.Contains(c.Paths(), name) }))
 		})
 	}
 }

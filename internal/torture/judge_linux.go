@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,7 +15,7 @@ func (t *trial) judge(ctx context.Context) error {
 		return err
 	}
 	all := t.States()
-	if err := t.CompareTree(all[len(all)-1]); err != nil {
+	if err := errors.Join(t.CompareTree(all[len(all)-1]), t.CompareReceipts(ctx, false)); err != nil {
 		return err
 	}
 	return t.judgeStore(ctx)
@@ -45,7 +46,7 @@ func (t *trial) countEffects(due func(model.Step) bool) error {
 		switch n := lines[s.Name()]; {
 		case s.Signs && n == 0 && due(s) && (t.strict || !s.Volatile):
 			t.Lost = append(t.Lost, s.Name())
-		case n > 1 && (t.strict || !t.answers[s.Name()]):
+		case n > 1:
 			t.Repeated = append(t.Repeated, fmt.Sprintf("%s (%d times)", s.Name(), n))
 		}
 	}

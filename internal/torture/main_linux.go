@@ -53,7 +53,7 @@ type options struct {
 	plan           int
 	scenarios      int
 	scenario       int
-	people         bool
+	only           string
 	disks          int
 	disk           string
 	bugs           bool
@@ -69,9 +69,9 @@ func torture(ctx context.Context) (err error) {
 	flag.IntVar(&o.images, "images", 600, "images that a power cut of the plan with every kind of step may leave")
 	flag.IntVar(&o.plans, "plans", 200, "plans drawn at random, killed and cut")
 	flag.IntVar(&o.plan, "plan", 0, "carry out only the plan of this `number` among those drawn at random; 0 means everything")
-	flag.IntVar(&o.scenarios, "scenarios", 300, "scenarios of what people do, drawn at random")
-	flag.IntVar(&o.scenario, "scenario", 0, "carry out only the scenario of this `number`; 0 means everything")
-	flag.BoolVar(&o.people, "people", false, "carry out only the scenarios")
+	flag.IntVar(&o.scenarios, "scenarios", 300, "scenarios of each kind, drawn at random: what people do, shutdowns of everything, cancels")
+	flag.StringVar(&o.only, "only", "", "carry out only the scenarios of this `kind`: people, shutdowns or cancels")
+	flag.IntVar(&o.scenario, "scenario", 0, "of these, carry out only the one of this `number`; 0 means all")
 	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut")
 	flag.StringVar(&o.disk, "disk", "", "carry out only the power cuts on this file `system`, ext4, xfs or btrfs, or on all")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
@@ -127,12 +127,8 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		only, err := h.randomPlans(ctx, o.plan, o.plan)
 		return errors.Join(err, h.table(only))
 	}
-	if o.scenario > 0 || o.people {
-		first, last := 1, o.scenarios
-		if o.scenario > 0 {
-			first, last = o.scenario, o.scenario
-		}
-		only, err := h.scenarios(ctx, first, last)
+	if o.only != "" || o.scenario > 0 {
+		only, err := h.onlyScenarios(ctx, o)
 		return errors.Join(err, h.table([]row{only}))
 	}
 	if o.disk != "" {
@@ -148,11 +144,13 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		return err
 	}
 	rows = append(rows, drawn...)
-	among, err := h.scenarios(ctx, 1, o.scenarios)
-	if err != nil {
-		return err
+	for _, k := range kinds() {
+		among, err := h.scenarios(ctx, k, 1, o.scenarios)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, among)
 	}
-	rows = append(rows, among)
 	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current"), true); err == nil {
 		return errors.New("power cuts: /bin/true passes")
 	}
@@ -176,6 +174,20 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		return err
 	}
 	return errors.Join(err, h.plant(ctx))
+}
+
+// onlyScenarios carries out the scenarios of one kind, or one of them.
+func (h *harness) onlyScenarios(ctx context.Context, o options) (row, error) {
+	first, last := 1, o.scenarios
+	if o.scenario > 0 {
+		first, last = o.scenario, o.scenario
+	}
+	for _, k := range kinds() {
+		if k.name == o.only {
+			return h.scenarios(ctx, k, first, last)
+		}
+	}
+	return row{}, fmt.Errorf("-only names the kind of scenarios: people, shutdowns or cancels, not %q", o.only)
 }
 
 // kills runs the four series of kills.

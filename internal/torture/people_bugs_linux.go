@@ -8,12 +8,12 @@ import (
 	"github.com/acode-dev/acode/internal/torture/people"
 )
 
-// judgedScenarios is how many scenarios peopleJudge carries out at most.
+// judgedScenarios is how many scenarios judgeOf carries out at most.
 const judgedScenarios = 40
 
-// peopleJudge lets people do what they do until a session goes wrong.
-func peopleJudge() judge {
-	return judge{"what people do", func(ctx context.Context, h *harness) (string, error) {
+// judgeOf carries out scenarios of a kind until a session goes wrong.
+func judgeOf(k kind) judge {
+	return judge{k.name, func(ctx context.Context, h *harness) (string, error) {
 		var mu sync.Mutex
 		found := ""
 		err := h.each(ctx, 1, judgedScenarios, func(ctx context.Context, n int) error {
@@ -23,7 +23,7 @@ func peopleJudge() judge {
 			if over {
 				return nil
 			}
-			s, err := h.scenario(ctx, n)
+			s, err := h.scenario(ctx, k, n)
 			if err != nil {
 				return err
 			}
@@ -49,8 +49,19 @@ func cancelJudge() judge {
 
 // peopleBugs gives the mistakes that what people do must find.
 func peopleBugs() []bug {
-	found := []judge{peopleJudge()}
+	found, down, cancelled := []judge{judgeOf(byPeople())}, []judge{judgeOf(shutdowns())}, []judge{judgeOf(cancels())}
 	return []bug{
+		{name: "an end by a signal is a failure", judges: down, shows: "steps failed, of which people ended", edits: []edit{{"session/command.go",
+			"	case slices.Contains(interruptions, r.Signal):\n		return r.Signal\n	case shellStatus[r.Exit] != \"\":\n",
+			"	case shellStatus[-r.Exit] != \"\" && slices.Contains(interruptions, r.Signal):\n"}}},
+		{name: "a torn capture is taken", judges: down, shows: "captured", edits: []edit{
+			{"engine/uncertain.go", "	return r.Capture != \"\" && !given\n", "	return r.Capture != \"\" && !given && it == nil\n"},
+			{"engine/uncertain.go", "		value := e.Policy.Captures[it.ID]\n",
+				"		value, given := e.Policy.Captures[it.ID]\n		if !given {\n			value, _ = e.captureText(key, name)\n		}\n"}}},
+		{name: "a claim vanishes", judges: down, shows: "repeated: ", edits: []edit{{"provider/command/running.go",
+			"	s.cfg.hook(\"started\")\n", "	s.cfg.hook(\"started\")\n	_ = os.Remove(claimPath(s.cfg.Dir, c.req.Key))\n"}}},
+		{name: "a cancel drops a result", judges: cancelled, shows: "lost: the result of ", edits: []edit{{"engine/cancel.go",
+			"	case rec.State == session.CommandFinished:\n", "	case rec.State == session.CommandFinished && rec.Cancelled:\n"}}},
 		{name: "an open question counts as done", judges: found, shows: `ends with 0, the session is "awaiting_approval"`, edits: []edit{{"cli/exit.go",
 			"	case r.Code == \"\":\n", "	case r.Code == \"\" || r.Code == session.ErrApproval:\n"}}},
 		{name: "cancel leaves the command", judges: []judge{cancelJudge()}, shows: "acode session cancel leaves", edits: []edit{{"app/cancel.go",

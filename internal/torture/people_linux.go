@@ -14,61 +14,72 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// peopleRow names the row of what people do.
-const peopleRow = "people, plans drawn at random"
+// kind is a kind of scenarios: what happens to sessions of plans drawn at random.
+type kind struct {
+	name string
+	draw func(model.Plan, *rand.Rand) []people.Act
+	salt uint64 // of its random numbers
+}
 
-// scenarios carries out what people do with plans of the numbers from first to last, once it has seen
-// that the first fails for a program that does nothing.
-func (h *harness) scenarios(ctx context.Context, first, last int) (row, error) {
-	r, idle := row{name: peopleRow}, h.quiet("/bin/true", "control")
-	s, err := idle.scenario(ctx, first)
+// kinds gives every kind of scenarios.
+func kinds() []kind { return []kind{byPeople(), shutdowns(), cancels()} }
+
+func byPeople() kind  { return kind{"people", people.Draw, 2} }
+func shutdowns() kind { return kind{"shutdowns", people.Shutdowns, 3} }
+func cancels() kind   { return kind{"cancels", people.Cancels, 4} }
+
+// scenarios carries out the scenarios of the numbers from first to last, once it has seen that the first
+// fails for a program that does nothing.
+func (h *harness) scenarios(ctx context.Context, k kind, first, last int) (row, error) {
+	r, idle := row{name: k.name + ", plans drawn at random"}, h.quiet("/bin/true", "control")
+	s, err := idle.scenario(ctx, k, first)
 	if err == nil && !s.Bad() {
-		err = errors.New("what people do: /bin/true passes")
+		err = fmt.Errorf("%s: /bin/true passes", k.name)
 	}
 	if err = errors.Join(err, os.RemoveAll(idle.scratch)); err != nil {
 		return r, err
 	}
 	var mu sync.Mutex
 	err = h.each(ctx, first, last, func(ctx context.Context, n int) error {
-		s, err := h.scenario(ctx, n)
+		s, err := h.scenario(ctx, k, n)
 		if err != nil {
-			return fmt.Errorf("scenario %d of seed %d: %w", n, h.seed, err)
+			return fmt.Errorf("%s: scenario %d of seed %d: %w", k.name, n, h.seed, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		r.add(s.Outcome)
-		h.tellScenario(n, s)
+		h.tellScenario(k, n, s)
 		return nil
 	})
 	return r, err
 }
 
-// drawnScenario gives the nth scenario, from 1, in a directory of its own.
-func (h *harness) drawnScenario(n int) *people.Scenario {
-	rng := rand.New(rand.NewPCG(h.seed, 2<<32+uint64(n)))
+// drawnScenario gives the nth scenario of a kind, from 1, in a directory of its own.
+func (h *harness) drawnScenario(k kind, n int) *people.Scenario {
+	rng := rand.New(rand.NewPCG(h.seed, k.salt<<32+uint64(n)))
 	p := model.DrawSlow(rng)
-	return h.newScenario(fmt.Sprintf("scenario-%d", n), p, people.Draw(p, rng))
+	return h.newScenario(fmt.Sprintf("%s-%d", k.name, n), p, k.draw(p, rng))
 }
 
 func (h *harness) newScenario(name string, p model.Plan, acts []people.Act) *people.Scenario {
 	return people.New(scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: p}, acts)
 }
 
-// scenario carries the nth scenario out. Its directory stays when something was wrong.
-func (h *harness) scenario(ctx context.Context, n int) (*people.Scenario, error) {
-	s := h.drawnScenario(n)
+// scenario carries the nth scenario of a kind out. Its directory stays when something was wrong.
+func (h *harness) scenario(ctx context.Context, k kind, n int) (*people.Scenario, error) {
+	s := h.drawnScenario(k, n)
 	return s, s.Play(ctx)
 }
 
 // tellScenario says what was wrong with a scenario, with all that was typed, and how far the series is.
-func (h *harness) tellScenario(n int, s *people.Scenario) {
+func (h *harness) tellScenario(k kind, n int, s *people.Scenario) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.Bad() {
-		h.describe(fmt.Sprintf("scenario %d of seed %d\n  %s\n  kept: %s\n  again: go run ./internal/torture -seed %d -scenario %d\n%s",
-			n, h.seed, s.Outcome, s.Root, h.seed, n, s.Report()))
+		h.describe(fmt.Sprintf("%s: scenario %d of seed %d\n  %s\n  kept: %s\n  again: go run ./internal/torture -seed %d -only %[1]s -scenario %[2]d\n%[7]s",
+			k.name, n, h.seed, s.Outcome, s.Root, h.seed, s.Report()))
 	}
 	if n%50 == 0 {
-		fmt.Fprintf(h.log, "scenario %d\n", n)
+		fmt.Fprintf(h.log, "%s: scenario %d\n", k.name, n)
 	}
 }

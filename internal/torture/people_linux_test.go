@@ -12,7 +12,7 @@ const sampledScenarios = 6
 // as acode proposes ends where the plan says.
 func TestWhatPeopleDoEndsAsComputed(t *testing.T) {
 	h := testHarness(t)
-	r, err := h.scenarios(t.Context(), 1, sampledScenarios)
+	r, err := h.scenarios(t.Context(), byPeople(), 1, sampledScenarios)
 	if err == nil {
 		err = h.table([]row{r})
 	}

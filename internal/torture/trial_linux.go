@@ -150,7 +150,7 @@ func (t *trial) at(n int, args []string) kill {
 	if i < 0 {
 		return kill{}
 	}
-	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain") }) {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain") || a == "--capture" }) {
 		for j := range t.kills[i:] {
 			t.kills[i+j].process++
 		}

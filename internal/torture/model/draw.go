@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -177,7 +176,7 @@ func (d *draw) step(id string) Step {
 	}
 	kinds := []func(string) (Step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
 	if d.naps {
-		kinds = append(kinds, d.sign, d.sign, d.work)
+		kinds = append(kinds, d.sign, d.sign, d.work, d.capture, d.capture)
 	}
 	for {
 		if s, ok := kinds[d.IntN(len(kinds))](id); ok {
@@ -199,9 +198,9 @@ func (d *draw) approve(string) (Step, bool) {
 func (d *draw) look(string) (Step, bool) {
 	if d.One(2) {
 		where := d.Pick(append(d.plan.Folders(), ".")...)
-		return Step{Reads: true, yaml: []string{fmt.Sprintf("search: {pattern: %s, path: %s}", quote(d.Pick("quokka", `(?i)LINE \d+`, "^$", `\x00`)), quote(where))}}, true
+		return looking(Look{Pattern: d.Pick("quokka", `(?i)LINE \d+`, "^$", `\x00`), Path: where}), true
 	}
-	return Step{Reads: true, yaml: []string{"read: {path: " + quote(d.Pick("**/*.txt", "**", "alpha/*", "nothing/*.here", "bystander.bin")) + "}"}}, true
+	return looking(Look{Glob: d.Pick("**/*.txt", "**", "alpha/*", "nothing/*.here", "bystander.bin")}), true
 }
 
 // failure draws a step that fails each time and changes nothing.

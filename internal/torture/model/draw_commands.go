@@ -47,7 +47,7 @@ func (d *draw) sign(id string) (Step, bool) {
 	if d.One(3) {
 		run = "[/bin/sh, -c, " + run + "]"
 	}
-	s.yaml = append(s.yaml, d.options(id)...)
+	s.yaml = append(s.yaml, append(d.options(id), d.policy()...)...)
 	s.Volatile = slices.Contains(s.yaml, unsynced)
 	s.yaml = append(s.yaml, "run: "+run)
 	return s, true
@@ -78,6 +78,14 @@ func (d *draw) atOnce() string {
 	return "trap '' INT TERM HUP; " + d.nap()
 }
 
+// policy is what a command that is met by people says to an unknown outcome.
+func (d *draw) policy() []string {
+	if !d.naps || !d.One(5) {
+		return nil
+	}
+	return []string{"on_interrupt: " + d.Pick("rerun", "done")}
+}
+
 // mend is the shell text that fails until a person has mended the plan.
 const mend = `test -e "${` + LedgerVariable + `}` + MendedSuffix + `" || exit 3; `
 
@@ -103,8 +111,13 @@ func (d *draw) options(id string) []string {
 func (d *draw) capture(id string) (Step, bool) {
 	c := captured{d.at, d.Pick("RELEASE_NAME", "OTHER"), d.Pick("release-of-the-quokka", "", "two\nlines", "ünïcödé ${OTHER} $${x}",
 		"password=correct-horse-battery", strings.Repeat("0123456789abcdef", 3000))}
-	s := Step{Signs: true, Captures: true, yaml: append(d.options(id),
-		"run: "+quote("printf "+octal(" \n"+c.value+"\t\n")+"; "+d.nap()+signature("")+d.rest()), "capture: "+c.name)}
+	first, then := " \n"+c.value+"\t\n", ""
+	if d.naps { // in pieces, which a kill may tear, with the effect between them
+		cut := d.IntN(len(first))
+		first, then = first[:cut], "; "+d.nap()+"printf "+octal(first[cut:])
+	}
+	s := Step{Signs: true, Captures: true, Value: c.value, yaml: append(append(d.options(id), d.policy()...),
+		"run: "+quote("printf "+octal(first)+"; "+d.nap()+signature("")+then+d.rest()), "capture: "+c.name)}
 	s.Volatile = slices.Contains(s.yaml, unsynced)
 	if !d.dead[d.at] {
 		d.captures = append(d.captures, c)

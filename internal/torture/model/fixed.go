@@ -24,8 +24,8 @@ const release = "release-of-the-quokka"
 // tasks gives the plan.
 func tasks() []task {
 	survey := task{id: "survey-the-premises", steps: []Step{
-		{id: "look-over-the-sources", yaml: []string{`read: {path: "src/**/*.go"}`}},
-		{id: "find-the-open-remarks", yaml: []string{`search: {pattern: "TO[D]O", path: "src"}`}},
+		look("look-over-the-sources", Look{Glob: "src/**/*.go"}),
+		look("find-the-open-remarks", Look{Pattern: "TO[D]O", Path: "src"}),
 		write("begin-the-notebook", "notes/notebook.txt", "first line\r\nsecond line\n", 0o644),
 		sign("sign-the-big-ledger", ""),
 	}}
@@ -92,8 +92,14 @@ func argv(id string) Step {
 		"run: [/bin/sh, -c, " + quote(signature("")) + "]", "dir: src", `env: {EXTRA: " by-arguments"}`}}
 }
 
+func look(id string, l Look) Step {
+	s := looking(l)
+	s.id = id
+	return s
+}
+
 func capture(id string) Step {
-	return Step{id: id, Signs: true, Captures: true, yaml: []string{
+	return Step{id: id, Signs: true, Captures: true, Value: release, yaml: []string{
 		"run: " + quote("echo ' "+release+" '; "+signature("")), "capture: RELEASE_NAME"}}
 }
 

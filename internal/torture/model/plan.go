@@ -32,16 +32,57 @@ type Step struct {
 	yaml     []string // its keys besides id and name
 	Changes  []Change // what it does to files
 	Does     []Change // what its command does to files
-	Reads    bool     // it takes note of files that nobody works out
+	Looks    *Look    // what it takes note of; nil: of nothing
 	Signs    bool     // it appends one line to the ledger
 	Extra    string   // what follows the step's name in that line
-	Captures bool     // its outcome includes what it printed
+	Captures bool     // its outcome includes Value, which it prints
+	Value    string   // without the space around it
 	Mended   bool     // it fails until a person has mended the cause
 	Volatile bool     // a power cut may take what it did
 }
 
+// Look is what a step reads or searches.
+type Look struct {
+	Glob          string // of the files that it reads; empty for a search
+	Pattern, Path string // of a search
+}
+
+// looking gives the step that looks so.
+func looking(l Look) Step {
+	if l.Glob != "" {
+		return Step{Looks: &l, yaml: []string{"read: {path: " + quote(l.Glob) + "}"}}
+	}
+	return Step{Looks: &l, yaml: []string{"search: {pattern: " + quote(l.Pattern) + ", path: " + quote(l.Path) + "}"}}
+}
+
 // Asks reports whether the step waits for an approval.
-func (s Step) Asks() bool { return len(s.yaml) > 0 && strings.HasPrefix(s.yaml[0], "approve: ") }
+func (s Step) Asks() bool { return s.key("approve: ") != "" }
+
+// Checked reports whether the step has a check, which asks the ledger.
+func (s Step) Checked() bool { return s.key("check: ") != "" }
+
+// OnInterrupt is what the step says to an unknown outcome; empty for nothing.
+func (s Step) OnInterrupt() string { return s.key("on_interrupt: ") }
+
+// key gives the value of a key of the step; empty where it has none.
+func (s Step) key(name string) string {
+	for _, l := range s.yaml {
+		if value, ok := strings.CutPrefix(l, name); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Find gives the step of a name that comes to its end, and its place among those; -1 where there is none.
+func (p Plan) Find(name string) (Step, int) {
+	for i, s := range p.Steps {
+		if s.Name() == name {
+			return s, i
+		}
+	}
+	return Step{}, -1
+}
 
 // Name is what people and ledger call the step.
 func (s Step) Name() string { return s.task + "/" + s.id }

@@ -16,10 +16,13 @@ func quote(s string) string {
 	return string(b)
 }
 
+// Title is the task of every plan.
+const Title = "Torture the quokka"
+
 // YAML writes the plan as acode reads it.
 func (p Plan) YAML() string {
 	var b strings.Builder
-	b.WriteString("version: 1\ntask: Torture the quokka\n")
+	b.WriteString("version: 1\ntask: " + Title + "\n")
 	if p.Policy != "" {
 		fmt.Fprintf(&b, "on_failure: %s\n", p.Policy)
 	}

@@ -29,6 +29,7 @@ const (
 	edits     deed = "edits a file"
 	moves     deed = "moves the workspace"
 	lookAfter deed = "kills the supervisors"
+	waits     deed = "waits until nothing runs"
 )
 
 // own is the id of the session, where a person types it.
@@ -49,6 +50,7 @@ const (
 	onGroup      = "acode's process group"
 	onSupervisor = "the supervisor"
 	onBoth       = "acode and the supervisor"
+	onAll        = "everything"
 )
 
 // String is the act as a report shows it.

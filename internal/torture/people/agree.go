@@ -17,7 +17,7 @@ import (
 
 // agree checks that exit status, output and store say the same of the session after a process that was
 // alone. was is what the store held before.
-func (s *Scenario) agree(t *typed, was journal) {
+func (s *Scenario) agree(t *typed, was journal) error {
 	if s.nobody && t.exit() == scene.ExitLocked {
 		s.Breach("acode %s is locked out by nobody", t.args[0])
 	}
@@ -27,10 +27,11 @@ func (s *Scenario) agree(t *typed, was journal) {
 	case t.executes():
 		s.agreeOnState(t, was)
 	case t.decides():
-		s.agreeOnDecision(t, was)
+		return s.agreeOnDecision(t, was)
 	default:
 		s.agreeOnView(t, was)
 	}
+	return nil
 }
 
 func (s *Scenario) agreeOnState(t *typed, was journal) {
@@ -90,13 +91,18 @@ func statesOf(exit int) []string {
 }
 
 // agreeOnDecision checks that a decision did what it says, and that one that was refused did nothing.
-func (s *Scenario) agreeOnDecision(t *typed, was journal) {
+func (s *Scenario) agreeOnDecision(t *typed, was journal) error {
 	verb := t.args[0]
 	commanded := slices.Contains(t.args, "--command")
 	if verb == "session" {
 		verb = "cancel"
 		if left := s.CommandsLeft(); t.exit() == 0 && len(left) > 0 {
 			s.Breach("acode session cancel leaves %v", left)
+		}
+		if t.exit() == 0 && !commanded {
+			if err := s.judgeResults(); err != nil {
+				return err
+			}
 		}
 	}
 	if wrote := s.now.seq != was.seq; wrote != (t.exit() == 0 && !commanded) {
@@ -109,6 +115,22 @@ func (s *Scenario) agreeOnDecision(t *typed, was journal) {
 	if s.now.state != after {
 		s.Breach("acode %s ends with %d, the session is %q", verb, t.exit(), s.now.state)
 	}
+	return nil
+}
+
+// judgeResults checks that a cancel kept the result of each command that ended by itself: nothing ran any
+// more, and nobody had ended a command or killed a supervisor.
+func (s *Scenario) judgeResults() error {
+	b, err := os.ReadFile(s.Ledger())
+	if err != nil || !s.nobody || s.OnSuper+s.ended > 0 {
+		return err
+	}
+	for name, acted := range attempts(string(b)) {
+		if n := acted[len(acted)-1]; !s.now.has("StepCompleted", name, n) {
+			s.Lost = append(s.Lost, fmt.Sprintf("the result of %s, attempt %d, at its cancel", name, n))
+		}
+	}
+	return nil
 }
 
 // countDecision counts what people decided, also where somebody else executed meanwhile. One that was

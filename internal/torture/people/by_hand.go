@@ -16,8 +16,12 @@ import (
 // does carries out what a person does without acode. Files and directories are left alone while something
 // of the session still runs.
 func (s *Scenario) does(a Act) error {
-	if a.hand == lookAfter {
+	switch a.hand {
+	case lookAfter:
 		s.killSupervisors()
+		return nil
+	case waits:
+		s.awaitNobody()
 		return nil
 	}
 	if s.now.short == "" || len(s.Left()) > 0 {
@@ -42,6 +46,22 @@ func (s *Scenario) killSupervisors() {
 			s.tell("   killed: %v", p)
 		}
 	}
+}
+
+// shutDown sends a signal to everything that runs here beside t, and to t: what ends the machine does the
+// same. It reports whether a command or its supervisor was among them.
+func (s *Scenario) shutDown(t *typed, sig syscall.Signal) (commands bool) {
+	for _, p := range s.Left() {
+		if p.PID == t.cmd.Process.Pid {
+			t.signal(sig, false)
+			continue
+		}
+		if syscall.Kill(p.PID, sig) == nil {
+			s.tell("   %s: %v", signalNames()[sig], p)
+			commands = true
+		}
+	}
+	return commands
 }
 
 // edit changes a file that no step to come touches, removes it, or makes a new one.

@@ -37,6 +37,60 @@ func Cancelled() []Act {
 	return []Act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}}
 }
 
+// Bounds of shutdowns.
+const (
+	mostShutdowns = 3
+	longestGrace  = 250 * time.Millisecond
+)
+
+// Shutdowns draws how a session of p is carried out on a machine that goes down again and again: everything
+// gets TERM, HUP or INT, and soon afterwards KILL.
+func Shutdowns(p model.Plan, rng *rand.Rand) []Act {
+	d := &habits{model.Dice{Rand: rng}, p.Policy}
+	all := []Act{{args: []string{"run", "--plan", "FILE"}, blow: d.shutdown()}}
+	for range 1 + d.IntN(mostShutdowns) {
+		all = append(all, Act{heeds: true, args: []string{"resume"}, blow: d.shutdown()})
+	}
+	return all
+}
+
+// shutdown draws a signal for everything, and when KILL follows.
+func (d *habits) shutdown() blow {
+	return blow{whom: onAll, signals: []syscall.Signal{d.asks(), syscall.SIGKILL}, amid: !d.One(4), after: d.upTo(300 * time.Millisecond), gap: d.upTo(longestGrace)}
+}
+
+// Cancels draws how a session of p is cancelled: while it is carried out, or after it was left in any way,
+// with its command still running or over.
+func Cancels(p model.Plan, rng *rand.Rand) []Act {
+	d := &habits{model.Dice{Rand: rng}, p.Policy}
+	cancel := append([]string{"session", "cancel", own}, d.form()...)
+	all := []Act{{args: []string{"run", "--plan", "FILE"}, blow: d.leaving()}}
+	for range d.IntN(5) {
+		all = append(all, Act{heeds: true, args: []string{"resume", truthful, "--on-changes=continue"}, blow: d.leaving()})
+	}
+	switch d.IntN(6) {
+	case 0, 1:
+	case 2:
+		all = append(all, Act{args: cancel, blow: blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGKILL}, after: d.upTo(60 * time.Millisecond)}})
+	case 3:
+		all = append(all, Act{heeds: true, args: []string{"resume", truthful}, beside: cancel, amid: !d.One(4), later: d.upTo(400 * time.Millisecond)})
+	default:
+		all = append(all, Act{hand: waits})
+	}
+	return append(all, Act{args: cancel})
+}
+
+// leaving draws how a session is left: most often in the middle of a command, which runs on.
+func (d *habits) leaving() blow {
+	switch d.IntN(4) {
+	case 0:
+		return d.blow()
+	case 1:
+		return d.shutdown()
+	}
+	return blow{whom: onAcode, signals: []syscall.Signal{[]syscall.Signal{d.asks(), syscall.SIGKILL}[d.IntN(2)]}, amid: true, after: d.upTo(300 * time.Millisecond)}
+}
+
 // habit draws acts that people do one after the other.
 func (d *habits) habit() []Act {
 	switch d.IntN(8) {

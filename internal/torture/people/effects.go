@@ -22,12 +22,12 @@ func (s *Scenario) judgeEffects() error {
 	lines := attempts(string(b))
 	for _, st := range s.Steps {
 		acted := lines[st.Name()]
-		if len(acted) == 0 && st.Signs && s.now.status[st.Name()] == "completed" {
+		if len(acted) == 0 && st.Signs && s.now.status[st.Name()] == "completed" && !s.declared(st) {
 			s.Lost = append(s.Lost, st.Name())
 		}
 		for i, attempt := range acted {
 			again := i+1 < len(acted)
-			if slices.Contains(acted[:i], attempt) || again && !s.excused(st.Name(), attempt) {
+			if slices.Contains(acted[:i], attempt) || again && !s.excused(st, attempt) {
 				s.Repeated = append(s.Repeated, fmt.Sprintf("%s (attempts %v)", st.Name(), acted))
 			}
 		}
@@ -35,25 +35,68 @@ func (s *Scenario) judgeEffects() error {
 	if n := s.Count(string(b))[""]; n > 0 {
 		s.Breach("%d lines of the ledger belong to no step", n)
 	}
+	s.judgeLast(lines)
 	s.countReceiptsOf()
 	s.judgeFailures()
 	s.judgeApprovals()
 	return nil
 }
 
-// excused reports whether an attempt that acted may be followed by another one: where it was ended. Where
-// nobody could know, a check or a person has looked into the ledger.
-func (s *Scenario) excused(step string, attempt int) bool {
-	return s.now.has("StepFailed", step, attempt) && !s.now.has("StepCompleted", step, attempt)
+// excused reports whether an attempt that acted may be followed by another one: where the step says so, or
+// where it was ended and has no check. A check and a person have looked into the ledger.
+func (s *Scenario) excused(st model.Step, attempt int) bool {
+	next, _ := s.now.find("StepStarted", st.Name(), attempt+1)
+	switch next.by {
+	case "policy":
+		return st.OnInterrupt() == "rerun"
+	case "resume":
+		return !st.Checked() && s.now.has("StepFailed", st.Name(), attempt) && !s.now.has("StepCompleted", st.Name(), attempt)
+	}
+	return false
 }
 
-// countReceiptsOf counts the outcomes that nobody could know, and receipts.
+// declared reports whether a step that has not acted is done because it says so itself.
+func (s *Scenario) declared(st model.Step) bool {
+	return st.OnInterrupt() == "done" && slices.ContainsFunc(s.now.events, func(e event) bool {
+		return e.kind == "StepCompleted" && e.step == st.Name() && e.by == "policy"
+	})
+}
+
+// codeCancelled is how a step failed that its session was cancelled before.
+const codeCancelled = "ACODE-SESSION-001"
+
+// judgeLast finds what the journal leaves open of a session that is over: steps in progress, and effects
+// of which it says nothing.
+func (s *Scenario) judgeLast(acted map[string][]int) {
+	if !s.now.over() {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.now.status)) {
+		if s.now.status[name] == "in_progress" {
+			s.Breach("the session is %s, and %s is in progress", s.now.state, name)
+		}
+	}
+	for name, attempts := range acted {
+		for _, n := range attempts {
+			failed, fails := s.now.find("StepFailed", name, n)
+			known := s.now.has("StepCompleted", name, n) || s.now.has("StepUnknown", name, n) || fails && failed.code != codeCancelled
+			if !known {
+				s.Lost = append(s.Lost, fmt.Sprintf("what attempt %d of %s did", n, name))
+			}
+		}
+	}
+}
+
+// countReceiptsOf counts the outcomes that nobody could know, and receipts. That a check is asked about
+// a command which acode ended is no such outcome.
 func (s *Scenario) countReceiptsOf() {
 	receipts := map[string]int{}
 	for _, e := range s.now.events {
 		switch e.kind {
 		case "StepUnknown":
-			s.Uncertain++
+			if !s.now.has("StepFailed", e.step, e.attempt) {
+				s.Uncertain++
+			}
 		case "StepCompleted":
 			receipts[e.step]++
 		}
@@ -66,7 +109,7 @@ func (s *Scenario) judgeFailures() {
 	n := 0
 	for _, e := range s.now.events {
 		rightly := e.step == s.Fails || slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == e.step && st.Mended })
-		if e.kind == "StepFailed" && !rightly {
+		if e.kind == "StepFailed" && e.code != codeCancelled && !rightly {
 			n++
 		}
 	}

@@ -138,32 +138,45 @@ func (s *Scenario) explained(name string) bool {
 // meant fills in what a proposal, or an act, leaves to whoever types it. Where nothing is uncertain
 // there is nothing to say about it.
 func (s *Scenario) meant(args []string) ([]string, error) {
-	i := slices.Index(args, truthful)
+	i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain=<") })
 	if i < 0 {
 		return s.filled(args), nil
 	}
-	verdict, err := s.truth()
-	args = slices.Clone(args)
-	if args[i] = "--uncertain=" + verdict; verdict == "" {
-		args = slices.Delete(args, i, i+1)
+	end := i + 1
+	if end < len(args) && args[end] == "or" {
+		end += 3 // or --capture TASK/STEP=VALUE
 	}
-	return s.filled(args), err
+	truth, err := s.truth()
+	return s.filled(slices.Replace(slices.Clone(args), i, end, truth...)), err
 }
 
-// truth says what became of the command whose outcome acode cannot know; empty where there is none.
-func (s *Scenario) truth() (string, error) {
+// truth says what became of the command whose outcome acode cannot know, as a person types it; nil where
+// there is none. The value of a capture that was torn is that of the whole command. What was half done to
+// files the person undoes, or completes.
+func (s *Scenario) truth() ([]string, error) {
 	ledger, err := os.ReadFile(s.Ledger())
 	if err != nil {
-		return "", fmt.Errorf("read ledger: %w", err)
+		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	lines := attempts(string(ledger))
 	for name, status := range s.now.status {
-		if status == "uncertain" {
-			s.answers[name], s.cut[name] = true, true
-			return s.now.verdict(name, lines), nil
+		verdict := s.now.verdict(name, lines)
+		if status != "uncertain" || verdict == "" {
+			continue
 		}
+		s.answers[name], s.cut[name] = true, true
+		return s.Answer(name, verdict), s.tidy(name, verdict)
 	}
-	return "", nil
+	return nil, nil
+}
+
+// tidy brings the files that a command changes to where the answer about it says that they are: a shutdown
+// may have cut the command off. While a command runs its files are left alone.
+func (s *Scenario) tidy(name, verdict string) error {
+	if len(s.CommandsLeft()) > 0 {
+		return nil
+	}
+	return s.Tidy(name, verdict)
 }
 
 // next is how a stop says how to go on; proposal is a command in it.

@@ -27,7 +27,9 @@ type event struct {
 	epoch   int
 	step    string
 	attempt int
-	usable  int // the epoch that may use an approval
+	usable  int    // the epoch that may use an approval
+	by      string // who ordered or declared it
+	code    string // of a failure
 }
 
 // other is the plan of somebody else, who works in the same workspace.
@@ -46,7 +48,8 @@ SELECT 'other', state FROM sessions WHERE task = '` + otherTask + `';
 SELECT 'session', short, state, last_seq FROM ours;
 SELECT 'step', task || '/' || step, status FROM steps WHERE session_no IN (SELECT no FROM ours);
 SELECT 'event', type, epoch, json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'),
-	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.for_epoch'), 0)
+	coalesce(json_extract(payload, '$.attempt'), 0), coalesce(json_extract(payload, '$.for_epoch'), 0),
+	coalesce(json_extract(payload, '$.by'), ''), coalesce(json_extract(payload, '$.code'), '')
 	FROM events WHERE json_extract(payload, '$.step') IS NOT NULL AND session IN (SELECT no FROM ours) ORDER BY pos;`
 
 // readJournal reads a copy of the store.
@@ -67,8 +70,8 @@ func (j *journal) add(f []string) {
 		j.seq = number(f[3])
 	case f[0] == "step" && len(f) == 3:
 		j.status[f[1]] = f[2]
-	case f[0] == "event" && len(f) == 6:
-		j.events = append(j.events, event{f[1], number(f[2]), f[3], number(f[4]), number(f[5])})
+	case f[0] == "event" && len(f) == 8:
+		j.events = append(j.events, event{f[1], number(f[2]), f[3], number(f[4]), number(f[5]), f[6], f[7]})
 	case f[0] == "other" && len(f) == 2:
 		j.others = append(j.others, f[1])
 	case j.integrity == "":
@@ -98,14 +101,20 @@ func (j journal) done(p model.Plan) int {
 	return n
 }
 
-// has reports whether there is an event of a kind about an attempt of a step.
-func (j journal) has(kind, step string, attempt int) bool {
+// find gives the event of a kind about an attempt of a step.
+func (j journal) find(kind, step string, attempt int) (event, bool) {
 	for _, e := range j.events {
 		if e.kind == kind && e.step == step && e.attempt == attempt {
-			return true
+			return e, true
 		}
 	}
-	return false
+	return event{}, false
+}
+
+// has reports whether there is such an event.
+func (j journal) has(kind, step string, attempt int) bool {
+	_, ok := j.find(kind, step, attempt)
+	return ok
 }
 
 // ledgerKey is how a line of the ledger begins.

@@ -188,9 +188,19 @@ func (s *Scenario) filled(args []string) []string {
 
 // strike waits until the blow is due and deals it to whoever is there.
 func (s *Scenario) strike(t *typed, b blow) {
+	struck := false // a command, or its supervisor, by a shutdown
+	defer func() {
+		if struck {
+			s.OnSuper++
+		}
+	}()
 	for i, sig := range b.signals {
 		if i == 0 && s.instant(t, b.amid, b.after) || i > 0 && t.pause(b.gap) {
 			return
+		}
+		if b.whom == onAll {
+			s.Killed++
+			struck = s.shutDown(t, sig) || struck
 		}
 		if b.whom == onAcode || b.whom == onGroup || b.whom == onBoth {
 			t.signal(sig, b.whom == onGroup)
@@ -200,8 +210,8 @@ func (s *Scenario) strike(t *typed, b blow) {
 			s.killSupervisors()
 		}
 	}
-	if len(b.signals) > 1 && b.signals[0] != syscall.SIGSTOP {
-		s.ended++
+	if len(b.signals) > 1 && b.signals[0] != syscall.SIGSTOP && b.whom != onAll {
+		s.ended++ // the second one ends the command
 	}
 }
 
@@ -232,12 +242,14 @@ func (s *Scenario) look(ctx context.Context, all []*typed) error {
 	was := s.now
 	s.now = j
 	executed := false
+	if len(all) == 1 && !all[0].killed() {
+		if err := s.agree(all[0], was); err != nil {
+			return err
+		}
+	}
 	for _, t := range all {
 		executed = executed || t.executes() && !slices.Contains(t.args, s.otherFile())
 		s.countDecision(t)
-	}
-	if len(all) == 1 && !all[0].killed() {
-		s.agree(all[0], was)
 	}
 	if was.seq != j.seq || executed {
 		s.last = nil
@@ -288,5 +300,5 @@ func (s *Scenario) judgeEnd(ctx context.Context) error {
 	case slices.ContainsFunc(j.others, func(state string) bool { return state != "completed" }):
 		s.Breach("sessions of somebody else are %q", j.others)
 	}
-	return errors.Join(s.judgeEffects(), s.judgeWorkspace())
+	return errors.Join(s.judgeEffects(), s.judgeWorkspace(), s.CompareReceipts(ctx, len(s.own) > 0))
 }
