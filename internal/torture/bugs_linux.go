@@ -145,13 +145,16 @@ func (b bug) build(ctx context.Context, scratch string) (string, error) {
 	return at, build(ctx, at, o)
 }
 
-// plant builds each bug, asks its judges, and asks the same of acode as it is.
-func (h *harness) plant(ctx context.Context) error {
+// plant builds the bug of a name, or each, asks its judges, and asks the same of acode as it is.
+func (h *harness) plant(ctx context.Context, only string) error {
 	w := tabwriter.NewWriter(h.log, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "planted\tjudge\tfound")
 	var errs []error
 	clean := map[string]bool{}
 	for _, b := range bugs() {
+		if only != "" && b.name != only {
+			continue
+		}
 		program, err := b.build(ctx, h.scratch)
 		if err != nil {
 			return err

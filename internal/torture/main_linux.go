@@ -57,6 +57,7 @@ type options struct {
 	disks          int
 	disk           string
 	bugs           bool
+	bug            string
 	seed           uint64
 	all            bool
 }
@@ -75,6 +76,7 @@ func torture(ctx context.Context) (err error) {
 	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut")
 	flag.StringVar(&o.disk, "disk", "", "carry out only the power cuts on this file `system`, ext4, xfs or btrfs, or on all")
 	flag.BoolVar(&o.bugs, "bugs", true, "plant bugs too")
+	flag.StringVar(&o.bug, "bug", "", "do nothing but plant the bug of this `name`")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
 	flag.BoolVar(&o.all, "all", false, "let series share no points")
@@ -123,6 +125,9 @@ const imagesOfMaking = 5
 
 // everything runs all series and prints their table.
 func (h *harness) everything(ctx context.Context, o options) error {
+	if o.bug != "" {
+		return h.plant(ctx, o.bug)
+	}
 	if o.plan > 0 {
 		only, err := h.randomPlans(ctx, o.plan, o.plan)
 		return errors.Join(err, h.table(only))
@@ -173,7 +178,7 @@ func (h *harness) everything(ctx context.Context, o options) error {
 	if err = h.table(rows); !o.bugs {
 		return err
 	}
-	return errors.Join(err, h.plant(ctx))
+	return errors.Join(err, h.plant(ctx, ""))
 }
 
 // onlyScenarios carries out the scenarios of one kind, or one of them.
