@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,9 +11,17 @@ const sampledScenarios = 6
 
 // NFR-005, NFR-008, NFR-010: whatever people do with a session, each effect happens once, and going on
 // as acode proposes ends where the plan says.
-func TestWhatPeopleDoEndsAsComputed(t *testing.T) {
+func TestWhatPeopleDoEndsAsComputed(t *testing.T) { endsAsComputed(t, byPeople()) }
+
+// So it is when the machine shuts down in the middle of it, and what a signal tore is not taken for whole.
+func TestShutdownsEndAsComputed(t *testing.T) { endsAsComputed(t, shutdowns()) }
+
+// A cancel leaves no step open and drops no result.
+func TestCancelsEndAsComputed(t *testing.T) { endsAsComputed(t, cancels()) }
+
+func endsAsComputed(t *testing.T, k kind) {
 	h := testHarness(t)
-	r, err := h.scenarios(t.Context(), byPeople(), 1, sampledScenarios)
+	r, err := h.scenarios(t.Context(), k, 1, sampledScenarios)
 	if err == nil {
 		err = h.table([]row{r})
 	}
@@ -27,7 +36,8 @@ func TestWhatPeopleDoEndsAsComputed(t *testing.T) {
 // People find what a judge of the end alone would not: here a question that counts as answered.
 func TestPeopleFindAPlantedBug(t *testing.T) {
 	h := testHarness(t)
-	b := peopleBugs()[0]
+	bugs := peopleBugs()
+	b := bugs[slices.IndexFunc(bugs, func(b bug) bool { return b.name == "an open question counts as done" })]
 	program, err := b.build(t.Context(), h.scratch)
 	must(t, err)
 	found, err := h.find(t.Context(), b.judges[0], program)
