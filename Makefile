@@ -45,10 +45,11 @@ cross:
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/... || exit 1; \
 	done
 
-# Kills acode at its durable calls, resumes it, and judges where it ends; cuts and kills
-# deliveries and their server likewise. Takes a while.
+# Kills acode at its durable calls, shuts it down by signals, cancels it, resumes it, and judges where it
+# ends; cuts and kills deliveries and their server likewise. Takes a while. For a first impression:
+# go run ./internal/torture -n 2 -plans 2 -scenarios 2 -disks 1 -images 10
 torture:
-	@./scripts/need sqlite3 postgres:postgresql mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
+	@./scripts/need bash sqlite3 postgres:postgresql mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
 	$(GO) run ./internal/torture
 	$(GO) run ./internal/drain
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign

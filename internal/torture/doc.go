@@ -27,6 +27,16 @@
 // what an attempt did to the ledger against what the journal says of it. A seed and a number name a
 // scenario; its instants differ from run to run.
 //
+// Two more kinds of scenarios use the same people. In one the machine shuts down again and again: acode, its
+// supervisor, the command and its children get TERM, HUP or INT, and up to 250 ms later KILL. In the other the
+// session is cancelled, while it is carried out or after it was left. An outcome may be unknown only where a
+// supervisor was killed or a signal ended the command. A person answers from the ledger and gives the value of
+// a torn capture; nothing else repeats an effect but a check or a policy of the plan. After a cancel no step is
+// in progress, and each effect has a receipt or is recorded as unknown. Flag -only carries out one kind.
+//
+// In every series the receipts are compared with the truth: what a command was to print, and what sha256sum
+// and grep say of the workspace as it was when a step read or searched it.
+//
 // Every series must fail for /bin/true in acode's place, and a list of bugs, planted into
 // copies of the sources, must each be found: a judge that has found nothing has shown
 // nothing before.
@@ -38,6 +48,6 @@
 //	points, random        where a session is killed; trial, answers: one session to its end; judge: that end
 //	images, cuts, order   images of power cuts, and the order of calls; reboot: another boot of the machine
 //	disks, life, broken   real file systems
-//	people                the series of people; people_bugs: what they must find
+//	people                the kinds of scenarios; people_bugs: what they must find
 //	bugs, finders, build  planted bugs, and who looks for them
 package main
