@@ -61,6 +61,10 @@ func bugs() []bug {
 			" || n.cur.origin == n || n.cur.origin.cur != nil {\n", " || n.cur.origin == n {\n"}}},
 		{name: "half a group taken for none", judges: []judge{randomJudge()}, edits: []edit{{"resume/plan.go",
 			"		it.Action, it.Why = session.ActionRollBack, \"partially written", "		it.Action, it.Why = session.ActionProceed, \"partially written"}}},
+		{name: "a receipt of half of what was read", judges: []judge{endJudge()}, shows: "sha256sum says", edits: []edit{{"workspace/read.go",
+			"		states = append(states, f)\n", "		states = append(states[:0], f)\n"}}},
+		{name: "a match on the line before", judges: []judge{endJudge()}, shows: "found other lines than grep", edits: []edit{{"workspace/search.go",
+			"			m.add(name, n, text)\n", "			m.add(name, n-1, text)\n"}}},
 		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
 			"		if !above[i] {\n			continue\n		}\n", ""}}},
 	}, peopleBugs()...)
