@@ -212,3 +212,31 @@ func TestAppliedAndNotLookedAt(t *testing.T) {
 	}
 	w.ledgered("b")
 }
+
+// Nor is an attempt continued whose outcome would be another than its intent says.
+func TestRedoWithAnotherOutcome(t *testing.T) {
+	w := newWorld(t, plan(task("t", write("a", "a", "one"))))
+	w.crashIn, w.crashNth = "fence", 1
+	if _, crashed, _ := w.process().run(); !crashed || w.count("commit") != 1 {
+		t.Fatalf("no crash after the intent:\n%s", strings.Join(w.trace, "\n"))
+	}
+	p := w.process()
+	p.between = func() { w.plan.Tasks[0].Steps[0].Changes[0].Content = "two" }
+	wantResult(t, p.must(), session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
+	w.holds(map[string]string{})
+}
+
+// What was applied when the plan was made may have been taken back when it is carried out.
+func TestAppliedTakenBack(t *testing.T) {
+	w := newWorld(t, plan(task("t", write("a", "a", "one"))))
+	w.crashIn, w.crashNth = "applied", 1
+	if _, crashed, _ := w.process().run(); !crashed || w.files["a"] != "one" {
+		t.Fatalf("no crash after the effect:\n%s", strings.Join(w.trace, "\n"))
+	}
+	p := w.process()
+	p.between = func() { delete(w.files, "a") }
+	wantResult(t, p.must(), session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
+	if w.sess.Status(id("t", "a")) == session.StepDone {
+		t.Errorf("the step is completed and its file is gone")
+	}
+}

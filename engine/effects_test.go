@@ -49,6 +49,9 @@ func fileStep(message string) error {
 
 func (f *workspace) state(path string) session.FileState {
 	i := image(f.w.files, path)
+	if mode := f.w.modes[path]; mode != 0 {
+		i.Mode = mode
+	}
 	return session.FileState{Path: path, Hash: i.Hash, Size: i.Size, Mode: i.Mode}
 }
 
@@ -269,8 +272,8 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 }
 
 // supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
-// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, raw QUOTED, repeat N X, spaces, leaves, linger,
-// torn X, unknown, hang, refuse, unstartable, starve, slow, beyond, killed, told, back.
+// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, chmod PATH, raw QUOTED, repeat N X, spaces, leaves, linger,
+// torn X, unknown, hang, refuse, unstartable, starve, slow, late, beyond, killed, told, back.
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
@@ -357,6 +360,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, _ = strconv.Atoi(rest)
 	case "write":
 		c.w.files[words[1]] = strings.Join(words[2:], " ")
+	case "chmod":
+		c.w.modes = map[string]uint32{rest: 0o755}
 	case "torn": // the first attempt dies with its supervisor
 		if strings.HasSuffix(req.Key, ":1") {
 			rec.State, rec.Why = session.CommandUnknown, "its supervisor was killed"
@@ -379,6 +384,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, rec.StartError, rec.Starved = -1, "try again", true
 	case "slow":
 		rec.Exit, rec.TimedOut = -1, true
+	case "late": // it was told to end, and says that it found nothing
+		rec.Exit, rec.TimedOut = 1, true
 	case "back": // the clock was set back meanwhile
 		rec.StartedUS, rec.EndedUS = 30, 10
 	case "beyond":

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -629,3 +630,23 @@ func TestCommandChangesFilesOfTheSession(t *testing.T) {
 }
 
 func yes() person { return person{approve: answer(engine.Answer{Granted: true, By: "anna"})} }
+
+// A captured value may be a secret: the redactor learns of it before anything that may hold it is kept
+// or shown.
+func TestCapturedIsLearntFirst(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("a", "echo hush", capturing("V")))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	first := slices.IndexFunc(w.trace, func(line string) bool { return strings.HasPrefix(line, "stage ") })
+	if learnt := slices.Index(w.trace, "captured V"); learnt < 0 || learnt > first {
+		t.Errorf("captured at %d, first kept at %d:\n%s", learnt, first, strings.Join(w.trace, "\n"))
+	}
+}
+
+// A file of the session that a command gave another mode is in its receipt: the next resume does not ask.
+func TestCommandChangesAMode(t *testing.T) {
+	w := newWorld(t, plan(task("t", write("w", "f", "text"), command("c", "chmod f"))))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	if f := w.sess.Files["f"]; f == nil || f.Mode != 0o755 {
+		t.Errorf("files: got %+v, want mode 0755", f)
+	}
+}

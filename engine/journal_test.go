@@ -55,6 +55,7 @@ type world struct {
 	left     int  // looks at which processes of a command are seen to run on
 
 	files   map[string]string
+	modes   map[string]uint32 // of files that a command gave another one
 	temp    map[string]bool
 	blobs   map[string]string
 	ledger  []string

@@ -610,3 +610,50 @@ func TestLookAfterACommand(t *testing.T) {
 		}
 	}
 }
+
+// A request that is no cancel, an approval of a later gate for one, ends no running command: it is
+// answered between two steps.
+func TestRequestsThatAreNoCancel(t *testing.T) {
+	for _, kind := range []session.RequestKind{session.RequestApprove, session.RequestDeny} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("t", command("a", "hang"))))
+			time.AfterFunc(time.Second, func() { w.ask(session.Request{Kind: kind, Step: id("t", "a"), Digest: "of another plan"}) })
+			time.AfterFunc(5*time.Second, func() { supervisor{w}.finish(w.sess.Steps[id("t", "a")].Key) })
+			wantResult(t, w.process().must(), session.Completed, "", "")
+			if n := w.count("terminate"); n != 0 {
+				t.Errorf("%s: the command was ended %d times, want it left alone", kind, n)
+			}
+			if n := w.count("effect"); n != 1 {
+				t.Errorf("%s: the effect happened %d times, want once", kind, n)
+			}
+		})
+	}
+}
+
+// A commit that has begun is not cut short by a signal: its outcome would be unknown.
+func TestSignalBeforeACommit(t *testing.T) {
+	w := newWorld(t, plan(task("t", gate("g"))))
+	p, signal := w.interruptible()
+	p.snap = func(context.Context) (string, string, error) {
+		signal(15)
+		return "manifest", "{}", nil
+	}
+	p.must()
+	if n := w.count("commit acquired + planning + executing + asked t/g"); n != 1 {
+		t.Errorf("the question was committed %d times, want once:\n%s", n, strings.Join(w.trace, "\n"))
+	}
+}
+
+// A command that still runs comes first: an earlier step that failed is not tried again beside it.
+func TestRunningCommandComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("one", command("a", "exit 1")), task("two", command("b", "hang"))))
+		w.plan.OnFailure = session.FailureContinues
+		p, signal := w.interruptible()
+		time.AfterFunc(time.Second, func() { signal(2) })
+		wantResult(t, p.must(), session.Paused, session.ReasonSignal, "")
+		time.AfterFunc(time.Second, func() { supervisor{w}.finish(w.sess.Steps[id("two", "b")].Key) })
+		w.process().must()
+		w.inOrder("notice handling two/b attach", "effect one/a/main:2")
+	})
+}

@@ -40,6 +40,7 @@ func TestUncertain(t *testing.T) {
 		{"check_cannot_tell_done", []run{checking("exit 2"), onInterrupt(done)}, "", "", true, "", "policy", []string{"X"}},
 		{"check_killed_rerun", []run{checking("killed"), onInterrupt(rerun)}, "", "", false, "", "policy", []string{"X"}},
 		{"check_slow_ask", []run{checking("slow"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
+		{"check_late_ask", []run{checking("late"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
 		{"check_unstartable_fail", []run{checking("unstartable"), onInterrupt(fail)}, "", "", true, session.ErrUncertain, "policy", []string{"X"}},
 		{"check_refused_ask", []run{checking("refuse"), onInterrupt(ask)}, "", "", true, session.ErrUncertain, "", []string{"X"}},
 		{"check_refused_flag", []run{checking("refuse")}, done, "", true, "", "person", []string{"X"}},

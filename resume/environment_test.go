@@ -391,3 +391,18 @@ func TestWarningsOfGit(t *testing.T) {
 		})
 	}
 }
+
+// Only what a remaining step names is looked at because of the plan.
+func TestPlannedOfRemainingSteps(t *testing.T) {
+	b := newBench(t, usual())
+	b.acquired("{}")
+	b.started(id("t", "w"), session.KindWrite)
+	b.completed(id("t", "w"), session.FileState{Path: "w.txt", Hash: "1"})
+	b.to(session.Paused)
+	if _, err := b.resume(); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"from", "src/*.go", "to"}, b.planned); d != "" {
+		t.Errorf("planned paths (-want +got):\n%s", d)
+	}
+}

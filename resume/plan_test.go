@@ -240,3 +240,42 @@ func TestPlanRedacts(t *testing.T) {
 
 // oneLine folds a difference, so that a search for the failures of a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }
+
+// What is known of a command's end decides what its step does next: an end by a signal that acode did
+// not send is no result, and one that acode ordered asks the check first.
+func TestPlanAfterAnEndByForce(t *testing.T) {
+	ended := func(rec session.CommandRecord) session.CommandRecord {
+		rec.State = session.CommandFinished
+		return rec
+	}
+	for _, c := range []struct {
+		name    string
+		status  session.Status
+		code    session.Code // of a failure
+		check   string
+		rec     session.CommandRecord
+		action  session.Action
+		attempt int
+	}{
+		{"by_sigterm", session.InProgress, "", "", ended(session.CommandRecord{Exit: -1, Signal: "SIGTERM"}), session.ActionDecide, 3},
+		{"status_137", session.InProgress, "", "", ended(session.CommandRecord{Exit: 137}), session.ActionDecide, 3},
+		{"crashed", session.InProgress, "", "", ended(session.CommandRecord{Exit: -1, Signal: "SIGSEGV"}), session.ActionAttach, 3},
+		{"timed_out", session.InProgress, "", "", ended(session.CommandRecord{Exit: -1, Signal: "SIGKILL", TimedOut: true}), session.ActionAttach, 3},
+		{"failed", session.StepFailed, session.ErrCommand, "test -e done", session.CommandRecord{}, session.ActionRetry, 4},
+		{"timed_out_unchecked", session.StepFailed, session.ErrTimeout, "", session.CommandRecord{}, session.ActionRetry, 4},
+		{"timed_out_checked", session.StepFailed, session.ErrTimeout, "test -e done", session.CommandRecord{}, session.ActionDecide, 3},
+		{"stopped_checked", session.StepFailed, session.ErrStopped, "test -e done", session.CommandRecord{}, session.ActionDecide, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := plan(session.Task{ID: "t", Steps: []session.Step{{ID: "s", Kind: session.KindRun, Run: &session.Run{Shell: "make", Check: c.check}}}})
+			s := &session.Session{Steps: map[session.StepID]*session.StepState{id("t", "s"): {StepID: id("t", "s"), Status: c.status, Code: c.code, Attempt: 3}}}
+			next, err := resume.Plan(p, s, map[session.StepID]resume.Seen{id("t", "s"): {Record: c.rec}}, resume.Choices{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if it := next.Items[0]; it.Action != c.action || it.Attempt != c.attempt {
+				t.Errorf("Plan: got %s, attempt %d, %q, want %s, %d", it.Action, it.Attempt, it.Why, c.action, c.attempt)
+			}
+		})
+	}
+}

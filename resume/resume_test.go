@@ -380,3 +380,31 @@ func TestNewestRecordTells(t *testing.T) {
 		}
 	}
 }
+
+// A value that a person gives is for a command with a capture whose outcome is unknown, and for no
+// other step; given for another it changes nothing.
+func TestValueForAStepThatWaitsForNone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status session.CommandState
+		given  session.StepID
+		want   error
+	}{
+		{"unknown", session.CommandUnknown, id("t", "make"), nil},
+		{"finished", session.CommandFinished, id("t", "make"), session.ErrUsage},
+		{"pending", session.CommandUnknown, id("t", "w"), session.ErrUsage},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := usual()
+			p.Tasks[0].Steps[0].Run.Capture = "V"
+			b := newBench(t, p)
+			b.acquired("{}")
+			b.started(id("t", "make"), session.KindRun)
+			b.record = session.CommandRecord{State: c.status}
+			b.r.Options.Captures = map[session.StepID]string{c.given: "1"}
+			if _, err := b.resume(); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("Resume: got %v, want %v", err, c.want)
+			}
+		})
+	}
+}

@@ -158,32 +158,37 @@ func TestApplyRefuses(t *testing.T) {
 		change func(*session.Event)
 		code   session.Code
 	}{
-		"seq_skipped":       {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Seq++ }, code: session.ErrOrder},
-		"time_not_later":    {kind: session.CheckpointCreated, change: func(e *session.Event) { e.TimeUS-- }, code: session.ErrOrder},
-		"created_twice":     {kind: session.SessionCreated, code: session.ErrCorrupt},
-		"other_session":     {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Session = "other" }, code: session.ErrCorrupt},
-		"unknown_type":      {kind: "StepDreamt", code: session.ErrNewer},
-		"payload_no_json":   {kind: session.StateChanged, change: func(e *session.Event) { e.Payload = []byte("{") }, code: session.ErrCorrupt},
-		"full_no_json":      {kind: session.StateChanged, change: func(e *session.Event) { e.Full = []byte("{") }, code: session.ErrCorrupt},
-		"from_other_state":  {kind: session.StateChanged, data: session.StateChangedData{From: session.Planning, To: session.Executing}, code: session.ErrConflict},
-		"epoch_skipped":     {kind: session.ExecutionAcquired, change: func(e *session.Event) { e.Epoch = 2 }, code: session.ErrConflict},
-		"epoch_not_raised":  {kind: session.ExecutionAcquired, code: session.ErrConflict},
-		"acquired_at_end":   {before: ended, kind: session.ExecutionAcquired, change: func(e *session.Event) { e.Epoch = 1 }, code: session.ErrConflict},
-		"receipt_unstarted": {kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
-		"failure_unstarted": {kind: session.StepFailedEvent, data: session.StepFailedData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
-		"unknown_unstarted": {kind: session.StepUnknown, data: session.StepUnknownData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
-		"other_key":         {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 2)}, code: session.ErrConflict},
-		"started_twice":     {before: with(session.StepStarted, started), kind: session.StepStarted, data: started, code: session.ErrConflict},
-		"attempt_zero":      {kind: session.StepStarted, data: session.StepStartedData{StepID: id}, code: session.ErrConflict},
-		"wrong_epoch":       {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Epoch = 9 }, code: session.ErrConflict},
-		"after_the_end":     {before: ended, kind: session.CheckpointCreated, code: session.ErrConflict},
-		"foreign_key":       {kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(session.StepID{Task: "x", Step: "y"}, 1), Attempt: 1}, code: session.ErrConflict},
-		"attempt_skipped":   {kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(id, 2), Attempt: 2}, code: session.ErrConflict},
-		"receipt_attempt":   {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 2}, code: session.ErrConflict},
-		"asked_when_done":   {before: done(id), kind: session.ApprovalRequested, data: session.ApprovalRequestedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
-		"granted_twice":     {before: answered(id), kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d", For: 3}, code: session.ErrConflict},
-		"grant_unasked":     {kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
-		"deny_other_digest": {before: with(session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Digest: "d"}), kind: session.ApprovalDenied, data: session.ApprovalDeniedData{StepID: id, Digest: "e"}, code: session.ErrConflict},
+		"seq_skipped":         {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Seq++ }, code: session.ErrOrder},
+		"time_not_later":      {kind: session.CheckpointCreated, change: func(e *session.Event) { e.TimeUS-- }, code: session.ErrOrder},
+		"created_twice":       {kind: session.SessionCreated, code: session.ErrCorrupt},
+		"other_session":       {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Session = "other" }, code: session.ErrCorrupt},
+		"unknown_type":        {kind: "StepDreamt", code: session.ErrNewer},
+		"payload_no_json":     {kind: session.StateChanged, change: func(e *session.Event) { e.Payload = []byte("{") }, code: session.ErrCorrupt},
+		"full_no_json":        {kind: session.StateChanged, change: func(e *session.Event) { e.Full = []byte("{") }, code: session.ErrCorrupt},
+		"from_other_state":    {kind: session.StateChanged, data: session.StateChangedData{From: session.Planning, To: session.Executing}, code: session.ErrConflict},
+		"epoch_skipped":       {kind: session.ExecutionAcquired, change: func(e *session.Event) { e.Epoch = 2 }, code: session.ErrConflict},
+		"epoch_not_raised":    {kind: session.ExecutionAcquired, code: session.ErrConflict},
+		"acquired_at_end":     {before: ended, kind: session.ExecutionAcquired, change: func(e *session.Event) { e.Epoch = 1 }, code: session.ErrConflict},
+		"receipt_unstarted":   {kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
+		"failure_unstarted":   {kind: session.StepFailedEvent, data: session.StepFailedData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
+		"unknown_unstarted":   {kind: session.StepUnknown, data: session.StepUnknownData{StepID: id, Key: key(id, 1)}, code: session.ErrConflict},
+		"other_key":           {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 2)}, code: session.ErrConflict},
+		"started_twice":       {before: with(session.StepStarted, started), kind: session.StepStarted, data: started, code: session.ErrConflict},
+		"attempt_zero":        {kind: session.StepStarted, data: session.StepStartedData{StepID: id}, code: session.ErrConflict},
+		"wrong_epoch":         {kind: session.CheckpointCreated, change: func(e *session.Event) { e.Epoch = 9 }, code: session.ErrConflict},
+		"after_the_end":       {before: ended, kind: session.CheckpointCreated, code: session.ErrConflict},
+		"foreign_key":         {kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(session.StepID{Task: "x", Step: "y"}, 1), Attempt: 1}, code: session.ErrConflict},
+		"attempt_skipped":     {kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(id, 2), Attempt: 2}, code: session.ErrConflict},
+		"receipt_attempt":     {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: key(id, 1), Attempt: 2}, code: session.ErrConflict},
+		"asked_when_done":     {before: done(id), kind: session.ApprovalRequested, data: session.ApprovalRequestedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
+		"granted_twice":       {before: answered(id), kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d", For: 3}, code: session.ErrConflict},
+		"grant_unasked":       {kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
+		"late_epoch":          {before: acquired, kind: session.CheckpointCreated, change: func(e *session.Event) { e.Epoch = 0 }, code: session.ErrConflict},
+		"started_when_done":   {before: done(id), kind: session.StepStarted, data: session.StepStartedData{StepID: id, Key: key(id, 2), Attempt: 2}, code: session.ErrConflict},
+		"other_operation":     {before: with(session.StepStarted, started), kind: session.StepCompleted, data: session.StepCompletedData{StepID: id, Key: strings.Replace(key(id, 1), session.OpMain, "check", 1), Attempt: 1}, code: session.ErrConflict},
+		"unknown_when_failed": {before: failed(id, session.ErrCommand), kind: session.StepUnknown, data: session.StepUnknownData{StepID: id, Key: key(id, 1), Attempt: 1}, code: session.ErrConflict},
+		"granted_when_denied": {before: denied(id), kind: session.ApprovalGranted, data: session.ApprovalGrantedData{StepID: id, Digest: "d"}, code: session.ErrConflict},
+		"deny_other_digest":   {before: with(session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Digest: "d"}), kind: session.ApprovalDenied, data: session.ApprovalDeniedData{StepID: id, Digest: "e"}, code: session.ErrConflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSession(t)
@@ -218,6 +223,30 @@ func answered(id session.StepID) func(*testing.T, *session.Session) {
 	return func(t *testing.T, s *session.Session) {
 		apply(t, s, session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Digest: "d"})
 		apply(t, s, session.ApprovalGranted, session.ApprovalGrantedData{StepID: id, Digest: "d", For: 2})
+	}
+}
+
+func denied(id session.StepID) func(*testing.T, *session.Session) {
+	return func(t *testing.T, s *session.Session) {
+		apply(t, s, session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Digest: "d"})
+		apply(t, s, session.ApprovalDenied, session.ApprovalDeniedData{StepID: id, Digest: "d"})
+	}
+}
+
+func failed(id session.StepID, code session.Code) func(*testing.T, *session.Session) {
+	return func(t *testing.T, s *session.Session) {
+		apply(t, s, session.StepStarted, session.StepStartedData{StepID: id, Key: key(id, 1), Attempt: 1})
+		apply(t, s, session.StepFailedEvent, session.StepFailedData{StepID: id, Key: key(id, 1), Attempt: 1, Code: code})
+	}
+}
+
+func acquired(t *testing.T, s *session.Session) {
+	t.Helper()
+	e := event(s, session.ExecutionAcquired, session.ExecutionAcquiredData{})
+	e.Epoch++
+	e.Hash = e.ChainHash(s.Head)
+	if _, err := s.Apply(e); err != nil {
+		t.Fatalf("Apply %s: %v", e.Type, err)
 	}
 }
 
