@@ -125,26 +125,22 @@ func moduleRoot() (string, error) {
 // tryAll tries ms, jobs at a time, and says what became of each.
 func tryAll(ctx context.Context, b *bench, ms []mutant, jobs int, out io.Writer) (enough bool, err error) {
 	outcomes := make([]outcome, len(ms))
+	q := newQueue(ms)
 	var said sync.Mutex
 	var workers sync.WaitGroup
-	next := make(chan int)
 	for range max(jobs, 1) {
 		workers.Go(func() {
-			for i := range next {
+			for i, ok := q.next(); ok && ctx.Err() == nil; i, ok = q.next() {
 				outcomes[i] = b.try(ctx, &ms[i])
-				if ctx.Err() != nil {
-					continue
+				q.done(i)
+				if ctx.Err() == nil {
+					said.Lock()
+					fmt.Fprintln(out, line(ms[i], outcomes[i]))
+					said.Unlock()
 				}
-				said.Lock()
-				fmt.Fprintln(out, line(ms[i], outcomes[i]))
-				said.Unlock()
 			}
 		})
 	}
-	for i := range ms {
-		next <- i
-	}
-	close(next)
 	workers.Wait()
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
