@@ -411,3 +411,21 @@ func TestChores(t *testing.T) {
 		}
 	})
 }
+
+// A lane that another database has begun with, although nothing of it is acknowledged now, is not sent to
+// this one.
+func TestLaneOfAnotherDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 3)
+		l := f.lane(name(1))
+		l.Remote = "8/acode/acode"
+		f.lanes[name(1)] = l
+		if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrOtherRemote) {
+			t.Errorf("Drain: got %v, want ErrOtherRemote", err)
+		}
+		if n := sv.count("deliver") + sv.count("copy"); n != 0 {
+			t.Errorf("deliveries: got %d, want none", n)
+		}
+	})
+}

@@ -417,3 +417,29 @@ func TestServerFailsOverOneSession(t *testing.T) {
 		stop()
 	})
 }
+
+// Passing trouble of a lane that goes on past its parked row does not hide that the row is parked.
+func TestTroubleOfAParkedLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		f.commit(name(1), 3)
+		poisoned(sv, name(1), 2)
+		parked := false
+		sv.fault = func(op string, _ session.Delivery) *session.SyncFault {
+			if op == "deliver" && parked {
+				return &session.SyncFault{Class: session.FaultServer, SQLState: "55P03", Cause: errNet}
+			}
+			return nil
+		}
+		s := syncer(f, sv, func(o *outbox.Options) {
+			o.OnParked, o.OnLane = outbox.Continue, func(session.Lane) { sv.set(func() { parked = true }) }
+		})
+		stop := running(t, s)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if l := f.lane(name(1)); l.State != session.SyncParked || l.Parked != 2 || !strings.Contains(l.Reason, "event 2") {
+			t.Errorf("lane: got %+v, want it parked at 2 with its reason", l)
+		}
+		stop()
+	})
+}

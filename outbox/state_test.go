@@ -371,3 +371,38 @@ func TestEnqueuedDoesNotJump(t *testing.T) {
 		}
 	})
 }
+
+// A person who pauses delivery need not wait for the end of a backlog.
+func TestPausedInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		for n := range 6 {
+			f.commit(name(n), 40_000)
+		}
+		sv.delay = 500 * time.Millisecond
+		s := syncer(f, sv, func(o *outbox.Options) { o.Parallel = 1 })
+		stop := running(t, s)
+		time.Sleep(2 * time.Second)
+		f.held.Store(true)
+		time.Sleep(3 * time.Second)
+		before := sv.count("deliver") + sv.count("copy")
+		time.Sleep(5 * time.Second)
+		if n := sv.count("deliver") + sv.count("copy"); n != before {
+			t.Errorf("deliveries: got %d more, want none while a person paused delivery", n-before)
+		}
+		stop()
+	})
+}
+
+// What ends with the context of its caller is no fault of the server.
+func TestSettleEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := newStore(), newServer()
+		sv.fate = func(string) fate { return blackHole }
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := syncer(f, sv).Settle(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Settle: got %v, want the end of its context", err)
+		}
+	})
+}
