@@ -101,3 +101,15 @@ func TestSecondWriterOfOneStoreFencesTheFirst(t *testing.T) {
 	}
 	appendAll(t, two, started(two, 0, 1))
 }
+
+// So does one that wrote in the same epoch, as a person's decision does.
+func TestSecondWriterOfOneEpochFencesTheFirst(t *testing.T) {
+	s := open(t, options(t))
+	one := create(t, s, 2)
+	two := load(t, s, one.Session().ID)
+	appendAll(t, two, started(two, 0, 1))
+	if _, err := one.Append(t.Context(), started(one, 1, 1)); !errors.Is(err, session.ErrFenced) {
+		t.Errorf("Append of the first: got %v, want %v", err, session.ErrFenced)
+	}
+	appendAll(t, two, completed(two, 0, 1))
+}

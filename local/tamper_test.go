@@ -423,3 +423,44 @@ func TestDamagedCaseOfAKeyIsNamed(t *testing.T) {
 		t.Errorf("Load: got %v, want ErrCorrupt", err)
 	}
 }
+
+// A store that was put back from an older copy, and went on from there, is known by the head of what was
+// acknowledged meanwhile.
+func TestOlderCopyThatWentOn(t *testing.T) {
+	o, want := closedSample(t)
+	older := o
+	older.Home = filepath.Join(t.TempDir(), "copy")
+	copyHome(t, o.Home, older.Home)
+	extend := func(o local.Options, drafts ...func(w *local.Writer) session.Draft) {
+		s := open(t, o)
+		w := load(t, s, want.ID)
+		for _, d := range drafts {
+			appendAll(t, w, d(w))
+		}
+		must(t, errors.Join(w.Close(), s.Close()))
+	}
+	again := func(w *local.Writer) session.Draft { return started(w, 1, 2) }
+	extend(o, again)
+	extend(older, again, func(w *local.Writer) session.Draft { return failed(w, 1, 2) })
+	acknowledged, err := os.ReadFile(filepath.Join(o.Home, "heads", string(want.ID)))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(older.Home, "heads", string(want.ID)), acknowledged, 0o600))
+	if _, err := loadOnce(t, older, want.ID); !errors.Is(err, session.ErrTampered) || !strings.Contains(err.Error(), "older copy") {
+		t.Errorf("Load: got %v, want it to say that an older copy went on", err)
+	}
+}
+
+// A session whose only checkpoint is gone is refused, as one that had many.
+func TestOnlyCheckpointIsGone(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 2)
+	appendAll(t, w, started(w, 0, 1))
+	appendAll(t, w, completed(w, 0, 1))
+	id := w.Session().ID
+	must(t, errors.Join(w.Close(), s.Close()))
+	tamper(t, o, `DROP TRIGGER events_update; UPDATE events SET checkpoint = NULL`)
+	if _, err := loadOnce(t, o, id); !errors.Is(err, session.ErrNoCheckpoint) {
+		t.Errorf("Load: got %v, want %v", err, session.ErrNoCheckpoint)
+	}
+}

@@ -406,3 +406,15 @@ func TestSettleEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// A server that has a single event more than the store shows that the store is an older copy.
+func TestStoreIsTheOlderCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sv := drained(t, 1, 3)
+		f.commit(name(0), 1)
+		sv.answer = func(m *session.Mark) { m.Seq, m.Head = 5, session.Hash{1} }
+		if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) || !strings.Contains(err.Error(), "older copy") {
+			t.Errorf("Drain: got %v, want ErrForked naming the older copy", err)
+		}
+	})
+}

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/session"
 )
@@ -31,6 +32,7 @@ const (
 
 // TestMain lets the test binary be the supervisor, and a client that can be killed.
 func TestMain(m *testing.M) {
+	crash.LauncherMain()
 	switch os.Getenv("CMDTEST_ROLE") {
 	case "supervisor":
 		os.Exit(superviseMain())

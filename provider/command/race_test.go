@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -294,4 +295,62 @@ func TestCommandUnlocksItsClaim(t *testing.T) {
 		t.Errorf("at its end: got %s, want running", state)
 	}
 	looks(session.CommandFinished)
+}
+
+// C1: who claims the key second finds it claimed, whoever was first. Here a cancel claims it while the
+// supervisor is about to.
+func TestClaimedMeanwhile(t *testing.T) {
+	s := newStage(t)
+	reached, go1 := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.supervisorHook = func(point string) {
+		if point == "claim-written" {
+			once.Do(func() { close(reached); <-go1 })
+		}
+	}
+	s.inside()
+	done := make(chan result, 1)
+	go func() {
+		rec, err := s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
+		done <- result{rec, err}
+	}()
+	<-reached
+	err := s.Terminate(s.ctx(), "k")
+	close(go1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || r.rec.State != session.CommandFinished || !r.rec.Cancelled || s.ledger() != "" {
+		t.Errorf("Run: got %+v, ledger %q, want it cancelled and never started", r, s.ledger())
+	}
+}
+
+// C3: who announces an epoch waits for a command of an earlier one that is just starting. What comes after
+// is refused.
+func TestAnnounceWaitsForAStart(t *testing.T) {
+	s := newStage(t)
+	later := s.runner(2)
+	order := make(chan string, 2)
+	s.supervisorHook = func(point string) {
+		switch point {
+		case "claimed":
+			ctx := s.ctx()
+			go func() {
+				if err := later.Announce(ctx); err != nil {
+					t.Error(err)
+				}
+				order <- "announced"
+			}()
+			limit := time.NewTimer(200 * time.Millisecond) // more than it would take
+			defer limit.Stop()
+			<-limit.C
+		case "started":
+			order <- "started"
+		}
+	}
+	s.inside()
+	_, _ = s.Run(s.ctx(), s.sh("k", "true")) // its wait may already be refused
+	if first, second := <-order, <-order; first != "started" || second != "announced" {
+		t.Errorf("got %s, then %s, want the start first", first, second)
+	}
 }
