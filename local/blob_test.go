@@ -314,3 +314,19 @@ func (q quoted) JSON(raw []byte) []byte {
 }
 func (q quoted) Changes(b []byte) bool { return string(b) == string(q) }
 func (quoted) Within([]byte) []string  { return nil }
+
+// Content that is kept as it is, for want of anything to compress, is known by its name.
+func TestChangedBlobIsNamed(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	ref, err := w.Stage(t.Context(), bytes.NewReader(noise(1000)), 1000)
+	must(t, err)
+	appendAll(t, w, started(w, 0, 1))
+	id := w.Session().ID
+	must(t, errors.Join(w.Close(), s.Close()))
+	tamper(t, o, `UPDATE blobs SET data = zeroblob(length(data)) WHERE codec = 'raw' AND bytes = 1000`)
+	if _, err := content(t, load(t, openRead(t, o), id), ref.Hash); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("Open: got %v, want %v", err, session.ErrCorrupt)
+	}
+}

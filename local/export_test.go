@@ -253,6 +253,9 @@ func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) erro
 	return o.tx(ctx, "test", func(ctx context.Context) error { return o.exec(ctx, query, args...) })
 }
 
+// TakeOut takes a session out of the outbox, as Changed does with those that it found settled.
+func (o *Outbox) TakeOut(ctx context.Context, no int64) error { return o.settle(ctx, []int64{no}) }
+
 // SettledRows is how many settled sessions may lie in the outbox.
 const SettledRows = settledRows
 

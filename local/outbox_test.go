@@ -763,3 +763,21 @@ func BenchmarkAppendWhileDraining(b *testing.B) {
 	close(stop)
 	<-done
 }
+
+// A session that got an event between a look that found it settled and the end of that look stays in the outbox.
+func TestSettledMeanwhile(t *testing.T) {
+	s := open(t, options(t))
+	o := openOutbox(t, s)
+	w := create(t, s, 1)
+	acknowledge(t, o, w.Session().ID, w.Session().LastSeq)
+	appendAll(t, w, started(w, 0, 1))
+	must(t, o.TakeOut(t.Context(), 1))
+	if got := changed(t, o); len(got) != 1 {
+		t.Errorf("Changed: got %+v, want the session that went on", got)
+	}
+	acknowledge(t, o, w.Session().ID, w.Session().LastSeq)
+	must(t, o.TakeOut(t.Context(), 1))
+	if nos, err := o.Enlisted(t.Context()); err != nil || len(nos) != 0 {
+		t.Errorf("the outbox has sessions %v, %v; want none", nos, err)
+	}
+}

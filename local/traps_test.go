@@ -176,7 +176,9 @@ func TestWritersWaitForOneAnother(t *testing.T) {
 // Settings hold for every connection of a pool, not for the first alone.
 func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	o := options(t)
+	must(t, open(t, o).Close()) // what makes a store sets some of them itself
 	s := open(t, o)
+	create(t, s, 1)
 	for name, want := range map[string]string{
 		"synchronous": "2", "journal_mode": "wal", "secure_delete": "1", "foreign_keys": "1", "busy_timeout": "10000", "trusted_schema": "0", "wal_autocheckpoint": "500",
 		"fullfsync": "1",

@@ -200,3 +200,26 @@ func TestProgramIsFoundByTheCommandsPath(t *testing.T) {
 		}
 	})
 }
+
+// An exit record that stands is not told while its supervisor holds the claim: the record may not be durable
+// yet.
+func TestRecordedIsNotToldYet(t *testing.T) {
+	s := newStage(t)
+	seen := make(chan session.CommandRecord, 1)
+	s.supervisorHook = func(point string) {
+		if point == "recorded" {
+			rec, err := s.Look(s.ctx(), "k")
+			if err != nil {
+				t.Error(err)
+			}
+			seen <- rec
+		}
+	}
+	s.inside()
+	if rec := s.run(s.sh("k", "exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
+		t.Errorf("Run: got %+v", rec)
+	}
+	if rec := <-seen; rec.State != session.CommandRunning {
+		t.Errorf("Look before the claim is given up: got %+v, want it to run", rec)
+	}
+}
