@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
 
-.PHONY: build demo demo-sync test test-postgres18 check cross torture bench clean docs
+.PHONY: build demo demo-sync test test-postgres18 check cross torture mutants bench clean docs
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
@@ -55,6 +55,12 @@ torture:
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign
 	cd internal/secrets && $(GO) test -count=1 -v .
 	./scripts/fuzz 1m
+
+# Plants mistakes in the code, one at a time, and runs the tests that claim to notice each. Fails
+# when a named one survives, or more than one in ten of the others.
+mutants:
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql
+	./scripts/postgres $(GO) run ./internal/mutants
 
 # Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.
 docs: build

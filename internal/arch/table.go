@@ -60,6 +60,7 @@ func Packages() map[string][]string {
 		"internal/bench":    {"session", "local", "resume", "workspace", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {},
 		"internal/reqs":     {},
+		"internal/mutants":  {},
 		"internal/deploy":   {},
 
 		// Rooms of torture.
