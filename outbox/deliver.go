@@ -15,7 +15,6 @@ type order struct {
 	after   uint64 // it begins above this
 	size    size
 	events  int    // at most, of this delivery
-	copies  bool   // COPY may be used
 	ahead   *piece // was read already; nil: nothing was
 	whole   bool   // no refused row is hunted
 	standIn uint64 // this row is not sent as it is; 0: every row is
@@ -28,25 +27,17 @@ type piece struct {
 	refs []session.BlobRef
 }
 
-// The ways of a delivery.
-const (
-	wayIngest = "ingest"
-	wayCopy   = "copy"
-)
-
 // result is what came of an order.
 type result struct {
-	lane    session.Lane
-	d       session.Delivery
-	bytes   int
-	way     string
-	blobs   []string // that d names and the server has
-	mark    session.Mark
-	took    time.Duration // of the call that delivered
-	ahead   *piece
-	sent    bool  // its events were; content that they name comes before
-	refused bool  // COPY was refused and one statement took its place
-	err     error // a *session.SyncFault, a *storeTrouble, or of a context that ended
+	lane  session.Lane
+	d     session.Delivery
+	bytes int
+	blobs []string // that d names and the server has
+	mark  session.Mark
+	took  time.Duration // of the call that delivered
+	ahead *piece
+	sent  bool  // its events were; content that they name comes before
+	err   error // a *session.SyncFault, a *storeTrouble, or of a context that ended
 }
 
 // order makes the next delivery of a lane, whose payloads may have so many bytes.
@@ -58,17 +49,12 @@ func (s *Syncer) order(l session.Lane, bytes int) order {
 		o.fork(r)
 		return o
 	}
-	tries := s.link.strikes < maxStrikes // at COPY
-	switch o.events = o.size.events; {
-	case r.limit > 0:
+	if o.events = o.size.events; r.limit > 0 {
 		o.events = min(o.events, r.limit)
-	case !r.fresh && tries && l.Pending() > 2*openingEvents:
-		o.events = min(o.events, openingEvents)
 	}
 	if s.passable(l) {
 		o.standIn = l.Parked
 	}
-	o.copies = r.fresh && o.whole && tries
 	return o
 }
 
@@ -84,7 +70,7 @@ func (s *Syncer) lane(id session.ID) *lane {
 
 // deliver carries out o. It runs beside others and touches nothing of the syncer's.
 func (s *Syncer) deliver(ctx context.Context, o order) result {
-	res := result{lane: o.lane, way: wayIngest}
+	res := result{lane: o.lane}
 	p, err := s.read(ctx, o)
 	if err != nil {
 		res.err = &storeTrouble{err}
@@ -97,7 +83,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
 	up := uploader{from: s.opts.Source, to: s.opts.Remote, timeout: s.opts.Timeout}
 	if res.blobs, res.err = up.send(ctx, p.refs, o.sent); res.err == nil {
-		s.send(ctx, o, &res)
+		s.send(ctx, &res)
 	}
 	res.ahead = <-ahead
 	return res
@@ -138,31 +124,11 @@ func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *pie
 	return c
 }
 
-// send delivers res.d in the way that suits it.
-func (s *Syncer) send(ctx context.Context, o order, res *result) {
-	if o.copies && o.size.worthCopy(len(res.d.Events), res.bytes) {
-		res.way = wayCopy
-		s.through(ctx, s.opts.Remote.Copy, res)
-		if !refusal(res.err) {
-			return
-		}
-		res.refused, res.way = true, wayIngest
-	}
-	s.through(ctx, s.opts.Remote.Deliver, res)
-}
-
-func (s *Syncer) through(ctx context.Context, way func(context.Context, session.Delivery) (session.Mark, error), res *result) {
+func (s *Syncer) send(ctx context.Context, res *result) {
 	res.sent = true
 	start := s.opts.Now()
-	res.mark, res.err = call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return way(ctx, res.d) })
+	res.mark, res.err = call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return s.opts.Remote.Deliver(ctx, res.d) })
 	res.took = min(s.since(start), 2*s.opts.Timeout)
-}
-
-// refusal reports whether err is a fault that a server answered with and that more time or a
-// smaller batch does not cure.
-func refusal(err error) bool {
-	var f *session.SyncFault
-	return errors.As(err, &f) && f.Class != session.FaultOffline && !timedOut(f)
 }
 
 // standIn replaces the parked row of a lane that goes on, where d has it. Id, time, epoch and
@@ -187,13 +153,9 @@ func standIn(d session.Delivery, o order) (replaced bool) {
 // stop every lane.
 func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 	s.opts.Metrics.batch(res, s.opts.Now())
-	if res.refused {
-		s.link.strikes++
-	}
 	if res.err != nil {
 		return s.troubled(ctx, res)
 	}
-	s.link.strikes = strikesAfter(res, s.link.strikes)
 	s.size.grown(len(res.d.Events), res.bytes, res.took)
 	now, err := s.answered(ctx, res)
 	if err != nil {
@@ -234,11 +196,4 @@ func payloads(d session.Delivery) (n int) {
 		n += len(e.Payload)
 	}
 	return n
-}
-
-func strikesAfter(res result, strikes int) int {
-	if res.way == wayCopy {
-		return 0
-	}
-	return strikes
 }

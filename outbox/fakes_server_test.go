@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -36,7 +35,7 @@ type server struct {
 	pieces  bool                                    // it files what follows a filed event
 	seen    map[session.ID]map[uint64]int           // how often each seq was inserted
 	calls   map[string]int
-	ways    []string
+	sizes   []int       // of deliveries
 	at      []time.Time // of every hello
 	open    int         // calls in flight
 	maxOpen int
@@ -165,19 +164,7 @@ func (f *server) Marks(ctx context.Context, _ string, after session.ID, limit in
 
 func (f *server) Deliver(ctx context.Context, d session.Delivery) (m session.Mark, err error) {
 	err = f.through(ctx, "deliver", d, func() (fault *session.SyncFault) {
-		f.ways = append(f.ways, fmt.Sprintf("ingest %d", len(d.Events)))
-		m, fault = f.ingest(d)
-		return fault
-	})
-	return m, err
-}
-
-func (f *server) Copy(ctx context.Context, d session.Delivery) (m session.Mark, err error) {
-	err = f.through(ctx, "copy", d, func() (fault *session.SyncFault) {
-		f.ways = append(f.ways, fmt.Sprintf("copy %d", len(d.Events)))
-		if n := uint64(len(f.chains[d.Session])); d.Events[0].Seq != n+1 {
-			return &session.SyncFault{Class: session.FaultRefused, SQLState: "AC002", Cause: errors.New("gap")}
-		}
+		f.sizes = append(f.sizes, len(d.Events))
 		m, fault = f.ingest(d)
 		return fault
 	})

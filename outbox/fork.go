@@ -55,7 +55,7 @@ func (o *order) fork(r *lane) {
 	if !f.begun { // with the last event that both should have, which shows whether they do
 		*f = filing{begun: true, after: max(o.lane.Acked, 1) - 1}
 	}
-	o.after, o.whole, o.copies, o.ahead = f.after, false, false, nil
+	o.after, o.whole, o.ahead = f.after, false, nil
 	switch o.events = o.size.events; {
 	case f.whole:
 		o.events, o.size.bytes = wholeEvents, wholeBytes

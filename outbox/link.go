@@ -17,7 +17,6 @@ type link struct {
 	acked   uint64    // events that this server is known to have
 	surplus int64     // events that the server has beyond what is known acknowledged, found good by the last comparison
 	sent    *blobSet
-	strikes int // refusals of COPY in a row
 
 	// older are lanes without anything pending of which the server has more or another history,
 	// as the last comparison found.
@@ -28,7 +27,6 @@ type link struct {
 func (l *link) drop() {
 	l.up = false
 	l.sent = &blobSet{}
-	l.strikes = 0
 }
 
 // connect says hello where there is no connection or the last hello is old. A server of
@@ -70,7 +68,7 @@ func (s *Syncer) connect(ctx context.Context) error {
 // reconnected forgets what only held for the connection before.
 func (s *Syncer) reconnected() {
 	for _, r := range s.lanes {
-		r.fresh, r.rewinds = false, 0
+		r.rewinds = 0
 	}
 }
 

@@ -57,7 +57,7 @@ type Metrics struct {
 func NewMetrics(version, goversion string) *Metrics {
 	m := &Metrics{
 		delivered: counters("acode_sync_delivered_total", "Events that the server acknowledged, by whether it had them already.", "result"),
-		batches:   counters("acode_sync_batches_total", "Deliveries by way and outcome.", "way", "outcome"),
+		batches:   counters("acode_sync_batches_total", "Deliveries by outcome.", "outcome"),
 		errors:    counters("acode_sync_errors_total", "Failed calls and refused servers by class.", "class"),
 		retries:   counters("acode_sync_retries_total", "What is tried again, by reason.", "reason"),
 		rejected:  prometheus.NewCounter(prometheus.CounterOpts{Name: "acode_sync_rejected_total", Help: "Deliveries that a reachable server refused for a row's own fault."}),
@@ -90,10 +90,8 @@ func (m *Metrics) prime() {
 	for _, result := range []string{"inserted", "duplicate"} {
 		m.delivered.WithLabelValues(result)
 	}
-	for _, way := range []string{wayIngest, wayCopy} {
-		for _, outcome := range []string{outcomeOK, outcomeShort, outcomeFenced, outcomeForked, outcomeRefused, outcomeFault} {
-			m.batches.WithLabelValues(way, outcome)
-		}
+	for _, outcome := range []string{outcomeOK, outcomeShort, outcomeFenced, outcomeForked, outcomeRefused, outcomeFault} {
+		m.batches.WithLabelValues(outcome)
 	}
 	for _, class := range errorClasses {
 		m.errors.WithLabelValues(class)
@@ -177,11 +175,8 @@ func (m *Metrics) batch(res result, at time.Time) {
 	if m == nil || len(res.d.Events) == 0 {
 		return
 	}
-	if res.refused {
-		m.batches.WithLabelValues(wayCopy, outcomeRefused).Inc()
-	}
 	outcome := outcomeOf(res)
-	m.batches.WithLabelValues(res.way, outcome).Inc()
+	m.batches.WithLabelValues(outcome).Inc()
 	if outcome == outcomeRefused {
 		m.rejected.Inc()
 	}

@@ -208,8 +208,8 @@ func TestBlackHole(t *testing.T) {
 			t.Error(err)
 		}
 		fail(t, judge(f, sv, true))
-		if sv.ways[0] != "ingest 200" {
-			t.Errorf("first batch after a time-out: got %s, want half of the one before", sv.ways[0])
+		if sv.sizes[0] != 200 {
+			t.Errorf("first batch after a time-out: got %d, want half of the one before", sv.sizes[0])
 		}
 	})
 }
@@ -233,11 +233,11 @@ func TestConnectionsThatBreakUnderBatches(t *testing.T) {
 		synctest.Wait()
 		fail(t, judge(f, sv, true))
 		f.commit(name(1), 20000)
-		sv.set(func() { sv.fault, sv.ways = nil, nil })
+		sv.set(func() { sv.fault, sv.sizes = nil, nil })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		fail(t, judge(f, sv, true))
-		if got := len(sv.ways); got > 40 {
+		if got := len(sv.sizes); got > 40 {
 			t.Errorf("batches of 20000 events over a mended link: got %d, want them to grow", got)
 		}
 		stop()

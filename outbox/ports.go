@@ -82,8 +82,6 @@ type Sink interface {
 	// Deliver stores d by one statement. When it returns, what the mark names is durable.
 	// Delivering the same twice changes nothing.
 	Deliver(ctx context.Context, d session.Delivery) (session.Mark, error)
-	// Copy stores d by COPY. A refusal took nothing.
-	Copy(ctx context.Context, d session.Delivery) (session.Mark, error)
 }
 
 // Uploads takes content.

@@ -106,22 +106,21 @@ func TestExactlyOnceUnderAnySchedule(t *testing.T) {
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		return op{rapid.IntRange(0, opKinds-1).Draw(t, "kind"), rapid.IntRange(0, 4).Draw(t, "session"), rapid.IntRange(1, 60).Draw(t, "n")}
 	}), 1, 25)
-	copies, lost := 0, 0
+	lost := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		ops, seed := steps.Draw(rt, "ops"), rapid.Uint64().Draw(rt, "seed")
 		var found []string
 		synctest.Test(t, func(t *testing.T) {
 			var sv *server
 			found, sv = play(t.Context(), ops, seed, nil)
-			copies += sv.count("copy")
 			lost += sv.lost
 		})
 		if len(found) > 0 {
 			rt.Fatalf("%d findings, the first: %s", len(found), found[0])
 		}
 	})
-	if copies == 0 || lost == 0 {
-		t.Errorf("all schedules: got %d copies and %d lost calls, want some", copies, lost)
+	if lost == 0 {
+		t.Error("all schedules: got no lost call, want some")
 	}
 }
 

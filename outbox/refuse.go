@@ -15,7 +15,6 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	if ctx.Err() != nil {
 		return res.lane, ctx.Err()
 	}
-	s.lane(res.lane.Session).fresh = false
 	var f *session.SyncFault
 	if !errors.As(res.err, &f) {
 		return s.later(ctx, res.lane, res.err)

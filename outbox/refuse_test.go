@@ -48,7 +48,7 @@ func TestPoisonRowIsBisectedAndParked(t *testing.T) {
 		if len(told) != 1 || told[0].Parked != 1717 {
 			t.Errorf("OnLane: got %+v, want the parked lane once", told)
 		}
-		if got := sv.count("deliver") + sv.count("copy"); got > 40 {
+		if got := sv.count("deliver"); got > 40 {
 			t.Errorf("deliveries: got %d, want about two for each halving", got)
 		}
 		if got := s.Snapshot(); got.State() != session.SyncParked || got.Lanes[session.SyncParked] != 1 {

@@ -9,7 +9,6 @@ import (
 
 // lane is what is known of a lane beyond what the store keeps.
 type lane struct {
-	fresh   bool   // the server's mark was just returned: COPY may begin from it
 	limit   int    // events of the next delivery while a refusal is hunted; 0: as the link allows
 	suspect uint64 // the refused row is not above this
 	rewinds int    // how often the mark went down on this connection

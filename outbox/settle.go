@@ -78,7 +78,6 @@ func (s *Syncer) agrees(ctx context.Context, d session.Delivery, m session.Mark)
 // progress brings the lane's own affairs up to date with a delivery that was answered.
 func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	r := s.lane(now.Session)
-	r.fresh = !stuck(now) || s.passable(now)
 	if n := len(res.d.Events); now.Acked == res.d.Events[n-1].Seq {
 		r.ahead = res.ahead
 	}

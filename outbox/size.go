@@ -11,19 +11,12 @@ const (
 	// targetDuration is what a batch may take and still grow.
 	targetDuration = 500 * time.Millisecond
 
-	// One event costs a server about perEvent more by one statement than by COPY, and one byte
-	// perByte.
+	// About what an event and a byte cost a server, beside the round trip.
 	perEvent = 10 * time.Microsecond
 	perByte  = 2 * time.Nanosecond
 
-	// A COPY that is refused was a round trip for nothing; about one in refusedShare is.
-	refusedShare = 16
-
-	// openingEvents begin a backlog by one statement, so that COPY has a mark to begin from.
-	openingEvents = 250
-
-	minCopyEvents = 64
-	maxStrikes    = 3 // refusals in a row until COPY is left alone for as long as a connection lasts
+	// fewEvents take the server so little time that their delivery shows the round trip.
+	fewEvents = 250
 )
 
 // size adapts batches to a link.
@@ -37,7 +30,7 @@ func newSize() size { return size{events: firstEvents, bytes: firstBytes} }
 // grown takes note of a batch of n events and b bytes that took d and worked. A long way is
 // no reason for small batches: what counts is what the batch added to a round trip.
 func (z *size) grown(n, b int, d time.Duration) {
-	if work := time.Duration(n)*perEvent + time.Duration(b)*perByte; n <= openingEvents || d-work < z.trip {
+	if work := time.Duration(n)*perEvent + time.Duration(b)*perByte; n <= fewEvents || d-work < z.trip {
 		z.round(d, work)
 	}
 	d -= z.trip
@@ -61,11 +54,6 @@ func (z *size) round(d, work time.Duration) {
 		return
 	}
 	z.trip = min(sample, z.trip+z.trip/16+1)
-}
-
-// worthCopy reports whether COPY saves more than the round trips that its refusals cost.
-func (z *size) worthCopy(n, b int) bool {
-	return n >= minCopyEvents && time.Duration(n)*perEvent+time.Duration(b)*perByte > z.trip/refusedShare
 }
 
 // meanBytes estimates the payload of an event.

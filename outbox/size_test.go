@@ -2,25 +2,12 @@ package outbox_test
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/acode-dev/acode/session"
 )
-
-// sizes gives the events of each delivery by one of the ways.
-func sizes(sv *server, way string) (out []int) {
-	for _, w := range sv.ways {
-		var n int
-		if _, err := fmt.Sscanf(w, way+" %d", &n); err == nil && n > 0 {
-			out = append(out, n)
-		}
-	}
-	return out
-}
 
 // Batches grow while they are quick, up to what memory allows, and the backlog takes few of
 // them.
@@ -34,9 +21,8 @@ func TestBatchesGrow(t *testing.T) {
 			t.Fatal(err)
 		}
 		fail(t, judge(f, sv, true))
-		copies := sizes(sv, "copy")
-		if len(copies) == 0 || copies[len(copies)/2] < 5000 || copies[len(copies)/2] > 10000 {
-			t.Errorf("batches: got %v, want most of 5,000 to 10,000 by COPY", sv.ways)
+		if mid := sv.sizes[len(sv.sizes)/2]; mid < 5000 || mid > 10000 {
+			t.Errorf("batches: got %v, want most of 5,000 to 10,000", sv.sizes)
 		}
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("40,000 events at 50 ms: took %s, want at most 2s", took)
@@ -58,7 +44,7 @@ func TestBatchesShrink(t *testing.T) {
 			t.Fatal(err)
 		}
 		fail(t, judge(f, sv, true))
-		for _, n := range append(sizes(sv, "ingest"), sizes(sv, "copy")...) {
+		for _, n := range sv.sizes {
 			if n > 2000 {
 				t.Errorf("batch: got %d at a millisecond an event, want at most 2,000", n)
 			}
@@ -84,24 +70,4 @@ func TestBatchesThatTimeOutShrinkUntilOnePasses(t *testing.T) {
 		fail(t, judge(f, sv, true))
 		stop()
 	})
-}
-
-// A short round trip makes COPY worth it for few events, a long one for many only.
-func TestCopyIsChosenByTheRoundTrip(t *testing.T) {
-	for _, c := range []struct {
-		delay  time.Duration
-		copies bool
-	}{{time.Millisecond, true}, {400 * time.Millisecond, false}} {
-		synctest.Test(t, func(t *testing.T) {
-			f, sv := newStore(), newServer()
-			f.commit(name(1), 1200)
-			sv.delay = c.delay
-			if err := syncer(f, sv).Drain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Contains(strings.Join(sv.ways, " "), "copy"); got != c.copies {
-				t.Errorf("at %s: got %v, want COPY %v", c.delay, sv.ways, c.copies)
-			}
-		})
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,43 +53,6 @@ func TestDrain(t *testing.T) {
 		hellos := sv.count("hello")
 		if err := s.Drain(t.Context()); err != nil || sv.count("hello") != hellos+1 {
 			t.Errorf("Drain again: got %v and %d hellos, want another", err, sv.count("hello")-hellos)
-		}
-	})
-}
-
-// A backlog goes by COPY from a mark that was just returned; its first batch does not.
-func TestCopyStartsFromAMark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, sv := newStore(), newServer()
-		f.commit(name(1), 9000)
-		sv.delay = time.Millisecond
-		if err := syncer(f, sv).Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		fail(t, judge(f, sv, true))
-		if len(sv.ways) < 3 || !strings.HasPrefix(sv.ways[0], "ingest") || !strings.HasPrefix(sv.ways[1], "copy") || !strings.HasPrefix(sv.ways[2], "copy") {
-			t.Errorf("ways: got %v, want ingest, then copy", sv.ways)
-		}
-	})
-}
-
-// Any refusal of COPY falls back to one statement; after three it is left alone.
-func TestCopyRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, sv := newStore(), newServer()
-		f.commit(name(1), 30000)
-		sv.fault = func(op string, _ session.Delivery) *session.SyncFault {
-			if op == "copy" {
-				return &session.SyncFault{Class: session.FaultAuth, SQLState: "42501", Cause: errors.New("permission denied")}
-			}
-			return nil
-		}
-		if err := syncer(f, sv).Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		fail(t, judge(f, sv, true))
-		if got := sv.count("copy"); got != 3 {
-			t.Errorf("copies: got %d, want 3", got)
 		}
 	})
 }
@@ -192,7 +154,7 @@ func TestLanesTakeTurns(t *testing.T) {
 		var order []session.ID
 		sv.delay = 100 * time.Millisecond
 		sv.fault = func(op string, d session.Delivery) *session.SyncFault {
-			if op == "deliver" || op == "copy" {
+			if op == "deliver" {
 				order = append(order, d.Session)
 			}
 			return nil

@@ -419,8 +419,8 @@ func TestPrune(t *testing.T) {
 	if m, err := r.Deliver(t.Context(), short.split(2).grow(4).from(1, 6)); err != nil || m.Verdict != session.DeliveryForked || m.Seq != 4 || m.Inserted != 0 {
 		t.Errorf("Deliver of another chain than the pruned one: got %+v, %v, want it forked", m, err)
 	}
-	if m, err := r.Copy(t.Context(), short.grow(1).from(5, 5)); err != nil || m.Seq != 5 {
-		t.Errorf("Copy after a chain that was pruned whole: got %+v, %v", m, err)
+	if m, err := r.Deliver(t.Context(), short.grow(1).from(5, 5)); err != nil || m.Seq != 5 {
+		t.Errorf("Deliver after a chain that was pruned whole: got %+v, %v", m, err)
 	}
 	verifyAll(t, r, 100)
 	if got := prune(-1, false); len(got) != 2 || got[0].Blocked != "" || !strings.Contains(got[1].Blocked, "not over") {

@@ -52,16 +52,12 @@ func TestThroughBouncer(t *testing.T) {
 	}
 }
 
-// deliverMixed delivers 2,500 events in 25 batches, both ways, each third one twice.
+// deliverMixed delivers 2,500 events in 25 batches, each third one twice.
 func deliverMixed(t *testing.T, r *remote.Server) error {
 	c := newChain(2500)
 	for i := range 25 {
 		d := c.from(i*100+1, i*100+100)
-		send := r.Deliver
-		if i%2 == 0 {
-			send = r.Copy
-		}
-		m, err := send(t.Context(), d)
+		m, err := r.Deliver(t.Context(), d)
 		if err == nil && i%3 == 0 {
 			m, err = r.Deliver(t.Context(), d)
 		}
@@ -72,7 +68,7 @@ func deliverMixed(t *testing.T, r *remote.Server) error {
 	return nil
 }
 
-// S1: however deliveries of one session meet, both ways and with repeats, each event is there once.
+// S1: however deliveries of one session meet, with repeats, each event is there once.
 func TestAtOnce(t *testing.T) {
 	s := commonSite(t)
 	mine := s.role("acode_writer")
@@ -84,10 +80,7 @@ func TestAtOnce(t *testing.T) {
 			for at := uint64(0); at < 201; {
 				last := min(int(at)+7+i, 201)
 				d := c.from(int(at)+1, last)
-				m, err := r.Copy(t.Context(), d)
-				if err != nil || i%2 == 0 {
-					m, err = r.Deliver(t.Context(), d)
-				}
+				m, err := r.Deliver(t.Context(), d)
 				var f *session.SyncFault
 				if errors.As(err, &f) && f.Class != session.FaultOffline {
 					m, err = r.Deliver(t.Context(), c.from(0, 0))

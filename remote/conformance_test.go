@@ -1,7 +1,6 @@
 package remote_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,69 +16,31 @@ import (
 
 var _ outbox.Remote = (*remote.Server)(nil)
 
-// way is how a delivery travels.
-type way struct {
-	name string
-	send func(r *remote.Server, ctx context.Context, d session.Delivery) (session.Mark, error)
-}
-
-func ways() []way {
-	return []way{{"deliver", (*remote.Server).Deliver}, {"copy", (*remote.Server).Copy}}
-}
-
 // lane is a session on its way to a server.
 type lane struct {
 	*site
-	r   *remote.Server
-	way way
+	r *remote.Server
 }
 
-// conform runs a case over every way, each as a role of its own.
+// conform runs a case as a role of its own.
 func conform(t *testing.T, s *site, name string, run func(t *testing.T, l *lane)) {
-	for _, w := range ways() {
-		t.Run(name+"/"+w.name, func(t *testing.T) {
-			run(t, &lane{site: s, r: s.open(s.role("acode_writer")), way: w})
-		})
-	}
+	t.Run(name, func(t *testing.T) { run(t, &lane{site: s, r: s.open(s.role("acode_writer"))}) })
 }
 
 // send delivers and wants the mark to be that of want at seq.
 func (l *lane) send(t *testing.T, d session.Delivery, want session.Mark) {
 	t.Helper()
-	got, err := l.way.send(l.r, t.Context(), d)
+	got, err := l.r.Deliver(t.Context(), d)
 	if err != nil {
-		t.Fatalf("%s: %v", l.way.name, err)
+		t.Fatalf("Deliver: %v", err)
 	}
 	want.Session = d.Session
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(session.Mark{}, "ServerUS")); diff != "" {
-		t.Fatalf("%s: mark differs (-want +got):\n%s", l.way.name, diff)
+		t.Fatalf("Deliver: mark differs (-want +got):\n%s", diff)
 	}
 	if got.ServerUS == 0 {
-		t.Errorf("%s: no server time", l.way.name)
+		t.Error("Deliver: no server time")
 	}
-}
-
-// judged delivers what this way may refuse: COPY only ever extends, and says so with a fault
-// that took nothing.
-func (l *lane) judged(t *testing.T, d session.Delivery, want session.Mark) {
-	t.Helper()
-	if l.way.name == "copy" {
-		before := l.rows()
-		_, err := l.way.send(l.r, t.Context(), d)
-		var f *session.SyncFault
-		if !errors.As(err, &f) || f.Class != session.FaultRefused || !f.Safe {
-			t.Fatalf("copy: got %v, want a refusal that took nothing", err)
-		}
-		if after := l.rows(); after != before {
-			t.Fatalf("copy: refused and changed the server: %s, was %s", after, before)
-		}
-		got, err := l.r.Deliver(t.Context(), d)
-		if err != nil || got.Verdict != want.Verdict || got.Seq != want.Seq {
-			t.Fatalf("Deliver after a refused copy: got %+v, %v, want %+v", got, err, want)
-		}
-		return
-	}
-	l.send(t, d, want)
 }
 
 // rows says what the server has.
@@ -129,21 +90,21 @@ func TestDelivery(t *testing.T) {
 	conform(t, s, "repeat", func(t *testing.T, l *lane) {
 		c := newChain(5)
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 5})
-		l.judged(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Duplicate: 5})
-		l.judged(t, c.from(2, 3), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Duplicate: 2})
+		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Duplicate: 5})
+		l.send(t, c.from(2, 3), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Duplicate: 2})
 		l.holds(t, c)
 	})
 	conform(t, s, "overlap", func(t *testing.T, l *lane) {
 		c := newChain(9)
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.hashAt(5), Verdict: session.DeliveryTaken, Inserted: 5})
-		l.judged(t, c.from(3, 9), session.Mark{Seq: 9, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 4, Duplicate: 3})
+		l.send(t, c.from(3, 9), session.Mark{Seq: 9, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 4, Duplicate: 3})
 		l.holds(t, c)
 	})
 	conform(t, s, "gap", func(t *testing.T, l *lane) {
 		c := newChain(9)
-		l.judged(t, c.from(2, 3), session.Mark{Verdict: session.DeliveryGap})
+		l.send(t, c.from(2, 3), session.Mark{Verdict: session.DeliveryGap})
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.hashAt(5), Verdict: session.DeliveryTaken, Inserted: 5})
-		l.judged(t, c.from(7, 9), session.Mark{Seq: 5, Head: c.hashAt(5), Verdict: session.DeliveryGap})
+		l.send(t, c.from(7, 9), session.Mark{Seq: 5, Head: c.hashAt(5), Verdict: session.DeliveryGap})
 		l.holds(t, c.split(5))
 	})
 }
@@ -155,7 +116,7 @@ func TestForks(t *testing.T) {
 		c := newChain(5)
 		other := c.split(3).grow(4)
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 5})
-		l.judged(t, other.from(6, 7), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryForked})
+		l.send(t, other.from(6, 7), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryForked})
 		l.holds(t, c)
 		l.filed(t, c.id, "forked 6,7")
 	})
@@ -164,7 +125,7 @@ func TestForks(t *testing.T) {
 		other := c.split(3).grow(4)
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 5})
 		for range 2 {
-			l.judged(t, other.from(2, 7), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryForked, Duplicate: 2})
+			l.send(t, other.from(2, 7), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryForked, Duplicate: 2})
 		}
 		l.holds(t, c)
 		l.filed(t, c.id, "forked 4,5,6,7")
@@ -175,14 +136,14 @@ func TestForks(t *testing.T) {
 		mark := session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryForked}
 		gap := session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryGap}
 		l.send(t, c.from(1, 5), session.Mark{Seq: 5, Head: c.head(), Verdict: session.DeliveryTaken, Inserted: 5})
-		l.judged(t, other.from(7, 9), gap)
-		l.judged(t, other.from(4, 7), mark)
-		l.judged(t, other.from(9, 12), gap)
+		l.send(t, other.from(7, 9), gap)
+		l.send(t, other.from(4, 7), mark)
+		l.send(t, other.from(9, 12), gap)
 		for range 2 {
-			l.judged(t, other.from(8, 10), mark)
+			l.send(t, other.from(8, 10), mark)
 		}
-		l.judged(t, other.from(11, 12), mark)
-		l.judged(t, c.split(5).grow(3).from(8, 8), gap)
+		l.send(t, other.from(11, 12), mark)
+		l.send(t, c.split(5).grow(3).from(8, 8), gap)
 		l.holds(t, c)
 		l.filed(t, c.id, "forked 4,5,6,7,8,9,10,11,12")
 	})
@@ -190,7 +151,7 @@ func TestForks(t *testing.T) {
 		c := newChain(2).acquire().grow(1)
 		late := c.split(4).grow(2)
 		l.send(t, c.acquire().from(1, 5), session.Mark{Seq: 5, Head: c.head(), Epoch: 2, Verdict: session.DeliveryTaken, Inserted: 5})
-		l.judged(t, late.from(5, 6), session.Mark{Seq: 5, Head: c.head(), Epoch: 2, Verdict: session.DeliveryFenced})
+		l.send(t, late.from(5, 6), session.Mark{Seq: 5, Head: c.head(), Epoch: 2, Verdict: session.DeliveryFenced})
 		l.holds(t, c)
 		l.filed(t, c.id, "fenced 5,6")
 	})
@@ -198,7 +159,7 @@ func TestForks(t *testing.T) {
 		c := newChain(1).acquire().acquire()
 		l.send(t, c.from(1, 3), session.Mark{Seq: 3, Head: c.head(), Epoch: 2, Verdict: session.DeliveryTaken, Inserted: 3})
 		stale := c.split(3).add(session.StepStarted, 1, []byte(`{}`))
-		l.judged(t, stale.from(4, 4), session.Mark{Seq: 3, Head: c.head(), Epoch: 2, Verdict: session.DeliveryFenced})
+		l.send(t, stale.from(4, 4), session.Mark{Seq: 3, Head: c.head(), Epoch: 2, Verdict: session.DeliveryFenced})
 		l.filed(t, c.id, "fenced 4")
 	})
 }
@@ -232,7 +193,7 @@ func TestRefusals(t *testing.T) {
 		hole.events = append(hole.events[:1], hole.events[2])
 		for name, c := range map[string]*chain{"epoch rises without acquisition": jump, "epoch rises by two": twice,
 			"payload too long": long, "type with NUL": nul, "type not UTF-8": bad, "hole": hole} {
-			_, err := l.way.send(l.r, t.Context(), c.from(1, len(c.events)))
+			_, err := l.r.Deliver(t.Context(), c.from(1, len(c.events)))
 			var f *session.SyncFault
 			if !errors.As(err, &f) || f.Class != session.FaultRefused || !f.Safe {
 				t.Errorf("%s: got %v, want a refusal that took nothing", name, err)
@@ -248,7 +209,7 @@ func TestRefusals(t *testing.T) {
 		before := l.rows()
 		other := l.open(l.role("acode_writer"))
 		for name, d := range map[string]session.Delivery{"extend": c.from(4, 5), "fork": c.split(2).grow(2).from(3, 4)} {
-			_, err := l.way.send(other, t.Context(), d)
+			_, err := other.Deliver(t.Context(), d)
 			var f *session.SyncFault
 			if !errors.As(err, &f) || f.SQLState != "AC001" || f.Class != session.FaultRefused {
 				t.Errorf("%s another's session: got %v, want AC001", name, err)

@@ -6,9 +6,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -39,31 +37,4 @@ func Ways(t *testing.T, address string) int {
 		t.Fatal(err)
 	}
 	return 1 + len(cfg.Fallbacks)
-}
-
-// Hold sends the rows of d by COPY and leaves the COPY open until release is called.
-func Hold(t *testing.T, address string, d session.Delivery) (release func()) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := session.ParseUUID(string(d.Session))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := conn.PgConn().Frontend()
-	f.SendQuery(&pgproto3.Query{String: `COPY acode.events (session_id, seq, id, time_us, epoch, type, actor, device, prev, hash, payload) FROM STDIN (FORMAT binary)`})
-	data := []byte(copyHeader)
-	for i := range d.Events {
-		data = appendRow(data, id, d, i)
-	}
-	f.Send(&pgproto3.CopyData{Data: data})
-	if err := f.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.PgConn().ReceiveMessage(t.Context()); err != nil { // it has begun
-		t.Fatal(err)
-	}
-	return func() { _ = conn.PgConn().Conn().Close() }
 }

@@ -15,8 +15,6 @@ import (
 // SQLSTATEs of our own functions.
 const (
 	stateNotOwner  = "AC001" // the session belongs to another login role
-	stateGap       = "AC002" // a copied delivery does not begin at the mark
-	stateFork      = "AC003" // a copied delivery is of another chain or a stale epoch
 	stateMalformed = "AC004" // what was sent cannot be a delivery
 	stateBlob      = "AC005" // a chunk does not fit what is there
 	stateEncoding  = "AC012" // the database's encoding is not UTF8

@@ -33,7 +33,7 @@ func TestClasses(t *testing.T) {
 		session.FaultDiskFull:   "53100",
 		session.FaultAuth:       "28000 28P01 42501",
 		session.FaultUnmigrated: "42P01 42703 42883 3F000 3D000",
-		session.FaultRefused:    "22021 22P02 23502 23505 23514 54000 AC001 AC002 AC003 AC004 AC005",
+		session.FaultRefused:    "22021 22P02 23502 23505 23514 54000 AC001 AC004 AC005",
 	} {
 		for state := range strings.FieldsSeq(states) {
 			pe := &pgconn.PgError{Code: state, SeverityUnlocalized: "ERROR", ConstraintName: "x"}
@@ -56,7 +56,7 @@ func TestClasses(t *testing.T) {
 func TestMissingPartition(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
-	for name, deliver := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver, "Copy": r.Copy} {
+	for name, deliver := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver} {
 		s.exec(`DO $$ BEGIN EXECUTE 'DROP TABLE acode.events_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM'); END $$`)
 		c := newChain(1)
 		_, err := deliver(t.Context(), c.from(1, 1))
@@ -81,14 +81,12 @@ func TestStatementTimeout(t *testing.T) {
 	}
 	defer func() { _ = r.Close() }()
 	release := lockHeads(t, s.url)
-	for name, send := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver, "Copy": r.Copy} {
-		_, err := send(t.Context(), c.from(3, 4))
-		wantState(t, name, err, "57014")
-		wantClass(t, name, err, session.FaultServer)
-	}
+	_, err = r.Deliver(t.Context(), c.from(3, 4))
+	wantState(t, "Deliver", err, "57014")
+	wantClass(t, "Deliver", err, session.FaultServer)
 	release()
-	if m, err := r.Copy(t.Context(), c.from(3, 4)); err != nil || m.Seq != 4 {
-		t.Errorf("Copy afterwards: got %+v, %v", m, err)
+	if m, err := r.Deliver(t.Context(), c.from(3, 4)); err != nil || m.Seq != 4 {
+		t.Errorf("Deliver afterwards: got %+v, %v", m, err)
 	}
 }
 
@@ -136,7 +134,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := lockHeads(t, s.url)
-	for name, send := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver, "Copy": r.Copy} {
+	for name, send := range map[string]func(context.Context, session.Delivery) (session.Mark, error){"Deliver": r.Deliver} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err := send(ctx, c.from(3, 4))
 		cancel()

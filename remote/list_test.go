@@ -20,7 +20,7 @@ func TestList(t *testing.T) {
 	want := []session.RemoteSummary{{Summary: session.Summary{ID: told.id, Short: "abc123", State: session.Paused, Reason: session.ReasonUncertain, Task: "Größe 漢字",
 		Workspace: "/moved", Tasks: 1, Steps: 4, Done: 1, Epoch: 1, LastSeq: 16, CreatedUS: told.events[0].TimeUS, UpdatedUS: told.events[15].TimeUS},
 		Device: device, Host: "laptop", Projected: 16, Forked: true}}
-	if _, err := r.Copy(t.Context(), told.from(1, 16)); err != nil {
+	if _, err := r.Deliver(t.Context(), told.from(1, 16)); err != nil {
 		t.Fatal(err)
 	}
 	other := told.split(9).grow(2)

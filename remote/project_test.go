@@ -71,7 +71,7 @@ func TestProject(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
 	c := story()
-	if _, err := r.Copy(t.Context(), c.from(1, len(c.events))); err != nil {
+	if _, err := r.Deliver(t.Context(), c.from(1, len(c.events))); err != nil {
 		t.Fatal(err)
 	}
 	if n := projectAll(t, r, 3); n != 6 {

@@ -13,7 +13,7 @@ import (
 func forbidden() map[string]string {
 	const zero = `decode(repeat('00', 32), 'hex')`
 	m := map[string]string{
-		"insert received_at":  `INSERT INTO acode.events (session_id, seq, received_at, id, time_us, epoch, type, actor, device, prev, hash, payload) VALUES (gen_random_uuid(), 1, now(), gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, ` + zero + `, '')`,
+		"insert received_at":  `INSERT INTO acode.events (session_id, seq, received_at, id, time_us, epoch, type, actor, device, hash, payload) VALUES (gen_random_uuid(), 1, now(), gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, '')`,
 		"insert head":         `INSERT INTO acode.heads (session_id, owner, device, last_seq, epoch, head, first_prev, verified_head) VALUES (gen_random_uuid(), session_user, 'd', 0, 0, ` + zero + `, ` + zero + `, ` + zero + `)`,
 		"steal a session":     `UPDATE acode.heads SET owner = session_user`,
 		"move a mark":         `UPDATE acode.heads SET last_seq = 0`,
@@ -25,6 +25,8 @@ func forbidden() map[string]string {
 		"drop a partition":    `DO $$ BEGIN EXECUTE 'DROP TABLE acode.events_' || to_char(now(), 'YYYY_MM'); END $$`,
 		"insert a partition":  `DO $$ BEGIN EXECUTE 'INSERT INTO acode.events_' || to_char(now(), 'YYYY_MM') || ' (seq) VALUES (1)'; END $$`,
 		"read a partition":    `DO $$ BEGIN EXECUTE 'TABLE acode.events_' || to_char(now(), 'YYYY_MM'); END $$`,
+		"insert an event":     `INSERT INTO acode.events (session_id, seq, id, time_us, epoch, type, actor, device, hash, payload) VALUES (gen_random_uuid(), 1, gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, '')`,
+		"copy in":             `COPY acode.events (session_id, seq) FROM STDIN`,
 		"copy out":            `COPY acode.events TO STDOUT`,
 		"delete forks":        `DELETE FROM acode.forks`,
 		"make a table":        `CREATE TABLE acode.mine (a int)`,
@@ -37,7 +39,7 @@ func forbidden() map[string]string {
 		"become the reader":   `SET ROLE acode_reader`,
 		"become superuser":    `SET SESSION AUTHORIZATION postgres`,
 		"grant":               `GRANT acode_owner TO CURRENT_USER`,
-		"returning":           `INSERT INTO acode.events (session_id, seq, id, time_us, epoch, type, actor, device, prev, hash, payload) VALUES (gen_random_uuid(), 1, gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, ` + zero + `, '') RETURNING payload`,
+		"returning":           `INSERT INTO acode.events (session_id, seq, id, time_us, epoch, type, actor, device, hash, payload) VALUES (gen_random_uuid(), 1, gen_random_uuid(), 1, 0, 'T', 'a', 'd', ` + zero + `, '') RETURNING payload`,
 		"lock a head":         `SELECT acode.lock_head(gen_random_uuid(), 'd', true)`,
 		"compute differences": `SELECT acode.first_difference(NULL, 1, '', '{}', '{}', 0)`,
 		"versions of goose":   `TABLE acode.goose_db_version`,
@@ -51,7 +53,7 @@ func forbidden() map[string]string {
 	return m
 }
 
-// S4: a device's role reaches the functions and one INSERT, nothing else (FR-050 to FR-055 rest on it).
+// S4: a device's role reaches the functions, nothing else (FR-050 to FR-055 rest on it).
 func TestWriterIsConfined(t *testing.T) {
 	s := commonSite(t)
 	writer := s.role("acode_writer")

@@ -76,8 +76,8 @@ func TestVerifyAllFindsPlants(t *testing.T) {
 		"missing 5":   `DELETE FROM acode.events WHERE session_id = '$id' AND seq = 5`,
 		"missing 1":   `DELETE FROM acode.events WHERE session_id = '$id' AND seq = 1`,
 		"missing 10":  `DELETE FROM acode.events WHERE session_id = '$id' AND seq = 10`,
-		"duplicate 4": `INSERT INTO acode.events SELECT session_id, seq, '$next'::date, id, time_us, epoch, type, actor, device, prev, hash, payload FROM $month WHERE session_id = '$id' AND seq = 4`,
-		"stray 11":    `INSERT INTO $month SELECT session_id, 11, received_at, id, time_us, epoch, type, actor, device, prev, hash, payload FROM $month WHERE session_id = '$id' AND seq = 4`,
+		"duplicate 4": `INSERT INTO acode.events SELECT session_id, seq, '$next'::date, id, time_us, epoch, type, actor, device, hash, payload FROM $month WHERE session_id = '$id' AND seq = 4`,
+		"stray 11":    `INSERT INTO $month SELECT session_id, 11, received_at, id, time_us, epoch, type, actor, device, hash, payload FROM $month WHERE session_id = '$id' AND seq = 4`,
 		"head 10":     `UPDATE acode.heads SET head = first_prev WHERE session_id = '$id'`,
 		"orphan 1":    `DELETE FROM acode.heads WHERE session_id = '$id'; UPDATE acode.counts SET events = 0`,
 	} {

@@ -168,7 +168,7 @@ func (b *bench) populate(ctx context.Context, s *server, others int) (*populatio
 		return nil, err
 	}
 	var unused sample
-	if err := errors.Join(k.drain(ctx, s, s.role, false, &unused), k.close()); err != nil {
+	if err := errors.Join(k.drain(ctx, s, s.role, &unused), k.close()); err != nil {
 		return nil, err
 	}
 	if err := multiply(ctx, home, s, others); err != nil {
@@ -242,7 +242,7 @@ func openPopulation(ctx context.Context, home string, s *server, changed []sessi
 	if p.out, err = st.Outbox(ctx); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	if p.link, err = p.connect(ctx, s.role, false); err != nil {
+	if p.link, err = p.connect(ctx, s.role); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	for _, id := range changed {

@@ -108,14 +108,6 @@ func (s source) SaveLane(ctx context.Context, l session.Lane) error {
 	return err
 }
 
-// byStatement is a server that is never sent a COPY.
-type byStatement struct{ *remote.Server }
-
-// Copy implements outbox.Remote.
-func (s byStatement) Copy(ctx context.Context, d session.Delivery) (session.Mark, error) {
-	return s.Deliver(ctx, d)
-}
-
 // link is a store and a connection to a server.
 type link struct {
 	server *remote.Server
@@ -123,7 +115,7 @@ type link struct {
 }
 
 // connect makes a link, connected.
-func (k *backlog) connect(ctx context.Context, address string, statements bool) (*link, error) {
+func (k *backlog) connect(ctx context.Context, address string) (*link, error) {
 	r, err := remote.Open(remote.Options{URL: address, Now: now})
 	if err != nil {
 		return nil, err
@@ -132,18 +124,15 @@ func (k *backlog) connect(ctx context.Context, address string, statements bool) 
 		return nil, errors.Join(err, r.Close())
 	}
 	o := outbox.Options{Source: source{k.out, k.kept}, Remote: r, Now: now, Heartbeat: session.Heartbeat{PID: os.Getpid(), Command: "bench"}}
-	if statements {
-		o.Remote = byStatement{r}
-	}
 	return &link{server: r, syncer: outbox.New(o)}, nil
 }
 
 // drain delivers everything to an address of s, and adds how long that took.
-func (k *backlog) drain(ctx context.Context, s *server, address string, statements bool, took *sample) error {
+func (k *backlog) drain(ctx context.Context, s *server, address string, took *sample) error {
 	if err := k.rewind(ctx); err != nil {
 		return err
 	}
-	l, err := k.connect(ctx, address, statements)
+	l, err := k.connect(ctx, address)
 	if err != nil {
 		return err
 	}

@@ -262,23 +262,6 @@ type bare struct{ *remote.Server }
 // Project implements outbox.Remote.
 func (bare) Project(context.Context, int) (bool, error) { return false, nil }
 
-// copier delivers by COPY wherever there are events, and by one statement where that is
-// refused.
-type copier struct{ outbox.Remote }
-
-// Deliver implements outbox.Remote.
-func (c copier) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
-	if len(d.Events) == 0 {
-		return c.Remote.Deliver(ctx, d)
-	}
-	m, err := c.Remote.Copy(ctx, d)
-	var f *session.SyncFault
-	if errors.As(err, &f) && f.Class == session.FaultRefused {
-		return c.Remote.Deliver(ctx, d)
-	}
-	return m, err
-}
-
 // syncer makes a syncer whose calls may take so long, and that waits as shortly as it may.
 func (s *store) syncer(r outbox.Remote, limit time.Duration) *outbox.Syncer {
 	return outbox.New(outbox.Options{Source: s.out, Remote: r, Now: time.Now, Timeout: limit,

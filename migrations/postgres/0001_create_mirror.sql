@@ -34,8 +34,7 @@ CREATE INDEX heads_to_verify ON acode.heads (owner, session_id) WHERE verified_s
 
 -- Partitioned by the month of receipt, so that pruning drops tables. received_at is a default
 -- that no device may set. That it is part of the key lets rows which a trigger will refuse, or
--- which come a second time, block nobody: the head says what is unique. prev is given for the
--- first event of a copied delivery only; elsewhere it is the hash of the row before.
+-- which come a second time, block nobody: the head says what is unique.
 CREATE TABLE acode.events (
     session_id  uuid   NOT NULL,
     seq         bigint NOT NULL,
@@ -46,7 +45,6 @@ CREATE TABLE acode.events (
     type        text   NOT NULL CHECK (length(type) BETWEEN 1 AND 100),
     actor       text   NOT NULL CHECK (length(actor) BETWEEN 1 AND 200),
     device      text   NOT NULL,
-    prev        bytea,
     hash        bytea  NOT NULL CHECK (octet_length(hash) = 32),
     payload     bytea  NOT NULL CHECK (octet_length(payload) <= 16384),
     PRIMARY KEY (session_id, seq, received_at)
@@ -190,14 +188,13 @@ $$;
 -- the mark.
 --
 -- New events are unnested column by column, in step: as a row source the arrays would be copied
--- once more before the first row is inserted. The rows that the trigger of COPY could look at are
--- collected here too, in memory where that is allowed. The order of epochs is looked at only
--- where there is more than one.
+-- once more before the first row is inserted. The order of epochs is looked at only where there is
+-- more than one.
 CREATE FUNCTION acode.ingest(p_session uuid, p_device text, p_first bigint, p_prev bytea, p_ids uuid[], p_times bigint[],
     p_types text[], p_actors text[], p_epochs bigint[], p_hashes bytea[], p_payloads bytea[])
 RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict text, inserted integer, duplicate integer,
     server_us bigint, retry_after_ms integer)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp SET work_mem = '16MB' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     n      integer := coalesce(cardinality(p_ids), 0);
@@ -335,47 +332,6 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_tem
     ORDER BY h.session_id LIMIT least(greatest(p_limit, 1), 10000)
 $$;
 -- +goose StatementEnd
-
--- +goose StatementBegin
--- take_copied checks what ingest checks and moves the mark, in the statement that copied the
--- rows in. It only refuses: a delivery is contiguous events of one session, the first of which
--- follows the mark and alone says after what. What is a repeat, a gap or a fork is for ingest
--- to judge. As no two rows have one seq, count and bounds show that none is missing; the order
--- of epochs is looked at only where there is more than one.
-CREATE FUNCTION acode.take_copied() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, acode, pg_temp AS $$
-DECLARE
-    one record;
-    h   heads%ROWTYPE;
-    x   record;
-BEGIN
-    PERFORM be_durable();
-    SELECT c.session_id, c.device INTO one FROM copied c LIMIT 1;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    h := lock_head(one.session_id, one.device, true);
-    SELECT count(*) AS n, min(c.seq) AS first, max(c.seq) AS last, min(c.epoch) AS low, max(c.epoch) AS high,
-        bool_and(c.session_id = one.session_id AND c.device = one.device) AS same,
-        count(c.prev) = 1 AND min(c.seq) FILTER (WHERE c.prev IS NOT NULL) = h.last_seq + 1 AS led,
-        bool_and(c.prev = h.head) AS linked
-    INTO x FROM copied c;
-    IF NOT x.same OR NOT x.led OR x.first <> h.last_seq + 1 OR x.last <> h.last_seq + x.n THEN
-        RAISE EXCEPTION 'the copied events do not follow the mark %', h.last_seq USING ERRCODE = 'AC002';
-    ELSIF NOT x.linked OR x.low < h.epoch THEN
-        RAISE EXCEPTION 'the copied events are of another chain' USING ERRCODE = 'AC003';
-    ELSIF x.high > h.epoch THEN
-        PERFORM check_epochs(h.epoch, array_agg(c.type ORDER BY c.seq), array_agg(c.epoch ORDER BY c.seq)) FROM copied c;
-    END IF;
-    PERFORM extend(h, one.device, x.last, x.high, c.hash) FROM copied c WHERE c.seq = x.last;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
-
--- ingest inserts as the owner, and has checked.
-CREATE TRIGGER take_copied AFTER INSERT ON acode.events REFERENCING NEW TABLE AS copied
-    FOR EACH STATEMENT WHEN (current_user <> 'acode_owner') EXECUTE FUNCTION acode.take_copied();
 
 -- Content that events name by the SHA-256 of what it is before compression. The server cannot
 -- decompress it, so whoever sends it is part of the key: nobody can give another's hash a
@@ -970,7 +926,6 @@ GRANT EXECUTE ON FUNCTION acode.hello(text), acode.marks(text, uuid, integer), a
     acode.ingest(uuid, text, bigint, bytea, uuid[], bigint[], text[], text[], bigint[], bytea[], bytea[]),
     acode.missing_blobs(bytea[]), acode.blob_sums(bytea), acode.put_chunk(bytea, integer, bytea, bytea), acode.finish_blob(bytea, bigint, integer, bytea),
     acode.verify_chains(integer), acode.project(integer), acode.list_sessions(uuid, integer) TO acode_writer;
-GRANT INSERT (session_id, seq, id, time_us, epoch, type, actor, device, prev, hash, payload) ON acode.events TO acode_writer;
 GRANT USAGE ON SCHEMA acode_views TO acode_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA acode_views TO acode_reader;
 GRANT EXECUTE ON FUNCTION acode_views.at(bigint) TO acode_reader;
