@@ -45,7 +45,7 @@ func (s *Syncer) leave(ctx context.Context) {
 		return
 	}
 	s.update(func(n *Snapshot) {
-		n.Leader, n.InFlight, n.Backoff, n.Heartbeat.NextUS = false, 0, 0, 0
+		n.Leader, n.Backoff, n.Heartbeat.NextUS = false, 0, 0
 		n.Up = s.link.up
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
@@ -80,9 +80,7 @@ func (s *Syncer) refresh(ctx context.Context) {
 	if err != nil {
 		return // the numbers of before stay
 	}
-	s.sample(ctx, b)
-	bytes := s.mean.of(b.Events)
-	s.update(func(n *Snapshot) { n.Backlog, n.Bytes = b, bytes })
+	s.update(func(n *Snapshot) { n.Backlog = b })
 	if lanes, acked, err := s.opts.Source.Totals(ctx); err == nil {
 		s.update(func(n *Snapshot) { n.Total, n.Enqueued = lanes, max(n.Enqueued, enqueued(acked, b)) })
 	}
@@ -95,28 +93,4 @@ func enqueued(acked map[string]uint64, b session.Backlog) uint64 {
 		sum += n
 	}
 	return sum
-}
-
-const (
-	sampleEvents = 200
-	sampleBytes  = 256 << 10
-)
-
-// sample reads a few pending events where nothing was read yet, so that what waits can be
-// estimated in an outage that was there from the start.
-func (s *Syncer) sample(ctx context.Context, b session.Backlog) {
-	if s.mean.events > 0 || b.Events == 0 {
-		return
-	}
-	changed, err := s.opts.Source.Changed(ctx)
-	for _, l := range changed {
-		if err != nil || l.Pending() == 0 {
-			continue
-		}
-		var d session.Delivery
-		if d, err = s.opts.Source.Delivery(ctx, l.Session, l.Acked, sampleEvents, sampleBytes); err == nil {
-			s.mean.add(len(d.Events), payloads(d))
-		}
-		return // an estimate is not worth a second try
-	}
 }

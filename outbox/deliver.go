@@ -167,9 +167,6 @@ func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 		}
 	}
 	s.acknowledged(ctx, res, now)
-	if wish := min(res.mark.RetryAfter, maxRetryAfter); wish > 0 {
-		return now, &silence{wish}
-	}
 	return now, nil
 }
 

@@ -2,9 +2,7 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -47,25 +45,10 @@ func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 // filePiece files the next piece, and gives the lane after it.
 func (s *Syncer) filePiece(ctx context.Context, l session.Lane) (session.Lane, error) {
 	now, err := s.judge(ctx, s.deliver(ctx, s.order(l, maxBytes/2)))
-	var quiet *silence
-	switch {
-	case errors.As(err, &quiet):
-		wait(ctx, quiet.d)
-		return now, ctx.Err()
-	case err == nil && over(now) && now.NextUS != 0: // a drain would go on with other lanes meanwhile
-		return now, s.lane(l.Session).trouble
+	if err == nil && over(now) && now.NextUS != 0 { // a drain would go on with other lanes meanwhile
+		err = s.lane(l.Session).trouble
 	}
 	return now, err
-}
-
-// wait returns after d, or when ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 func unfiledError(l session.Lane) error {

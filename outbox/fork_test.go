@@ -298,7 +298,6 @@ func TestFileAndItsTroubles(t *testing.T) {
 		want  error
 		took  time.Duration
 	}{
-		"silence":  {func(sv *server) { sv.answer = func(m *session.Mark) { m.RetryAfter = time.Minute } }, nil, time.Minute},
 		"offline":  {down, session.ErrOffline, 0},
 		"other":    {func(sv *server) { sv.id.Database = "other" }, session.ErrOtherRemote, 0},
 		"locked":   {meets(77, session.SyncFault{Class: session.FaultServer, SQLState: "55P03", Safe: true, Cause: errNet}), session.ErrOffline, 0},

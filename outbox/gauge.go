@@ -26,7 +26,6 @@ func gauges() []gauge {
 	enqueued.kind = prometheus.CounterValue
 	return []gauge{
 		plain("acode_sync_pending_events", "Events that are not acknowledged: ready, backing off, in flight and behind a parked one.", func(n Snapshot) float64 { return float64(n.Backlog.Events) }),
-		plain("acode_sync_pending_bytes", "Bytes of payload that are not acknowledged, estimated from the mean of those read.", func(n Snapshot) float64 { return float64(n.Bytes) }),
 		plain("acode_sync_oldest_pending_timestamp_seconds", "Commit time of the oldest pending event; 0: nothing is pending.", func(n Snapshot) float64 { return seconds(n.Backlog.OldestUS) }),
 		plain("acode_sync_late", "1 when the oldest pending event is older than sync.late_after, by the clock of this machine.", func(n Snapshot) float64 { return truth(n.Late) }),
 		enqueued,

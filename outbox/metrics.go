@@ -16,7 +16,6 @@ const (
 	retryLane    = "lane"    // one session had trouble of its own
 	retryRewound = "rewound" // the server's mark went down
 	retryHalved  = "halved"  // a refused batch was cut in two
-	retryAsked   = "asked"   // the server asked to be left alone
 )
 
 // How a batch ended; a closed set.
@@ -96,7 +95,7 @@ func (m *Metrics) prime() {
 	for _, class := range errorClasses {
 		m.errors.WithLabelValues(class)
 	}
-	for _, reason := range []string{retryFault, retryLane, retryRewound, retryHalved, retryAsked} {
+	for _, reason := range []string{retryFault, retryLane, retryRewound, retryHalved} {
 		m.retries.WithLabelValues(reason)
 	}
 }
@@ -135,10 +134,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	n := (*look)()
 	for _, g := range m.gauges {
-		switch {
-		case g.read != nil && g.read(n) < 0: // not known
-			continue
-		case g.read != nil:
+		if g.read != nil {
 			out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.read(n))
 			continue
 		}

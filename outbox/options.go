@@ -65,10 +65,9 @@ const (
 	beatEvery   = 5 * time.Second  // how old a heartbeat and the counts of a snapshot get
 	probeEvery  = 30 * time.Second // how soon an idle syncer notices that its server is gone or another
 
-	maxAttempts   = 3                // refusals until a row is parked
-	maxRetryAfter = 10 * time.Minute // the longest that a server may silence us
-	marksPage     = 500
-	blobsPage     = 500
+	maxAttempts = 3 // refusals until a row is parked
+	marksPage   = 500
+	blobsPage   = 500
 )
 
 func (o Options) withDefaults() Options {

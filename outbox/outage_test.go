@@ -244,34 +244,6 @@ func TestConnectionsThatBreakUnderBatches(t *testing.T) {
 	})
 }
 
-// What the server asks for is waited for, whatever comes; but not for ever.
-func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, sv := newStore(), newServer()
-		f.commit(name(1), 1500)
-		asked := false
-		sv.answer = func(m *session.Mark) {
-			if !asked {
-				m.RetryAfter, asked = 24*time.Hour, true
-			}
-		}
-		s := syncer(f, sv)
-		stop := running(t, s)
-		synctest.Wait()
-		s.Kick()
-		s.Wake()
-		time.Sleep(10*time.Minute - time.Second)
-		synctest.Wait()
-		if sv.count("deliver") != 1 || s.Snapshot().State() != session.SyncRetrying {
-			t.Errorf("deliveries in the silence: got %d in state %s, want 1, retrying", sv.count("deliver"), s.Snapshot().State())
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		fail(t, judge(f, sv, true))
-		stop()
-	})
-}
-
 // A person's pause stops delivery, shows, and ends within a second.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -149,7 +149,6 @@ func (r *round) dispatch(ctx context.Context) {
 		r.s.attempted()
 		go func() { r.results <- r.s.deliver(ctx, o) }()
 	}
-	r.s.flying(len(r.busy))
 }
 
 func (r *round) halt(err error) {

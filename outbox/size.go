@@ -55,18 +55,3 @@ func (z *size) round(d, work time.Duration) {
 	}
 	z.trip = min(sample, z.trip+z.trip/16+1)
 }
-
-// meanBytes estimates the payload of an event.
-type meanBytes struct{ events, bytes int64 }
-
-func (m *meanBytes) add(n, b int) {
-	m.events += int64(n)
-	m.bytes += int64(b)
-}
-
-func (m *meanBytes) of(events uint64) int64 {
-	if m.events == 0 {
-		return 0
-	}
-	return int64(float64(m.bytes) / float64(m.events) * float64(events))
-}

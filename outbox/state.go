@@ -12,14 +12,12 @@ import (
 type Snapshot struct {
 	Heartbeat session.Heartbeat
 	Backlog   session.Backlog // as of the last heartbeat
-	Bytes     int64           // of payload that waits; negative: not known
 	Lanes     map[session.SyncState]int
 
 	Leader   bool          // this process drains
 	Up       bool          // the server answered the last call
 	Unknown  int64         // events of this device that the server has and the store does not
 	Total    int           // lanes, as of the last heartbeat
-	InFlight int           // deliveries
 	Backoff  time.Duration // of the wait that goes on; 0: none does
 	Enqueued uint64        // events that the store has for delivery, acknowledged or not
 	Late     bool          // the oldest pending event is older than sync.late_after
@@ -39,10 +37,7 @@ func (n Snapshot) State() session.SyncState {
 // Look makes a snapshot of what a store keeps, for those who only look: of all its lanes those that
 // are not synced are listed, and what they acknowledged is given by Remote.
 func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog, total int, acked map[string]uint64) Snapshot {
-	n := Snapshot{Heartbeat: h, Backlog: b, Bytes: -1, Lanes: map[session.SyncState]int{}, Total: total, Enqueued: enqueued(acked, b)}
-	if b.Events == 0 {
-		n.Bytes = 0
-	}
+	n := Snapshot{Heartbeat: h, Backlog: b, Lanes: map[session.SyncState]int{}, Total: total, Enqueued: enqueued(acked, b)}
 	for _, l := range lanes {
 		n.Lanes[laneState(l)]++
 	}
@@ -83,8 +78,6 @@ func (s *Syncer) update(f func(n *Snapshot)) {
 }
 
 func (s *Syncer) lead(yes bool) { s.update(func(n *Snapshot) { n.Leader = yes }) }
-
-func (s *Syncer) flying(count int) { s.update(func(n *Snapshot) { n.InFlight = count }) }
 
 // attempted notes that the server is about to be called.
 func (s *Syncer) attempted() {
@@ -129,7 +122,6 @@ func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane)
 	}
 	s.acks++
 	s.backoff.reset()
-	s.mean.add(len(res.d.Events), res.bytes)
 	s.chores.owe(now)
 	at := s.opts.Now()
 	s.succeeded(at)

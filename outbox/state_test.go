@@ -25,8 +25,8 @@ func TestPendingWhileABacklogIsDelivered(t *testing.T) {
 		f.commit(name(1), 3000)
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		if got := s.Snapshot(); got.State() != session.SyncPending || got.Backlog.Events == 0 || got.InFlight != 1 {
-			t.Errorf("Snapshot: got %+v in state %s, want pending with one in flight", got, got.State())
+		if got := s.Snapshot(); got.State() != session.SyncPending || got.Backlog.Events == 0 {
+			t.Errorf("Snapshot: got %+v in state %s, want pending", got, got.State())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -67,7 +67,7 @@ func TestPausedByAnother(t *testing.T) {
 
 // A drain ends with its context, in a call and in a wait.
 func TestDrainEndsWithItsContext(t *testing.T) {
-	for _, way := range []string{"call", "lane", "silence"} {
+	for _, way := range []string{"call", "lane"} {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, sv := newStore(), newServer()
@@ -82,8 +82,6 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 						}
 						return nil
 					}
-				case "silence":
-					sv.answer = func(m *session.Mark) { m.RetryAfter = time.Minute }
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
@@ -100,20 +98,6 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A drain waits for what a server asked for and goes on.
-func TestDrainHonoursRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, sv := newStore(), newServer()
-		f.commit(name(1), 300)
-		sv.answer = func(m *session.Mark) { m.RetryAfter = 10 * time.Second }
-		start := time.Now()
-		if err := syncer(f, sv).Drain(t.Context()); err != nil || time.Since(start) != 10*time.Second {
-			t.Errorf("Drain: got %v after %s, want 10s", err, time.Since(start))
-		}
-		fail(t, judge(f, sv, true))
-	})
 }
 
 // A drain is a barrier: it ends although commits never do.

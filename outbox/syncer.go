@@ -29,7 +29,6 @@ type Syncer struct {
 	hurry   bool // the next look at lanes does not mind their waits
 	beatAt  time.Time
 	chores  chores
-	mean    meanBytes
 	told    session.SyncState // by OnState; empty: nothing yet
 	acks    uint64            // deliveries that were acknowledged
 	again   string            // why a session is tried again later
@@ -104,11 +103,8 @@ func (s *Syncer) turn(ctx context.Context) {
 		return
 	}
 	next, err := s.pass(ctx, nil)
-	var quiet *silence
 	switch {
 	case ctx.Err() != nil, errors.Is(err, errHeld): // the next turn sees why
-	case errors.As(err, &quiet):
-		s.keepQuiet(ctx, quiet)
 	case err != nil:
 		s.rest(ctx, s.failed(ctx, err), s.kick, nil)
 	default:
@@ -136,13 +132,10 @@ func (s *Syncer) Drain(ctx context.Context) error {
 			return errPaused()
 		}
 		next, err := s.pass(ctx, g)
-		var quiet *silence
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errHeld):
-		case errors.As(err, &quiet):
-			s.keepQuiet(ctx, quiet)
 		case err != nil:
 			s.note(ctx, err, 0)
 			return Envelope(err)
@@ -216,17 +209,4 @@ func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
 	}
 	s.opts.Metrics.failed(class)
 	s.stand(ctx, state, reason, wait)
-}
-
-// silence is a server's wish to be left alone.
-type silence struct{ d time.Duration }
-
-// Error says so.
-func (q *silence) Error() string { return "the server asks to be left alone for " + q.d.String() }
-
-func (s *Syncer) keepQuiet(ctx context.Context, q *silence) {
-	s.opts.Metrics.retried(retryAsked)
-	s.ill = true
-	s.stand(ctx, session.SyncRetrying, q.Error(), q.d)
-	s.rest(ctx, q.d, nil, nil)
 }

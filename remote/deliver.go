@@ -108,11 +108,10 @@ func (s *Server) makeMonths(ctx context.Context, err error) {
 func mark(id session.ID, r *row) session.Mark {
 	m := session.Mark{Session: id, Seq: uint64(r.int()), Head: r.hash(), Epoch: uint64(r.int()), Verified: uint64(r.int()),
 		Verdict: session.Verdict(r.text()), Inserted: int(r.int()), Duplicate: int(r.int()), ServerUS: r.int()}
-	m.RetryAfter = time.Duration(r.int()) * time.Millisecond
 	return m
 }
 
-const ingestSQL = `SELECT seq, encode(head, 'hex'), epoch, verified, verdict, inserted, duplicate, server_us, retry_after_ms
+const ingestSQL = `SELECT seq, encode(head, 'hex'), epoch, verified, verdict, inserted, duplicate, server_us
 FROM acode.ingest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 // ingest makes the statement of a delivery.

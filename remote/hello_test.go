@@ -103,16 +103,6 @@ func TestMarks(t *testing.T) {
 	wantClass(t, "Marks after what is no id", err, session.FaultRefused)
 }
 
-// The server asks to be left alone.
-func TestRetryAfter(t *testing.T) {
-	s := newSite(t)
-	s.exec(`UPDATE acode.meta SET retry_after_ms = 1500`)
-	m, err := s.open(s.role("acode_writer")).Deliver(t.Context(), newChain(1).from(1, 1))
-	if err != nil || m.RetryAfter.Milliseconds() != 1500 {
-		t.Errorf("Deliver: got %+v, %v, want to wait 1.5 s", m, err)
-	}
-}
-
 // A session that goes on from another store is counted and listed there.
 func TestAnotherStore(t *testing.T) {
 	s := newSite(t)

@@ -164,7 +164,6 @@ type Mark struct {
 	Inserted   int
 	Duplicate  int
 	ServerUS   int64
-	RetryAfter time.Duration // the server asks to be left alone this long; 0: it does not
 }
 
 // RemoteSummary is a session as a server has it. What the server has not read of it yet is zero, or

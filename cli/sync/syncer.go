@@ -97,7 +97,6 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	all.Go(func() { web.serve(ctx) })
 	all.Go(func() { d.beatSystemd(ctx) })
 	all.Go(func() { d.link.listen(ctx) })
-	all.Go(func() { watchNetwork(ctx, d.syncer.Kick) })
 	all.Go(func() { d.drain(ctx) })
 	replaced := make(chan struct{})
 	all.Go(func() { d.watchStore(ctx, replaced) })

@@ -78,7 +78,6 @@ func Modules() map[string][]string {
 		"modernc.org/sqlite":                 {"local"},
 		"github.com/pressly/goose/v3":        {"local", "remote"},
 		"github.com/jackc/pgx/v5":            {"remote", "internal"},
-		"github.com/cenkalti/backoff/v4":     {"outbox"},
 		"github.com/prometheus":              {"outbox", "cli/sync"},
 		"github.com/coreos/go-systemd/v22":   {"cli/sync"},
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
@@ -90,7 +89,7 @@ func Modules() map[string][]string {
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal", "cli/sync"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal"},
 		"mvdan.cc/sh/v3":                     {"shell"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},

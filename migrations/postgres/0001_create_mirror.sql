@@ -5,7 +5,6 @@ CREATE TABLE acode.meta (
     one            boolean PRIMARY KEY DEFAULT true CHECK (one),
     schema_version integer NOT NULL,
     oldest_client  integer NOT NULL, -- the lowest schema version that a client may have been built for
-    retry_after_ms integer NOT NULL DEFAULT 0 CHECK (retry_after_ms BETWEEN 0 AND 3600000), -- asked of every client
     made_at        timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO acode.meta (schema_version, oldest_client) VALUES (1, 1);
@@ -193,7 +192,7 @@ $$;
 CREATE FUNCTION acode.ingest(p_session uuid, p_device text, p_first bigint, p_prev bytea, p_ids uuid[], p_times bigint[],
     p_types text[], p_actors text[], p_epochs bigint[], p_hashes bytea[], p_payloads bytea[])
 RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict text, inserted integer, duplicate integer,
-    server_us bigint, retry_after_ms integer)
+    server_us bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -258,7 +257,6 @@ BEGIN
     epoch := coalesce(h.epoch, 0);
     verified := coalesce(h.verified_seq, 0);
     server_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
-    SELECT m.retry_after_ms INTO retry_after_ms FROM meta m;
     RETURN NEXT;
 END
 $$;
