@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -46,10 +45,7 @@ func (o *Output) Lost() *session.Error {
 
 // unwritten says of an error from writing the output what it means.
 func unwritten(err error) *session.Error {
-	code := session.ErrStoreIO
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		code = session.ErrDiskFull
-	}
+	code := session.DiskCode(err, session.ErrStoreIO)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		err = failed.Err // where it goes is not what it is called here
 	}

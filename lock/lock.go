@@ -235,12 +235,12 @@ func openError(path string, err error) error {
 }
 
 func ioError(path string, err error) error {
-	code, message := session.ErrStoreIO, "the lock file cannot be used; nothing was changed"
-	switch {
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
-		code, message = session.ErrDiskFull, "no room left for the lock file; nothing was changed"
-	case errors.Is(err, unix.EROFS):
-		code, message = session.ErrReadOnly, "the lock file lies on a read-only file system; nothing was changed"
+	code, message := session.DiskCode(err, session.ErrStoreIO), "the lock file cannot be used; nothing was changed"
+	switch code {
+	case session.ErrDiskFull:
+		message = "no room left for the lock file; nothing was changed"
+	case session.ErrReadOnly:
+		message = "the lock file lies on a read-only file system; nothing was changed"
 	}
 	return &session.Error{Code: code, Message: message, Place: path, Cause: err, Retryable: code == session.ErrDiskFull}
 }

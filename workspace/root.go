@@ -198,16 +198,16 @@ func failure(name, doing string, err error) error {
 	if err == nil || errors.As(err, &known) || errors.As(err, &end) {
 		return err
 	}
-	e := &session.Error{Code: session.ErrFileStep, Place: name, Message: doing + " failed", Cause: reason(err),
+	e := &session.Error{Code: session.DiskCode(err, session.ErrFileStep), Place: name, Message: doing + " failed", Cause: reason(err),
 		Next: "correct the plan or the workspace"}
 	var no unix.Errno
 	switch {
 	case !errors.As(err, &no):
 		return escape(name, "the path leads out of the workspace")
-	case no == unix.ENOSPC || no == unix.EDQUOT:
-		e.Code, e.Next, e.Retryable = session.ErrDiskFull, "make room, then resume", true
-	case no == unix.EROFS:
-		e.Code, e.Next = session.ErrReadOnly, "make the file system writable, then resume"
+	case e.Code == session.ErrDiskFull:
+		e.Next, e.Retryable = "make room, then resume", true
+	case e.Code == session.ErrReadOnly:
+		e.Next = "make the file system writable, then resume"
 	case no == unix.EIO:
 		e.Code, e.Next = session.ErrStoreIO, "check the disk, then resume"
 	case no == unix.EMFILE || no == unix.ENFILE || no == unix.ENOMEM: // which says nothing about the step

@@ -373,13 +373,10 @@ func storeError(what string, err error) error {
 
 // diskError gives a failure of the claims' directory its code.
 func diskError(message string, err error) error {
-	e := &session.Error{Code: session.ErrStoreIO, Message: message, Cause: err, Retryable: true,
+	e := &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: message, Cause: err, Retryable: true,
 		Next: "see to the disk that holds acode's state, then resume"}
-	switch {
-	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG):
-		e.Code, e.Next = session.ErrDiskFull, "make room on the disk that holds acode's state, then resume"
-	case errors.Is(err, unix.EROFS):
-		e.Code = session.ErrReadOnly
+	if e.Code == session.ErrDiskFull {
+		e.Next = "make room on the disk that holds acode's state, then resume"
 	}
 	return e
 }
