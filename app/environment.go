@@ -268,12 +268,10 @@ func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
 		content, err := io.ReadAll(io.LimitReader(r, maxShown+1))
 		return content, err == nil && len(content) <= maxShown
 	}
-	for i := range e.plan.Tasks {
-		for _, step := range e.plan.Tasks[i].Steps {
-			for _, c := range step.Changes {
-				if sum := sha256.Sum256([]byte(c.Content)); c.Op == session.KindWrite && hex.EncodeToString(sum[:]) == hash {
-					return []byte(c.Content), true
-				}
+	for _, step := range e.plan.All() {
+		for _, c := range step.Changes {
+			if sum := sha256.Sum256([]byte(c.Content)); c.Op == session.KindWrite && hex.EncodeToString(sum[:]) == hash {
+				return []byte(c.Content), true
 			}
 		}
 	}

@@ -115,14 +115,9 @@ func (s *Site) records(id session.ID) *command.Runner {
 
 // commandOf finds the command of a step; nil when there is none.
 func commandOf(p *session.Plan, id session.StepID) *session.Run {
-	for i := range p.Tasks {
-		if p.Tasks[i].ID != id.Task {
-			continue
-		}
-		for _, step := range p.Tasks[i].Steps {
-			if step.ID == id.Step {
-				return step.Run
-			}
+	for at, step := range p.All() {
+		if at == id {
+			return step.Run
 		}
 	}
 	return nil

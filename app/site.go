@@ -122,14 +122,12 @@ func (s *Setup) options() local.Options {
 // with telling names that it gives to its commands.
 func (s *Setup) Learn(p *session.Plan) {
 	var environ []string
-	for i := range p.Tasks {
-		for _, step := range p.Tasks[i].Steps {
-			if step.Run == nil {
-				continue
-			}
-			for name, value := range step.Run.Env {
-				environ = append(environ, name+"="+value)
-			}
+	for _, step := range p.All() {
+		if step.Run == nil {
+			continue
+		}
+		for name, value := range step.Run.Env {
+			environ = append(environ, name+"="+value)
 		}
 	}
 	s.Redactor.Learn(append(redact.FromEnvironment(environ), p.Secrets...))

@@ -159,21 +159,18 @@ func (s *Site) approvalNotes(sess *session.Session, p *session.Plan) []string {
 	if sess.State.Terminal() {
 		return nil
 	}
-	for _, t := range p.Tasks {
-		for _, step := range t.Steps {
-			id := session.StepID{Task: t.ID, Step: step.ID}
-			st := sess.Steps[id]
-			if st == nil || st.Approval == nil || st.Status == session.StepDone {
-				continue
-			}
-			switch a := st.Approval; {
-			case a.Answer == "":
-				notes = append(notes, fmt.Sprintf("%s asks: %s", id, s.Redactor.String(step.Approve)))
-			case a.Answer == "denied":
-				notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks anew", id, a.By))
-			case a.For == sess.Epoch+1:
-				notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
-			}
+	for id, step := range p.All() {
+		st := sess.Steps[id]
+		if st == nil || st.Approval == nil || st.Status == session.StepDone {
+			continue
+		}
+		switch a := st.Approval; {
+		case a.Answer == "":
+			notes = append(notes, fmt.Sprintf("%s asks: %s", id, s.Redactor.String(step.Approve)))
+		case a.Answer == "denied":
+			notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks anew", id, a.By))
+		case a.For == sess.Epoch+1:
+			notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
 		}
 	}
 	return notes

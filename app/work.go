@@ -242,12 +242,9 @@ func (w *work) edited(ctx context.Context) string {
 // runsNext guesses whether a command is what comes first: its supervisor can start while the
 // session is still being looked at.
 func (w *work) runsNext() bool {
-	for i := range w.plan.Tasks {
-		for j := range w.plan.Tasks[i].Steps {
-			step := &w.plan.Tasks[i].Steps[j]
-			if w.writer.Session().Status(session.StepID{Task: w.plan.Tasks[i].ID, Step: step.ID}) != session.StepDone {
-				return step.Kind == session.KindRun
-			}
+	for id, step := range w.plan.All() {
+		if w.writer.Session().Status(id) != session.StepDone {
+			return step.Kind == session.KindRun
 		}
 	}
 	return false

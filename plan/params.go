@@ -123,11 +123,9 @@ func (d *decoder) notCaptured(p *session.Plan, declared names) {
 		return
 	}
 	by := map[string]session.StepID{}
-	for i := range p.Tasks {
-		for _, s := range p.Tasks[i].Steps {
-			if s.Run != nil && s.Run.Capture != "" {
-				by[s.Run.Capture] = session.StepID{Task: p.Tasks[i].ID, Step: s.ID}
-			}
+	for id, s := range p.All() {
+		if s.Run != nil && s.Run.Capture != "" {
+			by[s.Run.Capture] = id
 		}
 	}
 	for _, param := range p.Params {

@@ -147,20 +147,18 @@ func some(list []string) string {
 func Planned(p *session.Plan, s *session.Session) []string {
 	literally := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var paths []string
-	for i := range p.Tasks {
-		for _, step := range p.Tasks[i].Steps {
-			if s.Status(session.StepID{Task: p.Tasks[i].ID, Step: step.ID}) == session.StepDone {
-				continue
-			}
-			for _, c := range step.Changes {
-				paths = append(paths, literally.Replace(c.Path), literally.Replace(c.From), literally.Replace(c.To))
-			}
-			if step.Read != nil {
-				paths = append(paths, step.Read.Path)
-			}
-			if step.Search != nil {
-				paths = append(paths, step.Search.Path)
-			}
+	for id, step := range p.All() {
+		if s.Status(id) == session.StepDone {
+			continue
+		}
+		for _, c := range step.Changes {
+			paths = append(paths, literally.Replace(c.Path), literally.Replace(c.From), literally.Replace(c.To))
+		}
+		if step.Read != nil {
+			paths = append(paths, step.Read.Path)
+		}
+		if step.Search != nil {
+			paths = append(paths, step.Search.Path)
 		}
 	}
 	slices.Sort(paths)

@@ -89,10 +89,8 @@ func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c C
 // belongs checks that everything that s knows of is a step of p.
 func belongs(p *session.Plan, s *session.Session) error {
 	known := make(map[session.StepID]bool, p.Steps())
-	for i := range p.Tasks {
-		for j := range p.Tasks[i].Steps {
-			known[session.StepID{Task: p.Tasks[i].ID, Step: p.Tasks[i].Steps[j].ID}] = true
-		}
+	for id := range p.All() {
+		known[id] = true
 	}
 	for id := range s.Steps {
 		if !known[id] {

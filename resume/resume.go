@@ -179,19 +179,16 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 // it needs Journal, Plan and Commands.
 func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, error) {
 	s, seen := r.Journal.Session(), map[session.StepID]Seen{}
-	for _, task := range r.Plan.Tasks {
-		for _, step := range task.Steps {
-			id := session.StepID{Task: task.ID, Step: step.ID}
-			if st := s.Steps[id]; step.Kind == session.KindRun && st != nil && st.Status == session.InProgress {
-				rec, err := r.look(ctx, s, st.Key)
-				if errors.Is(err, session.ErrCorrupt) {
-					rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
-				}
-				if err != nil {
-					return nil, err
-				}
-				seen[id] = Seen{Record: rec}
+	for id, step := range r.Plan.All() {
+		if st := s.Steps[id]; step.Kind == session.KindRun && st != nil && st.Status == session.InProgress {
+			rec, err := r.look(ctx, s, st.Key)
+			if errors.Is(err, session.ErrCorrupt) {
+				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
 			}
+			if err != nil {
+				return nil, err
+			}
+			seen[id] = Seen{Record: rec}
 		}
 	}
 	return seen, nil
@@ -244,13 +241,10 @@ func (r *Resumer) recordsLost(ctx context.Context, s *session.Session) (bool, er
 		return false, err
 	}
 	var last *session.StepState // the newest of those that have a record
-	for i := range r.Plan.Tasks {
-		for j := range r.Plan.Tasks[i].Steps {
-			step := &r.Plan.Tasks[i].Steps[j]
-			st := s.Steps[session.StepID{Task: r.Plan.Tasks[i].ID, Step: step.ID}]
-			if step.Kind == session.KindRun && st != nil && st.Status == session.StepDone && (last == nil || st.LastSeq > last.LastSeq) {
-				last = st
-			}
+	for id, step := range r.Plan.All() {
+		st := s.Steps[id]
+		if step.Kind == session.KindRun && st != nil && st.Status == session.StepDone && (last == nil || st.LastSeq > last.LastSeq) {
+			last = st
 		}
 	}
 	if last == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -211,6 +212,20 @@ func (p *Plan) Steps() int {
 		n += len(p.Tasks[i].Steps)
 	}
 	return n
+}
+
+// All walks the steps of all tasks, in the order in which they are written. A step is the plan's own, not a copy.
+func (p *Plan) All() iter.Seq2[StepID, *Step] {
+	return func(yield func(StepID, *Step) bool) {
+		for i := range p.Tasks {
+			t := &p.Tasks[i]
+			for j := range t.Steps {
+				if !yield(StepID{Task: t.ID, Step: t.Steps[j].ID}, &t.Steps[j]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Digest is the hex SHA-256 of the step as it is stored: what an idempotency key stands for,

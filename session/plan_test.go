@@ -257,3 +257,22 @@ func TestPlanSteps(t *testing.T) {
 		t.Errorf("Steps: got %d, want 5", got)
 	}
 }
+
+// All walks every step once, in the order of the plan, and gives the plan's own steps.
+func TestAllSteps(t *testing.T) {
+	p := &session.Plan{Tasks: []session.Task{{ID: "a", Steps: []session.Step{{ID: "x"}, {ID: "y"}}}, {ID: "b"}, {ID: "c", Steps: []session.Step{{ID: "x"}}}}}
+	var got []string
+	for id, step := range p.All() {
+		got = append(got, id.String())
+		step.Approve = id.String()
+	}
+	if want := []string{"a/x", "a/y", "c/x"}; !slices.Equal(got, want) || p.Steps() != len(want) || p.Tasks[2].Steps[0].Approve != "c/x" {
+		t.Errorf("All: got %q in %+v, want %q", got, p, want)
+	}
+	for id := range p.All() {
+		if id.Step != "x" {
+			t.Errorf("All: goes on to %s after a break", id)
+		}
+		break
+	}
+}
