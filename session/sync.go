@@ -155,15 +155,15 @@ const (
 
 // Mark is a server's answer to a delivery. Its Seq is the only acknowledgement, up or down.
 type Mark struct {
-	Session    ID
-	Seq        uint64 // the greatest that the server has; 0: it has nothing of the session
-	Head       Hash   // of the event Seq; zero for 0
-	Epoch      uint64
-	Verified   uint64 // up to where it recomputed the hashes
-	Verdict    Verdict
-	Inserted   int
-	Duplicate  int
-	ServerUS   int64
+	Session   ID
+	Seq       uint64 // the greatest that the server has; 0: it has nothing of the session
+	Head      Hash   // of the event Seq; zero for 0
+	Epoch     uint64
+	Verified  uint64 // up to where it recomputed the hashes
+	Verdict   Verdict
+	Inserted  int
+	Duplicate int
+	ServerUS  int64
 }
 
 // RemoteSummary is a session as a server has it. What the server has not read of it yet is zero, or
