@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/resume"
@@ -15,7 +14,7 @@ import (
 
 // Verdict is the answer to a question that a session waits for.
 type Verdict struct {
-	Ref    string
+	Ref    string // empty: the only session of the workspace that waits for an answer
 	Step   string // narrows the question down; empty: the first one
 	Grant  bool
 	Reason string // of a denial
@@ -30,12 +29,13 @@ type Decision struct {
 	Waits    bool // and has not answered yet
 	Ended    int  // commands
 	Warnings []string
+	Gate     *session.Gate // what was answered; nil for a cancel
 }
 
 // Decide answers the question that a session waits for. A session that is executed is answered by its
 // process.
 func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
-	id, err := s.store.Find(ctx, v.Ref)
+	id, err := s.addressed(ctx, v.Ref)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -47,13 +47,23 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	if v.Grant {
 		r.Kind = session.RequestApprove
 	}
-	return s.decide(ctx, r, func(w *local.Writer, asked int64) (sideEffects, error) {
+	d, err := s.decide(ctx, r, func(w *local.Writer, asked int64) (sideEffects, error) {
 		drafts, err := answer(w.Session(), r, g.question)
 		if err == nil {
 			_, err = w.AppendAnswering(ctx, asked, drafts...)
 		}
 		return sideEffects{}, err
 	})
+	d.Gate = &g.shown
+	return d, err
+}
+
+// addressed is the session that an answer is meant for.
+func (s *Site) addressed(ctx context.Context, ref string) (session.ID, error) {
+	if ref == "" {
+		return s.waiting(ctx)
+	}
+	return s.store.Find(ctx, ref)
 }
 
 // gate is the question that a session waits for.
@@ -61,6 +71,7 @@ type gate struct {
 	step             session.StepID
 	digest, question string
 	asked            uint64 // seq of the question, or of an answer to it
+	shown            session.Gate
 }
 
 // gate finds the open question, which must be the one of step when that is named.
@@ -77,8 +88,12 @@ func (s *Site) gate(ctx context.Context, id session.ID, step string) (gate, erro
 		if step != "" && step != it.ID.String() && step != it.ID.Step {
 			continue
 		}
-		if digest := engine.ApprovalDigest(p, next, it.ID); digest == st.Approval.Digest {
-			return gate{step: it.ID, digest: digest, question: p.Tasks[it.Task-1].Steps[it.Step-1].Approve, asked: st.LastSeq}, nil
+		shown, digest, err := s.asks(ctx, sess, p, &next, it)
+		if err != nil {
+			return gate{}, err
+		}
+		if digest == st.Approval.Digest {
+			return gate{step: it.ID, digest: digest, question: shown.Question, asked: st.LastSeq, shown: shown}, nil
 		}
 	}
 	return gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for no approval%s; nothing was changed", sess.Short, of(step)),

@@ -45,6 +45,10 @@ type Person interface {
 	// which stands at the position that at gives.
 	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (bool, error)
 
+	// Secret asks for the value of a param that is not recorded, in a way that no one can read along. An
+	// empty one is none.
+	Secret(ctx context.Context, name, about string) (string, error)
+
 	// Cancel asks whether a request to cancel that has had no answer still counts.
 	Cancel(ctx context.Context, request string) (bool, error)
 }
@@ -100,6 +104,9 @@ func (NoPerson) InProgress(context.Context, session.StepID, []session.FileState)
 func (NoPerson) Confirm(context.Context, []Row, func() (Position, error)) (bool, error) {
 	return true, nil
 }
+
+// Secret implements Person.
+func (NoPerson) Secret(context.Context, string, string) (string, error) { return "", nil }
 
 // Cancel implements Person.
 func (NoPerson) Cancel(context.Context, string) (bool, error) { return true, nil }

@@ -78,6 +78,9 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	if text := w.edited(ctx); text != "" {
 		warnings = append(warnings, text)
 	}
+	if r.Options.Inputs, err = w.restore(ctx, NoPerson{}); err != nil {
+		return resume.Ready{}, nil, err
+	}
 	ready, err := r.Resume(ctx)
 	return ready, warnings, err
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +116,16 @@ func sealedCaptures(ctx context.Context, w *local.Writer) []string {
 		if err != nil {
 			continue // as above
 		}
-		words = append(words, redact.FromEnvironment([]string{st.Capture.Name + "=" + string(value)})...)
-		if len(bytes.Fields(value)) == 1 {
-			words = append(words, string(value))
-		}
+		words = append(words, sealedWords(st.Capture.Name, string(value))...)
+	}
+	return words
+}
+
+// sealedWords gives what is a secret of a captured value that is kept sealed.
+func sealedWords(name, value string) []string {
+	words := redact.FromEnvironment([]string{name + "=" + value})
+	if len(strings.Fields(value)) == 1 {
+		words = append(words, value)
 	}
 	return words
 }

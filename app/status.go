@@ -27,12 +27,13 @@ func holder(h lock.Holder) *Holder {
 // Status is where a session stands.
 type Status struct {
 	Row
-	At       Position // of the step in progress or next; zero when none is left
-	Detail   string   // of the state, one line
-	Holder   *Holder  // nil when no process executes it
-	Notes    []string // further lines, as a command that still runs
-	Delivery Delivery // of this session
-	Next     string   // the exact command that continues; empty when there is none
+	At       Position      // of the step in progress or next; zero when none is left
+	Detail   string        // of the state, one line
+	Holder   *Holder       // nil when no process executes it
+	Notes    []string      // further lines, as a command that still runs
+	Gate     *session.Gate // the question that it waits for; nil for none
+	Delivery Delivery      // of this session
+	Next     string        // the exact command that continues; empty when there is none
 }
 
 // Status says where a session stands. Without ref that is the one that is executed in the workspace, else the
@@ -59,7 +60,11 @@ func (s *Site) status(ctx context.Context, id session.ID) (Status, error) {
 	if v.Delivery, err = s.Delivery(ctx, id); err != nil {
 		return v, err
 	}
-	v.Notes = slices.Concat(v.Notes, s.commandNotes(id), s.approvalNotes(sess, p))
+	answers, err := s.approvals(ctx, sess, p, &next, &v)
+	if err != nil {
+		return v, err
+	}
+	v.Notes = slices.Concat(v.Notes, s.commandNotes(id), answers)
 	if sess.State.Terminal() {
 		return v, nil
 	}
@@ -151,29 +156,6 @@ func pidOf(r session.CommandRecord) string {
 		return "its pid is not known here"
 	}
 	return fmt.Sprintf("pid %d", r.PID)
-}
-
-// approvalNotes tells what is asked and how that was answered, until the next resume has made use of it.
-func (s *Site) approvalNotes(sess *session.Session, p *session.Plan) []string {
-	var notes []string
-	if sess.State.Terminal() {
-		return nil
-	}
-	for id, step := range p.All() {
-		st := sess.Steps[id]
-		if st == nil || st.Approval == nil || st.Status == session.StepDone {
-			continue
-		}
-		switch a := st.Approval; {
-		case a.Answer == "":
-			notes = append(notes, fmt.Sprintf("%s asks: %s", id, s.Redactor.String(step.Approve)))
-		case a.Answer == "denied":
-			notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks anew", id, a.By))
-		case a.For == sess.Epoch+1:
-			notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", id, a.By))
-		}
-	}
-	return notes
 }
 
 // nextCommand is what continues s, of which c is left.

@@ -20,6 +20,7 @@ import (
 // Start is what a new session is made of.
 type Start struct {
 	Plan    *session.Plan
+	Params  Params        // complete
 	Source  PlanSource    // where Plan can be looked at again
 	Timeout time.Duration // after which the session is paused; 0: never
 }
@@ -43,6 +44,7 @@ type Choices struct {
 	Captures    map[session.StepID]string // given by a person for commands whose outcome is unknown
 	RestartStep bool                      // roll back the file step that was in progress even if it is complete
 	Force       bool                      // skip dependency checks
+	Renew       bool                      // take the present environment for the inputs
 	Explicit    bool                      // what becomes of changed files was said for this resume, rather than set once for all
 
 	// Edited reports whether the file holds another plan than p by now; nil: nobody can tell.
@@ -68,6 +70,8 @@ type work struct {
 	fresh   bool
 	timeout time.Duration
 	choices Choices
+	params  Params            // secrets also of a session that goes on
+	inputs  *session.Inputs   // nil: none were recorded
 	sync    session.SyncState // how delivery stands at the start; empty: off
 	tally   tally
 }
@@ -75,7 +79,7 @@ type work struct {
 // Start makes a session of a plan and carries it out. The caller has had the Setup learn the plan, and guard the
 // workspace. What it locks is given back by Close.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
-	w := &work{Site: s, door: door, plan: o.Plan, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
+	w := &work{Site: s, door: door, plan: o.Plan, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
 	err := w.create(ctx, o.Source)
 	var out Outcome
 	if err == nil {
@@ -112,12 +116,15 @@ func (w *work) create(ctx context.Context, from PlanSource) error {
 		return err
 	}
 	w.tidy(ctx, id)
+	if err := w.record(ctx); err != nil {
+		return err
+	}
 	config, err := json.Marshal(w.Settings.Keys())
 	if err != nil {
 		return err
 	}
 	w.writer, err = w.store.Create(ctx, local.NewSession{
-		ID: id, Task: w.plan.Task, Workspace: w.Workspace, Plan: w.plan, PlanFile: from.File, PlanSum: from.Sum, Config: string(config),
+		ID: id, Task: w.plan.Task, Workspace: w.Workspace, Plan: w.plan, Inputs: w.inputs, PlanFile: from.File, PlanSum: from.Sum, Config: string(config),
 	})
 	return err
 }
@@ -284,10 +291,17 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks again
 	r := w.resumer(begin, runner, asking{w.door, w.origin(ctx), env.view}, w.door.Notice)
 	if !w.fresh {
+		var err error
+		if r.Options.Inputs, err = w.restore(ctx, w.door); err != nil {
+			return session.Result{}, err
+		}
 		w.tally.begin()
 		r.Mark = w.tally.ended
 	}
 	ready, err := r.Resume(ctx)
+	if err == nil && r.Options.Inputs.Renew {
+		ready.Begin, err = w.renewed(ctx, ready.Begin, r.Options.Inputs.Renewed)
+	}
 	if err != nil {
 		return session.Result{}, err
 	}
@@ -300,7 +314,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	e := &engine.Engine{
 		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Captures: w.choices.Captures, Force: w.choices.Force},
-		Environ: os.Environ(), Notify: w.door.Notice, Redact: w.Redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
+		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.door.Notice, Redact: w.Redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
 			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, w.writer.Session()))

@@ -15,10 +15,10 @@ import (
 
 func (i *Invocation) approveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "approve ID [STEP]", Short: "Approve what a session waits for", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: i.completeSession(waitingSession),
-		Long: "Approve what a session waits for. The approval is for this question and the steps behind\nit, and is used once: by the process that executes now, or by the next resume.",
+		Use: "approve [ID [STEP]]", Short: "Approve what a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
+		Long: "Approve what a session waits for. The approval is for this question and the steps behind\nit, and is used once: by the process that executes now, or by the next resume. Without ID,\nthe only session of this workspace that waits; several are listed.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return i.decide(cmd.Context(), app.Verdict{Ref: args[0], Step: strings.Join(args[1:], ""), Grant: true})
+			return i.decide(cmd.Context(), verdict(args, app.Verdict{Grant: true}))
 		},
 	}
 }
@@ -26,13 +26,21 @@ func (i *Invocation) approveCommand() *cobra.Command {
 func (i *Invocation) denyCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "deny ID [STEP]", Short: "Deny what a session waits for", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: i.completeSession(waitingSession),
+		Use: "deny [ID [STEP]]", Short: "Deny what a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return i.decide(cmd.Context(), app.Verdict{Ref: args[0], Step: strings.Join(args[1:], ""), Reason: reason})
+			return i.decide(cmd.Context(), verdict(args, app.Verdict{Reason: reason}))
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why")
 	return cmd
+}
+
+// verdict is v about the session and the step that args name, if any.
+func verdict(args []string, v app.Verdict) app.Verdict {
+	if len(args) > 0 {
+		v.Ref, v.Step = args[0], strings.Join(args[1:], "")
+	}
+	return v
 }
 
 func (i *Invocation) decide(ctx context.Context, v app.Verdict) error {
@@ -73,12 +81,14 @@ type decisionJSON struct {
 	Recorded  bool       `json:"recorded"` // false: the process that executes the session was asked
 	Ended     int        `json:"commands_ended"`
 	Warnings  []string   `json:"warnings,omitempty"`
+
+	Gate *terminal.GateJSON `json:"gate,omitempty"` // what was approved or denied
 }
 
 // tell writes the outcome of a command that is no stream.
 func (i *Invocation) tell(kind string, d app.Decision, text string) error {
 	if i.JSON {
-		return terminal.JSON(i.Out, decisionJSON{V: 1, SessionID: d.Session.ID, ShortID: d.Session.Short, Kind: kind, Recorded: d.Recorded, Ended: d.Ended, Warnings: d.Warnings})
+		return terminal.JSON(i.Out, decisionJSON{V: 1, SessionID: d.Session.ID, ShortID: d.Session.Short, Kind: kind, Recorded: d.Recorded, Ended: d.Ended, Warnings: d.Warnings, Gate: terminal.NewGateJSON(d.Gate)})
 	}
 	_, err := fmt.Fprintln(i.Out, text)
 	return err
@@ -89,7 +99,11 @@ func (i *Invocation) decided(d app.Decision, err error) error {
 	if d.Session == nil {
 		return err
 	}
-	return errors.Join(i.tell(string(d.Kind), d, i.decidedText(d)), err)
+	text := i.decidedText(d)
+	if d.Gate != nil {
+		text = terminal.GateText(*d.Gate) + "\n" + text
+	}
+	return errors.Join(i.tell(string(d.Kind), d, text), err)
 }
 
 func (i *Invocation) decidedText(d app.Decision) string {

@@ -20,6 +20,7 @@ type resumeFlags struct {
 	wait                              time.Duration
 	waits                             bool // --wait was given
 	onChanges, inProgress, uncertain  string
+	env                               string
 	given                             []string // --capture, as typed
 	captures                          map[session.StepID]string
 }
@@ -78,6 +79,7 @@ func (f *resumeFlags) answers() []answerFlag {
 		{&f.onChanges, "on-changes", "changed files", "continue|abort"},
 		{&f.inProgress, "in-progress", "a file step in progress whose files hold something else", "rollback|retry|prompt"},
 		{&f.uncertain, "uncertain", "the command in progress, if nobody can know its outcome", "rerun|done|fail"},
+		{&f.env, "env", "variables that commands read: take the present values, not those of the start", "current"},
 	}
 }
 
@@ -102,7 +104,7 @@ func (f *resumeFlags) check() error {
 }
 
 func (f resumeFlags) choices() app.Choices {
-	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), RestartStep: f.restartStep, Force: f.force, Explicit: f.onChanges != "" || f.force, Edited: edited}
+	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), RestartStep: f.restartStep, Force: f.force, Renew: f.env != "", Explicit: f.onChanges != "" || f.force, Edited: edited}
 }
 
 // settings are the flags that have a key of the configuration.

@@ -17,6 +17,7 @@ import (
 func (i *Invocation) runCommand() *cobra.Command {
 	var file string
 	var share, dryRun bool
+	var given paramFlags
 	cmd := &cobra.Command{
 		Use: "run --plan FILE", Short: "Run a plan as a new session", Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -25,14 +26,15 @@ func (i *Invocation) runCommand() *cobra.Command {
 				flags["workspace.share"] = "true"
 			}
 			if dryRun {
-				return i.outline(file, flags)
+				return i.outline(file, given, flags)
 			}
-			return i.run(cmd.Context(), file, flags)
+			return i.run(cmd.Context(), file, given, flags)
 		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`; - is standard input")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
+	given.define(cmd)
 	_ = cmd.MarkFlagRequired("plan") // the flag exists: it was defined above
 	return cmd
 }
@@ -49,8 +51,11 @@ func onlyFlags(cmd *cobra.Command, args []string) error {
 	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: next + session.ShellQuote(args[0])}
 }
 
-func (i *Invocation) run(ctx context.Context, file string, flags map[string]string) error {
-	p, setup, err := i.accept(file, flags)
+func (i *Invocation) run(ctx context.Context, file string, given paramFlags, flags map[string]string) error {
+	p, values, setup, err := i.accept(file, given, flags)
+	if err == nil {
+		err = i.complete(ctx, p, values)
+	}
 	if err != nil {
 		return err
 	}
@@ -59,13 +64,13 @@ func (i *Invocation) run(ctx context.Context, file string, flags map[string]stri
 		return err
 	}
 	d := i.screen(s, true)
-	out, err := s.Start(ctx, d, app.Start{Plan: p, Source: planSource(file), Timeout: i.timeout})
+	out, err := s.Start(ctx, d, app.Start{Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 
 // accept checks everything that a new session needs before there is one: the plan, the
 // configuration and the workspace. It changes nothing.
-func (i *Invocation) accept(file string, flags map[string]string) (*session.Plan, app.Setup, error) {
+func (i *Invocation) accept(file string, given paramFlags, flags map[string]string) (*session.Plan, app.Params, app.Setup, error) {
 	if file == "-" {
 		file = "/dev/stdin"
 	}
@@ -74,19 +79,23 @@ func (i *Invocation) accept(file string, flags map[string]string) (*session.Plan
 	}
 	p, err := plan.Load(file)
 	if err != nil {
-		return nil, app.Setup{}, err
+		return nil, app.Params{}, app.Setup{}, err
+	}
+	values, err := i.params(p, given)
+	if err != nil {
+		return nil, values, app.Setup{}, err
 	}
 	setup, err := i.setup(flags)
 	if err == nil {
 		setup.Learn(p)
 		err = setup.Guard()
 	}
-	return p, setup, err
+	return p, values, setup, err
 }
 
 // outline says what run would do. It takes no lock, opens no store and changes no byte.
-func (i *Invocation) outline(file string, flags map[string]string) error {
-	p, setup, err := i.accept(file, flags)
+func (i *Invocation) outline(file string, given paramFlags, flags map[string]string) error {
+	p, _, setup, err := i.accept(file, given, flags)
 	if err != nil {
 		return err
 	}

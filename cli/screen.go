@@ -115,6 +115,11 @@ func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Posi
 	return unlessEnded(terminal.Ask(s.in, s.Err, question, true))
 }
 
+// Secret implements app.Person.
+func (s *screen) Secret(ctx context.Context, name, about string) (string, error) {
+	return s.Invocation.Secret(ctx, name, about)
+}
+
 // Cancel implements app.Person.
 func (s *screen) Cancel(_ context.Context, request string) (bool, error) {
 	if s.yes || !s.interactive() {

@@ -31,7 +31,7 @@ func rowViews(rows []app.Row) []terminal.Row {
 func (i *Invocation) statusView(s app.Status) terminal.StatusView {
 	return terminal.StatusView{
 		Row: terminal.Row(s.Row), At: terminal.Position(s.At), Detail: s.Detail, Holder: (*terminal.Holder)(s.Holder),
-		Notes: s.Notes, Sync: DeliveryView(s.Delivery), Next: i.Spelled(s.Next),
+		Notes: s.Notes, Gate: s.Gate, Sync: DeliveryView(s.Delivery), Next: i.Spelled(s.Next),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -15,7 +16,14 @@ import (
 // approve stops at a human gate. An approval is single use, bound to the step and to a digest
 // of what is asked and of the steps that follow; resuming never grants one (NFR-012).
 func (e *Engine) approve(ctx context.Context, it *session.Item, step *session.Step) error {
-	digest := ApprovalDigest(e.Plan, e.next, it.ID)
+	question, err := e.asks(ctx, it)
+	if err != nil {
+		return err
+	}
+	digest := e.digest(it, question)
+	shown := *step
+	shown.Approve = question
+	it.Label = e.Redact(shown.Label())
 	if e.granted(it, digest) {
 		return e.pass(it, step)
 	}
@@ -24,10 +32,10 @@ func (e *Engine) approve(ctx context.Context, it *session.Item, step *session.St
 			return e.deny(it, digest, no)
 		}
 	}
-	if err := e.ask(ctx, it, step, digest); err != nil {
+	if err := e.ask(ctx, it, question, digest); err != nil {
 		return err
 	}
-	answer, err := e.wait(ctx, it, step, digest)
+	answer, err := e.wait(ctx, it, question, digest)
 	if err != nil {
 		return e.unanswered(it, err)
 	}
@@ -73,34 +81,34 @@ func (e *Engine) pass(it *session.Item, step *session.Step) error {
 }
 
 // ask makes the question and the waiting durable.
-func (e *Engine) ask(ctx context.Context, it *session.Item, step *session.Step, digest string) error {
+func (e *Engine) ask(ctx context.Context, it *session.Item, question, digest string) error {
 	d := session.StateChangedData{From: e.willBe(e.Journal.Session()), To: session.AwaitingApproval, Reason: session.ReasonApproval}
 	d.Manifest, d.Git = e.snapshot(ctx, d.Reason) // an answer may take days
-	err := e.commit(ctx, e.question(it.ID, digest), session.Draft{Type: session.StateChanged, Data: d})
-	if err != nil {
+	asked := session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: it.ID, Question: question, Digest: digest}}
+	if err := e.commit(ctx, asked, session.Draft{Type: session.StateChanged, Data: d}); err != nil {
 		return err
 	}
-	e.Notify(session.Notice{Kind: session.NoticeAsking, Item: it, Text: e.Redact(step.Approve)})
+	gate := e.Plan.GateOf(&e.next, it.ID, question).Redacted(e.Redact)
+	e.Notify(session.Notice{Kind: session.NoticeAsking, Item: it, Text: gate.Question, Detail: gate.Lines()})
 	return nil
 }
 
 // question asks what the gate id asks.
-func (e *Engine) question(id session.StepID, digest string) session.Draft {
+func (e *Engine) question(ctx context.Context, id session.StepID, digest string) (session.Draft, error) {
 	at := slices.IndexFunc(e.next.Items, func(it session.Item) bool { return it.ID == id })
-	it := e.next.Items[at]
-	return session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{
-		StepID: id, Question: e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Approve, Digest: digest}}
+	question, err := e.asks(ctx, &e.next.Items[at])
+	return session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: id, Question: question, Digest: digest}}, err
 }
 
 // wait asks whoever is there, and meanwhile takes an answer given from elsewhere.
-func (e *Engine) wait(ctx context.Context, it *session.Item, step *session.Step, digest string) (Answer, error) {
+func (e *Engine) wait(ctx context.Context, it *session.Item, question, digest string) (Answer, error) {
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answered := make(chan error, 1)
 	var answer Answer
 	go func() {
 		var err error
-		answer, err = e.Person.Approve(asking, *it, e.Redact(step.Approve))
+		answer, err = e.Person.Approve(asking, *it, e.Redact(question))
 		answered <- err
 	}()
 	tick := time.NewTicker(requestPoll)
@@ -156,14 +164,15 @@ func (e *Engine) deny(it *session.Item, digest string, a Answer) error {
 	return &stop{to: session.Paused, reason: session.ReasonApproval, code: session.ErrDenied, detail: detail}
 }
 
-// ApprovalDigest binds an approval of gate to its question and to every step after it in
-// order, so that an old yes never answers a new question.
-func ApprovalDigest(p *session.Plan, next session.Continuation, gate session.StepID) string {
+// ApprovalDigest binds an approval of gate to its question, to the inputs (the hash of their blob) and
+// to every step after it in order, so that an old yes never answers a new question.
+func ApprovalDigest(p *session.Plan, next session.Continuation, gate session.StepID, question, inputs string) string {
 	h := sha256.New()
+	_, _ = io.WriteString(h, strconv.Quote(question)+" "+inputs+"\n") // a hash never fails to write
 	at := slices.IndexFunc(next.Items, func(it session.Item) bool { return it.ID == gate })
 	for _, it := range next.Items[at:] {
 		step := p.Tasks[it.Task-1].Steps[it.Step-1]
-		_, _ = io.WriteString(h, it.ID.String()+"\x00"+step.Digest()+"\n") // a hash never fails to write
+		_, _ = io.WriteString(h, it.ID.String()+"\x00"+step.Digest()+"\n") // as above
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

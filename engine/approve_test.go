@@ -32,7 +32,13 @@ func (w *world) digest() string {
 	if err != nil {
 		w.t.Fatalf("Plan: %v", err)
 	}
-	return engine.ApprovalDigest(w.plan, next, id("t", "g"))
+	question := ""
+	for _, it := range next.Items {
+		if it.ID == id("t", "g") {
+			question = w.plan.Tasks[it.Task-1].Steps[it.Step-1].Approve
+		}
+	}
+	return engine.ApprovalDigest(w.plan, next, id("t", "g"), question, w.sess.Inputs)
 }
 
 // asked is the seq of the question that is open.
@@ -326,6 +332,11 @@ func TestApprovalDigest(t *testing.T) {
 		if w.digest() == base {
 			t.Errorf("ApprovalDigest: %s does not change it", name)
 		}
+	}
+	others := gated(t)
+	others.sess.Inputs = "other"
+	if others.digest() == base {
+		t.Errorf("ApprovalDigest: other inputs do not change it")
 	}
 	if len(base) != 64 || strings.ToLower(base) != base {
 		t.Errorf("ApprovalDigest: got %q", base)

@@ -277,7 +277,7 @@ func (e *Engine) handling(it *session.Item, a session.Action) {
 	e.Log.Info("step was in progress", "event", "in_progress", "step", it.ID.String(), "in_progress_action", string(a), "why", it.Why)
 }
 
-// expand fills the captures that it can see into the contents of changes.
+// expand fills inputs, and the captures that it can see, into the contents of changes.
 func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session.Change) ([]session.Change, error) {
 	var values map[string]string
 	out := slices.Clone(changes)
@@ -287,7 +287,7 @@ func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session
 		}
 		if values == nil {
 			var err error
-			if values, err = e.captures(ctx, it); err != nil {
+			if values, err = e.values(ctx, it, e.Secrets); err != nil {
 				return nil, err
 			}
 		}

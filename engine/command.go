@@ -85,7 +85,7 @@ func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) 
 	if err != nil {
 		return session.CommandRequest{}, err
 	}
-	env := slices.Clone(e.Environ)
+	env := e.Inputs.Environ(e.Environ, e.Secrets)
 	for _, vars := range []map[string]string{values, r.Env} {
 		names := make([]string, 0, len(vars))
 		for name := range vars {

@@ -28,7 +28,9 @@ type Engine struct {
 	Person   Person
 	Plan     *session.Plan
 	Policy   Policy
-	Environ  []string // of commands, before captures and the step's own
+	Environ  []string          // of commands, before inputs, captures and the step's own
+	Inputs   *session.Inputs   // nil: none were recorded
+	Secrets  map[string]string // inputs that are not recorded, as far as they are at hand
 	Notify   func(session.Notice)
 	Redact   func(string) string      // for what is shown; journal and log have doors of their own
 	Captured func(name, value string) // called before anything that may hold a captured value is kept or shown; nil: nobody wants to know
@@ -207,7 +209,11 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
 	case r.Kind == session.RequestApprove && st.LastSeq != r.Asked: // it was of another question, or of one answered since
 	case r.Kind == session.RequestApprove && st.Approval.Lapsed(e.epoch()):
-		d = []session.Draft{e.question(r.Step, r.Digest), grant(r.Step, r.Digest, r.By, e.epoch())}
+		asked, err := e.question(ctx, r.Step, r.Digest)
+		if err != nil {
+			return err
+		}
+		d = []session.Draft{asked, grant(r.Step, r.Digest, r.By, e.epoch())}
 	case r.Kind == session.RequestApprove && st.Approval.Answer == "":
 		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
 	case r.Kind == session.RequestDeny && st.Approval.Answer != "denied":

@@ -53,6 +53,8 @@ type process struct {
 	policy  engine.Policy
 	choices resume.Choices
 	environ []string
+	inputs  *session.Inputs
+	secrets map[string]string
 	again   chan struct{}
 	last    bool
 	log     bytes.Buffer
@@ -92,7 +94,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 	}
 	e := &engine.Engine{
 		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
-		Environ: p.environ, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap, Look: p.look,
+		Environ: p.environ, Inputs: p.inputs, Secrets: p.secrets, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap, Look: p.look,
 		Captured: func(name, _ string) { p.w.note("captured %s", name) },
 		Notify: func(n session.Notice) {
 			p.shown = append(p.shown, n)

@@ -97,6 +97,9 @@ func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (v
 		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "validate_environment is false: files and git are not compared"})
 	}
 	r.config(s)
+	if err := r.inputs(s); err != nil {
+		return verdict{}, err
+	}
 	open, err := r.openCommands(ctx, s, seen)
 	if err != nil {
 		return verdict{}, err

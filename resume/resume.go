@@ -64,6 +64,7 @@ type Options struct {
 	OnChanges  OnChanges     // empty means ChangesPrompt
 	DecidedBy  string        // who chose OnChanges: "flag" or "policy"
 	Config     map[string]string
+	Inputs     Inputs
 	Device     string
 	Host       string
 	PID        int
@@ -99,10 +100,13 @@ func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 	}
 	var env verdict
 	if s.Epoch > 0 { // the first run has nothing to compare with
-		if env, err = r.validate(ctx, seen); err != nil {
-			r.Log.Warn("environment validation failed", "event", "session_resume", "session_id", s.Short, "environment_valid", false, "code", string(session.CodeOf(err)))
-			return Ready{}, err
-		}
+		env, err = r.validate(ctx, seen)
+	} else {
+		err = r.inputs(s)
+	}
+	if err != nil {
+		r.Log.Warn("environment validation failed", "event", "session_resume", "session_id", s.Short, "environment_valid", false, "code", string(session.CodeOf(err)))
+		return Ready{}, err
 	}
 	choices, err := r.choose(ctx, seen)
 	if err != nil {

@@ -156,6 +156,18 @@ func (in *Inputs) Values(p *Plan, secrets map[string]string) map[string]string {
 	return out
 }
 
+// Masked gives the names of secrets with what people see in their place.
+func (in *Inputs) Masked() map[string]string {
+	if in == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for name := range in.Secrets {
+		out[name] = "***"
+	}
+	return out
+}
+
 // Declared lists the names of p's params and inputs.
 func (p *Plan) Declared() []string {
 	names := slices.Clone(p.Inputs)

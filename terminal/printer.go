@@ -18,6 +18,7 @@ type Printer struct {
 	mu     sync.Mutex
 	block  block            // what Out is in the middle of
 	asks   bool             // a changed file of the block concerns the session
+	gate   []string         // what a yes to the latest question lets happen
 	sess   *session.Session // of the latest notice that had one
 	short  string           // of sess
 	loaded session.State    // of sess when it was first told: it changes under us
@@ -248,6 +249,7 @@ func (p *Printer) asking(n session.Notice) {
 		what = name(*n.Item)
 	}
 	p.printf("  %s %s (approval needed)\n", paint(p.o.Color, yellow, p.m.unknown), what)
+	p.gate = n.Detail
 	if p.o.Quiet {
 		return
 	}

@@ -143,8 +143,12 @@ func (p *Printer) Choose(in io.Reader, options []string, prompt string) (rune, e
 	return Choose(in, p.o.Err, options, prompt)
 }
 
-// Approve is the function Approve on the printer's terminal.
+// Approve is the function Approve on the printer's terminal. It says there what a yes lets happen,
+// unless Out has just shown it on the terminal.
 func (p *Printer) Approve(in io.Reader, question string) (bool, error) {
+	if !p.o.Live {
+		p.Tell(p.gate)
+	}
 	p.Settle()
 	return Approve(in, p.o.Err, question)
 }

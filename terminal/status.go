@@ -40,12 +40,13 @@ func (h Holder) String() string {
 // StatusView is what status tells of a session.
 type StatusView struct {
 	Row
-	At     Position // of the step in progress or next; zero when none is left
-	Detail string   // of the state, one line
-	Holder *Holder  // nil when nobody executes it
-	Notes  []string // further lines, as a command that still runs
-	Sync   SyncView // of this session
-	Next   string   // the exact command that continues; empty when there is none
+	At     Position      // of the step in progress or next; zero when none is left
+	Detail string        // of the state, one line
+	Holder *Holder       // nil when nobody executes it
+	Notes  []string      // further lines, as a command that still runs
+	Gate   *session.Gate // the question that it waits for; nil for none
+	Sync   SyncView      // of this session
+	Next   string        // the exact command that continues; empty when there is none
 }
 
 // Status writes where a session stands. It needs no network.
@@ -69,6 +70,11 @@ func Status(w io.Writer, v StatusView) error {
 	}
 	for _, n := range v.Notes {
 		fmt.Fprintf(&b, "Note: %s\n", cleanText(n, "  "))
+	}
+	if v.Gate != nil {
+		for _, l := range v.Gate.Lines() {
+			fmt.Fprintf(&b, "%s\n", cleanLine(l))
+		}
 	}
 	if v.Next != "" {
 		fmt.Fprintf(&b, "Continue with: %s\n", Clean(v.Next))
@@ -99,13 +105,14 @@ type statusJSON struct {
 	Sync    syncJSON  `json:"sync"`
 	Holder  *Holder   `json:"holder"`
 	Notes   []string  `json:"notes"`
+	Gate    *GateJSON `json:"gate"`
 	Next    string    `json:"next"`
 }
 
 func newStatusJSON(v StatusView) statusJSON {
 	out := statusJSON{
 		V: jsonVersion, Session: newRowJSON(v.Row), Left: v.Steps - v.Done, Detail: v.Detail,
-		Sync: newSyncJSON(v.Sync), Holder: v.Holder, Notes: append([]string{}, v.Notes...), Next: v.Next,
+		Sync: newSyncJSON(v.Sync), Holder: v.Holder, Notes: append([]string{}, v.Notes...), Gate: NewGateJSON(v.Gate), Next: v.Next,
 	}
 	if v.At.Task > 0 {
 		out.At = &v.At

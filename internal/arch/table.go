@@ -25,13 +25,13 @@ func Packages() map[string][]string {
 		"migrations":       {},
 
 		// What serves the command line.
-		"plan":     {"session", "redact"},
+		"plan":     {"session", "redact", "shell"},
 		"config":   {"session", "redact", "subtree"},
 		"terminal": {"session", "redact"},
 
 		// Wires use cases to adapters, for every door. Without outbox and remote: what links app
 		// starts quickly, because it links neither PostgreSQL's driver nor metrics.
-		"app": {"session", "redact", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
+		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
 
 		// Doors see neither use cases nor adapters.
 		"cli": {"app", "session", "redact", "plan", "config", "terminal"},

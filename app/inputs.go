@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/resume"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/shell"
+)
+
+// surroundings are the variables of this process as inputs see them.
+func surroundings(digest func(name, value string) string) session.Environment {
+	e := session.Environment{Vars: map[string]string{}, Secret: redact.SecretName, Digest: digest, Reads: reader()}
+	for _, kv := range os.Environ() {
+		if name, value, ok := strings.Cut(kv, "="); ok && session.ValidVariable(name) {
+			e.Vars[name] = value
+		}
+	}
+	return e
+}
+
+// reader finds the variables that a command and its check read. A plan repeats texts: each is read once.
+func reader() func(*session.Run) []string {
+	known := map[string][]string{}
+	of := func(text string) []string {
+		names, ok := known[text]
+		if !ok {
+			names, _ = shell.Reads(text) // one that cannot be parsed has none; acode check warns of it
+			known[text] = names
+		}
+		return names
+	}
+	return func(r *session.Run) []string {
+		var names []string
+		if text, ok := shell.Script(r.Command()); ok {
+			names = of(text)
+		}
+		if r.Check != "" {
+			names = slices.Concat(names, of(r.Check))
+		}
+		return names
+	}
+}
+
+// record takes the inputs of a new session.
+func (w *work) record(ctx context.Context) error {
+	digest, err := w.store.Fingerprint(ctx)
+	if err != nil {
+		return err
+	}
+	w.inputs = session.Record(w.plan, w.params.Recorded, surroundings(digest))
+	for name := range w.params.Secrets { // those of a file or a person are as good as set
+		w.inputs.Secrets[name] = true
+	}
+	w.learnInputs(os.LookupEnv)
+	return nil
+}
+
+// restore reads the inputs of a session that goes on, and says how this process differs from them.
+// person may give a secret param that is missing.
+func (w *work) restore(ctx context.Context, person Person) (resume.Inputs, error) {
+	var found resume.Inputs
+	var err error
+	if w.inputs, err = w.writer.Inputs(ctx); err != nil || w.inputs == nil {
+		return found, err
+	}
+	digest, err := w.store.Fingerprint(ctx)
+	if err != nil {
+		return found, err
+	}
+	here := surroundings(digest)
+	old := *w.inputs
+	if w.choices.Renew {
+		found.Renew = true
+		w.inputs, found.Renewed = old.Renew(w.plan, here)
+	} else {
+		found.Differ = old.Differ(here)
+	}
+	w.learnInputs(os.LookupEnv)
+	have := func(name string) bool { _, ok := w.params.Secrets[name]; return ok }
+	done := func(id session.StepID) bool { return w.writer.Session().Status(id) == session.StepDone }
+	missing := w.inputs.Missing(w.plan, here, have, done)
+	for _, name := range missing {
+		if err := w.askFor(ctx, person, name); err != nil {
+			return found, err
+		}
+		if !have(name) {
+			found.Missing = append(found.Missing, name)
+		}
+	}
+	return found, nil
+}
+
+// askFor has person give the secret param name; a variable that is no param has to be set.
+func (w *work) askFor(ctx context.Context, person Person, name string) error {
+	param := paramOf(w.plan, name)
+	if param == nil {
+		return nil
+	}
+	value, err := person.Secret(ctx, name, w.Redactor.String(param.Description))
+	if err == nil && value != "" {
+		w.params.Secrets[name] = value
+		w.Redactor.Learn([]string{value})
+	}
+	return err
+}
+
+// learnInputs makes known what the inputs hold of secrets: those that were found when they were
+// recorded, and the values of secrets that are not, as far as lookup has them.
+func (w *work) learnInputs(lookup func(string) (string, bool)) {
+	if w.params.Secrets == nil {
+		w.params.Secrets = map[string]string{}
+	}
+	for name := range w.inputs.Secrets {
+		if _, given := w.params.Secrets[name]; given {
+			continue
+		}
+		if value, ok := lookup(name); ok {
+			w.params.Secrets[name] = value
+		}
+	}
+	var environ []string
+	for name, value := range w.inputs.Params {
+		environ = append(environ, name+"="+value)
+	}
+	w.Redactor.Learn(slices.Concat(w.inputs.Learnt, redact.FromEnvironment(environ), slices.Collect(maps.Values(w.params.Secrets))))
+}
+
+// renewed adds to the events that take a session over that its inputs are those of now.
+func (w *work) renewed(ctx context.Context, begin []session.Draft, names []string) ([]session.Draft, error) {
+	ref, err := w.writer.StageInputs(ctx, w.inputs)
+	if err != nil {
+		return nil, err
+	}
+	const most = 100
+	return append(begin, session.Draft{Type: session.InputsChanged, Actor: "user",
+		Data: session.InputsChangedData{Inputs: ref, Names: names[:min(len(names), most)]}}), nil
+}

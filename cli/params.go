@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/plan"
+	"github.com/acode-dev/acode/session"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// paramFlags give the values of a plan's params.
+type paramFlags struct {
+	values []string // NAME=value
+	file   string
+}
+
+func (f *paramFlags) define(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&f.values, "param", "p", nil, "value of a param of the plan, as `NAME=value`; once for each")
+	cmd.Flags().StringVar(&f.file, "params", "", "values of params: a YAML or JSON `file` of NAME: value; - is standard input")
+}
+
+// params reads the values that the flags give for the params of p, then those of elsewhere.
+func (i *Invocation) params(p *session.Plan, f paramFlags) (app.Params, error) {
+	given, err := fromFile(f.file)
+	if err != nil {
+		return app.Params{}, err
+	}
+	seen := map[string]bool{}
+	for _, kv := range f.values {
+		name, value, ok := strings.Cut(kv, "=")
+		secret := slices.ContainsFunc(p.Params, func(param session.Param) bool { return param.Name == name && param.Secret })
+		switch {
+		case !ok:
+			return app.Params{}, wrongParam(name, "-p takes NAME=value", "acode run --help")
+		case secret:
+			return app.Params{}, wrongParam(name, "the param is secret, and other users can see command lines", "give it in a file with --params, or in the environment variable "+name)
+		case seen[name]:
+			return app.Params{}, wrongParam(name, "the param is given twice", "acode run --help")
+		}
+		seen[name], given[name] = true, value
+	}
+	return app.NewParams(p, given, os.LookupEnv)
+}
+
+func wrongParam(name, what, next string) error {
+	return &session.Error{Code: session.ErrUsage, Message: what + "; nothing was changed", Place: "-p " + name, Next: next}
+}
+
+// fromFile reads the values of --params.
+func fromFile(file string) (map[string]string, error) {
+	switch file {
+	case "":
+		return map[string]string{}, nil
+	case "-":
+		file = "/dev/stdin"
+	}
+	data, err := plan.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	values, err := plan.Values(file, data)
+	return maps.Clone(values), err
+}
+
+// complete asks for the secret params that are missing, and lists the required ones that nobody gave.
+func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.Params) error {
+	missing, err := values.Complete(ctx, p, i.Secret)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	names := make([]string, len(missing))
+	for at, param := range missing {
+		names[at] = param.Name
+		if param.Description != "" {
+			names[at] += " (" + strings.Join(strings.Fields(param.Description), " ") + ")"
+		}
+		if param.Secret {
+			names[at] += " [secret]"
+		}
+	}
+	return &session.Error{Code: session.ErrUsage, Message: "the plan needs params that are missing: " + strings.Join(names, ", ") + "; nothing was changed",
+		Next: "give each with -p NAME=value, or all in a file with --params FILE; secrets in the file or in the environment"}
+}
+
+// Secret implements app.Person: it reads a value that the terminal does not show. An empty one is none.
+func (i *Invocation) Secret(ctx context.Context, name, about string) (string, error) {
+	if !i.interactive() {
+		return "", nil
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	fd := int(i.in.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	if about != "" {
+		name += " (" + strings.Join(strings.Fields(about), " ") + ")"
+	}
+	fmt.Fprintf(i.Err, "%s, not shown: ", name)
+	type typed struct {
+		value []byte
+		err   error
+	}
+	answer := make(chan typed, 1)
+	go func() {
+		value, err := term.ReadPassword(fd)
+		answer <- typed{value, err}
+	}()
+	select {
+	case t := <-answer:
+		fmt.Fprintln(i.Err)
+		if errors.Is(t.err, io.EOF) {
+			t.err = nil
+		}
+		return string(t.value), t.err
+	case <-ctx.Done():
+		_ = term.Restore(fd, before) // this process ends now; a terminal without echo would stay
+		fmt.Fprintln(i.Err)
+		return "", quietExit(128 + int(syscall.SIGINT))
+	}
+}

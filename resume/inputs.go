@@ -1,0 +1,49 @@
+package resume
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// Inputs is how the environment of this process differs from the inputs of the session.
+type Inputs struct {
+	Differ  []string // variables of which only a digest is recorded
+	Missing []string // secrets that remaining steps need
+	Renew   bool     // the present values replace the recorded ones
+	Renewed []string // those that are other ones
+}
+
+// namesShown bounds the names on one line.
+const namesShown = 20
+
+// inputs says on one line which variables differ; that never asks. It returns ErrEnvironment where a
+// secret is missing that only this process can give.
+func (r *Resumer) inputs(s *session.Session) error {
+	in := r.Options.Inputs
+	if len(in.Differ) > 0 {
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf(
+			"variables that differ from the start or are missing: %s; if a script needs one, declare it in inputs", session.Few(in.Differ, namesShown))})
+	}
+	if len(in.Differ)+len(in.Missing)+len(in.Renewed) > 0 {
+		r.Log.Info("environment changed", "event", "environment_change", "session_id", s.Short, "variables", in.Differ, "missing", in.Missing, "renewed", in.Renewed)
+	}
+	if in.Renew {
+		said := "The present environment replaces the recorded one; no recorded value differs."
+		if len(in.Renewed) > 0 {
+			said = "The present environment replaces the recorded one: " + session.Few(in.Renewed, namesShown)
+		}
+		r.Notify(session.Notice{Kind: session.NoticeInfo, Text: said})
+	}
+	if len(in.Missing) == 0 {
+		return nil
+	}
+	missing := fmt.Sprintf("secrets that were set at the start, and that remaining steps need, are missing: %s", strings.Join(in.Missing, ", "))
+	if r.Options.DryRun {
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: missing})
+		return nil
+	}
+	return &session.Error{Code: session.ErrEnvironment, Message: missing + "; acode never records secrets; the session is unchanged",
+		Next: "set them in the environment, then: " + r.again(s)}
+}

@@ -1,0 +1,130 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Gate is a question that a person is asked, and what a yes lets happen.
+type Gate struct {
+	ID       StepID
+	Question string     // params, inputs and captures filled in
+	Steps    []GateStep // up to the next gate, in order of execution
+	Next     string     // the next gate; empty when a yes leads to the end of the plan
+}
+
+// GateStep is one step that a yes lets happen.
+type GateStep struct {
+	Item  Item
+	Named bool     // its label is a name, and does not only repeat what it does
+	Does  []string // its command, or its changes, line by line
+}
+
+// UntilGate gives the items that a yes to gate lets happen: those behind it that are not done, up to
+// the next gate, which is nil where there is none.
+func (c *Continuation) UntilGate(gate StepID) (items []Item, next *Item) {
+	behind := false
+	for i := range c.Items {
+		it := &c.Items[i]
+		switch {
+		case it.ID == gate:
+			behind = true
+		case !behind || it.Action == ActionSkip:
+		case it.Kind == KindApprove:
+			return items, it
+		default:
+			items = append(items, *it)
+		}
+	}
+	return items, nil
+}
+
+// GateOf describes the gate of c that asks question.
+func (p *Plan) GateOf(c *Continuation, gate StepID, question string) Gate {
+	items, next := c.UntilGate(gate)
+	g := Gate{ID: gate, Question: question}
+	if next != nil {
+		g.Next = next.ID.String()
+	}
+	for _, it := range items {
+		step := p.Tasks[it.Task-1].Steps[it.Step-1]
+		g.Steps = append(g.Steps, GateStep{Item: it, Named: step.Name != "", Does: step.Does()})
+	}
+	return g
+}
+
+// Does says what s does, line by line: of a command its text, or its arguments as a shell would take them.
+func (s Step) Does() []string {
+	switch {
+	case s.Run == nil && len(s.Changes) == 0:
+		return nil
+	case s.Run == nil:
+		lines := make([]string, len(s.Changes))
+		for i, c := range s.Changes {
+			lines[i] = c.label()
+		}
+		return lines
+	case len(s.Run.Argv) > 0:
+		words := make([]string, len(s.Run.Argv))
+		for i, w := range s.Run.Argv {
+			words[i] = ShellQuote(w)
+		}
+		return []string{strings.Join(words, " ")}
+	}
+	return strings.Split(strings.TrimRight(s.Run.Shell, "\n"), "\n")
+}
+
+// What Lines shows at most. It says how much more there is.
+const (
+	maxGateSteps = 50
+	maxStepLines = 30
+)
+
+// Lines says for people what a yes lets happen; nothing where no step follows before the next gate.
+func (g Gate) Lines() []string {
+	if len(g.Steps) == 0 {
+		return nil
+	}
+	lines := []string{"A yes runs" + g.until() + ":"}
+	for i, s := range g.Steps {
+		if i == maxGateSteps {
+			return append(lines, fmt.Sprintf("  … and %d more steps", len(g.Steps)-i))
+		}
+		place := fmt.Sprintf("  Task %d, Step %d: ", s.Item.Task, s.Item.Step)
+		if !s.Named && len(s.Does) == 1 {
+			lines = append(lines, place+s.Does[0])
+			continue
+		}
+		lines = append(lines, place+s.Item.Label)
+		for j, line := range s.Does {
+			if j == maxStepLines {
+				lines = append(lines, fmt.Sprintf("      … and %d more lines", len(s.Does)-j))
+				break
+			}
+			lines = append(lines, "      "+line)
+		}
+	}
+	return lines
+}
+
+func (g Gate) until() string {
+	if g.Next == "" {
+		return ""
+	}
+	return ", up to the next approval, " + g.Next
+}
+
+// Redacted gives g with redact applied to all that came from the plan or from values.
+func (g Gate) Redacted(redact func(string) string) Gate {
+	out := g
+	out.Question, out.Steps = redact(g.Question), make([]GateStep, len(g.Steps))
+	for i, s := range g.Steps {
+		s.Item.Label, s.Item.Title = redact(s.Item.Label), redact(s.Item.Title)
+		does := strings.Join(s.Does, "\n")
+		if len(s.Does) > 0 {
+			s.Does = strings.Split(redact(does), "\n")
+		}
+		out.Steps[i] = s
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// gates has two gates and steps around them; the first of each task is done.
+func gates() (*session.Plan, *session.Continuation) {
+	p := &session.Plan{Tasks: []session.Task{
+		{ID: "one", Steps: []session.Step{
+			{ID: "done", Kind: session.KindRun, Run: &session.Run{Shell: "done"}},
+			{ID: "gate", Kind: session.KindApprove, Approve: "Go?"},
+			{ID: "tag", Name: "Tag it", Kind: session.KindRun, Run: &session.Run{Shell: "git tag v1\ngit push\n"}},
+		}},
+		{ID: "two", Steps: []session.Step{
+			{ID: "done", Kind: session.KindRun, Run: &session.Run{Shell: "done"}},
+			{ID: "list", Kind: session.KindRun, Run: &session.Run{Argv: []string{"echo", "a b"}}},
+			{ID: "files", Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindDelete, Path: "a"}, {Op: session.KindMove, From: "b", To: "c"}}},
+			{ID: "read", Kind: session.KindRead, Read: &session.Read{Path: "x"}},
+			{ID: "gate", Kind: session.KindApprove, Approve: "More?"},
+			{ID: "last", Kind: session.KindRun, Run: &session.Run{Shell: "last"}},
+		}},
+	}}
+	c := &session.Continuation{InProgress: -1}
+	for i, t := range p.Tasks {
+		for j, s := range t.Steps {
+			it := session.Item{ID: session.StepID{Task: t.ID, Step: s.ID}, Task: i + 1, Step: j + 1, Kind: s.Kind, Label: s.Label(), Action: session.ActionExecute}
+			if s.ID == "done" {
+				it.Action = session.ActionSkip
+			}
+			c.Items = append(c.Items, it)
+		}
+	}
+	return p, c
+}
+
+// A yes lets happen what is left behind the gate, up to the next one.
+func TestGateOf(t *testing.T) {
+	p, c := gates()
+	first := p.GateOf(c, session.StepID{Task: "one", Step: "gate"}, "Go, secret?")
+	want := []string{
+		"A yes runs, up to the next approval, two/gate:",
+		"  Task 1, Step 3: Tag it", "      git tag v1", "      git push",
+		"  Task 2, Step 2: echo 'a b'",
+		"  Task 2, Step 3: Change 2 files", "      Delete a", "      Move b to c",
+		"  Task 2, Step 4: Read x",
+	}
+	if diff := cmp.Diff(want, first.Lines()); diff != "" {
+		t.Errorf("Lines (-want +got):\n%s", diff)
+	}
+	last := p.GateOf(c, session.StepID{Task: "two", Step: "gate"}, "More?")
+	if diff := cmp.Diff([]string{"A yes runs:", "  Task 2, Step 6: last"}, last.Lines()); diff != "" {
+		t.Errorf("Lines (-want +got):\n%s", diff)
+	}
+	masked := first.Redacted(func(s string) string { return strings.NewReplacer("secret", "***", "v1\ngit", "***").Replace(s) })
+	if masked.Question != "Go, ***?" || masked.Steps[0].Does[0] != "git tag *** push" || first.Steps[0].Does[0] != "git tag v1" {
+		t.Errorf("Redacted: got %+v, of %+v", masked, first)
+	}
+	c.Items = c.Items[:2]
+	if got := p.GateOf(c, session.StepID{Task: "one", Step: "gate"}, "Go?").Lines(); got != nil {
+		t.Errorf("Lines of a gate with nothing behind it: got %q", got)
+	}
+}
+
+// However much follows, what is shown has a bound and says how much more there is.
+func TestGateLinesAreBounded(t *testing.T) {
+	g := session.Gate{}
+	for range 60 {
+		g.Steps = append(g.Steps, session.GateStep{Item: session.Item{Label: "x"}, Does: strings.Split(strings.Repeat("x\n", 99)+"x", "\n")})
+	}
+	lines := g.Lines()
+	if got := fmt.Sprint(lines[32], lines[len(lines)-1]); got != "      … and 70 more lines  … and 10 more steps" {
+		t.Errorf("Lines: got %q", got)
+	}
+}
