@@ -146,7 +146,7 @@ func (i *Invocation) fail(err error, status int, hint string) {
 func (i *Invocation) root() *cobra.Command {
 	root := i.bare()
 	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.sessionCommand(),
-		i.approveCommand(), i.denyCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
+		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand())
 	root.AddCommand(i.deliveryCommands()...)
 	return root

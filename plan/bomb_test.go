@@ -158,7 +158,13 @@ func FuzzParse(f *testing.F) {
 			if p != nil || !errors.Is(err, session.ErrPlan) {
 				t.Fatalf("Parse: got %v and %v", p, err)
 			}
+			if r := plan.Check("plan.yml", data); len(r.Errors) == 0 {
+				t.Fatalf("Check: got no error, want %v", err)
+			}
 			return
+		}
+		if r := plan.Check("plan.yml", data); len(r.Errors) > 0 {
+			t.Fatalf("Check: got %v, want no error as of Parse", r.Errors)
 		}
 		if err := roundTrips(p); err != nil {
 			t.Fatal(err)

@@ -89,7 +89,7 @@ func (d *decoder) tasks(p *session.Plan, f *field, above defaults) {
 		}
 		own := d.defaults(o, above)
 		if steps := d.need(o, "steps"); steps != nil {
-			t.Steps = d.steps(steps, own)
+			t.Steps = d.stepsOf(steps, own, t.ID)
 		}
 		p.Tasks = append(p.Tasks, t)
 		if len(d.errs) == d.most {

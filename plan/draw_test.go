@@ -15,6 +15,14 @@ import (
 
 func drawPlan(t *rapid.T) *session.Plan {
 	p := &session.Plan{Version: 1, Task: "t " + drawLine(t), OnFailure: rapid.SampledFrom([]session.OnFailure{"pause", "fail", "continue"}).Draw(t, "on_failure")}
+	for i := range rapid.IntRange(0, 2).Draw(t, "params") {
+		param := session.Param{Name: fmt.Sprintf("P_%d", i), Required: rapid.Bool().Draw(t, "required"), Description: drawLine(t)}
+		if param.Secret = rapid.Bool().Draw(t, "secret"); !param.Secret {
+			value := drawWord(t)
+			param.Default, param.Choices = &value, []string{value, value + "2"}
+		}
+		p.Params, p.Inputs = append(p.Params, param), append(p.Inputs, fmt.Sprintf("I_%d", i))
+	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
 		task := session.Task{ID: fmt.Sprintf("t-%d", i), Title: drawLine(t)}
 		for j := range i {
@@ -111,7 +119,20 @@ func written(p *session.Plan) []byte {
 		}
 		tasks = append(tasks, filled(object{"id": t.ID, "title": t.Title, "depends_on": t.DependsOn, "steps": steps}))
 	}
-	b, err := json.Marshal(object{"version": p.Version, "task": p.Task, "on_failure": p.OnFailure, "tasks": tasks})
+	file := filled(object{"version": p.Version, "task": p.Task, "on_failure": p.OnFailure, "inputs": p.Inputs, "tasks": tasks})
+	var params []any
+	for _, param := range p.Params {
+		o := filled(object{"name": param.Name, "description": param.Description, "choices": param.Choices})
+		o["required"], o["secret"] = param.Required, param.Secret
+		if param.Default != nil {
+			o["default"] = *param.Default
+		}
+		params = append(params, o)
+	}
+	if params != nil {
+		file["params"] = params
+	}
+	b, err := json.Marshal(file)
 	if err != nil {
 		panic(err)
 	}

@@ -70,26 +70,25 @@ func ReadFile(path string) ([]byte, error) {
 // Parse checks data, the content of the file called name. It returns ErrPlan, with the place,
 // when data is not a plan.
 func Parse(name string, data []byte) (*session.Plan, error) {
-	p, errs := parse(name, data, 1)
-	if len(errs) > 0 {
-		return nil, errs[0]
+	d := &decoder{src: &source{name: name}, most: 1}
+	p := d.parse(data)
+	if len(d.errs) > 0 {
+		return nil, d.errs[0]
 	}
 	return p, nil
 }
 
-// parse gives the plan, or the first errors in data, at most so many. What is no YAML has one error.
-func parse(name string, data []byte, most int) (*session.Plan, []error) {
-	src := &source{name: name}
-	body, err := src.read(data)
+// parse reads the plan, which is nil where there are errors. What is no YAML has one error.
+func (d *decoder) parse(data []byte) *session.Plan {
+	body, err := d.src.read(data)
 	if err != nil {
-		return nil, []error{err}
+		d.errs, d.at = []error{err}, []position{{}}
+		return nil
 	}
-	d := &decoder{src: src, most: most}
-	p := d.plan(body)
-	if len(d.errs) > 0 {
-		return nil, d.errs
+	if p := d.plan(body); len(d.errs) == 0 {
+		return p
 	}
-	return p, nil
+	return nil
 }
 
 // read gives the root of the one document in data; nil for none.

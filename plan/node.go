@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/acode-dev/acode/session"
 )
 
 // decoder walks the tree in the order of the file and keeps the errors that it meets. After the
@@ -16,8 +18,10 @@ type decoder struct {
 	src   *source
 	most  int // errors that are kept
 	errs  []error
-	wrong map[position]bool // where something is wrong: one error is said of one place
-	added int               // bytes that defaults added to the steps
+	at    []position                  // of errs
+	steps map[session.StepID]position // nil: nobody asks where steps stand
+	wrong map[position]bool           // where something is wrong: one error is said of one place
+	added int                         // bytes that defaults added to the steps
 }
 
 func (d *decoder) fail(at position, next, format string, args ...any) {
@@ -28,6 +32,7 @@ func (d *decoder) fail(at position, next, format string, args ...any) {
 		d.wrong = map[position]bool{}
 	}
 	d.wrong[at] = true
+	d.at = append(d.at, at)
 	d.errs = append(d.errs, d.src.fault(at, fmt.Sprintf(format, args...), next))
 }
 

@@ -19,12 +19,15 @@ var (
 	changeKinds = []string{"write", "edit", "delete", "move"}
 )
 
-func (d *decoder) steps(f *field, above defaults) []session.Step {
+func (d *decoder) stepsOf(f *field, above defaults, task string) []session.Step {
 	values := d.list(f, "steps")
 	ids := names{what: "step", first: make(map[string]position, len(values))}
 	steps := make([]session.Step, 0, len(values))
 	for i, n := range values {
 		steps = append(steps, d.step(n, place(n), &ids, i, above))
+		if d.steps != nil {
+			d.steps[session.StepID{Task: task, Step: steps[i].ID}] = place(n)
+		}
 		if len(d.errs) == d.most {
 			return nil
 		}

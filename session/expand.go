@@ -23,6 +23,14 @@ func Expand(content string, values map[string]string) string {
 	return b.String()
 }
 
+// References lists the names of the ${NAME} in content, in order.
+func References(content string) (names []string) {
+	if strings.Contains(content, "${") {
+		walkReferences(content, func(string) {}, func(name, _ string) { names = append(names, name) })
+	}
+	return names
+}
+
 // walkReferences cuts content into literal text, with $${ already turned into ${, and
 // references.
 func walkReferences(content string, literal func(string), reference func(name, written string)) {

@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/shell"
+)
+
+// maxErrors is how many errors of a plan Check lists.
+const maxErrors = 100
+
+// Report is what Check found in a plan file.
+type Report struct {
+	Errors   []error // in the order of the file; with one the file is no plan
+	More     bool    // there are more errors than Errors has
+	Warnings []Warning
+}
+
+// Warning is something that a person should look at before a plan runs.
+type Warning struct {
+	Place   string // file, line and column
+	Step    session.StepID
+	Message string
+	Next    string
+}
+
+// Check reads data, the content of the file called name, and gives all that is wrong with it. It
+// looks for warnings where there is no error.
+func Check(name string, data []byte) Report {
+	d := &decoder{src: &source{name: name}, most: maxErrors + 1, steps: map[session.StepID]position{}}
+	p := d.parse(data)
+	if p == nil {
+		return d.report()
+	}
+	l := &linter{plan: p, visible: session.NewVisibility(p), declared: map[string]bool{}, captured: map[string]session.StepID{}}
+	l.warn = func(id session.StepID, next, format string, args ...any) {
+		at := d.steps[id]
+		l.found = append(l.found, Warning{Place: fmt.Sprintf("%s:%d:%d", name, at.line, at.column), Step: id, Message: fmt.Sprintf(format, args...), Next: next})
+	}
+	return Report{Warnings: l.run()}
+}
+
+// report puts the errors into the order of the file.
+func (d *decoder) report() Report {
+	order := make([]int, len(d.errs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(d.at[i].line, d.at[j].line), cmp.Compare(d.at[i].column, d.at[j].column))
+	})
+	r := Report{}
+	for _, i := range order {
+		if e, ok := d.errs[i].(*session.Error); ok && e.Next == hint { // it says no more than that there is an error
+			e.Next = ""
+		}
+		r.Errors = append(r.Errors, d.errs[i])
+	}
+	if r.More = len(r.Errors) > maxErrors; r.More {
+		r.Errors = r.Errors[:maxErrors]
+	}
+	return r
+}
+
+// linter looks at the steps of a plan without errors.
+type linter struct {
+	plan     *session.Plan
+	visible  *session.Visibility
+	declared map[string]bool
+	captured map[string]session.StepID // the first step that captures a name
+	warn     func(id session.StepID, next, format string, args ...any)
+	found    []Warning
+}
+
+func (l *linter) run() []Warning {
+	for _, name := range l.plan.Declared() {
+		l.declared[name] = true
+	}
+	l.each(func(id session.StepID, _, _ int, s *session.Step) {
+		if s.Run == nil || s.Run.Capture == "" {
+			return
+		}
+		if _, known := l.captured[s.Run.Capture]; !known {
+			l.captured[s.Run.Capture] = id
+		}
+	})
+	l.each(func(id session.StepID, task, step int, s *session.Step) {
+		l.references(id, task, step, s)
+		if s.Run != nil {
+			l.command(id, s.Run)
+		}
+	})
+	return l.found
+}
+
+func (l *linter) each(look func(id session.StepID, task, step int, s *session.Step)) {
+	for i := range l.plan.Tasks {
+		for j := range l.plan.Tasks[i].Steps {
+			s := &l.plan.Tasks[i].Steps[j]
+			look(session.StepID{Task: l.plan.Tasks[i].ID, Step: s.ID}, i, j, s)
+		}
+	}
+}
+
+// references warns of each ${NAME} that would stay as it is written.
+func (l *linter) references(id session.StepID, task, step int, s *session.Step) {
+	names := session.References(s.Approve)
+	for _, c := range s.Changes {
+		names = slices.Concat(names, session.References(c.Content), session.References(c.New))
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if _, seen := l.visible.At(task, step)[name]; seen || l.declared[name] {
+			continue
+		}
+		if by, captured := l.captured[name]; captured {
+			l.warn(id, "let its task depend on "+by.Task, "${%s} stays as it is written: %s captures it, and this step cannot see that", name, by)
+			continue
+		}
+		l.warn(id, "declare it in params or inputs, or write $${"+name+"}", "${%s} stays as it is written: it is no param, input or capture", name)
+	}
+}
+
+// command warns of what a run does not tell acode.
+func (l *linter) command(id session.StepID, r *session.Run) {
+	if text, ok := shell.Script(r.Command()); ok {
+		if err := shell.Check(text); err != nil {
+			l.warn(id, "declare the variables that it reads in inputs", "its text cannot be parsed, so acode does not see which variables it reads: %v", err)
+		}
+		if r.Shell != "" && !slices.Contains(r.With, "pipefail") && shell.Pipeline(text) {
+			l.warn(id, "write shell: bash", "only the last command of its pipeline counts: a failure before it is ignored")
+		}
+	}
+	if r.Check == "" {
+		if r.OnInterrupt == "" || r.OnInterrupt == session.InterruptAsks {
+			l.warn(id, "add a check that says whether it happened, or say on_interrupt", "its outcome can become unknown, as by a power cut, and it has no check: a person would have to say")
+		}
+	} else if err := shell.Check(r.Check); err != nil {
+		l.warn(id, "", "its check cannot be parsed: %s", strings.TrimSpace(err.Error()))
+	}
+}
