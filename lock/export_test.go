@@ -1,9 +1,32 @@
 package lock
 
-import "os"
+import (
+	"os"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
 
 // What the disk does is not to be had on demand, so tests reach these directly.
 
 func IOError(path string, err error) error { return ioError(path, err) }
+
+// AcquireBy is Acquire, once locked has been called with the path whenever its file has been locked.
+func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
+	return acquire(path, h, func(f *flock.Flock) (bool, error) {
+		ok, err := f.TryLock()
+		locked()
+		return ok, err
+	})
+}
+
+// AcquireFileBy is AcquireFile in the same way.
+func AcquireFileBy(path string, locked func()) (*os.File, error) {
+	return acquireFile(path, unix.LOCK_EX, func(path string, f *os.File, how int) error {
+		err := tryFlock(path, f, how)
+		locked()
+		return err
+	})
+}
 
 func WriteHolder(f *os.File, h Holder) error { return write(f, h) }

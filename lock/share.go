@@ -28,7 +28,9 @@ func AcquireShared(dir string, h Holder) (*Lock, error) {
 
 // SharedCommandLock is CommandLock for a session that shares the workspace: nobody is asked here either.
 func SharedCommandLock(dir string, id session.ID) (*os.File, error) {
-	return persist(func() (*os.File, error) { return acquireFile(filepath.Join(dir, sharePrefix+string(id)), unix.LOCK_SH) })
+	return persist(func() (*os.File, error) {
+		return acquireFile(filepath.Join(dir, sharePrefix+string(id)), unix.LOCK_SH, tryFlock)
+	})
 }
 
 // unshared returns ErrLocked while another session than id, or a command of one, executes in the

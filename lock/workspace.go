@@ -121,17 +121,19 @@ func Holders(dir string) (executing []Holder, command Holder, err error) {
 // AcquireFile takes the plain flock(2) of the file at path without waiting and makes the file
 // when it is missing. A command can inherit the file; then the lock lasts until ReleaseFile
 // or until the last of them has ended. It returns what Acquire returns.
-func AcquireFile(path string) (*os.File, error) { return acquireFile(path, unix.LOCK_EX) }
+func AcquireFile(path string) (*os.File, error) {
+	return acquireFile(path, unix.LOCK_EX, tryFlock)
+}
 
-// acquireFile does it; how is unix.LOCK_SH or unix.LOCK_EX.
-func acquireFile(path string, how int) (*os.File, error) {
+// acquireFile does it by try; how is unix.LOCK_SH or unix.LOCK_EX.
+func acquireFile(path string, how int, try func(path string, f *os.File, how int) error) (*os.File, error) {
 	for range attempts {
 		f, err := os.OpenFile(path, openFlags, 0o600)
 		if err != nil {
 			return nil, openError(path, err)
 		}
 		if err = check(path, f); err == nil {
-			err = tryFlock(path, f, how)
+			err = try(path, f, how)
 		}
 		if err == nil && same(path, f) {
 			return f, nil

@@ -149,3 +149,29 @@ func LookIn(f *os.File, path string) (session.CommandRecord, error) {
 
 // ExitAt is where the exit record begins in a claim.
 const ExitAt = exitAt
+
+// EndWhileJudged makes a claim of this process and judges it. Between the reading of the claim and the look at its
+// lock the command ends with a status: the record is written and the lock is given up.
+func EndWhileJudged(dir, key string, exit int) (session.CommandRecord, error) {
+	self, err := process.Self()
+	if err != nil {
+		return session.CommandRecord{}, err
+	}
+	files, err := writeClaim(dir, "test-", header{V: claimVersion, State: stateClaimed, Key: key, Supervisor: self}, func(string) {})
+	if err != nil {
+		return session.CommandRecord{}, err
+	}
+	f, err := openClaim(claimPath(dir, key))
+	if err != nil {
+		return session.CommandRecord{}, err
+	}
+	defer f.Close()
+	rec, _, err := judgeBy(f, func(f *os.File) (bool, error) {
+		if err := writeExit(files.w, key, exitBlock{Exit: exit, EndedUS: 1}); err != nil {
+			return false, err
+		}
+		files.close()
+		return lockFree(f)
+	})
+	return rec, err
+}

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		os.Exit(superviseMain())
 	case "client":
 		os.Exit(clientMain())
+	case "stranger":
+		os.Exit(strangerMain())
 	case "starved":
 		os.Exit(starvedMain())
 	}

@@ -3,10 +3,14 @@
 package command_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -353,4 +357,49 @@ func TestAnnounceWaitsForAStart(t *testing.T) {
 	if first, second := <-order, <-order; first != "started" || second != "announced" {
 		t.Errorf("got %s, then %s, want the start first", first, second)
 	}
+}
+
+// C4: a command that ends between the reading of its claim and the look at its lock has the end that was recorded.
+func TestEndsWhileItIsJudged(t *testing.T) {
+	rec, err := command.EndWhileJudged(t.TempDir(), t.TempDir(), 7)
+	if err != nil || rec.State != session.CommandFinished || rec.Exit != 7 {
+		t.Errorf("got %+v, %v, want finished with 7", rec, err)
+	}
+}
+
+// C6: a supervisor answers no process of another user, even where its socket can be reached.
+func TestSupervisorAnswersItsUserOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it takes root to be another user")
+	}
+	s := newStage(t)
+	s.run(s.sh("k", "true"))
+	for name, as := range map[string]struct{ before, want string }{
+		"own":     {"", `"op":"claimed"`},
+		"another": {"setpriv --reuid=65534 --regid=65534 --clear-groups ", "EOF"},
+	} {
+		cmd := exec.CommandContext(s.ctx(), "sh", "-ec", `chmod 755 . && chmod 777 s && cp "$0" self && exec `+as.before+"./self", os.Args[0])
+		cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "CMDTEST_ROLE=stranger", "GORACE=atexit_sleep_ms=0")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), as.want) {
+			t.Errorf("%s: got %s, %v, want %s", name, out, err, as.want)
+		}
+	}
+}
+
+// strangerMain asks the supervisor whose socket is here, and says what it answers.
+func strangerMain() int {
+	conn, err := net.Dial("unix", "s")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, `{"op":"claimed","id":1,"key":"k"}`+"\n") // the answer counts
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = io.EOF // it hung up with the question unread
+	}
+	fmt.Println(answer, err)
+	return 0
 }

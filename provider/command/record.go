@@ -58,12 +58,15 @@ func lookIn(f *os.File, path string) (session.CommandRecord, claim, error) {
 }
 
 // judge reads the claim in f and says what has become of its command.
-func judge(f *os.File) (session.CommandRecord, claim, error) {
+func judge(f *os.File) (session.CommandRecord, claim, error) { return judgeBy(f, lockFree) }
+
+// judgeBy does it; unlocked says whether the lock is free.
+func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.CommandRecord, claim, error) {
 	c, err := readClaim(f)
 	if err != nil {
 		return session.CommandRecord{}, c, err
 	}
-	free, err := lockFree(f)
+	free, err := unlocked(f)
 	if err != nil {
 		return session.CommandRecord{}, c, unread(c.Path, err)
 	}
