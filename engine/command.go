@@ -28,6 +28,10 @@ func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) 
 		}
 		return e.settle(ctx, it, step, session.CommandRecord{Key: e.key(it, it.Attempt), State: session.CommandUnknown, Why: e.Journal.Session().Steps[it.ID].Message})
 	}
+	if it.Action == session.ActionRetry && it.Status == session.InProgress { // its attempt before was cancelled, or void
+		e.handling(it, it.Action)
+		e.spent = append(e.spent, e.key(it, it.Attempt-1))
+	}
 	if err := e.enter(ctx, it, step.Digest()); err != nil {
 		return err
 	}
@@ -41,6 +45,10 @@ func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) 
 		}
 		if rec.State == session.CommandUnclaimed { // its record was lost
 			rec.State, rec.Why = session.CommandUnknown, session.RecordLost
+			return e.unknown(ctx, it, step, rec)
+		}
+		if rec.WasCancelled() {
+			rec.State, rec.Why = session.CommandUnknown, it.Why
 			return e.unknown(ctx, it, step, rec)
 		}
 	}

@@ -177,11 +177,18 @@ func command(rec session.CommandRecord, r *session.Run) (session.Action, string)
 		return session.ActionAttach, "the command still runs"
 	case rec.State == session.CommandFinished && by != "":
 		return decide("it was ended by "+by, r)
+	case rec.WasCancelled() && r != nil && r.Check != "":
+		return session.ActionDecide, cancelledBefore + "; its check is asked before it runs again"
+	case rec.WasCancelled():
+		return session.ActionRetry, cancelledBefore + "; it has no check, so it runs again"
 	case rec.State == session.CommandFinished:
 		return session.ActionAttach, "the command has finished; its result stands recorded"
 	}
 	return decide(rec.Why, r)
 }
+
+// cancelledBefore is why a command runs again that a person ended while no acode waited for it.
+const cancelledBefore = "the command was ended on request"
 
 // decide says of an unknown outcome what is known, and what decides it.
 func decide(why string, r *session.Run) (session.Action, string) {

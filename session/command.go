@@ -80,6 +80,12 @@ func (r CommandRecord) Interruption() string {
 	return ""
 }
 
+// WasCancelled reports whether a person ended a command before it was done, and nothing of it runs on. One that ends with
+// status 0 when it is asked to end has done its work.
+func (r CommandRecord) WasCancelled() bool {
+	return r.State == CommandFinished && r.Cancelled && r.Exit != 0 && len(r.Left) == 0
+}
+
 // MaxCaptureBytes bounds the value of a capture.
 const MaxCaptureBytes = 64 << 10
 
