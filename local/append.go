@@ -48,30 +48,11 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 		return nil, w.failed(ctx, appendError(err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
-	before := stamp{conn: w.st.wr, version: w.st.wr.version}
 	w.st.wr.left(w, b)
-	if b.alone {
-		w.carryOver(before, requestID)
-	}
 	if b.touched {
 		w.writeHead(b.commit)
 	}
 	return b.events, nil
-}
-
-// carryOver keeps what was known of the store before a commit of this writer, with which nobody
-// came between: its own changes neither the epoch nor, unless it answers one, the requests.
-func (w *Writer) carryOver(before stamp, requestID int64) {
-	if w.st.wr.last != w {
-		return
-	}
-	after := stamp{conn: w.st.wr, version: w.st.wr.version}
-	if w.fenced == before {
-		w.fenced = after
-	}
-	if w.listed == before && requestID == 0 {
-		w.listed = after
-	}
 }
 
 // appendError is storeError for a commit. Where the session was executed before, it is not true that

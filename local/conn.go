@@ -66,24 +66,6 @@ type writeConn struct {
 	version uint32  // of the data then
 }
 
-// stamp is a state of the store: equal ones have nobody's commit between them.
-type stamp struct {
-	conn    *writeConn // nil: no stamp
-	version uint32
-}
-
-const dataVersion = `PRAGMA data_version`
-
-// stamp looks whether anybody committed. The statement is for the read transaction that it
-// begins, in which SQLite notices what others did.
-func (w *writeConn) stamp(ctx context.Context) (stamp, error) {
-	if err := w.exec(ctx, dataVersion); err != nil {
-		return stamp{}, err
-	}
-	v, err := w.dataVersion()
-	return stamp{conn: w, version: v}, err
-}
-
 // left notes how writer by left the database with its commit b. Without an event it did not take the
 // turn, which its next one has to.
 func (w *writeConn) left(by *Writer, b *batch) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -169,11 +168,10 @@ func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Contex
 
 // commit waits no longer than ctx for the lock; whole is without an end.
 func (o *Outbox) commit(ctx, whole context.Context, f func(ctx context.Context) error) error {
-	unlock, err := o.begin(ctx)
+	err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
 	if err = f(whole); err == nil {
 		err = o.exec(whole, commit)
 	}
@@ -208,49 +206,20 @@ func (o *Outbox) copyBack(ctx context.Context) {
 	o.judge(storeError("copy log back", err)) // what was committed is as good as before
 }
 
-// How often a drainer tries to write: first only while no writer of this process does, then
-// whenever SQLite lets it.
-const (
-	politeTries = 8
-	allTries    = 40
-	longestWait = 50 * time.Millisecond
-)
+// beginTries is how often a drainer tries to write, each time for outboxWait.
+const beginTries = 40
 
-// begin takes the lock for writing. A writer of this process waits for a mutex in
-// microseconds and for SQLite's lock in milliseconds, so it meets the mutex first.
-func (o *Outbox) begin(ctx context.Context) (unlock func(), err error) {
-	wait := time.Millisecond
+// begin takes the lock for writing as soon as no other process has it.
+func (o *Outbox) begin(ctx context.Context) error {
 	for try := 1; ; try++ {
-		unlock := func() {}
-		alone := o.st.mu.TryLock()
-		if alone {
-			unlock = o.st.mu.Unlock
+		err := o.exec(context.WithoutCancel(ctx), begin)
+		if resultCode(err)&0xff != sqliteBusy || try >= beginTries {
+			return err
 		}
-		if alone || try > politeTries {
-			if err = o.exec(context.WithoutCancel(ctx), begin); err == nil {
-				return unlock, nil
-			}
-			unlock()
-			o.busy++
-			if resultCode(err)&0xff != sqliteBusy || try >= allTries {
-				return nil, err
-			}
+		o.busy++
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
-		}
-		wait = min(2*wait, longestWait)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

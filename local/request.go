@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -95,17 +94,7 @@ func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 		return out, err
 	}
 	ctx = context.WithoutCancel(ctx) // as in Fence
-	now, err := w.st.wr.stamp(ctx)
-	if err != nil {
-		return nil, storeError("read requests", err)
-	}
-	if now != w.listed {
-		if w.requests, err = readRequests(ctx, keeper{w.st.wr.link}, w.st.keys, w.no, w.sess.ID); err != nil {
-			return w.requests, err
-		}
-		w.listed = now
-	}
-	return slices.Clone(w.requests), nil
+	return readRequests(ctx, keeper{w.st.wr.link}, w.st.keys, w.no, w.sess.ID)
 }
 
 // readRequests checks signatures with k; nil checks none.

@@ -29,10 +29,6 @@ type Writer struct {
 	files   ordinals[string]
 	before  session.Commit // what the newest batch began with: epoch, seq and head
 	broken  error          // not nil: nothing may be written any more
-
-	fenced   stamp // when the epoch was this writer's
-	listed   stamp // when requests were all
-	requests []session.Request
 }
 
 // NewSession is what Create needs to know.
@@ -185,13 +181,6 @@ func (w *Writer) Fence(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // a watch on it would cost more than the statement
-	now, err := w.st.wr.stamp(ctx)
-	if err != nil {
-		return storeError("read epoch", err)
-	}
-	if now == w.fenced {
-		return nil
-	}
 	var epoch uint64
 	if err := w.st.wr.queryRow(ctx, readEpoch, []any{w.no}, &epoch); err != nil {
 		return storeError("read epoch", err)
@@ -199,7 +188,6 @@ func (w *Writer) Fence(ctx context.Context) error {
 	if epoch != w.sess.Epoch {
 		return fenced(w.sess, epoch, w.sess.Epoch)
 	}
-	w.fenced = now
 	return nil
 }
 
