@@ -59,11 +59,19 @@ func (v SyncView) off() bool { return v.State == "" || v.State == session.SyncDi
 
 func (v SyncView) degraded() bool { return session.Degraded(v.State, v.Pending) }
 
+// stopped reports whether a session waits for a person, which it may with nothing pending: the store of an
+// older copy has less of it than the server.
+func (v SyncView) stopped() bool {
+	return v.State == session.SyncParked || v.State == session.SyncFenced || v.State == session.SyncForked
+}
+
 // Summary is the line after "Sync:".
 func (v SyncView) Summary() string {
 	switch {
 	case v.off():
 		return syncOff
+	case !v.degraded() && v.stopped():
+		return "nothing is pending, and a session waits for a person"
 	case !v.degraded():
 		return "Up to date ✓"
 	}
@@ -88,7 +96,7 @@ func (v SyncView) status() string {
 // why says in one line why a session begins in degraded mode, and since when. Nothing waits
 // for the server, so it says that too (FR-047, FR-050).
 func (v SyncView) why() []string {
-	if !v.degraded() || v.State == session.SyncPending {
+	if !v.degraded() && !v.stopped() || v.State == session.SyncPending {
 		return nil
 	}
 	line := v.stateLine()
@@ -104,7 +112,7 @@ func (v SyncView) why() []string {
 
 // details says why, since when, and what comes next.
 func (v SyncView) details() []string {
-	if !v.degraded() {
+	if !v.degraded() && !v.stopped() {
 		return nil
 	}
 	lines := []string{"State: " + v.stateLine()}
@@ -131,7 +139,7 @@ func (v SyncView) details() []string {
 
 // trouble says what is wrong with the server for the process that delivers, although nothing is pending.
 func (v SyncView) trouble() []string {
-	if v.degraded() || !v.State.Faulty() || v.Drainer == nil {
+	if v.degraded() || v.stopped() || !v.State.Faulty() || v.Drainer == nil {
 		return nil
 	}
 	lines := []string{"Connection: " + string(v.State) + " - " + stateMeaning(v.State)}

@@ -25,8 +25,10 @@ func syncViews() map[string]terminal.SyncView {
 		Lanes: []terminal.LaneView{{Short: "abc123", State: session.SyncParked, Seq: 17, Reason: "22P05: untranslatable"}, {Short: "def456", State: session.SyncForked}}}
 	refused := synced
 	refused.State, refused.Reason, refused.NextUS = session.SyncAuthFailed, "no (SQLSTATE 28P01)", usAgo(-30*time.Second)
+	older := terminal.SyncView{State: session.SyncForked, LastUS: usAgo(time.Minute), Server: "db:5432/acode", Now: clock(),
+		Lanes: []terminal.LaneView{{Short: "def456", State: session.SyncForked, Reason: "the store is the older copy"}}}
 	paused := terminal.SyncView{State: session.SyncPaused, Pending: 6, SinceUS: usAgo(time.Minute), Paused: true, Server: "db:5432/acode", Now: clock()}
-	return map[string]terminal.SyncView{"off": {}, "offline": offline(), "synced": synced, "refused": refused, "parked": parked, "paused": paused}
+	return map[string]terminal.SyncView{"off": {}, "offline": offline(), "synced": synced, "refused": refused, "parked": parked, "older": older, "paused": paused}
 }
 
 // FR-046, FR-047: the manual's three ways to say it.
