@@ -7,13 +7,16 @@ import (
 	"strings"
 )
 
+// raw are the characters that JSON leaves as they are and a plan must not have so.
+var raw = strings.NewReplacer("\u0085", `\u0085`, "\ufeff", `\ufeff`)
+
 // quote writes a text as YAML takes it, in double quotes.
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // a string always has a JSON form
 	}
-	return string(b)
+	return raw.Replace(string(b))
 }
 
 // Title is the task of every plan.
