@@ -28,8 +28,10 @@ func (w *Writer) stageInputs(in *session.Inputs) (session.BlobRef, error) {
 	kept := *in
 	kept.Learnt = nil
 	data, err := json.Marshal(kept)
-	if kept.Learnt = w.st.opts.Redactor.Within(data); err == nil && len(kept.Learnt) > 0 {
-		data, err = json.Marshal(kept)
+	if r := w.st.opts.Redactor; r != nil && err == nil {
+		if kept.Learnt = r.Within(data); len(kept.Learnt) > 0 {
+			data, err = json.Marshal(kept)
+		}
 	}
 	if err != nil {
 		return session.BlobRef{}, &session.Error{Code: session.ErrInternal, Message: "the inputs cannot be encoded", Cause: err}

@@ -181,7 +181,7 @@ func TestFormat1(t *testing.T) {
 	}
 	checkKeys(t, want)
 	half := want.Sessions[1]
-	e := s.acode(t, "resume", "-C", s.ws(), half.Short)
+	e := s.acode(t, "resume", "-C", s.ws(), "--env=current", half.Short) // LEDGER is another one here
 	if e.exit != 0 {
 		t.Errorf("half-done session: %v", e)
 	}
