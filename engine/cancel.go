@@ -54,7 +54,7 @@ func (e *Engine) close(ctx context.Context, it *session.Item, st *session.StepSt
 }
 
 func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *session.Step, key string) error {
-	rec, err := e.Commands.Trace(ctx, key)
+	rec, err := e.Commands.Look(ctx, key)
 	if err == nil && e.runsOn(ctx, key) {
 		rec, err = e.terminate(ctx, key)
 	}
@@ -65,7 +65,7 @@ func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *sessi
 	switch {
 	case err != nil:
 		doubt = "its record is damaged"
-	case rec.State == session.CommandUnclaimed && it.Action == session.ActionDecide:
+	case rec.State == session.CommandUnclaimed && (it.Action == session.ActionDecide || e.leaves(ctx, key)):
 		doubt = session.RecordLost
 	case rec.State == session.CommandUnclaimed, rec.State == session.CommandVoid:
 		e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before the command was started"})

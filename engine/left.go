@@ -21,6 +21,12 @@ func (e *Engine) outlive(ctx context.Context, it *session.Item, step *session.St
 		return nil
 	}
 	left, err := e.Commands.Left(ctx, key)
+	if err == nil && len(left) > 0 { // what is just ending is worth no question
+		if awaitEnd(ctx, requestPoll); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		left, err = e.Commands.Left(ctx, key)
+	}
 	if err != nil || len(left) == 0 {
 		return err
 	}
@@ -41,11 +47,17 @@ func (e *Engine) outlive(ctx context.Context, it *session.Item, step *session.St
 		return nil
 	}
 	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Waiting until it ends" + bound + "."})
-	return e.awaitEnd(ctx, it, key, limit)
+	return e.untilNone(ctx, it, key, limit)
 }
 
-// awaitEnd waits until nothing runs of the command of key, at most limit; 0 means without limit.
-func (e *Engine) awaitEnd(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
+// leaves reports whether something of the command of key is seen to run.
+func (e *Engine) leaves(ctx context.Context, key string) bool {
+	left, err := e.Commands.Left(ctx, key)
+	return err == nil && len(left) > 0
+}
+
+// untilNone waits until nothing runs of the command of key, at most limit; 0 means without limit.
+func (e *Engine) untilNone(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
 	var over <-chan time.Time
 	if limit > 0 {
 		t := time.NewTimer(limit)

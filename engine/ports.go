@@ -124,9 +124,6 @@ type Commands interface {
 	// Look reads the record of key. It never starts anything.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
-	// Trace is Look, and where there is no record it looks for other traces of the command.
-	Trace(ctx context.Context, key string) (session.CommandRecord, error)
-
 	// Left lists what still runs of the command of key, whatever its record says: "pid command line".
 	Left(ctx context.Context, key string) ([]string, error)
 

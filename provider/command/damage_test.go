@@ -134,7 +134,7 @@ func TestClaimThatIsNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec, err := s.Run(s.ctx(), req)
-	if err != nil || rec.State != session.CommandFinished || !strings.Contains(rec.StartError, "could not sync the claim's directory") || rec.PID != 0 {
+	if err != nil || rec.State != session.CommandVoid || !strings.Contains(rec.Why, "could not sync the claim's directory") || rec.PID != 0 {
 		t.Errorf("Run again: got %+v, %v, want why it was not started", rec, err)
 	}
 	if s.run(s.sh("next", "echo next >> ledger")); s.ledger() != "next\n" {
