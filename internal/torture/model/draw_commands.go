@@ -39,7 +39,7 @@ func (d *draw) sign(id string) (Step, bool) {
 		s.yaml = append(s.yaml, `env: {EXTRA: " 'by' \"env\""}`)
 		s.Extra = ` 'by' "env"`
 	}
-	script := d.nap() + signature(written) + d.rest()
+	script := d.hearing() + d.nap() + signature(written) + d.rest()
 	if s.Mended = d.One(8) && (d.plan.Policy == "" || d.plan.Policy == "pause"); s.Mended {
 		script = mend + script
 	}
@@ -75,7 +75,18 @@ func (d *draw) atOnce() string {
 	if !d.naps {
 		return ""
 	}
-	return "trap '' INT TERM HUP; " + d.nap()
+	return deaf + d.nap()
+}
+
+// deaf is the shell text after which a command, and what it starts, heeds no signal that asks it to end.
+const deaf = "trap '' INT TERM HUP; "
+
+// hearing is how a command takes signals: now and then it heeds none, so that it lives until it is killed.
+func (d *draw) hearing() string {
+	if !d.naps || !d.One(3) {
+		return ""
+	}
+	return deaf
 }
 
 // policy is what a command that is met by people says to an unknown outcome.
@@ -117,7 +128,7 @@ func (d *draw) capture(id string) (Step, bool) {
 		first, then = first[:cut], "; "+d.nap()+"printf "+octal(first[cut:])
 	}
 	s := Step{Signs: true, Captures: true, Value: c.value, yaml: append(append(d.options(id), d.policy()...),
-		"run: "+quote("printf "+octal(first)+"; "+d.nap()+signature("")+then+d.rest()), "capture: "+c.name)}
+		"run: "+quote(d.hearing()+"printf "+octal(first)+"; "+d.nap()+signature("")+then+d.rest()), "capture: "+c.name)}
 	s.Volatile = slices.Contains(s.yaml, unsynced)
 	if !d.dead[d.at] {
 		d.captures = append(d.captures, c)
