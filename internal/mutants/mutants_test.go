@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -27,5 +29,50 @@ func TestTables(t *testing.T) {
 	}
 	if count[true] != 17 || count[false] < 80 {
 		t.Errorf("tables: got %d named and %d other mutants, want 17 and at least 80", count[true], count[false])
+	}
+}
+
+// What go test wrote says what became of a mutant.
+func TestJudge(t *testing.T) {
+	failing := exec.Command("false").Run() // any program with that status
+	for name, c := range map[string]struct {
+		out  string
+		err  error
+		by   string
+		fail bool
+	}{
+		"survived":    {"ok  \tacode/lock\t0.1s", nil, "", false},
+		"killed":      {"--- FAIL: TestOuter (0.00s)\n    --- FAIL: TestOuter/inner (0.00s)", failing, "TestOuter", false},
+		"hangs":       {"panic: test timed out after 2m0s", failing, "time-out", false},
+		"panics":      {"panic: index out of range", failing, "panic", false},
+		"ends":        {"FAIL\tacode/lock", failing, "end of the test process", false},
+		"no_compile":  {"FAIL\tacode/lock [build failed]", failing, "", true},
+		"not_started": {"", errors.New("no program go"), "", true},
+	} {
+		if got := judge(c.out, c.err); got.by != c.by || (got.err != nil) != c.fail {
+			t.Errorf("judge of %s: got %+v, want %q, error %v", name, got, c.by, c.fail)
+		}
+	}
+}
+
+// A named mutant that survives is one too many; of the others one in ten may.
+func TestReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		ms     map[string]string // by whom each was killed
+		enough bool
+	}{
+		"all":            {map[string]string{"named/a": "T", "x/a": "T"}, true},
+		"named_survives": {map[string]string{"named/a": "", "x/a": "T"}, false},
+		"half_survives":  {map[string]string{"named/a": "T", "x/a": "T", "x/b": ""}, false},
+	} {
+		var ms []mutant
+		var outcomes []outcome
+		for id, by := range c.ms {
+			ms, outcomes = append(ms, mutant{id: id, why: "it matters"}), append(outcomes, outcome{by: by})
+		}
+		var out strings.Builder
+		if enough, err := report(&out, ms, outcomes); enough != c.enough || err != nil {
+			t.Errorf("report of %s: got %v, %v, want %v:\n%s", name, enough, err, c.enough, out.String())
+		}
 	}
 }
