@@ -66,10 +66,11 @@ func (w *work) record(ctx context.Context) error {
 func (w *work) restore(ctx context.Context, person Person) (resume.Inputs, error) {
 	var found resume.Inputs
 	var err error
-	if w.inputs, err = w.writer.Inputs(ctx); err != nil || w.inputs == nil {
+	reading := context.WithoutCancel(ctx) // it is short, and the end of the time is met behind it
+	if w.inputs, err = w.writer.Inputs(reading); err != nil || w.inputs == nil {
 		return found, err
 	}
-	digest, err := w.store.Fingerprint(ctx)
+	digest, err := w.store.Fingerprint(reading)
 	if err != nil {
 		return found, err
 	}

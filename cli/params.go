@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +15,7 @@ import (
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/plan"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -75,7 +76,12 @@ func fromFile(file string) (map[string]string, error) {
 
 // complete asks for the secret params that are missing, and lists the required ones that nobody gave.
 func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.Params) error {
-	missing, err := values.Complete(ctx, p, i.Secret)
+	asking, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	missing, err := values.Complete(asking, p, i.Secret)
+	if asking.Err() != nil {
+		return quietExit(128 + int(syscall.SIGINT))
+	}
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -98,36 +104,47 @@ func (i *Invocation) Secret(ctx context.Context, name, about string) (string, er
 	if !i.interactive() {
 		return "", nil
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	fd := int(i.in.Fd())
-	before, err := term.GetState(fd)
-	if err != nil {
-		return "", err
-	}
 	if about != "" {
 		name += " (" + strings.Join(strings.Fields(about), " ") + ")"
 	}
-	fmt.Fprintf(i.Err, "%s, not shown: ", name)
-	type typed struct {
-		value []byte
-		err   error
+	fd := int(i.in.Fd())
+	before, err := term.MakeRaw(fd) // first: what is typed at once must not be shown either
+	if err != nil {
+		return "", err
 	}
-	answer := make(chan typed, 1)
+	defer func() { _ = term.Restore(fd, before) }() // a terminal that went away needs none
+	keys := &keyboard{in: i.in, out: i.Err}
+	answer := make(chan string, 1)
 	go func() {
-		value, err := term.ReadPassword(fd)
-		answer <- typed{value, err}
+		value, err := term.NewTerminal(keys, "").ReadPassword(terminal.Clean(name) + ", not shown: ")
+		if err != nil && keys.interrupted {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // as the key does where the terminal is not raw
+			return
+		}
+		answer <- value
 	}()
 	select {
-	case t := <-answer:
-		fmt.Fprintln(i.Err)
-		if errors.Is(t.err, io.EOF) {
-			t.err = nil
-		}
-		return string(t.value), t.err
+	case value := <-answer:
+		return value, nil
 	case <-ctx.Done():
-		_ = term.Restore(fd, before) // this process ends now; a terminal without echo would stay
-		fmt.Fprintln(i.Err)
-		return "", quietExit(128 + int(syscall.SIGINT))
+		_, _ = fmt.Fprint(i.Err, "\r\n") // the interrupt is what is told
+		return "", context.Cause(ctx)
 	}
 }
+
+// keyboard notices the key that interrupts, which a raw terminal gives like any other.
+type keyboard struct {
+	in          io.Reader
+	out         io.Writer
+	interrupted bool
+}
+
+// Read implements io.Reader.
+func (k *keyboard) Read(p []byte) (int, error) {
+	n, err := k.in.Read(p)
+	k.interrupted = k.interrupted || bytes.IndexByte(p[:n], 3) >= 0
+	return n, err
+}
+
+// Write implements io.Writer.
+func (k *keyboard) Write(p []byte) (int, error) { return k.out.Write(p) }
