@@ -157,6 +157,19 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 func (w *work) under(ctx context.Context, again <-chan struct{}) (session.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer w.deliver(cancel)()
+	result, err := w.prepare(ctx, again)
+	var sig Interrupted
+	switch {
+	case err == nil:
+		return result, nil
+	case errors.As(context.Cause(ctx), &sig) && (errors.Is(err, sig) || errors.Is(err, ctx.Err())):
+		return w.untouched(sig), nil
+	}
+	return session.Result{}, w.behind(ctx, err)
+}
+
+// prepare opens what the session works with, and carries it out.
+func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Result, error) {
 	for _, what := range odd(w.writer.Report()) {
 		w.Log.Warn("the session or its store is odd", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
 		w.warn(what)
@@ -193,14 +206,7 @@ func (w *work) under(ctx context.Context, again <-chan struct{}) (session.Result
 			w.Log.Warn("raw outputs stay", "event", "outputs_left", "error", err.Error())
 		}
 	}
-	var sig Interrupted
-	switch {
-	case err == nil:
-		return result, nil
-	case errors.As(context.Cause(ctx), &sig) && (errors.Is(err, sig) || errors.Is(err, ctx.Err())):
-		return w.untouched(sig), nil
-	}
-	return session.Result{}, w.behind(ctx, err)
+	return result, err
 }
 
 func (w *work) warn(text string) {

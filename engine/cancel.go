@@ -54,7 +54,7 @@ func (e *Engine) close(ctx context.Context, it *session.Item, st *session.StepSt
 }
 
 func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *session.Step, key string) error {
-	rec, err := e.Commands.Look(ctx, key)
+	rec, err := e.Commands.Look(ctx, key) // for other traces the continuation has looked
 	if err == nil && e.runsOn(ctx, key) {
 		rec, err = e.terminate(ctx, key)
 	}

@@ -1,6 +1,10 @@
 package outbox
 
-import "time"
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
 
 const (
 	firstInterval = time.Second
@@ -11,22 +15,29 @@ const (
 	leastDelay = 100 * time.Millisecond
 )
 
-// schedule gives delays by exponential backoff with full jitter, and never gives up.
+// schedule gives delays by exponential backoff with full jitter, and never gives up. The zero
+// value is not usable.
 type schedule struct {
-	interval time.Duration
-	rand     func() float64
+	exp  *backoff.ExponentialBackOff
+	rand func() float64
 }
 
-func newSchedule(random func() float64) *schedule { return &schedule{firstInterval, random} }
+// newSchedule makes a schedule. The library's own jitter is half of the interval around it, and
+// its default is to stop after 15 minutes: both are switched off.
+func newSchedule(random func() float64) *schedule {
+	return &schedule{rand: random, exp: backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstInterval),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(maxInterval),
+		backoff.WithMaxElapsedTime(0),
+		backoff.WithRandomizationFactor(0),
+	)}
+}
 
 // next gives the next delay, at random up to the interval, which doubles.
-func (s *schedule) next() time.Duration {
-	d := jitter(s.interval, s.rand)
-	s.interval = min(2*s.interval, maxInterval)
-	return d
-}
+func (s *schedule) next() time.Duration { return jitter(s.exp.NextBackOff(), s.rand) }
 
-func (s *schedule) reset() { s.interval = firstInterval }
+func (s *schedule) reset() { s.exp.Reset() }
 
 // jitter gives a random share of d.
 func jitter(d time.Duration, random func() float64) time.Duration {

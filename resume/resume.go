@@ -186,8 +186,11 @@ func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, 
 	for id, step := range r.Plan.All() {
 		if st := s.Steps[id]; step.Kind == session.KindRun && st != nil && st.Status == session.InProgress {
 			rec, err := r.look(ctx, s, st.Key)
-			if errors.Is(err, session.ErrCorrupt) {
+			switch {
+			case errors.Is(err, session.ErrCorrupt):
 				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
+			case errors.Is(err, session.ErrLocked): // it has no record
+				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its supervisor does not answer"}, nil
 			}
 			if err != nil {
 				return nil, err

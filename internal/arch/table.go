@@ -78,6 +78,7 @@ func Modules() map[string][]string {
 		"modernc.org/sqlite":                 {"local"},
 		"github.com/pressly/goose/v3":        {"local", "remote"},
 		"github.com/jackc/pgx/v5":            {"remote", "internal"},
+		"github.com/cenkalti/backoff/v4":     {"outbox"},
 		"github.com/prometheus":              {"outbox", "cli/sync"},
 		"github.com/coreos/go-systemd/v22":   {"cli/sync"},
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
