@@ -165,7 +165,7 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	s.Redactor.Learn(sealedCaptures(ctx, w))
 	sess := w.Session()
 	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID), Session: sess.ID, Epoch: sess.Epoch + 1, Now: s.Now})
-	seen, err := (&resume.Resumer{Journal: w, Plan: p, Commands: runner}).LookAtCommands(ctx)
+	seen, err := (&resume.Resumer{Journal: w, Plan: p, Commands: recordsOnly{runner}}).LookAtCommands(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,4 +235,13 @@ func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []s
 		}
 	}
 	return warnings
+}
+
+// recordsOnly asks no supervisor about a command without a record: one that is frozen would keep a cancel waiting,
+// and starts nothing of a session that is over.
+type recordsOnly struct{ *command.Runner }
+
+// Trace is Look.
+func (r recordsOnly) Trace(ctx context.Context, key string) (session.CommandRecord, error) {
+	return r.Look(ctx, key)
 }

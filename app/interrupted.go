@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/resume"
@@ -15,7 +16,7 @@ func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *s
 	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID)})
 	for id, st := range sess.Steps {
 		if st.Status == session.InProgress {
-			rec, err := runner.Trace(ctx, st.Key)
+			rec, err := traced(ctx, runner, st.Key)
 			if err != nil {
 				rec = session.CommandRecord{State: session.CommandUnknown, Why: "its record cannot be read"}
 			}
@@ -39,4 +40,14 @@ func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *s
 		}
 	}
 	return notes, nil
+}
+
+// traced is Trace for who only looks, and waits for no supervisor that is frozen.
+func traced(ctx context.Context, runner *command.Runner, key string) (session.CommandRecord, error) {
+	within, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if rec, err := runner.Trace(within, key); err == nil {
+		return rec, nil
+	}
+	return runner.Look(ctx, key)
 }
