@@ -140,7 +140,7 @@ func parse(group string, text []byte) ([]mutant, error) {
 		case word == "tests":
 			fields := strings.Fields(value)
 			if len(fields) < 2 {
-				return nil, fmt.Errorf("%s: %q: want tests FOLDER TEST...", m.id, line)
+				return nil, fmt.Errorf("%s: %q: want a folder and names of tests", m.id, line)
 			}
 			m.tests = append(m.tests, claim{fields[0], fields[1:]})
 		default:
