@@ -107,29 +107,17 @@ func of(step string) string {
 	return " of " + step
 }
 
-// answer drafts the events of an answer that is given while nobody executes the session. A yes that its
-// resume did not come to use is given again as one to the same question, asked anew.
+// answer drafts the events of an answer that is given while no process executes the session.
 func answer(sess *session.Session, r session.Request, question string) ([]session.Draft, error) {
 	if err := resume.Allowed(sess); err != nil {
 		return nil, err
 	}
-	if r.Kind == session.RequestApprove {
-		asked, epoch := sess.Steps[r.Step].Approval, sess.Epoch+1
-		drafts := []session.Draft{{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{
-			StepID: r.Step, Digest: r.Digest, By: r.By, For: epoch}}}
-		switch {
-		case asked.Lapsed(epoch):
-			anew := session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: r.Step, Question: question, Digest: r.Digest}}
-			return append([]session.Draft{anew}, drafts...), nil
-		case asked.Answer != "": // a no can follow a yes
-			return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, asked.Answer),
-				Next: "acode resume " + sess.Short}
-		}
-		return drafts, nil
+	drafts := sess.Answered(r, sess.Epoch+1, question)
+	if len(drafts) == 0 {
+		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, sess.Steps[r.Step].Approval.Answer),
+			Next: "acode resume " + sess.Short}
 	}
-	drafts := []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
-		StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
-	if sess.State != session.Paused {
+	if r.Kind == session.RequestDeny && sess.State != session.Paused {
 		drafts = append(drafts, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
 			From: sess.State, To: session.Paused, Reason: session.ReasonApproval, Detail: r.Reason}})
 	}

@@ -93,13 +93,6 @@ func (e *Engine) ask(ctx context.Context, it *session.Item, question, digest str
 	return nil
 }
 
-// question asks what the gate id asks.
-func (e *Engine) question(ctx context.Context, id session.StepID, digest string) (session.Draft, error) {
-	at := slices.IndexFunc(e.next.Items, func(it session.Item) bool { return it.ID == id })
-	question, err := e.asks(ctx, &e.next.Items[at])
-	return session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: id, Question: question, Digest: digest}}, err
-}
-
 // wait asks whoever is there, and meanwhile takes an answer given from elsewhere.
 func (e *Engine) wait(ctx context.Context, it *session.Item, question, digest string) (Answer, error) {
 	asking, cancel := context.WithCancelCause(ctx)

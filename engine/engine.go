@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -198,28 +199,22 @@ func (e *Engine) answer(ctx context.Context, r session.Request) error {
 	if err := e.commit(ctx); err != nil {
 		return err
 	}
-	s := e.Journal.Session()
-	var d []session.Draft
-	switch st := s.Steps[r.Step]; {
-	case r.Kind == session.RequestCancel:
+	if r.Kind == session.RequestCancel {
 		if err := e.cancel(ctx, r); err != nil {
 			return err
 		}
 		return cancelled(r.By, r.Reason)
-	case st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == session.StepDone:
-	case r.Kind == session.RequestApprove && st.LastSeq != r.Asked: // it was of another question, or of one answered since
-	case r.Kind == session.RequestApprove && st.Approval.Lapsed(e.epoch()):
-		asked, err := e.question(ctx, r.Step, r.Digest)
-		if err != nil {
+	}
+	var question string
+	if at := slices.IndexFunc(e.next.Items, func(it session.Item) bool { return it.ID == r.Step }); at >= 0 {
+		var err error
+		if question, err = e.asks(ctx, &e.next.Items[at]); err != nil {
 			return err
 		}
-		d = []session.Draft{asked, grant(r.Step, r.Digest, r.By, e.epoch())}
-	case r.Kind == session.RequestApprove && st.Approval.Answer == "":
-		d = []session.Draft{grant(r.Step, r.Digest, r.By, e.epoch())}
-	case r.Kind == session.RequestDeny && st.Approval.Answer != "denied":
+	}
+	d := e.Journal.Session().Answered(r, e.epoch(), question)
+	if r.Kind == session.RequestDeny && len(d) > 0 {
 		e.refused[r.Step] = true
-		d = []session.Draft{{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
-			StepID: r.Step, Digest: r.Digest, By: r.By, Reason: r.Reason}}}
 	}
 	_, err := e.Journal.AppendAnswering(ctx, r.ID, d...)
 	return err
