@@ -62,7 +62,7 @@ func (v Params) take(param session.Param, value string) error {
 }
 
 // Complete asks for the secret params that are missing, and gives the required ones that have no value
-// then. ask gives an empty value where nobody can be asked.
+// then. ask gives an empty value where no person can be asked.
 func (v Params) Complete(ctx context.Context, p *session.Plan, ask func(ctx context.Context, name, about string) (string, error)) (missing []session.Param, err error) {
 	for _, param := range p.Params {
 		_, recorded := v.Recorded[param.Name]

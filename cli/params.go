@@ -74,7 +74,7 @@ func fromFile(file string) (map[string]string, error) {
 	return maps.Clone(values), err
 }
 
-// complete asks for the secret params that are missing, and lists the required ones that nobody gave.
+// complete asks for the secret params that are missing, and lists the required ones that have no value then.
 func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.Params) error {
 	asking, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -80,30 +80,25 @@ func (l *linter) run() []Warning {
 	for _, name := range l.plan.Declared() {
 		l.declared[name] = true
 	}
-	l.each(func(id session.StepID, _, _ int, s *session.Step) {
+	for id, s := range l.plan.All() {
 		if s.Run == nil || s.Run.Capture == "" {
-			return
+			continue
 		}
 		if _, known := l.captured[s.Run.Capture]; !known {
 			l.captured[s.Run.Capture] = id
 		}
-	})
-	l.each(func(id session.StepID, task, step int, s *session.Step) {
-		l.references(id, task, step, s)
-		if s.Run != nil {
-			l.command(id, s.Run)
-		}
-	})
-	return l.found
-}
-
-func (l *linter) each(look func(id session.StepID, task, step int, s *session.Step)) {
-	for i := range l.plan.Tasks {
+	}
+	for i := range l.plan.Tasks { // the positions say what a step can see
 		for j := range l.plan.Tasks[i].Steps {
 			s := &l.plan.Tasks[i].Steps[j]
-			look(session.StepID{Task: l.plan.Tasks[i].ID, Step: s.ID}, i, j, s)
+			id := session.StepID{Task: l.plan.Tasks[i].ID, Step: s.ID}
+			l.references(id, i, j, s)
+			if s.Run != nil {
+				l.command(id, s.Run)
+			}
 		}
 	}
+	return l.found
 }
 
 // references warns of each ${NAME} that would stay as it is written.

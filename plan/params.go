@@ -110,7 +110,7 @@ func (d *decoder) defaultOf(o *object, param *session.Param) {
 	switch {
 	case !isText(f.value):
 	case param.Secret:
-		d.fail(f.place(), "remove one of the two", "a secret param has no default: whoever reads the plan would know it")
+		d.fail(f.place(), "remove one of the two", "a secret param has no default: everyone who reads the plan would know it")
 	case len(param.Choices) > 0 && !slices.Contains(param.Choices, value):
 		d.fail(f.place(), "", `"default" is one of the choices %s, not %q`, strings.Join(param.Choices, ", "), value)
 	}

@@ -384,7 +384,7 @@ func (r *reader) call(name string) {
 	}
 }
 
-// summarize finds out what a function reads and sets, whichever of its bodies is in force.
+// summarize finds out what a function reads, and what it sets with each of its bodies.
 func (r *reader) summarize(fn *function) {
 	outer := r.frame
 	defer func() { r.frame = outer }()

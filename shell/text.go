@@ -32,7 +32,7 @@ func Reads(text string) ([]string, error) {
 
 // mayRead tells texts that surely read no variable from others, at no cost: most of 100,000.
 func mayRead(text string) bool {
-	for _, sign := range []string{"$", "+=", "((", "[[", "let", "test", "[ ", "export", "declare", "typeset", "readonly", "printenv"} {
+	for _, sign := range []string{"$", "+=", "((", "[[", "let ", "-v", "export", "declare", "typeset", "readonly", "printenv"} {
 		if strings.Contains(text, sign) {
 			return true
 		}
