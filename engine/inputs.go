@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"maps"
+	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -25,11 +26,15 @@ func (e *Engine) values(ctx context.Context, it *session.Item, secrets map[strin
 // asks gives the question of a gate with its values filled in. Secrets stay masked, so that the
 // question is the same for a process that does not have them.
 func (e *Engine) asks(ctx context.Context, it *session.Item) (string, error) {
+	question := e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Approve
+	if !strings.Contains(question, "${") {
+		return question, nil
+	}
 	values, err := e.values(ctx, it, e.Inputs.Masked())
 	if err != nil {
 		return "", err
 	}
-	return session.Expand(e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Approve, values), nil
+	return session.Expand(question, values), nil
 }
 
 // inputsHash names the inputs that this process executes with.
