@@ -54,8 +54,10 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 			if st.Status == session.StepFailed || st.Status == session.StepUncertain || st.Status == session.StepDone && more {
 				step.Output = s.wrote(ctx, id, st.LastSeq, more)
 			}
-			if step.Decided, err = s.decided(ctx, id, st, more); err != nil {
-				return v, err
+			if it.Kind == session.KindRun {
+				if step.Decided, err = s.decided(ctx, id, st, more); err != nil {
+					return v, err
+				}
 			}
 		}
 		v.Steps = append(v.Steps, step)
