@@ -87,7 +87,8 @@ func TestLockFileOfAHolder(t *testing.T) {
 	}
 }
 
-// A5: with every lock file gone another takes over; the first, awake or frozen meanwhile,
+// A5: with every lock file gone another takes over, if it may share the directory, whose own lock
+// no one can remove; the first, awake or frozen meanwhile,
 // writes nothing more, and each effect happens once.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
@@ -104,7 +105,7 @@ func TestTakenOver(t *testing.T) {
 				for _, name := range []string{s.sessionLock(t), s.runLock(t)} {
 					do(t, name)
 				}
-				second := s.start(t, "resume", id)
+				second := s.start(t, "resume", id, "--share-workspace")
 				eventually(t, "the second holds the lock", func() bool { return s.lockPID(t) == second.cmd.Process.Pid && s.epoch(t) == 2 })
 				s.openGate(t)
 				if e := second.wait(t); e.exit != 0 {
@@ -205,7 +206,7 @@ func TestFrozenAnywhere(t *testing.T) {
 		id := s.id(t)
 		replaced(t, s.sessionLock(t))
 		replaced(t, s.runLock(t))
-		second := s.acode(t, "resume", id)
+		second := s.acode(t, "resume", id, "--share-workspace")
 		first.signal(syscall.SIGCONT)
 		e := first.wait(t)
 		exits[e.exit]++
@@ -243,7 +244,7 @@ func TestBothAwake(t *testing.T) {
 		id := s.id(t)
 		replaced(t, s.sessionLock(t))
 		replaced(t, s.runLock(t))
-		second := s.acode(t, "resume", id)
+		second := s.acode(t, "resume", id, "--share-workspace")
 		e := first.wait(t)
 		pair := fmt.Sprintf("%d and %d", e.exit, second.exit)
 		exits[pair]++

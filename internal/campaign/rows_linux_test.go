@@ -49,7 +49,7 @@ func TestRowsOfTheWrongKind(t *testing.T) {
 		"a_short_id_is_a_blob":    `UPDATE sessions SET short = CAST(short AS BLOB)`,
 		"a_file_s_path_is_a_blob": `UPDATE files SET path = CAST(path AS BLOB)`,
 		"a_sequence_is_of_others": `UPDATE sqlite_sequence SET name = 'goose_db_versimn'`,
-		"a_migration_is_other":    `UPDATE goose_db_version SET id = 9 WHERE id = 4`,
+		"a_migration_is_other":    `UPDATE goose_db_version SET id = 9 WHERE id = (SELECT max(id) FROM goose_db_version)`,
 		"a_session_id_is_longer":  `PRAGMA ignore_check_constraints = 1; UPDATE sessions SET id = id || 'executing'`,
 		"a_blob_is_gone":          `DELETE FROM blobs WHERE bytes > 1000`,
 	} {
