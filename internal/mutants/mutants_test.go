@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Each mutant still fits the code, and the tests that claim it are there.
@@ -74,5 +78,29 @@ func TestReport(t *testing.T) {
 		if enough, err := report(&out, ms, outcomes); enough != c.enough || err != nil {
 			t.Errorf("report of %s: got %v, %v, want %v:\n%s", name, enough, err, c.enough, out.String())
 		}
+	}
+}
+
+// CI plants a seeded sample, in packages whose tests are quick; make mutants plants all. The seed is
+// printed, and ACODE_MUTANTS_SEED sets another one.
+func TestSample(t *testing.T) {
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("ACODE_MUTANTS_SEED"), "1"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{n: 3, seed: seed, run: "^(session|resume|engine)/"}
+	ms, err := o.choose()
+	if err != nil || len(ms) != o.n {
+		t.Fatalf("choose: got %d mutants, %v, want %d", len(ms), err, o.n)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	enough, err := tryAll(t.Context(), &bench{root: root, scratch: t.TempDir(), timeout: 2 * time.Minute}, ms, 1, &out)
+	t.Logf("seed %d:\n%s", seed, &out)
+	if err != nil || !enough {
+		t.Errorf("a mistake survived, or could not be planted: %v", err)
 	}
 }
