@@ -188,19 +188,15 @@ func (s *Scenario) filled(args []string) []string {
 
 // strike waits until the blow is due and deals it to whoever is there.
 func (s *Scenario) strike(t *typed, b blow) {
-	struck := false // a command, or its supervisor, by a shutdown
-	defer func() {
-		if struck {
-			s.OnSuper++
-		}
-	}()
 	for i, sig := range b.signals {
 		if i == 0 && s.instant(t, b.amid, b.after) || i > 0 && t.pause(b.gap) {
 			return
 		}
 		if b.whom == onAll {
 			s.Killed++
-			struck = s.shutDown(t, sig) || struck
+			if s.shutDown(t, sig) { // a command, or its supervisor: below nohup acode goes on after a hangup
+				s.OnSuper++
+			}
 		}
 		if b.whom == onAcode || b.whom == onGroup || b.whom == onBoth {
 			t.signal(sig, b.whom == onGroup)
