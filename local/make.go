@@ -89,6 +89,20 @@ func (m *making) begin(home string) error {
 	}
 }
 
+// besideMakers waits until no process makes the store at home, and keeps those that would out until
+// unlock: one that fails removes what it has made, also under a process that just opens it.
+func besideMakers(home string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(home, "create.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return func() {}, nil // none was made there; what else is wrong shows when the store is opened
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+		_ = f.Close() // nothing is held
+		return nil, storeError("lock store", &fs.PathError{Op: "flock", Path: f.Name(), Err: err})
+	}
+	return func() { _ = f.Close() }, nil
+}
+
 // lockFile waits for the lock on path. A file that lost its name meanwhile is not placed: two
 // processes could hold two different files of one name.
 func lockFile(path string) (unlock func(), placed bool, err error) {

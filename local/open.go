@@ -51,6 +51,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 // it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	path := filepath.Join(s.opts.Home, databaseName)
+	unlock, err := besideMakers(s.opts.Home)
+	if err != nil {
+		return false, err
+	}
+	defer func() { unlock() }()
 	if h, err := readHeader(path); err != nil || !h.log {
 		return false, err
 	}
@@ -64,8 +69,12 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if err != nil || version == 0 {
 		return false, err
 	}
-	if err := s.upgrade(ctx, version); err != nil {
-		return false, err
+	if version != s.schema().version {
+		unlock()
+		unlock = func() {}
+		if err := s.upgrade(ctx); err != nil {
+			return false, err
+		}
 	}
 	s.row, err = readStoreRow(ctx, s.wr.link)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -114,10 +123,7 @@ func readHeader(path string) (header, error) {
 
 // upgrade migrates a store that an older program made. Only one process does this at a time;
 // the others find that it is done.
-func (s *Store) upgrade(ctx context.Context, version int) error {
-	if version == s.schema().version {
-		return nil
-	}
+func (s *Store) upgrade(ctx context.Context) error {
 	if err := s.wr.settle(ctx); err != nil {
 		return err
 	}
