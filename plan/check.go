@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/shell"
+	"github.com/acode-dev/acode/strictyaml"
 )
 
 // maxErrors is how many errors of a plan Check lists.
@@ -31,7 +31,7 @@ type Warning struct {
 // Check reads data, the content of the file called name, and gives all that is wrong with it. It
 // looks for warnings where there is no error.
 func Check(name string, data []byte) Report {
-	d := &decoder{src: &source{name: name}, most: maxErrors + 1, steps: map[session.StepID]position{}}
+	d := &decoder{Reader: strictyaml.Reader{Format: format(), Name: name, Most: maxErrors + 1}, steps: map[session.StepID]strictyaml.Position{}}
 	p := d.parse(data)
 	if p == nil {
 		return d.report()
@@ -39,26 +39,18 @@ func Check(name string, data []byte) Report {
 	l := &linter{plan: p, visible: session.NewVisibility(p), declared: map[string]bool{}, captured: map[string]session.StepID{}}
 	l.warn = func(id session.StepID, next, format string, args ...any) {
 		at := d.steps[id]
-		l.found = append(l.found, Warning{Place: fmt.Sprintf("%s:%d:%d", name, at.line, at.column), Step: id, Message: fmt.Sprintf(format, args...), Next: next})
+		l.found = append(l.found, Warning{Place: fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column), Step: id, Message: fmt.Sprintf(format, args...), Next: next})
 	}
 	return Report{Warnings: l.run()}
 }
 
 // report puts the errors into the order of the file.
 func (d *decoder) report() Report {
-	order := make([]int, len(d.errs))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(d.at[i].line, d.at[j].line), cmp.Compare(d.at[i].column, d.at[j].column))
-	})
-	r := Report{}
-	for _, i := range order {
-		if e, ok := d.errs[i].(*session.Error); ok && e.Next == hint { // it says no more than that there is an error
+	r := Report{Errors: d.Errs()}
+	for _, err := range r.Errors {
+		if e, ok := err.(*session.Error); ok && e.Next == hint { // it says no more than that there is an error
 			e.Next = ""
 		}
-		r.Errors = append(r.Errors, d.errs[i])
 	}
 	if r.More = len(r.Errors) > maxErrors; r.More {
 		r.Errors = r.Errors[:maxErrors]

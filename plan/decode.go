@@ -5,116 +5,99 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/strictyaml"
 )
 
 // Version is the version of the format that this package reads.
 const Version = 1
 
-func (d *decoder) plan(body *yaml.Node) *session.Plan {
-	if body == nil {
-		d.fail(position{1, 1}, "", "the plan file is empty")
-		return nil
-	}
+func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 	d.newer(body)
-	o := d.object(body, place(body), "a plan", "version", "task", "on_failure", "params", "inputs", "defaults", "tasks")
+	o := d.Object(body, "version", "task", "on_failure", "params", "inputs", "defaults", "tasks")
 	p := &session.Plan{Version: Version, OnFailure: session.FailurePauses}
-	if f := d.need(o, "version"); f != nil {
+	if f := d.Need(o, "version"); f != nil {
 		d.version(f)
 	}
-	if f := d.need(o, "task"); f != nil {
-		if p.Task = d.shown(f, true); strings.TrimSpace(p.Task) == "" {
-			d.fail(f.place(), "say in a few words what the session is for", `"task" must not be empty`)
+	if f := d.Need(o, "task"); f != nil {
+		if p.Task = d.Shown(f, true); strings.TrimSpace(p.Task) == "" {
+			d.Fail(f.At, "say in a few words what the session is for", `"task" must not be empty`)
 		}
 	}
-	if s := d.oneOf(o, "on_failure", "pause", "fail", "continue"); s != "" {
+	if s := d.OneOf(o.Get("on_failure"), "pause", "fail", "continue"); s != "" {
 		p.OnFailure = session.OnFailure(s)
 	}
-	declared := names{what: "param or input", first: map[string]position{}}
+	declared := names{what: "param or input", first: map[string]strictyaml.Position{}}
 	p.Params = d.params(o, &declared)
 	p.Inputs = d.inputs(o, &declared)
 	above := d.defaults(o, defaults{})
-	if f := d.need(o, "tasks"); f != nil {
-		d.tasks(p, f, above)
-	}
+	d.tasks(p, d.Need(o, "tasks"), above)
 	d.notCaptured(p, declared)
 	return p
 }
 
 // newer refuses a plan of a later version before anything else, which may mean something else there.
-func (d *decoder) newer(body *yaml.Node) {
-	if body.Kind != yaml.MappingNode {
-		return
-	}
-	for key, value := range pairs(body) {
-		if v, ok := number(value); ok && v > Version && key.Value == "version" {
-			d.fail(place(value), "use the acode that the plan was written for, or a newer one",
-				"the plan is of version %d; this acode reads version %d", v, Version)
+func (d *decoder) newer(body *strictyaml.Value) {
+	if v := body.Peek("version"); v != nil {
+		if n, ok := number(v); ok && n > Version {
+			d.Fail(v.At, "use the acode that the plan was written for, or a newer one",
+				"the plan is of version %d; this acode reads version %d", n, Version)
 		}
 	}
 }
 
-func (d *decoder) version(f *field) {
-	if v, ok := number(f.value); !ok || v != Version {
-		d.fail(f.place(), "write version: 1", `"version" is the number %d, not %s`, Version, describe(f.value))
+func (d *decoder) version(f *strictyaml.Value) {
+	if v, ok := number(f); !ok || v != Version {
+		d.Fail(f.At, "write version: 1", `"version" is the number %d, not %s`, Version, f.Describe())
 	}
 }
 
-func number(n *yaml.Node) (int64, bool) {
-	v, err := strconv.ParseInt(n.Value, 10, 64)
-	return v, err == nil && n.Tag == "!!int"
+func number(v *strictyaml.Value) (int64, bool) {
+	n, err := strconv.ParseInt(v.Written(), 10, 64)
+	return n, err == nil && v.Kind() == strictyaml.Int
 }
 
 // dependency is where a task says what it depends on.
 type dependency struct {
 	task int
 	on   string
-	at   position
+	at   strictyaml.Position
 }
 
-func (d *decoder) tasks(p *session.Plan, f *field, above defaults) {
-	ids := names{what: "task", first: map[string]position{}}
+func (d *decoder) tasks(p *session.Plan, f *strictyaml.Value, above defaults) {
+	ids := names{what: "task", first: map[string]strictyaml.Position{}}
 	var dependencies []dependency
-	for i, n := range d.list(f, "tasks") {
-		at := place(n)
-		o := d.object(n, at, "a task", "id", "title", "depends_on", "defaults", "steps")
-		t := session.Task{ID: d.id(o, &ids, i)}
-		if title := o.get("title"); title != nil {
-			t.Title = d.shown(title, false)
-		}
-		if on := o.get("depends_on"); on != nil {
+	for i, n := range d.List(f, "tasks", "a task") {
+		o := d.Object(n, "id", "title", "depends_on", "defaults", "steps")
+		t := session.Task{ID: d.id(o, &ids, i), Title: d.Shown(o.Get("title"), false)}
+		if on := o.Get("depends_on"); on != nil {
 			t.DependsOn, dependencies = d.dependsOn(on, i, dependencies)
 		}
 		own := d.defaults(o, above)
-		if steps := d.need(o, "steps"); steps != nil {
-			t.Steps = d.stepsOf(steps, own, t.ID)
-		}
+		t.Steps = d.stepsOf(d.Need(o, "steps"), own, t.ID)
 		p.Tasks = append(p.Tasks, t)
-		if len(d.errs) == d.most {
+		if d.Full() {
 			return
 		}
 	}
 	d.checkDAG(p, ids, dependencies)
 }
 
-func (d *decoder) dependsOn(f *field, task int, all []dependency) ([]string, []dependency) {
-	if f.value.Kind != yaml.SequenceNode {
-		d.fail(f.place(), "write depends_on: [id, ...]", `"depends_on" is a list of task ids, not %s`, describe(f.value))
+func (d *decoder) dependsOn(f *strictyaml.Value, task int, all []dependency) ([]string, []dependency) {
+	if f.Kind() != strictyaml.List {
+		d.Fail(f.At, "write depends_on: [id, ...]", `"depends_on" is a list of task ids, not %s`, f.Describe())
 		return nil, all
 	}
 	var on []string
 	seen := map[string]bool{}
-	for _, n := range f.value.Content {
-		at := place(n)
-		id := d.textOf(n, at, "a task id")
+	for _, n := range f.Entries("a task id") {
+		id := d.Text(n)
 		if seen[id] {
-			d.fail(at, "remove one of the two", "the task depends on %q twice", id)
+			d.Fail(n.At, "remove one of the two", "the task depends on %q twice", id)
 		}
 		seen[id] = true
 		on = append(on, id)
-		all = append(all, dependency{task, id, at})
+		all = append(all, dependency{task, id, n.At})
 	}
 	return on, all
 }
@@ -122,10 +105,10 @@ func (d *decoder) dependsOn(f *field, task int, all []dependency) ([]string, []d
 func (d *decoder) checkDAG(p *session.Plan, ids names, dependencies []dependency) {
 	for _, dep := range dependencies {
 		if _, ok := ids.first[dep.on]; !ok {
-			d.fail(dep.at, "", "no task has the id %q; the plan has %s", dep.on, some(p.Tasks))
+			d.Fail(dep.at, "", "no task has the id %q; the plan has %s", dep.on, some(p.Tasks))
 		}
 	}
-	if len(d.errs) > 0 {
+	if d.Count() > 0 {
 		return
 	}
 	_, cycle := p.Order()
@@ -134,7 +117,7 @@ func (d *decoder) checkDAG(p *session.Plan, ids names, dependencies []dependency
 	}
 	for _, dep := range dependencies {
 		if p.Tasks[dep.task].ID == cycle[0] && dep.on == cycle[1] {
-			d.fail(dep.at, "remove one of these dependencies", "the tasks wait for each other: %s", strings.Join(shorten(cycle), " → "))
+			d.Fail(dep.at, "remove one of these dependencies", "the tasks wait for each other: %s", strings.Join(shorten(cycle), " → "))
 			return
 		}
 	}
@@ -166,20 +149,20 @@ func some(tasks []session.Task) string {
 // names holds the ids of one scope and where each was given.
 type names struct {
 	what  string
-	first map[string]position
+	first map[string]strictyaml.Position
 }
 
-// id reads the id of the i-th task or step, by default its position counted from 1.
-func (d *decoder) id(o *object, in *names, i int) string {
-	id, at, next := strconv.Itoa(i+1), o.at, "give the one without an id an id of its own"
-	if f := o.get("id"); f != nil {
-		id, at, next = d.text(f), f.place(), ""
-		if isText(f.value) && !session.ValidName(id) {
-			d.fail(at, "", "%q is no id: 1 to 64 letters, digits, dots, hyphens or underscores, and not . or ..", id)
+// id reads the id of the i-th task or step, by default its strictyaml.Position counted from 1.
+func (d *decoder) id(o *strictyaml.Object, in *names, i int) string {
+	id, at, next := strconv.Itoa(i+1), o.At, "give the one without an id an id of its own"
+	if f := o.Get("id"); f != nil {
+		id, at, next = d.Text(f), f.At, ""
+		if f.Kind() == strictyaml.Text && !session.ValidName(id) {
+			d.Fail(at, "", "%q is no id: 1 to 64 letters, digits, dots, hyphens or underscores, and not . or ..", id)
 		}
 	}
 	if first, taken := in.first[id]; taken {
-		d.fail(at, next, "%s id %q stands twice, first on line %d; without an id it is the position", in.what, id, first.line)
+		d.Fail(at, next, "%s id %q stands twice, first on line %d; without an id it is the strictyaml.Position", in.what, id, first.Line)
 	}
 	in.first[id] = at
 	return id

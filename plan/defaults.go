@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/strictyaml"
 )
 
 // defaults are what commands have that do not say otherwise themselves.
@@ -16,21 +17,21 @@ type defaults struct {
 }
 
 // defaults reads those of o, which count before the ones above.
-func (d *decoder) defaults(o *object, above defaults) defaults {
-	f := o.get("defaults")
+func (d *decoder) defaults(o *strictyaml.Object, above defaults) defaults {
+	f := o.Get("defaults")
 	if f == nil {
 		return above
 	}
-	own := d.objectOf(f, "shell", "dir", "env", "timeout")
+	own := d.Object(f, "shell", "dir", "env", "timeout")
 	out := above
-	if s := own.get("shell"); s != nil {
+	if s := own.Get("shell"); s != nil {
 		out.with = d.shell(s)
 	}
-	if own.has("dir") {
+	if own.Get("dir") != nil {
 		out.dir = d.dir(own)
 	}
-	if own.has("timeout") {
-		out.timeout = d.duration(own, "timeout")
+	if own.Get("timeout") != nil {
+		out.timeout = d.duration(own.Get("timeout"))
 	}
 	if env := d.env(own); env != nil {
 		out.env = maps.Clone(above.env)
@@ -44,23 +45,23 @@ func (d *decoder) defaults(o *object, above defaults) defaults {
 
 // fill gives r, the command of the step o, what o does not say. What the defaults add to all steps
 // together has a limit, because each step keeps its own copy.
-func (a defaults) fill(d *decoder, r *session.Run, o *object) {
-	if !o.has("shell") && r.Argv == nil {
+func (a defaults) fill(d *decoder, r *session.Run, o *strictyaml.Object) {
+	if o.Get("shell") == nil && r.Argv == nil {
 		r.With = a.with
 		for _, word := range a.with {
 			d.added += len(word)
 		}
 	}
-	if !o.has("dir") {
+	if o.Get("dir") == nil {
 		r.Dir = a.dir
 		d.added += len(a.dir)
 	}
-	if !o.has("timeout") {
+	if o.Get("timeout") == nil {
 		r.Timeout = a.timeout
 	}
 	r.Env = a.environ(d, r.Env)
 	if d.added > MaxBytes {
-		d.fail(o.at, "put large values into files of the workspace", "the defaults add more than %d MiB to the steps of the plan", MaxBytes>>20)
+		d.Fail(o.At, "put large values into files of the workspace", "the defaults add more than %d MiB to the steps of the plan", MaxBytes>>20)
 	}
 }
 

@@ -4,32 +4,22 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/strictyaml"
 )
 
 // maxDeclared bounds params and inputs: each is a variable of every command.
 const maxDeclared = 1000
 
 // params reads what the plan asks for; declared takes the names.
-func (d *decoder) params(o *object, declared *names) []session.Param {
-	f := o.get("params")
-	if f == nil {
-		return nil
-	}
+func (d *decoder) params(o *strictyaml.Object, declared *names) []session.Param {
 	var params []session.Param
-	for _, n := range d.listOf(f, "params") {
-		p := d.object(n, place(n), "a param", "name", "default", "required", "secret", "choices", "description")
-		param := session.Param{Required: d.boolean(p, "required", false), Secret: d.boolean(p, "secret", false)}
-		if name := d.need(p, "name"); name != nil {
-			param.Name = d.declare(declared, name.value, name.place(), "a param")
-		}
-		if choices := p.get("choices"); choices != nil {
-			param.Choices = d.choices(choices)
-		}
-		if text := p.get("description"); text != nil {
-			param.Description = d.shown(text, true)
+	for _, n := range d.listOf(o.Get("params"), "params", "a param") {
+		p := d.Object(n, "name", "default", "required", "secret", "choices", "description")
+		param := session.Param{Required: d.Bool(p.Get("required"), false), Secret: d.Bool(p.Get("secret"), false),
+			Choices: d.choices(p.Get("choices")), Description: d.Shown(p.Get("description"), true)}
+		if name := d.Need(p, "name"); name != nil {
+			param.Name = d.declare(declared, name, "a param")
 		}
 		d.defaultOf(p, &param)
 		params = append(params, param)
@@ -38,43 +28,39 @@ func (d *decoder) params(o *object, declared *names) []session.Param {
 }
 
 // listOf is list with the bound of declarations.
-func (d *decoder) listOf(f *field, of string) []*yaml.Node {
-	all := d.list(f, of)
+func (d *decoder) listOf(f *strictyaml.Value, of, each string) []*strictyaml.Value {
+	all := d.List(f, of, each)
 	if len(all) > maxDeclared {
-		d.fail(place(all[maxDeclared]), "", "more than %d %s", maxDeclared, of)
+		d.Fail(all[maxDeclared].At, "", "more than %d %s", maxDeclared, of)
 		return all[:maxDeclared]
 	}
 	return all
 }
 
 // inputs reads the names of variables that commands read.
-func (d *decoder) inputs(o *object, declared *names) []string {
-	f := o.get("inputs")
-	if f == nil {
-		return nil
-	}
+func (d *decoder) inputs(o *strictyaml.Object, declared *names) []string {
 	var inputs []string
-	for _, n := range d.listOf(f, "names of variables") {
-		inputs = append(inputs, d.declare(declared, n, place(n), "an input"))
+	for _, n := range d.listOf(o.Get("inputs"), "names of variables", "") {
+		inputs = append(inputs, d.declare(declared, n, "an input"))
 	}
 	return inputs
 }
 
 // declare reads the name of a param or an input, which has one of its own.
-func (d *decoder) declare(in *names, n *yaml.Node, at position, what string) string {
-	name := d.textOf(n, at, "the name of "+what)
+func (d *decoder) declare(in *names, n *strictyaml.Value, what string) string {
+	at, name := n.At, d.Text(n.Called("the name of "+what))
 	switch {
-	case !isText(n):
+	case n.Kind() != strictyaml.Text:
 		return name
 	case !session.ValidVariable(name):
-		d.fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
+		d.Fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
 	case what == "a param" && forbidden(name):
-		d.fail(at, "choose another name", "%s may not be the name of a param: it decides which program a command is, or acode gives it", name)
+		d.Fail(at, "choose another name", "%s may not be the name of a param: it decides which program a command is, or acode gives it", name)
 	case session.Unrecorded(name):
-		d.fail(at, "choose another name", "%s may not be the name of %s: acode never records it, because the shell, the terminal or the login session sets it", name, what)
+		d.Fail(at, "choose another name", "%s may not be the name of %s: acode never records it, because the shell, the terminal or the login session sets it", name, what)
 	}
 	if first, taken := in.first[name]; taken {
-		d.fail(at, "remove one of the two", "%s %q stands twice, first on line %d", in.what, name, first.line)
+		d.Fail(at, "remove one of the two", "%s %q stands twice, first on line %d", in.what, name, first.Line)
 		return name
 	}
 	in.first[name] = at
@@ -86,13 +72,12 @@ func forbidden(name string) bool {
 	return name == "PATH" || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || reserved(name)
 }
 
-func (d *decoder) choices(f *field) []string {
+func (d *decoder) choices(f *strictyaml.Value) []string {
 	var choices []string
-	for _, n := range d.list(f, "values") {
-		value := d.textOf(n, place(n), "a value")
-		d.noNUL(value, place(n), "a value")
+	for _, n := range d.List(f, "values", "a value") {
+		value := d.System(n)
 		if slices.Contains(choices, value) {
-			d.fail(place(n), "remove one of the two", "the value %q stands twice", value)
+			d.Fail(n.At, "remove one of the two", "the value %q stands twice", value)
 		}
 		choices = append(choices, value)
 	}
@@ -100,19 +85,18 @@ func (d *decoder) choices(f *field) []string {
 }
 
 // defaultOf reads what a param is when it is not given.
-func (d *decoder) defaultOf(o *object, param *session.Param) {
-	f := o.get("default")
+func (d *decoder) defaultOf(o *strictyaml.Object, param *session.Param) {
+	f := o.Get("default")
 	if f == nil {
 		return
 	}
-	value := d.text(f)
-	d.noNUL(value, f.place(), `"default"`)
+	value := d.System(f)
 	switch {
-	case !isText(f.value):
+	case f.Kind() != strictyaml.Text:
 	case param.Secret:
-		d.fail(f.place(), "remove one of the two", "a secret param has no default: everyone who reads the plan would know it")
+		d.Fail(f.At, "remove one of the two", "a secret param has no default: everyone who reads the plan would know it")
 	case len(param.Choices) > 0 && !slices.Contains(param.Choices, value):
-		d.fail(f.place(), "", `"default" is one of the choices %s, not %q`, strings.Join(param.Choices, ", "), value)
+		d.Fail(f.At, "", `"default" is one of the choices %s, not %q`, strings.Join(param.Choices, ", "), value)
 	}
 	param.Default = &value
 }
@@ -130,7 +114,7 @@ func (d *decoder) notCaptured(p *session.Plan, declared names) {
 	}
 	for _, param := range p.Params {
 		if step, captured := by[param.Name]; captured {
-			d.fail(declared.first[param.Name], "rename one of the two", "the param %s is named like the capture of %s", param.Name, step)
+			d.Fail(declared.first[param.Name], "rename one of the two", "the param %s is named like the capture of %s", param.Name, step)
 		}
 	}
 }
@@ -138,24 +122,20 @@ func (d *decoder) notCaptured(p *session.Plan, declared names) {
 // Values reads a file of params: one mapping of names to text, YAML or JSON. Its errors show nothing
 // of the text.
 func Values(name string, data []byte) (map[string]string, error) {
-	src := &source{name: name, bare: true}
-	body, err := src.read(data)
-	if err != nil {
-		return nil, err
-	}
-	d := &decoder{src: src, most: 1}
+	f := format()
+	f.Name, f.Bare = "file of params", true
+	r := &strictyaml.Reader{Format: f, Name: name}
 	values := map[string]string{}
-	if body != nil {
-		for _, f := range d.object(body, place(body), "a file of params").fields {
-			if !isText(f.value) {
-				d.fail(f.place(), "put quotes around the value", "the value of %q is no text", f.key)
+	if root := r.Root(data); root != nil {
+		for _, v := range r.Object(root).Fields {
+			if v.Kind() != strictyaml.Text {
+				r.Fail(v.At, "put quotes around the value", "the value of %q is no text", v.Key)
 			}
-			values[f.key] = f.value.Value
-			d.noNUL(values[f.key], f.place(), `"`+f.key+`"`)
+			values[v.Key] = r.System(&v)
 		}
 	}
-	if len(d.errs) > 0 {
-		return nil, d.errs[0]
+	if err := r.Err(); err != nil {
+		return nil, err
 	}
 	return values, nil
 }

@@ -5,25 +5,33 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/acode-dev/acode/strictyaml"
 )
+
+// system reads text that goes to the system as a C string and must not be empty.
+func (d *decoder) system(v *strictyaml.Value) string {
+	d.Filled(v)
+	return d.System(v)
+}
 
 // path reads a required path below the workspace and cleans it. A directory may be the
 // workspace itself; a file may not.
-func (d *decoder) path(o *object, key string, directory bool) string {
-	f := d.need(o, key)
+func (d *decoder) path(o *strictyaml.Object, key string, directory bool) string {
+	f := d.Need(o, key)
 	if f == nil {
 		return ""
 	}
-	had := len(d.errs)
+	had := d.Count()
 	p := d.system(f)
-	if d.failed(had) {
+	if d.Failed(had) {
 		return ""
 	}
 	if why := leaves(p); why != "" {
-		d.fail(f.place(), "write it relative to the workspace", "%q leaves the workspace: %s", key, why)
+		d.Fail(f.At, "write it relative to the workspace", "%q leaves the workspace: %s", key, why)
 	}
 	if !directory && (strings.HasSuffix(p, "/") || path.Clean(p) == ".") {
-		d.fail(f.place(), "", "%q names a directory, not a file", key)
+		d.Fail(f.At, "", "%q names a directory, not a file", key)
 	}
 	return path.Clean(p)
 }
@@ -43,30 +51,30 @@ func leaves(p string) string {
 }
 
 // glob reads a pattern of paths, in which ** crosses directories.
-func (d *decoder) glob(o *object, key string) string {
+func (d *decoder) glob(o *strictyaml.Object, key string) string {
 	p := d.path(o, key, true)
 	for part := range strings.SplitSeq(p, "/") {
 		if _, err := path.Match(part, ""); errors.Is(err, path.ErrBadPattern) {
-			d.fail(o.get(key).place(), "", "%q is no pattern: %q is malformed", key, part)
+			d.Fail(o.Get(key).At, "", "%q is no pattern: %q is malformed", key, part)
 		}
 	}
 	return p
 }
 
 // mode reads permission bits; 0 when the key is absent.
-func (d *decoder) mode(o *object) uint32 {
-	f := o.get("mode")
+func (d *decoder) mode(o *strictyaml.Object) uint32 {
+	f := o.Get("mode")
 	if f == nil {
 		return 0
 	}
-	if f.value.Tag == "!!int" {
-		d.fail(f.place(), `write it in quotes, such as "0644"`, `"mode" is octal digits in quotes, not the number %s, which readers of YAML take differently`, f.value.Value)
+	if f.Kind() == strictyaml.Int {
+		d.Fail(f.At, `write it in quotes, such as "0644"`, `"mode" is octal digits in quotes, not the number %s, which readers of YAML take differently`, f.Written())
 		return 0
 	}
-	s := d.text(f)
+	s := d.Text(f)
 	bits, err := strconv.ParseUint(s, 8, 32)
-	if isText(f.value) && (err != nil || bits > 0o777 || bits == 0 || strings.HasPrefix(s, "+")) {
-		d.fail(f.place(), "", `"mode" is permission bits from "0001" to "0777", not %q`, s)
+	if f.Kind() == strictyaml.Text && (err != nil || bits > 0o777 || bits == 0 || strings.HasPrefix(s, "+")) {
+		d.Fail(f.At, "", `"mode" is permission bits from "0001" to "0777", not %q`, s)
 	}
 	return uint32(bits)
 }

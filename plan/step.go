@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/strictyaml"
 )
 
 // Keys of a step. Those of a command are listed apart because they need "run" beside them.
@@ -19,41 +18,38 @@ var (
 	changeKinds = []string{"write", "edit", "delete", "move"}
 )
 
-func (d *decoder) stepsOf(f *field, above defaults, task string) []session.Step {
-	values := d.list(f, "steps")
-	ids := names{what: "step", first: make(map[string]position, len(values))}
+func (d *decoder) stepsOf(f *strictyaml.Value, above defaults, task string) []session.Step {
+	values := d.List(f, "steps", "a step")
+	ids := names{what: "step", first: make(map[string]strictyaml.Position, len(values))}
 	steps := make([]session.Step, 0, len(values))
 	for i, n := range values {
-		steps = append(steps, d.step(n, place(n), &ids, i, above))
+		steps = append(steps, d.step(n, &ids, i, above))
 		if d.steps != nil {
-			d.steps[session.StepID{Task: task, Step: steps[i].ID}] = place(n)
+			d.steps[session.StepID{Task: task, Step: steps[i].ID}] = n.At
 		}
-		if len(d.errs) == d.most {
+		if d.Full() {
 			return nil
 		}
 	}
 	return steps
 }
 
-func (d *decoder) step(n *yaml.Node, at position, ids *names, i int, above defaults) session.Step {
-	o := d.object(n, at, "a step", stepKeys...)
-	s := session.Step{ID: d.id(o, ids, i)}
-	if f := o.get("name"); f != nil {
-		s.Name = d.shown(f, false)
-	}
+func (d *decoder) step(n *strictyaml.Value, ids *names, i int, above defaults) session.Step {
+	o := d.Object(n, stepKeys...)
+	s := session.Step{ID: d.id(o, ids, i), Name: d.Shown(o.Get("name"), false)}
 	f := d.kind(o, "a step", kindKeys)
 	if f == nil {
 		return s
 	}
-	s.Kind = session.Kind(f.key)
+	s.Kind = session.Kind(f.Key)
 	if s.Kind == session.KindRun {
 		s.Run = d.run(o, f)
 		above.fill(d, s.Run, o)
 		return s
 	}
 	for _, key := range runKeys {
-		if other := o.get(key); other != nil {
-			d.fail(other.at, "", "%q goes with run only; this step has %q", key, f.key)
+		if other := o.Get(key); other != nil {
+			d.Fail(other.KeyAt, "", "%q goes with run only; this step has %q", key, f.Key)
 		}
 	}
 	d.effect(&s, f)
@@ -61,43 +57,43 @@ func (d *decoder) step(n *yaml.Node, at position, ids *names, i int, above defau
 }
 
 // kind finds the one key of o that says what is done.
-func (d *decoder) kind(o *object, what string, kinds []string) *field {
+func (d *decoder) kind(o *strictyaml.Object, what string, kinds []string) *strictyaml.Value {
 	var found []string
-	var last *field
-	for i := range o.fields {
-		if slices.Contains(kinds, o.fields[i].key) {
-			last = &o.fields[i]
-			found = append(found, last.key)
+	var last *strictyaml.Value
+	for i := range o.Fields {
+		if slices.Contains(kinds, o.Fields[i].Key) {
+			last = &o.Fields[i]
+			found = append(found, last.Key)
 		}
 	}
 	switch len(found) {
 	case 0:
-		if o.broken { // it may be what was not known
+		if o.Broken { // it may be what was not known
 			return nil
 		}
-		d.fail(o.at, "", "%s does nothing; it needs one of %s", what, strings.Join(kinds, ", "))
+		d.Fail(o.At, "", "%s does nothing; it needs one of %s", what, strings.Join(kinds, ", "))
 	case 1:
 		return last
 	default:
-		d.fail(last.at, "make a step of each", "%s does one thing; this one has %s", what, strings.Join(found, " and "))
+		d.Fail(last.KeyAt, "make a step of each", "%s does one thing; this one has %s", what, strings.Join(found, " and "))
 	}
 	return nil
 }
 
 // effect reads what a step of any kind but run does.
-func (d *decoder) effect(s *session.Step, f *field) {
+func (d *decoder) effect(s *session.Step, f *strictyaml.Value) {
 	switch s.Kind {
 	case session.KindRead:
-		s.Read = &session.Read{Path: d.glob(d.objectOf(f, "path"), "path")}
+		s.Read = &session.Read{Path: d.glob(d.Object(f, "path"), "path")}
 	case session.KindSearch:
 		s.Search = d.search(f)
 	case session.KindApprove:
-		if s.Approve = d.shown(f, true); strings.TrimSpace(s.Approve) == "" {
-			d.fail(f.place(), "", `"approve" is the question that is asked; it must not be empty`)
+		if s.Approve = d.Shown(f, true); strings.TrimSpace(s.Approve) == "" {
+			d.Fail(f.At, "", `"approve" is the question that is asked; it must not be empty`)
 		}
 	case session.KindChanges:
-		for _, n := range d.list(f, "changes") {
-			o := d.object(n, place(n), "a change", changeKinds...)
+		for _, n := range d.List(f, "changes", "a change") {
+			o := d.Object(n, changeKinds...)
 			if k := d.kind(o, "a change", changeKinds); k != nil {
 				s.Changes = append(s.Changes, d.change(k))
 			}
@@ -107,23 +103,16 @@ func (d *decoder) effect(s *session.Step, f *field) {
 	}
 }
 
-// objectOf reads the mapping below a kind's key.
-func (d *decoder) objectOf(f *field, known ...string) *object {
-	return d.object(f.value, f.place(), `"`+f.key+`"`, known...)
-}
-
-func (d *decoder) search(f *field) *session.Search {
-	o := d.objectOf(f, "pattern", "path")
+func (d *decoder) search(f *strictyaml.Value) *session.Search {
+	o := d.Object(f, "pattern", "path")
 	s := &session.Search{Path: "."}
-	if p := d.need(o, "pattern"); p != nil {
-		if s.Pattern = d.text(p); s.Pattern == "" {
-			d.fail(p.place(), "", `"pattern" must not be empty`)
-		}
+	if p := d.Need(o, "pattern"); p != nil {
+		s.Pattern = d.Filled(p)
 		if _, err := regexp.Compile(s.Pattern); err != nil {
-			d.fail(p.place(), "go doc regexp/syntax lists what may be written", `"pattern" is no RE2 expression: %s`, reason(err))
+			d.Fail(p.At, "go doc regexp/syntax lists what may be written", `"pattern" is no RE2 expression: %s`, reason(err))
 		}
 	}
-	if o.has("path") {
+	if o.Get("path") != nil {
 		s.Path = d.path(o, "path", true)
 	}
 	return s
@@ -132,74 +121,68 @@ func (d *decoder) search(f *field) *session.Search {
 // reason drops the prefix that repeats what the message around it says.
 func reason(err error) string { return strings.TrimPrefix(err.Error(), "error parsing regexp: ") }
 
-func (d *decoder) change(f *field) session.Change {
-	c := session.Change{Op: session.Kind(f.key)}
+func (d *decoder) change(f *strictyaml.Value) session.Change {
+	c := session.Change{Op: session.Kind(f.Key)}
 	switch c.Op {
 	case session.KindWrite:
-		o := d.objectOf(f, "path", "content", "mode")
+		o := d.Object(f, "path", "content", "mode")
 		c.Path = d.path(o, "path", false)
-		if content := d.need(o, "content"); content != nil {
-			c.Content = d.text(content)
-		}
+		c.Content = d.Text(d.Need(o, "content"))
 		c.Mode = d.mode(o)
 	case session.KindEdit:
-		d.edit(&c, d.objectOf(f, "path", "old", "new", "all"))
+		d.edit(&c, d.Object(f, "path", "old", "new", "all"))
 	case session.KindDelete:
-		c.Path = d.path(d.objectOf(f, "path"), "path", false)
+		c.Path = d.path(d.Object(f, "path"), "path", false)
 	case session.KindMove:
-		o := d.objectOf(f, "from", "to")
+		o := d.Object(f, "from", "to")
 		c.From, c.To = d.path(o, "from", false), d.path(o, "to", false)
 		if c.From == c.To {
-			d.fail(o.at, "", `"from" and "to" are the same path`)
+			d.Fail(o.At, "", `"from" and "to" are the same path`)
 		}
 	}
 	return c
 }
 
-func (d *decoder) edit(c *session.Change, o *object) {
+func (d *decoder) edit(c *session.Change, o *strictyaml.Object) {
 	c.Path = d.path(o, "path", false)
-	if f := d.need(o, "old"); f != nil {
-		if c.Old = d.text(f); c.Old == "" {
-			d.fail(f.place(), "use write to make a file", `"old" must not be empty`)
+	if f := d.Need(o, "old"); f != nil {
+		if c.Old = d.Text(f); c.Old == "" {
+			d.Fail(f.At, "use write to make a file", `"old" must not be empty`)
 		}
 	}
-	if f := d.need(o, "new"); f != nil {
-		c.New = d.text(f)
-	}
-	c.All = d.boolean(o, "all", false)
+	c.New = d.Text(d.Need(o, "new"))
+	c.All = d.Bool(o.Get("all"), false)
 }
 
-func (d *decoder) run(o *object, f *field) *session.Run {
+func (d *decoder) run(o *strictyaml.Object, f *strictyaml.Value) *session.Run {
 	r := &session.Run{}
-	if f.value.Kind == yaml.SequenceNode {
+	if f.Kind() == strictyaml.List {
 		r.Argv = d.argv(f)
-	} else if isText(f.value) {
+	} else if f.Kind() == strictyaml.Text {
 		if r.Shell = d.system(f); strings.TrimSpace(r.Shell) == "" {
-			d.fail(f.place(), "", `"run" must not be empty`)
+			d.Fail(f.At, "", `"run" must not be empty`)
 		}
 	} else {
-		d.fail(f.place(), "", `"run" is text for the shell or a list of arguments, not %s`, describe(f.value))
+		d.Fail(f.At, "", `"run" is text for the shell or a list of arguments, not %s`, f.Describe())
 	}
-	if s := o.get("shell"); s != nil {
+	if s := o.Get("shell"); s != nil {
 		if r.Argv != nil {
-			d.fail(s.at, "", `"shell" goes with a "run" that is text; a list is run without a shell`)
+			d.Fail(s.KeyAt, "", `"shell" goes with a "run" that is text; a list is run without a shell`)
 		}
 		r.With = d.shell(s)
 	}
 	r.Dir = d.dir(o)
 	r.Env = d.env(o)
-	r.Timeout = d.duration(o, "timeout")
+	r.Timeout = d.duration(o.Get("timeout"))
 	r.Capture = d.capture(o)
-	if check := o.get("check"); check != nil {
-		r.Check = d.system(check)
-	}
-	r.OnInterrupt = session.OnInterrupt(d.oneOf(o, "on_interrupt", "ask", "rerun", "done", "fail"))
-	r.Volatile = !d.boolean(o, "durable", true)
+	r.Check = d.system(o.Get("check"))
+	r.OnInterrupt = session.OnInterrupt(d.OneOf(o.Get("on_interrupt"), "ask", "rerun", "done", "fail"))
+	r.Volatile = !d.Bool(o.Get("durable"), true)
 	return r
 }
 
-func (d *decoder) dir(o *object) string {
-	if !o.has("dir") {
+func (d *decoder) dir(o *strictyaml.Object) string {
+	if o.Get("dir") == nil {
 		return ""
 	}
 	if dir := d.path(o, "dir", true); dir != "." {
@@ -209,50 +192,47 @@ func (d *decoder) dir(o *object) string {
 }
 
 // shell reads the program that a text is handed to; nil for the usual one.
-func (d *decoder) shell(f *field) []string {
-	if f.value.Kind == yaml.SequenceNode {
+func (d *decoder) shell(f *strictyaml.Value) []string {
+	if f.Kind() == strictyaml.List {
 		return d.argv(f)
 	}
 	const next = "write shell: sh, shell: bash or shell: [program, argument, ...]"
-	if !isText(f.value) {
-		d.fail(f.place(), next, `"shell" is sh, bash or a list of a program and its arguments, not %s`, describe(f.value))
+	if f.Kind() != strictyaml.Text {
+		d.Fail(f.At, next, `"shell" is sh, bash or a list of a program and its arguments, not %s`, f.Describe())
 		return nil
 	}
-	switch f.value.Value {
+	switch f.Written() {
 	case "sh":
 	case "bash":
 		return []string{"bash", "-e", "-o", "pipefail", "-c"}
 	default:
-		d.fail(f.place(), next, `"shell" is sh, bash or a list of a program and its arguments, not %q`, f.value.Value)
+		d.Fail(f.At, next, `"shell" is sh, bash or a list of a program and its arguments, not %q`, f.Written())
 	}
 	return nil
 }
 
-func (d *decoder) argv(f *field) []string {
-	values := d.list(f, "arguments")
+func (d *decoder) argv(f *strictyaml.Value) []string {
+	values := d.List(f, "arguments", "an argument")
 	argv := make([]string, 0, len(values))
 	for i, n := range values {
-		at := place(n)
-		arg := d.textOf(n, at, "an argument")
-		d.noNUL(arg, at, "an argument")
+		arg := d.System(n)
 		if i == 0 && arg == "" {
-			d.fail(at, "", "the name of the program must not be empty")
+			d.Fail(n.At, "", "the name of the program must not be empty")
 		}
 		argv = append(argv, arg)
 	}
 	return argv
 }
 
-func (d *decoder) env(o *object) map[string]string {
-	f := o.get("env")
+func (d *decoder) env(o *strictyaml.Object) map[string]string {
+	f := o.Get("env")
 	if f == nil {
 		return nil
 	}
 	env := map[string]string{}
-	for _, v := range d.objectOf(f).fields {
-		d.variable(v.key, v.at)
-		env[v.key] = d.text(&v)
-		d.noNUL(env[v.key], v.place(), `"`+v.key+`"`)
+	for _, v := range d.Object(f).Fields {
+		d.variable(v.Key, v.KeyAt)
+		env[v.Key] = d.System(&v)
 	}
 	if len(env) == 0 {
 		return nil
@@ -260,13 +240,13 @@ func (d *decoder) env(o *object) map[string]string {
 	return env
 }
 
-func (d *decoder) capture(o *object) string {
-	f := o.get("capture")
+func (d *decoder) capture(o *strictyaml.Object) string {
+	f := o.Get("capture")
 	if f == nil {
 		return ""
 	}
-	name := d.text(f)
-	d.variable(name, f.place())
+	name := d.Text(f)
+	d.variable(name, f.At)
 	return name
 }
 
@@ -275,33 +255,32 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "ACODE_") || name == "PWD" || name == "OLDPWD"
 }
 
-func (d *decoder) variable(name string, at position) {
+func (d *decoder) variable(name string, at strictyaml.Position) {
 	if !session.ValidVariable(name) {
-		d.fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
+		d.Fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
 	}
 	if reserved(name) {
-		d.fail(at, "", "%s cannot be set: PWD, OLDPWD and what begins with ACODE_ are acode's to give", name)
+		d.Fail(at, "", "%s cannot be set: PWD, OLDPWD and what begins with ACODE_ are acode's to give", name)
 	}
 }
 
-func (d *decoder) duration(o *object, key string) time.Duration {
-	f := o.get(key)
+func (d *decoder) duration(f *strictyaml.Value) time.Duration {
 	if f == nil {
 		return 0
 	}
 	const next = "write a number with its unit, such as 90s, 10m or 1h30m"
-	if !isText(f.value) {
-		d.fail(f.place(), next, "%q is a duration, not %s", key, describe(f.value))
+	if f.Kind() != strictyaml.Text {
+		d.Fail(f.At, next, "%s is a duration, not %s", f, f.Describe())
 		return 0
 	}
-	s := d.text(f)
+	s := d.Text(f)
 	v, err := time.ParseDuration(s)
 	if err != nil && regexp.MustCompile(`^([0-9]+(ns|us|µs|ms|s|m|h))+$`).MatchString(s) {
-		d.fail(f.place(), next, "%q is at most 2562047h, not %s", key, s)
+		d.Fail(f.At, next, "%s is at most 2562047h, not %s", f, s)
 	} else if err != nil {
-		d.fail(f.place(), next, "%q is a duration, not %q", key, s)
+		d.Fail(f.At, next, "%s is a duration, not %q", f, s)
 	} else if v <= 0 {
-		d.fail(f.place(), next, "%q must be longer than nothing, not %s", key, s)
+		d.Fail(f.At, next, "%s must be longer than nothing, not %s", f, s)
 	}
 	return v
 }

@@ -1,0 +1,260 @@
+// Package strictyaml reads a strict subset of YAML for the files that people write.
+//
+// Anchors, aliases, tags, merge keys, directives and a second document are refused; so are unknown
+// and repeated keys, values of the wrong kind and characters that parsers read differently. Each
+// error has file, line, column and a caret under the place.
+//
+// Memory and time stay within a bound that the file's size gives: bombs are refused by the count
+// and the depth of their parts, before a tree is built from them.
+package strictyaml
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
+)
+
+// maxMarks bounds the parser's tokens and nodes, of some 200 bytes each: no two begin without one of marks
+// between them. A plan of 100,000 ordinary steps has below 2,000,000.
+const (
+	maxMarks = 2_500_000
+	marks    = ",:[]{}-#?&*!|>%\"'"
+)
+
+// Format is what the files of one kind have for themselves.
+type Format struct {
+	Code  session.Code // of every error
+	Name  string       // for messages: "plan"
+	Bytes int          // above this size a file is refused before anything of it is parsed
+	Next  string       // the next step of an error that has no better one
+	Split string       // the next step for a file that is too large
+	Bare  bool         // errors do not show the text: it may hold secrets
+}
+
+// TooLarge refuses the file called name for its size.
+func (f Format) TooLarge(name string) error {
+	return f.error(name, f.Split, "the file is larger than %s; nothing of it was read", size(f.Bytes))
+}
+
+func size(n int) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+func (f Format) error(place, next, format string, args ...any) error {
+	return &session.Error{Code: f.Code, Message: fmt.Sprintf(format, args...), Place: place, Next: cmp.Or(next, f.Next)}
+}
+
+// Reader reads one file in its order and keeps the errors that it meets. After the first one what
+// it gives has no meaning.
+type Reader struct {
+	Format Format
+	Name   string // of the file, for places
+	Most   int    // errors that are kept; 0 means one
+
+	text  []byte // valid UTF-8 once Root has begun to read it
+	lines []string
+	errs  []fault
+	wrong map[Position]bool // where something is wrong: one error is said of one place
+}
+
+// Position counts lines and columns from 1; a column is a code point.
+type Position struct{ Line, Column int }
+
+type fault struct {
+	at  Position
+	err error
+}
+
+// Fail keeps an error about a place. Without next it has that of the format.
+func (r *Reader) Fail(at Position, next, format string, args ...any) {
+	if r.Full() || r.wrong[at] {
+		return
+	}
+	if r.wrong == nil {
+		r.wrong = map[Position]bool{}
+	}
+	r.wrong[at] = true
+	r.errs = append(r.errs, fault{at, r.fault(at, next, format, args...)})
+}
+
+// Full reports whether no more errors are kept.
+func (r *Reader) Full() bool { return len(r.errs) >= max(r.Most, 1) }
+
+// Count gives the number of errors.
+func (r *Reader) Count() int { return len(r.errs) }
+
+// Failed reports whether something was wrong since there were so many errors.
+func (r *Reader) Failed(since int) bool { return len(r.errs) > since || r.Full() }
+
+// Err gives the error that was met first; nil when there is none.
+func (r *Reader) Err() error {
+	if len(r.errs) == 0 {
+		return nil
+	}
+	return r.errs[0].err
+}
+
+// Errs gives the errors in the order of the file.
+func (r *Reader) Errs() []error {
+	slices.SortStableFunc(r.errs, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
+	})
+	var errs []error
+	for _, f := range r.errs {
+		errs = append(errs, f.err)
+	}
+	return errs
+}
+
+// Root gives the one document in data; nil when there is none or it is refused, which is one error.
+func (r *Reader) Root(data []byte) *Value {
+	root, err := r.read(data)
+	if err != nil {
+		r.errs = append(r.errs, fault{err: err})
+	}
+	if root == nil || err != nil {
+		return nil
+	}
+	return valueOf(root, "a "+r.Format.Name)
+}
+
+// lines takes the byte order mark off and gives each line the end that YAML reads it with, so that places
+// are found by counting one character.
+func lines(data []byte) []byte {
+	text := bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+}
+
+// halves are the escapes of two halves in which JSON writes a character that it does not have.
+var halves = regexp.MustCompile(`\\*\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+
+// joined gives JSON with one escape for each two halves, of which YAML knows nothing. In other YAML the
+// parser refuses them.
+func joined(text []byte) []byte {
+	if !halves.Match(text) || !json.Valid(text) {
+		return text
+	}
+	return halves.ReplaceAllFunc(text, func(found []byte) []byte {
+		const pair = len(`\ud83d\ude00`)
+		before, written := found[:len(found)-pair], found[len(found)-pair:]
+		if len(before)%2 == 1 { // its first backslash is escaped itself
+			return found
+		}
+		var means string
+		if json.Unmarshal(slices.Concat([]byte{'"'}, written, []byte{'"'}), &means) != nil {
+			return found
+		}
+		return fmt.Appendf(slices.Clone(before), `\U%08x`, []rune(means)[0])
+	})
+}
+
+// checkText refuses what is no YAML before it is parsed, and more of it than can be parsed.
+func (r *Reader) checkText() error {
+	parts := 0
+	for at := 0; at < len(r.text); {
+		c, n := utf8.DecodeRune(r.text[at:])
+		switch {
+		case c == utf8.RuneError && n == 1:
+			return r.fault(r.position(at), "save the file as UTF-8", "byte 0x%02x is not valid UTF-8", r.text[at])
+		case c < ' ' && c != '\t' && c != '\n', strings.ContainsRune("\u0085\u2028\u2029\ufeff\ufffe\uffff", c): // YAML 1.1 reads some otherwise than 1.2
+			return r.fault(r.position(at), fmt.Sprintf(`write it as \u%04x, in double quotes`, c), "the character %U cannot stand in a %s as it is", c, r.Format.Name)
+		case strings.ContainsRune(marks, c):
+			if parts++; parts > maxMarks {
+				return r.fault(r.position(at), r.Format.Split, "the %s has more than %d parts", r.Format.Name, maxMarks)
+			}
+		}
+		at += n
+	}
+	return nil
+}
+
+// position gives line and column of the byte at offset.
+func (r *Reader) position(offset int) Position {
+	before := r.text[:offset]
+	return Position{1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])}
+}
+
+// fault makes the error for a place: the message, then the source line with a caret.
+func (r *Reader) fault(at Position, next, format string, args ...any) error {
+	return r.Format.error(fmt.Sprintf("%s:%d:%d", r.Name, at.Line, at.Column), next, "%s", fmt.Sprintf(format, args...)+r.excerpt(at))
+}
+
+// excerptWidth is how many code points stand before and after the caret at most.
+const excerptWidth = 60
+
+// excerpt shows the line of a place with a caret below it. What cannot be printed becomes a
+// replacement character, so that a file cannot steer the terminal through its own error. Secrets
+// are masked before the line is cut, which would leave parts that are not recognised.
+func (r *Reader) excerpt(at Position) string {
+	if r.Format.Bare {
+		return ""
+	}
+	line := []rune(r.line(at.Line))
+	column := min(max(at.Column-1, 0), len(line))
+	if mask := redact.New(nil); mask.Changes([]byte(string(line))) {
+		column = len([]rune(mask.String(string(line[:column]))))
+		line = []rune(mask.String(string(line)))
+		column = min(column, len(line))
+	}
+	from, to := max(column-excerptWidth, 0), min(column+excerptWidth, len(line))
+	var shown, under strings.Builder
+	if from > 0 {
+		shown.WriteString("…")
+		under.WriteString(" ")
+	}
+	for i, c := range line[from:to] {
+		blank := " "
+		switch {
+		case c == '\t':
+			blank = "\t"
+		case !unicode.IsPrint(c):
+			c = unicode.ReplacementChar
+		case unicode.In(c, unicode.Mn, unicode.Me):
+			blank = ""
+		case wide(c):
+			blank = "  "
+		}
+		shown.WriteRune(c)
+		if from+i < column {
+			under.WriteString(blank)
+		}
+	}
+	if to < len(line) {
+		shown.WriteString("…")
+	}
+	return fmt.Sprintf("\n%4d | %s\n%*s | %s^", at.Line, shown.String(), max(4, len(fmt.Sprint(at.Line))), "", under.String())
+}
+
+// wide reports whether terminals give c two columns, as they do for East Asian text and emoji.
+func wide(c rune) bool {
+	return c >= 0x1f300 || c >= 0xff01 && c <= 0xff60 || c >= 0x3000 && c <= 0x303e ||
+		unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
+// line gives line n, counted from 1, without its end; empty when there is none.
+func (r *Reader) line(n int) string {
+	if all := r.split(); n > 0 && n <= len(all) {
+		return all[n-1]
+	}
+	return ""
+}
+
+// split gives all lines. Few files need them: they are found when first asked for.
+func (r *Reader) split() []string {
+	if r.lines == nil {
+		r.lines = strings.Split(string(r.text), "\n")
+	}
+	return r.lines
+}

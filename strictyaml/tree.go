@@ -1,0 +1,140 @@
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+)
+
+// The bounds of a tree; a plan nests 8 deep.
+const (
+	maxDepth = 32
+	maxKeys  = 1000 // in one mapping
+	maxKey   = 256  // bytes in one key
+)
+
+// read gives the root of the one document, in which nothing is left that is refused; nil for a file
+// without content.
+func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
+	if len(data) > r.Format.Bytes {
+		return nil, r.Format.TooLarge(r.Name)
+	}
+	r.text = lines(data)
+	if err := r.checkText(); err != nil {
+		return nil, err
+	}
+	if err := r.checkDirectives(); err != nil {
+		return nil, err
+	}
+	start := Position{1, 1}
+	defer func() {
+		// The file may be foreign, and a parser that trips over it must not end the program.
+		if p := recover(); p != nil {
+			root, err = nil, r.fault(start, "", "the file is not YAML (%v)", p)
+		}
+	}()
+	var documents [2]yaml.Node
+	loader, err := yaml.NewLoader(bytes.NewReader(joined(r.text)), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	for i := 0; i < len(documents) && err == nil; i++ {
+		err = loader.Load(&documents[i])
+	}
+	var syntax *yaml.LoadError
+	switch second := &documents[1]; {
+	case errors.As(err, &syntax):
+		return nil, r.syntax(syntax)
+	case err == nil:
+		return nil, r.fault(place(second), "put each into a file of its own", "a %s is one YAML document; a second one begins here", r.Format.Name)
+	case !errors.Is(err, io.EOF):
+		return nil, r.fault(start, "", "the file is not YAML")
+	case documents[0].Kind == 0:
+		return nil, nil
+	}
+	root = documents[0].Content[0]
+	return root, r.check(root, 1)
+}
+
+// checkDirectives refuses them before the parser, in whose tree they do not show.
+func (r *Reader) checkDirectives() error {
+	n := 0
+	for line := range bytes.Lines(r.text) {
+		n++
+		if line[0] == '%' {
+			return r.refuse(Position{n, 1}, "directives")
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			break
+		}
+	}
+	return nil
+}
+
+// check refuses what the subset has not, in n and below it.
+func (r *Reader) check(n *yaml.Node, depth int) error {
+	switch at := place(n); {
+	case depth > maxDepth:
+		return r.tooDeep(at)
+	case n.Kind == yaml.AliasNode:
+		return r.refuse(at, "aliases")
+	case n.Anchor != "":
+		return r.refuse(at, "anchors")
+	case n.Style&yaml.TaggedStyle != 0 || n.Tag == "!":
+		return r.refuse(at, "tags")
+	}
+	if n.Kind == yaml.MappingNode {
+		if err := r.checkKeys(n); err != nil {
+			return err
+		}
+	}
+	for _, child := range n.Content {
+		if r.lost(child, n.Column) {
+			return r.fault(place(child), "remove its blanks", "a line without text stands above this text and has more blanks than it")
+		}
+		if err := r.check(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lost reports whether the parser left out text below the "|" or ">" of n, in what begins at column: where a
+// line without text stands above it with more blanks, it takes those for the indentation, and lines that are
+// indented less for comments if they begin with "#".
+func (r *Reader) lost(n *yaml.Node, column int) bool {
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 || strings.Trim(n.Value, "\n") != "" {
+		return false
+	}
+	most := 0
+	for _, line := range r.split()[n.Line:] {
+		blanks := len(line) - len(strings.TrimLeft(line, " "))
+		if text := strings.TrimSpace(line); text != "" {
+			return text[0] == '#' && blanks >= column && blanks < most
+		}
+		most = max(most, blanks)
+	}
+	return false
+}
+
+func (r *Reader) tooDeep(at Position) error {
+	return r.fault(at, "", "nested more than %d deep", maxDepth)
+}
+
+func (r *Reader) checkKeys(n *yaml.Node) error {
+	if len(n.Content) > 2*maxKeys {
+		return r.fault(place(n.Content[2*maxKeys]), "", "more than %d keys in one mapping", maxKeys)
+	}
+	for key := range pairs(n) {
+		switch at := place(key); {
+		case len(key.Value) > maxKey:
+			return r.fault(at, "", "a key is longer than %d bytes", maxKey)
+		case key.Tag == "!!merge":
+			return r.refuse(at, "merge keys")
+		case n.Style&yaml.FlowStyle == 0 && key.Column != n.Column: // the mapping begins at its first "?"
+			return r.refuse(Position{at.Line, n.Column}, `keys written with "?"`)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package strictyaml
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Kind says what a value is.
+type Kind int
+
+// The kinds of values. A date is text, for YAML 1.2 knows none, and so is what would be a merge key.
+const (
+	Text Kind = iota + 1
+	Mapping
+	List
+	Bool
+	Int
+	Float
+	Nothing
+)
+
+// Value is one value of a file. The methods of Reader take a nil one for a value that is absent.
+type Value struct {
+	Key   string   // in its mapping; empty in a list
+	At    Position // where it stands, or its key when nothing is written
+	KeyAt Position // where its key stands
+
+	node *yaml.Node
+	what string // for messages; empty means the key in quotes
+}
+
+func valueOf(n *yaml.Node, what string) *Value {
+	return &Value{At: place(n), node: n, what: what}
+}
+
+// Called gives v another name in messages, such as "a plan".
+func (v *Value) Called(what string) *Value {
+	called := *v
+	called.what = what
+	return &called
+}
+
+// String is what messages call v.
+func (v *Value) String() string { return cmp.Or(v.what, strconv.Quote(v.Key)) }
+
+// Written gives a scalar as it is written, without quotes.
+func (v *Value) Written() string { return v.node.Value }
+
+// Kind gives the kind of v.
+func (v *Value) Kind() Kind { return kind(v.node) }
+
+func kind(n *yaml.Node) Kind {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return Mapping
+	case n.Kind == yaml.SequenceNode:
+		return List
+	}
+	switch n.Tag {
+	case "!!str", "!!timestamp", "!!merge":
+		return Text
+	case "!!bool":
+		return Bool
+	case "!!null":
+		return Nothing
+	case "!!int":
+		return Int
+	}
+	return Float
+}
+
+// Describe says what v is, for messages that name what should be there.
+func (v *Value) Describe() string { return describe(v.node) }
+
+func describe(n *yaml.Node) string {
+	switch kind(n) {
+	case Mapping:
+		return "a mapping"
+	case List:
+		return "a list"
+	case Text:
+		return "text"
+	case Bool:
+		return "the truth value " + n.Value
+	case Nothing:
+		return "nothing"
+	}
+	return "the number " + n.Value
+}
+
+// place gives where a node begins.
+func place(n *yaml.Node) Position { return Position{n.Line, n.Column} }
+
+// pairs gives the keys of a mapping with their values.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		for i := 0; i < len(n.Content) && yield(n.Content[i], n.Content[i+1]); i += 2 {
+		}
+	}
+}
+
+// Peek gives the value of key in a mapping that is not checked; nil for none.
+func (v *Value) Peek(key string) *Value {
+	if v.Kind() == Mapping {
+		for k, n := range pairs(v.node) {
+			if k.Value == key {
+				return valueOf(n, "")
+			}
+		}
+	}
+	return nil
+}
+
+// Object is a mapping whose keys are all known, each at most once.
+type Object struct {
+	At     Position
+	Fields []Value
+	Broken bool // some keys could not be taken: what is missing may be one of them
+
+	what string
+}
+
+// Get gives the value of key, nil when it is absent. Mappings are small: a scan costs less
+// than a map for each of 100,000 steps.
+func (o *Object) Get(key string) *Value {
+	for i := range o.Fields {
+		if o.Fields[i].Key == key {
+			return &o.Fields[i]
+		}
+	}
+	return nil
+}
+
+// Need gives the value of key and fails when it is absent.
+func (r *Reader) Need(o *Object, key string) *Value {
+	v := o.Get(key)
+	if v == nil && !o.Broken {
+		r.Fail(o.At, "", "%s needs the key %q", o.what, key)
+	}
+	return v
+}
+
+// Object reads a mapping. Without known, any key of text is allowed.
+func (r *Reader) Object(v *Value, known ...string) *Object {
+	o := &Object{what: v.String(), At: v.At}
+	if v.Kind() != Mapping {
+		r.Fail(v.At, "", "%s is a mapping of keys to values, not %s", v, v.Describe())
+		o.Broken = true
+		return o
+	}
+	first := make(map[string]int, len(v.node.Content)/2)
+	for key, value := range pairs(v.node) {
+		f := Value{Key: key.Value, KeyAt: place(key), At: place(value), node: value}
+		if f.Kind() == Nothing {
+			f.At = f.KeyAt
+		}
+		if kind(key) != Text {
+			r.Fail(f.KeyAt, "put quotes around it", "a key is text, not %s", describe(key))
+			o.Broken = true
+			continue
+		}
+		if len(known) > 0 && !slices.Contains(known, f.Key) {
+			next := ""
+			if strings.Contains(f.Key, ":") {
+				next = `put a blank behind ":"`
+			}
+			r.Fail(f.KeyAt, next, "unknown key %q; %s has %s", f.Key, v, strings.Join(known, ", "))
+			o.Broken = true
+			continue
+		}
+		if line, twice := first[f.Key]; twice {
+			r.Fail(f.KeyAt, "remove one of the two", "key %q stands twice, first on line %d", f.Key, line)
+			continue
+		}
+		first[f.Key] = f.KeyAt.Line
+		o.Fields = append(o.Fields, f)
+	}
+	return o
+}
+
+// Entries gives the values of a list, each of which messages call each.
+func (v *Value) Entries(each string) []*Value {
+	entries := make([]*Value, 0, len(v.node.Content))
+	if v.Kind() == List {
+		for _, n := range v.node.Content {
+			entries = append(entries, valueOf(n, each))
+		}
+	}
+	return entries
+}
+
+// List reads a list, of what of says, that must not be empty.
+func (r *Reader) List(v *Value, of, each string) []*Value {
+	switch {
+	case v == nil:
+		return nil
+	case v.Kind() != List:
+		r.Fail(v.At, "", "%s is a list of %s, not %s", v, of, v.Describe())
+	case len(v.node.Content) == 0:
+		r.Fail(v.At, "", "%s must not be empty", v)
+	}
+	return v.Entries(each)
+}
+
+// Text reads text, byte for byte. Numbers and the like are not turned into text: 1.10 would become
+// another version.
+func (r *Reader) Text(v *Value) string {
+	if v == nil {
+		return ""
+	}
+	next := ""
+	switch v.Kind() {
+	case Text:
+		return v.Written()
+	case Mapping:
+		next = `put quotes around text that has ": " in it`
+	case Bool, Int, Float:
+		next = fmt.Sprintf("if text is meant, put quotes around it: %q", v.Written())
+	}
+	r.Fail(v.At, next, "%s is text, not %s", v, v.Describe())
+	return v.Written()
+}
+
+// Filled reads text that must not be empty.
+func (r *Reader) Filled(v *Value) string {
+	s := r.Text(v)
+	if v != nil && s == "" {
+		r.Fail(v.At, "", "%s must not be empty", v)
+	}
+	return s
+}
+
+// Shown reads text that people are shown: no control characters, which could rewrite the
+// question that a person approves, and one line unless lines allows more.
+func (r *Reader) Shown(v *Value, lines bool) string {
+	s := r.Text(v)
+	for _, c := range s {
+		if !unicode.IsControl(c) || c == '\t' || c == '\n' && lines {
+			continue
+		}
+		if c == '\n' {
+			r.Fail(v.At, "", "%s is one line", v)
+		}
+		r.Fail(v.At, "", "%s holds the control character %U", v, c)
+		break
+	}
+	return s
+}
+
+// System reads text that goes to the system as a C string: no NUL.
+func (r *Reader) System(v *Value) string {
+	s := r.Text(v)
+	if strings.IndexByte(s, 0) >= 0 {
+		r.Fail(v.At, "", "%s holds a NUL byte", v)
+	}
+	return s
+}
+
+// Bool reads a truth value.
+func (r *Reader) Bool(v *Value, otherwise bool) bool {
+	if v == nil {
+		return otherwise
+	}
+	if v.Kind() != Bool {
+		r.Fail(v.At, "", "%s is true or false, not %s", v, v.Describe())
+		return otherwise
+	}
+	return strings.EqualFold(v.Written(), "true")
+}
+
+// OneOf reads one of a closed set of words.
+func (r *Reader) OneOf(v *Value, valid ...string) string {
+	s := r.Text(v)
+	if v != nil && !slices.Contains(valid, s) {
+		r.Fail(v.At, "", "%s is one of %s, not %q", v, strings.Join(valid, ", "), s)
+	}
+	return s
+}
