@@ -10,6 +10,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -144,16 +145,9 @@ func Load(src Sources) (*Loaded, error) {
 		get = func(name string) string { return env[name] }
 	}
 	l := &loader{keys: keys(), home: UserDir(get), set: map[string]setting{}}
-	steps := []func() error{
-		func() error { return l.defaults(get) },
-		func() error { return l.file(layerUser, src.UserFile, src.UserData) },
-		func() error { return l.file(layerProject, src.ProjectFile, src.ProjectData) },
-		func() error { return l.environment(get) },
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(l.defaults(get), l.file(layerUser, src.UserFile, src.UserData),
+		l.file(layerProject, src.ProjectFile, src.ProjectData), l.environment(get)); err != nil {
+		return nil, err
 	}
 	out := &Loaded{lasting: map[string]string{}, Warnings: []string{}}
 	for _, k := range l.keys {

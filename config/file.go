@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-
-	"go.yaml.in/yaml/v4"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/strictyaml"
 )
 
-// source is a file being read, for the places in errors.
-type source struct {
+// file is one layer of YAML being read.
+type file struct {
+	strictyaml.Reader
 	loader *loader
-	file   string
-	lines  []string
 	layer  layer
+}
+
+func format() strictyaml.Format {
+	return strictyaml.Format{Code: session.ErrConfig, Name: "configuration", Bytes: maxFileBytes, Mask: hidePasswords,
+		Next: "correct the file; acode config validate checks it", Split: "remove what is no setting", Path: "make it a readable file in its place, or remove it"}
 }
 
 // file reads one layer from a YAML file (F2). data nil is no file.
@@ -25,109 +27,66 @@ func (l *loader) file(in layer, name string, data []byte) error {
 	if data == nil {
 		return nil
 	}
-	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(data), "\ufeff"))
-	src := &source{loader: l, file: name, lines: strings.Split(text, "\n"), layer: in}
-	if reason := unreadable(text); reason != "" {
-		return src.errorAt(nil, reason)
+	f := &file{Reader: strictyaml.Reader{Format: format(), Name: cmp.Or(name, "configuration")}, loader: l, layer: in}
+	if root := f.Root(data); root != nil {
+		f.section(root, "")
 	}
-	doc, err := src.parse(text)
-	if err != nil || doc == nil {
-		return err
-	}
-	return src.mapping(doc, "")
+	return f.Err()
 }
 
-func (s *source) mapping(n *yaml.Node, prefix string) error {
-	if err := s.plain(n); err != nil {
-		return err
+func (f *file) section(v *strictyaml.Value, prefix string) {
+	if v.Kind() == strictyaml.Nothing {
+		return
 	}
-	if n.Kind != yaml.MappingNode && n.Tag != "!!null" {
-		what := cmp.Or(strings.TrimSuffix(prefix, "."), "the file")
-		return s.errorAt(n, what+" must be a mapping of keys to values, not "+describe(n))
+	for _, entry := range f.Object(v).Fields {
+		f.entry(prefix+entry.Key, &entry)
 	}
-	first := map[string]int{}
-	for i := 0; i < len(n.Content); i += 2 {
-		name := n.Content[i]
-		if err := s.name(name); err != nil {
-			return err
-		}
-		if line, twice := first[name.Value]; twice {
-			return s.errorAt(name, fmt.Sprintf("%s is set twice, first on line %d", prefix+name.Value, line))
-		}
-		first[name.Value] = name.Line
-		if err := s.entry(prefix+name.Value, name, n.Content[i+1]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *source) name(n *yaml.Node) error {
-	if err := s.plain(n); err != nil {
-		return err
-	}
-	if !isText(n) {
-		return s.errorAt(n, "a key must be a name, not "+describe(n))
-	}
-	return nil
 }
 
 // entry takes one key, which is a setting or a section of several.
-func (s *source) entry(path string, name, value *yaml.Node) error {
-	k, isKey := s.loader.key(path)
-	isSection := slices.ContainsFunc(s.loader.keys, func(k key) bool { return strings.HasPrefix(k.path, path+".") })
+func (f *file) entry(path string, v *strictyaml.Value) {
+	k, isKey := f.loader.key(path)
+	isSection := slices.ContainsFunc(f.loader.keys, func(k key) bool { return strings.HasPrefix(k.path, path+".") })
 	switch {
 	case !isKey && !isSection:
-		return s.unknown(path, name)
-	case s.layer == layerProject && !s.open(path):
-		err := s.errorAt(name, fmt.Sprintf("a project's file cannot set %s, only resume keys", path))
-		err.Next = "remove it here and set it in your own file, in the environment or by a flag"
-		return err
+		f.unknown(path, v)
+	case f.layer == layerProject && !f.open(path):
+		f.Fail(v.KeyAt, "remove it here and set it in your own file, in the environment or by a flag", "a project's file cannot set %s, only resume keys", path)
 	case isSection:
-		return s.mapping(value, path+".")
-	case value.Tag == "!!null":
-		return s.errorAt(name, path+" has no value; it must be "+k.wants())
+		f.section(v, path+".")
+	case v.Kind() == strictyaml.Nothing:
+		f.Fail(v.At, "", "%s has no value; it must be %s", path, k.wants())
+	case f.loader.set[path].layer == f.layer: // once as log.level, once below log
+		f.Fail(v.KeyAt, "remove one of the two", "%s is set twice", path)
+	default:
+		f.loader.put(k, f.value(k, v), fmt.Sprintf("%s:%d", f.Name, v.KeyAt.Line), f.layer)
 	}
-	v, err := s.value(k, value)
-	if err != nil {
-		return err
-	}
-	if s.loader.set[path].layer == s.layer { // once as log.level, once below log
-		return s.errorAt(name, path+" is set twice")
-	}
-	s.loader.put(k, v, fmt.Sprintf("%s:%d", s.display(), name.Line), s.layer)
-	return nil
 }
 
 // open reports whether a project may set path or something below it.
-func (s *source) open(path string) bool {
-	return slices.ContainsFunc(s.loader.keys, func(k key) bool {
+func (f *file) open(path string) bool {
+	return slices.ContainsFunc(f.loader.keys, func(k key) bool {
 		return k.project && (k.path == path || strings.HasPrefix(k.path, path+"."))
 	})
 }
 
-func (s *source) unknown(path string, name *yaml.Node) error {
-	names := s.siblings(path)
-	message := "unknown key " + path
-	parent, last := "", path
-	if at := strings.LastIndexByte(path, '.'); at >= 0 {
-		parent, last = path[:at+1], path[at+1:]
+func (f *file) unknown(path string, v *strictyaml.Value) {
+	names := f.siblings(path)
+	at := strings.LastIndexByte(path, '.') + 1
+	guess := ""
+	if near := nearest(path[at:], names); near != "" {
+		guess = "; did you mean " + path[:at] + near + "?"
 	}
-	if near := nearest(last, names); near != "" {
-		message += "; did you mean " + parent + near + "?"
-	}
-	err := s.errorAt(name, message)
-	err.Next = "known here: " + strings.Join(names, ", ")
-	return err
+	f.Fail(v.KeyAt, "known here: "+strings.Join(names, ", "), "unknown key %q%s", path, guess)
 }
 
 // siblings lists the names that path's last part could have been.
-func (s *source) siblings(path string) []string {
+func (f *file) siblings(path string) []string {
 	parent := path[:strings.LastIndexByte(path, '.')+1]
 	var names []string
-	for _, k := range s.loader.keys {
+	for _, k := range f.loader.keys {
 		rest, ok := strings.CutPrefix(k.path, parent)
-		if !ok || s.layer == layerProject && !k.project {
+		if !ok || f.layer == layerProject && !k.project {
 			continue
 		}
 		name, _, _ := strings.Cut(rest, ".")
@@ -140,116 +99,49 @@ func (s *source) siblings(path string) []string {
 
 // value reads what stands after a key; its type must fit, for text in quotes is no
 // number.
-func (s *source) value(k key, n *yaml.Node) (parsed, error) {
-	if err := s.plain(n); err != nil {
-		return parsed{}, err
+func (f *file) value(k key, v *strictyaml.Value) parsed {
+	if k.kind == kindPaths && v.Kind() == strictyaml.List {
+		var texts []string
+		for _, entry := range v.Entries("") {
+			if f.suits(k, entry, entry.Kind() == strictyaml.Text) {
+				_, err := k.parsePaths([]string{entry.Written()}, f.loader.home)
+				f.wrong(k, entry, err)
+			}
+			texts = append(texts, entry.Written())
+		}
+		all, _ := k.parsePaths(texts, f.loader.home) // each was looked at
+		return all
 	}
-	if n.Kind == yaml.SequenceNode && k.kind == kindPaths {
-		return s.paths(k, n.Content)
+	if !f.suits(k, v, suits(k.kind, v)) {
+		return parsed{}
 	}
-	text, ok := scalar(k.kind, n)
+	out, err := k.parse(v.Written(), f.loader.home)
+	f.wrong(k, v, err)
+	return out
+}
+
+// suits reports whether the type of v is one of those of a kind.
+func suits(want kind, v *strictyaml.Value) bool {
+	switch v.Kind() {
+	case strictyaml.Text:
+		return slices.Contains([]kind{kindEnum, kindBytes, kindDuration, kindServer, kindListen}, want) || want == kindPath && v.Written() != ""
+	case strictyaml.Bool:
+		return want == kindBool
+	case strictyaml.Int:
+		return want == kindCount || want == kindBytes
+	}
+	return false
+}
+
+func (f *file) suits(k key, v *strictyaml.Value, ok bool) bool {
 	if !ok {
-		return parsed{}, s.wrong(k, n, fmt.Sprintf("must be %s, not %s", k.wants(), describe(n)))
+		f.wrong(k, v, fmt.Errorf("must be %s, not %s", k.wants(), v.Describe()))
 	}
-	v, err := k.parse(text, s.loader.home)
+	return ok
+}
+
+func (f *file) wrong(k key, v *strictyaml.Value, err error) {
 	if err != nil {
-		return parsed{}, s.wrong(k, n, err.Error())
+		f.Fail(v.At, "", "%s %v", k.path, err)
 	}
-	return v, nil
-}
-
-func (s *source) paths(k key, list []*yaml.Node) (parsed, error) {
-	var texts []string
-	for _, n := range list {
-		if err := s.plain(n); err != nil {
-			return parsed{}, err
-		}
-		if !isText(n) {
-			return parsed{}, s.wrong(k, n, fmt.Sprintf("must be %s, not %s", k.wants(), describe(n)))
-		}
-		if _, err := k.parsePaths([]string{n.Value}, s.loader.home); err != nil {
-			return parsed{}, s.wrong(k, n, err.Error())
-		}
-		texts = append(texts, n.Value)
-	}
-	return k.parsePaths(texts, s.loader.home)
-}
-
-// scalar returns the text of a node whose type suits a kind.
-func scalar(want kind, n *yaml.Node) (string, bool) {
-	switch {
-	case isText(n):
-		suits := slices.Contains([]kind{kindEnum, kindBytes, kindDuration, kindServer, kindListen}, want)
-		return n.Value, suits || want == kindPath && n.Value != ""
-	case n.Tag == "!!bool":
-		return n.Value, want == kindBool
-	case n.Tag == "!!int":
-		return n.Value, want == kindCount || want == kindBytes
-	}
-	return "", false
-}
-
-func (s *source) wrong(k key, n *yaml.Node, reason string) error {
-	return s.errorAt(n, k.path+" "+reason)
-}
-
-func (s *source) display() string {
-	if s.file == "" {
-		return "configuration"
-	}
-	return s.file
-}
-
-// errorAt makes the error for a place in the file, with its line and a caret below.
-func (s *source) errorAt(n *yaml.Node, message string) *session.Error {
-	err := &session.Error{Code: session.ErrConfig, Message: printable(message), Place: s.display(),
-		Next: "correct the file; acode config validate checks it"}
-	if n == nil {
-		return err
-	}
-	err.Place = fmt.Sprintf("%s:%d:%d", s.display(), n.Line, n.Column)
-	err.Message += "\n" + excerpt(hidePasswords(s.line(n.Line)), n.Line, n.Column)
-	return err
-}
-
-// line gives line n, counted from 1; empty when there is none.
-func (s *source) line(n int) string {
-	if n < 1 || n > len(s.lines) {
-		return ""
-	}
-	return s.lines[n-1]
-}
-
-// excerptWidth is how many characters stand before and after the caret at most.
-const excerptWidth = 60
-
-// excerpt shows a line with a caret below a column, both counted from 1.
-func excerpt(text string, line, column int) string {
-	chars := []rune(printable(text))
-	at := min(column-1, len(chars))
-	from, to := max(at-excerptWidth, 0), min(at+excerptWidth, len(chars))
-	cutBefore, cutAfter := "", ""
-	if from > 0 {
-		cutBefore = "…"
-	}
-	if to < len(chars) {
-		cutAfter = "…"
-	}
-	pad := strings.Map(func(c rune) rune {
-		if c == '\t' {
-			return c
-		}
-		return ' '
-	}, cutBefore+string(chars[from:at]))
-	return fmt.Sprintf("%4d | %s%s%s\n     | %s^", line, cutBefore, string(chars[from:to]), cutAfter, pad)
-}
-
-// printable replaces what would steer a terminal: the file is foreign.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\t' || unicode.IsPrint(c) {
-			return c
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,15 +136,19 @@ type parsed struct {
 	value any
 }
 
-var errSandbox = errors.New("cannot be on: it is refused until the agent exists")
-
 // parse reads the text of a default, a variable or a flag. home replaces ~. Its errors
 // are said after the name of the key.
 func (k key) parse(text, home string) (parsed, error) {
 	wrong := fmt.Errorf("must be %s, not %q", k.wants(), text)
 	switch k.kind {
 	case kindEnum:
-		return k.parseEnum(text, wrong)
+		if slices.Contains(k.values, text) {
+			return parsed{text, text}, nil
+		}
+		if k.path == "sandbox" && text == "on" {
+			return parsed{}, errors.New("cannot be on: it is refused until the agent exists")
+		}
+		return parsed{}, wrong
 	case kindBool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -180,18 +185,6 @@ func (k key) parse(text, home string) (parsed, error) {
 		return parsed{text, text}, nil
 	}
 	return k.parsePaths(filepath.SplitList(text), home)
-}
-
-func (k key) parseEnum(text string, wrong error) (parsed, error) {
-	for _, v := range k.values {
-		if v == text {
-			return parsed{v, v}, nil
-		}
-	}
-	if k.path == "sandbox" && text == "on" {
-		return parsed{}, errSandbox
-	}
-	return parsed{}, wrong
 }
 
 func (k key) parsePaths(list []string, home string) (parsed, error) {

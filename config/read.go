@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/subtree"
 )
+
+const maxFileBytes = 64 << 10 // far more than a configuration needs
 
 // projectFile lies in the workspace, which somebody else may have filled.
 const projectFile = ".agent/config.yml"
@@ -36,10 +36,11 @@ func ReadProject(dir string) (data []byte, path string, err error) {
 		return nil, path, nil
 	}
 	if err != nil {
-		return nil, path, readError(path, "the project's configuration cannot be opened inside its workspace", err)
+		return nil, path, &session.Error{Code: session.ErrConfig, Message: "the project's configuration cannot be opened inside its workspace",
+			Place: path, Cause: err, Next: format().Path}
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	data, err = readRegular(f, path)
+	data, err = format().ReadFile(f, path, true)
 	return data, path, err
 }
 
@@ -50,32 +51,8 @@ func ReadUser(path string, named bool) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, readError(path, "the configuration cannot be read", err)
+		return nil, format().Unreadable(path, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	return readRegular(f, path)
-}
-
-// readRegular reads a file whose kind and size are judged on what was opened.
-func readRegular(f *os.File, path string) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, readError(path, "the configuration cannot be read", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, readError(path, "the configuration is not a regular file", nil)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, readError(path, "the configuration cannot be read", err)
-	}
-	if len(data) > maxFileBytes {
-		return nil, readError(path, fmt.Sprintf("the configuration is larger than %d bytes", maxFileBytes), nil)
-	}
-	return data, nil
-}
-
-func readError(path, message string, cause error) error {
-	return &session.Error{Code: session.ErrConfig, Message: message, Place: path, Cause: cause,
-		Next: "make it a readable file in its place, or remove it"}
+	return format().ReadFile(f, path, true)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,18 +16,18 @@ const Version = 1
 func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 	d.newer(body)
 	o := d.Object(body, "version", "task", "on_failure", "params", "inputs", "defaults", "tasks")
-	p := &session.Plan{Version: Version, OnFailure: session.FailurePauses}
+	p := &session.Plan{Version: Version}
 	if f := d.Need(o, "version"); f != nil {
-		d.version(f)
+		if v, ok := number(f); !ok || v != Version {
+			d.Fail(f.At, "write version: 1", `"version" is the number %d, not %s`, Version, f.Describe())
+		}
 	}
 	if f := d.Need(o, "task"); f != nil {
 		if p.Task = d.Shown(f, true); strings.TrimSpace(p.Task) == "" {
 			d.Fail(f.At, "say in a few words what the session is for", `"task" must not be empty`)
 		}
 	}
-	if s := d.OneOf(o.Get("on_failure"), "pause", "fail", "continue"); s != "" {
-		p.OnFailure = session.OnFailure(s)
-	}
+	p.OnFailure = session.OnFailure(cmp.Or(d.OneOf(o.Get("on_failure"), "pause", "fail", "continue"), "pause"))
 	declared := names{what: "param or input", first: map[string]strictyaml.Position{}}
 	p.Params = d.params(o, &declared)
 	p.Inputs = d.inputs(o, &declared)
@@ -38,23 +39,19 @@ func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 
 // newer refuses a plan of a later version before anything else, which may mean something else there.
 func (d *decoder) newer(body *strictyaml.Value) {
-	if v := body.Peek("version"); v != nil {
-		if n, ok := number(v); ok && n > Version {
-			d.Fail(v.At, "use the acode that the plan was written for, or a newer one",
-				"the plan is of version %d; this acode reads version %d", n, Version)
-		}
-	}
-}
-
-func (d *decoder) version(f *strictyaml.Value) {
-	if v, ok := number(f); !ok || v != Version {
-		d.Fail(f.At, "write version: 1", `"version" is the number %d, not %s`, Version, f.Describe())
+	v := new(strictyaml.Reader).Object(body).Get("version")
+	if n, ok := number(v); ok && n > Version {
+		d.Fail(v.At, "use the acode that the plan was written for, or a newer one",
+			"the plan is of version %d; this acode reads version %d", n, Version)
 	}
 }
 
 func number(v *strictyaml.Value) (int64, bool) {
+	if v == nil || v.Kind() != strictyaml.Int {
+		return 0, false
+	}
 	n, err := strconv.ParseInt(v.Written(), 10, 64)
-	return n, err == nil && v.Kind() == strictyaml.Int
+	return n, err == nil
 }
 
 // dependency is where a task says what it depends on.
@@ -76,9 +73,6 @@ func (d *decoder) tasks(p *session.Plan, f *strictyaml.Value, above defaults) {
 		own := d.defaults(o, above)
 		t.Steps = d.stepsOf(d.Need(o, "steps"), own, t.ID)
 		p.Tasks = append(p.Tasks, t)
-		if d.Full() {
-			return
-		}
 	}
 	d.checkDAG(p, ids, dependencies)
 }
@@ -108,7 +102,7 @@ func (d *decoder) checkDAG(p *session.Plan, ids names, dependencies []dependency
 			d.Fail(dep.at, "", "no task has the id %q; the plan has %s", dep.on, some(p.Tasks))
 		}
 	}
-	if d.Count() > 0 {
+	if d.Err() != nil {
 		return
 	}
 	_, cycle := p.Order()
@@ -152,7 +146,7 @@ type names struct {
 	first map[string]strictyaml.Position
 }
 
-// id reads the id of the i-th task or step, by default its strictyaml.Position counted from 1.
+// id reads the id of the i-th task or step, by default its position counted from 1.
 func (d *decoder) id(o *strictyaml.Object, in *names, i int) string {
 	id, at, next := strconv.Itoa(i+1), o.At, "give the one without an id an id of its own"
 	if f := o.Get("id"); f != nil {
@@ -162,7 +156,7 @@ func (d *decoder) id(o *strictyaml.Object, in *names, i int) string {
 		}
 	}
 	if first, taken := in.first[id]; taken {
-		d.Fail(at, next, "%s id %q stands twice, first on line %d; without an id it is the strictyaml.Position", in.what, id, first.Line)
+		d.Fail(at, next, "%s id %q stands twice, first on line %d; without an id it is the position", in.what, id, first.Line)
 	}
 	in.first[id] = at
 	return id

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -18,11 +19,7 @@ type defaults struct {
 
 // defaults reads those of o, which count before the ones above.
 func (d *decoder) defaults(o *strictyaml.Object, above defaults) defaults {
-	f := o.Get("defaults")
-	if f == nil {
-		return above
-	}
-	own := d.Object(f, "shell", "dir", "env", "timeout")
+	own := d.Object(o.Get("defaults"), "shell", "dir", "env", "timeout")
 	out := above
 	if s := own.Get("shell"); s != nil {
 		out.with = d.shell(s)
@@ -30,9 +27,7 @@ func (d *decoder) defaults(o *strictyaml.Object, above defaults) defaults {
 	if own.Get("dir") != nil {
 		out.dir = d.dir(own)
 	}
-	if own.Get("timeout") != nil {
-		out.timeout = d.duration(own.Get("timeout"))
-	}
+	out.timeout = cmp.Or(d.duration(own.Get("timeout")), above.timeout)
 	if env := d.env(own); env != nil {
 		out.env = maps.Clone(above.env)
 		if out.env == nil {

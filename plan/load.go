@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"errors"
-	"io"
-	"io/fs"
 	"os"
 
 	"github.com/acode-dev/acode/session"
@@ -18,7 +15,7 @@ const hint = "correct the plan file and run the command again; acode schema plan
 
 func format() strictyaml.Format {
 	return strictyaml.Format{Code: session.ErrPlan, Name: "plan", Bytes: MaxBytes, Next: hint,
-		Split: "keep large contents in files of the workspace and let a run step copy them, or split the plan"}
+		Split: "keep large contents in files of the workspace and let a run step copy them, or split the plan", Path: "check the path"}
 }
 
 // largeBytes is where parsing begins to take longer than people wait without a word.
@@ -42,30 +39,10 @@ func Load(path string) (*session.Plan, error) {
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, unreadable(path, err)
+		return nil, format().Unreadable(path, err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	info, err := f.Stat()
-	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	if info.Mode().IsRegular() && info.Size() > MaxBytes {
-		return nil, format().TooLarge(path)
-	}
-	// A pipe has no size to ask for, so the limit is held while reading too.
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	return data, nil // the parser refuses what is more than that
-}
-
-func unreadable(path string, err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err // the place names the path already
-	}
-	return &session.Error{Code: session.ErrPlan, Message: "the file cannot be read", Place: path, Next: "check the path", Cause: err}
+	return format().ReadFile(f, path, false)
 }
 
 // Parse checks data, the content of the file called name. It returns ErrPlan, with the place,
@@ -86,13 +63,13 @@ type decoder struct {
 // parse reads the plan, which is nil where there are errors. What is no YAML has one error.
 func (d *decoder) parse(data []byte) *session.Plan {
 	body := d.Root(data)
-	if body == nil && d.Count() == 0 {
+	if body == nil && d.Err() == nil {
 		d.Fail(strictyaml.Position{Line: 1, Column: 1}, "", "the plan file is empty")
 	}
-	if body == nil {
+	if d.Err() != nil {
 		return nil
 	}
-	if p := d.plan(body); d.Count() == 0 {
+	if p := d.plan(body); d.Err() == nil {
 		return p
 	}
 	return nil

@@ -48,7 +48,8 @@ func (d *decoder) inputs(o *strictyaml.Object, declared *names) []string {
 
 // declare reads the name of a param or an input, which has one of its own.
 func (d *decoder) declare(in *names, n *strictyaml.Value, what string) string {
-	at, name := n.At, d.Text(n.Called("the name of "+what))
+	n.What = "the name of " + what
+	at, name := n.At, d.Text(n)
 	switch {
 	case n.Kind() != strictyaml.Text:
 		return name

@@ -66,7 +66,7 @@ func TestValues(t *testing.T) {
 		"list":     {"[4711a]", nil, "p.yml:1:1: a file of params is a mapping of keys to values, not a list"},
 		"nul":      {`A: "4711a\0"`, nil, `p.yml:1:4: "A" holds a NUL byte`},
 		"not_yaml": {"A: \"4711a", nil, "p.yml:1:4: this \" is never closed"},
-		"large":    {strings.Repeat("#", plan.MaxBytes+1), nil, "p.yml: the plan file is larger than 16 MiB"},
+		"large":    {strings.Repeat("#", plan.MaxBytes+1), nil, "p.yml: the file is larger than 16 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := plan.Values("p.yml", []byte(c.in))

@@ -15,23 +15,18 @@ func (d *decoder) system(v *strictyaml.Value) string {
 	return d.System(v)
 }
 
-// path reads a required path below the workspace and cleans it. A directory may be the
-// workspace itself; a file may not.
-func (d *decoder) path(o *strictyaml.Object, key string, directory bool) string {
-	f := d.Need(o, key)
+// path reads a path below the workspace and cleans it. A directory may be the
+// workspace itself; a file may not. Without f there is none.
+func (d *decoder) path(f *strictyaml.Value, directory bool) string {
 	if f == nil {
 		return ""
 	}
-	had := d.Count()
 	p := d.system(f)
-	if d.Failed(had) {
-		return ""
-	}
 	if why := leaves(p); why != "" {
-		d.Fail(f.At, "write it relative to the workspace", "%q leaves the workspace: %s", key, why)
+		d.Fail(f.At, "write it relative to the workspace", "%s leaves the workspace: %s", f, why)
 	}
 	if !directory && (strings.HasSuffix(p, "/") || path.Clean(p) == ".") {
-		d.Fail(f.At, "", "%q names a directory, not a file", key)
+		d.Fail(f.At, "", "%s names a directory, not a file", f)
 	}
 	return path.Clean(p)
 }
@@ -51,11 +46,11 @@ func leaves(p string) string {
 }
 
 // glob reads a pattern of paths, in which ** crosses directories.
-func (d *decoder) glob(o *strictyaml.Object, key string) string {
-	p := d.path(o, key, true)
+func (d *decoder) glob(f *strictyaml.Value) string {
+	p := d.path(f, true)
 	for part := range strings.SplitSeq(p, "/") {
 		if _, err := path.Match(part, ""); errors.Is(err, path.ErrBadPattern) {
-			d.Fail(o.Get(key).At, "", "%q is no pattern: %q is malformed", key, part)
+			d.Fail(f.At, "", "%s is no pattern: %q is malformed", f, part)
 		}
 	}
 	return p

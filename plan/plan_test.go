@@ -77,7 +77,7 @@ func TestParseBytes(t *testing.T) {
 		"second_bom":   {"version: 1\n\ufefftask: t\n", "plan.yml:2:1: the character U+FEFF cannot stand in a plan as it is"},
 		"steers":       {"version: 1\ntask: t\n\"x\u009b2J\": 1\n", "plan.yml:3:1: unknown key \"x\\u009b2J\"; a plan has version, task, on_failure, params, inputs, defaults, tasks\n   3 | \"x�2J\": 1\n     | ^"},
 		"cr_error":     {"version: 1\rtask: t\rtasks: {}\r", "plan.yml:3:8: \"tasks\" is a list of tasks, not a mapping\n   3 | tasks: {}\n     |        ^"},
-		"too_large":    {strings.Repeat("#", plan.MaxBytes+1), "plan.yml: the plan file is larger than 16 MiB; nothing of it was read"},
+		"too_large":    {strings.Repeat("#", plan.MaxBytes+1), "plan.yml: the file is larger than 16 MiB; nothing of it was read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := plan.Parse("plan.yml", []byte(c.in))
@@ -153,7 +153,7 @@ func TestLoadUnreadable(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.yml"): "none.yml: the file cannot be read: no such file or directory",
 		dir:                            "the file cannot be read: is a directory",
-		large:                          "large.yml: the plan file is larger than 16 MiB; nothing of it was read",
+		large:                          "large.yml: the file is larger than 16 MiB; nothing of it was read",
 	} {
 		_, err := plan.Load(path)
 		if !errors.Is(err, session.ErrPlan) || !strings.HasSuffix(err.Error(), want) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,9 +27,6 @@ func (d *decoder) stepsOf(f *strictyaml.Value, above defaults, task string) []se
 		steps = append(steps, d.step(n, &ids, i, above))
 		if d.steps != nil {
 			d.steps[session.StepID{Task: task, Step: steps[i].ID}] = n.At
-		}
-		if d.Full() {
-			return nil
 		}
 	}
 	return steps
@@ -84,7 +82,7 @@ func (d *decoder) kind(o *strictyaml.Object, what string, kinds []string) *stric
 func (d *decoder) effect(s *session.Step, f *strictyaml.Value) {
 	switch s.Kind {
 	case session.KindRead:
-		s.Read = &session.Read{Path: d.glob(d.Object(f, "path"), "path")}
+		s.Read = &session.Read{Path: d.glob(d.Need(d.Object(f, "path"), "path"))}
 	case session.KindSearch:
 		s.Search = d.search(f)
 	case session.KindApprove:
@@ -105,15 +103,12 @@ func (d *decoder) effect(s *session.Step, f *strictyaml.Value) {
 
 func (d *decoder) search(f *strictyaml.Value) *session.Search {
 	o := d.Object(f, "pattern", "path")
-	s := &session.Search{Path: "."}
+	s := &session.Search{Path: cmp.Or(d.path(o.Get("path"), true), ".")}
 	if p := d.Need(o, "pattern"); p != nil {
 		s.Pattern = d.Filled(p)
 		if _, err := regexp.Compile(s.Pattern); err != nil {
 			d.Fail(p.At, "go doc regexp/syntax lists what may be written", `"pattern" is no RE2 expression: %s`, reason(err))
 		}
-	}
-	if o.Get("path") != nil {
-		s.Path = d.path(o, "path", true)
 	}
 	return s
 }
@@ -126,16 +121,16 @@ func (d *decoder) change(f *strictyaml.Value) session.Change {
 	switch c.Op {
 	case session.KindWrite:
 		o := d.Object(f, "path", "content", "mode")
-		c.Path = d.path(o, "path", false)
+		c.Path = d.path(d.Need(o, "path"), false)
 		c.Content = d.Text(d.Need(o, "content"))
 		c.Mode = d.mode(o)
 	case session.KindEdit:
 		d.edit(&c, d.Object(f, "path", "old", "new", "all"))
 	case session.KindDelete:
-		c.Path = d.path(d.Object(f, "path"), "path", false)
+		c.Path = d.path(d.Need(d.Object(f, "path"), "path"), false)
 	case session.KindMove:
 		o := d.Object(f, "from", "to")
-		c.From, c.To = d.path(o, "from", false), d.path(o, "to", false)
+		c.From, c.To = d.path(d.Need(o, "from"), false), d.path(d.Need(o, "to"), false)
 		if c.From == c.To {
 			d.Fail(o.At, "", `"from" and "to" are the same path`)
 		}
@@ -144,7 +139,7 @@ func (d *decoder) change(f *strictyaml.Value) session.Change {
 }
 
 func (d *decoder) edit(c *session.Change, o *strictyaml.Object) {
-	c.Path = d.path(o, "path", false)
+	c.Path = d.path(d.Need(o, "path"), false)
 	if f := d.Need(o, "old"); f != nil {
 		if c.Old = d.Text(f); c.Old == "" {
 			d.Fail(f.At, "use write to make a file", `"old" must not be empty`)
@@ -182,10 +177,7 @@ func (d *decoder) run(o *strictyaml.Object, f *strictyaml.Value) *session.Run {
 }
 
 func (d *decoder) dir(o *strictyaml.Object) string {
-	if o.Get("dir") == nil {
-		return ""
-	}
-	if dir := d.path(o, "dir", true); dir != "." {
+	if dir := d.path(o.Get("dir"), true); dir != "." {
 		return dir
 	}
 	return ""
@@ -225,12 +217,8 @@ func (d *decoder) argv(f *strictyaml.Value) []string {
 }
 
 func (d *decoder) env(o *strictyaml.Object) map[string]string {
-	f := o.Get("env")
-	if f == nil {
-		return nil
-	}
 	env := map[string]string{}
-	for _, v := range d.Object(f).Fields {
+	for _, v := range d.Object(o.Get("env")).Fields {
 		d.variable(v.Key, v.KeyAt)
 		env[v.Key] = d.System(&v)
 	}

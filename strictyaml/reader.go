@@ -12,7 +12,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,11 +41,43 @@ type Format struct {
 	Bytes int          // above this size a file is refused before anything of it is parsed
 	Next  string       // the next step of an error that has no better one
 	Split string       // the next step for a file that is too large
+	Path  string       // the next step for a file that cannot be read
 	Bare  bool         // errors do not show the text: it may hold secrets
+
+	Mask func(line string) string // hides secrets in a line beside those that redact knows; may be nil
 }
 
-// TooLarge refuses the file called name for its size.
-func (f Format) TooLarge(name string) error {
+// ReadFile reads file, which is open under the name path, up to one byte more than the format allows.
+// Where only a regular file will do it refuses another, such as a pipe.
+func (f Format) ReadFile(file *os.File, path string, regular bool) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, f.Unreadable(path, err)
+	}
+	if regular && !info.Mode().IsRegular() {
+		return nil, f.error(path, f.Path, "the file is not a regular file")
+	}
+	if info.Mode().IsRegular() && info.Size() > int64(f.Bytes) {
+		return nil, f.tooLarge(path)
+	}
+	// A pipe has no size to ask for, so the limit is held while reading too.
+	data, err := io.ReadAll(io.LimitReader(file, int64(f.Bytes)+1))
+	if err != nil {
+		return nil, f.Unreadable(path, err)
+	}
+	return data, nil // Root refuses what is more than that
+}
+
+// Unreadable makes the error for a file that cannot be opened or read.
+func (f Format) Unreadable(path string, err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err // the place names the path already
+	}
+	return &session.Error{Code: f.Code, Message: "the file cannot be read", Place: path, Next: f.Path, Cause: err}
+}
+
+func (f Format) tooLarge(name string) error {
 	return f.error(name, f.Split, "the file is larger than %s; nothing of it was read", size(f.Bytes))
 }
 
@@ -77,9 +113,9 @@ type fault struct {
 	err error
 }
 
-// Fail keeps an error about a place. Without next it has that of the format.
+// Fail keeps an error about a place, the first one only. Without next it has that of the format.
 func (r *Reader) Fail(at Position, next, format string, args ...any) {
-	if r.Full() || r.wrong[at] {
+	if len(r.errs) >= max(r.Most, 1) || r.wrong[at] {
 		return
 	}
 	if r.wrong == nil {
@@ -88,15 +124,6 @@ func (r *Reader) Fail(at Position, next, format string, args ...any) {
 	r.wrong[at] = true
 	r.errs = append(r.errs, fault{at, r.fault(at, next, format, args...)})
 }
-
-// Full reports whether no more errors are kept.
-func (r *Reader) Full() bool { return len(r.errs) >= max(r.Most, 1) }
-
-// Count gives the number of errors.
-func (r *Reader) Count() int { return len(r.errs) }
-
-// Failed reports whether something was wrong since there were so many errors.
-func (r *Reader) Failed(since int) bool { return len(r.errs) > since || r.Full() }
 
 // Err gives the error that was met first; nil when there is none.
 func (r *Reader) Err() error {
@@ -203,11 +230,9 @@ func (r *Reader) excerpt(at Position) string {
 	}
 	line := []rune(r.line(at.Line))
 	column := min(max(at.Column-1, 0), len(line))
-	if mask := redact.New(nil); mask.Changes([]byte(string(line))) {
-		column = len([]rune(mask.String(string(line[:column]))))
-		line = []rune(mask.String(string(line)))
-		column = min(column, len(line))
-	}
+	before := r.masked(line[:column])
+	line = r.masked(line)
+	column = min(len(before), len(line))
 	from, to := max(column-excerptWidth, 0), min(column+excerptWidth, len(line))
 	var shown, under strings.Builder
 	if from > 0 {
@@ -235,6 +260,14 @@ func (r *Reader) excerpt(at Position) string {
 		shown.WriteString("…")
 	}
 	return fmt.Sprintf("\n%4d | %s\n%*s | %s^", at.Line, shown.String(), max(4, len(fmt.Sprint(at.Line))), "", under.String())
+}
+
+func (r *Reader) masked(line []rune) []rune {
+	text := string(line)
+	if r.Format.Mask != nil {
+		text = r.Format.Mask(text)
+	}
+	return []rune(redact.New(nil).String(text))
 }
 
 // wide reports whether terminals give c two columns, as they do for East Asian text and emoji.

@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -78,12 +79,8 @@ func (r *Reader) around(at Position) (before, behind string) {
 
 // first gives the first character of text; empty when there is none.
 func first(text string) string {
-	for i := range text {
-		if i > 0 {
-			return text[:i]
-		}
-	}
-	return text
+	_, n := utf8.DecodeRuneInString(text)
+	return text[:n]
 }
 
 // escape is what stands for a character in double quotes, or for none.

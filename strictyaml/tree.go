@@ -21,7 +21,7 @@ const (
 // without content.
 func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	if len(data) > r.Format.Bytes {
-		return nil, r.Format.TooLarge(r.Name)
+		return nil, r.Format.tooLarge(r.Name)
 	}
 	r.text = lines(data)
 	if err := r.checkText(); err != nil {
@@ -47,7 +47,7 @@ func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	case errors.As(err, &syntax):
 		return nil, r.syntax(syntax)
 	case err == nil:
-		return nil, r.fault(place(second), "put each into a file of its own", "a %s is one YAML document; a second one begins here", r.Format.Name)
+		return nil, r.fault(place(second), "put each "+r.Format.Name+" into a file of its own", "a %s is one YAML document; a second one begins here", r.Format.Name)
 	case !errors.Is(err, io.EOF):
 		return nil, r.fault(start, "", "the file is not YAML")
 	case documents[0].Kind == 0:

@@ -31,39 +31,30 @@ type Value struct {
 	Key   string   // in its mapping; empty in a list
 	At    Position // where it stands, or its key when nothing is written
 	KeyAt Position // where its key stands
+	What  string   // what messages call it; empty means its key in quotes
 
 	node *yaml.Node
-	what string // for messages; empty means the key in quotes
 }
 
 func valueOf(n *yaml.Node, what string) *Value {
-	return &Value{At: place(n), node: n, what: what}
-}
-
-// Called gives v another name in messages, such as "a plan".
-func (v *Value) Called(what string) *Value {
-	called := *v
-	called.what = what
-	return &called
+	return &Value{At: place(n), node: n, What: what}
 }
 
 // String is what messages call v.
-func (v *Value) String() string { return cmp.Or(v.what, strconv.Quote(v.Key)) }
+func (v *Value) String() string { return cmp.Or(v.What, strconv.Quote(v.Key)) }
 
 // Written gives a scalar as it is written, without quotes.
 func (v *Value) Written() string { return v.node.Value }
 
 // Kind gives the kind of v.
-func (v *Value) Kind() Kind { return kind(v.node) }
-
-func kind(n *yaml.Node) Kind {
-	switch {
-	case n.Kind == yaml.MappingNode:
+func (v *Value) Kind() Kind {
+	switch v.node.Kind {
+	case yaml.MappingNode:
 		return Mapping
-	case n.Kind == yaml.SequenceNode:
+	case yaml.SequenceNode:
 		return List
 	}
-	switch n.Tag {
+	switch v.node.Tag {
 	case "!!str", "!!timestamp", "!!merge":
 		return Text
 	case "!!bool":
@@ -77,10 +68,8 @@ func kind(n *yaml.Node) Kind {
 }
 
 // Describe says what v is, for messages that name what should be there.
-func (v *Value) Describe() string { return describe(v.node) }
-
-func describe(n *yaml.Node) string {
-	switch kind(n) {
+func (v *Value) Describe() string {
+	switch v.Kind() {
 	case Mapping:
 		return "a mapping"
 	case List:
@@ -88,11 +77,11 @@ func describe(n *yaml.Node) string {
 	case Text:
 		return "text"
 	case Bool:
-		return "the truth value " + n.Value
+		return "the truth value " + v.Written()
 	case Nothing:
 		return "nothing"
 	}
-	return "the number " + n.Value
+	return "the number " + v.Written()
 }
 
 // place gives where a node begins.
@@ -104,18 +93,6 @@ func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 		for i := 0; i < len(n.Content) && yield(n.Content[i], n.Content[i+1]); i += 2 {
 		}
 	}
-}
-
-// Peek gives the value of key in a mapping that is not checked; nil for none.
-func (v *Value) Peek(key string) *Value {
-	if v.Kind() == Mapping {
-		for k, n := range pairs(v.node) {
-			if k.Value == key {
-				return valueOf(n, "")
-			}
-		}
-	}
-	return nil
 }
 
 // Object is a mapping whose keys are all known, each at most once.
@@ -149,6 +126,9 @@ func (r *Reader) Need(o *Object, key string) *Value {
 
 // Object reads a mapping. Without known, any key of text is allowed.
 func (r *Reader) Object(v *Value, known ...string) *Object {
+	if v == nil {
+		return &Object{}
+	}
 	o := &Object{what: v.String(), At: v.At}
 	if v.Kind() != Mapping {
 		r.Fail(v.At, "", "%s is a mapping of keys to values, not %s", v, v.Describe())
@@ -161,8 +141,8 @@ func (r *Reader) Object(v *Value, known ...string) *Object {
 		if f.Kind() == Nothing {
 			f.At = f.KeyAt
 		}
-		if kind(key) != Text {
-			r.Fail(f.KeyAt, "put quotes around it", "a key is text, not %s", describe(key))
+		if k := valueOf(key, ""); k.Kind() != Text {
+			r.Fail(f.KeyAt, "put quotes around it", "a key is text, not %s", k.Describe())
 			o.Broken = true
 			continue
 		}

@@ -25,9 +25,10 @@ func Packages() map[string][]string {
 		"migrations":       {},
 
 		// What serves the command line.
-		"plan":     {"session", "redact", "shell"},
-		"config":   {"session", "redact", "subtree"},
-		"terminal": {"session", "redact"},
+		"plan":       {"session", "strictyaml", "shell"},
+		"config":     {"session", "strictyaml", "subtree"},
+		"strictyaml": {"session", "redact"}, // YAML without surprises, with the places of errors
+		"terminal":   {"session", "redact"},
 
 		// Wires use cases to adapters, for every door. Without outbox and remote: what links app
 		// starts quickly, because it links neither PostgreSQL's driver nor metrics.
@@ -84,7 +85,7 @@ func Modules() map[string][]string {
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
-		"go.yaml.in/yaml/v4":                 {"plan", "config"},
+		"go.yaml.in/yaml/v4":                 {"strictyaml"},
 		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
