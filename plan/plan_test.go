@@ -60,38 +60,6 @@ func describe(t *testing.T, data []byte) string {
 	return fmt.Sprintf("%v\nhint: %s\n", e, e.Next)
 }
 
-// What cannot stand in a text archive.
-func TestParseBytes(t *testing.T) {
-	const good = "version: 1\ntask: t\ntasks: [{steps: [{run: x}]}]\n"
-	for name, c := range map[string]struct{ in, want string }{
-		"invalid_utf8": {"version: 1\ntask: é\xff\n", "plan.yml:2:8: byte 0xff is not valid UTF-8"},
-		"utf16":        {"\xff\xfev\x00", "plan.yml:1:1: byte 0xff is not valid UTF-8"},
-		"bom":          {"\ufeff" + good, ""},
-		"crlf":         {strings.ReplaceAll(good, "\n", "\r\n"), ""},
-		"crlf_error":   {"version: 1\r\ntask: t\r\ntasks: {}\r\n", "plan.yml:3:8: \"tasks\" is a list of tasks, not a mapping\n   3 | tasks: {}\n     |        ^"},
-		"nothing":      {"", "plan.yml:1:1: the plan file is empty"},
-		"control":      {"version: 1\ntask: t\n\"x\x1b[2J\": 1\n", "plan.yml:3:3: the character U+001B cannot stand in a plan as it is\n   3 | \"x�[2J\": 1\n     |   ^"},
-		"nul":          {"version: 1\ntask: a\x00b\n", "plan.yml:2:8: the character U+0000 cannot stand in a plan as it is"},
-		"next_line":    {"version: 1\ntask: \"a\u0085b\"\n", "plan.yml:2:9: the character U+0085 cannot stand in a plan as it is"},
-		"in_a_comment": {"version: 1 # \u2028\n", "plan.yml:1:14: the character U+2028 cannot stand in a plan as it is"},
-		"second_bom":   {"version: 1\n\ufefftask: t\n", "plan.yml:2:1: the character U+FEFF cannot stand in a plan as it is"},
-		"steers":       {"version: 1\ntask: t\n\"x\u009b2J\": 1\n", "plan.yml:3:1: unknown key \"x\\u009b2J\"; a plan has version, task, on_failure, params, inputs, defaults, tasks\n   3 | \"x�2J\": 1\n     | ^"},
-		"cr_error":     {"version: 1\rtask: t\rtasks: {}\r", "plan.yml:3:8: \"tasks\" is a list of tasks, not a mapping\n   3 | tasks: {}\n     |        ^"},
-		"too_large":    {strings.Repeat("#", plan.MaxBytes+1), "plan.yml: the file is larger than 16 MiB; nothing of it was read"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := plan.Parse("plan.yml", []byte(c.in))
-			got := ""
-			if err != nil {
-				got = err.Error()
-			}
-			if !strings.HasPrefix(got, c.want) || (c.want == "") != (err == nil) {
-				t.Errorf("Parse: got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 func TestParseEveryKind(t *testing.T) {
 	got, err := plan.Load("testdata/kinds.yml")
 	if err != nil {
@@ -190,22 +158,5 @@ func TestLoadPipe(t *testing.T) {
 func TestLarge(t *testing.T) {
 	if plan.Large(1<<20) || !plan.Large(1<<20+1) {
 		t.Error("Large: got another limit, want 1 MiB")
-	}
-}
-
-// JSON writes a character that it does not have in two halves. In other YAML they are no character.
-func TestParseHalves(t *testing.T) {
-	const written = `"\ud83d\ude00\uD83D\uDE01 \\ud83d \\\ud83d\ude00 \\\\ud83d\\ude00 \u0085\u2028\ufeff"`
-	p, err := plan.Parse("plan.json", []byte(`{"version": 1, "task": "t", "tasks": [{"steps": [{"write": {"path": "f", "content": `+written+`}}]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := p.Tasks[0].Steps[0].Changes[0].Content, "😀😁 \\ud83d \\😀 \\\\ud83d\\ude00 \u0085\u2028\ufeff"; got != want {
-		t.Errorf("Parse: got %q, want %q", got, want)
-	}
-	for _, odd := range []string{`"\ud83d\ude00"`, `"\ud83d"`} {
-		if _, err := plan.Parse("plan.yml", []byte("version: 1\ntask: "+odd+"\ntasks: [{steps: [{run: 'true'}]}]\n")); err == nil || !strings.Contains(err.Error(), "in double quotes is no character") {
-			t.Errorf("Parse of %s: got %v", odd, err)
-		}
 	}
 }

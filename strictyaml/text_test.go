@@ -1,16 +1,14 @@
-package plan_test
+package strictyaml_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/acode-dev/acode/plan"
 )
 
 // Text is what YAML 1.2 says it is, whatever ends its lines: a command that is broken over lines is one.
-func TestParseText(t *testing.T) {
+func TestText(t *testing.T) {
 	for name, c := range map[string]struct{ written, want string }{
 		"plain":                    {"a\n  b\n\n    c", "a b\nc"},
 		"plain_options":            {"docker run\n  --rm \n    -v x\t\n  - img", "docker run --rm -v x - img"},
@@ -54,15 +52,16 @@ func TestParseText(t *testing.T) {
 			t.Run(name+"_"+ending, func(t *testing.T) {
 				const head, indent = "version: 1\ntask: t\ntasks:\n- steps:\n  - write:\n      path: \"p\n        q\"\n      content: ", "\n      "
 				text := head + strings.ReplaceAll(c.written, "\n", indent) + "\n  - run: x\n"
-				p, err := plan.Parse("plan.yml", []byte(strings.ReplaceAll(text, "\n", breaks)))
-				if err != nil {
-					t.Fatalf("Parse: %v", err)
-				}
-				if diff := cmp.Diff(c.want, p.Tasks[0].Steps[0].Changes[0].Content); diff != "" {
+				r := reader()
+				steps := at(t, r, strings.ReplaceAll(text, "\n", breaks), "tasks", "0", "steps")
+				if diff := cmp.Diff(c.want, r.Text(below(t, r, steps, "0", "write", "content"))); diff != "" {
 					t.Errorf("content (-want +got):\n%s", diff)
 				}
-				if got := p.Tasks[0].Steps[1].Run.Shell; got != "x" {
+				if got := r.Text(below(t, r, steps, "1", "run")); got != "x" {
 					t.Errorf("the step behind it: got %q", got)
+				}
+				if err := r.Err(); err != nil {
+					t.Error(err)
 				}
 			})
 		}
@@ -70,23 +69,19 @@ func TestParseText(t *testing.T) {
 }
 
 // What stands between the parts of a list is not theirs: tabs, comments, and no colon but one before a blank.
-func TestParseList(t *testing.T) {
-	got, err := plan.Parse("plan.yml", []byte("version: 1\ntask: t\ntasks:\n- steps:\n  - run:\t[a,\t'c\td',\t\"e\tf\",\ti\tj\t,\n    8080:80, # d\n    http://k]\t# g\th\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"a", "c\td", "e\tf", "i\tj", "8080:80", "http://k"}, got.Tasks[0].Steps[0].Run.Argv); diff != "" {
-		t.Errorf("Parse (-want +got):\n%s", diff)
-	}
-}
-
 // A backslash is one beside double quotes.
-func TestParseBackslashes(t *testing.T) {
-	got, err := plan.Parse("plan.yml", []byte("version: 1\ntask: t\ntasks:\n- steps:\n  - {run: [\"é\\n\",\t\t'\\u1\t\tx', \"\\x41\", '\\u12', a\\users], name:\t\"\\u00e9\"}\t# \"\\x\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"é\n", "\\u1\t\tx", "A", "\\u12", "a\\users"}, got.Tasks[0].Steps[0].Run.Argv); diff != "" {
-		t.Errorf("Parse (-want +got):\n%s", diff)
+func TestList(t *testing.T) {
+	for text, want := range map[string][]string{
+		"x:\t[a,\t'c\td',\t\"e\tf\",\ti\tj\t,\n    8080:80, # d\n    http://k]\t# g\th\n":              {"a", "c\td", "e\tf", "i\tj", "8080:80", "http://k"},
+		"{x: [\"é\\n\",\t\t'\\u1\t\tx', \"\\x41\", '\\u12', a\\users], name:\t\"\\u00e9\"}\t# \"\\x\n": {"é\n", "\\u1\t\tx", "A", "\\u12", "a\\users"},
+	} {
+		r := reader()
+		var got []string
+		for _, v := range r.List(at(t, r, text, "x"), "texts", "a text") {
+			got = append(got, r.Text(v))
+		}
+		if diff := cmp.Diff(want, got); diff != "" || r.Err() != nil {
+			t.Errorf("List: %v (-want +got):\n%s", r.Err(), diff)
+		}
 	}
 }
