@@ -50,7 +50,7 @@ func (s *Site) EndCommands(ctx context.Context, ref string) (Decision, error) {
 		return Decision{}, err
 	}
 	if len(got.beyond) > 0 {
-		return Decision{}, &session.Error{Code: session.ErrCommand, Message: notEnded(got.beyond), Next: "end it as that user, or wait for it"}
+		return Decision{}, &session.Error{Code: session.ErrCommand, Message: notEnded(got.beyond), Next: session.Words("end it as that user, or wait for it")}
 	}
 	return Decision{Session: sess, Recorded: true, Ended: got.ended}, nil
 }

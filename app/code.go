@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"strings"
 	"syscall"
 
 	"github.com/acode-dev/acode/session"
@@ -14,58 +13,57 @@ import (
 type codeRow struct {
 	Code      session.Code
 	Retryable bool
-	Hint      string
+	Hint      session.Hint
 }
 
 func codes() []codeRow {
-	const look = "look at what happened: acode session history ID"
 	return []codeRow{
-		{session.ErrInternal, false, "this is a bug in acode; the log in the state directory says more; the session can be resumed"},
-		{session.ErrStoreIO, false, "check the disk, then resume; what was acknowledged is kept"},
-		{session.ErrDiskFull, true, "make room, then resume; what was acknowledged is kept"},
-		{session.ErrReadOnly, false, "make the file system writable, then resume; what was acknowledged is kept"},
-		{session.ErrUsage, false, "acode --help"},
-		{session.ErrAmbiguous, false, "give more of the id"},
-		{session.ErrUnknownID, false, "acode session list --all"},
-		{session.ErrPlan, false, "mend the plan file; acode schema plan describes it; nothing was changed"},
-		{session.ErrConfig, false, "mend the configuration; acode schema config describes it; nothing was changed"},
-		{session.ErrNewer, false, "use an acode that is at least as new as the one that wrote the store"},
-		{session.ErrStoreMode, false, "make the store yours alone: directories 0700, files 0600"},
-		{session.ErrStoreNet, false, "put ACODE_HOME on a local file system"},
-		{session.ErrWorkspace, false, "work in a project directory, or name this one with --allow-workspace"},
-		{session.ErrKey, false, "make the key available again; nothing was changed"},
-		{session.ErrApproval, false, "acode approve ID, then acode resume ID"},
-		{session.ErrTimeout, true, "resume goes on from the last checkpoint"},
-		{session.ErrDenied, false, "resume asks anew"},
-		{session.ErrNoResumable, false, "start one with: acode run --plan FILE"},
-		{session.ErrTerminal, false, "start a new session: acode run --plan FILE"},
-		{session.ErrCancelled, false, "start a new session: acode run --plan FILE"},
-		{session.ErrLocked, true, "wait for it, or resume with --wait; acode session unlock explains who holds what"},
-		{session.ErrLockMode, false, "look at who changed the lock file before you restore its mode to 0600"},
-		{session.ErrLockOwner, false, "look at who owns the lock file; the session is theirs"},
-		{session.ErrLockHolder, false, "look at the process that holds the lock"},
-		{session.ErrEnvironment, false, "look at the changes: acode resume --dry-run ID"},
-		{session.ErrFileChanged, false, "look at the file, then resume"},
-		{session.ErrNoCheckpoint, false, "acode verify ID"},
-		{session.ErrTampered, false, "acode verify ID"},
-		{session.ErrOrder, false, "acode verify ID"},
-		{session.ErrCorrupt, false, "acode verify ID"},
-		{session.ErrPlanning, false, "acode verify ID"},
-		{session.ErrConflict, false, look},
-		{session.ErrUncertain, false, "find out whether it happened, then: acode resume ID --uncertain=<rerun|done|fail>"},
-		{session.ErrCommand, false, "mend the cause, then resume: the step runs again as a new attempt"},
-		{session.ErrStopped, false, "resume: the check of the step is asked first; without one the step runs again as a new attempt"},
-		{session.ErrFileStep, false, "mend the cause, then resume: the step runs again as a new attempt"},
-		{session.ErrEscape, false, "mend the path, then resume: the step runs again as a new attempt"},
-		{session.ErrFenced, false, "another process went on with this session: acode status ID"},
-		{session.ErrForked, false, "another copy of this session went on: acode status ID, then acode sync fork-off ID"},
-		{session.ErrOffline, true, "nothing is lost; work goes on locally and is delivered later: acode sync status"},
-		{session.ErrRemoteAuth, false, "look at the role, the password file and the certificate; nothing is lost"},
-		{session.ErrRemoteOld, false, "the server's operator runs: acode admin migrate; nothing is lost"},
-		{session.ErrOtherRemote, false, "go back to the former address, or: acode sync rebind"},
-		{session.ErrParked, false, "acode sync parked list"},
-		{session.ErrSyncDiffers, false, "acode sync status; what is only here is delivered again"},
-		{session.ErrSyncOff, false, "name a server: ACODE_POSTGRES_URL or sync.url in the user's configuration"},
+		{session.ErrInternal, false, session.Words("this is a bug in acode; the log in the state directory says more; the session can be resumed")},
+		{session.ErrStoreIO, false, session.Words("check the disk, then resume; what was acknowledged is kept")},
+		{session.ErrDiskFull, true, session.Words("make room, then resume; what was acknowledged is kept")},
+		{session.ErrReadOnly, false, session.Words("make the file system writable, then resume; what was acknowledged is kept")},
+		{session.ErrUsage, false, session.Do(session.MoveHelp, "")},
+		{session.ErrAmbiguous, false, session.Words("give more of the id")},
+		{session.ErrUnknownID, false, session.Do(session.MoveList, "")},
+		{session.ErrPlan, false, session.Then("nothing was changed; correct the plan file; to see its format", session.MovePlanSchema, "")},
+		{session.ErrConfig, false, session.Then("nothing was changed; correct the configuration; to see its format", session.MoveConfigSchema, "")},
+		{session.ErrNewer, false, session.Words("use an acode that is at least as new as the one that wrote the store")},
+		{session.ErrStoreMode, false, session.Words("make the store yours alone: directories 0700, files 0600")},
+		{session.ErrStoreNet, false, session.Words("put ACODE_HOME on a local file system")},
+		{session.ErrWorkspace, false, session.Then("work in a project directory, or name this one with", session.MoveAllowWorkspace, "")},
+		{session.ErrKey, false, session.Words("make the key available again; nothing was changed")},
+		{session.ErrApproval, false, session.Do(session.MoveApproveResume, "")},
+		{session.ErrTimeout, true, session.Words("resume goes on from the last checkpoint")},
+		{session.ErrDenied, false, session.Words("resume asks again")},
+		{session.ErrNoResumable, false, session.Then("start one with", session.MoveRun, "")},
+		{session.ErrTerminal, false, session.Then("start a new session", session.MoveRun, "")},
+		{session.ErrCancelled, false, session.Then("start a new session", session.MoveRun, "")},
+		{session.ErrLocked, true, session.Then("wait for it; to see who holds what", session.MoveUnlock, "")},
+		{session.ErrLockMode, false, session.Words("look at who changed the lock file before you restore its mode to 0600")},
+		{session.ErrLockOwner, false, session.Words("look at who owns the lock file; the session is theirs")},
+		{session.ErrLockHolder, false, session.Words("look at the process that holds the lock")},
+		{session.ErrEnvironment, false, session.Then("look at the changes", session.MoveForecast, "")},
+		{session.ErrFileChanged, false, session.Words("look at the file, then resume")},
+		{session.ErrNoCheckpoint, false, session.Do(session.MoveVerify, "")},
+		{session.ErrTampered, false, session.Do(session.MoveVerify, "")},
+		{session.ErrOrder, false, session.Do(session.MoveVerify, "")},
+		{session.ErrCorrupt, false, session.Do(session.MoveVerify, "")},
+		{session.ErrPlanning, false, session.Do(session.MoveVerify, "")},
+		{session.ErrConflict, false, session.Then("look at what happened", session.MoveHistory, "")},
+		{session.ErrUncertain, false, session.Then("find out whether it happened, then", session.MoveAnswer, "")},
+		{session.ErrCommand, false, session.Words("fix the cause, then resume: the step runs again as a new attempt")},
+		{session.ErrStopped, false, session.Words("resume: the check of the step is asked first; without one the step runs again as a new attempt")},
+		{session.ErrFileStep, false, session.Words("fix the cause, then resume: the step runs again as a new attempt")},
+		{session.ErrEscape, false, session.Words("fix the path, then resume: the step runs again as a new attempt")},
+		{session.ErrFenced, false, session.Then("another process went on with this session", session.MoveStatus, "")},
+		{session.ErrForked, false, session.Then("another copy of this session went on; to make a new session of what is here", session.MoveForkOff, "")},
+		{session.ErrOffline, true, session.Then("nothing is lost; work goes on locally and is delivered later", session.MoveSyncStatus, "")},
+		{session.ErrRemoteAuth, false, session.Words("look at the role, the password file and the certificate; nothing is lost")},
+		{session.ErrRemoteOld, false, session.Then("nothing is lost; the server's operator runs", session.MoveMigrate, "")},
+		{session.ErrOtherRemote, false, session.Then("go back to the former address, or", session.MoveSyncRebind, "")},
+		{session.ErrParked, false, session.Do(session.MoveSyncParked, "")},
+		{session.ErrSyncDiffers, false, session.Then("what is only here is delivered again", session.MoveSyncStatus, "")},
+		{session.ErrSyncOff, false, session.Words("name a server: ACODE_POSTGRES_URL or sync.url in the user's configuration")},
 	}
 }
 
@@ -88,7 +86,7 @@ func CodeOf(err error) session.Code {
 }
 
 // Hint is what to do next about an error that does not say it itself.
-func Hint(err error) string { return rowOf(CodeOf(err)).Hint }
+func Hint(err error) session.Hint { return rowOf(CodeOf(err)).Hint }
 
 // Retryable reports whether a call that ended with err may succeed later by itself.
 func Retryable(err error) bool {
@@ -107,14 +105,16 @@ func Shortage(err error) error {
 		return err
 	}
 	return &session.Error{Code: session.ErrInternal, Message: err.Error(), Retryable: true,
-		Next: "the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume"}
+		Next: session.Words("the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume")}
 }
 
 // about has err, of the session short, name that session in what there is to do where only its code says that.
 func about(short string, err error) error {
 	var e *session.Error
-	if errors.As(err, &e) && e.Next == "" {
-		e.Next = strings.ReplaceAll(Hint(err), " ID", " "+short)
+	if errors.As(err, &e) && e.Next.IsZero() {
+		if e.Next = Hint(err); e.Next.Do != "" {
+			e.Next.Session = short
+		}
 	}
 	return err
 }

@@ -18,9 +18,9 @@ func TestShortage(t *testing.T) {
 		syscall.EMFILE: {session.ErrInternal, session.ErrPlan, session.ErrFileStep}, syscall.EAGAIN: {session.ErrInternal},
 	} {
 		for _, code := range codes {
-			err := fmt.Errorf("wrapped: %w", &session.Error{Code: code, Message: "m", Next: "mend it", Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}})
+			err := fmt.Errorf("wrapped: %w", &session.Error{Code: code, Message: "m", Next: session.Words("mend it"), Cause: &fs.PathError{Op: "open", Path: "f", Err: limit}})
 			var got *session.Error
-			if !errors.As(Shortage(err), &got) || got.Code != session.ErrInternal || !got.Retryable || got.Error() != err.Error() || !strings.Contains(got.Next, "ulimit") {
+			if !errors.As(Shortage(err), &got) || got.Code != session.ErrInternal || !got.Retryable || got.Error() != err.Error() || !strings.Contains(got.Next.String(), "ulimit") {
 				t.Errorf("Shortage(%v, %s): got %+v", limit, code, got)
 			}
 		}
@@ -36,7 +36,7 @@ func TestShortage(t *testing.T) {
 func TestCodes(t *testing.T) {
 	seen := map[session.Code]bool{}
 	for _, r := range codes() {
-		if seen[r.Code] || r.Hint == "" {
+		if seen[r.Code] || r.Hint.IsZero() {
 			t.Errorf("%s: twice in the table, or without a hint", r.Code)
 		}
 		seen[r.Code] = true

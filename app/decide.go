@@ -97,7 +97,7 @@ func (s *Site) gate(ctx context.Context, id session.ID, step string) (gate, erro
 		}
 	}
 	return gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for no approval%s; nothing was changed", sess.Short, of(step)),
-		Next: "acode status " + sess.Short}
+		Next: session.Do(session.MoveStatus, sess.Short)}
 }
 
 func of(step string) string {
@@ -115,7 +115,7 @@ func answer(sess *session.Session, r session.Request, question string) ([]sessio
 	drafts := sess.Answered(r, sess.Epoch+1, question)
 	if len(drafts) == 0 {
 		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, sess.Steps[r.Step].Approval.Answer),
-			Next: "acode resume " + sess.Short}
+			Next: session.Do(session.MoveResume, sess.Short)}
 	}
 	if r.Kind == session.RequestDeny && sess.State != session.Paused {
 		drafts = append(drafts, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{

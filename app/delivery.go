@@ -191,7 +191,7 @@ func (s *Site) notForked(ctx context.Context, id session.ID) error {
 // forked is the error for a session whose lane is in state, nil where that is none of these.
 func forked(id session.ID, state session.SyncState, reason string) error {
 	e := &session.Error{Code: session.ErrForked, Message: reason + "; nothing more is done here, and all of it is kept",
-		Next: "go on with it where it went on, or make a new session of what is here: acode sync fork-off " + string(id)}
+		Next: session.Then("go on with it where it went on, or make a new session of what is here", session.MoveForkOff, string(id))}
 	switch state {
 	case session.SyncForked:
 		return e
@@ -208,7 +208,7 @@ func (s *Site) wentOn(ctx context.Context, lane session.Lane) error {
 	if err != nil {
 		return err
 	}
-	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; nothing more is done under this id", Next: "acode resume " + as.Short}
+	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; nothing more is done under this id", Next: session.Do(session.MoveResume, as.Short)}
 }
 
 // LockDrainer takes the lock of the one process that delivers from this store. doing is what

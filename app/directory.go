@@ -27,7 +27,7 @@ func Directory(dir string) (string, error) {
 	abs, err := realDir(dir)
 	if err != nil {
 		what, next := unusable(err)
-		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory " + what + "; nothing was changed", Place: dir, Cause: err, Next: next}
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory " + what + "; nothing was changed", Place: dir, Cause: err, Next: session.Words(next)}
 	}
 	return abs, nil
 }
@@ -90,7 +90,7 @@ func (s *Site) ownWorkspace(ctx context.Context, ref string) (string, error) {
 		}
 		what, _ := unusable(err)
 		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " " + what + "; nothing was changed", Place: recorded, Cause: err,
-			Next: "acode resume " + short + " -C DIR, where DIR is where it is now"}
+			Next: session.Then("name the directory where it is now", session.MoveResumeIn, short)}
 	}
 	return dir, nil
 }
@@ -104,16 +104,16 @@ func (s *Setup) Guard() error {
 	}
 	if !utf8.ValidString(s.Workspace) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is no valid UTF-8, so no session there could be found again; nothing was changed", Place: s.Workspace,
-			Next: "rename the directory, or work in another one"}
+			Next: session.Words("rename the directory, or work in another one")}
 	}
 	store := resolved(s.home())
 	if s.Workspace != store && within(store, s.Workspace) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the workspace lies inside the store, whose files its own steps could reach; nothing was changed", Place: s.Workspace,
-			Next: "work in a directory outside " + store}
+			Next: session.Words("work in a directory outside " + store)}
 	}
 	if within(s.Workspace, store) && !s.isAllowed(allowed) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the store lies inside the workspace, where its own steps could reach it; nothing was changed", Place: store,
-			Next: "set ACODE_HOME to a directory outside " + s.Workspace}
+			Next: session.Words("set ACODE_HOME to a directory outside " + s.Workspace)}
 	}
 	return nil
 }

@@ -56,6 +56,11 @@ type Person interface {
 // Origin is a session, and the file that its plan was read from; empty: none.
 type Origin struct{ Short, PlanFile string }
 
+// Again is how the plan is run from its beginning, behind words that lead to it.
+func (o Origin) Again(words string) session.Hint {
+	return session.Hint{Text: words, Do: session.MoveBeginAgain, Session: o.Short, Path: o.PlanFile}
+}
+
 // Door is the side that asked for a session to be carried out: a command line, or a program.
 type Door interface {
 	Person

@@ -405,7 +405,7 @@ func (e environment) keep(ctx context.Context, f session.FileState) error {
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != f.Hash {
 		return &session.Error{Code: session.ErrFileChanged, Place: f.Path, Retryable: true,
-			Message: "the file changed once more while it was kept; the session is unchanged", Next: "look at the file, then resume"}
+			Message: "the file changed once more while it was kept; the session is unchanged", Next: session.Words("look at the file, then resume")}
 	}
 	return nil
 }

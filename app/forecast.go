@@ -18,7 +18,8 @@ type Forecast struct {
 	Next       session.Continuation
 	Changed    []session.ChangedFile
 	Warnings   []string
-	Delivery   Delivery // of this session
+	Edited     session.Hint // the plan file was edited since; zero: it was not
+	Delivery   Delivery     // of this session
 }
 
 // Forecast says what a resume would do. It takes no lock and changes no byte. ref is as in Resume.
@@ -42,7 +43,7 @@ func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, e
 	if err != nil {
 		return Forecast{}, err
 	}
-	out := Forecast{Session: writer.Session(), Next: ready.Next, Changed: ready.Changed, Warnings: warnings}
+	out := Forecast{Session: writer.Session(), Next: ready.Next, Changed: ready.Changed, Warnings: warnings, Edited: w.edited(ctx)}
 	if seq := writer.Report().Checkpoint; seq > 0 {
 		events, err := s.store.Events(ctx, id, seq-1, 1)
 		if err != nil {
@@ -75,9 +76,6 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 		}
 	})
 	r.Options.DryRun = true
-	if text := w.edited(ctx); text != "" {
-		warnings = append(warnings, text)
-	}
 	if r.Options.Inputs, err = w.restore(ctx, NoPerson{}); err != nil {
 		return resume.Ready{}, nil, err
 	}
@@ -111,7 +109,7 @@ func checkpointName(r local.LoadReport) string {
 func odd(r local.LoadReport) []string {
 	lines := slices.Clone(r.Warnings)
 	if r.BadCheckpoint != "" {
-		lines = append(lines, r.BadCheckpoint+", so an older one was used; acode verify says more")
+		lines = append(lines, r.BadCheckpoint+", so an older one was used; a verification says more")
 	}
 	return lines
 }

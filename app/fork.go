@@ -160,7 +160,7 @@ func (f *Fork) command(ctx context.Context, id session.StepID, st *session.StepS
 	switch rec.State {
 	case session.CommandRunning, session.CommandUnattended:
 		return &session.Error{Code: session.ErrLocked, Message: fmt.Sprintf("the command of %s still runs; nothing was changed", id), Place: f.Old.Short, Retryable: true,
-			Next: "wait for its end, or end it: acode session cancel --command " + f.Old.Short}
+			Next: session.Then("wait for its end, or end it", session.MoveCancelCommand, f.Old.Short)}
 	case session.CommandUnclaimed, session.CommandVoid:
 		if st.StartSeq <= shared {
 			f.Unknown[id] = "this copy of the session never started the command, and the other one may have"

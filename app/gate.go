@@ -102,7 +102,7 @@ func (s *Site) waiting(ctx context.Context) (session.ID, error) {
 	case 1:
 		return found[0].ID, nil
 	case 0:
-		return "", &session.Error{Code: session.ErrUsage, Message: "no session of this workspace waits for an approval; nothing was changed", Next: "acode session list --all"}
+		return "", &session.Error{Code: session.ErrUsage, Message: "no session of this workspace waits for an approval; nothing was changed", Next: session.Do(session.MoveList, "")}
 	}
 	text := fmt.Sprintf("%d sessions of this workspace wait for an approval; nothing was changed", len(found))
 	for _, r := range found {
@@ -111,7 +111,7 @@ func (s *Site) waiting(ctx context.Context) (session.ID, error) {
 			text += "\n    " + strings.Join(strings.Fields(q), " ")
 		}
 	}
-	return "", &session.Error{Code: session.ErrUsage, Message: text, Next: "name the session"}
+	return "", &session.Error{Code: session.ErrUsage, Message: text, Next: session.Words("name the session")}
 }
 
 // questions are what a session asks, and how that was answered; none when that cannot be read, which

@@ -101,18 +101,21 @@ func (s *Site) held(r Row) error {
 	case err != nil:
 		return err
 	case !held:
-		return &session.Error{Code: session.ErrLocked, Retryable: true, Message: "session " + r.Short + " was not resumed: the process that executed it has just ended", Next: "acode resume " + r.Short}
+		return &session.Error{Code: session.ErrLocked, Retryable: true, Message: "session " + r.Short + " was not resumed: the process that executed it has just ended", Next: session.Do(session.MoveResume, r.Short)}
 	}
-	return executedBy(r.Short, h, "acode resume "+r.Short)
+	return executedBy(r.Short, h, session.Do(session.MoveResume, r.Short))
 }
 
-func executedBy(short string, h lock.Holder, again string) error {
+func executedBy(short string, h lock.Holder, again session.Hint) error {
 	return &session.Error{Code: session.ErrLocked, Retryable: true,
 		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
 		Next:    waitFor(again)}
 }
 
-func waitFor(again string) string { return "wait for it with: " + again + " --wait" }
+func waitFor(again session.Hint) session.Hint {
+	again.Text, again.Do = "wait for it with", session.MoveWait
+	return again
+}
 
 // hold takes the lock of a session alone, for a change of it that executes nothing. doing is
 // what others are told of this process. ErrLocked says who has it.
@@ -139,6 +142,7 @@ type Locks struct {
 	Holder  *Holder // nil: no process executes it
 	Process string  // Holder in words
 	Notes   []string
+	Beside  session.Hint // a command of another session that runs in the workspace, and how it is ended; zero: none
 }
 
 // Locks tells who holds a session. ref is as in Status.
@@ -155,11 +159,11 @@ func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
 	if err != nil {
 		return Locks{}, err
 	}
-	others, err := s.othersHere(ctx, sess)
+	others, beside, err := s.othersHere(ctx, sess)
 	if err != nil {
 		return Locks{}, err
 	}
-	out := Locks{Session: sess, Notes: append(s.commandNotes(id), others...)}
+	out := Locks{Session: sess, Notes: append(s.commandNotes(id), others...), Beside: beside}
 	if held {
 		out.Holder, out.Process = holder(h), h.Process()
 		out.Notes = append(holderNotes(h), out.Notes...)
@@ -168,10 +172,10 @@ func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
 }
 
 // othersHere names other sessions that keep sess from being executed in its workspace.
-func (s *Site) othersHere(ctx context.Context, sess *session.Session) ([]string, error) {
+func (s *Site) othersHere(ctx context.Context, sess *session.Session) (notes []string, beside session.Hint, err error) {
 	executing, supervisor, err := lock.Holders(s.workspaceLocks(sess.Workspace))
 	if err != nil {
-		return nil, err
+		return nil, beside, err
 	}
 	short := func(h lock.Holder) string {
 		other, err := s.store.View(ctx, h.Session)
@@ -180,14 +184,13 @@ func (s *Site) othersHere(ctx context.Context, sess *session.Session) ([]string,
 		}
 		return other.Short
 	}
-	var notes []string
 	for _, h := range executing {
 		if h.Session != sess.ID {
 			notes = append(notes, fmt.Sprintf("session %s executes in this workspace: %s since %s: %s", short(h), h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command))
 		}
 	}
 	if supervisor.PID != 0 && supervisor.Session != sess.ID && len(notes) == 0 {
-		notes = append(notes, fmt.Sprintf("a command of session %[1]s still runs in this workspace; to end it: acode session cancel --command %[1]s", short(supervisor)))
+		beside = session.Then("a command of session "+short(supervisor)+" still runs in this workspace; to end it", session.MoveCancelCommand, short(supervisor))
 	}
-	return notes, nil
+	return notes, beside, nil
 }

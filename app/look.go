@@ -71,7 +71,7 @@ func (s *Site) subject(ctx context.Context, ref string) (session.ID, error) {
 		return "", err
 	}
 	if len(rows) == 0 {
-		return "", &session.Error{Code: session.ErrUnknownID, Message: "there is no session in this workspace", Next: "acode session list --all"}
+		return "", &session.Error{Code: session.ErrUnknownID, Message: "there is no session in this workspace", Next: session.Do(session.MoveList, "")}
 	}
 	for _, r := range rows {
 		if r.Running {

@@ -97,13 +97,13 @@ func paramOf(p *session.Plan, name string) *session.Param {
 }
 
 func unknownParam(p *session.Plan, name string) error {
-	e := &session.Error{Code: session.ErrUsage, Message: "the plan has no param " + name + "; nothing was changed", Next: "declare it under params in the plan"}
+	e := &session.Error{Code: session.ErrUsage, Message: "the plan has no param " + name + "; nothing was changed", Next: session.Words("declare it under params in the plan")}
 	var names []string
 	for _, param := range p.Params {
 		names = append(names, param.Name)
 	}
 	if len(names) > 0 {
-		e.Next = "the params of the plan are " + session.Few(names, 20)
+		e.Next = session.Words("the params of the plan are " + session.Few(names, 20))
 	}
 	return e
 }

@@ -134,7 +134,7 @@ func sealedWords(name, value string) []string {
 func (s *Site) findToResume(ctx context.Context, ref string) (session.ID, error) {
 	id, err := s.store.Find(ctx, ref)
 	if errors.Is(err, session.ErrUnknownID) {
-		return "", &session.Error{Code: session.ErrNoResumable, Message: fmt.Sprintf("no session has the id %s", ref), Next: "acode session list --resumable --all"}
+		return "", &session.Error{Code: session.ErrNoResumable, Message: fmt.Sprintf("no session has the id %s", ref), Next: session.Do(session.MoveListResumable, "")}
 	}
 	return id, err
 }
@@ -187,7 +187,7 @@ func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (sessio
 
 // NoResumable is the error where there is no session to resume.
 func NoResumable() *session.Error {
-	return &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: "start one with: acode run --plan FILE"}
+	return &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: session.Then("start one with", session.MoveRun, "")}
 }
 
 func (s *Site) noneHere(ctx context.Context) error {
@@ -207,10 +207,10 @@ func (s *Site) noneHere(ctx context.Context) error {
 	}
 	if len(elsewhere) > 0 {
 		e.Message = "no resumable session in this workspace; elsewhere: " + session.Few(elsewhere, fewRows)
-		e.Next = "acode resume ID; it goes on in its own workspace"
+		e.Next = session.Then("each goes on in its own workspace", session.MoveResume, "")
 	}
 	if len(elsewhere) > fewRows {
-		e.Next += "; all of them: acode session list --resumable --all"
+		e.Next = session.Then("name one, and it goes on in its own workspace; all of them", session.MoveListResumable, "")
 	}
 	return e
 }

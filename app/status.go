@@ -33,7 +33,7 @@ type Status struct {
 	Notes    []string      // further lines, as a command that still runs
 	Gate     *session.Gate // the question that it waits for; nil for none
 	Delivery Delivery      // of this session
-	Next     string        // the exact command that continues; empty when there is none
+	Next     session.Hint  // what continues it; empty when nothing does
 }
 
 // Status says where a session stands. Without ref that is the one that is executed in the workspace, else the
@@ -80,9 +80,9 @@ func (s *Site) status(ctx context.Context, id session.ID) (Status, error) {
 	switch {
 	case s.notForked(ctx, id) != nil: // a resume is refused; the state of delivery says what there is to do
 	case !v.Running:
-		v.Next = nextCommand(sess, p, next)
+		v.Next = nextHint(sess, p, next)
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
-		v.Next = "acode approve " + sess.Short // takes the place of the answer at its terminal
+		v.Next = session.Do(session.MoveApprove, sess.Short) // takes the place of the answer at its terminal
 	}
 	return v, err
 }
@@ -158,19 +158,18 @@ func pidOf(r session.CommandRecord) string {
 	return fmt.Sprintf("pid %d", r.PID)
 }
 
-// nextCommand is what continues s, of which c is left.
-func nextCommand(s *session.Session, p *session.Plan, c session.Continuation) string {
-	next := "acode resume " + s.Short
+// nextHint is what continues s, of which c is left.
+func nextHint(s *session.Session, p *session.Plan, c session.Continuation) session.Hint {
 	switch {
 	case s.State == session.AwaitingApproval && asksFirst(s, c):
-		return "acode approve " + s.Short + " && " + next
+		return session.Do(session.MoveApproveResume, s.Short)
 	case s.Reason == session.ReasonUncertain:
-		if it, ok := c.First(); ok && it.Kind == session.KindRun && p.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
-			return next + " --uncertain=<rerun|fail> or --capture " + it.ID.String() + "=VALUE"
+		if it, ok := c.First(); ok && it.Kind == session.KindRun {
+			return p.Asks(s.Short, &it)
 		}
-		return next + " --uncertain=<rerun|done|fail>"
+		return session.Do(session.MoveAnswer, s.Short)
 	}
-	return next
+	return session.Do(session.MoveResume, s.Short)
 }
 
 // asksFirst reports whether the first question that a resume of s meets has no answer yet; one behind it

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -191,8 +190,8 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 	}
 	if !w.fresh {
 		w.sweepWorkspace(root)
-		if text := w.edited(ctx); text != "" {
-			w.warn(text)
+		if then := w.edited(ctx); !then.IsZero() {
+			w.door.Notice(session.Notice{Kind: session.NoticeWarning, Hint: then})
 		}
 	}
 	runner := w.runner()
@@ -223,7 +222,8 @@ func (w *work) recall(ctx context.Context) {
 	rows, _ := w.rows(ctx, w.Workspace)
 	for _, r := range rows {
 		if r.Interrupted && r.ID != w.writer.Session().ID {
-			w.warn(fmt.Sprintf("session %s was interrupted here: acode resume %s goes on with it, this is a new one", r.Short, r.Short))
+			w.door.Notice(session.Notice{Kind: session.NoticeWarning, Text: "session " + r.Short + " was interrupted here, and this is a new one",
+				Hint: session.Then("to continue that one", session.MoveResume, r.Short)})
 			return
 		}
 	}
@@ -243,13 +243,12 @@ func (w *work) origin(ctx context.Context) Origin {
 
 // edited says that the plan file was edited since the session began, as if that could change what the
 // session does: its plan is in the store. It is empty where the file says the same, or cannot be read any more.
-func (w *work) edited(ctx context.Context) string {
+func (w *work) edited(ctx context.Context) session.Hint {
 	from := w.beginning(ctx)
 	if from.PlanFile == "" || w.choices.Edited == nil || !w.choices.Edited(PlanSource{File: from.PlanFile, Sum: from.PlanSum}, w.plan) {
-		return ""
+		return session.Hint{}
 	}
-	return fmt.Sprintf("%s has changed, and the session goes on with the plan that it began with; to begin again: acode session cancel %s, then acode run --plan %s",
-		from.PlanFile, w.writer.Session().Short, session.ShellQuote(from.PlanFile))
+	return w.origin(ctx).Again(from.PlanFile + " has changed, and the session goes on with the plan that it began with; to begin again")
 }
 
 // runsNext guesses whether a command is what comes first: its supervisor can start while the

@@ -52,21 +52,21 @@ func (i *Invocation) checkFile(file string) error {
 		status = rowOf(session.ErrPlan).Exit
 	}
 	if i.JSON {
-		err = terminal.JSON(i.Out, newCheckJSON(file, r))
+		err = terminal.JSON(i.Out, i.newCheckJSON(file, r))
 	} else {
-		_, err = fmt.Fprint(i.Out, checkText(file, r))
+		_, err = fmt.Fprint(i.Out, i.checkText(file, r))
 	}
 	return errors.Join(err, quietExit(status))
 }
 
-func newCheckJSON(file string, r plan.Report) checkJSON {
+func (i *Invocation) newCheckJSON(file string, r plan.Report) checkJSON {
 	out := checkJSON{V: 1, File: file, Errors: []foundJSON{}, Warnings: []foundJSON{}, More: r.More}
 	for _, err := range r.Errors {
 		f := foundJSON{Message: err.Error()}
 		var e *session.Error
 		if errors.As(err, &e) {
 			message, _, _ := strings.Cut(e.Message, "\n") // what follows shows the line to people
-			f = foundJSON{Place: e.Place, Message: message, Next: e.Next}
+			f = foundJSON{Place: e.Place, Message: message, Next: i.Spell(e.Next)}
 		}
 		out.Errors = append(out.Errors, f)
 	}
@@ -76,13 +76,13 @@ func newCheckJSON(file string, r plan.Report) checkJSON {
 	return out
 }
 
-func checkText(file string, r plan.Report) string {
+func (i *Invocation) checkText(file string, r plan.Report) string {
 	var b strings.Builder
 	for _, err := range r.Errors {
 		b.WriteString(err.Error() + "\n")
 		var e *session.Error
-		if errors.As(err, &e) && e.Next != "" {
-			fmt.Fprintf(&b, "hint: %s\n", e.Next)
+		if errors.As(err, &e) && !e.Next.IsZero() {
+			fmt.Fprintf(&b, "hint: %s\n", i.Spell(e.Next))
 		}
 	}
 	for _, w := range r.Warnings {

@@ -110,11 +110,11 @@ func (i *Invocation) decidedText(d app.Decision) string {
 	if !d.Recorded {
 		text := fmt.Sprintf("The process that executes session %s was asked to %s", d.Session.Short, d.Kind)
 		if d.Waits {
-			text += ", and has not answered yet; see: " + i.Spelled("acode status "+d.Session.Short)
+			text += i.Spell(session.Then(", and has not answered yet; see", session.MoveStatus, d.Session.Short))
 		}
 		return text
 	}
-	text := "Recorded: " + string(d.Kind) + i.Spelled(recordedText(d.Kind, d.Session.Short, d.Ended))
+	text := "Recorded: " + string(d.Kind) + i.recordedText(d.Kind, d.Session.Short, d.Ended)
 	for _, w := range d.Warnings {
 		text += "\n⚠ " + terminal.Clean(w)
 	}
@@ -122,9 +122,9 @@ func (i *Invocation) decidedText(d app.Decision) string {
 }
 
 // recordedText says what a recorded decision means and what comes next.
-func recordedText(k session.RequestKind, short string, ended int) string {
+func (i *Invocation) recordedText(k session.RequestKind, short string, ended int) string {
 	if k != session.RequestCancel {
-		return "; continue with: acode resume " + short
+		return i.Spell(session.Then("; continue with", session.MoveResume, short))
 	}
 	if ended == 0 {
 		return "; session " + short + " is over"

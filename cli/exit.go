@@ -104,16 +104,16 @@ func rowOf(c session.Code) exitRow {
 	return exitTable()[0]
 }
 
-// exitOf gives the exit status and the hint of an error; 0 for nil.
-func exitOf(err error) (int, string) {
+// exitOf gives the exit status of an error; 0 for nil.
+func exitOf(err error) int {
 	if err == nil {
-		return 0, ""
+		return 0
 	}
 	var sig interface{ ExitStatus() int }
 	if errors.As(err, &sig) {
-		return sig.ExitStatus(), ""
+		return sig.ExitStatus()
 	}
-	return rowOf(app.CodeOf(err)).Exit, app.Hint(err)
+	return rowOf(app.CodeOf(err)).Exit
 }
 
 // ExitAs ends the program with the status that code c decides, when all was explained already.

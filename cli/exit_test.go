@@ -33,12 +33,12 @@ func TestExitOfEveryCode(t *testing.T) {
 	codes := declaredCodes(t)
 	for _, code := range codes {
 		err := fmt.Errorf("wrapped: %w", &session.Error{Code: session.Code(code), Message: "m"})
-		got, hint := exitOf(err)
+		got, hint := new(Invocation).verdict(err)
 		if w, ok := want[code]; !ok || got != w {
 			t.Errorf("exitOf(%s): got %d, want %d", code, got, w)
 		}
 		if hint == "" {
-			t.Errorf("exitOf(%s): no hint (FR-064)", code)
+			t.Errorf("verdict(%s): no hint (FR-064)", code)
 		}
 	}
 	if len(codes) != len(want) {
@@ -71,7 +71,7 @@ func TestExitStatuses(t *testing.T) {
 		"nothing": {nil, 0}, "no_code": {errors.New("broken"), 1}, "other_code": {&session.Error{Code: "ACODE-NONE-001"}, 1},
 		"deadline": {context.DeadlineExceeded, 11}, "said": {quietExit(17), 17},
 	} {
-		if got, _ := exitOf(c.err); got != c.want {
+		if got := exitOf(c.err); got != c.want {
 			t.Errorf("exitOf %s: got %d, want %d", name, got, c.want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestExitOfResult(t *testing.T) {
 		})
 	}
 	for err, want := range map[error]int{nil: 0, context.DeadlineExceeded: 11, quietExit(23): 23, errors.New("odd"): 1} {
-		if got, _ := exitOf(err); got != want {
+		if got := exitOf(err); got != want {
 			t.Errorf("exitOf(%v): got %d, want %d", err, got, want)
 		}
 	}

@@ -51,7 +51,7 @@ func (i *Invocation) carryOut(ctx context.Context, root *cobra.Command, args []s
 		return int(said)
 	}
 	if session.CodeOf(err) == session.ErrInternal && isUsage(err) {
-		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: cmd.CommandPath() + " --help"}
+		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: session.Words(cmd.CommandPath() + " --help")}
 	}
 	err = app.Shortage(err)
 	i.JSON = i.JSON || slices.Contains(args, "--json") // an unknown command ends before its flags are read

@@ -49,5 +49,5 @@ func unwritten(err error) *session.Error {
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		err = failed.Err // where it goes is not what it is called here
 	}
-	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: "look where the output goes; what was done stands: acode status"}
+	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("look where the output goes; what was done stands", session.MoveStatus, "")}
 }

@@ -55,7 +55,7 @@ func (i *Invocation) params(p *session.Plan, f paramFlags) (app.Params, error) {
 }
 
 func wrongParam(name, what, next string) error {
-	return &session.Error{Code: session.ErrUsage, Message: what + "; nothing was changed", Place: "-p " + name, Next: next}
+	return &session.Error{Code: session.ErrUsage, Message: what + "; nothing was changed", Place: "-p " + name, Next: session.Words(next)}
 }
 
 // fromFile reads the values of --params.
@@ -96,7 +96,7 @@ func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.P
 		}
 	}
 	return &session.Error{Code: session.ErrUsage, Message: "the plan needs params that are missing: " + strings.Join(names, ", ") + "; nothing was changed",
-		Next: "give each with -p NAME=value, or all in a file with --params FILE; secrets in the file or in the environment"}
+		Next: session.Words("give each with -p NAME=value, or all in a file with --params FILE; secrets in the file or in the environment")}
 }
 
 // Secret implements app.Person: it reads a value that the terminal does not show. An empty one is none.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,15 +40,6 @@ func sumOf(file string) string {
 		return ""
 	}
 	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// anew says how the plan of a session is run from its beginning.
-func anew(from app.Origin) string {
-	file := "FILE"
-	if from.PlanFile != "" {
-		file = session.ShellQuote(from.PlanFile)
-	}
-	return fmt.Sprintf("acode session cancel %s, then acode run --plan %s", from.Short, file)
 }
 
 // edited reports whether the file holds another plan than p by now. What cannot be looked at is none. A large

@@ -37,7 +37,7 @@ func (i *Invocation) Confirm(what, typed string) error {
 		return nil
 	}
 	if !i.interactive() {
-		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: "add --confirm=" + session.ShellQuote(what)}
+		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: session.Words("add --confirm=" + session.ShellQuote(what))}
 	}
 	yes, err := unlessEnded(terminal.Confirm(i.in, i.Err, what))
 	if err == nil && !yes {
@@ -108,5 +108,5 @@ func deliveryProgram() (string, error) {
 
 func notInstalled(err error) error {
 	return &session.Error{Code: session.ErrConfig, Message: syncProgram + ", the part of acode that delivers to a server, cannot be started; nothing is lost",
-		Cause: err, Next: "install it beside acode"}
+		Cause: err, Next: session.Words("install it beside acode")}
 }

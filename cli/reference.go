@@ -34,7 +34,7 @@ func reference(root *cobra.Command) string {
 	}
 	b.WriteString("\n## What each code means to you\n\n| code | exit | what to do |\n|---|---|---|\n")
 	for _, r := range exitTable() {
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Code, r.Exit, strings.ReplaceAll(app.Hint(r.Code), "|", "\\|"))
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Code, r.Exit, strings.ReplaceAll(new(Invocation).Spell(app.Hint(r.Code)), "|", "\\|"))
 	}
 	return b.String()
 }

@@ -60,7 +60,7 @@ func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 		for _, arg := range given {
 			if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed(flag) {
 				return &session.Error{Code: session.ErrUsage, Message: "the time of --" + flag + " follows a \"=\"; nothing was changed", Place: arg,
-					Next: "write --" + flag + "=" + arg}
+					Next: session.Words("write --" + flag + "=" + arg)}
 			}
 		}
 		return args(cmd, given)
@@ -86,7 +86,7 @@ func (f *resumeFlags) answers() []answerFlag {
 func (f *resumeFlags) check() error {
 	for _, c := range f.answers() {
 		if *c.value != "" && !strings.Contains("|"+c.allowed+"|", "|"+*c.value+"|") {
-			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, *c.value, c.allowed), Next: "acode resume --help"}
+			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, *c.value, c.allowed), Next: session.Words("acode resume --help")}
 		}
 	}
 	f.captures = map[session.StepID]string{}
@@ -94,7 +94,7 @@ func (f *resumeFlags) check() error {
 		step, value, ok := strings.Cut(given, "=")
 		id, err := session.ParseStepID(step)
 		if !ok || err != nil {
-			return &session.Error{Code: session.ErrUsage, Message: "--capture takes TASK/STEP=VALUE; nothing was changed", Place: given, Next: "acode resume --help"}
+			return &session.Error{Code: session.ErrUsage, Message: "--capture takes TASK/STEP=VALUE; nothing was changed", Place: given, Next: session.Words("acode resume --help")}
 		}
 		if f.captures[id], err = session.CaptureValue(step, value); err != nil {
 			return &session.Error{Code: session.ErrUsage, Message: "--capture: the value cannot be used; nothing was changed", Cause: err}
@@ -154,7 +154,7 @@ func (i *Invocation) forecast(ctx context.Context, s *app.Site, ref string, c ap
 		return err
 	}
 	if i.JSON {
-		return terminal.DryRunJSON(i.Out, forecastView(f))
+		return terminal.DryRunJSON(i.Out, i.forecastView(f))
 	}
-	return terminal.DryRun(i.Out, forecastView(f), i.Now())
+	return terminal.DryRun(i.Out, i.forecastView(f), i.Now())
 }

@@ -102,7 +102,7 @@ func noneEmpty(cmd *cobra.Command, args []string) error {
 	if cmd.Hidden || cmd.DisableFlagParsing || !slices.Contains(args, "") {
 		return nil
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "an argument is empty; nothing was changed", Next: cmd.CommandPath() + " --help"}
+	return &session.Error{Code: session.ErrUsage, Message: "an argument is empty; nothing was changed", Next: session.Words(cmd.CommandPath() + " --help")}
 }
 
 // help shows the help of the command that args name.

@@ -48,7 +48,7 @@ func onlyFlags(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().NFlag() > 0 { // they would be missing, -C among them
 		next = "write --plan "
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: next + session.ShellQuote(args[0])}
+	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: session.Words(next + session.ShellQuote(args[0]))}
 }
 
 func (i *Invocation) run(ctx context.Context, file string, given paramFlags, flags map[string]string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/app"
@@ -31,7 +32,7 @@ func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
 // Begin implements app.Door.
 func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Context, <-chan struct{}) {
 	work, again, stop := s.signals(ctx)
-	s.printer, s.stop = s.newPrinter(work.Done(), DeliveryView(delivery)), stop
+	s.printer, s.stop = s.newPrinter(work.Done(), s.DeliveryView(delivery)), stop
 	return work, again
 }
 
@@ -48,11 +49,16 @@ func (s *screen) newPrinter(done <-chan struct{}, delivery terminal.SyncView) *t
 // Notice implements app.Door.
 func (s *screen) Notice(n session.Notice) {
 	switch {
-	case n.Kind == session.NoticeWarning:
-		n.Text = s.Spelled(n.Text)
 	case n.Result != nil:
 		r := *n.Result
-		r.Next, n.Result = s.Spelled(r.Next), &r
+		r.Next, n.Result = session.Words(s.Spell(r.Next)), &r
+	case n.Hint.IsZero():
+	case n.Kind != session.NoticeWarning:
+		n.Detail = append(slices.Clone(n.Detail), s.Spell(n.Hint))
+	case n.Text != "":
+		n.Text += "; " + s.Spell(n.Hint)
+	default:
+		n.Text = s.Spell(n.Hint)
 	}
 	s.printer.Notice(n)
 }
@@ -101,7 +107,7 @@ func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Posi
 	if err != nil {
 		return false, err
 	}
-	err = terminal.Found(s.Out, rowViews(found), []terminal.Position{terminal.Position(position)}, s.Now())
+	err = terminal.Found(s.Out, rowViews(found), []terminal.Position{terminal.Position(position)}, s.Spell(session.Do(session.MoveListHere, "")), s.Now())
 	if !asks {
 		return true, nil // what could not be written is told in the end
 	}
@@ -196,7 +202,7 @@ func (s *screen) Changed(ctx context.Context, from app.Origin, changed []session
 		case 'a':
 			return false, nil
 		case 'n':
-			s.printer.Tell([]string{"For a new run of the plan: " + s.Spelled(anew(from))})
+			s.printer.Tell([]string{s.Spell(from.Again("For a new run of the plan"))})
 			return false, nil
 		}
 		for _, c := range changed {

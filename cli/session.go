@@ -45,7 +45,7 @@ func (i *Invocation) listCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case remote && resumable:
-				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote exclude one another: only its own machine knows whether a session can be resumed now", Next: "acode session list --all --resumable"}
+				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote exclude one another: only its own machine knows whether a session can be resumed now", Next: session.Do(session.MoveListResumable, "")}
 			case remote:
 				return i.handOver()
 			}
@@ -68,7 +68,7 @@ func (i *Invocation) historyCommand() *cobra.Command {
 		Use: "history [ID]", Short: "Show the events of a session", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
 		RunE: i.reading(func(ctx context.Context, s *app.Site, ref string) error {
 			if format != "text" && format != "json" {
-				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--format=%s: must be text or json", format), Next: "acode session history --help"}
+				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--format=%s: must be text or json", format), Next: session.Words("acode session history --help")}
 			}
 			events, err := s.History(ctx, ref)
 			if err != nil {

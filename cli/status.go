@@ -96,9 +96,9 @@ func (i *Invocation) checkNothing() error {
 
 func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
 	if i.JSON {
-		_ = terminal.SyncStatusJSON(i.Out, DeliveryView(d)) // what is lost is told at the end; the health stays what it is
+		_ = terminal.SyncStatusJSON(i.Out, i.DeliveryView(d)) // what is lost is told at the end; the health stays what it is
 	} else if !i.quiet {
-		_ = terminal.SyncStatus(i.Out, DeliveryView(d)) // as above
+		_ = terminal.SyncStatus(i.Out, i.DeliveryView(d)) // as above
 	}
 	switch s.Health(d) {
 	case app.NeedsPerson:

@@ -34,8 +34,8 @@ type locksJSON struct {
 }
 
 func (i *Invocation) explain(l app.Locks) error {
-	for k, n := range l.Notes {
-		l.Notes[k] = i.Spelled(n)
+	if !l.Beside.IsZero() {
+		l.Notes = append(l.Notes, i.Spell(l.Beside))
 	}
 	if i.JSON {
 		return terminal.JSON(i.Out, locksJSON{V: 1, SessionID: l.Session.ID, ShortID: l.Session.Short, Holder: (*terminal.Holder)(l.Holder), Notes: append([]string{}, l.Notes...)})

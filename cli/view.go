@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -8,11 +10,11 @@ import (
 // What app gives, as terminal shows it.
 
 // DeliveryView is how delivery stands.
-func DeliveryView(d app.Delivery) terminal.SyncView {
+func (i *Invocation) DeliveryView(d app.Delivery) terminal.SyncView {
 	v := terminal.SyncView{
 		State: d.State, Link: d.Link, Reason: d.Reason, Pending: d.Pending, Sessions: d.Sessions, SinceUS: d.SinceUS, OldestUS: d.OldestUS,
 		LastUS: d.LastUS, AttemptUS: d.AttemptUS, NextUS: d.NextUS, Paused: d.Paused, Verified: d.Verified, Acked: d.Acked,
-		Server: d.Server, Identity: d.Identity, Drainer: (*terminal.Drainer)(d.Drainer), Now: d.Now,
+		Server: d.Server, Identity: d.Identity, Drainer: (*terminal.Drainer)(d.Drainer), Now: d.Now, Spell: i.Spell,
 	}
 	for _, l := range d.Lanes {
 		v.Lanes = append(v.Lanes, terminal.LaneView(l))
@@ -31,7 +33,7 @@ func rowViews(rows []app.Row) []terminal.Row {
 func (i *Invocation) statusView(s app.Status) terminal.StatusView {
 	return terminal.StatusView{
 		Row: terminal.Row(s.Row), At: terminal.Position(s.At), Detail: s.Detail, Holder: (*terminal.Holder)(s.Holder),
-		Notes: s.Notes, Gate: s.Gate, Sync: DeliveryView(s.Delivery), Next: i.Spelled(s.Next),
+		Notes: s.Notes, Gate: s.Gate, Sync: i.DeliveryView(s.Delivery), Next: i.Spell(s.Next),
 	}
 }
 
@@ -43,9 +45,13 @@ func (i *Invocation) detailsView(d app.Details) terminal.ShowView {
 	return v
 }
 
-func forecastView(f app.Forecast) terminal.DryRunView {
+func (i *Invocation) forecastView(f app.Forecast) terminal.DryRunView {
+	warnings := f.Warnings
+	if !f.Edited.IsZero() {
+		warnings = append(slices.Clone(warnings), i.Spell(f.Edited))
+	}
 	return terminal.DryRunView{
 		ID: f.Session.ID, Short: f.Session.Short, State: f.Session.State, Checkpoint: terminal.Position(f.Checkpoint), Next: &f.Next,
-		Changed: f.Changed, Warnings: f.Warnings, Sync: DeliveryView(f.Delivery),
+		Changed: f.Changed, Warnings: warnings, Sync: i.DeliveryView(f.Delivery),
 	}
 }

@@ -196,7 +196,7 @@ func (l *loader) defaults(getenv func(string) string) error {
 		v, err := k.parse(text, l.home)
 		if err != nil {
 			return &session.Error{Code: session.ErrConfig, Message: "the default of " + k.path + " " + err.Error(),
-				Place: "default", Next: "set HOME, XDG_STATE_HOME or ACODE_HOME to an absolute path"}
+				Place: "default", Next: session.Words("set HOME, XDG_STATE_HOME or ACODE_HOME to an absolute path")}
 		}
 		l.put(k, v, "default", layerDefault)
 	}
@@ -217,7 +217,7 @@ func (l *loader) flags(flags map[string]string) error {
 		v, err := k.parse(text, l.home)
 		if err != nil {
 			return &session.Error{Code: session.ErrUsage, Message: k.flagName() + " " + err.Error(),
-				Place: "flag " + k.flagName(), Next: "use " + k.wants()}
+				Place: "flag " + k.flagName(), Next: session.Words("use " + k.wants())}
 		}
 		l.put(k, v, "flag "+k.flagName(), layerFlag)
 	}

@@ -220,7 +220,7 @@ func TestErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := config.Load(tt.src)
 			var e *session.Error
-			if l != nil || !errors.As(err, &e) || e.Code != session.ErrConfig || e.Next == "" {
+			if l != nil || !errors.As(err, &e) || e.Code != session.ErrConfig || e.Next.IsZero() {
 				t.Fatalf("Load: got %v, %#v, want an error with ErrConfig and a next step", l, err)
 			}
 			if diff := cmp.Diff(tt.place+"\n"+tt.detail, e.Place+"\n"+e.Message); diff != "" {
@@ -268,11 +268,11 @@ func TestLongLinesAreCut(t *testing.T) {
 func TestHintNamesWhatIsKnown(t *testing.T) {
 	var e *session.Error
 	_, err := config.Load(sources("", "resume:\n  strategy: x"))
-	if !errors.As(err, &e) || e.Next != "known here: in_progress_strategy, validate_environment, changed_files_action, validation_timeout_seconds" {
+	if !errors.As(err, &e) || e.Next.String() != "known here: in_progress_strategy, validate_environment, changed_files_action, validation_timeout_seconds" {
 		t.Errorf("Load: got %#v", err)
 	}
 	_, err = config.Load(sources("", "rsume: {}"))
-	if !errors.As(err, &e) || !strings.Contains(e.Message, "did you mean resume?") || e.Next != "known here: resume" {
+	if !errors.As(err, &e) || !strings.Contains(e.Message, "did you mean resume?") || e.Next.String() != "known here: resume" {
 		t.Errorf("Load: a project is told only of what it may set, got %#v", err)
 	}
 }

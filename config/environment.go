@@ -42,7 +42,7 @@ func (l *loader) environment(getenv func(string) string) error {
 		v, err := k.parse(text, l.home)
 		if err != nil {
 			return &session.Error{Code: session.ErrConfig, Message: name + " " + err.Error(), Place: "environment " + name,
-				Next: "set it to " + k.wants() + ", or unset it"}
+				Next: session.Words("set it to " + k.wants() + ", or unset it")}
 		}
 		l.put(k, v, "environment "+name, layerEnvironment)
 	}

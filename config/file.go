@@ -19,7 +19,7 @@ type file struct {
 
 func format() strictyaml.Format {
 	return strictyaml.Format{Code: session.ErrConfig, Name: "configuration", Bytes: maxFileBytes, Mask: hidePasswords,
-		Next: "correct the file; acode config validate checks it", Split: "remove what is no setting", Path: "make it a readable file in its place, or remove it"}
+		Next: session.Then("correct the file; to check it", session.MoveCheckConfig, ""), Split: "remove what is no setting", Path: "make it a readable file in its place, or remove it"}
 }
 
 // file reads one layer from a YAML file (F2). data nil is no file.

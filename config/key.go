@@ -83,7 +83,7 @@ func keys() []key {
 		{path: "sync.allow_plaintext", kind: kindBool, def: "false",
 			doc: "Accept a server beyond this machine without TLS.", set: func(c *Config, v any) { c.Sync.AllowPlaintext = v.(bool) }},
 		{path: "sync.late_after", kind: kindDuration, def: "60s",
-			doc: "Age of the oldest pending event above which delivery is late: status --check exits with 1 and the metric acode_sync_late is 1.", set: func(c *Config, v any) { c.Sync.LateAfter = v.(time.Duration) }},
+			doc: "Age of the oldest pending event above which delivery is late: the health check fails with 1 and the metric acode_sync_late is 1.", set: func(c *Config, v any) { c.Sync.LateAfter = v.(time.Duration) }},
 		{path: "sync.on_parked", kind: kindEnum, values: []string{"wait", "continue"}, def: "wait",
 			doc: "What a session does behind an event that the server refused: wait for a person, or go on without it.", set: func(c *Config, v any) { c.Sync.OnParked = v.(string) }},
 		{path: "sync.listen", kind: kindListen, def: "127.0.0.1:9464",

@@ -28,7 +28,7 @@ func ReadProject(dir string) (data []byte, path string, err error) {
 	}
 	if err != nil {
 		return nil, path, &session.Error{Code: session.ErrConfig, Message: "the workspace cannot be opened", Place: dir, Cause: err,
-			Next: "see to the directory, or name another one with -C"}
+			Next: session.Words("make the directory readable, or name another one")}
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	f, err := root.OpenFile(filepath.FromSlash(projectFile), os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -37,7 +37,7 @@ func ReadProject(dir string) (data []byte, path string, err error) {
 	}
 	if err != nil {
 		return nil, path, &session.Error{Code: session.ErrConfig, Message: "the project's configuration cannot be opened inside its workspace",
-			Place: path, Cause: err, Next: format().Path}
+			Place: path, Cause: err, Next: session.Words(format().Path)}
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	data, err = format().ReadFile(f, path, true)

@@ -140,7 +140,7 @@ func (e *Engine) unanswered(it *session.Item, err error) error {
 	}
 	s := e.Journal.Session()
 	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval and nobody can be asked here",
-		next: "acode approve " + s.Short + " && acode resume " + s.Short}
+		next: session.Do(session.MoveApproveResume, s.Short)}
 }
 
 // deny records a no with its reason and pauses; the next resume asks anew.

@@ -51,7 +51,7 @@ func TestApproveNobodyThere(t *testing.T) {
 	for range 3 {
 		res := w.process().must()
 		wantResult(t, res, session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
-		if res.Next != "acode approve abc123 && acode resume abc123" {
+		if res.Next.String() != "[approve_resume abc123]" {
 			t.Errorf("next: got %q", res.Next)
 		}
 	}

@@ -97,12 +97,12 @@ func (e *Engine) alone(ctx context.Context, it *session.Item, key string) bool {
 func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
 	s, ends := e.Journal.Session(), e.endsWithUs(ctx, key)
 	said := session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The running command stays with its supervisor; signal again now to end it.",
-		Detail: []string{"end it later: acode session cancel --command " + s.Short}}
+		Hint: session.Then("end it later", session.MoveCancelCommand, s.Short)}
 	if rec, err := e.Commands.Look(context.WithoutCancel(ctx), key); err == nil && rec.State == session.CommandUnattended {
 		said.Text = "The running command runs on, without its supervisor; signal again now to end it."
 	}
 	if ends {
-		said.Text, said.Detail = "The running command is ended too: nothing outlives this process, which is PID 1.", nil
+		said.Text, said.Hint = "The running command is ended too: nothing outlives this process, which is PID 1.", session.Hint{}
 	}
 	e.Notify(said)
 	halt := &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}

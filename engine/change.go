@@ -212,7 +212,7 @@ func (e *Engine) applied(ctx context.Context, it *session.Item) error {
 func changedMeanwhile(it *session.Item) error {
 	return &session.Error{Code: session.ErrFileChanged, Place: it.ID.String(),
 		Message: "the files of this step changed while acode looked at them; nothing was overwritten",
-		Next:    "look at the files, then resume again"}
+		Next:    session.Words("look at the files, then resume again")}
 }
 
 // redo goes on with an attempt that a crash cut short: rolled back first where something of

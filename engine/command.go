@@ -120,7 +120,7 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 		return e.unknown(ctx, it, step, rec)
 	case session.CommandVoid: // the next resume starts it under a new key
 		return &session.Error{Code: session.ErrStoreIO, Message: "the command of " + it.ID.String() + " was not started: " + rec.Why, Retryable: true,
-			Next: "see to the disk that holds acode's state, then resume"}
+			Next: session.Words("see to the disk that holds acode's state, then resume")}
 	}
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }

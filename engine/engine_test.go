@@ -42,7 +42,7 @@ func TestExecuteEveryKind(t *testing.T) {
 	p.person = yes()
 	res := p.must()
 	wantResult(t, res, session.Completed, "", "")
-	if res.Done != 8 || res.Left != 0 || res.Next != "" || res.Short != "abc123" {
+	if res.Done != 8 || res.Left != 0 || !res.Next.IsZero() || res.Short != "abc123" {
 		t.Errorf("Execute: got %+v, want 8 done, 0 left, nothing next", res)
 	}
 	want := map[string]string{"in.txt": "TODO it\n", "notes.txt": "goodbye\n", "a": "x", "d": "old c"}
@@ -388,7 +388,7 @@ func TestFailedSteps(t *testing.T) {
 			if d.Code != c.code || !strings.Contains(d.Message, c.want) || d.Attempt != 1 {
 				t.Errorf("receipt: got %+v, want code %s and %q", d, c.code, c.want)
 			}
-			if res.Next != "acode resume abc123" {
+			if res.Next.String() != "[resume abc123]" {
 				t.Errorf("next: got %q", res.Next)
 			}
 			if !strings.Contains(p.log.String(), `"event":"step_failed"`) { // FR-062
@@ -407,7 +407,7 @@ func TestStarvedCommand(t *testing.T) {
 		w.plan.OnFailure = policy
 		res := w.process().must()
 		wantResult(t, res, session.Paused, session.ReasonEnvironment, session.ErrInternal)
-		if !strings.Contains(res.Message, "try again; the machine gives acode no more") || res.Next != "acode resume abc123" || len(w.ledger) > 0 {
+		if !strings.Contains(res.Message, "try again; the machine gives acode no more") || res.Next.String() != "[resume abc123]" || len(w.ledger) > 0 {
 			t.Errorf("%s: got %+v, ledger %q", policy, res, w.ledger)
 		}
 		w.plan.Tasks[0].Steps[0] = command("a", "ledger Y")

@@ -29,7 +29,7 @@ func TestSignalBetweenSteps(t *testing.T) {
 	w.during = func(*world, string) { signal(15) }
 	res := p.must()
 	wantResult(t, res, session.Paused, session.ReasonSignal, "")
-	if res.Signal != 15 || res.Done != 1 || res.Next != "acode resume abc123" {
+	if res.Signal != 15 || res.Done != 1 || res.Next.String() != "[resume abc123]" {
 		t.Errorf("Execute: got %+v", res)
 	}
 	w.inOrder("effect t/a/main:1", "commit completed t/a/main:1 + paused signal")
@@ -202,7 +202,7 @@ func TestSignalAtTheLastStep(t *testing.T) {
 		time.AfterFunc(time.Second+100*time.Millisecond, func() { supervisor{w}.finish(w.sess.Steps[id("t", "a")].Key) })
 		res := p.must()
 		wantResult(t, res, session.Completed, "", "")
-		if res.Signal != 0 || res.Next != "" {
+		if res.Signal != 0 || !res.Next.IsZero() {
 			t.Errorf("Execute: got %+v, want a result without a signal", res)
 		}
 	})
@@ -300,7 +300,7 @@ func TestCancelDuringACommand(t *testing.T) {
 		time.AfterFunc(time.Second, func() { w.ask(session.Request{Kind: session.RequestCancel, Reason: "changed my mind"}) })
 		res := w.process().must()
 		wantResult(t, res, session.Cancelled, session.ReasonUser, session.ErrCancelled)
-		if res.Next != "" || w.sess.Detail != "changed my mind" || len(w.ledger) != 0 || len(w.requests) != 0 {
+		if !res.Next.IsZero() || w.sess.Detail != "changed my mind" || len(w.ledger) != 0 || len(w.requests) != 0 {
 			t.Errorf("Execute: got %+v, detail %q, ledger %v, requests %v", res, w.sess.Detail, w.ledger, w.requests)
 		}
 		w.inOrder("terminate t/a/main:1", "commit failed t/a/main:1", "commit cancelled user")

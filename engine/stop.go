@@ -22,7 +22,7 @@ type stop struct {
 	code   session.Code // empty: no failure
 	detail string
 	aside  string // said after detail and not kept: it will not stay true
-	next   string
+	next   session.Hint
 	signal int
 }
 
@@ -151,8 +151,8 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 		Session: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Done: s.Done, Left: s.StepTotal - s.Done,
 		Code: halt.code, Message: e.Redact(halt.Error()), Next: halt.next, Signal: halt.signal,
 	}
-	if r.Next == "" && !s.State.Terminal() {
-		r.Next = "acode resume " + s.Short
+	if r.Next.IsZero() && !s.State.Terminal() {
+		r.Next = session.Do(session.MoveResume, s.Short)
 	}
 	e.Log.Info("session stopped", "event", "session_stopped", "state", string(s.State), "reason", string(s.Reason), "code", string(halt.code), "done", r.Done, "left", r.Left)
 	return r, nil

@@ -212,13 +212,9 @@ func (e *Engine) undecided(it *session.Item, rec session.CommandRecord, err erro
 		next:   e.answerWith(it)}
 }
 
-// answerWith is the command that gives the answer about it.
-func (e *Engine) answerWith(it *session.Item) string {
-	next := "acode resume " + e.Journal.Session().Short
-	if e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
-		return next + " --uncertain=<rerun|fail> or --capture " + it.ID.String() + "=VALUE"
-	}
-	return next + " --uncertain=<rerun|done|fail>"
+// answerWith asks for the answer about it.
+func (e *Engine) answerWith(it *session.Item) session.Hint {
+	return e.Plan.Asks(e.Journal.Session().Short, it)
 }
 
 // declareDone records a step as done because its check, its policy or a person says so; wrote is

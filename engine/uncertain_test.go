@@ -153,7 +153,7 @@ func TestUncertainNobodyThere(t *testing.T) {
 	w.happened = true
 	res := w.process().must()
 	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-	if res.Next != "acode resume abc123 --uncertain=<rerun|done|fail>" || !strings.Contains(res.Message, "its supervisor was killed") {
+	if res.Next.String() != "[answer abc123]" || !strings.Contains(res.Message, "its supervisor was killed") {
 		t.Errorf("Execute: got %+v", res)
 	}
 	again := w.process().must()
@@ -303,7 +303,7 @@ func TestTornCapture(t *testing.T) {
 				p.policy.Uncertain = c.flag
 				res := p.must()
 				wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-				if res.Next != "acode resume abc123 --uncertain=<rerun|fail> or --capture t/s=VALUE" || !strings.Contains(res.Message, "the value of V is lost") {
+				if res.Next.String() != "[give_value abc123 t/s]" || !strings.Contains(res.Message, "the value of V is lost") {
 					t.Fatalf("Execute: got %+v", res)
 				}
 				w.ledgered("1.")

@@ -61,7 +61,7 @@ func appendError(err error) error {
 	err = storeError("append", err)
 	var e *session.Error
 	if errors.As(err, &e) && e.Code == session.ErrCorrupt && resultCode(e.Cause) != 0 {
-		e.Message = "the store is damaged and cannot be written; what was committed before is kept, as far as acode verify can read it"
+		e.Message = "the store is damaged and cannot be written; what was committed before is kept, as far as it can still be read"
 	}
 	return err
 }
@@ -95,7 +95,7 @@ func (w *Writer) reload(ctx context.Context) error {
 			return err
 		}
 		if now := (session.Commit{Epoch: row.sess.Epoch, LastSeq: row.sess.LastSeq, Head: row.sess.Head}); now != w.before {
-			return &session.Error{Code: session.ErrFenced, Message: "another process took the session over; nothing was written", Place: string(w.sess.ID), Next: "acode status " + w.sess.Short}
+			return &session.Error{Code: session.ErrFenced, Message: "another process took the session over; nothing was written", Place: string(w.sess.ID), Next: session.Do(session.MoveStatus, w.sess.Short)}
 		}
 		*w.sess = *row.sess
 		w.sums = newDigests(w.st.keys, w.sess.ID)

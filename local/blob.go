@@ -88,7 +88,7 @@ func (s *Store) secret(content []byte) bool {
 }
 
 func wrongSize(size int64) error {
-	return &session.Error{Code: session.ErrFileChanged, Message: fmt.Sprintf("content of %d bytes changed its size while it was read", size), Next: "resume when nothing else writes it"}
+	return &session.Error{Code: session.ErrFileChanged, Message: fmt.Sprintf("content of %d bytes changed its size while it was read", size), Next: session.Words("resume when nothing else writes it")}
 }
 
 func (w *Writer) stageSmall(content []byte, sealed bool) (session.BlobRef, error) {
@@ -279,7 +279,7 @@ func (w *Writer) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 func parseHash(text string) (h session.Hash, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(h) {
-		return h, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("%q is not the name of a blob", text), Next: "acode verify"}
+		return h, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("%q is not the name of a blob", text), Next: session.Do(session.MoveVerify, "")}
 	}
 	return session.Hash(b), nil
 }
@@ -306,7 +306,7 @@ func (s *Store) openBlob(ctx context.Context, q querier, hash string) (io.ReadCl
 }
 
 func damagedBlob(name session.Hash, cause error) error {
-	return &session.Error{Code: session.ErrCorrupt, Message: "a blob is missing or damaged", Place: "blob " + name.String(), Next: "acode verify", Cause: cause}
+	return &session.Error{Code: session.ErrCorrupt, Message: "a blob is missing or damaged", Place: "blob " + name.String(), Next: session.Do(session.MoveVerify, ""), Cause: cause}
 }
 
 func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io.ReadCloser, error) {

@@ -131,7 +131,7 @@ func (w *writeConn) inPlace() error {
 		w.dead = &session.Error{
 			Code: session.ErrStoreIO, Place: p.path, Cause: err,
 			Message: "the store was removed or replaced while it was in use; what was committed before is kept where those files are",
-			Next:    "put the store back, then resume",
+			Next:    session.Words("put the store back, then resume"),
 		}
 		return w.dead
 	}

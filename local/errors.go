@@ -55,28 +55,28 @@ func storeError(doing string, err error) error {
 	switch e.Code = codeOf(err); e.Code {
 	case session.ErrDiskFull:
 		e.Message = "there is no room left for the store; everything committed before is kept"
-		e.Next = "free some space, then resume"
+		e.Next = session.Words("free some space, then resume")
 	case session.ErrReadOnly:
 		e.Message = "the store cannot be written; everything committed before is kept"
-		e.Next = "make the store's file system writable, then resume"
+		e.Next = session.Words("make the store's file system writable, then resume")
 	case session.ErrCorrupt:
-		e.Message = "the store is damaged; nothing was changed; no event is trusted before acode verify has read it"
-		e.Next = "acode verify; what it cannot read either comes back only from a backup, database and log together"
+		e.Message = "the store is damaged; nothing was changed; no event is trusted before it is verified"
+		e.Next = session.Then("what a verification cannot read either comes back only from a backup, database and log together; to verify", session.MoveVerify, "")
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"
-		e.Next = "check the disk, then resume"
+		e.Next = session.Words("check the disk, then resume")
 		if errors.Is(err, fs.ErrPermission) {
-			e.Next = "see who may write there, or name a store of your own with ACODE_HOME"
+			e.Next = session.Words("see who may write there, or name a store of your own with ACODE_HOME")
 		}
 	case session.ErrLocked:
 		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
-		e.Next = "see who has acode.db open (fuser -v): an acode that is frozen (stopped, suspended), or a database tool in a transaction, keeps the store until it goes on or ends; then resume"
+		e.Next = session.Words("see who has acode.db open (fuser -v): an acode process that is frozen (stopped, suspended), or a database tool in a transaction, keeps the store until it goes on or ends; then resume")
 		e.Retryable = true
 	default:
 		return e.Cause
 	}
 	if (e.Code == session.ErrStoreIO || e.Code == session.ErrDiskFull) && limited() {
-		e.Next = "raise the limit of the size of files (ulimit -f), or see to the disk, then resume"
+		e.Next = session.Words("raise the limit of the size of files (ulimit -f), or see to the disk, then resume")
 	}
 	return e
 }
@@ -119,7 +119,7 @@ func nameFull(home string, err error) error {
 	if !errors.Is(err, session.ErrStoreIO) && !errors.Is(err, session.ErrDiskFull) || !noInodes(home) {
 		return err
 	}
-	return &session.Error{Code: session.ErrDiskFull, Place: home, Cause: err, Next: "remove files that nobody needs from that file system, then try again",
+	return &session.Error{Code: session.ErrDiskFull, Place: home, Cause: err, Next: session.Words("remove files that nobody needs from that file system, then try again"),
 		Message: "the file system of the store has no inodes left for another file; everything committed before is kept"}
 }
 
@@ -148,7 +148,7 @@ func fatal(err error) bool {
 func corrupt(code session.Code, id session.ID, trusted uint64, format string, args ...any) error {
 	return &session.Error{
 		Code: code, Message: fmt.Sprintf(format, args...) + "; nothing was changed",
-		Place: trustedPlace(trusted), Next: "acode verify " + string(id),
+		Place: trustedPlace(trusted), Next: session.Do(session.MoveVerify, string(id)),
 	}
 }
 

@@ -62,7 +62,7 @@ func TestStoreThatSomebodyKeepsIsLocked(t *testing.T) {
 	_, busy := other.Begin()
 	err = local.StoreError("append", busy)
 	var e *session.Error
-	if !errors.As(err, &e) || e.Code != session.ErrLocked || !e.Retryable || !strings.Contains(e.Next, "a database tool") || local.Fatal(err) {
+	if !errors.As(err, &e) || e.Code != session.ErrLocked || !e.Retryable || !strings.Contains(e.Next.String(), "a database tool") || local.Fatal(err) {
 		t.Errorf("busy: got %+v from %v, want %s, to be tried again, not fatal", e, busy, session.ErrLocked)
 	}
 }

@@ -92,6 +92,6 @@ func openRegular(path string) (*os.File, error) {
 func newer(have int) error {
 	return &session.Error{
 		Code: session.ErrNewer, Message: fmt.Sprintf("the store has format %d, which a newer acode wrote; nothing was changed", have),
-		Next: "install the newer acode",
+		Next: session.Words("install the newer acode"),
 	}
 }

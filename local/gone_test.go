@@ -175,7 +175,7 @@ func TestUnplayedJournalIsNoLoss(t *testing.T) {
 	hot := append([]byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}, make([]byte, 504)...)
 	must(t, os.WriteFile(journal, hot, 0o600))
 	var e *session.Error
-	if s, err := local.OpenRead(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrStoreIO || e.Place != journal || !strings.Contains(e.Next, "acode resume") {
+	if s, err := local.OpenRead(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrStoreIO || e.Place != journal || !strings.Contains(e.Next.String(), "[resume]") {
 		t.Errorf("OpenRead: got %v, %v, want %v of the journal", s, err, session.ErrStoreIO)
 	}
 	s := open(t, o)
@@ -230,7 +230,7 @@ func TestWhatVerifyCannotReadComesFromABackup(t *testing.T) {
 			tamper(t, o, spoil)
 			for _, open := range []func(context.Context, local.Options) (*local.Store, error){local.Open, local.OpenRead} {
 				var e *session.Error
-				if s, err := open(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrCorrupt && e.Code != session.ErrTampered || !strings.Contains(e.Next, "backup") {
+				if s, err := open(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrCorrupt && e.Code != session.ErrTampered || !strings.Contains(e.Next.String(), "backup") {
 					t.Errorf("got %v, %v, want damage, and a backup for what helps", s, err)
 				}
 			}

@@ -64,7 +64,7 @@ func decodeInputs(sess *session.Session, open func(hash string) (io.ReadCloser, 
 	}
 	in := &session.Inputs{}
 	if err := json.Unmarshal(data, in); err != nil {
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the inputs of the session are unreadable", Cause: err, Next: "acode verify"}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the inputs of the session are unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
 	}
 	return in, nil
 }

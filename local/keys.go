@@ -134,7 +134,7 @@ func (s keySource) find(ctx context.Context, source, id, device string) (*keys, 
 	case sourceFile:
 		k, err = s.fromFile()
 	default:
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the store names no known source of its key; nothing was changed", Next: "acode verify"}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the store names no known source of its key; nothing was changed", Next: session.Do(session.MoveVerify, "")}
 	}
 	switch {
 	case errors.Is(err, session.ErrStoreMode): // it is there, and says itself what to do
@@ -149,7 +149,7 @@ func keyMissing(source, id, place string, cause error) error {
 	return &session.Error{
 		Code:    session.ErrKey,
 		Message: fmt.Sprintf("the key %s of this store is not at hand: its source is %s; nothing was changed", id, source),
-		Place:   place, Next: "make the key available again at " + place, Cause: cause,
+		Place:   place, Next: session.Words("make the key available again at " + place), Cause: cause,
 	}
 }
 
@@ -171,7 +171,7 @@ func (s keySource) fromEnv() (*keys, error) {
 		return nil, &session.Error{
 			Code:    session.ErrKey,
 			Message: fmt.Sprintf("it must hold at least %d bytes; it holds %d", minSecretBytes, len(secret)),
-			Place:   "environment variable " + SecretVariable, Next: "set it to the secret of this store",
+			Place:   "environment variable " + SecretVariable, Next: session.Words("set it to the secret of this store"),
 		}
 	}
 	return newKeys(sourceEnv, []byte(secret))
@@ -201,7 +201,7 @@ func (s keySource) fromFile() (*keys, error) {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
 	if len(secret) != 32 {
-		return nil, &session.Error{Code: session.ErrKey, Place: s.file(), Next: "put the key of this store back, or move the file away if there was never a session",
+		return nil, &session.Error{Code: session.ErrKey, Place: s.file(), Next: session.Words("put the key of this store back, or move the file away if there was never a session"),
 			Message: fmt.Sprintf("the file holds %d bytes instead of the 32 of a key; nothing was changed", len(secret))}
 	}
 	return newKeys(sourceFile, secret)

@@ -127,7 +127,7 @@ func (l *loader) checkCommit() error {
 	renamed := c
 	renamed.KeyID = l.k.id
 	if signed := sameHash(l.k.sign(renamed.Signed()), c.HMAC); c.KeyID != l.k.id && !signed {
-		return &session.Error{Code: session.ErrKey, Message: fmt.Sprintf("the session is signed with key %s, and the key of this store is %s; nothing was changed", c.KeyID, l.k.id), Next: "make that key available again, or run: acode verify " + string(l.id)}
+		return &session.Error{Code: session.ErrKey, Message: fmt.Sprintf("the session is signed with key %s, and the key of this store is %s; nothing was changed", c.KeyID, l.k.id), Next: session.Then("make that key available again, or run", session.MoveVerify, string(l.id))}
 	}
 	if c.KeyID != l.k.id || !sameHash(l.k.sign(c.Signed()), c.HMAC) {
 		return corrupt(session.ErrTampered, l.id, 0, "the newest commit is not what was signed")
@@ -279,7 +279,7 @@ func (l *loader) order(events []session.Event, at uint64, lastUS int64) error {
 	}
 	order, err := session.Order(slices.Clone(events))
 	if err != nil || events[0].TimeUS <= lastUS {
-		return &session.Error{Code: session.ErrOrder, Message: "the events are in another order by time than by seq; nothing was changed", Place: trustedPlace(at), Next: "acode verify " + string(l.id), Cause: err}
+		return &session.Error{Code: session.ErrOrder, Message: "the events are in another order by time than by seq; nothing was changed", Place: trustedPlace(at), Next: session.Do(session.MoveVerify, string(l.id)), Cause: err}
 	}
 	l.report.Order = order
 	return nil

@@ -110,12 +110,12 @@ func readHeader(path string) (header, error) {
 		return header{}, storeError("open store", err)
 	}
 	if b[writer] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
-		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path, Next: "put the database and its log back from a backup",
+		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path, Next: session.Words("put the database and its log back from a backup"),
 			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted"}
 	}
 	h := header{log: b[writer] != 1 || b[reader] != 1, version: int(int32(binary.BigEndian.Uint32(b[userVersion:])))}
 	if !h.log && logErr == nil && log.Size() > 0 {
-		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path + "-wal", Next: "move the log away, which belongs to another database, then try again",
+		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path + "-wal", Next: session.Words("move the log away, which belongs to another database, then try again"),
 			Message: "a log lies beside a database that has none, as where a copy of VACUUM INTO was put in the place of another database; SQLite would write it over the copy; nothing was changed"}
 	}
 	return h, nil

@@ -126,7 +126,7 @@ func (o *Outbox) inPlace() error {
 	return &session.Error{
 		Code: session.ErrStoreIO, Place: o.path(), Cause: err,
 		Message: "the store was removed or replaced while it was being delivered; nothing more is delivered from it",
-		Next:    "put the store back, then start again",
+		Next:    session.Words("put the store back, then start again"),
 	}
 }
 

@@ -184,7 +184,7 @@ func (o *Outbox) hashAt(ctx context.Context, no int64, id session.ID, seq uint64
 		err = o.queryRow(ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(no, seq)}, &h)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return session.Hash{}, &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session %s has no event %d", id, seq), Next: "acode session history " + string(id)}
+		return session.Hash{}, &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session %s has no event %d", id, seq), Next: session.Do(session.MoveHistory, string(id))}
 	}
 	return hash32(h), rowError("read event", id, err)
 }

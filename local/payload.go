@@ -101,7 +101,7 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 		return err
 	}
 	if !bytes.Equal(e.Payload, p.payload) {
-		return &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("%s was completed with another result; the first one stands", d.Key), Place: fmt.Sprintf("seq %d", e.Seq), Next: "acode session show " + w.sess.Short}
+		return &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("%s was completed with another result; the first one stands", d.Key), Place: fmt.Sprintf("seq %d", e.Seq), Next: session.Do(session.MoveShow, w.sess.Short)}
 	}
 	p.stored = &e
 	return nil
@@ -114,7 +114,7 @@ func (s *Store) expand(ctx context.Context, q querier, e *session.Event) error {
 	}
 	var p payloadBlob
 	if err := json.Unmarshal(e.Payload, &p); err != nil {
-		return &session.Error{Code: session.ErrCorrupt, Message: "the payload of an event is unreadable", Place: fmt.Sprintf("seq %d", e.Seq), Cause: err, Next: "acode verify"}
+		return &session.Error{Code: session.ErrCorrupt, Message: "the payload of an event is unreadable", Place: fmt.Sprintf("seq %d", e.Seq), Cause: err, Next: session.Do(session.MoveVerify, "")}
 	}
 	r, err := s.openBlob(ctx, q, p.Blob.Hash)
 	if err != nil {
@@ -146,7 +146,7 @@ func decodePlan(r io.Reader) (*session.Plan, error) {
 		if errors.As(err, &known) {
 			return nil, known
 		}
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the plan of the session is unreadable", Cause: err, Next: "acode verify"}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the plan of the session is unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil { // to its end, where it is checked
 		return nil, err

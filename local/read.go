@@ -52,7 +52,7 @@ func noStore(home string) error {
 	if err := checkLost(home); err != nil {
 		return err
 	}
-	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: "start a session with: acode run --plan FILE", Cause: fs.ErrNotExist}
+	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: session.Then("start a session with", session.MoveRun, ""), Cause: fs.ErrNotExist}
 }
 
 // checkLost refuses a home without a usable database that sessions have left heads in: a new
@@ -64,7 +64,7 @@ func checkLost(home string) error {
 	}
 	return &session.Error{
 		Code: session.ErrCorrupt, Message: fmt.Sprintf("the database of the store is gone or empty; sessions that it held: %d; no event is trusted; nothing was changed", len(heads)),
-		Place: filepath.Join(home, databaseName), Next: "put the database and its log back from a backup, or move " + home + " away to begin anew",
+		Place: filepath.Join(home, databaseName), Next: session.Words("put the database and its log back from a backup, or move " + home + " away to begin anew"),
 	}
 }
 
@@ -132,7 +132,7 @@ func unplayed(home string) error {
 	}
 	return &session.Error{
 		Code: session.ErrStoreIO, Message: "a program was cut short in the middle of writing to the database, and its journal has not been played back; everything committed before is kept",
-		Place: path + "-journal", Next: "leave the file where it is: acode resume plays it back", Retryable: true,
+		Place: path + "-journal", Next: session.Then("leave the file where it is; to play it back", session.MoveResume, ""), Retryable: true,
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *Store) checkHeads(ctx context.Context) error {
 		return err
 	}
 	return &session.Error{
-		Code: session.ErrTampered, Place: trustedPlace(0), Next: "put the database and its log back from a backup; acode verify says what the store holds",
+		Code: session.ErrTampered, Place: trustedPlace(0), Next: session.Then("put the database and its log back from a backup; to see what the store holds", session.MoveVerify, ""),
 		Message: fmt.Sprintf("the store lost its end: it does not have sessions any more that it held (%s); nothing was changed", strings.Join(lost, ", ")),
 	}
 }
@@ -262,7 +262,7 @@ func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
 }
 
 func unknown(ref string) error {
-	return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("no session has the id %q", ref), Next: "acode session list --all"}
+	return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("no session has the id %q", ref), Next: session.Do(session.MoveList, "")}
 }
 
 // someNames is how many of the sessions that an id fits are named: thousands share the first
@@ -274,7 +274,7 @@ func ambiguous(ref string, found []session.Summary) error {
 	for _, m := range found {
 		names = append(names, fmt.Sprintf("%s (%s, %s)", m.Short, m.ID, m.Task))
 	}
-	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), session.Few(names, someNames)), Next: "give more of the id"}
+	return &session.Error{Code: session.ErrAmbiguous, Message: fmt.Sprintf("%q fits %d sessions: %s", ref, len(found), session.Few(names, someNames)), Next: session.Words("give more of the id")}
 }
 
 // Events reads up to limit events of a session above seq after, in order.

@@ -113,7 +113,7 @@ func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.
 			return out, rowError("read request", id, err)
 		}
 		if k != nil && !sameHash(sum, k.sign(requestRow(r, said))) {
-			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: "acode verify " + string(id)}
+			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: session.Do(session.MoveVerify, string(id))}
 		}
 		r.Digest, r.Asked = answers(r.Kind, said)
 		out = append(out, r)

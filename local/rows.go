@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -59,7 +58,7 @@ func rowError(doing string, id session.ID, err error) error {
 	if errors.As(mapped, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return mapped
 	}
-	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: strings.TrimSpace("acode verify " + string(id)), Cause: mapped}
+	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: session.Do(session.MoveVerify, string(id)), Cause: mapped}
 }
 
 func readProjections(ctx context.Context, q querier, r *sessionRecord) error {

@@ -80,7 +80,7 @@ func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
 	}
 	var sessions int
 	if cerr := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&sessions); cerr == nil && sessions > 0 {
-		return r, &session.Error{Code: session.ErrTampered, Message: "the store has sessions and no row that describes it; nothing was changed", Place: trustedPlace(0), Next: "put the database and its log back from a backup"}
+		return r, &session.Error{Code: session.ErrTampered, Message: "the store has sessions and no row that describes it; nothing was changed", Place: trustedPlace(0), Next: session.Words("put the database and its log back from a backup")}
 	}
 	return r, err
 }
@@ -154,7 +154,7 @@ func (s *Store) findKeys(ctx context.Context) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	tampered := &session.Error{Code: session.ErrTampered, Message: "the row that describes the store is not what was signed; nothing was changed", Place: "table store", Next: "acode verify"}
+	tampered := &session.Error{Code: session.ErrTampered, Message: "the row that describes the store is not what was signed; nothing was changed", Place: "table store", Next: session.Do(session.MoveVerify, "")}
 	if k.id == s.row.keyID {
 		if !sameHash(k.sign(s.row.signed()), s.row.hmac) {
 			return nil, tampered

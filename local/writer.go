@@ -102,7 +102,7 @@ func (s *Store) encodePlan(p session.Plan) ([]byte, error) {
 }
 
 func readOnly() error {
-	return &session.Error{Code: session.ErrReadOnly, Message: "the store was opened for reading only", Next: "open it for writing"}
+	return &session.Error{Code: session.ErrReadOnly, Message: "the store was opened for reading only", Next: session.Words("open it for writing")}
 }
 
 // crockford is base32 without letters that are mistaken for digits.
@@ -192,7 +192,7 @@ func (w *Writer) Fence(ctx context.Context) error {
 }
 
 func fenced(s *session.Session, theirs, ours uint64) error {
-	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: epoch %d, ours was %d; nothing was written", theirs, ours), Next: "acode status " + s.Short}
+	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: epoch %d, ours was %d; nothing was written", theirs, ours), Next: session.Do(session.MoveStatus, s.Short)}
 }
 
 // Event reads one event of the session.
@@ -207,7 +207,7 @@ func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err er
 		row := q.QueryRowContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos = ?`, position(w.no, seq))
 		if e, err = scanEvent(row, w.sess.ID); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
-				return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: "acode session history " + w.sess.Short}
+				return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: session.Do(session.MoveHistory, w.sess.Short)}
 			}
 			return rowError("read event", w.sess.ID, err)
 		}

@@ -51,7 +51,7 @@ func lockDirectory(f *os.File, how int) (*Directory, error) {
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return nil, &session.Error{Code: session.ErrLocked, Retryable: true, Cause: &HeldError{Path: f.Name()},
 				Message: "another session executes in this directory, which has another path there or belongs to another store; nothing was changed",
-				Next:    "wait until it ends, or look for it with: acode session list --all"}
+				Next:    session.Then("wait until it ends, or look for it with", session.MoveList, "")}
 		case !errors.Is(err, unix.EINTR):
 			return &Directory{}, nil // a file system without such locks: the lock files have to do
 		}

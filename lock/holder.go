@@ -34,7 +34,7 @@ func Self(command string, now time.Time) (Holder, error) {
 	var blind *process.BlindError
 	if errors.As(err, &blind) {
 		return Holder{}, &session.Error{Code: session.ErrEnvironment, Message: blind.Message + ", so acode cannot tell which processes live; nothing was changed",
-			Next: blind.Next, Cause: blind.Err}
+			Next: session.Words(blind.Next), Cause: blind.Err}
 	}
 	host, hostErr := os.Hostname()
 	if err := errors.Join(err, hostErr); err != nil {

@@ -90,7 +90,7 @@ func acquire(path string, h Holder, try func(*flock.Flock) (bool, error)) (*Lock
 	}
 	return nil, &session.Error{
 		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
-		Place: path, Next: "find out what replaces it", Retryable: true,
+		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
 	}
 }
 
@@ -174,13 +174,13 @@ func checkInfo(path string, info fs.FileInfo) error {
 	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
 		return &session.Error{
 			Code: session.ErrLockOwner, Message: fmt.Sprintf("the lock file belongs to user %d, not to user %d; it was not used", owner, os.Geteuid()),
-			Place: path, Next: "find out who made it before anything is changed",
+			Place: path, Next: session.Words("find out who made it before anything is changed"),
 		}
 	}
 	if mode := info.Mode() &^ fs.ModeType; mode != 0o600 {
 		return &session.Error{
 			Code: session.ErrLockMode, Message: fmt.Sprintf("the lock file has mode %04o instead of 0600, so others could have changed it; it was not used", mode.Perm()),
-			Place: path, Next: "find out who changed it, then give it mode 0600 again",
+			Place: path, Next: session.Words("find out who changed it, then give it mode 0600 again"),
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func checkInfo(path string, info fs.FileInfo) error {
 func notRegular(path string) error {
 	return &session.Error{
 		Code: session.ErrLockMode, Message: "the lock file is not a regular file; it was not used",
-		Place: path, Next: "find out who replaced it before anything is changed",
+		Place: path, Next: session.Words("find out who replaced it before anything is changed"),
 	}
 }
 
@@ -207,20 +207,20 @@ func held(path string) error {
 	if exe := h.foreign(); alive && exe != "" {
 		return &session.Error{
 			Code: session.ErrLockHolder, Message: fmt.Sprintf("the lock is held by a process that is not acode: %s; nothing was changed", exe),
-			Place: path, Next: fmt.Sprintf("find out what process %d is", h.PID), Cause: &HeldError{path, h},
+			Place: path, Next: session.Words(fmt.Sprintf("find out what process %d is", h.PID)), Cause: &HeldError{path, h},
 		}
 	}
 	return lockedBy(path, h)
 }
 
 func lockedBy(path string, h Holder) error {
-	look := "acode session list --all"
+	look := session.MoveList
 	if h.Session != "" {
-		look = "acode status " + string(h.Session)
+		look = session.MoveStatus
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: "another process has the lock; nothing was changed",
-		Next: "wait until it ends, or look at it with: " + look, Retryable: true, Cause: &HeldError{path, h},
+		Next: session.Then("wait until it ends, or look at it with", look, string(h.Session)), Retryable: true, Cause: &HeldError{path, h},
 	}
 }
 

@@ -82,6 +82,6 @@ func ended(path string, id session.ID) error {
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: "another session executes in this workspace, which it shares; nothing was changed",
-		Next: fmt.Sprintf("wait until it ends, look at it with: acode status %s, or go on beside it with --share-workspace", id), Retryable: true, Cause: by,
+		Next: session.Hint{Text: fmt.Sprintf("wait until session %s ends, or work beside it with", id), Do: session.MoveShareWorkspace}, Retryable: true, Cause: by,
 	}
 }

@@ -90,7 +90,7 @@ func heldByCommand(path string, h Holder) error {
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: fmt.Sprintf("a command of session %s still runs in this workspace%s; nothing was changed", h.Session, which),
-		Next: fmt.Sprintf("wait for it, or end it with: acode session cancel --command %s", h.Session), Retryable: true, Cause: &HeldError{path, h},
+		Next: session.Then("wait for it, or end it with", session.MoveCancelCommand, string(h.Session)), Retryable: true, Cause: &HeldError{path, h},
 	}
 }
 
@@ -182,7 +182,7 @@ func lingering(path string, id session.ID, err error) error {
 	}
 	return &session.Error{
 		Code: session.ErrLocked, Message: "what an earlier command of this session started still runs in this workspace, as its supervisor was killed; the next command was not started",
-		Next: fmt.Sprintf("wait until it ends, or end it with: acode session cancel --command %s; then resume", id), Retryable: true,
+		Next: session.Then("wait until it ends, then resume; to end it", session.MoveCancelCommand, string(id)), Retryable: true,
 	}
 }
 
@@ -196,7 +196,7 @@ func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {
 	if err == nil && alive && by.Session != h.Session {
 		err = &session.Error{
 			Code: session.ErrLocked, Message: fmt.Sprintf("session %s executes in this workspace; the command was not started", by.Session),
-			Next: fmt.Sprintf("look at it with: acode status %s", by.Session), Retryable: true, Cause: &HeldError{path, by},
+			Next: session.Then("look at it with", session.MoveStatus, string(by.Session)), Retryable: true, Cause: &HeldError{path, by},
 		}
 	}
 	if err != nil {

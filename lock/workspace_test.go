@@ -238,7 +238,7 @@ func TestCommandLockLingering(t *testing.T) {
 	_, err := lock.CommandLock(dir, h, "v1:key")
 	wantCode(t, err, session.ErrLocked)
 	var e *session.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Message, "an earlier command of this session") || !strings.Contains(e.Next, "acode session cancel --command supervisor") {
+	if !errors.As(err, &e) || !strings.Contains(e.Message, "an earlier command of this session") || e.Next.Do != session.MoveCancelCommand || e.Next.Session != "supervisor" {
 		t.Errorf("CommandLock: got %+v, want what holds it, and how to end it", e)
 	}
 }

@@ -171,11 +171,11 @@ func Envelope(err error) error {
 	var o *otherDatabase
 	switch {
 	case errors.As(err, &o):
-		return &session.Error{Code: session.ErrOtherRemote, Message: "nothing was sent and everything is kept", Next: "set sync.url to the database of before, or accept the new one: acode sync rebind", Cause: o}
+		return &session.Error{Code: session.ErrOtherRemote, Message: "nothing was sent and everything is kept", Next: session.Then("set sync.url to the database of before, or accept the new one", session.MoveSyncRebind, ""), Cause: o}
 	case !errors.As(err, &f):
 		return err
 	}
-	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: "acode sync status", Retryable: true, Cause: errors.New(f.Reason())}
+	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: session.Do(session.MoveSyncStatus, ""), Retryable: true, Cause: errors.New(f.Reason())}
 	switch f.Class {
 	case session.FaultOffline:
 		e.Message = "the server cannot be reached and everything is kept"
@@ -186,27 +186,27 @@ func Envelope(err error) error {
 	case session.FaultAuth:
 		e.Code, e.Retryable = session.ErrRemoteAuth, false
 		e.Message = "the server refused role, password or right, and everything is kept"
-		e.Next = "check the role in sync.url and its password in ~/.pgpass, then: acode sync now"
+		e.Next = session.Then("check the role in sync.url and its password in ~/.pgpass, then", session.MoveSyncNow, "")
 		if f.SQLState == "" {
 			e.Message = "the server's certificate is not trusted, nothing was sent and everything is kept"
-			e.Next = "look at the host in sync.url, and name the file of the certificate's authority: sslrootcert in sync.url, or PGSSLROOTCERT"
+			e.Next = session.Words("look at the host in sync.url, and name the file of the certificate's authority: sslrootcert in sync.url, or PGSSLROOTCERT")
 		}
 	case session.FaultUnmigrated:
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is older than this acode needs, and everything is kept"
-		e.Next = "ask the server's administrator for: acode admin migrate"
+		e.Next = session.Then("ask the server's administrator for", session.MoveMigrate, "")
 		switch f.SQLState {
 		case "3D000": // invalid_catalog_name
 			e.Message = "the server has no such database, and everything is kept"
-			e.Next = "look at the database's name in sync.url, or ask the server's administrator for the database"
+			e.Next = session.Words("look at the database's name in sync.url, or ask the server's administrator for the database")
 		case "42704": // undefined_object: nothing of ours asks for one that is not there
 			e.Message = "the server does not know a parameter of its address, and everything is kept"
-			e.Next = "look at what stands behind the ? of sync.url"
+			e.Next = session.Words("look at what stands behind the ? of sync.url")
 		}
 	case session.FaultTooNew:
 		e.Code, e.Retryable = session.ErrRemoteOld, false
 		e.Message = "the server's schema is newer than this acode knows, and everything is kept"
-		e.Next = "install a newer acode"
+		e.Next = session.Words("install a newer acode")
 	case session.FaultServer, session.FaultRefused:
 	}
 	return e

@@ -52,7 +52,7 @@ func (s *Syncer) filePiece(ctx context.Context, l session.Lane) (session.Lane, e
 }
 
 func unfiledError(l session.Lane) error {
-	e := &session.Error{Code: session.ErrForked, Place: string(l.Session), Next: "acode sync status",
+	e := &session.Error{Code: session.ErrForked, Place: string(l.Session), Next: session.Do(session.MoveSyncStatus, ""),
 		Message: fmt.Sprintf("the server did not file all of what is here, which is kept: %s", l.Reason)}
 	if l.State == session.SyncFenced {
 		e.Code = session.ErrFenced

@@ -162,7 +162,7 @@ func (f *filing) gap(m session.Mark) {
 func (f *filing) bounded(l session.Lane) session.Lane {
 	f.rest = f.rest || f.seeks > maxSeeks
 	if f.rest && f.after < l.LastSeq {
-		l.Reason = fmt.Sprintf("the server has another history of this session; it filed ours up to event %d, the rest is kept here for: acode sync fork-off", f.after)
+		l.Reason = fmt.Sprintf("the server has another history of this session; it filed ours up to event %d, the rest is kept here for a session of its own", f.after)
 	}
 	return l
 }

@@ -106,7 +106,7 @@ func TestForkThatIsTooLong(t *testing.T) {
 		f, sv := twins(t, 5, 3, 60000)
 		f.commit(name(1), 3)
 		s := syncer(f, sv)
-		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || !strings.Contains(err.Error(), "fork-off") {
+		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || !strings.Contains(err.Error(), "the rest is kept here") {
 			t.Errorf("Drain: got %v, want ErrForked with what to do", err)
 		}
 		if l := f.lane(name(0)); l.State != session.SyncForked || l.Pending() != 60000 || len(sv.filed[name(0)]) != 50000 {

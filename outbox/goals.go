@@ -33,13 +33,13 @@ func (g *goals) verdict(older []session.Lane) error {
 		return Envelope(g.err)
 	}
 	l := stuck[0]
-	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: "acode sync parked list"}
+	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: session.Do(session.MoveSyncParked, "")}
 	e.Message = fmt.Sprintf("what waits for a person is kept, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
 	switch l.State {
 	case session.SyncFenced:
-		e.Code, e.Next = session.ErrFenced, "acode sync fork-off "+string(l.Session)
+		e.Code, e.Next = session.ErrFenced, session.Do(session.MoveForkOff, string(l.Session))
 	case session.SyncForked:
-		e.Code, e.Next = session.ErrForked, "acode sync fork-off "+string(l.Session)
+		e.Code, e.Next = session.ErrForked, session.Do(session.MoveForkOff, string(l.Session))
 	}
 	return e
 }

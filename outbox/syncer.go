@@ -160,7 +160,7 @@ const heldReason = "a person paused delivery"
 
 // errPaused is what a person sees who asks for a delivery meanwhile.
 func errPaused() error {
-	return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: "acode sync unpause"}
+	return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: session.Do(session.MoveSyncUnpause, "")}
 }
 
 // errHeld ends a round because a person paused delivery.

@@ -48,8 +48,8 @@ func Check(name string, data []byte) Report {
 func (d *decoder) report() Report {
 	r := Report{Errors: d.Errs()}
 	for _, err := range r.Errors {
-		if e, ok := err.(*session.Error); ok && e.Next == hint { // it says no more than that there is an error
-			e.Next = ""
+		if e, ok := err.(*session.Error); ok && e.Next == hint() { // it says no more than that there is an error
+			e.Next = session.Hint{}
 		}
 	}
 	if r.More = len(r.Errors) > maxErrors; r.More {

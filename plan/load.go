@@ -11,10 +11,12 @@ import (
 const MaxBytes = 16 << 20
 
 // hint is the next step of an error that has no better one.
-const hint = "correct the plan file and run the command again; acode schema plan prints the format"
+func hint() session.Hint {
+	return session.Then("correct the plan file and run the command again; to see the format", session.MovePlanSchema, "")
+}
 
 func format() strictyaml.Format {
-	return strictyaml.Format{Code: session.ErrPlan, Name: "plan", Bytes: MaxBytes, Next: hint,
+	return strictyaml.Format{Code: session.ErrPlan, Name: "plan", Bytes: MaxBytes, Next: hint(),
 		Split: "keep large contents in files of the workspace and let a run step copy them, or split the plan", Path: "check the path"}
 }
 

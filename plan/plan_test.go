@@ -54,7 +54,7 @@ func describe(t *testing.T, data []byte) string {
 	if !errors.As(err, &e) {
 		t.Fatalf("Parse: got %v, %v, want a *session.Error", p, err)
 	}
-	if p != nil || e.Code != session.ErrPlan || e.Next == "" || !strings.HasPrefix(e.Place, "plan.yml:") {
+	if p != nil || e.Code != session.ErrPlan || e.Next.IsZero() || !strings.HasPrefix(e.Place, "plan.yml:") {
 		t.Errorf("Parse: got %v, %+v, want no plan and code, place and next step", p, e)
 	}
 	return fmt.Sprintf("%v\nhint: %s\n", e, e.Next)

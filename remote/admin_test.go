@@ -180,7 +180,7 @@ func TestAdminHints(t *testing.T) {
 		"database":  {hint(remote.Migrate(t.Context(), options(u.String()), nil)), "make the database"},
 	} {
 		var e *session.Error
-		if !errors.As(c.err, &e) || !strings.Contains(e.Next, c.want) || strings.Contains(e.Next, "CREATEROLE") {
+		if !errors.As(c.err, &e) || !strings.Contains(e.Next.String(), c.want) || strings.Contains(e.Next.String(), "CREATEROLE") {
 			t.Errorf("%s: got %v, %+v, want a hint with %q", name, c.err, e, c.want)
 		}
 	}
@@ -278,7 +278,7 @@ func TestPruneAfterMachineThatIsGone(t *testing.T) {
 			t.Errorf("VerifyAll: got %+v, %v, want %d events and no difference", c, err, events)
 		}
 	}
-	if got, want := prune(), "9 6 events are not verified yet; acode admin verify does that, or names what is wrong; 3 it goes on with sessions of a month that stays; 3 ; "; got != want {
+	if got, want := prune(), "9 6 events are not verified yet; a verification of the server does that, or names what is wrong; 3 it goes on with sessions of a month that stays; 3 ; "; got != want {
 		t.Errorf("Prune: got %s, want %s", got, want)
 	}
 	whole(15)
@@ -438,7 +438,7 @@ func TestPrune(t *testing.T) {
 func TestAdminErrors(t *testing.T) {
 	_, err := remote.ReadStatus(t.Context(), options("postgres://u:hunter2-geheim@127.0.0.1:1/d?sslmode=disable"))
 	var e *session.Error
-	if !errors.As(err, &e) || e.Code != session.ErrOffline || e.Next == "" || strings.Contains(err.Error(), "hunter2") {
+	if !errors.As(err, &e) || e.Code != session.ErrOffline || e.Next.IsZero() || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("ReadStatus without a server: got %v", err)
 	}
 	for name, call := range map[string]func() error{

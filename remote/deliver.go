@@ -41,7 +41,7 @@ func fits(version, oldest int) error {
 	switch {
 	case version < migrations.PostgresVersion:
 		return &session.SyncFault{Class: session.FaultUnmigrated, Safe: true,
-			Cause: fmt.Errorf("the server's schema is version %d and this program needs %d: acode admin migrate brings it forward", version, migrations.PostgresVersion)}
+			Cause: fmt.Errorf("the server's schema is version %d and this program needs %d: a migration brings it forward", version, migrations.PostgresVersion)}
 	case oldest > migrations.PostgresVersion:
 		return &session.SyncFault{Class: session.FaultTooNew, Safe: true,
 			Cause: fmt.Errorf("the server's schema is version %d and serves programs from version %d on, this one is %d: install a newer acode", version, oldest, migrations.PostgresVersion)}

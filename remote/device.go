@@ -44,7 +44,7 @@ func AddDevice(ctx context.Context, o Options, name string) (password string, er
 			return err
 		}
 		if enabled {
-			return &session.Error{Code: session.ErrUsage, Message: "the device " + name + " is there already; nothing was changed", Next: "choose another name, or revoke it first"}
+			return &session.Error{Code: session.ErrUsage, Message: "the device " + name + " is there already; nothing was changed", Next: session.Words("choose another name, or revoke it first")}
 		}
 		password = rand.Text()
 		verb := "CREATE"
@@ -82,7 +82,7 @@ func RevokeDevice(ctx context.Context, o Options, name string) error {
 			return err
 		}
 		if !enabled {
-			return &session.Error{Code: session.ErrUsage, Message: "there is no device " + name + " that is enabled; nothing was changed", Next: "look at: acode admin device list"}
+			return &session.Error{Code: session.ErrUsage, Message: "there is no device " + name + " that is enabled; nothing was changed", Next: session.Then("look at", session.MoveDevices, "")}
 		}
 		role := pgx.Identifier{name}.Sanitize()
 		if _, err := tx.Exec(ctx, `REVOKE acode_writer FROM `+role); err != nil {
@@ -153,7 +153,7 @@ ORDER BY 1`
 // refused.
 func (a *admin) device(ctx context.Context, tx pgx.Tx, name string) (there, enabled bool, err error) {
 	if !validDevice(name) {
-		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: "use a-z, 0-9 and _, beginning with a letter and not with pg_, at most 63; none and public are PostgreSQL's own"}
+		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: session.Words("use a-z, 0-9 and _, beginning with a letter and not with pg_, at most 63; none and public are PostgreSQL's own")}
 	}
 	var ours, able bool
 	const look = `SELECT r.rolcanlogin AND EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND m.roleid = 'acode_writer'::regrole),
@@ -166,7 +166,7 @@ FROM pg_roles r WHERE r.rolname = $1`
 	case err != nil:
 		return false, false, err
 	case !ours:
-		return true, false, &session.Error{Code: session.ErrUsage, Message: "the role " + name + " is there and is no device; nothing was changed", Next: "choose another name"}
+		return true, false, &session.Error{Code: session.ErrUsage, Message: "the role " + name + " is there and is no device; nothing was changed", Next: session.Words("choose another name")}
 	}
 	return true, able, nil
 }

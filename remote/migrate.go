@@ -68,7 +68,7 @@ func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Mig
 	m.To = max(m.From, want.version)
 	switch {
 	case m.From > want.version:
-		return m, &session.Error{Code: session.ErrRemoteOld, Next: "use the acode that migrated it, or a newer one",
+		return m, &session.Error{Code: session.ErrRemoteOld, Next: session.Words("use the version of acode that migrated it, or a newer one"),
 			Message: fmt.Sprintf("the server's schema is version %d and this program knows %d; nothing was changed", m.From, want.version)}
 	case dryRun != nil:
 		return m, printPending(dryRun, want.files, m.From)
@@ -161,24 +161,24 @@ func (a *admin) failed(what string, err error) error {
 		return err
 	}
 	f := classify(err, a.scrub)
-	e := &session.Error{Code: session.ErrOffline, Message: what, Cause: f.Cause, Next: "look at the server, then do it again: what was done stays done"}
+	e := &session.Error{Code: session.ErrOffline, Message: what, Cause: f.Cause, Next: session.Words("look at the server, then do it again: what was done stays done")}
 	var pe *pgconn.PgError
 	var ce *pgconn.ConnectError
 	switch {
 	case errors.As(err, &ce) && f.SQLState == "42704": // undefined_object: a parameter of the address
-		e.Code, e.Next = session.ErrConfig, "look at what stands behind the ? of the address"
+		e.Code, e.Next = session.ErrConfig, session.Words("look at what stands behind the ? of the address")
 	case errors.As(err, &pe) && pe.Code == stateEncoding:
-		e.Code, e.Next = session.ErrConfig, "make the database with ENCODING 'UTF8'"
+		e.Code, e.Next = session.ErrConfig, session.Words("make the database with ENCODING 'UTF8'")
 	case f.SQLState == "3D000": // invalid_catalog_name
-		e.Code, e.Next = session.ErrRemoteOld, "look at the address, or make the database: createdb --encoding=UTF8"
+		e.Code, e.Next = session.ErrRemoteOld, session.Words("look at the address, or make the database, with the encoding UTF8")
 	case f.Class == session.FaultAuth && f.SQLState == "":
-		e.Code, e.Next = session.ErrRemoteAuth, "look at the host of the address, and name the file of the certificate's authority: sslrootcert in the address, or PGSSLROOTCERT"
+		e.Code, e.Next = session.ErrRemoteAuth, session.Words("look at the host of the address, and name the file of the certificate's authority: sslrootcert in the address, or PGSSLROOTCERT")
 	case f.Class == session.FaultAuth && strings.HasPrefix(f.SQLState, "28"):
-		e.Code, e.Next = session.ErrRemoteAuth, "look at the role of the address and at its password in ~/.pgpass"
+		e.Code, e.Next = session.ErrRemoteAuth, session.Words("look at the role of the address and at its password in ~/.pgpass")
 	case f.Class == session.FaultAuth:
-		e.Code, e.Next = session.ErrRemoteAuth, "use a role that may do this: the owner of the database with CREATEROLE, or a superuser"
+		e.Code, e.Next = session.ErrRemoteAuth, session.Words("use a role that may do this: the owner of the database with CREATEROLE, or a superuser")
 	case f.Class == session.FaultUnmigrated || f.Class == session.FaultTooNew:
-		e.Code, e.Next = session.ErrRemoteOld, "run acode admin migrate first"
+		e.Code, e.Next = session.ErrRemoteOld, session.Then("first", session.MoveMigrate, "")
 	}
 	return e
 }

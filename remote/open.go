@@ -103,21 +103,21 @@ func (s *Server) Close() error {
 func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 	if url == "" {
 		return nil, &session.Error{Code: session.ErrSyncOff, Message: "no server is configured; everything stays in the local store",
-			Next: "set sync.url in the user configuration, or ACODE_POSTGRES_URL"}
+			Next: session.Words("set sync.url in the user configuration, or ACODE_POSTGRES_URL")}
 	}
 	cfg, err := pgx.ParseConfig(url)
 	var file *fs.PathError
 	if errors.As(err, &file) {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "a file that the server's address or its environment names cannot be read", Place: file.Path, Cause: file.Err,
-			Next: "look at sslrootcert, sslcert, sslkey and service of the address, and at PGSSLROOTCERT, PGSSLCERT, PGSSLKEY and PGSERVICEFILE"}
+			Next: session.Words("look at sslrootcert, sslcert, sslkey and service of the address, and at PGSSLROOTCERT, PGSSLCERT, PGSSLKEY and PGSERVICEFILE")}
 	}
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "the server's address cannot be read, and is not repeated here as it may hold a password",
-			Next: "write it as postgres://user@host:5432/database?sslmode=verify-full and keep the password in ~/.pgpass; sslrootcert, sslcert and sslkey name files in PEM"}
+			Next: session.Words("write it as postgres://user@host:5432/database?sslmode=verify-full and keep the password in ~/.pgpass; sslrootcert, sslcert and sslkey name files in PEM")}
 	}
 	if !plaintext && !encrypted(&cfg.Config) {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "the server is not on this machine and its address allows no TLS; nothing was sent",
-			Next: "use sslmode=verify-full (or require), or set sync.allow_plaintext where the network is trusted"}
+			Next: session.Words("use sslmode=verify-full (or require), or set sync.allow_plaintext where the network is trusted")}
 	}
 	cfg.ConnectTimeout = connectTimeout
 	if cfg.RuntimeParams["application_name"] == "" {

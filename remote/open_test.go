@@ -67,7 +67,7 @@ func TestUnknownParameter(t *testing.T) {
 	_, err := (&site{t: t, url: common()}).open(common()+"&sslrootcrt=/etc/ssl/ca.pem").Hello(t.Context(), device)
 	wantClass(t, "Hello", err, session.FaultUnmigrated)
 	var e *session.Error
-	if !errors.As(outbox.Envelope(err), &e) || !strings.Contains(e.Next, "behind the ?") || !strings.Contains(e.Cause.Error(), "sslrootcrt") {
+	if !errors.As(outbox.Envelope(err), &e) || !strings.Contains(e.Next.String(), "behind the ?") || !strings.Contains(e.Cause.Error(), "sslrootcrt") {
 		t.Errorf("Hello: got %+v, want the parameter named", e)
 	}
 }

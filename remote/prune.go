@@ -116,9 +116,9 @@ WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at 
 	case current:
 		m.Blocked = "the month is not over on the server"
 	case unverified > 0:
-		m.Blocked = fmt.Sprintf("%d events are not verified yet; acode admin verify does that, or names what is wrong", unverified)
+		m.Blocked = fmt.Sprintf("%d events are not verified yet; a verification of the server does that, or names what is wrong", unverified)
 	case unprojected > 0:
-		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; acode admin verify puts them there", unprojected)
+		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; a verification of the server puts them there", unprojected)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestUntrustedServer(t *testing.T) {
 			t.Errorf("%s: was told the password", name)
 		}
 		var e *session.Error
-		if _, err := remote.ReadStatus(t.Context(), options(to)); !errors.As(err, &e) || !strings.Contains(e.Next, c.hint) {
+		if _, err := remote.ReadStatus(t.Context(), options(to)); !errors.As(err, &e) || !strings.Contains(e.Next.String(), c.hint) {
 			t.Errorf("%s: ReadStatus: got %v, %+v, want a hint with %q", name, err, e, c.hint)
 		}
 		<-heard

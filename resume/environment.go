@@ -128,7 +128,7 @@ func (r *Resumer) compare(limited context.Context, s *session.Session) ([]sessio
 	case len(unchecked) > 0:
 		return nil, &session.Error{Code: session.ErrEnvironment, Retryable: true,
 			Message: fmt.Sprintf("these files cannot be read, so nobody can tell whether they changed: %s; the session is unchanged", some(unchecked)),
-			Next:    "make them readable, then: " + r.again(s)}
+			Next:    r.again(s, "make them readable, then")}
 	}
 	return changed, nil
 }
@@ -137,7 +137,7 @@ func (r *Resumer) compare(limited context.Context, s *session.Session) ([]sessio
 func (r *Resumer) late(unchecked string) error {
 	return &session.Error{Code: session.ErrEnvironment, Retryable: true,
 		Message: fmt.Sprintf("validation did not end within %s; not checked: %s; the session is unchanged", r.Options.Timeout, unchecked),
-		Next:    "raise resume.validation_timeout_seconds, or resume again"}
+		Next:    session.Words("raise resume.validation_timeout_seconds, or resume again")}
 }
 
 // some names the first few of a list.
@@ -400,8 +400,10 @@ func (r *Resumer) aborted(asking []session.ChangedFile) error {
 	for i, c := range asking {
 		paths[i] = c.Path + " (" + c.Kind + ")"
 	}
+	again := r.again(r.Journal.Session(), "look at them, then")
+	again.Do = session.MoveDecideChanges
 	return &session.Error{Code: session.ErrEnvironment, Message: "files that the session works on changed: " + some(paths) + "; the session is unchanged",
-		Next: "look at them, then: " + r.again(r.Journal.Session()) + " --on-changes=<continue|abort>"}
+		Next: again}
 }
 
 func upper(s session.State) string { return strings.ToUpper(string(s)) }

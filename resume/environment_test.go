@@ -80,7 +80,7 @@ func TestChangedFiles(t *testing.T) {
 			if c.by == "" {
 				var e *session.Error
 				if !errors.Is(err, session.ErrEnvironment) || !errors.As(err, &e) || !strings.Contains(e.Message, "out (modified)") ||
-					!strings.Contains(e.Message, "unchanged") || e.Next != "look at them, then: acode resume abc123 -C /moved --on-changes=<continue|abort>" {
+					!strings.Contains(e.Message, "unchanged") || e.Next.String() != "look at them, then: [decide_changes abc123 /moved]" {
 					t.Errorf("Resume: got %v", err)
 				}
 				if slices.Contains(b.trace, "keep") || ready.Begin != nil || strings.Contains(e.Message, "README") {

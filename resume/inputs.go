@@ -45,5 +45,5 @@ func (r *Resumer) inputs(s *session.Session) error {
 		return nil
 	}
 	return &session.Error{Code: session.ErrEnvironment, Message: missing + "; acode never records secrets; the session is unchanged",
-		Next: "set them in the environment, then: " + r.again(s)}
+		Next: r.again(s, "set them in the environment, then")}
 }

@@ -95,7 +95,7 @@ func belongs(p *session.Plan, s *session.Session) error {
 	for id := range s.Steps {
 		if !known[id] {
 			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the step %s, the plan does not; the session is unchanged", id),
-				Next: "acode verify " + s.Short}
+				Next: session.Do(session.MoveVerify, s.Short)}
 		}
 	}
 	return nil

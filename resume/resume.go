@@ -142,7 +142,7 @@ func Allowed(s *session.Session) error {
 		return nil
 	}
 	return &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("Cannot resume %s session %s; nothing was changed", upper(s.State), s.Short),
-		Next: "start a new session: acode run --plan FILE"}
+		Next: session.Then("start a new session", session.MoveRun, "")}
 }
 
 // observe finds out how far the steps in progress got; it changes nothing.
@@ -208,20 +208,21 @@ func (r *Resumer) inTheWay(s *session.Session, err error) error {
 		return err
 	}
 	return &session.Error{Code: session.ErrEnvironment, Message: err.Error() + "; the session is unchanged",
-		Next: "put it out of the way, then: " + r.again(s)}
+		Next: r.again(s, "put it out of the way, then")}
 }
 
-// Again is the command that repeats a resume of s in workspace which changed nothing: s stays in
-// the workspace that it had.
-func Again(s *session.Session, workspace string) string {
-	next := "acode resume " + s.Short
+// Again repeats a resume of s in workspace which changed nothing: s stays in the workspace that it had.
+func Again(s *session.Session, workspace string) session.Hint {
+	next := session.Do(session.MoveResume, s.Short)
 	if workspace != s.Workspace {
-		next += " -C " + session.ShellQuote(workspace)
+		next.Path = workspace
 	}
 	return next
 }
 
-func (r *Resumer) again(s *session.Session) string { return Again(s, r.Options.Workspace) }
+func (r *Resumer) again(s *session.Session, words string) session.Hint {
+	return Again(s, r.Options.Workspace).After(words)
+}
 
 // look reads the record of a command in progress. Without one, and without another trace of the command,
 // it was never started, but only where records are kept: those of completed commands stay for good, and where

@@ -305,9 +305,9 @@ func TestInTheWay(t *testing.T) {
 		want  session.Code
 		next  string
 	}{
-		"directory": {&session.Error{Code: session.ErrFileStep, Message: "f is a directory"}, session.ErrEnvironment, "put it out of the way, then: acode resume abc123 -C /moved"},
-		"link":      {&session.Error{Code: session.ErrEscape, Message: "f is a link"}, session.ErrEnvironment, "put it out of the way, then: acode resume abc123 -C /moved"},
-		"disk":      {&session.Error{Code: session.ErrStoreIO, Message: "the disk", Next: "see to it"}, session.ErrStoreIO, "see to it"},
+		"directory": {&session.Error{Code: session.ErrFileStep, Message: "f is a directory"}, session.ErrEnvironment, "put it out of the way, then: [resume abc123 /moved]"},
+		"link":      {&session.Error{Code: session.ErrEscape, Message: "f is a link"}, session.ErrEnvironment, "put it out of the way, then: [resume abc123 /moved]"},
+		"disk":      {&session.Error{Code: session.ErrStoreIO, Message: "the disk", Next: session.Words("see to it")}, session.ErrStoreIO, "see to it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, usual())
@@ -316,7 +316,7 @@ func TestInTheWay(t *testing.T) {
 			b.fails["inspect"] = c.fails
 			_, err := b.resume()
 			var e *session.Error
-			if !errors.As(err, &e) || e.Code != c.want || e.Next != c.next {
+			if !errors.As(err, &e) || e.Code != c.want || e.Next.String() != c.next {
 				t.Errorf("Resume: got %+v, want %s with next %q", err, c.want, c.next)
 			}
 		})

@@ -74,7 +74,7 @@ type Error struct {
 	Code      Code   // what kind of failure; decides exit status and hint
 	Message   string // what happened and what was kept, one sentence
 	Place     string // file:line:column, path or seq; empty when there is none
-	Next      string // what to do next; empty leaves the hint to the code's own
+	Next      Hint   // what to do next; empty leaves the hint to the code's own
 	Retryable bool   // the same call may succeed later
 	Cause     error  // nil when the message says all
 }

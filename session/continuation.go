@@ -111,6 +111,7 @@ type Notice struct {
 	Changed *ChangedFile
 	Level   Action // of handling
 	Result  *Result
+	Hint    Hint // what a person may do about it
 }
 
 // Result is how a process ended its work on a session.
@@ -123,6 +124,6 @@ type Result struct {
 	Left    int
 	Code    Code // empty when all is well
 	Message string
-	Next    string // the exact command that continues; empty when nothing is left
-	Signal  int    // number of the signal that ended it; 0 for none
+	Next    Hint // what continues the session; empty when nothing is left
+	Signal  int  // number of the signal that ended it; 0 for none
 }

@@ -39,7 +39,7 @@ type Format struct {
 	Code  session.Code // of every error
 	Name  string       // for messages: "plan"
 	Bytes int          // above this size a file is refused before anything of it is parsed
-	Next  string       // the next step of an error that has no better one
+	Next  session.Hint // the next step of an error that has no better one
 	Split string       // the next step for a file that is too large
 	Path  string       // the next step for a file that cannot be read
 	Bare  bool         // errors do not show the text: it may hold secrets
@@ -74,7 +74,7 @@ func (f Format) Unreadable(path string, err error) error {
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err // the place names the path already
 	}
-	return &session.Error{Code: f.Code, Message: "the file cannot be read", Place: path, Next: f.Path, Cause: err}
+	return &session.Error{Code: f.Code, Message: "the file cannot be read", Place: path, Next: session.Words(f.Path), Cause: err}
 }
 
 func (f Format) tooLarge(name string) error {
@@ -89,7 +89,11 @@ func size(n int) string {
 }
 
 func (f Format) error(place, next, format string, args ...any) error {
-	return &session.Error{Code: f.Code, Message: fmt.Sprintf(format, args...), Place: place, Next: cmp.Or(next, f.Next)}
+	hint := f.Next
+	if next != "" {
+		hint = session.Words(next)
+	}
+	return &session.Error{Code: f.Code, Message: fmt.Sprintf(format, args...), Place: place, Next: hint}
 }
 
 // Reader reads one file in its order and keeps the errors that it meets. After the first one what

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func reader() *strictyaml.Reader {
 	return &strictyaml.Reader{Name: "file.yml", Format: strictyaml.Format{
-		Code: session.ErrPlan, Name: "plan", Bytes: 16 << 20, Next: "correct the file", Split: "split the file"}}
+		Code: session.ErrPlan, Name: "plan", Bytes: 16 << 20, Next: session.Words("correct the file"), Split: "split the file"}}
 }
 
 // at reads text and gives what stands at the keys and positions of way.
@@ -58,7 +58,7 @@ func TestErrors(t *testing.T) {
 			r := reader()
 			root := r.Root(in.Data)
 			var e *session.Error
-			if root != nil || !errors.As(r.Err(), &e) || e.Code != session.ErrPlan || e.Next == "" {
+			if root != nil || !errors.As(r.Err(), &e) || e.Code != session.ErrPlan || e.Next == (session.Hint{}) {
 				t.Fatalf("Root: got %v, %v, want an error with code and next step", root, r.Err())
 			}
 			got := fmt.Sprintf("%v\nhint: %s\n", e, e.Next)

@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Error writes err for a person: message with code, then what to do. hint is used when err
-// has no next step of its own. Lines below the first one, as a caret, follow it (FR-063).
+// Error writes err for a person: message with code, then what to do, as its door says it; empty says
+// nothing. Lines below the first one, as a caret, follow it (FR-063).
 func Error(w io.Writer, err error, hint string) {
 	e := envelope(err)
 	first, rest, more := strings.Cut(CleanLines(e.Error()), "\n")
@@ -19,8 +19,8 @@ func Error(w io.Writer, err error, hint string) {
 	if more {
 		_, _ = fmt.Fprintln(w, strings.TrimRight(rest, "\n")) // as above
 	}
-	if next := nextOf(e, hint); next != "" {
-		_, _ = fmt.Fprintf(w, "hint: %s\n", CleanLines(next)) // as above
+	if hint != "" {
+		_, _ = fmt.Fprintf(w, "hint: %s\n", CleanLines(hint)) // as above
 	}
 }
 
@@ -33,13 +33,6 @@ func envelope(err error) *session.Error {
 		return &out
 	}
 	return &session.Error{Code: session.CodeOf(err), Message: err.Error()}
-}
-
-func nextOf(e *session.Error, hint string) string {
-	if e.Next != "" {
-		return e.Next
-	}
-	return hint
 }
 
 // ErrorJSON writes err as the one line of type "result" that ends a command which failed.
@@ -56,7 +49,7 @@ func errorLine(l line, err error, exit int, hint string) line {
 	l.Type = string(session.NoticeResult)
 	l.resultJSON = &resultJSON{
 		Code: e.Code, Exit: exit, Message: e.Message, Place: place,
-		Next: nextOf(e, hint), Retryable: e.Retryable,
+		Next: hint, Retryable: e.Retryable,
 	}
 	return l
 }

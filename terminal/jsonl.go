@@ -195,7 +195,7 @@ func (p *Printer) conclude(l *line, r *session.Result) {
 	l.ShortID, l.State, l.Reason = r.Short, r.State, r.Reason
 	l.resultJSON = &resultJSON{
 		Done: r.Done, Left: r.Left, Code: r.Code, Exit: p.o.Exit(*r),
-		Message: r.Message, Next: r.Next, Signal: r.Signal,
+		Message: r.Message, Next: r.Next.Text, Signal: r.Signal,
 	}
 }
 

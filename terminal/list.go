@@ -155,8 +155,9 @@ func (p Position) String() string {
 // FewRows is how many of many sessions are named where a question or an error must stay in sight.
 const FewRows = 10
 
-// Found writes what resume without an id found, the most recent ones, before it asks.
-func Found(w io.Writer, rows []Row, at []Position, now time.Time) error {
+// Found writes what resume without an id found, the most recent ones, before it asks; all says how all
+// of them are seen.
+func Found(w io.Writer, rows []Row, at []Position, all string, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))
 	for i, r := range rows[:min(len(rows), FewRows)] {
@@ -167,7 +168,7 @@ func Found(w io.Writer, rows []Row, at []Position, now time.Time) error {
 		fmt.Fprintf(&b, "  Paused: %s\n", agoLong(now, time.UnixMicro(r.UpdatedUS)))
 	}
 	if more := len(rows) - FewRows; more > 0 {
-		fmt.Fprintf(&b, "  and %s more: acode session list --resumable\n", comma(more))
+		fmt.Fprintf(&b, "  and %s more: %s\n", comma(more), Clean(all))
 	}
 	b.WriteString("\n")
 	return write(w, b.String())

@@ -53,7 +53,7 @@ func Outline(w io.Writer, v OutlineView) error {
 		}
 		fmt.Fprintf(&b, "    Step %d: %s (%s)\n", it.Step, Clean(it.Label), it.Kind)
 	}
-	b.WriteString("Nothing was changed. The same command without --dry-run runs it.\n")
+	b.WriteString("Nothing was changed: this was a dry run.\n")
 	return write(w, b.String())
 }
 

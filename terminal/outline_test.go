@@ -38,7 +38,7 @@ func TestOutline(t *testing.T) {
   Task 1: Build\x1b[2J
     Step 1: Write a (write)
     Step 2: Run b (run)
-Nothing was changed. The same command without --dry-run runs it.
+Nothing was changed: this was a dry run.
 `
 	if b.String() != want {
 		t.Errorf("Outline: got\n%s\nwant\n%s", b.String(), want)

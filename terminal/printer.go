@@ -302,8 +302,8 @@ func writeResult(w io.Writer, r session.Result) {
 		}
 		_, _ = fmt.Fprintln(w, message) // as in printf
 	}
-	if r.Next != "" {
-		_, _ = fmt.Fprintf(w, "Continue with: %s\n", Clean(r.Next)) // as in printf
+	if r.Next.Text != "" { // its door has said it in words
+		_, _ = fmt.Fprintf(w, "Continue with: %s\n", Clean(r.Next.Text)) // as in printf
 	}
 }
 

@@ -38,7 +38,7 @@ func resume(s *screen) {
 func paused() *session.Result {
 	return &session.Result{
 		Session: sessionID, Short: "abc123", State: session.Paused, Reason: session.ReasonTaskFailed,
-		Done: 6, Left: 2, Code: session.ErrCommand, Message: "Task 2, Step 4 failed", Next: "acode resume abc123",
+		Done: 6, Left: 2, Code: session.ErrCommand, Message: "Task 2, Step 4 failed", Next: session.Words("acode resume abc123"),
 	}
 }
 

@@ -106,7 +106,7 @@ func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(s
 	}
 	return none, &session.Error{
 		Code: session.ErrUsage, Message: "the question was not answered; nothing was changed",
-		Next: "answer with one of the choices that are shown",
+		Next: session.Words("answer with one of the choices that are shown"),
 	}
 }
 

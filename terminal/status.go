@@ -19,7 +19,7 @@ type Holder struct {
 	Command   string    `json:"command,omitempty"`
 }
 
-// String gives "pid 4711 on host, since 10:04:05Z: acode resume", cleaned.
+// String gives "pid 4711 on host, since 10:04:05Z: resume", cleaned.
 func (h Holder) String() string {
 	s := fmt.Sprintf("pid %d", h.PID)
 	if h.Elsewhere {

@@ -38,6 +38,7 @@ type SyncView struct {
 	Lanes     []LaneView // that need a person
 	WentOn    []LaneView // settled: their sessions go on as others; SyncStatus and its JSON name them
 	Now       time.Time
+	Spell     func(session.Hint) string // says a hint as its door does; nil names the move
 }
 
 // Drainer is the process that delivers.
@@ -117,7 +118,7 @@ func (v SyncView) details() []string {
 	}
 	lines := []string{"State: " + v.stateLine()}
 	if v.Link != "" && v.Link != v.State {
-		lines = append(lines, "Connection: "+string(v.Link)+" - "+stateMeaning(v.Link))
+		lines = append(lines, "Connection: "+string(v.Link)+" - "+v.meaning(v.Link, ""))
 	}
 	if v.OldestUS > 0 {
 		lines = append(lines, "Oldest pending: "+v.ago(v.OldestUS))
@@ -142,7 +143,7 @@ func (v SyncView) trouble() []string {
 	if v.degraded() || v.stopped() || !v.State.Faulty() || v.Drainer == nil {
 		return nil
 	}
-	lines := []string{"Connection: " + string(v.State) + " - " + stateMeaning(v.State)}
+	lines := []string{"Connection: " + string(v.State) + " - " + v.meaning(v.State, "")}
 	if v.LastUS > 0 {
 		lines = append(lines, "Last success: "+v.ago(v.LastUS))
 	}
@@ -172,59 +173,72 @@ func (l LaneView) String() string {
 	return s
 }
 
-// stateLine ends with the command to be typed, where there is one.
+// stateLine ends with what to do, where that is not to wait.
 func (v SyncView) stateLine() string {
-	since, means := "", stateMeaning(v.State)
+	since, about := "", ""
 	for _, l := range v.Lanes {
 		if l.State == v.State && (v.State == session.SyncFenced || v.State == session.SyncForked) {
-			means += " " + Clean(l.Short)
+			about = l.Short
 			break
 		}
 	}
+	means := v.meaning(v.State, about)
 	if v.SinceUS > 0 {
 		since = ", since " + v.ago(v.SinceUS)
 	}
 	switch {
 	case means == "":
 		return string(v.State) + since
-	case strings.Contains(means, ": acode "):
+	case stateMeaning(v.State, about).Do != "":
 		return string(v.State) + since + " - " + means
 	}
 	return string(v.State) + " - " + means + since
 }
 
-// stateMeaning says a state in words, with what to do where that is not to wait.
-func stateMeaning(s session.SyncState) string {
+// meaning says a state in words, with what to do where that is not to wait; short is the session that
+// what to do is about, if it is one.
+func (v SyncView) meaning(s session.SyncState, short string) string {
+	return v.say(stateMeaning(s, short))
+}
+
+func (v SyncView) say(h session.Hint) string {
+	if v.Spell == nil {
+		return Clean(h.String())
+	}
+	return Clean(v.Spell(h))
+}
+
+func stateMeaning(s session.SyncState, short string) session.Hint {
 	switch s {
 	case session.SyncPending:
-		return "waiting for its turn"
+		return session.Words("waiting for its turn")
 	case session.SyncRetrying:
-		return "the server has passing trouble"
+		return session.Words("the server has passing trouble")
 	case session.SyncOffline:
-		return "the server cannot be reached"
+		return session.Words("the server cannot be reached")
 	case session.SyncServerReadonly:
-		return "the server takes no writes"
+		return session.Words("the server takes no writes")
 	case session.SyncDiskFull:
-		return "the server has no room"
+		return session.Words("the server has no room")
 	case session.SyncAuthFailed:
-		return "the server refuses this role, or its certificate is not trusted"
+		return session.Words("the server refuses this role, or its certificate is not trusted")
 	case session.SyncServerUnmigrated:
-		return "the server's operator runs: acode admin migrate"
+		return session.Then("the server's operator runs", session.MoveMigrate, "")
 	case session.SyncClientTooNew:
-		return "server and program do not fit; bring both to one version"
+		return session.Words("server and program do not fit; bring both to one version")
 	case session.SyncOtherDatabase:
-		return "the address leads to another database; see: acode sync rebind"
+		return session.Then("the address leads to another database; see", session.MoveSyncRebind, "")
 	case session.SyncParked:
-		return "the server refused an event; see: acode sync parked list"
+		return session.Then("the server refused an event; see", session.MoveSyncParked, "")
 	case session.SyncFenced:
-		return "the session was taken over elsewhere; see: acode sync fork-off"
+		return session.Then("the session was taken over elsewhere; see", session.MoveForkOff, short)
 	case session.SyncForked:
-		return "another copy of the session went on; see: acode sync fork-off"
+		return session.Then("another copy of the session went on; see", session.MoveForkOff, short)
 	case session.SyncPaused:
-		return "a person paused it; go on with: acode sync unpause"
+		return session.Then("a person paused it; go on with", session.MoveSyncUnpause, "")
 	case session.SyncSynced, session.SyncDisabled:
 	}
-	return ""
+	return session.Hint{}
 }
 
 // sentence begins s with a capital.
@@ -262,7 +276,7 @@ func SyncStatus(w io.Writer, v SyncView) error {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
 	if v.Paused && (v.State != session.SyncPaused || !v.degraded()) {
-		fmt.Fprintf(&b, "Paused: what comes next waits for: acode sync unpause\n")
+		fmt.Fprintf(&b, "%s\n", v.say(session.Then("Paused: what comes next waits for", session.MoveSyncUnpause, "")))
 	}
 	if !v.off() {
 		fmt.Fprintf(&b, "Server: %s\n", cmp.Or(Clean(v.Server), "not reached yet"))
@@ -270,7 +284,7 @@ func SyncStatus(w io.Writer, v SyncView) error {
 			fmt.Fprintf(&b, "Database: %s\n", Clean(v.Identity))
 		}
 		if v.Drainer == nil {
-			fmt.Fprintf(&b, "Delivered by: nobody now; a run, a resume, acode syncer or acode sync now does it\n")
+			fmt.Fprintf(&b, "Delivered by: nobody now; %s\n", v.say(session.Then("a run, a resume or a syncer does it, and so does", session.MoveSyncNow, "")))
 		} else {
 			fmt.Fprintf(&b, "Delivered by: pid %d (%s), heartbeat %s\n", v.Drainer.PID, Clean(v.Drainer.Command), v.ago(v.Drainer.BeatUS))
 		}

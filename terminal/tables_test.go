@@ -117,8 +117,8 @@ func blocks() []blockCase {
 		{"list_empty", func(w io.Writer) error { return terminal.List(w, nil, true, clock()) }, func(w io.Writer) error { return terminal.ListJSON(w, nil) }},
 		{"list_remote", func(w io.Writer) error { return terminal.RemoteList(w, remoteRows(), clock()) }, func(w io.Writer) error { return terminal.RemoteListJSON(w, remoteRows(), session.ErrOffline) }},
 		{"list_remote_empty", func(w io.Writer) error { return terminal.RemoteList(w, nil, clock()) }, func(w io.Writer) error { return terminal.RemoteListJSON(w, nil, nil) }},
-		{"found", func(w io.Writer) error { return terminal.Found(w, rows()[:1], at, clock()) }, nil},
-		{"found_many", func(w io.Writer) error { return terminal.Found(w, rows()[:4], at, clock()) }, nil},
+		{"found", func(w io.Writer) error { return terminal.Found(w, rows()[:1], at, "all of them", clock()) }, nil},
+		{"found_many", func(w io.Writer) error { return terminal.Found(w, rows()[:4], at, "all of them", clock()) }, nil},
 		{"status", func(w io.Writer) error { return terminal.Status(w, status()) }, func(w io.Writer) error { return terminal.StatusJSON(w, status()) }},
 		{"status_minimal", func(w io.Writer) error { return terminal.Status(w, minimal) }, func(w io.Writer) error { return terminal.StatusJSON(w, minimal) }},
 		{"show", func(w io.Writer) error { return terminal.Show(w, show()) }, func(w io.Writer) error { return terminal.ShowJSON(w, show()) }},
@@ -218,16 +218,16 @@ func decode(t *testing.T, line string) map[string]any {
 func errorCase() error {
 	return fmt.Errorf("resume: %w", &session.Error{
 		Code: session.ErrPlan, Place: "plan.yml:3:5", Message: "unknown key \"fo\x1bo\"\n  3 | foo: bar\n    ^\n",
-		Next: "remove the key", Retryable: true,
+		Next: session.Words("remove the key"), Retryable: true,
 	})
 }
 
 func TestError(t *testing.T) {
 	var out bytes.Buffer
-	terminal.Error(&out, errorCase(), "unused")
+	terminal.Error(&out, errorCase(), "remove the key")
 	terminal.Error(&out, &session.Error{Code: session.ErrNoResumable, Message: "no resumable session"}, "start one with: acode run")
 	terminal.Error(&out, io.ErrUnexpectedEOF, "")
-	terminal.ErrorJSON(&out, errorCase(), 2, "unused", clock())
+	terminal.ErrorJSON(&out, errorCase(), 2, "remove the key", clock())
 	golden(t, "error", out.String())
 }
 
@@ -236,14 +236,14 @@ func TestFail(t *testing.T) {
 	js := func(o *terminal.Options) { o.JSON, o.Exit = true, func(r session.Result) int { return 20 + r.Done } }
 	t.Run("plain", func(t *testing.T) {
 		s := newScreen(t, nil)
-		s.Fail(errorCase(), 2, "")
+		s.Fail(errorCase(), 2, "remove the key")
 		golden(t, "fail", s.both())
 	})
 	t.Run("json_before_a_session", func(t *testing.T) {
 		s := newScreen(t, js)
 		s.Notice(session.Notice{Kind: session.NoticeWarning, Text: "held back"})
-		s.Fail(errorCase(), 2, "")
-		s.Fail(errorCase(), 2, "")
+		s.Fail(errorCase(), 2, "remove the key")
+		s.Fail(errorCase(), 2, "remove the key")
 		got := types(t, s.out.String())
 		if !slices.Equal(got, []string{"warning", "result"}) {
 			t.Errorf("types: got %v, want warning and one result", got)
@@ -255,7 +255,7 @@ func TestFail(t *testing.T) {
 		sess := aSession(session.Paused)
 		sess.StepTotal, sess.Done = 4, 1
 		s.Notice(session.Notice{Kind: session.NoticeSession, Session: sess})
-		s.Fail(errorCase(), 2, "")
+		s.Fail(errorCase(), 2, "remove the key")
 		s.Notice(session.Notice{Kind: session.NoticeResult, Result: paused()})
 		got := types(t, s.out.String())
 		if !slices.Equal(got, []string{"session", "warning", "result"}) {
@@ -273,7 +273,7 @@ func TestFail(t *testing.T) {
 		s := newScreen(t, js)
 		s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
 		s.Notice(session.Notice{Kind: session.NoticeResult, Result: paused()})
-		s.Fail(errorCase(), 2, "")
+		s.Fail(errorCase(), 2, "remove the key")
 		last := decode(t, lastLine(s.out.String()))
 		if got := types(t, s.out.String()); len(got) != 2 || last["exit"] != 26.0 {
 			t.Errorf("got %v, exit %v, want session and result with exit 26", got, last["exit"])
@@ -354,7 +354,7 @@ func TestInjection(t *testing.T) {
 	for _, err := range []error{
 		terminal.List(&out, []terminal.Row{row}, true, clock()), terminal.ListJSON(&out, []terminal.Row{row}),
 		terminal.RemoteList(&out, far, clock()), terminal.RemoteListJSON(&out, far, errors.New(evil)),
-		terminal.Found(&out, []terminal.Row{row}, nil, clock()),
+		terminal.Found(&out, []terminal.Row{row}, nil, evil, clock()),
 		terminal.Show(&out, terminal.ShowView{StatusView: view, Titles: []string{evil}, Steps: steps}),
 		terminal.ShowJSON(&out, terminal.ShowView{StatusView: view, Steps: steps}),
 		terminal.DryRun(&out, dry, clock()), terminal.DryRunJSON(&out, dry),
@@ -366,7 +366,7 @@ func TestInjection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	terminal.Error(&out, &session.Error{Code: evil, Message: evil, Place: evil, Next: evil}, "")
+	terminal.Error(&out, &session.Error{Code: evil, Message: evil, Place: evil, Next: session.Words(evil)}, "")
 	_, _ = terminal.Ask(strings.NewReader("y\n"), &out, evil, true)
 	_, _ = terminal.Approve(strings.NewReader("no\n"), &out, evil)
 	_, _ = terminal.Choose(strings.NewReader("a\n"), &out, []string{"[A]" + evil}, "Choice: ")
@@ -390,7 +390,7 @@ func poison(s *screen) {
 		s.Notice(session.Notice{
 			Kind: kind, Session: sess, Next: c, Item: &it, Text: evil, Detail: []string{evil}, Level: evil,
 			Changed: &session.ChangedFile{Path: evil, Kind: evil, Session: evil, Asks: true},
-			Result:  &session.Result{Session: evil, Short: evil, State: evil, Reason: evil, Code: evil, Message: evil, Next: evil},
+			Result:  &session.Result{Session: evil, Short: evil, State: evil, Reason: evil, Code: evil, Message: evil, Next: session.Words(evil)},
 		})
 	}
 }

@@ -388,5 +388,5 @@ func unsettled(message string, cause error) error {
 	if errors.Is(cause, fs.ErrPermission) {
 		next = "see what keeps files from being removed or renamed there (who may write, chattr), then resume"
 	}
-	return &session.Error{Code: session.ErrStoreIO, Message: message, Cause: cause, Next: next}
+	return &session.Error{Code: session.ErrStoreIO, Message: message, Cause: cause, Next: session.Words(next)}
 }

@@ -599,7 +599,7 @@ func TestUndoneIsDurable(t *testing.T) {
 		must(t, err)
 		_, err = r.Apply(context.Background(), "key")
 		var e *session.Error
-		if !errors.As(err, &e) || !strings.Contains(e.Message, "could not all be undone") || !strings.Contains(e.Next, hint) {
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "could not all be undone") || !strings.Contains(e.Next.String(), hint) {
 			t.Errorf("Apply that cannot make the removal durable (%v): got %v", errno, err)
 		}
 	}
@@ -1094,7 +1094,7 @@ func TestRollbackWithoutAPreImage(t *testing.T) {
 	before := tree(t, dir)
 	ts := []session.Transition{{Path: "gone/c", Pre: absent(), Post: image("2", 0o644)},
 		{Path: "a", Pre: image("1", 0o644), Post: image("2", 0o644)}, {Path: "b", Pre: image("lost", 0o644), Post: image("2", 0o644)}}
-	missing := &session.Error{Code: session.ErrCorrupt, Message: "a blob is missing", Next: "acode verify"}
+	missing := &session.Error{Code: session.ErrCorrupt, Message: "a blob is missing", Next: session.Do(session.MoveVerify, "")}
 	err := open(t, dir).Rollback(context.Background(), "key", ts, nil, func(hash string) (io.ReadCloser, error) {
 		if hash == sum("lost") {
 			return nil, missing

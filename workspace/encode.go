@@ -82,7 +82,7 @@ var errTorn = errors.New("the bytes end early or make no sense")
 // ErrCorrupt for anything else that it cannot read.
 func DecodeManifest(b []byte) (*Manifest, error) {
 	if len(b) > 0 && b[0] > manifestVersion {
-		return nil, &session.Error{Code: session.ErrNewer, Message: "the manifest of tracked files was written by a newer acode", Next: "use that acode"}
+		return nil, &session.Error{Code: session.ErrNewer, Message: "the manifest of tracked files was written by a newer acode", Next: session.Words("use that acode")}
 	}
 	d := decoder{b: b}
 	m := &Manifest{}
@@ -115,7 +115,7 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 		}
 	}
 	if d.bad || len(d.b) > 0 {
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the manifest of tracked files is damaged; nothing was changed", Cause: errTorn, Next: "run acode verify"}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the manifest of tracked files is damaged; nothing was changed", Cause: errTorn, Next: session.Do(session.MoveVerify, "")}
 	}
 	return m, nil
 }

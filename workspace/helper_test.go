@@ -63,7 +63,7 @@ func must(t testing.TB, err error) {
 func wantCode(t testing.TB, what string, err error, code session.Code) {
 	t.Helper()
 	var e *session.Error
-	if !errors.As(err, &e) || e.Code != code || e.Message == "" || e.Next == "" {
+	if !errors.As(err, &e) || e.Code != code || e.Message == "" || e.Next.IsZero() {
 		t.Fatalf("%s: got %v (%s), want a complete error %s", what, err, session.CodeOf(err), code)
 	}
 }

@@ -73,7 +73,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 func missing(dir string, cause error) error {
 	return &session.Error{Code: session.ErrEnvironment, Place: dir, Cause: reason(cause),
 		Message: "the workspace cannot be opened; nothing was changed",
-		Next:    "put the directory back, or name the place it moved to with -C"}
+		Next:    session.Words("put the directory back, or name the place it moved to with -C")}
 }
 
 func (r *Root) repository() repository { return repository{r.dir, r.patience} }
@@ -96,7 +96,7 @@ func (r *Root) InPlace() error {
 		message = "the workspace cannot be used any more; the step was not begun"
 	}
 	return &session.Error{Code: session.ErrEnvironment, Place: r.dir, Cause: reason(err), Message: message,
-		Next: "put the directory back, or name the place it moved to with -C"}
+		Next: session.Words("put the directory back, or name the place it moved to with -C")}
 }
 
 // Close gives up the workspace and everything that is still prepared.
@@ -122,7 +122,7 @@ func Refuse(dir, home string, allowed []string) error {
 	}
 	return &session.Error{Code: session.ErrWorkspace, Place: dir,
 		Message: "the root of the file system and the home directory are refused as a workspace; nothing was changed",
-		Next:    "work in a directory of its own, or name this one with --allow-workspace " + session.ShellQuote(dir)}
+		Next:    session.Hint{Text: "work in a directory of its own, or name this one with", Do: session.MoveAllowWorkspace, Path: dir}}
 }
 
 func sameDirectory(a, b string) bool {
@@ -178,17 +178,17 @@ func cleanFile(name string) (string, error) {
 func escape(name, why string) error {
 	return &session.Error{Code: session.ErrEscape, Place: name,
 		Message: why + "; it was left alone",
-		Next:    "name a regular file with one link, below the workspace"}
+		Next:    session.Words("name a regular file with one link, below the workspace")}
 }
 
 func stepError(name, what string) error {
 	return &session.Error{Code: session.ErrFileStep, Place: name, Message: what + "; nothing was changed",
-		Next: "correct the plan or the workspace"}
+		Next: session.Words("correct the plan or the workspace")}
 }
 
 func fileChanged(name, what string) error {
 	return &session.Error{Code: session.ErrFileChanged, Place: name, Message: what + "; nothing was overwritten",
-		Next: "look at the file, then resume", Retryable: true}
+		Next: session.Words("look at the file, then resume"), Retryable: true}
 }
 
 // failure gives an error of the operating system on name its code.
@@ -199,19 +199,19 @@ func failure(name, doing string, err error) error {
 		return err
 	}
 	e := &session.Error{Code: session.DiskCode(err, session.ErrFileStep), Place: name, Message: doing + " failed", Cause: reason(err),
-		Next: "correct the plan or the workspace"}
+		Next: session.Words("correct the plan or the workspace")}
 	var no unix.Errno
 	switch {
 	case !errors.As(err, &no):
 		return escape(name, "the path leads out of the workspace")
 	case e.Code == session.ErrDiskFull:
-		e.Next, e.Retryable = "make room, then resume", true
+		e.Next, e.Retryable = session.Words("make room, then resume"), true
 	case e.Code == session.ErrReadOnly:
-		e.Next = "make the file system writable, then resume"
+		e.Next = session.Words("make the file system writable, then resume")
 	case no == unix.EIO:
-		e.Code, e.Next = session.ErrStoreIO, "check the disk, then resume"
+		e.Code, e.Next = session.ErrStoreIO, session.Words("check the disk, then resume")
 	case no == unix.EMFILE || no == unix.ENFILE || no == unix.ENOMEM: // which says nothing about the step
-		e.Code, e.Next, e.Retryable = session.ErrStoreIO, "give acode more open files or memory (ulimit -a), then resume", true
+		e.Code, e.Next, e.Retryable = session.ErrStoreIO, session.Words("give acode more open files or memory (ulimit -a), then resume"), true
 	case no == unix.ELOOP:
 		return escape(name, "the path is a symbolic link")
 	case no == unix.ENOENT:

@@ -38,7 +38,7 @@ func (p *program) administer(use, short string, args int, f func(context.Context
 			return err
 		}
 		if p.deliverFirst(cmd.Context(), setup); p.undelivered != nil && !p.JSON {
-			terminal.Error(p.Err, fmt.Errorf("delivery before this command did not come to its end: %w", p.undelivered), "")
+			terminal.Error(p.Err, fmt.Errorf("delivery before this command did not come to its end: %w", p.undelivered), p.Own(p.undelivered))
 		}
 		return f(cmd.Context(), remoteOptions(&setup), args)
 	}}
@@ -78,7 +78,7 @@ func (p *program) deliverAs(ctx context.Context) error {
 	switch known := acked[hello.Remote.String()]; {
 	case err != nil:
 	case known == 0 || hello.Events < known:
-		err = &session.Error{Code: session.ErrRemoteAuth, Message: "this address has not the role that this store delivers as; everything is kept", Next: "acode sync now, with the role of this store"}
+		err = &session.Error{Code: session.ErrRemoteAuth, Message: "this address has not the role that this store delivers as; everything is kept", Next: session.Then("with the role of this store", session.MoveSyncNow, "")}
 	default:
 		err = l.deliver(ctx, 0)
 	}

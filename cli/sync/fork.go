@@ -89,7 +89,7 @@ func (f *forking) file(ctx context.Context) error {
 	if state := f.filed.Lane.State; state == session.SyncForked || state == session.SyncFenced {
 		return nil
 	}
-	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was forked off", Place: f.Old.Short, Next: "acode sync status"}
+	return &session.Error{Code: session.ErrUsage, Message: "the server has no other history of this session; nothing was forked off", Place: f.Old.Short, Next: session.Do(session.MoveSyncStatus, "")}
 }
 
 func (f *forking) print(p *program) error {
@@ -110,7 +110,7 @@ func (f *forking) print(p *program) error {
 		_, err = fmt.Fprintf(p.Out, "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))
 	}
 	if err == nil && !f.New.State.Terminal() {
-		_, err = fmt.Fprintln(p.Out, p.Spelled("Continue with: acode resume "+f.New.Short))
+		_, err = fmt.Fprintln(p.Out, p.Spell(session.Then("Continue with", session.MoveResume, f.New.Short)))
 	}
 	return err
 }

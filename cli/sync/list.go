@@ -42,7 +42,7 @@ func (p *program) listRemote(ctx context.Context) error {
 		err = terminal.RemoteListJSON(p.Out, rows, undelivered)
 	default:
 		if undelivered != nil {
-			terminal.Error(p.Err, fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), "")
+			terminal.Error(p.Err, fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), p.Own(undelivered))
 		}
 		err = terminal.RemoteList(p.Out, rows, p.Now())
 	}

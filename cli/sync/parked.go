@@ -92,7 +92,7 @@ func parkedLane(ctx context.Context, s *app.Site, ref string) (session.Lane, err
 	}
 	l, err := s.Store().Lane(ctx, id)
 	if err == nil && l.Parked == 0 {
-		err = &session.Error{Code: session.ErrUsage, Message: "nothing of this session is parked; nothing was changed", Next: "acode sync parked list"}
+		err = &session.Error{Code: session.ErrUsage, Message: "nothing of this session is parked; nothing was changed", Next: session.Do(session.MoveSyncParked, "")}
 	}
 	return l, err
 }
@@ -159,7 +159,7 @@ func (l *link) alone(ctx context.Context, f func() error) error {
 	lock, err := l.LockDrainer("acode sync")
 	if errors.Is(err, session.ErrLocked) {
 		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: app.HolderOf(err),
-			Next: "stop the syncer for this, or try again when the run has ended", Retryable: true}
+			Next: session.Words("stop the syncer for this, or try again when the run has ended"), Retryable: true}
 	}
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 	if wait == 0 {
 		return err
 	}
-	return &session.Error{Code: session.ErrTimeout, Message: fmt.Sprintf("not everything is delivered after %s; it is kept and delivered later", wait), Cause: err, Retryable: true, Next: "acode sync status"}
+	return &session.Error{Code: session.ErrTimeout, Message: fmt.Sprintf("not everything is delivered after %s; it is kept and delivered later", wait), Cause: err, Retryable: true, Next: session.Do(session.MoveSyncStatus, "")}
 }
 
 // other is what a barrier knows of another process that delivers.
@@ -174,7 +174,7 @@ func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other
 		return trouble
 	}
 	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: app.HolderOf(err),
-		Next: "acode sync status", Retryable: true}
+		Next: session.Do(session.MoveSyncStatus, ""), Retryable: true}
 }
 
 // choresTime bounds what a barrier does for the server beyond delivery.
@@ -219,7 +219,7 @@ func (p *program) syncView(ctx context.Context, s *app.Site) (terminal.SyncView,
 		}
 		d.Paused = h.Paused
 	}
-	v := cli.DeliveryView(d)
+	v := p.DeliveryView(d)
 	v.WentOn, err = wentOn(ctx, s.Store())
 	return v, err
 }

@@ -108,7 +108,7 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			d.Log.Info("stopped", "event", "syncer_stopped")
 			return false, nil
 		case <-replaced:
-			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; nothing more is delivered from the one before", Next: "start the syncer again: it delivers from the store that is there"}
+			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; nothing more is delivered from the one before", Next: session.Words("start the syncer again: it delivers from the store that is there")}
 			d.Log.Error("ending", "event", "syncer_store", "error", err.Error())
 			return false, err
 		case <-reload:

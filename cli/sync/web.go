@@ -43,7 +43,7 @@ func listenAt(where string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), network, address)
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrConfig, Message: "metrics and health cannot be served there; nothing was delivered", Place: where, Cause: err,
-			Next: "set sync.listen to a free address"}
+			Next: session.Words("set sync.listen to a free address")}
 	}
 	return l, nil
 }

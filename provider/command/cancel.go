@@ -58,7 +58,7 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 			}
 			if unheard == maxUnheard {
 				return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor lives and cannot be reached: its socket is gone, or /proc is not there; the command was not ended", Place: filepath.Join(dir, "s"),
-					Next: "end the command by its pid, which acode status shows, or mount /proc"}
+					Next: session.Then("mount /proc, or end the command by its pid; to see it", session.MoveStatus, "")}
 			}
 		default:
 			left, met, err := endHolders(ctx, dir, key, grace)
@@ -70,11 +70,11 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 			}
 			if unseen == maxUnseen {
 				return &session.Error{Code: session.ErrCommand, Message: "who holds the claim of the command cannot be seen from here; it was not ended", Place: key,
-					Next: "end it where it runs, in another container (PID namespace) or as another user"}
+					Next: session.Words("end it where it runs, in another container (PID namespace) or as another user")}
 			}
 			if len(left) > 0 {
 				return &session.Error{Code: session.ErrCommand, Message: "what is left of the command runs with another user's rights and may not be signalled: " + describe(left[0]),
-					Place: key, Next: "end it as that user, or wait for it"}
+					Place: key, Next: session.Words("end it as that user, or wait for it")}
 			}
 		}
 		select {

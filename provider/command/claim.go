@@ -154,7 +154,7 @@ func blockBody(b []byte) ([]byte, error) {
 
 func corrupt(path string, cause error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "the record of a command is damaged; nothing was changed", Place: path,
-		Next: "compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up: acode session cancel " + sessionOf(path), Cause: cause}
+		Next: session.Then("compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up", session.MoveCancel, sessionOf(path)), Cause: cause}
 }
 
 // sessionOf gives the session whose directory holds the file: who follows a hint may stand where
@@ -172,7 +172,7 @@ func orHeld(f *os.File, err error) error {
 	}
 	if free, lerr := lockFree(f); lerr == nil && !free {
 		e.Cause = fmt.Errorf("%w; %w", e.Cause, ErrHeld)
-		e.Next = "find what holds the file (fuser shows it) and wait for its end, or end it, then give the session up: acode session cancel " + sessionOf(f.Name())
+		e.Next = session.Then("find what holds the file (fuser shows it) and wait for its end, or end it, then give the session up", session.MoveCancel, sessionOf(f.Name()))
 	}
 	return err
 }
@@ -190,7 +190,7 @@ func unread(path string, cause error) error {
 	if starved(cause) {
 		next = "give acode more open files (ulimit -n) or memory, then resume"
 	}
-	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true, Next: next}
+	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true, Next: session.Words(next)}
 }
 
 // starved reports whether err says that this process could not look, for want of descriptors or
@@ -248,7 +248,7 @@ func (c claim) reread(f *os.File) (claim, error) {
 		return c, corrupt(c.Path, errors.New("it belongs to another key"))
 	case c.Header.V > claimVersion:
 		return c, &session.Error{Code: session.ErrNewer, Message: fmt.Sprintf("a command's record has format %d; this acode knows %d", c.Header.V, claimVersion),
-			Place: c.Path, Next: "use the newer acode"}
+			Place: c.Path, Next: session.Words("use the newer acode")}
 	}
 	return c, nil
 }
@@ -374,9 +374,9 @@ func storeError(what string, err error) error {
 // diskError gives a failure of the claims' directory its code.
 func diskError(message string, err error) error {
 	e := &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: message, Cause: err, Retryable: true,
-		Next: "see to the disk that holds acode's state, then resume"}
+		Next: session.Words("see to the disk that holds acode's state, then resume")}
 	if e.Code == session.ErrDiskFull {
-		e.Next = "make room on the disk that holds acode's state, then resume"
+		e.Next = session.Words("make room on the disk that holds acode's state, then resume")
 	}
 	return e
 }

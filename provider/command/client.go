@@ -193,7 +193,7 @@ func (r *Runner) hello(ctx context.Context, conn *client) error {
 // frozen is the error for a supervisor that lives and does not answer, and what did not come of it.
 func frozen(what string) error {
 	return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; " + what,
-		Next: "see whether the process acode supervise is stopped or suspended", Retryable: true}
+		Next: session.Words("see whether the supervisor process is stopped or suspended"), Retryable: true}
 }
 
 // connect returns a connection to the session's supervisor, and starts one where none

@@ -78,7 +78,7 @@ func retry(ctx context.Context, dir string, limit time.Duration, try func() (don
 			return context.Cause(ctx)
 		case <-over.C:
 			return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor, or another acode, does not answer; nothing was started",
-				Next: "see with: acode session unlock " + filepath.Base(dir), Retryable: true}
+				Next: session.Then("see with", session.MoveUnlock, filepath.Base(dir)), Retryable: true}
 		case <-tick.C:
 		}
 	}
@@ -142,7 +142,7 @@ func (e *epochFile) admit(epoch uint64) error {
 		return err
 	}
 	if epoch < highest {
-		return &session.Error{Code: session.ErrFenced, Next: "see who executes it: acode status " + sessionOf(e.f.Name()),
+		return &session.Error{Code: session.ErrFenced, Next: session.Then("see who executes it", session.MoveStatus, sessionOf(e.f.Name())),
 			Message: fmt.Sprintf("another acode took the session over (epoch %d, ours is %d); the command was not started", highest, epoch)}
 	}
 	return nil

@@ -85,7 +85,7 @@ func takeLock(path string) (*os.File, error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, &session.Error{Code: session.ErrLocked, Message: "workspace is busy", Next: "wait", Cause: err}
+		return nil, &session.Error{Code: session.ErrLocked, Message: "workspace is busy", Next: session.Words("wait"), Cause: err}
 	}
 	return f, nil
 }

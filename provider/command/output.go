@@ -154,7 +154,7 @@ type stream struct {
 
 func tornOutput(path, what string, cause error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: " + what, Place: path, Cause: cause,
-		Next: "decide by what the command was to do; its output cannot be had again"}
+		Next: session.Words("decide by what the command was to do; its output cannot be had again")}
 }
 
 // withoutHoles reads what was written of a file, with a note in the place of each hole: that where the

@@ -206,7 +206,7 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 	}
 	return session.CommandRecord{}, &session.Error{Code: session.ErrInternal, Retryable: true, Place: req.Key,
 		Message: fmt.Sprintf("%d supervisors ended before they could start the command; it was not started", maxStarts),
-		Next:    "see whether something ends them, or lets them start no threads (ulimit -u), then resume"}
+		Next:    session.Words("see whether something ends them, or lets them start no threads (ulimit -u), then resume")}
 }
 
 // Wait returns the record of a key that was claimed before, once it is over. A key that

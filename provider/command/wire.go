@@ -60,7 +60,7 @@ type failure struct {
 	Code      session.Code `json:"code"`
 	Message   string       `json:"message"`
 	Place     string       `json:"place,omitempty"`
-	Next      string       `json:"next,omitempty"`
+	Next      session.Hint `json:"next,omitzero"`
 	Retryable bool         `json:"retryable,omitempty"`
 	Cause     string       `json:"cause,omitempty"`
 	Shortage  unix.Errno   `json:"shortage,omitempty"` // of this machine's or process's limits, which is behind it; 0: none

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+)
+
+// move is how a move is typed: the command, what it is about, then the rest.
+type move struct {
+	Command string // empty: the same command again, with Rest
+	About   string // stands in where the session or the file is not known; empty: it may be left out
+	Rest    string
+}
+
+// moves is the only place that says how a move is typed.
+func moves() map[session.Move]move {
+	return map[session.Move]move{
+		session.MoveRun:            {Command: "run --plan", About: "FILE"},
+		session.MoveResume:         {Command: "resume", About: "ID"},
+		session.MoveResumeIn:       {Command: "resume", About: "ID", Rest: "-C DIR"},
+		session.MoveWait:           {Command: "resume", About: "ID", Rest: "--wait"},
+		session.MoveForecast:       {Command: "resume --dry-run", About: "ID"},
+		session.MoveDecideChanges:  {Command: "resume", About: "ID", Rest: "--on-changes=<continue|abort>"},
+		session.MoveAnswer:         {Command: "resume", About: "ID", Rest: "--uncertain=<rerun|done|fail>"},
+		session.MoveGiveValue:      {Command: "resume", About: "ID", Rest: "--uncertain=<rerun|fail> or --capture STEP=VALUE"},
+		session.MoveApprove:        {Command: "approve", About: "ID"},
+		session.MoveStatus:         {Command: "status"},
+		session.MoveHistory:        {Command: "session history", About: "ID"},
+		session.MoveShow:           {Command: "session show", About: "ID"},
+		session.MoveList:           {Command: "session list --all"},
+		session.MoveListHere:       {Command: "session list --resumable"},
+		session.MoveListResumable:  {Command: "session list --resumable --all"},
+		session.MoveVerify:         {Command: "verify"},
+		session.MoveUnlock:         {Command: "session unlock"},
+		session.MoveCancel:         {Command: "session cancel", About: "ID"},
+		session.MoveCancelCommand:  {Command: "session cancel --command", About: "ID"},
+		session.MoveShareWorkspace: {Rest: "--share-workspace"},
+		session.MoveAllowWorkspace: {Rest: "--allow-workspace DIR"},
+		session.MoveSyncStatus:     {Command: "sync status"},
+		session.MoveSyncNow:        {Command: "sync now"},
+		session.MoveSyncUnpause:    {Command: "sync unpause"},
+		session.MoveSyncRebind:     {Command: "sync rebind"},
+		session.MoveSyncParked:     {Command: "sync parked list"},
+		session.MoveForkOff:        {Command: "sync fork-off", About: "ID"},
+		session.MoveMigrate:        {Command: "admin migrate"},
+		session.MoveDevices:        {Command: "admin device list"},
+		session.MoveCheckConfig:    {Command: "config validate"},
+		session.MovePlanSchema:     {Command: "schema plan"},
+		session.MoveConfigSchema:   {Command: "schema config"},
+		session.MoveHelp:           {Rest: "acode --help"},
+	}
+}
+
+// Spell says h as a person types it.
+func (i *Invocation) Spell(h session.Hint) string {
+	switch {
+	case h.Do == "":
+		return h.Text
+	case h.Text == "":
+		return i.typed(h)
+	}
+	return h.Text + ": " + i.typed(h)
+}
+
+func (i *Invocation) typed(h session.Hint) string {
+	as := func(m session.Move) string { h.Do = m; return i.typed(h) }
+	switch h.Do {
+	case session.MoveApproveResume:
+		return as(session.MoveApprove) + " && " + as(session.MoveResume)
+	case session.MoveBeginAgain:
+		return as(session.MoveCancel) + ", then " + as(session.MoveRun)
+	}
+	m := moves()[h.Do]
+	rest := m.Rest
+	switch h.Do {
+	case session.MoveAllowWorkspace:
+		rest = strings.Replace(rest, "DIR", quoted(h.Path, "DIR"), 1)
+	case session.MoveGiveValue:
+		rest = strings.Replace(rest, "STEP", h.Step.String(), 1)
+	}
+	if m.Command == "" {
+		return rest
+	}
+	words := []string{"acode"}
+	for _, w := range []string{i.flagsOf(m.Command), m.Command, about(m, h), rest} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// about names what a command is about, with the directory to work in behind a session.
+func about(m move, h session.Hint) string {
+	switch {
+	case h.Do == session.MoveRun:
+		return quoted(h.Path, m.About)
+	case h.Path != "" && strings.HasPrefix(m.Command, "resume"):
+		return cmp.Or(h.Session, m.About) + " -C " + session.ShellQuote(h.Path)
+	}
+	return cmp.Or(h.Session, m.About)
+}
+
+func quoted(path, otherwise string) string {
+	if path == "" {
+		return otherwise
+	}
+	return session.ShellQuote(path)
+}
+
+// flagsOf gives the flags by which this command line named its configuration, and with that maybe its
+// store, and allowed its workspace: what is copied from a hint must mean the same.
+func (i *Invocation) flagsOf(command string) string {
+	verb, _, _ := strings.Cut(command, " ")
+	if verb == "admin" || verb == "schema" {
+		return ""
+	}
+	var flags []string
+	if i.config != "" {
+		flags = append(flags, "--config "+session.ShellQuote(i.config))
+	}
+	if verb == "run" || verb == "resume" {
+		for _, dir := range i.allow {
+			flags = append(flags, "--allow-workspace "+session.ShellQuote(dir))
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
+// Own says what err itself has there to do next.
+func (i *Invocation) Own(err error) string {
+	var e *session.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return i.Spell(e.Next)
+}
+
+// verdict gives the exit status of err and what to do about it.
+func (i *Invocation) verdict(err error) (status int, hint string) {
+	var sig interface{ ExitStatus() int }
+	if err == nil || errors.As(err, &sig) {
+		return exitOf(err), i.Own(err)
+	}
+	return exitOf(err), cmp.Or(i.Own(err), i.Spell(app.Hint(err)))
+}
