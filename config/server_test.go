@@ -61,6 +61,14 @@ func TestPasswordIsNotInErrors(t *testing.T) {
 	}
 }
 
+// A password that is too short for redact to know is hidden in the line of an error too.
+func TestShortPassword(t *testing.T) {
+	_, err := config.Load(sources("sync: {url: \"mysql:///acode?password=pw1&a=b\"}", ""))
+	if err == nil || strings.Contains(err.Error(), "pw1") {
+		t.Errorf("Load: got %v, want an error without the password", err)
+	}
+}
+
 func TestListen(t *testing.T) {
 	for text, valid := range map[string]bool{
 		"127.0.0.1:0": true, "[::1]:9464": true, "localhost:80": true, "unix:/run/a.sock": true,

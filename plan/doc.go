@@ -2,7 +2,8 @@
 // execute.
 //
 // The format is a strict subset of YAML: an unknown key, a wrong type, an anchor or a second
-// document is an error with file, line, column and a caret under the place. What this package
+// document is an error with file, line, column and a caret under the place, and bombs are refused
+// before a tree is built from them (package strictyaml). What this package
 // returns holds these promises, which the engine relies on:
 //
 //   - every id matches session.ValidName and is unique where it has to be;
@@ -10,7 +11,4 @@
 //   - every path is relative, slash-separated, clean, and has no ".." in it;
 //   - every pattern compiles, every duration is positive, every text is valid UTF-8, and none
 //     that goes to the system as a C string holds a NUL.
-//
-// Memory and time stay within a bound that the file's size gives: bombs are refused by the
-// count and the depth of their parts, before a tree is built from them.
 package plan
