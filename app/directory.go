@@ -27,7 +27,7 @@ func Directory(dir string) (string, error) {
 	abs, err := realDir(dir)
 	if err != nil {
 		what, next := unusable(err)
-		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory " + what + "; nothing was changed", Place: dir, Cause: err, Next: session.Words(next)}
+		return "", &session.Error{Code: session.ErrEnvironment, Message: "the working directory " + what + "; nothing was changed", Place: dir, Cause: err, Next: session.Then(next, session.MoveWorkIn, "")}
 	}
 	return abs, nil
 }
@@ -49,17 +49,17 @@ func realDir(dir string) (string, error) {
 	return abs, f.Close()
 }
 
-// unusable says what err makes of a directory, and what to do about it.
+// unusable says what err makes of a directory, and the words that lead to another one.
 func unusable(err error) (what, next string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "does not exist", "name a directory that exists with -C DIR"
+		return "does not exist", "name a directory that exists, with"
 	case errors.Is(err, syscall.ENOTDIR):
-		return "is not a directory", "name a directory with -C DIR"
+		return "is not a directory", "name a directory, with"
 	case errors.Is(err, fs.ErrPermission):
-		return "may not be entered", "give yourself the right to read and enter it, or name another directory with -C DIR"
+		return "may not be entered", "give yourself the right to read and enter it, or name another directory, with"
 	}
-	return "cannot be used", "name another directory with -C DIR"
+	return "cannot be used", "name another directory, with"
 }
 
 // enterOwn makes the workspace of the session that ref names the one to work in.

@@ -39,6 +39,7 @@ func moves() map[session.Move]move {
 		session.MoveCancel:         {Command: "session cancel", About: "ID"},
 		session.MoveCancelCommand:  {Command: "session cancel --command", About: "ID"},
 		session.MoveShareWorkspace: {Rest: "--share-workspace"},
+		session.MoveWorkIn:         {Rest: "-C DIR"},
 		session.MoveAllowWorkspace: {Rest: "--allow-workspace DIR"},
 		session.MoveSyncStatus:     {Command: "sync status"},
 		session.MoveSyncNow:        {Command: "sync now"},

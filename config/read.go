@@ -28,7 +28,7 @@ func ReadProject(dir string) (data []byte, path string, err error) {
 	}
 	if err != nil {
 		return nil, path, &session.Error{Code: session.ErrConfig, Message: "the workspace cannot be opened", Place: dir, Cause: err,
-			Next: session.Words("make the directory readable, or name another one")}
+			Next: session.Then("make the directory readable, or name another one, with", session.MoveWorkIn, "")}
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	f, err := root.OpenFile(filepath.FromSlash(projectFile), os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -30,6 +30,7 @@ const (
 	MoveCancel         Move = "cancel"          // give the session up
 	MoveCancelCommand  Move = "cancel_command"  // end its command
 	MoveShareWorkspace Move = "share_workspace" // do the same beside the session that works there
+	MoveWorkIn         Move = "work_in"         // do the same in a directory that the person names
 	MoveAllowWorkspace Move = "allow_workspace" // do the same and allow the directory
 	MoveSyncStatus     Move = "sync_status"     // look at the delivery
 	MoveSyncNow        Move = "sync_now"        // deliver now
@@ -38,7 +39,6 @@ const (
 	MoveSyncParked     Move = "sync_parked"     // look at the refused events
 	MoveForkOff        Move = "fork_off"        // make a new session of what is here
 	MoveMigrate        Move = "migrate"         // bring the server's schema forward
-	MoveVerifyServer   Move = "verify_server"   // verify the events of the server
 	MoveDevices        Move = "devices"         // look at the devices of the server
 	MoveCheckConfig    Move = "check_config"    // check the configuration
 	MovePlanSchema     Move = "plan_schema"     // see the format of plan files

@@ -145,7 +145,7 @@ func (r Run) Foresee(said OnInterrupt) string {
 	switch {
 	case said == InterruptAsks || said == "" && (r.OnInterrupt == "" || r.OnInterrupt == InterruptAsks):
 	case said != "":
-		then = "--uncertain says " + string(said)
+		then = "the given answer says " + string(said)
 	default:
 		then = "on_interrupt says " + string(r.OnInterrupt)
 	}

@@ -73,7 +73,7 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 func missing(dir string, cause error) error {
 	return &session.Error{Code: session.ErrEnvironment, Place: dir, Cause: reason(cause),
 		Message: "the workspace cannot be opened; nothing was changed",
-		Next:    session.Words("put the directory back, or name the place it moved to with -C")}
+		Next:    session.Then("put the directory back, or name the place it moved to, with", session.MoveWorkIn, "")}
 }
 
 func (r *Root) repository() repository { return repository{r.dir, r.patience} }
@@ -96,7 +96,7 @@ func (r *Root) InPlace() error {
 		message = "the workspace cannot be used any more; the step was not begun"
 	}
 	return &session.Error{Code: session.ErrEnvironment, Place: r.dir, Cause: reason(err), Message: message,
-		Next: session.Words("put the directory back, or name the place it moved to with -C")}
+		Next: session.Then("put the directory back, or name the place it moved to, with", session.MoveWorkIn, "")}
 }
 
 // Close gives up the workspace and everything that is still prepared.
