@@ -33,6 +33,7 @@ func TestHouse(t *testing.T) {
 		"cited":          arch.Cited(tree),
 		"letters":        arch.Letters(tree),
 		"template_calls": arch.TemplateCalls(tree),
+		"commands":       arch.Commands(tree, arch.Arguments()),
 	} {
 		report(t, name, breaches)
 	}

@@ -314,3 +314,28 @@ func TestLoadErrors(t *testing.T) {
 		t.Errorf("Load of nothing: got nil, want an error")
 	}
 }
+
+func TestCommandsRule(t *testing.T) {
+	allowed := map[string][]string{"lock/a.go": {"acode supervise"}}
+	rule := func(tree *arch.Tree) []arch.Breach { return arch.Commands(tree, allowed) }
+	source := func(path, text string) map[string]string {
+		sources := one("lock/a.go", "package lock\nconst name = `acode supervise`")
+		sources[path] = "package x\nfunc f(id string) string { return " + text + " }"
+		return sources
+	}
+	tryRule(t, rule, map[string]planted{
+		"command":   {source("engine/a.go", "`look: acode status ` + id"), `engine/a.go:2:35: "acode status" names a command line`},
+		"other":     {source("outbox/a.go", "`acode-sync admin migrate`"), `"acode-sync admin"`},
+		"option":    {source("app/a.go", "`wait for it with --wait`"), `"--wait"`},
+		"argument":  {source("app/a.go", "`--on-changes=` + id"), `"--on-changes"`},
+		"directory": {source("app/a.go", "`resume it with -C DIR`"), `"-C"`},
+		"exempt":    {source("lock/b.go", "`acode supervise`"), `lock/b.go:2:35: "acode supervise"`},
+		"unused":    {one("engine/a.go", "package x"), "lock/a.go: acode supervise is exempt and not used"},
+		"words":     {source("engine/a.go", "`acode, resumed -- by a person`"), ""},
+		"door":      {source("cli/sync/a.go", "`acode sync now`"), ""},
+		"main":      {source("cmd/acode/a.go", "`acode run`"), ""},
+		"scaffold":  {source("internal/scene/a.go", "`acode run`"), ""},
+		"in_a_test": {source("engine/a_test.go", "`acode run`"), ""},
+		"comment":   {source("engine/a.go", "id /* acode run */"), ""},
+	})
+}
