@@ -16,11 +16,12 @@ func (d *decoder) params(o *strictyaml.Object, declared *names) []session.Param 
 	var params []session.Param
 	for _, n := range d.listOf(o.Get("params"), "params", "a param") {
 		p := d.Object(n, "name", "default", "required", "secret", "choices", "description")
-		param := session.Param{Required: d.Bool(p.Get("required"), false), Secret: d.Bool(p.Get("secret"), false),
-			Choices: d.choices(p.Get("choices")), Description: d.Shown(p.Get("description"), true)}
+		param := session.Param{Required: d.Bool(p.Get("required"), false), Secret: d.Bool(p.Get("secret"), false)}
 		if name := d.Need(p, "name"); name != nil {
 			param.Name = d.declare(declared, name, "a param")
 		}
+		param.Choices = d.choices(p.Get("choices"))
+		param.Description = d.Shown(p.Get("description"), true)
 		d.defaultOf(p, &param)
 		params = append(params, param)
 	}
