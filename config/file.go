@@ -46,11 +46,11 @@ func (f *file) section(v *strictyaml.Value, prefix string) {
 // entry takes one key, which is a setting or a section of several.
 func (f *file) entry(path string, v *strictyaml.Value) {
 	k, isKey := f.loader.key(path)
-	isSection := slices.ContainsFunc(f.loader.keys, func(k key) bool { return strings.HasPrefix(k.path, path+".") })
+	isSection := len(f.loader.names(path+".", layerUser)) > 0
 	switch {
 	case !isKey && !isSection:
 		f.unknown(path, v)
-	case f.layer == layerProject && !f.open(path):
+	case f.layer == layerProject && !k.project && len(f.loader.names(path+".", layerProject)) == 0:
 		f.Fail(v.KeyAt, "remove it here and set it in your own file, in the environment or by a flag", "a project's file cannot set %s, only resume keys", path)
 	case isSection:
 		f.section(v, path+".")
@@ -63,16 +63,9 @@ func (f *file) entry(path string, v *strictyaml.Value) {
 	}
 }
 
-// open reports whether a project may set path or something below it.
-func (f *file) open(path string) bool {
-	return slices.ContainsFunc(f.loader.keys, func(k key) bool {
-		return k.project && (k.path == path || strings.HasPrefix(k.path, path+"."))
-	})
-}
-
 func (f *file) unknown(path string, v *strictyaml.Value) {
-	names := f.siblings(path)
 	at := strings.LastIndexByte(path, '.') + 1
+	names := f.loader.names(path[:at], f.layer)
 	guess := ""
 	if near := nearest(path[at:], names); near != "" {
 		guess = "; did you mean " + path[:at] + near + "?"
@@ -80,17 +73,13 @@ func (f *file) unknown(path string, v *strictyaml.Value) {
 	f.Fail(v.KeyAt, "known here: "+strings.Join(names, ", "), "unknown key %q%s", path, guess)
 }
 
-// siblings lists the names that path's last part could have been.
-func (f *file) siblings(path string) []string {
-	parent := path[:strings.LastIndexByte(path, '.')+1]
+// names lists what may stand behind prefix in a file of a layer.
+func (l *loader) names(prefix string, in layer) []string {
 	var names []string
-	for _, k := range f.loader.keys {
-		rest, ok := strings.CutPrefix(k.path, parent)
-		if !ok || f.layer == layerProject && !k.project {
-			continue
-		}
+	for _, k := range l.keys {
+		rest, ok := strings.CutPrefix(k.path, prefix)
 		name, _, _ := strings.Cut(rest, ".")
-		if !slices.Contains(names, name) {
+		if ok && (in != layerProject || k.project) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
