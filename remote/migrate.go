@@ -178,7 +178,7 @@ func (a *admin) failed(what string, err error) error {
 	case f.Class == session.FaultAuth:
 		e.Code, e.Next = session.ErrRemoteAuth, session.Words("use a role that may do this: the owner of the database with CREATEROLE, or a superuser")
 	case f.Class == session.FaultUnmigrated || f.Class == session.FaultTooNew:
-		e.Code, e.Next = session.ErrRemoteOld, session.Then("first", session.MoveMigrate, "")
+		e.Code, e.Next = session.ErrRemoteOld, session.Then("bring the server's schema forward first, with", session.MoveMigrate, "")
 	}
 	return e
 }
