@@ -1,6 +1,6 @@
 // Package arch holds the rules of how the code is laid out, as tests: who imports whom, who
-// reads the clock, what lives at package level, what is documented. Each rule is a function
-// from sources to breaches, so that it can be tried on a planted breach.
+// reads the clock, what lives at package level, what is documented, who names a command line.
+// Each rule is a function from sources to breaches, so that it can be tried on a planted breach.
 //
 // To add a package, add its line to Packages; to add a module, its line to Modules.
 package arch
