@@ -229,7 +229,7 @@ func troubles() []outage {
 			role := userOf(x.t, x.c.role)
 			return sql(`ALTER ROLE `+role+` NOLOGIN`, `ALTER ROLE `+role+` LOGIN`)(x)
 		}},
-		{"a schema that is older", one(session.SyncServerUnmigrated), "acode admin migrate", false, greeted(session.SyncServerUnmigrated, sql(
+		{"a schema that is older", one(session.SyncServerUnmigrated), "a migration brings it forward", false, greeted(session.SyncServerUnmigrated, sql(
 			`CREATE TABLE public.was AS SELECT schema_version FROM acode.meta; UPDATE acode.meta SET schema_version = 0`,
 			`UPDATE acode.meta SET schema_version = (SELECT schema_version FROM public.was); DROP TABLE public.was`))},
 		{"a schema that is too new", one(session.SyncClientTooNew), "newer acode", false, greeted(session.SyncClientTooNew, sql(
