@@ -67,6 +67,7 @@ type work struct {
 	plan    *session.Plan
 	git     *gitAsked // nil: git was not asked yet
 	fresh   bool
+	created *session.SessionCreatedData // nil: not read yet
 	timeout time.Duration
 	choices Choices
 	params  Params            // secrets also of a session that goes on
@@ -194,6 +195,7 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 			w.door.Notice(session.Notice{Kind: session.NoticeWarning, Hint: then})
 		}
 	}
+	w.writer.Warm()
 	runner := w.runner()
 	defer runner.Close()
 	if w.runsNext() {
@@ -230,11 +232,14 @@ func (w *work) recall(ctx context.Context) {
 }
 
 // beginning is the event that created the session; its zero value where that cannot be read.
-func (w *work) beginning(ctx context.Context) (created session.SessionCreatedData) {
-	if first, err := w.store.Events(ctx, w.writer.Session().ID, 0, 1); err == nil && len(first) > 0 {
-		_ = first[0].Decode(&created) // as good as none, if it is damaged
+func (w *work) beginning(ctx context.Context) session.SessionCreatedData {
+	if w.created == nil {
+		w.created = &session.SessionCreatedData{}
+		if first, err := w.writer.Event(ctx, 1); err == nil {
+			_ = first.Decode(w.created) // as good as none, if it is damaged
+		}
 	}
-	return created
+	return *w.created
 }
 
 func (w *work) origin(ctx context.Context) Origin {

@@ -223,3 +223,15 @@ func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
 	}
 	return f(keeper{w.st.wr.link})
 }
+
+// Warm begins to make durable what an earlier process left in the log, which the first commit otherwise waits for.
+// What goes wrong is met by that commit.
+func (w *Writer) Warm() {
+	go func() {
+		w.st.mu.Lock()
+		defer w.st.mu.Unlock()
+		if w.st.wr != nil {
+			_ = w.st.wr.settle(context.Background())
+		}
+	}()
+}
