@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
 )
@@ -17,9 +16,8 @@ import (
 // by then. What cannot be removed stays. It reports whether one was killed, as far as the locks tell.
 func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	var errs []error
-	for _, taken := range w.locks {
-		l, ok := taken.(*lock.Lock)
-		if !ok || l.Killed().PID == 0 {
+	for _, l := range w.locks {
+		if l.Killed().PID == 0 {
 			continue
 		}
 		killed = true

@@ -15,7 +15,7 @@ import (
 )
 
 // take acquires the session's lock and the workspace's; Close of the site releases what it took.
-func (w *work) take(id session.ID) ([]release, error) {
+func (w *work) take(id session.ID) ([]*lock.Lock, error) {
 	self, err := lock.Self(w.commandLine(), w.Now())
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (w *work) take(id session.ID) ([]release, error) {
 	if err != nil {
 		return nil, errors.Join(err, run.Release(), sessionLock.Release())
 	}
-	return []release{sessionLock, run, directory}, nil
+	return []*lock.Lock{sessionLock, run, directory}, nil
 }
 
 // takeWorkspace takes the lock of the workspace by its path, alone, or beside others where it is shared.
@@ -56,7 +56,7 @@ func (s *Site) commandRuns(h lock.Holder) (bool, error) {
 }
 
 // takeWithin takes the locks, waiting for their holders as long as it may.
-func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]release, error) {
+func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]*lock.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
@@ -45,10 +46,8 @@ type Site struct {
 
 	store    *local.Store
 	closeLog func() error
-	locks    []release // of the session that is executed
+	locks    []*lock.Lock // of the session that is executed
 }
-
-type release interface{ Release() error }
 
 // Open opens the store for changing it. A store that is not there is made.
 func Open(ctx context.Context, setup Setup) (*Site, error) {
