@@ -91,7 +91,6 @@ type place struct {
 	st     stat
 	target *place // the place that this one's file was moved to; nil when it was not
 	temp   string // staged
-	same   bool   // only the mode differs
 	moves  bool   // gets its file back by a rename of target
 }
 

@@ -85,14 +85,13 @@ func (r *Root) unlink(d *folder, base string) error {
 // stage gets the pre-image of p ready beside it, so that what can fail fails before a
 // path changes. What restore does then depends on what lies there, and where the pre-image is:
 //
-//	what lies there               the pre-image is          restore
-//	the pre-image                 in place                  nothing
-//	anything, nothing did before  nothing                   unlinks it
-//	its content, another mode     in place                  changes the mode
-//	its content, moved here       there, and goes back too  renames a copy over it
-//	anything                      at its new name           renames it back, or a second name
-//	                                                        of it where that name gets a file back as well
-//	anything                      kept                      renames a copy over it
+//	what lies there               the pre-image is                    restore
+//	the pre-image                 in place                            nothing
+//	anything, nothing did before  nothing                             unlinks it
+//	its content                   there, with another mode or moved   renames a copy over it
+//	anything                      at its new name                     renames it back, or a copy of it
+//	                                                                  where that name gets a file back as well
+//	anything                      kept                                renames a copy over it
 func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (io.ReadCloser, error)) error {
 	if p.isPre() || p.t.Pre.Absent() {
 		return nil
@@ -102,32 +101,33 @@ func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (i
 			return err
 		}
 	}
-	name := tempName(v.key, i)
+	var content io.ReadCloser
+	var err error
 	switch {
-	case p.state.Hash == p.t.Pre.Hash && p.t.From == "":
-		p.same = true
+	case p.state.Hash == p.t.Pre.Hash:
+		content, _, err = p.dir.open(p.base, p.st.links)
+	case p.target != nil && p.target.is(p.t.Pre) && p.target.t.Pre.Absent():
+		p.moves = true
 		return nil
-	case p.state.Hash == p.t.Pre.Hash: // the very file that goes back to where it was moved from
-		p.temp = name
-		return v.duplicate(ctx, p, p, name)
 	case p.target != nil && p.target.is(p.t.Pre):
-		if p.target.t.Pre.Absent() {
-			p.moves = true
-			return nil
-		}
-		p.temp = name
-		return v.link(ctx, p, name)
-	}
-	content, err := pre(p.t.Pre.Hash)
-	if err != nil {
-		if p.target != nil {
+		content, _, err = p.target.dir.open(p.target.base, p.target.st.links)
+	default:
+		content, err = pre(p.t.Pre.Hash)
+		if err != nil && p.target != nil {
 			return fileChanged(p.t.Path, fmt.Sprintf("the file was moved to %s, which no longer holds it", p.target.t.Path))
 		}
+	}
+	if err != nil {
 		return fmt.Errorf("read the pre-image of %s: %w", p.t.Path, err)
 	}
 	defer content.Close()
-	p.temp = name
-	return v.copy(ctx, p, name, content)
+	p.temp = tempName(v.key, i)
+	checked := &verified{r: content, sum: sha256.New(), want: p.t.Pre.Hash, name: p.t.Path}
+	f, err := v.r.writeTemp(ctx, p.dir, p.temp, checked, p.t.Pre.Mode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // remake makes the directory that p's file was in.
@@ -145,42 +145,6 @@ func (v *survey) remake(p *place) error {
 	}
 	p.dir = v.folders[dir]
 	return nil
-}
-
-// link gives the moved file of p a second name, for its new one will be replaced; where it will
-// not, since that held the same before, or the file system has no links, a copy.
-func (v *survey) link(ctx context.Context, p *place, name string) error {
-	if p.target.isPre() {
-		return v.duplicate(ctx, p, p.target, name)
-	}
-	err := v.r.effect("link " + path.Join(p.dir.name, name))
-	if err == nil {
-		err = retry(func() error { return unix.Linkat(p.target.dir.fd(), p.target.base, p.dir.fd(), name, 0) })
-	}
-	if err == nil {
-		return nil
-	}
-	return v.duplicate(ctx, p, p.target, name)
-}
-
-// duplicate copies what lies at from, which has the content that p gets back.
-func (v *survey) duplicate(ctx context.Context, p, from *place, name string) error {
-	f, _, err := from.dir.open(from.base, from.st.links+1) // the link that was just made
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return v.copy(ctx, p, name, f)
-}
-
-// copy writes the pre-image of p to a temporary file and holds it against its hash.
-func (v *survey) copy(ctx context.Context, p *place, name string, content io.Reader) error {
-	checked := &verified{r: content, sum: sha256.New(), want: p.t.Pre.Hash, name: p.t.Path}
-	f, err := v.r.writeTemp(ctx, p.dir, name, checked, p.t.Pre.Mode)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 func (v *survey) removeStaged() error {
@@ -232,8 +196,6 @@ func (v *survey) restore(p *place) error {
 		return err
 	}
 	switch {
-	case p.same:
-		return v.chmod(p)
 	case p.moves:
 		if err := p.target.steady(); err != nil {
 			return err
@@ -270,24 +232,6 @@ func (v *survey) rename(from *folder, base string, p *place) error {
 		return err
 	}
 	return retry(func() error { return unix.Renameat(from.fd(), base, p.dir.fd(), p.base) })
-}
-
-func (v *survey) chmod(p *place) error {
-	f, st, err := p.dir.open(p.base, p.st.links)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if !st.sameFile(p.st) {
-		return fileChanged(p.t.Path, "the file was replaced while it was put back")
-	}
-	if err := v.r.effect("chmod " + p.t.Path); err != nil {
-		return err
-	}
-	if err := setMode(f, p.t.Pre.Mode); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // sync makes every directory durable and, with files, content that was there all along.

@@ -161,16 +161,11 @@ func (r *Root) fill(ctx context.Context, f *os.File, content io.Reader, mode uin
 	if _, err := io.Copy(f, &section{ctx: ctx, r: content}); err != nil {
 		return err
 	}
-	if err := setMode(f, mode); err != nil {
+	if err := retry(func() error { return unix.Fchmod(int(f.Fd()), mode) }); err != nil {
 		return err
 	}
 	if err := r.effect("fsync " + f.Name()); err != nil {
 		return err
 	}
 	return f.Sync()
-}
-
-// setMode gives a file its permission bits.
-func setMode(f *os.File, mode uint32) error {
-	return retry(func() error { return unix.Fchmod(int(f.Fd()), mode) })
 }
