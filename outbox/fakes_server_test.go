@@ -32,7 +32,6 @@ type server struct {
 	blobs   map[string][]byte
 	epochs  map[session.ID]uint64
 	filed   map[session.ID]map[uint64]session.Event // forks
-	pieces  bool                                    // it files what follows a filed event
 	seen    map[session.ID]map[uint64]int           // how often each seq was inserted
 	calls   map[string]int
 	sizes   []int       // of deliveries
@@ -180,7 +179,7 @@ func (f *server) ingest(d session.Delivery) (session.Mark, *session.SyncFault) {
 	}
 	m := f.mark(d.Session)
 	if len(d.Events) > 0 && d.Events[0].Seq > m.Seq+1 {
-		if f.pieces && f.filed[d.Session][d.Events[0].Seq-1].Hash == d.Prev {
+		if f.filed[d.Session][d.Events[0].Seq-1].Hash == d.Prev {
 			return f.file(d, 0), nil
 		}
 		m.Verdict = session.DeliveryGap

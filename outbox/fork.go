@@ -7,36 +7,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-const (
-	// wholeBytes and wholeEvents bound the one delivery of a fork to a server that files no part
-	// of one that begins above its own end.
-	wholeBytes  = 8 << 20
-	wholeEvents = 50_000
-	maxPayload  = 64 << 10 // more than the payload of any event
-
-	// maxSeeks bounds how often a server is asked where a fork begins. Each step back is four
-	// times as long as the one before.
-	maxSeeks = 40
-)
+// maxSeeks bounds how often the filing of a fork begins again, with the first event.
+const maxSeeks = 3
 
 // filing is how far the divergent suffix of a fenced or forked lane is filed on the server. It
 // is not kept in the store: a syncer that starts files the suffix again, which changes nothing
-// there, and mends a server that was put back.
+// there, and repairs a server that was put back.
 //
-// Say that the store has events 1 to 90 and an acknowledgement of 40, and that the server, put back
-// to 30 meanwhile, took 31 to 60 from another copy. The first delivery begins at 40. The server has
-// none of it, so that the next one begins as far back as this one was long, here at 1. Of that it has
-// the first 30: the fork begins at 31, and the rest up to 90 follows. Had it 30 events and nothing
-// else, the first delivery would leave a gap, and the next one begin at 30.
+// The first delivery begins with the last event that the server acknowledged, and the server says how
+// much of it both have. Where that is nothing, because the server was put back and then took another
+// history, the filing begins again with the first event of all.
 type filing struct {
 	begun  bool
 	after  uint64 // the next delivery begins above this
-	back   uint64 // length of the last step back
 	seeks  int
-	known  bool   // shared is known
+	known  bool   // share is known
 	share  uint64 // the last event that the server has too
 	theirs uint64 // the last event of the server's own history
-	whole  bool   // it takes the suffix in one delivery only
 	rest   bool   // nothing more can be filed
 }
 
@@ -56,10 +43,7 @@ func (o *order) fork(r *lane) {
 		*f = filing{begun: true, after: max(o.lane.Acked, 1) - 1}
 	}
 	o.after, o.whole, o.ahead = f.after, false, nil
-	switch o.events = o.size.events; {
-	case f.whole:
-		o.events, o.size.bytes = wholeEvents, wholeBytes
-	case r.limit > 0:
+	if o.events = o.size.events; r.limit > 0 {
 		o.events = min(o.events, r.limit)
 	}
 }
@@ -73,13 +57,12 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	first, last := res.d.Events[0].Seq, res.d.Events[n-1].Seq
 	f.begun, f.theirs, now.NextUS, r.backoff, r.troubles = true, m.Seq, 0, nil, 0
 	switch m.Verdict {
-	case session.DeliveryGap:
-		f.gap(m)
+	case session.DeliveryGap: // it lost what it had filed before
+		f.again()
 	case session.DeliveryTaken:
 		return s.shared(ctx, res, now)
 	case session.DeliveryFenced, session.DeliveryForked:
 		f.differs(first, last, uint64(min(max(m.Duplicate, 0), n-1)))
-		f.rest = f.whole && (n >= wholeEvents || res.bytes > wholeBytes-maxPayload)
 		if f.known {
 			now.Acked, now.Remote = f.share, s.link.id
 		}
@@ -118,7 +101,7 @@ func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (sess
 	}
 	f.same(res.d.Events[len(res.d.Events)-1].Seq)
 	now.Acked, now.Remote = max(now.Acked, f.share), s.link.id
-	if now.Pending() == 0 { // the store is the older copy, and nothing else
+	if f.share >= now.LastSeq { // the store is the older copy, and nothing else
 		s.link.older = append(s.link.older, now)
 	}
 	return f.bounded(now), nil
@@ -127,35 +110,25 @@ func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (sess
 // differs takes note of a delivery that was filed, but for so many events at its beginning that
 // the server has too. Where there are none, the fork may begin earlier.
 func (f *filing) differs(first, last, same uint64) {
-	switch {
-	case same > 0 || first == 1:
+	if same > 0 || first == 1 {
 		f.known, f.share = true, first-1+same
-	case !f.known:
-		f.seeks++
-		f.back = max(4*f.back, last-first+1)
-		f.after = first - 1 - min(f.back, first-1)
+	}
+	if !f.known {
+		f.again()
 		return
 	}
-	f.after, f.seeks = last, 0
+	f.after = last
 }
 
 // same takes note of a delivery that the server has all of.
 func (f *filing) same(last uint64) {
-	f.seeks++
 	f.after, f.share, f.known = last, last, true
 }
 
-// gap takes note of a delivery that begins above the server's end.
-func (f *filing) gap(m session.Mark) {
+// again begins with the first event, which no server answers with a gap.
+func (f *filing) again() {
+	f.after, f.known = 0, false
 	f.seeks++
-	switch {
-	case f.whole && f.after == f.share:
-		f.rest = true
-	case f.known:
-		f.after, f.whole = f.share, true
-	default:
-		f.after = max(m.Seq, 1) - 1
-	}
 }
 
 // bounded ends the filing of a lane that gets nowhere, and says what is not filed.
@@ -172,7 +145,7 @@ func (f *filing) bounded(l session.Lane) session.Lane {
 func (s *Syncer) unfiled(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
 	s.opts.Metrics.erred(f.Class)
 	r := s.lane(res.lane.Session)
-	if n := len(res.d.Events); n > 1 && !r.filing.whole {
+	if n := len(res.d.Events); n > 1 {
 		r.cut(res.d)
 		s.opts.Metrics.retried(retryHalved)
 		return res.lane, nil

@@ -48,19 +48,16 @@ func unfiled(f *store, sv *server, id session.ID, seq int) (missing int) {
 func TestWholeForkIsFiled(t *testing.T) {
 	for what, c := range map[string]struct {
 		theirs, ours int
-		pieces       bool
 	}{
-		"short":                 {3, 4, false},
-		"below_the_server":      {12000, 9000, false},
-		"above_the_server":      {3, 9000, false},
-		"above_it_in_pieces":    {3, 9000, true},
-		"far_above_in_pieces":   {3, 15000, true},
-		"the_older_copy_itself": {3000, 0, false},
+		"short":                 {3, 4},
+		"below_the_server":      {12000, 9000},
+		"above_the_server":      {3, 9000},
+		"far_above_the_server":  {3, 60000},
+		"the_older_copy_itself": {3000, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, sv := twins(t, 5, c.theirs, c.ours)
-				sv.pieces = c.pieces
 				f.commit(name(1), 300)
 				var told []session.Lane
 				s := syncer(f, sv, func(o *outbox.Options) { o.OnLane = func(l session.Lane) { told = append(told, l) } })
@@ -98,25 +95,6 @@ func TestWholeForkIsFiled(t *testing.T) {
 			})
 		})
 	}
-}
-
-// What no server takes at once is kept here, and the lane says so and rests.
-func TestForkThatIsTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, sv := twins(t, 5, 3, 60000)
-		f.commit(name(1), 3)
-		s := syncer(f, sv)
-		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || !strings.Contains(err.Error(), "the rest is kept here") {
-			t.Errorf("Drain: got %v, want ErrForked with what to do", err)
-		}
-		if l := f.lane(name(0)); l.State != session.SyncForked || l.Pending() != 60000 || len(sv.filed[name(0)]) != 50000 {
-			t.Errorf("lane: got %+v with %d events filed, want 50000", l, len(sv.filed[name(0)]))
-		}
-		calls := sv.count("deliver")
-		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || sv.count("deliver") != calls {
-			t.Errorf("Drain again: got %v and %d deliveries, want ErrForked and none", err, sv.count("deliver")-calls)
-		}
-	})
 }
 
 // A fork may begin below what was acknowledged: a server was put back, and then went on with

@@ -19,9 +19,6 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	if !errors.As(res.err, &f) {
 		return s.later(ctx, res.lane, res.err)
 	}
-	if over(res.lane) && s.lane(res.lane.Session).filing.whole {
-		s.lane(res.lane.Session).filing.seeks += maxSeeks / maxAttempts // it must not stop the other lanes for ever
-	}
 	if res.sent && (timedOut(f) || broke(f)) {
 		s.shrink(res)
 	}
