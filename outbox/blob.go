@@ -5,45 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/acode-dev/acode/session"
 )
 
-const (
-	// slowestBytes is the rate per second that an upload must keep up on the whole.
-	slowestBytes = 32 << 10
-
-	// maxKnownBlobs bounds what is remembered of uploads; beyond it everything is forgotten and
-	// asked for again.
-	maxKnownBlobs = 10_000
-)
-
-// blobSet remembers which blobs the server has whole: those that acknowledged events name, so
-// that a server which lost one is noticed by its mark.
-type blobSet struct {
-	mu     sync.Mutex
-	hashes map[string]bool
-}
-
-func (b *blobSet) has(hash string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.hashes[hash]
-}
-
-func (b *blobSet) add(hashes []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.hashes == nil || len(b.hashes) >= maxKnownBlobs {
-		b.hashes = map[string]bool{}
-	}
-	for _, h := range hashes {
-		b.hashes[h] = true
-	}
-}
+// slowestBytes is the rate per second that an upload must keep up on the whole.
+const slowestBytes = 32 << 10
 
 // uploader puts content on a server.
 type uploader struct {
@@ -52,28 +22,27 @@ type uploader struct {
 	timeout time.Duration // of a call, beside what its content takes
 }
 
-// send puts the content that a delivery names on the server before it, and gives what it had to ask for.
-func (u uploader) send(ctx context.Context, all []session.BlobRef, sent *blobSet) (named []string, err error) {
+// send puts the content that a delivery names on the server before it. What the server has is asked each
+// time: one that was put back lost content as well.
+func (u uploader) send(ctx context.Context, all []session.BlobRef) error {
 	sizes := map[string]int64{}
 	for _, ref := range all {
-		if _, twice := sizes[ref.Hash]; twice || ref.Sealed || ref.Hash == "" || sent.has(ref.Hash) {
-			continue
+		if !ref.Sealed && ref.Hash != "" {
+			sizes[ref.Hash] = ref.Bytes
 		}
-		sizes[ref.Hash] = ref.Bytes
-		named = append(named, ref.Hash)
 	}
-	for page := range slices.Chunk(named, blobsPage) {
+	for page := range slices.Chunk(slices.Sorted(maps.Keys(sizes)), blobsPage) {
 		missing, err := call(ctx, u.timeout, func(ctx context.Context) ([]string, error) { return u.to.MissingBlobs(ctx, page) })
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, hash := range missing {
 			if err := u.put(ctx, hash, sizes[hash]); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return named, nil
+	return nil
 }
 
 // put uploads one blob. A failure of the store's own reader is not taken for the server's.

@@ -30,7 +30,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 		return &storeTrouble{err}
 	}
 	slices.SortFunc(all, func(a, b session.Lane) int { return cmp.Compare(a.Session, b.Session) })
-	s.link.older, s.link.sent = nil, &blobSet{} // a server that was put back lost content as well
+	s.link.older = nil
 	p := pager{marks: s.opts.Remote, device: s.opts.Source.Device(), timeout: s.opts.Timeout}
 	var acked uint64
 	for _, l := range all {

@@ -18,7 +18,6 @@ type order struct {
 	ahead   *piece // was read already; nil: nothing was
 	whole   bool   // no refused row is hunted
 	standIn uint64 // this row is not sent as it is; 0: every row is
-	sent    *blobSet
 }
 
 // piece is what was read for a delivery, and the blobs that it names.
@@ -32,7 +31,6 @@ type result struct {
 	lane  session.Lane
 	d     session.Delivery
 	bytes int
-	blobs []string // that d names and the server has
 	mark  session.Mark
 	took  time.Duration // of the call that delivered
 	ahead *piece
@@ -43,7 +41,7 @@ type result struct {
 // order makes the next delivery of a lane, whose payloads may have so many bytes.
 func (s *Syncer) order(l session.Lane, bytes int) order {
 	r := s.lane(l.Session)
-	o := order{lane: l, after: l.Acked, size: s.size, sent: s.link.sent, ahead: r.ahead, whole: r.limit == 0}
+	o := order{lane: l, after: l.Acked, size: s.size, ahead: r.ahead, whole: r.limit == 0}
 	r.ahead, o.size.bytes = nil, min(o.size.bytes, bytes)
 	if over(l) {
 		o.fork(r)
@@ -82,7 +80,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 	}
 	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
 	up := uploader{from: s.opts.Source, to: s.opts.Remote, timeout: s.opts.Timeout}
-	if res.blobs, res.err = up.send(ctx, p.refs, o.sent); res.err == nil {
+	if res.err = up.send(ctx, p.refs); res.err == nil {
 		s.send(ctx, &res)
 	}
 	res.ahead = <-ahead

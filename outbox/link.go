@@ -16,17 +16,10 @@ type link struct {
 	at      time.Time // of the last Hello
 	acked   uint64    // events that this server is known to have
 	surplus int64     // events that the server has beyond what is known acknowledged, found good by the last comparison
-	sent    *blobSet
 
 	// older are lanes without anything pending of which the server has more or another history,
 	// as the last comparison found.
 	older []session.Lane
-}
-
-// drop forgets what a restored or another server would not know.
-func (l *link) drop() {
-	l.up = false
-	l.sent = &blobSet{}
 }
 
 // connect says hello where there is no connection or the last hello is old. A server of

@@ -84,12 +84,8 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	if now.Acked >= r.suspect {
 		r.limit, r.suspect = 0, 0
 	}
-	switch {
-	case now.Acked < res.lane.Acked: // a server that was put back lost content as well
-		s.link.sent = &blobSet{}
+	if now.Acked < res.lane.Acked { // a server that was put back lost what it had filed as well
 		s.refile()
-	case now.Acked > res.lane.Acked:
-		s.link.sent.add(res.blobs)
 	}
 	switch {
 	case stuck(now) && !s.passable(now):

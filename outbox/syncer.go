@@ -48,7 +48,6 @@ func New(o Options) *Syncer {
 		size:    newSize(),
 		backoff: newSchedule(o.Rand),
 	}
-	s.link.drop()
 	s.snap.Heartbeat = carried(o.Heartbeat)
 	s.snap.Lanes = map[session.SyncState]int{}
 	o.Metrics.Watch(s.Snapshot)
@@ -201,7 +200,7 @@ func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 // failover, or where somebody mended a name, the address leads elsewhere, and one that stands would not.
 func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
 	state, class, reason := stateOf(err)
-	s.link.drop()
+	s.link.up = false
 	s.opts.Remote.Reset()
 	s.ill = true
 	for _, r := range s.lanes {
