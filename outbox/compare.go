@@ -1,10 +1,8 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -29,16 +27,14 @@ func (s *Syncer) compare(ctx context.Context) error {
 	if err != nil {
 		return &storeTrouble{err}
 	}
-	slices.SortFunc(all, func(a, b session.Lane) int { return cmp.Compare(a.Session, b.Session) })
 	s.link.older = nil
-	p := pager{marks: s.opts.Remote, device: s.opts.Source.Device(), timeout: s.opts.Timeout}
+	marks, err := s.Marks(ctx)
+	if err != nil {
+		return err
+	}
 	var acked uint64
 	for _, l := range all {
-		m, err := p.seek(ctx, l.Session)
-		if err != nil {
-			return err
-		}
-		now, err := s.correct(ctx, l, m)
+		now, err := s.correct(ctx, l, marks[l.Session])
 		if err != nil {
 			return err
 		}
@@ -75,46 +71,22 @@ func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (s
 	return now, s.save(ctx, l, now)
 }
 
-// pager walks the server's marks in the order of ids.
-type pager struct {
-	marks   Marker
-	device  string
-	timeout time.Duration
-	page    []session.Mark
-	last    session.ID
-	end     bool
-}
-
-// seek gives the mark of id, which is greater than in the call before; one without events
-// where the server has none.
-func (p *pager) seek(ctx context.Context, id session.ID) (session.Mark, error) {
-	for {
-		for len(p.page) > 0 && p.page[0].Session < id {
-			p.page = p.page[1:]
+// Marks reads the server's marks of every session of the store, a page at a time.
+func (s *Syncer) Marks(ctx context.Context) (map[session.ID]session.Mark, error) {
+	all := map[session.ID]session.Mark{}
+	for after := session.ID(""); ; {
+		page, err := call(ctx, s.opts.Timeout, func(ctx context.Context) ([]session.Mark, error) {
+			return s.opts.Remote.Marks(ctx, s.opts.Source.Device(), after, marksPage)
+		})
+		if err != nil {
+			return nil, err
 		}
-		if len(p.page) > 0 && p.page[0].Session == id {
-			return p.page[0], nil
+		for _, m := range page {
+			all[m.Session] = m
 		}
-		if len(p.page) > 0 || p.end {
-			return session.Mark{Session: id}, nil
+		if len(page) < marksPage || page[len(page)-1].Session <= after { // a server that repeats itself ends the walk
+			return all, nil
 		}
-		if err := p.turn(ctx); err != nil {
-			return session.Mark{}, err
-		}
+		after = page[len(page)-1].Session
 	}
-}
-
-func (p *pager) turn(ctx context.Context) error {
-	page, err := call(ctx, p.timeout, func(ctx context.Context) ([]session.Mark, error) {
-		return p.marks.Marks(ctx, p.device, p.last, marksPage)
-	})
-	if err != nil {
-		return err
-	}
-	p.page, p.end = page, len(page) < marksPage
-	if len(page) > 0 {
-		end := page[len(page)-1].Session
-		p.last, p.end = end, p.end || end <= p.last // a server that repeats itself ends the walk
-	}
-	return nil
 }

@@ -48,7 +48,7 @@ func (p *program) verify(ctx context.Context) error {
 		return err
 	}
 	defer l.close()
-	c := &comparison{link: l, marks: map[session.ID]session.Mark{}}
+	c := &comparison{link: l}
 	if err := c.compare(ctx); err != nil {
 		return outbox.Envelope(err)
 	}
@@ -76,7 +76,7 @@ func (c *comparison) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.readMarks(ctx); err != nil {
+	if c.marks, err = c.syncer.Marks(ctx); err != nil {
 		return err
 	}
 	if lanes, err = c.outbox.Lanes(ctx); err != nil { // as of now: a drain may go on
@@ -96,27 +96,9 @@ func (c *comparison) compare(ctx context.Context) error {
 
 const (
 	verifyRows = 20_000
-	marksPage  = 1000
 	runEvents  = 2000
 	runBytes   = 8 << 20
 )
-
-func (c *comparison) readMarks(ctx context.Context) error {
-	var after session.ID
-	for {
-		page, err := c.server.Marks(ctx, c.outbox.Device(), after, marksPage)
-		if err != nil {
-			return err
-		}
-		for _, m := range page {
-			c.marks[m.Session] = m
-		}
-		if len(page) < marksPage {
-			return nil
-		}
-		after = page[len(page)-1].Session
-	}
-}
 
 // lane compares one session.
 func (c *comparison) lane(ctx context.Context, lane session.Lane) error {
