@@ -15,16 +15,9 @@ import (
 // slowestBytes is the rate per second that an upload must keep up on the whole.
 const slowestBytes = 32 << 10
 
-// uploader puts content on a server.
-type uploader struct {
-	from    Opener
-	to      Uploads
-	timeout time.Duration // of a call, beside what its content takes
-}
-
-// send puts the content that a delivery names on the server before it. What the server has is asked each
+// upload puts the content that a delivery names on the server before it. What the server has is asked each
 // time: one that was put back lost content as well.
-func (u uploader) send(ctx context.Context, all []session.BlobRef) error {
+func (s *Syncer) upload(ctx context.Context, all []session.BlobRef) error {
 	sizes := map[string]int64{}
 	for _, ref := range all {
 		if !ref.Sealed && ref.Hash != "" {
@@ -32,12 +25,12 @@ func (u uploader) send(ctx context.Context, all []session.BlobRef) error {
 		}
 	}
 	for page := range slices.Chunk(slices.Sorted(maps.Keys(sizes)), blobsPage) {
-		missing, err := call(ctx, u.timeout, func(ctx context.Context) ([]string, error) { return u.to.MissingBlobs(ctx, page) })
+		missing, err := call(ctx, s.opts.Timeout, func(ctx context.Context) ([]string, error) { return s.opts.Remote.MissingBlobs(ctx, page) })
 		if err != nil {
 			return err
 		}
 		for _, hash := range missing {
-			if err := u.put(ctx, hash, sizes[hash]); err != nil {
+			if err := s.put(ctx, hash, sizes[hash]); err != nil {
 				return err
 			}
 		}
@@ -46,15 +39,17 @@ func (u uploader) send(ctx context.Context, all []session.BlobRef) error {
 }
 
 // put uploads one blob. A failure of the store's own reader is not taken for the server's.
-func (u uploader) put(ctx context.Context, hash string, size int64) error {
-	content, err := u.from.Blob(ctx, hash)
+func (s *Syncer) put(ctx context.Context, hash string, size int64) error {
+	content, err := s.opts.Source.Blob(ctx, hash)
 	if err != nil {
 		return &storeTrouble{fmt.Errorf("open blob %s: %w", hash, err)}
 	}
 	defer content.Close()
 	r := &faultReader{r: content}
-	limit := u.timeout + time.Duration(size/slowestBytes)*time.Second
-	_, err = call(ctx, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.to.PutBlob(ctx, hash, size, r) })
+	limit := s.opts.Timeout + time.Duration(size/slowestBytes)*time.Second
+	_, err = call(ctx, limit, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.opts.Remote.PutBlob(ctx, hash, size, r)
+	})
 	if r.err != nil && ctx.Err() == nil {
 		return &storeTrouble{fmt.Errorf("read blob %s: %w", hash, r.err)}
 	}

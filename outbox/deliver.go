@@ -79,8 +79,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 		p.refs = s.opts.Source.Blobs(p.Delivery)
 	}
 	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
-	up := uploader{from: s.opts.Source, to: s.opts.Remote, timeout: s.opts.Timeout}
-	if res.err = up.send(ctx, p.refs); res.err == nil {
+	if res.err = s.upload(ctx, p.refs); res.err == nil {
 		s.send(ctx, &res)
 	}
 	res.ahead = <-ahead

@@ -7,18 +7,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Source is the store as the outbox sees it, put together of what each part of a syncer needs. It is safe
-// for concurrent use; SaveLane and Beat are called by one goroutine at a time.
+// Source is the store as the outbox sees it. It is safe for concurrent use; SaveLane and Beat are
+// called by one goroutine at a time. It is one interface, since one store answers all of it to the one
+// Syncer that calls it.
 type Source interface {
 	// Device is the random id of the store.
 	Device() string
-	Progress
-	Journal
-	Board
-}
 
-// Progress is how far each session is delivered. Rounds and comparisons use it.
-type Progress interface {
 	// Changed lists lanes that may have something to deliver (LastSeq > Acked), in all states
 	// and a stable order. Its cost follows what changed, not how many sessions there are.
 	Changed(ctx context.Context) ([]session.Lane, error)
@@ -29,71 +24,40 @@ type Progress interface {
 	Totals(ctx context.Context) (lanes int, acked map[string]uint64, err error)
 	// SaveLane keeps l. It need not be durable: a lost acknowledgement costs a repeat.
 	SaveLane(ctx context.Context, l session.Lane) error
-}
 
-// Journal is what is delivered.
-type Journal interface {
 	// Delivery reads at most limit events above after, and at most maxBytes of payload, but at
 	// least one event. No cursor stays open when it returns.
 	Delivery(ctx context.Context, id session.ID, after uint64, limit int, maxBytes int) (session.Delivery, error)
 	// Blobs lists the blobs, none of them sealed, that d names and that the server must have
 	// before d.
 	Blobs(d session.Delivery) []session.BlobRef
-	// HashAt gives the chain's hash at seq, to compare with a mark. 0 has the zero hash.
-	HashAt(ctx context.Context, id session.ID, seq uint64) (session.Hash, error)
-	Opener
-}
-
-// Opener opens what is uploaded.
-type Opener interface {
 	// Blob opens the plain content of a blob that is not sealed. The caller closes it.
 	Blob(ctx context.Context, hash string) (io.ReadCloser, error)
-}
+	// HashAt gives the chain's hash at seq, to compare with a mark. 0 has the zero hash.
+	HashAt(ctx context.Context, id session.ID, seq uint64) (session.Hash, error)
 
-// Board is where those who only look see how delivery stands.
-type Board interface {
-	// Beat keeps h.
+	// Beat keeps h, where those who only look see how delivery stands.
 	Beat(ctx context.Context, h session.Heartbeat) error
 	// Backlog counts what is not acknowledged: ready, backing off and in flight alike.
 	Backlog(ctx context.Context) (session.Backlog, error)
 }
 
-// Remote is a server, put together of what each part of a syncer needs. Its errors are
-// *session.SyncFault; nothing in them is a password. It is safe for concurrent use.
+// Remote is a server. Its errors are *session.SyncFault; nothing in them is a password. It is safe for
+// concurrent use. It is one interface for the reason that Source is.
 type Remote interface {
 	// Hello connects where there is no connection, and asks who the server is.
 	Hello(ctx context.Context, device string) (session.Hello, error)
 	// Reset has the calls to come connect again.
 	Reset()
-	Marker
-	Sink
-	Uploads
-	Chores
-}
-
-// Marker is asked what a server has.
-type Marker interface {
 	// Marks lists the marks of the device's sessions above after, by id.
 	Marks(ctx context.Context, device string, after session.ID, limit int) ([]session.Mark, error)
-}
-
-// Sink takes deliveries.
-type Sink interface {
 	// Deliver stores d by one statement. When it returns, what the mark names is durable.
 	// Delivering the same twice changes nothing.
 	Deliver(ctx context.Context, d session.Delivery) (session.Mark, error)
-}
-
-// Uploads takes content.
-type Uploads interface {
 	// MissingBlobs gives those of hashes that the server does not have whole.
 	MissingBlobs(ctx context.Context, hashes []string) ([]string, error)
 	// PutBlob stores content of size bytes. It may be repeated after any failure.
 	PutBlob(ctx context.Context, hash string, size int64, content io.Reader) error
-}
-
-// Chores are the server's work that an idle syncer asks for.
-type Chores interface {
 	// Verify recomputes chain hashes of what was delivered and moves the verified mark.
 	Verify(ctx context.Context, limit int) (more bool, err error)
 	// Project fills the server's typed tables.
