@@ -134,7 +134,7 @@ func (f *server) through(ctx context.Context, op string, d session.Delivery, app
 
 func (f *server) Hello(ctx context.Context, _ string) (h session.Hello, err error) {
 	err = f.through(ctx, "hello", session.Delivery{}, func() *session.SyncFault {
-		h = session.Hello{Remote: f.id, Schema: 1, ReadOnly: f.ro}
+		h = session.Hello{Remote: f.id, ReadOnly: f.ro}
 		for _, chain := range f.chains {
 			h.Events += uint64(len(chain))
 		}

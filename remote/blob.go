@@ -15,33 +15,20 @@ import (
 // MaxChunkBytes bounds what one call sends of a blob, compressed.
 const MaxChunkBytes = 1 << 20
 
-// MissingBlobs gives those of hashes, in hex, that the server does not have whole of this role,
-// in the order of hashes.
+// MissingBlobs gives those of hashes, in hex, that the server does not have whole of this role.
 func (s *Server) MissingBlobs(ctx context.Context, hashes []string) ([]string, error) {
-	wanted := newArray(oidBytesArray, oidBytea, len(hashes), 32*len(hashes))
-	for _, h := range hashes {
-		sum, err := parseHash(h)
-		if err != nil {
+	wanted := make([][]byte, len(hashes))
+	for i, h := range hashes {
+		var err error
+		if wanted[i], err = parseHash(h); err != nil {
 			return nil, refused(err)
 		}
-		wanted.bytes(sum)
 	}
-	rows, err := s.ask(ctx, newCall(`SELECT encode(hash, 'hex') FROM acode.missing_blobs($1)`).array(wanted))
-	if err != nil {
-		return nil, s.fault(err)
-	}
-	missing := make(map[string]bool, len(rows))
-	for i := range rows {
-		missing[rows[i].text()] = true
-	}
-	var out []string
-	for _, h := range hashes {
-		if missing[h] {
-			out = append(out, h)
-			delete(missing, h)
-		}
-	}
-	return out, nil
+	var missing []string
+	var sum []byte
+	err := s.ask(ctx, []any{&sum}, func() error { missing = append(missing, hex.EncodeToString(sum)); return nil },
+		call{`SELECT hash FROM acode.missing_blobs($1)`, []any{wanted}})
+	return missing, s.fault(err)
 }
 
 func parseHash(s string) ([]byte, error) {
@@ -61,7 +48,7 @@ func (s *Server) PutBlob(ctx context.Context, hash string, size int64, content i
 	if err != nil {
 		return refused(err)
 	}
-	u := &upload{ctx: ctx, server: s, hash: sum}
+	u := &upload{ctx: ctx, server: s, hash: sum, chunk: []byte{}}
 	plain := sha256.New()
 	z, err := zstd.NewWriter(u, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 	if err != nil {
@@ -89,9 +76,9 @@ type upload struct {
 	server *Server
 	hash   []byte
 	chunk  []byte
-	n      int               // of the chunk that is being filled
-	sums   []byte            // of the chunks before it, one after the other
-	there  map[string]string // sums of what the server has by number; nil: not asked yet
+	n      int                  // of the chunk that is being filled
+	sums   []byte               // of the chunks before it, one after the other
+	there  map[int]session.Hash // sums of what the server has by number; nil: not asked yet
 	failed error
 }
 
@@ -117,8 +104,8 @@ func (u *upload) send() error {
 		}
 	}
 	sum := sha256.Sum256(u.chunk)
-	if u.there[fmt.Sprint(u.n)] != hex.EncodeToString(sum[:]) {
-		if _, err := u.server.ask(u.ctx, u.put(sum)); err != nil {
+	if u.there[u.n] != sum {
+		if err := u.server.ask(u.ctx, nil, nil, u.put(sum)); err != nil {
 			return err
 		}
 	}
@@ -128,17 +115,15 @@ func (u *upload) send() error {
 
 // ask asks which chunks the server has.
 func (u *upload) ask() error {
-	rows, err := u.server.ask(u.ctx, newCall(`SELECT n, encode(sum, 'hex') FROM acode.blob_sums($1)`).bytes(u.hash))
-	u.there = make(map[string]string, len(rows))
-	for i := range rows {
-		n := rows[i].text()
-		u.there[n] = rows[i].text()
-	}
-	return err
+	u.there = map[int]session.Hash{}
+	var n int
+	var sum hash
+	return u.server.ask(u.ctx, []any{&n, &sum}, func() error { u.there[n] = session.Hash(sum); return nil },
+		call{`SELECT n, sum FROM acode.blob_sums($1)`, []any{u.hash}})
 }
 
-func (u *upload) put(sum session.Hash) *call {
-	return newCall(`SELECT acode.put_chunk($1, $2, $3, $4)`).bytes(u.hash).int4(u.n).bytes(sum[:]).bytes(u.chunk)
+func (u *upload) put(sum session.Hash) call {
+	return call{`SELECT acode.put_chunk($1, $2, $3, $4)`, []any{u.hash, int32(u.n), sum[:], u.chunk}}
 }
 
 func (u *upload) next(sum session.Hash) {
@@ -153,7 +138,6 @@ func (u *upload) finish(size int64) error {
 	last := u.put(sum)
 	u.next(sum)
 	sums := sha256.Sum256(u.sums)
-	done := newCall(`SELECT acode.finish_blob($1, $2, $3, $4)`).bytes(u.hash).int8(size).int4(u.n).bytes(sums[:])
-	_, err := u.server.ask(u.ctx, last, done)
-	return err
+	done := call{`SELECT acode.finish_blob($1, $2, $3, $4)`, []any{u.hash, size, int32(u.n), sums[:]}}
+	return u.server.ask(u.ctx, nil, nil, last, done)
 }

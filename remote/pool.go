@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -47,14 +46,3 @@ func newPool(o Options, cfg *pgx.ConnConfig, size int, scrub *atomic.Pointer[scr
 
 // Reset has calls to come connect anew. Those that are on their way go on.
 func (s *Server) Reset() { s.pool.Reset() }
-
-// with lends a connection to use. Below pgx, on its protocol layer, statements have no name and
-// values the form that is chosen here.
-func (s *Server) with(ctx context.Context, use func(c *pgconn.PgConn) error) error {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return use(conn.Conn().PgConn())
-}

@@ -18,16 +18,9 @@ func (s *Server) Verify(ctx context.Context, limit int) (more bool, err error) {
 
 // work runs a function that does a piece of what is due and says whether there is more.
 func (s *Server) work(ctx context.Context, sql string, limit int) (bool, error) {
-	rows, err := s.ask(ctx, newCall(sql).int4(limit))
-	if err != nil {
-		return false, s.fault(err)
-	}
-	r, err := only(rows)
-	if err != nil {
-		return false, s.fault(err)
-	}
-	more := r.bool()
-	return more, s.fault(r.err)
+	var more bool
+	err := s.one(ctx, call{sql, []any{int32(limit)}}, &more)
+	return more, err
 }
 
 // Difference is something that is wrong on the server.

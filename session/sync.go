@@ -128,8 +128,6 @@ func (r RemoteIdentity) String() string {
 // Hello is what a server says at the start of a connection.
 type Hello struct {
 	Remote   RemoteIdentity
-	Schema   int    // version of its schema
-	ServerUS int64  // its clock; informs people, nothing is computed from it
 	Events   uint64 // how many events of this device it has, pruned ones included
 	ReadOnly bool
 }
@@ -163,7 +161,6 @@ type Mark struct {
 	Verdict   Verdict
 	Inserted  int
 	Duplicate int
-	ServerUS  int64
 }
 
 // RemoteSummary is a session as a server has it. What the server has not read of it yet is zero, or

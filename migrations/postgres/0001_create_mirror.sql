@@ -191,8 +191,7 @@ $$;
 -- more than one.
 CREATE FUNCTION acode.ingest(p_session uuid, p_device text, p_first bigint, p_prev bytea, p_ids uuid[], p_times bigint[],
     p_types text[], p_actors text[], p_epochs bigint[], p_hashes bytea[], p_payloads bytea[])
-RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict text, inserted integer, duplicate integer,
-    server_us bigint)
+RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict text, inserted integer, duplicate integer)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -256,7 +255,6 @@ BEGIN
     head := coalesce(h.head, zero_hash());
     epoch := coalesce(h.epoch, 0);
     verified := coalesce(h.verified_seq, 0);
-    server_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     RETURN NEXT;
 END
 $$;
@@ -310,10 +308,9 @@ $$;
 -- +goose StatementBegin
 -- hello says which database this is and how many events of the device it has.
 CREATE FUNCTION acode.hello(p_device text)
-RETURNS TABLE (system text, database text, schema_version integer, oldest_client integer, server_us bigint, events bigint, read_only boolean)
+RETURNS TABLE (system text, database text, schema_version integer, oldest_client integer, events bigint, read_only boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
     SELECT s.system_identifier::text, current_database()::text, m.schema_version, m.oldest_client,
-        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
         coalesce((SELECT sum(c.events) FROM counts c WHERE c.owner = session_user AND c.device = p_device), 0)::bigint,
         pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean
     FROM pg_control_system() s, meta m
@@ -846,9 +843,10 @@ RETURNS TABLE (session_id uuid, short_id text, device text, host text, task text
     tasks bigint, steps bigint, steps_completed bigint, epoch bigint, last_seq bigint, projected_seq bigint,
     created_us bigint, last_us bigint, received_us bigint, forked boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
-    SELECT h.session_id, p.short_id, h.device, p.host, p.task, p.workspace, p.state, p.reason, p.tasks, p.steps,
+    SELECT h.session_id, coalesce(p.short_id, ''), h.device, coalesce(p.host, ''), coalesce(p.task, ''), coalesce(p.workspace, ''),
+        coalesce(p.state, ''), coalesce(p.reason, ''), coalesce(p.tasks, 0), coalesce(p.steps, 0),
         (SELECT count(*) FROM p_steps s WHERE s.session_id = h.session_id AND s.status = 'completed'),
-        h.epoch, h.last_seq, h.projected_seq, p.created_us, p.last_us, (extract(epoch FROM h.updated_at) * 1000000)::bigint,
+        h.epoch, h.last_seq, h.projected_seq, coalesce(p.created_us, 0), coalesce(p.last_us, 0), (extract(epoch FROM h.updated_at) * 1000000)::bigint,
         EXISTS (SELECT FROM forks f WHERE f.session_id = h.session_id)
     FROM heads h LEFT JOIN p_sessions p ON p.session_id = h.session_id
     WHERE h.owner = session_user AND h.session_id < p_before
