@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -13,15 +14,12 @@ func (r *reader) simple(c *syntax.CallExpr) {
 		return
 	}
 	r.words(c.Args)
+	args := literals(c.Args)
 	r.apart(func() { // they are for the command alone
 		r.assigns(c.Assigns)
-		if args := literals(c.Args); args[0] != nil {
-			r.inside(args)
-		}
+		r.inside(args)
 	})
-	if args := literals(c.Args); args[0] != nil {
-		r.effects(args, c.Args)
-	}
+	r.effects(args[0], args[1:])
 }
 
 func (r *reader) assigns(list []*syntax.Assign) {
@@ -68,37 +66,16 @@ func (r *reader) declare(variant string, args []*syntax.Assign) {
 }
 
 // inside follows the texts that a command hands to a shell.
-func (r *reader) inside(args []*string) {
-	switch *args[0] {
-	case "eval":
-		if text := prefix(args[1:]); len(text) == len(args)-1 {
-			r.text(strings.Join(text, " "))
-		}
-	case "trap":
-		if len(args) > 1 && args[1] != nil {
-			r.text(*args[1])
-		}
+func (r *reader) inside(args []string) {
+	switch {
+	case args[0] == "eval" && !slices.Contains(args, unknown):
+		r.text(strings.Join(args[1:], " "))
+	case args[0] == "trap" && len(args) > 1:
+		r.text(args[1])
 	}
-	for i, a := range args {
-		if a == nil || !known(*a) {
-			continue
-		}
-		if text, ok := scriptOf(prefix(args[i+1:])); ok {
-			r.text(text)
-			return
-		}
+	if text, ok := Script(args); ok {
+		r.text(text)
 	}
-}
-
-// prefix gives the arguments up to the first one that is known only when the text runs.
-func prefix(args []*string) (out []string) {
-	for _, a := range args {
-		if a == nil {
-			break
-		}
-		out = append(out, *a)
-	}
-	return out
 }
 
 // text follows a text within the text. One that cannot be parsed reads nothing.
@@ -106,111 +83,62 @@ func (r *reader) text(text string) {
 	if r.nested == maxNested {
 		return
 	}
-	f, err := parse(text)
-	if err != nil {
-		return
+	if f, err := parse(text); err == nil {
+		r.nested++
+		r.stmts(f.Stmts)
+		r.nested--
 	}
-	r.nested++
-	r.file(f)
-	r.nested--
 }
 
-// effects follows what a command does to the variables of this shell.
-func (r *reader) effects(args []*string, words []*syntax.Word) {
-	name := *args[0]
-	if r.functions[name] != nil {
-		r.call(name)
-		return
-	}
+// effects follows what a command of the shell's own does to variables.
+func (r *reader) effects(name string, args []string) {
 	switch name {
-	case "return":
-		r.leave()
 	case "read":
-		r.assignArgs(args[1:], "dinNptu", "a")
-	case "mapfile", "readarray":
-		r.assignArgs(args[1:], "dnOsuCc", "")
-	case "unset":
-		r.assignArgs(args[1:], "", "")
-	case "getopts":
-		if len(args) > 2 && args[2] != nil {
-			r.assign(*args[2])
-		}
-		r.assign("OPTARG")
-		r.assign("OPTIND")
-	case "printf":
-		if len(args) > 2 && args[1] != nil && *args[1] == "-v" && args[2] != nil {
-			r.assign(*args[2])
-		}
-	case "printenv":
-		for _, a := range args[1:] {
-			if a != nil {
-				r.read(*a)
-			}
+		r.input(args)
+	case "printenv", "export", "readonly", "local", "declare", "typeset": // the last five as POSIX has them
+		for _, a := range args {
+			r.read(a)
 		}
 	case "envsubst": // it is given the text in which it is to replace names
-		for _, a := range args[1:] {
-			if a != nil {
-				r.text(": " + *a)
-			}
+		for _, a := range args {
+			r.text(": " + a)
 		}
 	case "test", "[":
-		for i, a := range args[1:] {
-			if a != nil && *a == "-v" && i+2 < len(args) && args[i+2] != nil {
-				r.read(*args[i+2])
+		for i, a := range args {
+			if a == "-v" && i+1 < len(args) {
+				r.read(args[i+1])
 			}
 		}
-	case "export", "readonly", "local", "declare", "typeset": // where they are commands like others
-		for _, w := range words[1:] {
-			r.declared(name, w)
-		}
 	}
 }
 
-// declared follows NAME or NAME=VALUE, whose expansions have been followed already.
-func (r *reader) declared(variant string, w *syntax.Word) {
-	if len(w.Parts) == 0 {
-		return
-	}
-	first, ok := w.Parts[0].(*syntax.Lit)
-	if !ok {
-		return
-	}
-	switch name, _, valued := strings.Cut(first.Value, "="); {
-	case valued || variant == "local":
-		r.assign(name)
-	default:
-		r.read(name)
-	}
-}
-
-// assignArgs gives the names among args a value. Each letter of valued is an option with a value of
-// its own, each of naming one whose value is a name.
-func (r *reader) assignArgs(args []*string, valued, naming string) {
+// input gives the names that read is called with a value.
+func (r *reader) input(args []string) {
 	for i := 0; i < len(args); i++ {
-		if args[i] == nil {
-			continue
-		}
-		a := *args[i]
+		a := args[i]
 		if len(a) < 2 || a[0] != '-' {
 			r.assign(a)
 			continue
 		}
-		if strings.IndexByte(valued, a[len(a)-1]) >= 0 && !strings.ContainsAny(a[1:len(a)-1], valued) {
+		const valued = "dinNptu" // options with a value of their own; that of -a is a name
+		if last := a[len(a)-1:]; strings.Contains(valued, last) && !strings.ContainsAny(a[1:len(a)-1], valued) {
 			i++
-		} else if strings.IndexByte(naming, a[len(a)-1]) >= 0 && i+1 < len(args) && args[i+1] != nil {
-			i++
-			r.assign(*args[i])
 		}
 	}
 }
 
-// literals gives the words whose text is known; nil for others.
-func literals(words []*syntax.Word) []*string {
-	out := make([]*string, len(words))
+// unknown stands for a word whose text is known only when it is executed.
+const unknown = "\x00"
+
+// literals gives the texts of words.
+func literals(words []*syntax.Word) []string {
+	out := make([]string, len(words))
 	for i, w := range words {
-		if text, ok := literal(w); ok {
-			out[i] = &text
+		text, ok := literal(w)
+		if !ok {
+			text = unknown
 		}
+		out[i] = text
 	}
 	return out
 }

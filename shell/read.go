@@ -1,8 +1,6 @@
 package shell
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -13,18 +11,9 @@ const maxNested = 8
 
 // reader follows a text in the order in which it is executed.
 type reader struct {
-	functions map[string]*function
-	called    map[string]bool
-	nested    int
-
-	*frame
-}
-
-// frame is what is known within one text or function.
-type frame struct {
-	reads map[string]bool // before they had a value
-	set   *layer          // what has a value here
-	exits map[string]bool // of a function: what had a value at each return so far; nil: there was none
+	reads  map[string]bool // before they had a value
+	set    *layer          // what has a value here
+	nested int
 }
 
 // layer holds names that surely have a value. Those of a part that may not be executed, or whose
@@ -43,52 +32,6 @@ func (l *layer) has(name string) bool {
 	return false
 }
 
-// function is what calling one does.
-type function struct {
-	bodies []*syntax.Stmt // it may be declared several times
-	known  bool
-	begun  bool // it is being looked at: it calls itself
-	reads  map[string]bool
-	sets   map[string]bool
-}
-
-func newReader(f *syntax.File) *reader {
-	r := &reader{functions: map[string]*function{}, called: map[string]bool{}, frame: newFrame()}
-	r.file(f)
-	return r
-}
-
-func newFrame() *frame {
-	return &frame{reads: map[string]bool{}, set: &layer{names: map[string]bool{}}}
-}
-
-// all gives every name: also those that functions read which are not called by their name here.
-func (r *reader) all() []string {
-	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
-		if !r.called[name] {
-			r.call(name)
-		}
-	}
-	return slices.Sorted(maps.Keys(r.reads))
-}
-
-func (r *reader) file(f *syntax.File) {
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil {
-			fn := r.functions[d.Name.Value]
-			if fn == nil {
-				fn = &function{}
-				r.functions[d.Name.Value] = fn
-			}
-			if !fn.known && !fn.begun {
-				fn.bodies = append(fn.bodies, d.Body)
-			}
-		}
-		return true
-	})
-	r.stmts(f.Stmts)
-}
-
 func (r *reader) read(name string) {
 	if variable(name) && !r.set.has(name) {
 		r.reads[name] = true
@@ -102,15 +45,7 @@ func (r *reader) assign(name string) {
 }
 
 // variable tells names from positions and specials.
-func variable(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != "" && name != "_"
-}
+func variable(name string) bool { return syntax.ValidName(name) && name != "_" }
 
 // apart follows a part whose assignments do not count behind it, and gives them.
 func (r *reader) apart(follow func()) map[string]bool {
@@ -178,9 +113,8 @@ func (r *reader) command(s *syntax.Stmt) {
 		r.stmt(c.Stmt)
 	case *syntax.CoprocClause:
 		r.apart(func() { r.stmt(c.Stmt) })
-	case *syntax.TestDecl:
+	case *syntax.FuncDecl: // it may be called at any place behind this, or never
 		r.apart(func() { r.stmt(c.Body) })
-	case *syntax.FuncDecl: // counts where it is called
 	}
 }
 
@@ -270,9 +204,6 @@ func (r *reader) parts(list []syntax.WordPart) {
 }
 
 func (r *reader) param(p *syntax.ParamExp) {
-	if p.NestedParam != nil {
-		r.parts([]syntax.WordPart{p.NestedParam})
-	}
 	if p.Param != nil && p.Names == 0 { // else it begins names
 		r.read(p.Param.Value)
 	}
@@ -287,9 +218,6 @@ func (r *reader) param(p *syntax.ParamExp) {
 	}
 	if p.Exp != nil {
 		r.apart(func() { r.word(p.Exp.Word) }) // it may not be needed
-		if p.Param != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
-			r.assign(p.Param.Value)
-		}
 	}
 }
 
@@ -301,52 +229,28 @@ func (r *reader) arithm(x syntax.ArithmExpr) {
 		r.read(x.Lit())
 	case *syntax.ParenArithm:
 		r.arithm(x.X)
-	case *syntax.FlagsArithm:
-		r.arithm(x.X)
 	case *syntax.UnaryArithm:
 		r.arithm(x.X)
-		r.target(x.X, x.Op == syntax.Inc || x.Op == syntax.Dec)
 	case *syntax.BinaryArithm:
 		r.binaryArithm(x)
 	}
 }
 
 func (r *reader) binaryArithm(x *syntax.BinaryArithm) {
+	name := ""
+	if w, ok := x.X.(*syntax.Word); ok && x.Op == syntax.Assgn {
+		name = w.Lit()
+	}
+	if name == "" {
+		r.arithm(x.X)
+	}
 	switch x.Op {
 	case syntax.AndArit, syntax.OrArit, syntax.TernQuest, syntax.TernColon:
-		r.arithm(x.X)
 		r.apart(func() { r.arithm(x.Y) })
-	case syntax.Assgn:
-		r.arithm(x.Y)
-		if p := element(x.X); p != nil {
-			r.arithm(p.Index)
-		}
-		r.target(x.X, true)
-	case syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn, syntax.AndAssgn,
-		syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
-		r.arithm(x.X)
-		r.arithm(x.Y)
-		r.target(x.X, true)
 	default:
-		r.arithm(x.X)
 		r.arithm(x.Y)
 	}
-}
-
-// element gives x if it is an element of an array.
-func element(x syntax.ArithmExpr) *syntax.ParamExp {
-	if w, ok := x.(*syntax.Word); ok && len(w.Parts) == 1 {
-		p, _ := w.Parts[0].(*syntax.ParamExp)
-		return p
-	}
-	return nil
-}
-
-// target gives the variable x a value if it gets one.
-func (r *reader) target(x syntax.ArithmExpr, gets bool) {
-	if w, ok := x.(*syntax.Word); ok && gets {
-		r.assign(w.Lit())
-	}
+	r.assign(name)
 }
 
 func (r *reader) test(x syntax.TestExpr) {
@@ -364,64 +268,5 @@ func (r *reader) test(x syntax.TestExpr) {
 	case *syntax.BinaryTest:
 		r.test(x.X)
 		r.test(x.Y)
-	}
-}
-
-// call does what calling the function of that name does.
-func (r *reader) call(name string) {
-	fn := r.functions[name]
-	r.called[name] = true
-	if !fn.known && !fn.begun {
-		fn.begun = true
-		r.summarize(fn)
-		fn.known = true
-	}
-	for read := range fn.reads {
-		r.read(read)
-	}
-	for set := range fn.sets {
-		r.set.names[set] = true
-	}
-}
-
-// summarize finds out what a function reads, and what it sets with each of its bodies.
-func (r *reader) summarize(fn *function) {
-	outer := r.frame
-	defer func() { r.frame = outer }()
-	fn.reads = map[string]bool{}
-	for i, body := range fn.bodies {
-		r.frame = newFrame()
-		r.stmt(body)
-		maps.Copy(fn.reads, r.reads)
-		sets := r.set.names
-		if r.exits != nil {
-			sets = both(sets, r.exits)
-		}
-		if i > 0 {
-			sets = both(sets, fn.sets)
-		}
-		fn.sets = sets
-	}
-}
-
-func both(a, b map[string]bool) map[string]bool {
-	out := map[string]bool{}
-	for name := range a {
-		if b[name] {
-			out[name] = true
-		}
-	}
-	return out
-}
-
-// leave is a return: what is set behind it may not be.
-func (r *reader) leave() {
-	if r.exits != nil {
-		maps.DeleteFunc(r.exits, func(name string, _ bool) bool { return !r.set.has(name) })
-		return
-	}
-	r.exits = map[string]bool{}
-	for l := r.set; l != nil; l = l.below {
-		maps.Copy(r.exits, l.names)
 	}
 }

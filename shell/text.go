@@ -3,6 +3,7 @@ package shell
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,9 +13,6 @@ import (
 
 // MaxBytes is the length above which a text is not read. Linux passes no longer argument to a program.
 const MaxBytes = 128 << 10
-
-// errLong is a text that is not read.
-var errLong = fmt.Errorf("the text is longer than %d KiB", MaxBytes>>10)
 
 // Reads gives the names of the variables that text reads before it gives them a value, sorted. A
 // text that cannot be parsed is an error, and has no names.
@@ -26,8 +24,9 @@ func Reads(text string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newReader(f)
-	return r.all(), nil
+	r := &reader{reads: map[string]bool{}, set: &layer{names: map[string]bool{}}}
+	r.stmts(f.Stmts)
+	return slices.Sorted(maps.Keys(r.reads)), nil
 }
 
 // mayRead tells texts that surely read no variable from others, at no cost: most of 100,000.
@@ -70,7 +69,7 @@ func Pipeline(text string) bool {
 // else as POSIX has it.
 func parse(text string) (*syntax.File, error) {
 	if len(text) > MaxBytes {
-		return nil, errLong
+		return nil, fmt.Errorf("the text is longer than %d KiB", MaxBytes>>10)
 	}
 	f, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err == nil {
