@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -64,7 +65,7 @@ func rules() []rule {
 		token(&word, 10, "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxe-", "xapp-"),
 		{words: []string{"aws_", "github_", "stripe_"}, fold: true, match: matchThreat4},
 		{words: []string{"AKIA", "ASIA"}, match: matchAWS},
-		{words: []string{"SG."}, match: matchSendGrid},
+		token(&wordDot, 33, "SG."),
 		{words: []string{"eyJ"}, match: matchJWT},
 		{words: []string{"-----BEGIN "}, match: matchPrivateKey},
 		{words: []string{"bearer"}, fold: true, match: matchBearer},
@@ -74,81 +75,51 @@ func rules() []rule {
 	}...)
 }
 
-// ruleSet is rules arranged for one pass: each is entered by the first three bytes of a
-// word.
+// ruleSet is rules arranged for one pass: each is entered by the first two bytes of a word.
 type ruleSet struct {
-	rules []rule
-	// step holds, by the last two bytes of a window of three, how far to move on (1 or
-	// 2), or 2 plus the index of the group of words to try.
-	step   []uint8
+	rules  []rule
+	group  [1 << 16]uint8 // by pair: index of its words in groups; 0 has none
 	groups [][]entry
 }
 
 type entry struct {
-	first byte
-	word  string
-	rule  int
+	word string
+	rule int
 }
 
 // theRules builds the set once; it is never changed.
-var theRules = sync.OnceValue(buildRules)
-
-func buildRules() *ruleSet {
-	set := &ruleSet{rules: rules(), step: bytes.Repeat([]byte{2}, 1<<16), groups: make([][]entry, 1)}
+var theRules = sync.OnceValue(func() *ruleSet {
+	set := &ruleSet{rules: rules(), groups: make([][]entry, 1)}
 	for i, r := range set.rules {
 		for _, w := range r.words {
-			for _, t := range trigrams(w[:3], r.fold) {
-				if p := pair(t[0], t[1]); set.step[p] == 2 {
-					set.step[p] = 1
+			pairs := []uint16{pair(w[0], w[1])}
+			if r.fold {
+				lower, upper := strings.ToLower(w), strings.ToUpper(w)
+				pairs = []uint16{pair(lower[0], lower[1]), pair(lower[0], upper[1]), pair(upper[0], lower[1]), pair(upper[0], upper[1])}
+			}
+			slices.Sort(pairs)
+			for _, p := range slices.Compact(pairs) {
+				if set.group[p] == 0 {
+					set.group[p] = uint8(len(set.groups))
+					set.groups = append(set.groups, nil)
 				}
-				set.enter(pair(t[1], t[2]), entry{first: t[0], word: w, rule: i})
+				set.groups[set.group[p]] = append(set.groups[set.group[p]], entry{word: w, rule: i})
 			}
 		}
 	}
 	return set
-}
-
-func (set *ruleSet) enter(p uint16, e entry) {
-	if set.step[p] <= 2 {
-		set.groups = append(set.groups, nil)
-		set.step[p] = uint8(1 + len(set.groups))
-	}
-	g := &set.groups[set.step[p]-2]
-	*g = append(*g, e)
-}
-
-// trigrams lists w in every mixture of cases when fold is set.
-func trigrams(w string, fold bool) []string {
-	out := []string{""}
-	for i := range len(w) {
-		lower, upper := strings.ToLower(w[i:i+1]), strings.ToUpper(w[i:i+1])
-		var next []string
-		for _, o := range out {
-			switch {
-			case !fold:
-				next = append(next, o+w[i:i+1])
-			case lower == upper:
-				next = append(next, o+lower)
-			default:
-				next = append(next, o+lower, o+upper)
-			}
-		}
-		out = next
-	}
-	return out
-}
+})
 
 func findByRule(b []byte, found []span) []span {
 	set := theRules()
 	var seen []int // by rule; made at the first word that is met
-	for i := 0; i+3 <= len(b); {
-		step := set.step[pair(b[i+1], b[i+2])]
-		if step <= 2 {
-			i += int(step)
+	for i := 0; i+1 < len(b); i++ {
+		group := set.group[pair(b[i], b[i+1])]
+		if group == 0 {
 			continue
 		}
-		for _, e := range set.groups[step-2] {
-			if b[i] != e.first || !set.rules[e.rule].has(b[i:], e.word) {
+		for _, e := range set.groups[group] {
+			if !set.rules[e.rule].has(b[i:], e.word) {
 				continue
 			}
 			if seen == nil {
@@ -163,7 +134,6 @@ func findByRule(b []byte, found []span) []span {
 				found = append(found, s)
 			}
 		}
-		i++
 	}
 	return found
 }
@@ -254,22 +224,6 @@ func matchAWS(b []byte, i int, prefix string) (span, int) {
 		if !alnum[c] || c >= 'a' {
 			return span{}, i
 		}
-	}
-	return span{from: i, to: end, tail: true}, end
-}
-
-func matchSendGrid(b []byte, i int, prefix string) (span, int) {
-	if !starts(b, i) {
-		return span{}, i
-	}
-	id := i + len(prefix)
-	dot := word.run(b, id)
-	if dot-id < 16 || dot == len(b) || b[dot] != '.' {
-		return span{}, dot
-	}
-	end := word.run(b, dot+1)
-	if end-dot <= 16 {
-		return span{}, dot
 	}
 	return span{from: i, to: end, tail: true}, end
 }

@@ -2,8 +2,11 @@ package redact
 
 import "bytes"
 
-// hexadecimal is what many tokens are made of after their prefix.
-var hexadecimal = classOf(digits + "abcdefABCDEF")
+// What many tokens are made of after their prefix, and what a path on a server is.
+var (
+	hexadecimal = classOf(digits + "abcdefABCDEF")
+	path        = classOf(digits + letters + "/")
+)
 
 // vendorRules are the forms of tokens of particular vendors. gitleaks is the oracle for which
 // there are; each prefix is one that nothing else begins with.
@@ -20,48 +23,35 @@ func vendorRules() []rule {
 		token(&word, 32, "fo1_", "tk-us-", "duffel_live_", "duffel_test_", "HRKU-AA", "PMAK-", "xkeysib-", "sntrys_"),
 		token(&wordDot, 60, "dt0c01."),
 		{words: []string{"ABIA", "ACCA"}, match: matchAWS},
-		{words: []string{".atlasv1."}, match: matchTerraform},
+		around(".atlasv1.", &alnum, 14, 14, 40), // Terraform
 		{words: []string{"hooks.slack.com/"}, match: matchSlackHook},
-		{words: []string{":AA"}, match: matchTelegram},
+		around(":AA", &digit, 8, 16, 30), // Telegram: the number of a bot first
 		{words: []string{"authorization"}, fold: true, match: matchAuthorization},
 		{words: []string{"curl "}, match: matchCurl},
 	}
 }
 
-// matchTerraform takes a token whose middle gives it away.
-func matchTerraform(b []byte, i int, middle string) (span, int) {
-	from := i
-	for from > 0 && i-from < 14 && alnum[b[from-1]] {
-		from--
-	}
-	end := word.run(b, i+len(middle))
-	if i-from < 14 || end-i-len(middle) < 40 {
-		return span{}, i
-	}
-	return span{from: from, to: end, tail: true}, end
+// around makes the rule of a token whose middle gives it away: at least before bytes of c stand
+// before it and at least behind letters or the like follow it.
+func around(middle string, c *class, before, most, behind int) rule {
+	return rule{words: []string{middle}, match: func(b []byte, i int, _ string) (span, int) {
+		from := i
+		for from > 0 && i-from < most && c[b[from-1]] {
+			from--
+		}
+		end := word.run(b, i+len(middle))
+		if i-from < before || end-i-len(middle) < behind {
+			return span{}, i
+		}
+		return span{from: from, to: end, tail: true}, end
+	}}
 }
 
 // matchSlackHook takes the path of a webhook, which is all that it takes to post.
 func matchSlackHook(b []byte, i int, host string) (span, int) {
 	from := i + len(host)
-	end := from
-	for end < len(b) && (alnum[b[end]] || b[end] == '/') {
-		end++
-	}
+	end := path.run(b, from)
 	if end-from < 40 {
-		return span{}, i
-	}
-	return span{from: from, to: end, tail: true}, end
-}
-
-// matchTelegram takes the number of a bot and what follows it.
-func matchTelegram(b []byte, i int, middle string) (span, int) {
-	from := i
-	for from > 0 && i-from < 16 && digit[b[from-1]] {
-		from--
-	}
-	end := word.run(b, i+len(middle))
-	if i-from < 8 || end-i-len(middle) < 30 {
 		return span{}, i
 	}
 	return span{from: from, to: end, tail: true}, end
