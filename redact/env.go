@@ -19,8 +19,7 @@ func FromEnvironment(environ []string) []string {
 		if SecretName(name) {
 			out = append(out, v)
 		}
-		out = append(out, urlPasswords(v)...)
-		out = append(out, keywordPasswords(v)...)
+		out = append(out, passwords(v)...)
 	}
 	out = slices.DeleteFunc(out, func(v string) bool { return len(v) < MinSecretBytes })
 	slices.Sort(out)
@@ -59,41 +58,25 @@ func secretPart(part string) bool {
 	return false
 }
 
-// urlPasswords returns the passwords of the URLs in v, as written and decoded.
-func urlPasswords(v string) (out []string) {
-	b := []byte(v)
-	for i := strings.Index(v, "://"); i >= 0; {
-		if s, _ := matchURL(b, i, "://"); s.to > 0 {
-			out = append(out, v[s.from:s.to])
-			if plain, err := url.PathUnescape(v[s.from:s.to]); err == nil && plain != v[s.from:s.to] {
-				out = append(out, plain)
-			}
-		}
-		next := strings.Index(v[i+3:], "://")
-		if next < 0 {
-			break
-		}
-		i += 3 + next
-	}
-	return out
-}
-
-// keywordPasswords returns the values of password=… and its kin: a connection string in
-// keyword form, a query, a list with semicolons; as written and decoded.
-func keywordPasswords(v string) (out []string) {
+// passwords returns those of URLs and the values of password=… and its kin in v, as in a connection
+// string, a query or a list with semicolons: as written and decoded.
+func passwords(v string) (out []string) {
 	lower := lowerASCII(v)
-	for _, word := range []string{"password", "passwd", "pwd", "secret", "accountkey", "sharedaccesskey", "token"} {
+	for _, word := range []string{"://", "password", "passwd", "pwd", "secret", "accountkey", "sharedaccesskey", "token"} {
 		for from := 0; ; {
 			at := strings.Index(lower[from:], word)
 			if at < 0 {
 				break
 			}
 			from += at + len(word)
-			if secret := keywordValue(v, from); secret != "" {
-				out = append(out, secret)
-				if plain, err := url.PathUnescape(secret); err == nil && plain != secret {
-					out = append(out, plain)
-				}
+			secret := keywordValue(v, from)
+			if word == "://" {
+				s, _ := matchURL([]byte(v), from-len(word), word)
+				secret = v[s.from:s.to]
+			}
+			out = append(out, secret)
+			if plain, err := url.PathUnescape(secret); err == nil {
+				out = append(out, plain)
 			}
 		}
 	}

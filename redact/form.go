@@ -1,12 +1,10 @@
 package redact
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +17,7 @@ func forms(s string) []string {
 	// What encoders make of bytes that are no UTF-8: a mark for each, or one for all in a row.
 	plains := slices.Compact([]string{s, string([]rune(s)), strings.ToValidUTF8(s, "\ufffd")})
 	out := append(plains, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
-	for _, esc := range percents(s) {
-		out = append(out, esc, lowerPercent(esc))
-	}
-	out = append(append(out, shellQuotes(s)...), base64Lines(s)...)
+	out = slices.Concat(out, percents(s), shellQuotes(s), base64Lines(s))
 	for _, plain := range plains {
 		once := escapes(plain)
 		out = append(out, once...)
@@ -41,13 +36,9 @@ func forms(s string) []string {
 
 // escapes gives s as it stands inside a quoted string of JSON or of Go.
 func escapes(s string) []string {
-	var plain bytes.Buffer
-	enc := json.NewEncoder(&plain)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string can always be encoded, and a buffer written
-	html, _ := json.Marshal(s)
+	html, _ := json.Marshal(s) // a string can always be encoded
 	inner := func(q string) string { return q[1 : len(q)-1] }
-	text := inner(strings.TrimSuffix(plain.String(), "\n"))
+	text := inner(quoteJSON(s))
 	out := []string{text, inner(string(html)), inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s)), asciiOnly(text)}
 	slices.Sort(out)
 	return slices.Compact(out) // mostly one, s itself
@@ -113,36 +104,22 @@ func base64At(enc *base64.Encoding, s string, skip int) string {
 	return text[from:to]
 }
 
-// percents gives s in percent-encoding: encoders differ in what they leave as it is.
-func percents(s string) []string {
+// percents gives s in percent-encoding: encoders differ in what they leave as it is, and in case.
+func percents(s string) (out []string) {
 	const unreserved = "-_.~" // RFC 3986
-	out := []string{url.QueryEscape(s), url.PathEscape(s)}
-	for _, keep := range []string{"", unreserved, unreserved + "/", unreserved + "!*'()", unreserved + "!*'();/?:@&=+$,#"} {
-		out = append(out, percentBut(s, keep))
+	for _, keep := range []string{"", unreserved, unreserved + "/", unreserved + "!*'()", unreserved + "!*'();/?:@&=+$,#",
+		unreserved + "$&+:=@", unreserved + " "} {
+		for _, escape := range []string{"%%%02X", "%%%02x"} {
+			var b strings.Builder
+			for i := range len(s) {
+				if alnum[s[i]] || strings.IndexByte(keep, s[i]) >= 0 {
+					b.WriteByte(s[i])
+				} else {
+					fmt.Fprintf(&b, escape, s[i])
+				}
+			}
+			out = append(out, strings.ReplaceAll(b.String(), " ", "+")) // a query has it for a blank
+		}
 	}
 	return out
-}
-
-// percentBut escapes each byte that is no letter or digit and not in keep.
-func percentBut(s, keep string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if alnum[s[i]] || strings.IndexByte(keep, s[i]) >= 0 {
-			b.WriteByte(s[i])
-			continue
-		}
-		b.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{s[i]})))
-	}
-	return b.String()
-}
-
-func lowerPercent(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
-			i += 2
-		}
-	}
-	return string(b)
 }

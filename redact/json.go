@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
+	"strings"
 )
 
 // JSON masks secrets inside the strings of a JSON document, or of several in a row,
@@ -31,13 +29,9 @@ func (r *Redactor) JSON(raw []byte) []byte {
 }
 
 func validJSON(raw []byte) bool {
-	if json.Valid(raw) {
-		return true
-	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	for {
-		var doc json.RawMessage
-		if err := dec.Decode(&doc); err != nil {
+		if err := dec.Decode(new(json.RawMessage)); err != nil {
 			return errors.Is(err, io.EOF)
 		}
 	}
@@ -57,16 +51,15 @@ func (r *Redactor) strings(raw []byte) (out []byte, changed bool) {
 			if end == len(raw) {
 				return raw, false
 			}
-			lit := raw[i+1 : end]
 			key := isKey(raw, end)
-			text := unescape(lit)
+			text := decoded(raw[i : end+1])
 			masked := r.literal(text, key, underName)
 			if key {
 				underName = secretName(text)
 			}
 			if !bytes.Equal(masked, text) {
 				out = append(out, raw[done:i]...)
-				out = appendQuoted(out, masked)
+				out = append(out, quoteJSON(string(masked))...)
 				done, changed = end+1, true
 			}
 			i = end
@@ -118,96 +111,25 @@ func literalEnd(raw []byte, i int) int {
 }
 
 func isKey(raw []byte, end int) bool {
-	for end++; end < len(raw); end++ {
-		switch raw[end] {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return raw[end] == ':'
-		}
-	}
-	return false
+	return bytes.HasPrefix(bytes.TrimLeft(raw[end+1:], " \t\r\n"), []byte(":"))
 }
 
-// unescape decodes the inside of a literal. Unlike encoding/json it keeps bytes that are
-// no UTF-8, so that a secret with such bytes is still found.
-func unescape(lit []byte) []byte {
-	if bytes.IndexByte(lit, '\\') < 0 {
-		return lit
-	}
-	out := make([]byte, 0, len(lit))
-	for i := 0; i < len(lit); i++ {
-		if lit[i] != '\\' || i+1 == len(lit) {
-			out = append(out, lit[i])
-			continue
-		}
-		i++
-		switch lit[i] {
-		case 'n':
-			out = append(out, '\n')
-		case 't':
-			out = append(out, '\t')
-		case 'r':
-			out = append(out, '\r')
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'u':
-			c, n := unicodeEscape(lit[i-1:])
-			out = utf8.AppendRune(out, c)
-			i += n - 2
-		default:
-			out = append(out, lit[i])
+// decoded gives the text of a literal, or what stands in its quotes where that is no JSON.
+func decoded(literal []byte) []byte {
+	if bytes.IndexByte(literal, '\\') >= 0 {
+		var text string
+		if json.Unmarshal(literal, &text) == nil {
+			return []byte(text)
 		}
 	}
-	return out
+	return literal[1 : len(literal)-1]
 }
 
-// unicodeEscape decodes \uXXXX, or two that are halves of one character, at the start of
-// b and says how many bytes it took.
-func unicodeEscape(b []byte) (rune, int) {
-	c, ok := hex4(b)
-	if !ok {
-		return utf8.RuneError, 2
-	}
-	if utf16.IsSurrogate(c) {
-		if low, ok := hex4(b[6:]); ok {
-			if both := utf16.DecodeRune(c, low); both != utf8.RuneError {
-				return both, 12
-			}
-		}
-		return utf8.RuneError, 6
-	}
-	return c, 6
-}
-
-func hex4(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	return rune(n), err == nil
-}
-
-func appendQuoted(out, text []byte) []byte {
-	const hexDigits = "0123456789abcdef"
-	out = append(out, '"')
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			out = append(out, '\\', c)
-		case c == '\n':
-			out = append(out, `\n`...)
-		case c == '\t':
-			out = append(out, `\t`...)
-		case c == '\r':
-			out = append(out, `\r`...)
-		case c < ' ':
-			out = append(out, `\u00`...)
-			out = append(out, hexDigits[c>>4], hexDigits[c&15])
-		default:
-			out = append(out, c)
-		}
-	}
-	return append(out, '"')
+// quoteJSON writes s as a string of JSON in which <, > and & stand as they are.
+func quoteJSON(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can always be encoded, and a builder written
+	return strings.TrimSuffix(b.String(), "\n")
 }

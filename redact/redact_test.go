@@ -242,7 +242,7 @@ func TestJSON(t *testing.T) {
 		{"lines", "{\"a\":\"hunter2hunter2\"}\n{\"b\":1}\n", "{\"a\":\"***ter2\"}\n{\"b\":1}\n"},
 		{"not_json", `{"a": hunter2hunter2`, `{"a": ***ter2`},
 		{"unclosed", `{"a": "hunter2hunter2`, `{"a": "***ter2`},
-		{"other_bytes_stay", `{"a":"\u00e9\/","b":"hunter2hunter2\t\r\n\b\f\u0001\ud83d\ude00\ud83d"}`, "{\"a\":\"\\u00e9\\/\",\"b\":\"***ter2\\t\\r\\n\\u0008\\u000c\\u0001😀\ufffd\"}"},
+		{"other_bytes_stay", `{"a":"\u00e9\/","b":"hunter2hunter2\t\r\n\b\f\u0001\ud83d\ude00\ud83d"}`, "{\"a\":\"\\u00e9\\/\",\"b\":\"***ter2\\t\\r\\n\\b\\f\\u0001😀\ufffd\"}"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := []byte(tt.in)
@@ -279,9 +279,6 @@ func TestWriter(t *testing.T) {
 	}
 	if _, err := r.Writer(failing{io.ErrClosedPipe}).Write([]byte(line)); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Write to a closed pipe: got %v", err)
-	}
-	if _, err := r.Writer(failing{}).Write([]byte(line)); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("Write that is short: got %v", err)
 	}
 }
 

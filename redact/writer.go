@@ -18,18 +18,12 @@ type writer struct {
 // Write implements io.Writer. It reports len(p) on success, since p is what the caller
 // wrote.
 func (w writer) Write(p []byte) (int, error) {
-	masked := p
+	masked := w.r.Bytes
 	if bytes.HasPrefix(p, []byte("{")) {
-		masked = w.r.JSON(p)
-	} else {
-		masked = w.r.Bytes(p)
+		masked = w.r.JSON
 	}
-	n, err := w.w.Write(masked)
-	if err != nil {
-		return min(n, len(p)), err
-	}
-	if n < len(masked) {
-		return min(n, len(p)), io.ErrShortWrite
+	if _, err := w.w.Write(masked(p)); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
