@@ -312,7 +312,7 @@ func damagedBlob(name session.Hash, cause error) error {
 func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io.ReadCloser, error) {
 	p := pendingBlob{name: name}
 	var keyID text
-	err := q.QueryRowContext(ctx, `SELECT bytes, codec, key_id, data FROM blobs WHERE hash = ?`, name[:]).Scan(&p.bytes, &p.codec, &keyID, &p.data)
+	err := q.queryRow(ctx, `SELECT bytes, codec, key_id, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &keyID, &p.data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s.openLarge(ctx, name)
 	}

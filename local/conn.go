@@ -52,7 +52,7 @@ func lockOpenFiles() error {
 	return nil
 }
 
-// writeConn is the one connection that writes, with every statement of the hot path prepared.
+// writeConn is the one connection that writes.
 type writeConn struct {
 	*link
 	place []placed // the files that were opened
@@ -168,6 +168,7 @@ func openWriteConn(home string) (*writeConn, error) {
 	if err != nil {
 		return nil, storeError("open store", err)
 	}
+	l.brief = true
 	w := &writeConn{link: l}
 	for _, suffix := range []string{"", "-wal"} {
 		w.place = append(w.place, placed{path: filepath.Join(home, databaseName) + suffix})
@@ -207,7 +208,7 @@ func (w *writeConn) restart(ctx context.Context) error {
 func (w *writeConn) tryRestart(ctx context.Context) error {
 	for range 3 {
 		var busy, log, copied int
-		err := w.seen(w.QueryRowContext(ctx, `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &log, &copied))
+		err := w.queryRow(ctx, `PRAGMA wal_checkpoint(RESTART)`, nil, &busy, &log, &copied)
 		if err == nil && busy == 0 {
 			return nil
 		}
@@ -223,12 +224,10 @@ func retryable(err error) bool {
 	return errors.As(err, &e) && e.Retryable
 }
 
-// exec runs a statement that is kept.
 func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {
 	return w.seen(w.link.exec(ctx, query, args...))
 }
 
-// queryRow reads one row through a statement that is kept.
 func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
 	return w.seen(w.link.queryRow(ctx, query, args, dst...))
 }

@@ -33,7 +33,7 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wr.ExecContext(ctx, query, args...)
+	return s.wr.link.exec(ctx, query, args...)
 }
 
 // LogFrames is how many pages the log holds.
@@ -41,7 +41,7 @@ func (s *Store) LogFrames(ctx context.Context) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var busy, copied int
-	err = s.wr.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &n, &copied)
+	err = s.wr.link.queryRow(ctx, `PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &n, &copied)
 	return n, err
 }
 
@@ -50,27 +50,13 @@ func (s *Store) Dump(ctx context.Context) (string, error) {
 	var out strings.Builder
 	err := s.read(ctx, func(q querier) error {
 		for _, table := range []string{"store", "sessions", "events", "steps", "files", "blobs", "requests"} {
-			rows, err := q.QueryContext(ctx, `SELECT * FROM `+table)
+			err := q.each(ctx, `SELECT * FROM `+table, nil, func(r row) error {
+				for i, v := range r.values {
+					fmt.Fprintf(&out, "%s.%s=%v\n", table, r.columns[i], v)
+				}
+				return nil
+			})
 			if err != nil {
-				return err
-			}
-			cols, err := rows.Columns()
-			if err != nil {
-				return err
-			}
-			vals := make([]any, len(cols))
-			for rows.Next() {
-				for i := range vals {
-					vals[i] = new(any)
-				}
-				if err := rows.Scan(vals...); err != nil {
-					return err
-				}
-				for i := range vals {
-					fmt.Fprintf(&out, "%s.%s=%v\n", table, cols[i], *vals[i].(*any))
-				}
-			}
-			if err := rows.Err(); err != nil {
 				return err
 			}
 		}
@@ -155,7 +141,7 @@ func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string,
 	defer s.mu.Unlock()
 	get := func(q querier) error {
 		var value any
-		err := q.QueryRowContext(ctx, `PRAGMA `+name).Scan(&value)
+		err := q.queryRow(ctx, `PRAGMA `+name, nil, &value)
 		v = fmt.Sprint(value)
 		return err
 	}
@@ -172,7 +158,7 @@ func (s *Store) Hold(ctx context.Context) (release func(), err error) {
 		defer close(done)
 		err := s.read(ctx, func(q querier) error {
 			var n int
-			err := q.QueryRowContext(ctx, `SELECT count(*) FROM events`).Scan(&n)
+			err := q.queryRow(ctx, `SELECT count(*) FROM events`, nil, &n)
 			ready <- err
 			<-end
 			return err
@@ -188,7 +174,7 @@ func (s *Store) Hold(ctx context.Context) (release func(), err error) {
 func (s *Store) TryWrite(ctx context.Context) error {
 	l, err := s.reader(ctx)
 	if err == nil {
-		err = l.ExecContext(ctx, `CREATE TABLE intruder (x)`)
+		err = l.exec(ctx, `CREATE TABLE intruder (x)`)
 	}
 	return err
 }
@@ -220,19 +206,11 @@ func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err erro
 	plans = map[string][]string{}
 	err = o.use(ctx, func(ctx context.Context) error {
 		for name, query := range map[string]string{"changed": changedQuery, "watched": watchedQuery, "backlog": backlogQuery} {
-			rows, err := o.conn.QueryContext(ctx, `EXPLAIN QUERY PLAN `+query)
+			err := o.conn.each(ctx, `EXPLAIN QUERY PLAN `+query, nil, func(r row) error {
+				plans[name] = append(plans[name], fmt.Sprint(r.values[3]))
+				return nil
+			})
 			if err != nil {
-				return err
-			}
-			for rows.Next() {
-				var id, parent, unused int
-				var detail string
-				if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-					return errors.Join(err, rows.Close())
-				}
-				plans[name] = append(plans[name], detail)
-			}
-			if err := rows.Err(); err != nil {
 				return err
 			}
 		}
@@ -267,7 +245,7 @@ func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var log, copied int
-	err = s.wr.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &log, &copied)
+	err = s.wr.link.queryRow(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &copied)
 	return busy, err
 }
 
@@ -305,7 +283,7 @@ func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int6
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(readProjections(ctx, s.wr.link, row), s.wr.ExecContext(ctx, `DROP TRIGGER events_update`)); err != nil {
+	if err := errors.Join(readProjections(ctx, s.wr.link, row), s.wr.link.exec(ctx, `DROP TRIGGER events_update`)); err != nil {
 		return err
 	}
 	events, err := readEvents(ctx, s.wr.link, row.no, id, 0, tailBatch)
@@ -319,13 +297,13 @@ func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int6
 			e.TimeUS = us
 		}
 		sess.Head = e.ChainHash(sess.Head)
-		if err := s.wr.ExecContext(ctx, `UPDATE events SET time_us = ?, hash = ? WHERE pos = ?`, e.TimeUS, sess.Head[:], position(row.no, e.Seq)); err != nil {
+		if err := s.wr.link.exec(ctx, `UPDATE events SET time_us = ?, hash = ? WHERE pos = ?`, e.TimeUS, sess.Head[:], position(row.no, e.Seq)); err != nil {
 			return err
 		}
 	}
 	c.Head, c.Row = sess.Head, newDigests(s.keys, id).row(sess)
 	c.HMAC = s.keys.sign(c.Signed())
-	err = s.wr.ExecContext(ctx, `UPDATE sessions SET head = ?, row_digest = ?, hmac = ? WHERE no = ?`, c.Head[:], c.Row[:], c.HMAC[:], row.no)
-	return errors.Join(err, os.Remove(headPath(s.opts.Home, id)), s.wr.ExecContext(ctx, `CREATE TRIGGER events_update BEFORE UPDATE ON events
+	err = s.wr.link.exec(ctx, `UPDATE sessions SET head = ?, row_digest = ?, hmac = ? WHERE no = ?`, c.Head[:], c.Row[:], c.HMAC[:], row.no)
+	return errors.Join(err, os.Remove(headPath(s.opts.Home, id)), s.wr.link.exec(ctx, `CREATE TRIGGER events_update BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END`))
 }

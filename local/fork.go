@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/acode-dev/acode/session"
@@ -230,26 +229,19 @@ func decodeAs[D any](e session.Event, change func(*D) error) (D, error) {
 // ForkOf gives the session that id was forked off as; found is false when there is none.
 func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, found bool, err error) {
 	err = s.read(ctx, func(q querier) error {
-		rows, err := q.QueryContext(ctx, `SELECT s.id, s.short, s.state, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
-			WHERE instr(e.payload, '"forked_from":') > 0 OR substr(e.payload, 1, ?) = ? ORDER BY s.no`, len(payloadPrefix), payloadPrefix)
-		if err != nil {
-			return storeError("look for forks", err)
-		}
 		type candidate struct {
 			m session.Summary
 			e session.Event
 		}
 		var all []candidate
-		defer rows.Close()
-		for rows.Next() {
+		err := readRows(ctx, q, "look for forks", "", `SELECT s.id, s.short, s.state, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
+			WHERE instr(e.payload, '"forked_from":') > 0 OR substr(e.payload, 1, ?) = ? ORDER BY s.no`, []any{len(payloadPrefix), payloadPrefix}, func(r row) error {
 			c := candidate{e: session.Event{Seq: 1, Type: session.SessionCreated}}
-			if err := rows.Scan(&c.m.ID, &c.m.Short, &c.m.State, &c.m.LastSeq, &c.e.Payload); err != nil {
-				return rowError("look for forks", "", err)
-			}
-			all = append(all, c)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return storeError("look for forks", err)
+			defer func() { all = append(all, c) }()
+			return r.Scan(&c.m.ID, &c.m.Short, &c.m.State, &c.m.LastSeq, &c.e.Payload)
+		})
+		if err != nil {
+			return err
 		}
 		for _, c := range all {
 			if err := s.expand(ctx, q, &c.e); err != nil {

@@ -35,30 +35,18 @@ type laneRow struct {
 	session.Lane
 }
 
-func scanLane(row scanner) (l laneRow, err error) {
-	err = row.Scan(&l.no, &l.Session, &l.LastSeq, &l.Acked, &l.Verified, &l.Epoch, &l.State, &l.Reason, &l.Attempts, &l.NextUS, &l.Parked, &l.Remote)
-	return l, err
-}
-
-func readLanes(ctx context.Context, q querier, query string) ([]laneRow, error) {
-	rows, err := q.QueryContext(ctx, query)
-	if err != nil {
-		return nil, storeError("read lanes", err)
-	}
-	defer rows.Close()
-	var out []laneRow
-	for rows.Next() {
-		l, err := scanLane(rows)
-		if err != nil {
-			return nil, rowError("read lane", l.Session, err)
-		}
+func readLanes(ctx context.Context, q querier, query string, args ...any) (out []laneRow, err error) {
+	err = readRows(ctx, q, "read lanes", "", query, args, func(r row) error {
+		var l laneRow
+		err := r.Scan(&l.no, &l.Session, &l.LastSeq, &l.Acked, &l.Verified, &l.Epoch, &l.State, &l.Reason, &l.Attempts, &l.NextUS, &l.Parked, &l.Remote)
 		out = append(out, l)
-	}
-	return out, storeError("read lanes", rows.Err())
+		return err
+	})
+	return out, err
 }
 
 func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) {
-	err = q.QueryRowContext(ctx, backlogQuery).Scan(&b.Sessions, &b.Events, &b.OldestUS)
+	err = q.queryRow(ctx, backlogQuery, nil, &b.Sessions, &b.Events, &b.OldestUS)
 	return b, rowError("count pending", "", err)
 }
 
@@ -107,21 +95,24 @@ func (s *Store) Totals(ctx context.Context) (sessions int, acked map[string]uint
 }
 
 // Lane says how far one session is delivered. It returns ErrUnknownID for no session.
-func (s *Store) Lane(ctx context.Context, id session.ID) (session.Lane, error) {
-	var l laneRow
-	err := s.read(ctx, func(q querier) (err error) {
-		l, err = scanLane(q.QueryRowContext(ctx, laneQuery, string(id)))
-		if errors.Is(err, sql.ErrNoRows) {
+func (s *Store) Lane(ctx context.Context, id session.ID) (l session.Lane, err error) {
+	err = s.read(ctx, func(q querier) error {
+		found, err := readLanes(ctx, q, laneQuery, string(id))
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
 			return unknown(string(id))
 		}
-		return rowError("read lane", id, err)
+		l = found[0].Lane
+		return nil
 	})
-	return l.Lane, err
+	return l, err
 }
 
 func readHeartbeat(ctx context.Context, q querier) (h session.Heartbeat, err error) {
-	err = q.QueryRowContext(ctx, `SELECT pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address FROM drainer`).
-		Scan(&h.PID, &h.StartedUS, &h.BeatUS, &h.Command, &h.State, &h.Reason, &h.SinceUS, &h.LastUS, &h.AttemptUS, &h.NextUS, &h.Remote, &h.Address)
+	err = q.queryRow(ctx, `SELECT pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address FROM drainer`, nil,
+		&h.PID, &h.StartedUS, &h.BeatUS, &h.Command, &h.State, &h.Reason, &h.SinceUS, &h.LastUS, &h.AttemptUS, &h.NextUS, &h.Remote, &h.Address)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return h, rowError("read heartbeat", "", err)
 	}
@@ -130,7 +121,7 @@ func readHeartbeat(ctx context.Context, q querier) (h session.Heartbeat, err err
 }
 
 func readPaused(ctx context.Context, q querier) (paused bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT paused FROM sync`).Scan(&paused)
+	err = q.queryRow(ctx, `SELECT paused FROM sync`, nil, &paused)
 	if errors.Is(err, sql.ErrNoRows) { // nobody decided anything
 		return false, nil
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -8,22 +9,42 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/acode-dev/acode/session"
 	"modernc.org/sqlite"
 )
 
-// querier reads: a link, or what stands for one.
+// querier reads.
 type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) row
+	// each gives f the rows of a query, one after the other. Where f returns errEnough the rest is
+	// left out. f runs no query of the same text.
+	each(ctx context.Context, query string, args []any, f func(r row) error) error
+
+	// queryRow reads one row; sql.ErrNoRows says that there is none.
+	queryRow(ctx context.Context, query string, args []any, dst ...any) error
 }
 
-// link is one connection to a database, for one goroutine at a time. It does without the pool of
-// database/sql: its locks, its copies and its watch on every call cost as much as a statement,
-// and here nobody shares a connection.
+// errEnough ends a query early.
+var errEnough = errors.New("enough")
+
+// readRows gives f the rows of a query. An error of f that has no code says that the row holds what
+// no acode wrote.
+func readRows(ctx context.Context, q querier, doing string, id session.ID, query string, args []any, f func(r row) error) error {
+	return storeError(doing, q.each(ctx, query, args, func(r row) error {
+		if err := f(r); err != errEnough {
+			return rowError(doing, id, err)
+		}
+		return errEnough
+	}))
+}
+
+// link is one connection to a database, for one goroutine at a time. It keeps every statement. It does
+// without the pool of database/sql: its locks, its copies and its watch on every call cost as much as
+// a statement, and here nobody shares a connection.
 type link struct {
 	conn  driver.Conn
-	stmts map[string]driver.Stmt // those that are kept
-	args  []driver.NamedValue    // of the call in progress
+	stmts map[string]driver.Stmt
+	args  []driver.NamedValue // of the call in progress
+	brief bool                // what it runs is short: a watch on the context would cost more
 }
 
 // openLink opens the database that name, a DSN, names.
@@ -32,8 +53,10 @@ func openLink(name string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{conn: conn, stmts: map[string]driver.Stmt{}}, nil
+	return newLink(conn), nil
 }
+
+func newLink(conn driver.Conn) *link { return &link{conn: conn, stmts: map[string]driver.Stmt{}} }
 
 // control gives access to the file behind the connection.
 func (l *link) control() (sqlite.FileControl, error) {
@@ -54,7 +77,7 @@ func (l *link) keepWAL() error {
 	return err
 }
 
-// kept gives the statement of a query that is run often.
+// kept gives the statement of a query.
 func (l *link) kept(query string) (driver.Stmt, error) {
 	if st := l.stmts[query]; st != nil {
 		return st, nil
@@ -66,34 +89,24 @@ func (l *link) kept(query string) (driver.Stmt, error) {
 	return st, err
 }
 
-// exec runs a statement that is kept.
+// watched is the context that the driver watches while a statement runs.
+func (l *link) watched(ctx context.Context) context.Context {
+	if l.brief {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 func (l *link) exec(ctx context.Context, query string, args ...any) error {
 	st, err := l.kept(query)
 	if err != nil {
 		return err
 	}
-	return l.run(ctx, st, args)
-}
-
-// ExecContext runs statements once.
-func (l *link) ExecContext(ctx context.Context, query string, args ...any) error {
-	st, err := l.conn.Prepare(query)
-	if err != nil {
-		return err
-	}
-	err = l.run(ctx, st, args)
-	if cerr := st.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-func (l *link) run(ctx context.Context, st driver.Stmt, args []any) error {
 	named, err := l.bind(args)
 	if err != nil {
 		return err
 	}
-	_, err = st.(driver.StmtExecContext).ExecContext(ctx, named)
+	_, err = st.(driver.StmtExecContext).ExecContext(l.watched(ctx), named)
 	return err
 }
 
@@ -117,53 +130,53 @@ func (l *link) bind(args []any) ([]driver.NamedValue, error) {
 	return l.args, nil
 }
 
-// QueryContext reads rows, which the caller closes.
-func (l *link) QueryContext(ctx context.Context, query string, args ...any) (*rows, error) {
-	st, err := l.conn.Prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	r, err := l.query(ctx, st, args)
-	if err != nil {
-		_ = st.Close() // the first error says more
-		return nil, err
-	}
-	r.once = st
-	return r, nil
-}
-
-// QueryRowContext reads one row; sql.ErrNoRows says that there is none.
-func (l *link) QueryRowContext(ctx context.Context, query string, args ...any) row {
-	r, err := l.QueryContext(ctx, query, args...)
-	return row{r, err}
-}
-
-// query reads through a statement that nothing reads through yet.
-func (l *link) query(ctx context.Context, st driver.Stmt, args []any) (*rows, error) {
-	named, err := l.bind(args)
-	if err != nil {
-		return nil, err
-	}
-	r, err := st.(driver.StmtQueryContext).QueryContext(ctx, named)
-	if err != nil {
-		return nil, err
-	}
-	return &rows{ctx: ctx, rows: r, values: make([]driver.Value, len(r.Columns()))}, nil
-}
-
-// queryRow reads one row through a statement that is kept.
-func (l *link) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
+func (l *link) each(ctx context.Context, query string, args []any, f func(r row) error) error {
 	st, err := l.kept(query)
 	if err != nil {
 		return err
 	}
-	r, err := l.query(ctx, st, args)
-	return row{r, err}.Scan(dst...)
+	named, err := l.bind(args)
+	if err != nil {
+		return err
+	}
+	rows, err := st.(driver.StmtQueryContext).QueryContext(l.watched(ctx), named)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() // its error is that of the last read
+	columns := rows.Columns()
+	r := row{columns, make([]driver.Value, len(columns))}
+	for {
+		if err = ctx.Err(); err == nil {
+			err = rows.Next(r.values)
+		}
+		if err == nil {
+			err = f(r)
+		}
+		if err == io.EOF || err == errEnough {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *link) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
+	found := false
+	err := l.each(ctx, query, args, func(r row) error {
+		found = true
+		return cmp.Or(r.Scan(dst...), errEnough)
+	})
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
 }
 
 // patience sets for how long statements wait for other processes.
 func (l *link) patience(ctx context.Context, ms int) error {
-	return storeError("set patience", l.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, ms)))
+	return storeError("set patience", l.exec(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, ms)))
 }
 
 // snapshot runs f on one consistent state, without writing.
@@ -188,112 +201,33 @@ func (l *link) rollback() {
 }
 
 func (l *link) close() error {
+	return errors.Join(l.forget(), l.conn.Close())
+}
+
+// forget closes the statements.
+func (l *link) forget() error {
 	var errs []error
 	for _, st := range l.stmts {
 		errs = append(errs, st.Close())
 	}
-	return errors.Join(append(errs, l.conn.Close())...)
+	return errors.Join(errs...)
 }
 
-// rows are what a query gives.
-type rows struct {
-	ctx    context.Context // of the query
-	rows   driver.Rows
-	once   driver.Stmt // ends with them; nil: it is kept
-	values []driver.Value
-	err    error
-	over   bool
+// row is a row of a query.
+type row struct {
+	columns []string
+	values  []driver.Value
 }
 
-// Next goes to the next row.
-func (r *rows) Next() bool {
-	if r.over {
-		return false
-	}
-	if r.err = r.ctx.Err(); r.err == nil {
-		r.err = r.rows.Next(r.values)
-	}
-	if r.err == nil {
-		return true
-	}
-	if r.err == io.EOF {
-		r.err = nil
-	}
-	_ = r.Close() // an error of reading says more
-	return false
-}
-
-// Scan reads the columns of the row.
-func (r *rows) Scan(dst ...any) error {
+// Scan reads its columns.
+func (r row) Scan(dst ...any) error {
 	if len(dst) != len(r.values) {
 		return fmt.Errorf("scan %d columns into %d", len(r.values), len(dst))
 	}
 	for i, d := range dst {
 		if err := assign(d, r.values[i]); err != nil {
-			return fmt.Errorf("column %s: %w", r.rows.Columns()[i], err)
+			return fmt.Errorf("column %s: %w", r.columns[i], err)
 		}
 	}
 	return nil
-}
-
-// Err is why there is no next row; nil at the end.
-func (r *rows) Err() error { return r.err }
-
-// Columns names the columns.
-func (r *rows) Columns() ([]string, error) { return r.rows.Columns(), nil }
-
-// Close may be called more than once.
-func (r *rows) Close() error {
-	if r.over {
-		return nil
-	}
-	r.over = true
-	err := r.rows.Close()
-	if r.once != nil {
-		err = errors.Join(err, r.once.Close())
-	}
-	return err
-}
-
-// row is the first row of a query.
-type row struct {
-	rows *rows
-	err  error
-}
-
-// Scan reads the row.
-func (r row) Scan(dst ...any) error {
-	if r.err != nil {
-		return r.err
-	}
-	defer func() { _ = r.rows.Close() }() // it was only read
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
-		}
-		return sql.ErrNoRows
-	}
-	return r.rows.Scan(dst...)
-}
-
-// keeper is a link that keeps the statements of what it reads, whose rows are read one after
-// the other. What it reads is short: a watch on the context would cost more.
-type keeper struct{ *link }
-
-// QueryContext is that of link.
-func (k keeper) QueryContext(ctx context.Context, query string, args ...any) (*rows, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	st, err := k.kept(query)
-	if err != nil {
-		return nil, err
-	}
-	return k.query(context.WithoutCancel(ctx), st, args)
-}
-
-// QueryRowContext is that of link.
-func (k keeper) QueryRowContext(ctx context.Context, query string, args ...any) row {
-	r, err := k.QueryContext(ctx, query, args...)
-	return row{r, err}
 }

@@ -55,7 +55,7 @@ func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.read(ctx, f)
 	}
-	return w.st.wr.snapshot(ctx, func(querier) error { return f(keeper{w.st.wr.link}) })
+	return w.st.wr.snapshot(ctx, f)
 }
 
 type loader struct {
@@ -160,7 +160,7 @@ func (l *loader) hashAt(seq uint64) (session.Hash, error) {
 		return session.Hash{}, nil
 	}
 	var h session.Hash
-	err := l.q.QueryRowContext(l.ctx, `SELECT hash FROM events WHERE pos = ?`, position(l.row.no, seq)).Scan(&h)
+	err := l.q.queryRow(l.ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(l.row.no, seq)}, &h)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return session.Hash{}, rowError("read event", l.id, err)
 	}
@@ -169,25 +169,23 @@ func (l *loader) hashAt(seq uint64) (session.Hash, error) {
 
 // checkpoint finds the newest valid checkpoint; ok is false when there is none.
 func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
-	rows, err := l.q.QueryContext(l.ctx, checkpointQuery+`DESC`, position(l.row.no, 0), position(l.row.no, l.row.commit.LastSeq))
-	if err != nil {
-		return c, false, storeError("read checkpoints", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		c, valid, err := scanCheckpoint(rows, l.id, l.k.id)
+	span := []any{position(l.row.no, 0), position(l.row.no, l.row.commit.LastSeq)}
+	err = readRows(l.ctx, l.q, "read checkpoints", l.id, checkpointQuery+`DESC`, span, func(r row) error {
+		found, valid, err := scanCheckpoint(r, l.id, l.k.id)
 		if err != nil {
-			return c, false, rowError("read checkpoint", l.id, err)
+			return err
 		}
-		c.Plan = l.row.sess.Plan.Hash
-		if valid && c.KeyID == l.k.id && sameHash(l.k.sign(c.Signed()), c.HMAC) {
-			return c, true, nil
+		found.Plan = l.row.sess.Plan.Hash
+		if valid && found.KeyID == l.k.id && sameHash(l.k.sign(found.Signed()), found.HMAC) {
+			c, ok = found, true
+			return errEnough
 		}
 		if l.report.BadCheckpoint == "" {
-			l.report.BadCheckpoint = fmt.Sprintf("the checkpoint at seq %d is not what was signed", c.Seq)
+			l.report.BadCheckpoint = fmt.Sprintf("the checkpoint at seq %d is not what was signed", found.Seq)
 		}
-	}
-	return c, false, storeError("read checkpoints", rows.Err())
+		return nil
+	})
+	return c, ok, err
 }
 
 // tailBatch bounds how many events are held at once.
@@ -259,7 +257,7 @@ func (l *loader) follow(from uint64) (receipts int, err error) {
 func (l *loader) checkEnd() error {
 	last := l.row.commit.LastSeq
 	var more bool
-	err := l.q.QueryRowContext(l.ctx, `SELECT EXISTS (SELECT 1 FROM events WHERE pos > ? AND pos <= ?)`, position(l.row.no, last), position(l.row.no, seqMask)).Scan(&more)
+	err := l.q.queryRow(l.ctx, `SELECT EXISTS (SELECT 1 FROM events WHERE pos > ? AND pos <= ?)`, []any{position(l.row.no, last), position(l.row.no, seqMask)}, &more)
 	if err != nil {
 		return rowError("read event", l.id, err)
 	}

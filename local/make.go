@@ -213,7 +213,7 @@ const growFrames = 500
 // acknowledged yet, so it need not sync before the end.
 func (s *Store) growLog(ctx context.Context) error {
 	for _, q := range []string{`PRAGMA wal_autocheckpoint = 0`, `PRAGMA synchronous = OFF`} {
-		if err := s.wr.ExecContext(ctx, q); err != nil {
+		if err := s.wr.exec(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (s *Store) growLog(ctx context.Context) error {
 		}
 	}
 	for _, q := range []string{`PRAGMA synchronous = FULL`, fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, growFrames)} {
-		if err := s.wr.ExecContext(ctx, q); err != nil {
+		if err := s.wr.exec(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -263,7 +263,7 @@ func (m *making) database(ctx context.Context, home string) error {
 	if err != nil {
 		return storeError("make database", err)
 	}
-	err = l.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
+	err = l.exec(ctx, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID))
 	if cerr := l.close(); err == nil {
 		err = cerr
 	}

@@ -197,10 +197,10 @@ func (o *Outbox) copyBack(ctx context.Context) {
 		return
 	}
 	var busy, log, copied int
-	err := o.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &log, &copied)
+	err := o.queryRow(ctx, `PRAGMA wal_checkpoint(NOOP)`, nil, &busy, &log, &copied)
 	if err == nil && log-copied >= outboxFrames {
 		done := o.copying()
-		err = o.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &copied)
+		err = o.queryRow(ctx, `PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &log, &copied)
 		done(err)
 	}
 	o.judge(storeError("copy log back", err)) // what was committed is as good as before

@@ -101,24 +101,18 @@ func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uin
 
 func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]uint64, err error) {
 	// Sessions are numbered without gaps, and never removed.
-	if err := q.QueryRowContext(ctx, `SELECT coalesce(max(no), 0) FROM sessions`).Scan(&sessions); err != nil {
+	if err := q.queryRow(ctx, `SELECT coalesce(max(no), 0) FROM sessions`, nil, &sessions); err != nil {
 		return 0, nil, rowError("count sessions", "", err)
 	}
 	acked = map[string]uint64{}
-	rows, err := q.QueryContext(ctx, `SELECT remote, sum(acked) FROM lanes WHERE acked > 0 GROUP BY remote`)
-	if err != nil {
-		return 0, nil, storeError("read totals", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = readRows(ctx, q, "read totals", "", `SELECT remote, sum(acked) FROM lanes WHERE acked > 0 GROUP BY remote`, nil, func(r row) error {
 		var remote string
 		var n uint64
-		if err := rows.Scan(&remote, &n); err != nil {
-			return 0, nil, rowError("read totals", "", err)
-		}
+		err := r.Scan(&remote, &n)
 		acked[remote] = n
-	}
-	return sessions, acked, storeError("read totals", rows.Err())
+		return err
+	})
+	return sessions, acked, err
 }
 
 // Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.

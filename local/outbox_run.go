@@ -26,21 +26,11 @@ const sampleEvents = 64
 
 // read adds the events between two positions, the first one excluded.
 func (r *run) read(ctx context.Context, c *link, from, to int64) error {
-	rows, err := keeper{c}.QueryContext(ctx, deliveryQuery, from, to, r.limit)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if more, err := r.take(rows); err != nil || !more {
-			return err
-		}
-	}
-	return rows.Err()
+	return c.each(ctx, deliveryQuery, []any{from, to, r.limit}, r.take)
 }
 
-// take adds the event of a row; more is false when there is no room for it.
-func (r *run) take(row scanner) (more bool, err error) {
+// take adds the event of a row; errEnough says that there is no room for it.
+func (r *run) take(row row) error {
 	n := len(r.d.Events)
 	if n == sampleEvents { // room for the rest at once: what a slice grows out of is garbage
 		r.d.Events = slices.Grow(r.d.Events, min(r.limit, n*r.maxBytes/max(r.size, 1)))
@@ -48,16 +38,16 @@ func (r *run) take(row scanner) (more bool, err error) {
 	r.d.Events = append(r.d.Events, session.Event{Session: r.d.Session})
 	e := &r.d.Events[n]
 	if err := fillEvent(row, e); err != nil {
-		return false, err
+		return err
 	}
 	if r.size += len(e.Payload); r.size > r.maxBytes && n > 0 {
 		r.d.Events = r.d.Events[:n]
-		return false, nil
+		return errEnough
 	}
 	want := r.after + 1 + uint64(n)
 	if e.Seq != want || e.Hash != e.ChainHash(r.prev) {
-		return false, corrupt(session.ErrCorrupt, r.d.Session, want-1, "event %d is missing or not what was chained, and is not delivered", want)
+		return corrupt(session.ErrCorrupt, r.d.Session, want-1, "event %d is missing or not what was chained, and is not delivered", want)
 	}
 	r.prev = e.Hash
-	return true, nil
+	return nil
 }

@@ -170,23 +170,16 @@ var errShifted = errors.New("a row of table sessions names no session")
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
-		rows, err := q.QueryContext(ctx, `SELECT id, short, state, reason, task, workspace, tasks, step_total, done, epoch, last_seq, created_us, last_us
-			FROM sessions WHERE ? = '' OR workspace = ? ORDER BY no DESC`, workspace, workspace)
-		if err != nil {
-			return storeError("list sessions", err)
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return readRows(ctx, q, "list sessions", "", `SELECT id, short, state, reason, task, workspace, tasks, step_total, done, epoch, last_seq, created_us, last_us
+			FROM sessions WHERE ? = '' OR workspace = ? ORDER BY no DESC`, []any{workspace, workspace}, func(r row) error {
 			var m session.Summary
-			if err := rows.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS); err != nil {
-				return rowError("list sessions", "", err)
-			}
-			if _, err := session.ParseUUID(string(m.ID)); err != nil || len(m.Short) != shortLength {
-				return rowError("list sessions", "", errShifted)
+			err := r.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS)
+			if _, bad := session.ParseUUID(string(m.ID)); err == nil && (bad != nil || len(m.Short) != shortLength) {
+				err = errShifted
 			}
 			out = append(out, m)
-		}
-		return storeError("list sessions", rows.Err())
+			return err
+		})
 	})
 	if err == nil && len(out) == 0 {
 		err = s.checkHeads(ctx)
@@ -204,7 +197,7 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	err = s.read(ctx, func(q querier) error {
 		for _, id := range heads {
 			var n int
-			if err := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions WHERE id = ?`, string(id)).Scan(&n); err != nil {
+			if err := q.queryRow(ctx, `SELECT count(*) FROM sessions WHERE id = ?`, []any{string(id)}, &n); err != nil {
 				return storeError("look for session", err)
 			}
 			if n == 0 {

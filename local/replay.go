@@ -42,20 +42,13 @@ func (r *replayer) add(place, message string) {
 }
 
 func (r *replayer) checkpoints() (map[uint64]session.Checkpoint, error) {
-	rows, err := r.v.q.QueryContext(r.v.ctx, checkpointQuery, position(r.row.no, 0), position(r.row.no, seqMask))
-	if err != nil {
-		return nil, storeError("read checkpoints", err)
-	}
-	defer rows.Close()
 	out := map[uint64]session.Checkpoint{}
-	for rows.Next() {
-		c, _, err := scanCheckpoint(rows, r.row.sess.ID, r.v.k.id) // one that is none differs from what it should be
-		if err != nil {
-			return nil, rowError("read checkpoint", r.row.sess.ID, err)
-		}
+	all := []any{position(r.row.no, 0), position(r.row.no, seqMask)}
+	return out, readRows(r.v.ctx, r.v.q, "read checkpoints", r.row.sess.ID, checkpointQuery, all, func(found row) error {
+		c, _, err := scanCheckpoint(found, r.row.sess.ID, r.v.k.id) // one that is none differs from what it should be
 		out[c.Seq] = c
-	}
-	return out, storeError("read checkpoints", rows.Err())
+		return err
+	})
 }
 
 // replay reports false when an event does not follow: nothing after it can be computed.

@@ -34,9 +34,9 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 // Asked gives the ID of a request like r that nobody has answered yet; 0: there is none.
 func (s *Store) Asked(ctx context.Context, r session.Request) (id int64, err error) {
 	err = s.read(ctx, func(q querier) error {
-		return q.QueryRowContext(ctx, `SELECT coalesce(max(r.id), 0) FROM requests r JOIN sessions s ON s.no = r.session_no
+		return q.queryRow(ctx, `SELECT coalesce(max(r.id), 0) FROM requests r JOIN sessions s ON s.no = r.session_no
 			WHERE s.id = ? AND r.kind = ? AND r.task = ? AND r.step = ? AND r.digest = ?`,
-			string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, answered(r)).Scan(&id)
+			[]any{string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, answered(r)}, &id)
 	})
 	return id, storeError("read requests", err)
 }
@@ -79,44 +79,31 @@ func (s *Store) Requests(ctx context.Context, id session.ID) (out []session.Requ
 
 // Requests lists what others asked of this process, oldest first. One that acode did not
 // write is an error.
-func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
+func (w *Writer) Requests(ctx context.Context) (out []session.Request, err error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if w.st.wr == nil {
-		var out []session.Request
-		err := w.st.read(ctx, func(q querier) (err error) {
-			out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
-			return err
-		})
-		return out, err
-	}
-	ctx = context.WithoutCancel(ctx) // as in Fence
-	return readRequests(ctx, keeper{w.st.wr.link}, w.st.keys, w.no, w.sess.ID)
+	err = w.query(ctx, func(q querier) (err error) {
+		out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
+		return err
+	})
+	return out, err
 }
 
 // readRequests checks signatures with k; nil checks none.
-func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) ([]session.Request, error) {
-	rows, err := q.QueryContext(ctx, selectRequests, no)
-	if err != nil {
-		return nil, storeError("read requests", err)
-	}
-	defer rows.Close()
-	var out []session.Request
-	for rows.Next() {
+func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) (out []session.Request, err error) {
+	err = readRows(ctx, q, "read requests", id, selectRequests, []any{no}, func(row row) error {
 		r := session.Request{Session: id}
 		var said string
 		var sum session.Hash
-		if err := rows.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &said, &r.Reason, &r.By, &sum); err != nil {
-			return out, rowError("read request", id, err)
+		if err := row.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &said, &r.Reason, &r.By, &sum); err != nil {
+			return err
 		}
 		if k != nil && !sameHash(sum, k.sign(requestRow(r, said))) {
-			return out, &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: session.Do(session.MoveVerify, string(id))}
+			return &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: session.Do(session.MoveVerify, string(id))}
 		}
 		r.Digest, r.Asked = answers(r.Kind, said)
 		out = append(out, r)
-	}
-	return out, storeError("read requests", rows.Err())
+		return nil
+	})
+	return out, err
 }

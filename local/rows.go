@@ -31,12 +31,12 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 		steps: ordinals[session.StepID]{}, files: ordinals[string]{},
 	}
 	s, c := r.sess, &r.commit
-	err := q.QueryRowContext(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
+	err := q.queryRow(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
 		state, left_state, reason, detail, epoch, device, manifest, git, inputs, last_seq, last_us, created_us, done,
-		head, row_digest, steps, files, key_id, hmac FROM sessions WHERE id = ?`, string(id)).
-		Scan(&r.no, &s.ID, &s.Short, &s.Task, &s.Workspace, &s.Plan.Hash, &s.Plan.Bytes, &s.Plan.Sealed, &s.Tasks, &s.StepTotal, &s.OnFailure, &s.Config,
-			&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.Inputs, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done,
-			&s.Head, &c.Row, &c.Steps, &c.Files, &c.KeyID, &c.HMAC)
+		head, row_digest, steps, files, key_id, hmac FROM sessions WHERE id = ?`, []any{string(id)},
+		&r.no, &s.ID, &s.Short, &s.Task, &s.Workspace, &s.Plan.Hash, &s.Plan.Bytes, &s.Plan.Sealed, &s.Tasks, &s.StepTotal, &s.OnFailure, &s.Config,
+		&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.Inputs, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done,
+		&s.Head, &c.Row, &c.Steps, &c.Files, &c.KeyID, &c.HMAC)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, unknown(string(id))
 	}
@@ -63,26 +63,18 @@ func rowError(doing string, id session.ID, err error) error {
 
 func readProjections(ctx context.Context, q querier, r *sessionRecord) error {
 	if err := readSteps(ctx, q, r); err != nil {
-		return rowError("read steps", r.sess.ID, err)
+		return err
 	}
-	if err := readFiles(ctx, q, r); err != nil {
-		return rowError("read files", r.sess.ID, err)
-	}
-	return nil
+	return readFiles(ctx, q, r)
 }
 
 func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
-	rows, err := q.QueryContext(ctx, `SELECT pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
-		FROM steps WHERE pos BETWEEN ? AND ?`, rowPosition(r.no, 0), rowPosition(r.no, ordinalMask))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return readRows(ctx, q, "read steps", r.sess.ID, `SELECT pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
+		FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, ordinalMask)}, func(row row) error {
 		st := &session.StepState{}
 		var pos int64
 		var key, code, message, capture, approval text
-		err := rows.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
+		err := row.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
 		if err != nil {
 			return err
 		}
@@ -100,8 +92,8 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
 			return err
 		}
 		r.sess.Steps[st.StepID] = st
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // mainKey is the session.Key that nearly every step has, and which its row therefore leaves out.
@@ -126,60 +118,39 @@ func decodeOptional[T any](column text, dst **T) error {
 }
 
 func readFiles(ctx context.Context, q querier, r *sessionRecord) error {
-	rows, err := q.QueryContext(ctx, `SELECT pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files WHERE pos BETWEEN ? AND ?`,
-		rowPosition(r.no, 0), rowPosition(r.no, ordinalMask))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		f := &session.FileState{}
-		var pos, inode int64
-		if err := rows.Scan(&pos, &f.Path, &f.Hash, &f.Size, &f.Mode, &f.MTimeNS, &f.CTimeNS, &inode, &f.Racy, &f.Wrote); err != nil {
-			return err
-		}
-		if err := r.files.take(f.Path, pos); err != nil {
-			return err
-		}
-		f.Inode = uint64(inode)
-		r.sess.Files[f.Path] = f
-	}
-	return rows.Err()
+	return readRows(ctx, q, "read files", r.sess.ID, `SELECT pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files WHERE pos BETWEEN ? AND ?`,
+		[]any{rowPosition(r.no, 0), rowPosition(r.no, ordinalMask)}, func(row row) error {
+			f := &session.FileState{}
+			var pos, inode int64
+			if err := row.Scan(&pos, &f.Path, &f.Hash, &f.Size, &f.Mode, &f.MTimeNS, &f.CTimeNS, &inode, &f.Racy, &f.Wrote); err != nil {
+				return err
+			}
+			if err := r.files.take(f.Path, pos); err != nil {
+				return err
+			}
+			f.Inode = uint64(inode)
+			r.sess.Files[f.Path] = f
+			return nil
+		})
 }
 
 const eventColumns = `pos, id, time_us, type, coalesce(actor, 'acode'), epoch, payload, hash`
 
-func readEvents(ctx context.Context, q querier, no int64, id session.ID, after uint64, limit int) ([]session.Event, error) {
-	rows, err := q.QueryContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`,
-		position(no, after), position(no, seqMask), limit)
-	if err != nil {
-		return nil, storeError("read events", err)
-	}
-	defer rows.Close()
-	var out []session.Event
-	for rows.Next() {
-		e, err := scanEvent(rows, id)
-		if err != nil {
-			return out, rowError("read event", id, err)
+func readEvents(ctx context.Context, q querier, no int64, id session.ID, after uint64, limit int) (out []session.Event, err error) {
+	query := `SELECT ` + eventColumns + ` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
+	err = readRows(ctx, q, "read events", id, query, []any{position(no, after), position(no, seqMask), limit}, func(r row) error {
+		e := session.Event{Session: id}
+		if err := fillEvent(r, &e); err != nil {
+			return err
 		}
 		out = append(out, e)
-	}
-	if err := rows.Err(); err != nil {
-		return out, storeError("read events", err)
-	}
-	return out, nil
-}
-
-type scanner interface{ Scan(dst ...any) error }
-
-func scanEvent(row scanner, id session.ID) (session.Event, error) {
-	e := session.Event{Session: id}
-	err := fillEvent(row, &e)
-	return e, err
+		return nil
+	})
+	return out, err
 }
 
 // fillEvent reads an event of the session that e names already.
-func fillEvent(row scanner, e *session.Event) error {
+func fillEvent(row row, e *session.Event) error {
 	var pos int64
 	err := row.Scan(&pos, &e.ID, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &e.Hash)
 	e.Seq = uint64(pos) & seqMask
@@ -190,7 +161,7 @@ func fillEvent(row scanner, e *session.Event) error {
 const checkpointQuery = `SELECT pos, epoch, hash, checkpoint, payload FROM events WHERE pos > ? AND pos <= ? AND checkpoint IS NOT NULL ORDER BY pos `
 
 // scanCheckpoint reads one; valid is false when its bytes are none, and only Seq is set then.
-func scanCheckpoint(row scanner, id session.ID, keyID string) (c session.Checkpoint, valid bool, err error) {
+func scanCheckpoint(row row, id session.ID, keyID string) (c session.Checkpoint, valid bool, err error) {
 	var pos int64
 	var b, payload []byte
 	if err := row.Scan(&pos, &c.Epoch, &c.Head, &b, &payload); err != nil {

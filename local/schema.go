@@ -20,29 +20,22 @@ import (
 // schemaRows gives everything that SQLite was told to make. They are put in order here because
 // to begin a sort costs SQLite more than to read them.
 func schemaRows(ctx context.Context, q querier) ([]string, error) {
-	found, err := q.QueryContext(ctx, `SELECT type, name, tbl_name, sql FROM sqlite_schema`)
-	if err != nil {
-		return nil, storeError("read schema", err)
-	}
-	defer found.Close()
 	type object struct {
 		kind, name, table string
 		sql               text
 	}
 	var all []object
-	for found.Next() {
+	err := readRows(ctx, q, "read schema", "", `SELECT type, name, tbl_name, sql FROM sqlite_schema`, nil, func(r row) error {
 		var o object
-		if err := found.Scan(&o.kind, &o.name, &o.table, &o.sql); err != nil {
-			return nil, rowError("read schema", "", err)
-		}
-		all = append(all, o)
-	}
+		defer func() { all = append(all, o) }()
+		return r.Scan(&o.kind, &o.name, &o.table, &o.sql)
+	})
 	slices.SortFunc(all, func(a, b object) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
 	rows := make([]string, len(all))
 	for i, o := range all {
 		rows[i] = o.kind + " " + o.name + " " + o.table + " " + o.sql.String
 	}
-	return rows, storeError("read schema", found.Err())
+	return rows, err
 }
 
 // schema is what migrations make of a database.
@@ -65,7 +58,7 @@ func (s *Store) schema() schema {
 // version gives 0 for a new database and ErrNewer above what this program knows.
 func (s *Store) version(ctx context.Context, q querier) (int, error) {
 	var v int
-	if err := q.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&v); err != nil {
+	if err := q.queryRow(ctx, `PRAGMA user_version`, nil, &v); err != nil {
 		return 0, storeError("read schema version", err)
 	}
 	if v > s.schema().version {
@@ -116,7 +109,7 @@ const latestUS = 1 << 53
 // date their events.
 func checkClock(ctx context.Context, q querier) error {
 	var wrong int
-	err := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions WHERE typeof(last_us) <> 'integer' OR last_us > ?`, latestUS).Scan(&wrong)
+	err := q.queryRow(ctx, `SELECT count(*) FROM sessions WHERE typeof(last_us) <> 'integer' OR last_us > ?`, []any{latestUS}, &wrong)
 	if err != nil || wrong == 0 {
 		return storeError("read clock", err)
 	}

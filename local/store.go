@@ -70,8 +70,8 @@ func (r storeRow) signed() []byte {
 }
 
 func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
-	err = q.QueryRowContext(ctx, `SELECT format, device, key_source, key_id, hmac FROM store WHERE one = 1`).
-		Scan(&r.format, &r.device, &r.keySource, &r.keyID, &r.hmac)
+	err = q.queryRow(ctx, `SELECT format, device, key_source, key_id, hmac FROM store WHERE one = 1`, nil,
+		&r.format, &r.device, &r.keySource, &r.keyID, &r.hmac)
 	if err == nil {
 		return r, nil
 	}
@@ -79,7 +79,7 @@ func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
 		return r, rowError("read store", "", err)
 	}
 	var sessions int
-	if cerr := q.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&sessions); cerr == nil && sessions > 0 {
+	if cerr := q.queryRow(ctx, `SELECT count(*) FROM sessions`, nil, &sessions); cerr == nil && sessions > 0 {
 		return r, &session.Error{Code: session.ErrTampered, Message: "the store has sessions and no row that describes it; nothing was changed", Place: trustedPlace(0), Next: session.Words("put the database and its log back from a backup")}
 	}
 	return r, err

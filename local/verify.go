@@ -248,8 +248,9 @@ func (v *verifier) schema() error {
 		}
 		var want []string
 		err = conn.Raw(func(c any) (err error) {
-			want, err = read(v.ctx, &link{conn: c.(driver.Conn)})
-			return err
+			l := newLink(c.(driver.Conn))
+			want, err = read(v.ctx, l)
+			return errors.Join(err, l.forget())
 		})
 		if err != nil {
 			return err
@@ -286,21 +287,12 @@ func (v *verifier) strings(query string) ([]string, error) {
 	return queryStrings(v.ctx, v.q, query)
 }
 
-func queryStrings(ctx context.Context, q querier, query string) ([]string, error) {
-	rows, err := q.QueryContext(ctx, query)
-	if err != nil {
-		return nil, storeError("verify", err)
-	}
-	defer rows.Close()
-	var out []string
-	for rows.Next() {
-		var v any
-		if err := rows.Scan(&v); err != nil {
-			return nil, rowError("verify", "", err)
-		}
-		out = append(out, fmt.Sprint(v))
-	}
-	return out, storeError("verify", rows.Err())
+func queryStrings(ctx context.Context, q querier, query string) (out []string, err error) {
+	err = readRows(ctx, q, "verify", "", query, nil, func(r row) error {
+		out = append(out, fmt.Sprint(r.values[0]))
+		return nil
+	})
+	return out, err
 }
 
 // sessions lists every session that the database or a head knows.

@@ -32,39 +32,29 @@ func (s *Store) Work(ctx context.Context) (out session.Work, err error) {
 }
 
 func readWork(ctx context.Context, q querier, w *session.Work) error {
-	rows, err := q.QueryContext(ctx, workQuery)
-	if err != nil {
-		return storeError("read work", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return readRows(ctx, q, "read work", "", workQuery, nil, func(r row) error {
 		var k session.WorkKey
 		var n uint64
-		if err := rows.Scan(&k.Kind, &k.Mode, &k.Outcome, &n); err != nil {
-			return rowError("read work", "", err)
+		if err := r.Scan(&k.Kind, &k.Mode, &k.Outcome, &n); err != nil {
+			return err
 		}
 		w.Add(k, n)
-	}
-	return storeError("read work", rows.Err())
+		return nil
+	})
 }
 
 func readPhases(ctx context.Context, q querier, w *session.Work) error {
-	rows, err := q.QueryContext(ctx, `SELECT phase, le_us, n, sum_us FROM phases`)
-	if err != nil {
-		return storeError("read phases", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return readRows(ctx, q, "read phases", "", `SELECT phase, le_us, n, sum_us FROM phases`, nil, func(r row) error {
 		var p session.ResumePhase
 		var le, sum int64
 		var b session.PhaseBucket
-		if err := rows.Scan(&p, &le, &b.Count, &sum); err != nil {
-			return rowError("read phases", "", err)
+		if err := r.Scan(&p, &le, &b.Count, &sum); err != nil {
+			return err
 		}
 		b.Sum = time.Duration(sum) * time.Microsecond
 		w.AddPhase(p, session.BucketOf(time.Duration(min(le, math.MaxInt64/1000))*time.Microsecond), b)
-	}
-	return storeError("read phases", rows.Err())
+		return nil
+	})
 }
 
 // workWait bounds how long figures wait for those who write.

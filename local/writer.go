@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,7 +179,6 @@ func (w *Writer) Fence(ctx context.Context) error {
 	if err := w.usable(ctx); err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // a watch on it would cost more than the statement
 	var epoch uint64
 	if err := w.st.wr.queryRow(ctx, readEpoch, []any{w.no}, &epoch); err != nil {
 		return storeError("read epoch", err)
@@ -204,13 +202,14 @@ func (w *Writer) Event(ctx context.Context, seq uint64) (session.Event, error) {
 
 func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err error) {
 	err = w.query(ctx, func(q querier) error {
-		row := q.QueryRowContext(ctx, `SELECT `+eventColumns+` FROM events WHERE pos = ?`, position(w.no, seq))
-		if e, err = scanEvent(row, w.sess.ID); err != nil {
-			if errors.Is(err, sql.ErrNoRows) {
-				return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: session.Do(session.MoveHistory, w.sess.Short)}
-			}
-			return rowError("read event", w.sess.ID, err)
+		events, err := readEvents(ctx, q, w.no, w.sess.ID, seq-1, 1)
+		if err != nil {
+			return err
 		}
+		if len(events) == 0 || events[0].Seq != seq {
+			return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session has no event %d", seq), Next: session.Do(session.MoveHistory, w.sess.Short)}
+		}
+		e = events[0]
 		return w.st.expand(ctx, q, &e)
 	})
 	return e, err
@@ -221,7 +220,7 @@ func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.read(ctx, f)
 	}
-	return f(keeper{w.st.wr.link})
+	return f(w.st.wr.link)
 }
 
 // Warm begins to make durable what an earlier process left in the log, which the first commit otherwise waits for.
