@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -29,22 +30,19 @@ func (w *Writer) AppendAnswering(ctx context.Context, requestID int64, drafts ..
 }
 
 func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.Draft) ([]session.Event, error) {
-	ps := make([]prepared, 0, len(drafts))
-	work := requestID != 0 || len(w.pending) > 0
-	for _, d := range drafts {
-		p, err := w.prepare(ctx, d)
-		if err != nil {
-			return nil, w.failed(ctx, err, false)
-		}
-		work = work || p.stored == nil
-		ps = append(ps, p)
+	b, err := w.batchOf(ctx, drafts)
+	if err != nil {
+		return nil, w.failed(ctx, err, false)
 	}
+	b.answers = requestID
 	w.before = session.Commit{Epoch: w.sess.Epoch, LastSeq: w.sess.LastSeq, Head: w.sess.Head}
-	b := &batch{w: w, c: w.st.wr, seenSteps: ordinals[session.StepID]{}, seenFiles: ordinals[string]{}}
-	if !work {
-		return b.stored(ps), nil
+	if requestID == 0 && len(w.pending) == 0 && !slices.ContainsFunc(b.ps, func(p prepared) bool { return p.stored == nil }) {
+		for _, p := range b.ps {
+			b.events = append(b.events, *p.stored)
+		}
+		return b.events, nil
 	}
-	if err := w.st.wr.tx(ctx, func(ctx context.Context) error { return b.run(ctx, ps, requestID) }); err != nil {
+	if err := w.st.wr.tx(ctx, b.run); err != nil {
 		return nil, w.failed(ctx, appendError(err), b.touched)
 	}
 	w.no, w.pending = b.no, nil
@@ -134,6 +132,8 @@ const (
 type batch struct {
 	w        *Writer
 	c        *writeConn
+	ps       []prepared
+	answers  int64 // the request that they answer; 0: none
 	no       int64
 	lastUS   int64 // of the store
 	events   []session.Event
@@ -150,19 +150,23 @@ type batch struct {
 	seenFiles ordinals[string]
 }
 
-func (b *batch) stored(ps []prepared) []session.Event {
-	for _, p := range ps {
-		b.events = append(b.events, *p.stored)
+func (w *Writer) batchOf(ctx context.Context, drafts []session.Draft) (*batch, error) {
+	b := &batch{w: w, c: w.st.wr, no: w.no, seenSteps: ordinals[session.StepID]{}, seenFiles: ordinals[string]{}}
+	for _, d := range drafts {
+		p, err := w.prepare(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		b.ps = append(b.ps, p)
 	}
-	return b.events
+	return b, nil
 }
 
-func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
-	b.no = b.w.no
+func (b *batch) run(ctx context.Context) error {
 	if err := b.fence(ctx); err != nil {
 		return err
 	}
-	for _, p := range ps {
+	for _, p := range b.ps {
 		if p.stored != nil {
 			b.events = append(b.events, *p.stored)
 			continue
@@ -176,8 +180,8 @@ func (b *batch) run(ctx context.Context, ps []prepared, requestID int64) error {
 			return err
 		}
 	}
-	if requestID != 0 {
-		if err := b.c.exec(ctx, `DELETE FROM requests WHERE id = ? AND session_no = ?`, requestID, b.no); err != nil {
+	if b.answers != 0 {
+		if err := b.c.exec(ctx, `DELETE FROM requests WHERE id = ? AND session_no = ?`, b.answers, b.no); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,8 @@
 package local
 
 import (
+	"bytes"
 	"context"
-	"fmt"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -32,22 +32,18 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	if s.wr == nil {
 		return nil, readOnly()
 	}
-	forked := &Writer{st: s, sess: &session.Session{ID: f.ID}, sums: newDigests(s.keys, f.ID), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
-	drafts, err := s.forkDrafts(ctx, old, f)
+	forked := s.newWriter(f.ID)
+	made, short, err := forked.takeOver(ctx, old, f)
 	if err != nil {
 		return nil, err
 	}
-	made, err := forked.batchOf(ctx, drafts)
-	if err != nil {
-		return nil, err
-	}
-	closed, err := old.batchOf(ctx, closing(old.sess, drafts))
+	closed, err := old.batchOf(ctx, closing(old.sess, short))
 	if err != nil {
 		return nil, err
 	}
 	s.wr.last = nil // each batch takes the clock from the store, the first one's included
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
-		if err := made.run(ctx); err != nil {
+		if err := made.run(ctx); err != nil || len(closed.ps) == 0 {
 			return err
 		}
 		return closed.run(ctx)
@@ -56,7 +52,7 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	if err != nil {
 		return nil, storeError("fork off", err)
 	}
-	for _, b := range []draftBatch{made, closed} {
+	for _, b := range []*batch{made, closed} {
 		if b.touched {
 			b.w.writeHead(b.commit)
 		}
@@ -67,92 +63,80 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	return forked.sess, nil
 }
 
-// draftBatch is a transaction's part that is one session's.
-type draftBatch struct {
-	*batch
-	ps []prepared
-}
-
-func (w *Writer) batchOf(ctx context.Context, drafts []session.Draft) (draftBatch, error) {
-	d := draftBatch{batch: &batch{w: w, c: w.st.wr, seenSteps: ordinals[session.StepID]{}, seenFiles: ordinals[string]{}}}
-	for _, draft := range drafts {
-		p, err := w.prepare(ctx, draft)
-		if err != nil {
-			return d, err
-		}
-		d.ps = append(d.ps, p)
-	}
-	return d, nil
-}
-
-func (d draftBatch) run(ctx context.Context) error {
-	if len(d.ps) == 0 {
-		return nil
-	}
-	return d.batch.run(ctx, d.ps, 0)
-}
-
 // closing drafts the end of the old session. One that is over stays as it is.
-func closing(old *session.Session, drafts []session.Draft) []session.Draft {
-	created, ok := drafts[0].Data.(session.SessionCreatedData)
-	if !ok || old.State.Terminal() {
+func closing(old *session.Session, short string) []session.Draft {
+	if old.State.Terminal() {
 		return nil
 	}
 	var out []session.Draft
 	for id, st := range old.Steps {
 		if st.Status == session.InProgress {
 			out = append(out, session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
-				StepID: id, Key: st.Key, Attempt: st.Attempt, Why: wentOnAs(created.Short)}})
+				StepID: id, Key: st.Key, Attempt: st.Attempt, Why: wentOnAs(short)}})
 		}
 	}
 	return append(out, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		From: old.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: wentOnAs(created.Short)}})
+		From: old.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: wentOnAs(short)}})
 }
 
 func wentOnAs(short string) string { return "the session went on as " + short }
 
-// forkDrafts reads the old session's history as that of the new one.
-func (s *Store) forkDrafts(ctx context.Context, old *Writer, f Fork) ([]session.Draft, error) {
-	short, err := s.newShort(ctx)
+// takeOver makes the old session's history that of w, which goes by another short id.
+func (w *Writer) takeOver(ctx context.Context, old *Writer, f Fork) (*batch, string, error) {
+	short, err := w.st.newShort(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	point := &session.ForkPoint{Session: f.From, Seq: f.Shared}
-	r := rewriter{from: f.From, to: f.ID}
-	var drafts []session.Draft
-	var prev session.Hash
-	for after := uint64(0); after < old.sess.LastSeq; {
-		events, err := readEvents(ctx, s.wr.link, old.no, f.From, after, tailBatch)
+	var created session.SessionCreatedData
+	ps := make([]prepared, 1, old.sess.LastSeq)
+	chain := chain{id: f.From}
+	span := []any{position(old.no, 0), position(old.no, old.sess.LastSeq), int64(old.sess.LastSeq)}
+	err = readRows(ctx, w.st.wr, "read events", f.From, eventsQuery, span, func(r row) error {
+		e, err := scanEvent(r, f.From)
+		if err == nil {
+			err = chain.next(e)
+		}
+		if err == nil {
+			err = w.st.expand(ctx, w.st.wr, &e)
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if len(events) == 0 {
-			return nil, corrupt(session.ErrCorrupt, f.From, after, "the journal ends at event %d of %d", after, old.sess.LastSeq)
+		if e.Seq == f.Shared {
+			point.Hash = e.Hash.String()
 		}
-		for _, e := range events {
-			if e.Seq != after+1 || e.Hash != e.ChainHash(prev) {
-				return nil, corrupt(session.ErrCorrupt, f.From, after, "event %d is not what was chained", after+1)
-			}
-			if after, prev = e.Seq, e.Hash; e.Seq == f.Shared {
-				point.Hash = e.Hash.String()
-			}
-			if err := s.expand(ctx, s.wr.link, &e); err != nil {
-				return nil, err
-			}
-			d, err := r.draft(e)
-			if err != nil {
-				return nil, err
-			}
-			drafts = append(drafts, d)
+		if e.Seq == 1 {
+			return e.Decode(&created)
 		}
+		p, err := w.copied(e)
+		ps = append(ps, p)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
 	}
-	created, ok := drafts[0].Data.(session.SessionCreatedData)
-	if !ok {
-		return nil, corrupt(session.ErrCorrupt, f.From, 0, "the first event makes no session")
+	if chain.seq != old.sess.LastSeq {
+		return nil, "", corrupt(session.ErrCorrupt, f.From, chain.seq, "the journal ends at event %d of %d", chain.seq, old.sess.LastSeq)
 	}
 	created.Short, created.ForkedFrom = short, point
-	drafts[0].Data = created
-	return append(drafts, unknowns(old.sess, f)...), nil
+	if ps[0], err = w.prepare(ctx, session.Draft{Type: session.SessionCreated, Data: created}); err != nil {
+		return nil, "", err
+	}
+	b, err := w.batchOf(ctx, unknowns(old.sess, f))
+	if err != nil {
+		return nil, "", err
+	}
+	b.ps = append(ps, b.ps...)
+	return b, short, nil
+}
+
+// copied makes an event of another session one of w: its key names w, and what it says was redacted when
+// it was recorded. No text in a payload looks like a key, since its quotes are escaped there.
+func (w *Writer) copied(e session.Event) (prepared, error) {
+	key := func(id session.ID) []byte { return []byte(`"key":"v1:` + string(id) + `:`) }
+	p := prepared{draft: session.Draft{Type: e.Type, Actor: e.Actor}}
+	return p, w.place(&p, bytes.ReplaceAll(e.Content(), key(e.Session), key(w.sess.ID)))
 }
 
 // unknowns drafts what nobody can know of the steps in progress.
@@ -164,66 +148,6 @@ func unknowns(old *session.Session, f Fork) (out []session.Draft) {
 		}
 	}
 	return out
-}
-
-// rewriter makes events of one session drafts of another.
-type rewriter struct{ from, to session.ID }
-
-func (r rewriter) key(key string) (string, error) {
-	k, err := session.ParseKey(key)
-	if err != nil || k.Session != r.from {
-		return "", fmt.Errorf("the key %q is not one of the session", key)
-	}
-	k.Session = r.to
-	return k.String(), nil
-}
-
-func (r rewriter) draft(e session.Event) (session.Draft, error) {
-	d := session.Draft{Type: e.Type, Actor: e.Actor}
-	var err error
-	switch e.Type {
-	case session.SessionCreated:
-		d.Data, err = decodeAs[session.SessionCreatedData](e, nil)
-	case session.StateChanged:
-		d.Data, err = decodeAs[session.StateChangedData](e, nil)
-	case session.ExecutionAcquired:
-		d.Data, err = decodeAs[session.ExecutionAcquiredData](e, nil)
-	case session.ChangesAccepted:
-		d.Data, err = decodeAs[session.ChangesAcceptedData](e, nil)
-	case session.InputsChanged:
-		d.Data, err = decodeAs[session.InputsChangedData](e, nil)
-	case session.StepStarted:
-		d.Data, err = decodeAs(e, func(d *session.StepStartedData) (err error) { d.Key, err = r.key(d.Key); return })
-	case session.StepCompleted:
-		d.Data, err = decodeAs(e, func(d *session.StepCompletedData) (err error) { d.Key, err = r.key(d.Key); return })
-	case session.StepFailedEvent:
-		d.Data, err = decodeAs(e, func(d *session.StepFailedData) (err error) { d.Key, err = r.key(d.Key); return })
-	case session.StepUnknown:
-		d.Data, err = decodeAs(e, func(d *session.StepUnknownData) (err error) { d.Key, err = r.key(d.Key); return })
-	case session.ApprovalRequested:
-		d.Data, err = decodeAs[session.ApprovalRequestedData](e, nil)
-	case session.ApprovalGranted:
-		d.Data, err = decodeAs[session.ApprovalGrantedData](e, nil)
-	case session.ApprovalDenied:
-		d.Data, err = decodeAs[session.ApprovalDeniedData](e, nil)
-	case session.CheckpointCreated:
-		d.Data, err = decodeAs[session.CheckpointCreatedData](e, nil)
-	default:
-		err = &session.Error{Code: session.ErrNewer, Message: fmt.Sprintf("this acode does not know events of type %q; nothing was changed", e.Type)}
-	}
-	return d, err
-}
-
-// decodeAs decodes a payload; change nil changes nothing of it.
-func decodeAs[D any](e session.Event, change func(*D) error) (D, error) {
-	var d D
-	err := e.Decode(&d)
-	if err == nil && change != nil {
-		if cerr := change(&d); cerr != nil {
-			err = corrupt(session.ErrCorrupt, e.Session, e.Seq-1, "event %d: %v", e.Seq, cerr)
-		}
-	}
-	return d, err
 }
 
 // ForkOf gives the session that id was forked off as; found is false when there is none.
@@ -247,8 +171,8 @@ func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, f
 			if err := s.expand(ctx, q, &c.e); err != nil {
 				return err
 			}
-			d, err := decodeAs[session.SessionCreatedData](c.e, nil)
-			if err != nil {
+			var d session.SessionCreatedData
+			if err := c.e.Decode(&d); err != nil {
 				return err
 			}
 			if d.ForkedFrom != nil && d.ForkedFrom.Session == id {

@@ -219,13 +219,13 @@ func (l *loader) checkChain() error {
 
 // follow checks every event from seq from to the signed end and counts the receipts.
 func (l *loader) follow(from uint64) (receipts int, err error) {
-	prev, err := l.hashAt(from - 1)
-	if err != nil {
+	chain := chain{id: l.id, seq: from - 1}
+	if chain.prev, err = l.hashAt(from - 1); err != nil {
 		return 0, err
 	}
-	last, at := l.row.commit.LastSeq, from-1
-	lastUS := int64(0)
-	for at < last {
+	last, lastUS := l.row.commit.LastSeq, int64(0)
+	for chain.seq < last {
+		at := chain.seq
 		events, err := readEvents(l.ctx, l.q, l.row.no, l.id, at, int(min(tailBatch, last-at)))
 		if err != nil {
 			return 0, err
@@ -233,20 +233,20 @@ func (l *loader) follow(from uint64) (receipts int, err error) {
 		if len(events) == 0 {
 			return 0, corrupt(session.ErrCorrupt, l.id, at, "the journal ends at event %d of %d", at, last)
 		}
-		if err := l.order(events, at, lastUS); err != nil {
-			return 0, err
-		}
 		for _, e := range events {
-			if e.Hash != e.ChainHash(prev) {
-				return 0, corrupt(session.ErrCorrupt, l.id, e.Seq-1, "event %d is not what was chained", e.Seq)
+			if err := chain.next(e); err != nil {
+				return 0, err
 			}
 			if e.Type.Receipt() {
 				receipts++
 			}
-			prev, at, lastUS = e.Hash, e.Seq, e.TimeUS
 		}
+		if err := l.order(events, at, lastUS); err != nil {
+			return 0, err
+		}
+		lastUS = events[len(events)-1].TimeUS
 	}
-	if prev != l.row.commit.Head {
+	if chain.prev != l.row.commit.Head {
 		return 0, corrupt(session.ErrCorrupt, l.id, 0, "the end of the journal is not the one that was signed")
 	}
 	return receipts, l.checkEnd()
@@ -270,11 +270,6 @@ func (l *loader) checkEnd() error {
 // order sorts a batch by time and id and compares that with seq (FR-038). The report keeps
 // the order of the last batch, which is all of the tail unless something was damaged.
 func (l *loader) order(events []session.Event, at uint64, lastUS int64) error {
-	for i, e := range events {
-		if e.Seq != at+1+uint64(i) {
-			return corrupt(session.ErrCorrupt, l.id, at+uint64(i), "event %d is missing", at+1+uint64(i))
-		}
-	}
 	order, err := session.Order(slices.Clone(events))
 	if err != nil || events[0].TimeUS <= lastUS {
 		return &session.Error{Code: session.ErrOrder, Message: "the events are in another order by time than by seq; nothing was changed", Place: trustedPlace(at), Next: session.Do(session.MoveVerify, string(l.id)), Cause: err}

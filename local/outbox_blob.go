@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,21 +13,15 @@ import (
 // Blob opens the plain content of a blob that is not sealed; the caller closes it. It is in
 // memory: what is not sealed has at most 64 KiB. It returns ErrKey for what is sealed, which
 // stays here, and ErrCorrupt for what is missing or damaged.
-func (o *Outbox) Blob(ctx context.Context, hash string) (r io.ReadCloser, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
-		r, err = o.blob(ctx, hash)
-		return err
-	})
-	return r, err
-}
-
-func (o *Outbox) blob(ctx context.Context, hash string) (io.ReadCloser, error) {
+func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	name, err := parseHash(hash)
 	if err != nil {
 		return nil, err
 	}
 	p := pendingBlob{name: name}
-	err = o.queryRow(ctx, `SELECT bytes, codec, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.data)
+	err = o.use(ctx, func(ctx context.Context) error {
+		return o.conn.queryRow(ctx, `SELECT bytes, codec, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.data)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, damagedBlob(name, errors.New("it is missing, or sealed in a file of its own"))
 	}
@@ -39,73 +34,72 @@ func (o *Outbox) blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	return o.st.unpack(p, nil)
 }
 
-// Blobs lists the blobs that d names, each once, in the order in which it names them. Sealed
-// ones are left out. One that cannot be looked at is listed, so that whoever opens it hears
-// why.
-func (o *Outbox) Blobs(d session.Delivery) []session.BlobRef {
-	var out []session.BlobRef
+// Blobs lists the blobs that d names, each once. Sealed ones are left out. One that cannot be looked at
+// is listed, so that whoever opens it hears why.
+func (o *Outbox) Blobs(d session.Delivery) (out []session.BlobRef) {
 	done := map[string]bool{}
 	for _, e := range d.Events {
-		if !mayName(e) {
-			continue
-		}
-		for _, ref := range o.refs(e) {
-			if !done[ref.Hash] {
-				done[ref.Hash] = true
+		for _, hash := range o.named(e) {
+			if done[hash] {
+				continue
+			}
+			done[hash] = true
+			if ref, sealed := o.look(hash); !sealed {
 				out = append(out, ref)
 			}
-		}
-	}
-	return out
-}
-
-// refs lists what an event names and is not sealed.
-func (o *Outbox) refs(e session.Event) (out []session.BlobRef) {
-	err := o.use(context.Background(), func(ctx context.Context) error {
-		for _, hash := range o.named(ctx, e) {
-			if ref, sealed := o.look(ctx, hash); !sealed {
-				out = append(out, ref)
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		return out
-	}
-	for _, hash := range append(blobsOf(e), payloadRef(e)) {
-		if hash != "" {
-			out = append(out, session.BlobRef{Hash: hash})
 		}
 	}
 	return out
 }
 
 // named lists what an event names, and what the blob names that holds its payload.
-func (o *Outbox) named(ctx context.Context, e session.Event) []string {
-	ref := payloadRef(e)
-	if ref == "" {
-		return blobsOf(e)
+func (o *Outbox) named(e session.Event) []string {
+	hashes := blobsOf(e)
+	if !bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) || len(hashes) == 0 {
+		return hashes
 	}
-	r, err := o.blob(ctx, ref)
+	r, err := o.Blob(context.Background(), hashes[0])
 	if err == nil {
 		e.Full, err = io.ReadAll(r)
-		_ = r.Close() // it only reads memory
 	}
 	if err != nil {
-		return []string{ref}
+		return hashes
 	}
-	return append([]string{ref}, blobsOf(e)...)
+	return blobsOf(e)
 }
 
 // look finds out how long a blob is and whether it is sealed. What the database does not hold
 // is sealed in a file, or missing, which is for acode verify to say.
-func (o *Outbox) look(ctx context.Context, hash string) (ref session.BlobRef, sealed bool) {
+func (o *Outbox) look(hash string) (ref session.BlobRef, sealed bool) {
 	ref = session.BlobRef{Hash: hash}
 	name, err := parseHash(hash)
 	if err != nil {
 		return ref, false
 	}
 	var codec string
-	err = o.queryRow(ctx, `SELECT bytes, codec FROM blobs WHERE hash = ?`, []any{name[:]}, &ref.Bytes, &codec)
+	err = o.use(context.Background(), func(ctx context.Context) error {
+		return o.conn.queryRow(ctx, `SELECT bytes, codec FROM blobs WHERE hash = ?`, []any{name[:]}, &ref.Bytes, &codec)
+	})
 	return ref, errors.Is(err, sql.ErrNoRows) || codec == codecSealed
+}
+
+// blobFields are how the fields of payloads begin that name a blob.
+func blobFields() []string {
+	return []string{payloadPrefix + `{"hash":"`, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"blob":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`}
+}
+
+// blobsOf lists the blobs that an event names. It decodes nothing, which would cost more than to read the
+// event; no text in a payload looks like a field, since its quotes are escaped there.
+func blobsOf(e session.Event) (hashes []string) {
+	for _, payload := range [][]byte{e.Payload, e.Full} {
+		for _, field := range blobFields() {
+			for rest, found := payload, true; found; {
+				if _, rest, found = bytes.Cut(rest, []byte(field)); found {
+					name, _, _ := bytes.Cut(rest, []byte(`"`))
+					hashes = append(hashes, string(name))
+				}
+			}
+		}
+	}
+	return hashes
 }

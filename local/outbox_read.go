@@ -197,10 +197,19 @@ func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limi
 		if d.Prev, err = o.hashAt(ctx, no, id, after); err != nil || limit <= 0 {
 			return err
 		}
-		r := run{d: d, after: after, prev: d.Prev, limit: limit, maxBytes: maxBytes}
-		err = r.read(ctx, o.conn, position(no, after), position(no, seqMask))
-		d.Events = r.d.Events
-		return rowError("read events", id, err)
+		chain, size := chain{id, after, d.Prev}, 0
+		span := []any{position(no, after), position(no, seqMask), limit}
+		return readRows(ctx, o.conn, "read events", id, eventsQuery, span, func(r row) error {
+			e, err := scanEvent(r, id)
+			if size += len(e.Payload); err == nil && size > maxBytes && len(d.Events) > 0 {
+				return errEnough
+			}
+			if err == nil {
+				err = chain.next(e)
+			}
+			d.Events = append(d.Events, e)
+			return err
+		})
 	})
 	if err != nil {
 		d.Events = nil

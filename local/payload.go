@@ -42,32 +42,34 @@ func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error)
 	if faithful(raw, redacted) {
 		p.data = d.Data
 	}
-	raw = redacted
-	p.payload = raw
-	if len(raw) > session.MaxPayloadBytes {
-		ref, err := w.stagePayload(raw)
-		if err != nil {
-			return p, err
-		}
-		p.full = raw
-		if p.payload, err = json.Marshal(payloadBlob{ref}); err != nil {
-			return p, fmt.Errorf("encode payload: %w", err)
-		}
+	if err := w.place(&p, redacted); err != nil {
+		return p, err
 	}
 	return p, w.repeats(ctx, &p)
+}
+
+// place gives p its payload, which was redacted.
+func (w *Writer) place(p *prepared, raw []byte) (err error) {
+	if p.payload = raw; len(raw) <= session.MaxPayloadBytes {
+		return nil
+	}
+	p.full = raw
+	var ref session.BlobRef
+	if len(raw) <= smallBytes {
+		ref, err = w.stageSmall(raw, false)
+	} else {
+		ref, err = w.st.stageLarge(bytes.NewReader(raw), int64(len(raw)))
+	}
+	if err == nil {
+		p.payload, err = json.Marshal(payloadBlob{ref})
+	}
+	return err
 }
 
 // faithful reports whether redacted decodes to what raw was made of: it was not changed, and no
 // text in it had bytes that JSON cannot say.
 func faithful(raw, redacted []byte) bool {
 	return bytes.Equal(raw, redacted) && !bytes.Contains(raw, []byte(`\ufffd`))
-}
-
-func (w *Writer) stagePayload(raw []byte) (session.BlobRef, error) {
-	if len(raw) <= smallBytes {
-		return w.stageSmall(raw, false) // redacted already
-	}
-	return w.st.stageLarge(bytes.NewReader(raw), int64(len(raw)))
 }
 
 // completed gives the payload of a receipt.

@@ -76,9 +76,6 @@ func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkp
 	if err := r.v.s.expand(r.v.ctx, r.v.q, e); err != nil {
 		return err
 	}
-	if e.Full != nil {
-		r.blob(payloadRef(*e))
-	}
 	before := r.sess.LastSeq
 	delta, err := r.sess.Apply(*e)
 	if err != nil {
@@ -121,7 +118,7 @@ func (r *replayer) blob(hash string) {
 	if r.blobbed == nil {
 		r.blobbed = map[string]bool{}
 	}
-	if hash != "" && !r.blobbed[hash] {
+	if !r.blobbed[hash] {
 		r.blobbed[hash] = true
 		r.v.blob(r.row.sess.ID, hash, fmt.Sprintf("seq %d", r.sess.LastSeq))
 	}

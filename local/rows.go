@@ -134,27 +134,43 @@ func readFiles(ctx context.Context, q querier, r *sessionRecord) error {
 		})
 }
 
-const eventColumns = `pos, id, time_us, type, coalesce(actor, 'acode'), epoch, payload, hash`
+// eventsQuery selects a range of events. Payloads are given as bytes, which a text would be copied to.
+const eventsQuery = `SELECT pos, id, time_us, type, coalesce(actor, 'acode'), epoch, CAST(payload AS BLOB), hash
+	FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
 
 func readEvents(ctx context.Context, q querier, no int64, id session.ID, after uint64, limit int) (out []session.Event, err error) {
-	query := `SELECT ` + eventColumns + ` FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
-	err = readRows(ctx, q, "read events", id, query, []any{position(no, after), position(no, seqMask), limit}, func(r row) error {
-		e := session.Event{Session: id}
-		if err := fillEvent(r, &e); err != nil {
-			return err
+	err = readRows(ctx, q, "read events", id, eventsQuery, []any{position(no, after), position(no, seqMask), limit}, func(r row) error {
+		e, err := scanEvent(r, id)
+		if err == nil {
+			out = append(out, e)
 		}
-		out = append(out, e)
-		return nil
+		return err
 	})
 	return out, err
 }
 
-// fillEvent reads an event of the session that e names already.
-func fillEvent(row row, e *session.Event) error {
+func scanEvent(r row, id session.ID) (e session.Event, err error) {
 	var pos int64
-	err := row.Scan(&pos, &e.ID, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &e.Hash)
+	e.Session = id
+	err = r.Scan(&pos, &e.ID, &e.TimeUS, &e.Type, &e.Actor, &e.Epoch, &e.Payload, &e.Hash)
 	e.Seq = uint64(pos) & seqMask
-	return err
+	return e, err
+}
+
+// chain checks that events follow one another.
+type chain struct {
+	id   session.ID
+	seq  uint64
+	prev session.Hash // of event seq
+}
+
+// next returns ErrCorrupt unless e was chained to the event before.
+func (c *chain) next(e session.Event) error {
+	if e.Seq != c.seq+1 || e.Hash != e.ChainHash(c.prev) {
+		return corrupt(session.ErrCorrupt, c.id, c.seq, "event %d is missing or not what was chained", c.seq+1)
+	}
+	c.seq, c.prev = e.Seq, e.Hash
+	return nil
 }
 
 // checkpointQuery selects the checkpoints of a range of events.

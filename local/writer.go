@@ -58,7 +58,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
 	}
 	s.used = true
-	w := &Writer{st: s, sess: &session.Session{ID: n.ID}, sums: newDigests(s.keys, n.ID), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
+	w := s.newWriter(n.ID)
 	ref, err := w.stage(bytes.NewReader(plan), int64(len(plan)))
 	if err != nil {
 		return nil, err
@@ -86,6 +86,11 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// newWriter gives the writer of a session that is not there yet.
+func (s *Store) newWriter(id session.ID) *Writer {
+	return &Writer{st: s, sess: &session.Session{ID: id}, sums: newDigests(s.keys, id), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
 }
 
 // encodePlan gives p as the store keeps it: with the secrets in it, for processes to come.
