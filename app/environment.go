@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/engine"
@@ -51,9 +52,7 @@ const maxLinks = 32
 type seen struct {
 	manifest string // the one that nothing differs from; empty: there is none
 	byGit    bool   // git chose its files
-	git      workspace.Git
-	asked    bool // git is what git said
-	sameGit  bool // and what it had said before
+	sameGit  bool   // git said what it had said before
 }
 
 // gitAsked is a question to git whose answer is awaited while other work goes on.
@@ -188,12 +187,16 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	if err := json.Unmarshal([]byte(git), &old); err != nil {
 		return nil, fmt.Errorf("read the recorded git state: %w", err)
 	}
-	now, err := e.gitState(ctx)
+	if e.git == nil {
+		e.git = askGit(ctx, e.root.Dir())
+		defer e.git.stop()
+	}
+	now, err := e.git.wait(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if e.seen != nil {
-		e.seen.git, e.seen.asked, e.seen.sameGit = now, true, now == old
+		e.seen.sameGit = now == old
 	}
 	if now.Digest == "" {
 		return []string{"git no longer says anything of the workspace: " + cmp.Or(now.Silent, "it is no repository any more")}, nil
@@ -212,13 +215,6 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 		lines = append(lines, "git working tree has no uncommitted changes, had some")
 	}
 	return lines, nil
-}
-
-func (e environment) gitState(ctx context.Context) (workspace.Git, error) {
-	if e.git != nil {
-		return e.git.wait(ctx)
-	}
-	return workspace.GitState(ctx, e.root.Dir())
 }
 
 // Suspicious implements resume.Environment: only added lines are judged, so only files whose
@@ -284,7 +280,7 @@ func (e environment) view(c session.ChangedFile) []string {
 	before, now, ok := e.both(context.Background(), c)
 	if ok {
 		if diff := workspace.Diff(before, now, c.Path); diff != "" {
-			return lines(diff)
+			return strings.Split(strings.TrimRight(diff, "\n"), "\n")
 		}
 	}
 	line := c.Path + ": " + c.Kind
@@ -306,37 +302,16 @@ func (e environment) view(c session.ChangedFile) []string {
 	return []string{line}
 }
 
-func lines(s string) []string {
-	var out []string
-	for _, l := range bytes.Split(bytes.TrimRight([]byte(s), "\n"), []byte("\n")) {
-		out = append(out, string(l))
-	}
-	return out
-}
-
 // Snapshot implements resume.Environment. What validation has just seen is not looked at again.
-func (e environment) Snapshot(ctx context.Context, planned []string) (resume.Snapshot, error) {
-	var had seen
-	if e.seen != nil {
-		had = *e.seen
+func (e environment) Snapshot(ctx context.Context, planned []string) (shot resume.Snapshot, err error) {
+	if e.git == nil {
+		e.git = askGit(ctx, e.root.Dir())
+		defer e.git.stop()
 	}
-	asked := e.git
-	if asked == nil && !had.asked {
-		asked = askGit(ctx, e.root.Dir())
-		defer asked.stop()
-	}
-	answer := func() (workspace.Git, error) {
-		if had.asked {
-			return had.git, nil
-		}
-		return asked.wait(ctx)
-	}
-	var shot resume.Snapshot
-	var err error
-	if shot.Manifest, err = e.manifest(ctx, planned, had, answer); err != nil {
+	if shot.Manifest, err = e.manifest(ctx, planned); err != nil {
 		return shot, err
 	}
-	git, err := answer()
+	git, err := e.git.wait(ctx)
 	if err != nil || git.Digest == "" {
 		shot.GitSilent = git.Silent
 		return shot, err
@@ -348,12 +323,12 @@ func (e environment) Snapshot(ctx context.Context, planned []string) (resume.Sna
 
 // manifest gives the manifest that validation found nothing to differ from, as long as git, which
 // chooses the files, says what it said then; else it makes one.
-func (e environment) manifest(ctx context.Context, planned []string, had seen, git func() (workspace.Git, error)) (string, error) {
-	if had.manifest != "" {
-		g, err := git()
-		if err == nil && (had.sameGit || !had.byGit && g.Digest == "") {
+func (e environment) manifest(ctx context.Context, planned []string) (string, error) {
+	if e.seen != nil && e.seen.manifest != "" {
+		git, err := e.git.wait(ctx)
+		if err == nil && (e.seen.sameGit || !e.seen.byGit && git.Digest == "") {
 			e.kept.watch = e.root.Watch(e.kept.state, planned)
-			return had.manifest, nil
+			return e.seen.manifest, nil
 		}
 	}
 	before := e.kept.state
