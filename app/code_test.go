@@ -32,21 +32,18 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// A table that lacked a code would call it a bug of acode's, and send people to the log.
+// A code without a hint would be called a bug of acode's, and send people to the log.
 func TestCodes(t *testing.T) {
-	seen := map[session.Code]bool{}
-	for _, r := range codes() {
-		if seen[r.Code] || r.Hint.IsZero() {
-			t.Errorf("%s: twice in the table, or without a hint", r.Code)
+	for code, h := range hints() {
+		if h.IsZero() {
+			t.Errorf("%s: without a hint", code)
 		}
-		seen[r.Code] = true
 	}
-	for err, want := range map[error]bool{
-		context.DeadlineExceeded: true, session.ErrLocked: true, errors.New("odd"): false, session.ErrCorrupt: false,
-		&session.Error{Code: session.ErrEnvironment}: false, &session.Error{Code: session.ErrEnvironment, Retryable: true}: true,
+	for err, want := range map[error]session.Code{
+		context.DeadlineExceeded: session.ErrTimeout, session.ErrLocked: session.ErrLocked, errors.New("odd"): session.ErrInternal,
 	} {
-		if got := Retryable(err); got != want {
-			t.Errorf("Retryable(%v): got %t, want %t", err, got, want)
+		if got := Hint(err); got != hints()[want] {
+			t.Errorf("Hint(%v): got %v, want that of %s", err, got, want)
 		}
 	}
 }
