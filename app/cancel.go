@@ -195,37 +195,13 @@ func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
 	return command.ForgetAll(s.commandDir(id))
 }
 
-// ofStep does something with the workspace of sess and what the attempt that began with event seq does
-// to files there; nothing where it does nothing to any.
-func (s *Site) ofStep(ctx context.Context, sess *session.Session, seq uint64, do func(*workspace.Root, session.StepStartedData) error) error {
-	begun, err := s.store.Events(ctx, sess.ID, seq-1, 1)
-	if err != nil || len(begun) == 0 {
-		return err
-	}
-	var d session.StepStartedData
-	if err := begun[0].Decode(&d); err != nil || len(d.Files) == 0 {
-		return err
-	}
-	root, err := workspace.Open(sess.Workspace, s.Now)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return do(root, d)
-}
-
 // halfway says which files a step has changed that was in progress: nobody puts them back.
 func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []string) {
 	for id, st := range sess.Steps {
 		if st.Status != session.InProgress {
 			continue
 		}
-		var changed, not []string
-		err := s.ofStep(ctx, sess, st.StartSeq, func(root *workspace.Root, d session.StepStartedData) (err error) {
-			changed, not, err = root.Reached(ctx, d.Key, d.Files)
-			return err
-		})
-		switch {
+		switch changed, not, err := s.reached(ctx, sess, st.StartSeq); {
 		case err != nil:
 			warnings = append(warnings, fmt.Sprintf("%s was in progress, and what it changed cannot be seen: %v", id, err))
 		case len(changed) > 0 && len(not) > 0:
@@ -235,6 +211,20 @@ func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []s
 		}
 	}
 	return warnings
+}
+
+// reached gives the files that the attempt that began with event seq has changed, and those that it has not.
+func (s *Site) reached(ctx context.Context, sess *session.Session, seq uint64) (changed, not []string, err error) {
+	var d session.StepStartedData
+	if err := s.eventAt(ctx, sess.ID, seq, &d); err != nil || len(d.Files) == 0 {
+		return nil, nil, err
+	}
+	root, err := workspace.Open(sess.Workspace, s.Now)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	return root.Reached(ctx, d.Key, d.Files)
 }
 
 // recordsOnly asks no supervisor about a command without a record: one that is frozen would keep a cancel waiting,

@@ -96,7 +96,7 @@ func (s *Site) decided(ctx context.Context, id session.ID, st *session.StepState
 	return lines, err
 }
 
-// eventAt decodes the event seq of a session; 0 is none.
+// eventAt decodes the event seq of a session, of any type, into data; 0 is none.
 func (s *Site) eventAt(ctx context.Context, id session.ID, seq uint64, data any) error {
 	if seq == 0 {
 		return nil
@@ -135,15 +135,11 @@ func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) 
 
 // outputs gives those that a receipt keeps, in the order in which they are looked at.
 func (s *Site) outputs(ctx context.Context, id session.ID, seq uint64, more bool) ([]session.Output, error) {
-	events, err := s.store.Events(ctx, id, seq-1, 1)
-	if err != nil || len(events) == 0 {
-		return nil, err
-	}
 	var receipt struct {
 		Command *session.CommandResult `json:"command"`
 		Matches *session.Output        `json:"matches"`
 	}
-	err = events[0].Decode(&receipt)
+	err := s.eventAt(ctx, id, seq, &receipt)
 	switch c := receipt.Command; {
 	case c != nil && more:
 		return []session.Output{c.Stdout, c.Stderr}, err

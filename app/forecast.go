@@ -44,12 +44,14 @@ func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, e
 		return Forecast{}, err
 	}
 	out := Forecast{Session: writer.Session(), Next: ready.Next, Changed: ready.Changed, Warnings: warnings, Edited: w.edited(ctx)}
-	if seq := writer.Report().Checkpoint; seq > 0 {
-		events, err := s.store.Events(ctx, id, seq-1, 1)
-		if err != nil {
-			return out, err
+	var receipt struct{ session.StepID }
+	if err := s.eventAt(ctx, id, writer.Report().Checkpoint, &receipt); err != nil {
+		return out, err
+	}
+	for _, it := range ready.Next.Items {
+		if it.ID == receipt.StepID {
+			out.Checkpoint = placeOf(w.plan, it)
 		}
-		out.Checkpoint = stepOf(events, w.plan, ready.Next)
 	}
 	out.Delivery, err = s.Delivery(ctx, id)
 	return out, err
@@ -81,20 +83,6 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	}
 	ready, err := r.Resume(ctx)
 	return ready, warnings, err
-}
-
-// stepOf is where in the plan the step of a receipt stands; zero when it is none.
-func stepOf(receipt []session.Event, p *session.Plan, next session.Continuation) Position {
-	var id struct{ session.StepID }
-	if len(receipt) != 1 || receipt[0].Decode(&id) != nil {
-		return Position{}
-	}
-	for _, it := range next.Items {
-		if it.ID == id.StepID {
-			return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
-		}
-	}
-	return Position{}
 }
 
 // checkpointName is how log and people name the checkpoint that was used.

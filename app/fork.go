@@ -134,12 +134,8 @@ func (f *Fork) inProgress(ctx context.Context, shared uint64) error {
 		if st.Status != session.InProgress {
 			continue
 		}
-		events, err := f.site.store.Events(ctx, f.Old.ID, st.StartSeq-1, 1)
-		if err != nil || len(events) == 0 {
-			return err
-		}
 		var intent session.StepStartedData
-		if err := events[0].Decode(&intent); err != nil {
+		if err := f.site.eventAt(ctx, f.Old.ID, st.StartSeq, &intent); err != nil {
 			return err
 		}
 		if intent.Kind != session.KindRun {

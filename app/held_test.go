@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,26 +14,6 @@ import (
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
-
-// Whoever ended between two looks at a lock file is not told of as a process: there is none.
-func TestHeldByNobody(t *testing.T) {
-	s := &Site{Setup: Setup{Settings: &config.Loaded{}}}
-	s.Settings.Config.Store.Home = t.TempDir()
-	r := Row{Summary: session.Summary{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Short: "abc123"}}
-	path := s.lockFile(r.ID)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, content := range []string{"", strings.Repeat(" ", 1023) + "\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := s.held(r)
-		if session.CodeOf(err) != session.ErrLocked || strings.Contains(err.Error(), "pid 0") || !strings.Contains(err.Error(), "has just ended") {
-			t.Errorf("held: got %v, want that the holder has just ended", err)
-		}
-	}
-}
 
 // A session whose process ended between the looks at the store and at its lock is not called interrupted.
 func TestEndedBetweenTwoLooks(t *testing.T) {

@@ -79,42 +79,21 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 }
 
 // lockedOut says who executes the session, when that is why it could not be locked.
-func (w *work) lockedOut(ctx context.Context, id session.ID, err error) error {
+func (s *Site) lockedOut(ctx context.Context, id session.ID, err error) error {
 	if !errors.Is(err, session.ErrLocked) {
 		return err
 	}
-	h, held, rerr := lock.Read(w.lockFile(id))
-	s, verr := w.store.View(ctx, id)
+	h, held, rerr := lock.Read(s.lockFile(id))
+	sess, verr := s.store.View(ctx, id)
 	if rerr != nil || verr != nil {
 		return err
 	}
-	if !held { // but the workspace is, or the holder has just ended
-		return &session.Error{Code: session.ErrLocked, Message: "session " + s.Short + " was not resumed", Cause: err, Retryable: true, Next: waitFor(resume.Again(s, w.Workspace))}
+	again := resume.Again(sess, s.Workspace)
+	if again.Text, again.Do = "wait for it with", session.MoveWait; !held { // but the workspace is, or the holder has just ended
+		return &session.Error{Code: session.ErrLocked, Message: "session " + sess.Short + " was not resumed", Cause: err, Retryable: true, Next: again}
 	}
-	return executedBy(s.Short, h, resume.Again(s, w.Workspace))
-}
-
-// held says who executes the session of r, which may have ended since r was read.
-func (s *Site) held(r Row) error {
-	h, held, err := lock.Read(s.lockFile(r.ID))
-	switch {
-	case err != nil:
-		return err
-	case !held:
-		return &session.Error{Code: session.ErrLocked, Retryable: true, Message: "session " + r.Short + " was not resumed: the process that executed it has just ended", Next: session.Do(session.MoveResume, r.Short)}
-	}
-	return executedBy(r.Short, h, session.Do(session.MoveResume, r.Short))
-}
-
-func executedBy(short string, h lock.Holder, again session.Hint) error {
-	return &session.Error{Code: session.ErrLocked, Retryable: true,
-		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command),
-		Next:    waitFor(again)}
-}
-
-func waitFor(again session.Hint) session.Hint {
-	again.Text, again.Do = "wait for it with", session.MoveWait
-	return again
+	return &session.Error{Code: session.ErrLocked, Retryable: true, Next: again,
+		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", sess.Short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command)}
 }
 
 // hold takes the lock of a session alone, for a change of it that executes nothing. doing is

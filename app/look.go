@@ -136,21 +136,16 @@ func summary(s *session.Session) session.Summary {
 	}
 }
 
-// position is where the session stands in its plan.
-func (s *Site) position(ctx context.Context, id session.ID) (Position, error) {
-	sess, p, next, err := s.outlook(ctx, id)
-	if err != nil {
-		return Position{}, err
-	}
-	return stands(sess, p, next), nil
-}
-
 // stands gives the place in p at which s stands.
 func stands(s *session.Session, p *session.Plan, next session.Continuation) Position {
 	it, ok := next.Stands(s)
 	if !ok {
 		return Position{}
 	}
+	return placeOf(p, it)
+}
+
+func placeOf(p *session.Plan, it session.Item) Position {
 	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 

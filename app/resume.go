@@ -16,9 +16,11 @@ import (
 // load finds, locks and verifies the session. The id is empty when there is none.
 func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	id, err := w.pick(ctx, ref, w.door)
-	if w.tally.picked(err); err != nil {
+	if err != nil {
 		return id, err
 	}
+	w.tally.resumes = true
+	w.tally.begin()
 	w.locks, err = w.takeWithin(ctx, id, w.Settings.Config.Lock.Wait)
 	w.tally.lock(err)
 	if err != nil {
@@ -164,17 +166,23 @@ func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID,
 		return s.confirmed(ctx, free, person)
 	case len(free) > 0:
 		return free[0].ID, nil
-	case len(running) > 0 && person != nil && s.Settings.Config.Lock.Wait > 0:
-		return running[0].ID, nil // it is waited for
+	case len(running) > 0 && person != nil:
+		return running[0].ID, nil // its lock says who has it, or is waited for
 	case len(running) > 0:
-		return running[0].ID, s.held(running[0])
+		return running[0].ID, s.lockedOut(ctx, running[0].ID, &session.Error{Code: session.ErrLocked, Message: "another process executes it"})
 	}
 	return "", s.noneHere(ctx)
 }
 
 // confirmed gives the most recent session of those that were found, the first, unless person declines.
 func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (session.ID, error) {
-	at := func() (Position, error) { return s.position(ctx, free[0].ID) }
+	at := func() (Position, error) {
+		sess, p, next, err := s.outlook(ctx, free[0].ID)
+		if err != nil {
+			return Position{}, err
+		}
+		return stands(sess, p, next), nil
+	}
 	yes, err := person.Confirm(ctx, free, at)
 	if err == nil && !yes {
 		err = ErrDeclined

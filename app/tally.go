@@ -29,16 +29,6 @@ func (t *tally) ended(p session.ResumePhase) {
 	t.since = now
 }
 
-// picked notes what the search for a session to resume came to, and begins what follows it.
-func (t *tally) picked(err error) {
-	held := errors.Is(err, session.ErrLocked) // the one session there is: it is not even tried
-	if held {
-		t.lock(err)
-	}
-	t.resumes = err == nil || held
-	t.begin()
-}
-
 // lock notes that a session could not be taken.
 func (t *tally) lock(err error) {
 	switch {
@@ -66,18 +56,8 @@ func (t *tally) resumed(left session.State) {
 	if t.killed {
 		add(session.ResumeNone, session.ResumeInterrupted)
 	}
-	switch left {
-	case session.Completed:
-		add(t.mode, session.ResumeCompleted)
-	case session.Paused:
-		add(t.mode, session.ResumePaused)
-	case session.Failed:
-		add(t.mode, session.ResumeFailed)
-	case session.Cancelled:
-		add(t.mode, session.ResumeCancelled)
-	case session.AwaitingApproval:
-		add(t.mode, session.ResumeApproval)
-	case session.Created, session.Planning, session.Executing: // the next resume tells of it
+	if left != session.Created && !underWay(left) { // else the next resume tells of it
+		add(t.mode, string(left))
 	}
 }
 
