@@ -23,9 +23,9 @@ func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, er
 		return Decision{}, err
 	}
 	r := session.Request{Session: id, Kind: session.RequestCancel, Reason: reason, By: by + " at " + s.Now().UTC().Format("2006-01-02 15:04:05Z")}
-	out, err := s.decide(ctx, r, func(w *local.Writer, asked int64) (sideEffects, error) {
+	out, err := s.decide(ctx, r, func(w *local.Writer, asked int64, out *Decision) error {
 		r.ID = asked
-		return s.cancelNow(ctx, w, r)
+		return s.cancelNow(ctx, w, r, out)
 	})
 	return out, errors.Join(err, s.forgetOver(ctx, id))
 }
@@ -130,29 +130,29 @@ func passOver(unread []error) (warnings []string, err error) {
 }
 
 // cancelNow ends what runs of the session that w writes and cancels it, in answer to r; no other process
-// executes it.
-func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request) (also sideEffects, err error) {
+// executes it. out gets what else that did.
+func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request, out *Decision) error {
 	sess := w.Session()
 	if sess.State.Terminal() {
-		return also, &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
+		return &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("the session is %s already; nothing was changed", sess.State)}
 	}
 	if err := s.fence(ctx, sess); err != nil {
-		return also, err
+		return err
 	}
 	got, err := s.endCommands(ctx, r.Session)
 	if err == nil {
-		also.warnings, err = passOver(got.unread)
+		out.Warnings, err = passOver(got.unread)
 	}
 	if err != nil {
-		return also, err
+		return err
 	}
-	also.ended = got.ended
+	out.Ended = got.ended
 	if len(got.beyond) > 0 {
-		also.warnings = append(also.warnings, notEnded(got.beyond))
+		out.Warnings = append(out.Warnings, notEnded(got.beyond))
 	}
 	s.sweepAfter(sess.State)
-	also.warnings = append(also.warnings, s.halfway(ctx, sess)...)
-	return also, s.record(ctx, w, r)
+	out.Warnings = append(out.Warnings, s.halfway(ctx, sess)...)
+	return s.record(ctx, w, r)
 }
 
 // record writes what became of the steps in progress and that the session is cancelled.

@@ -35,50 +35,34 @@ type Decision struct {
 // Decide answers the question that a session waits for. A session that is executed is answered by its
 // process.
 func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
-	id, err := s.addressed(ctx, v.Ref)
+	id, err := s.waiting(ctx, v.Ref)
 	if err != nil {
 		return Decision{}, err
 	}
-	g, err := s.gate(ctx, id, v.Step)
-	if err != nil {
-		return Decision{}, err
-	}
-	r := session.Request{Session: id, Kind: session.RequestDeny, Step: g.step, Digest: g.digest, Asked: g.asked, Reason: v.Reason, By: v.By}
+	r := session.Request{Session: id, Kind: session.RequestDeny, Reason: v.Reason, By: v.By}
 	if v.Grant {
 		r.Kind = session.RequestApprove
 	}
-	d, err := s.decide(ctx, r, func(w *local.Writer, asked int64) (sideEffects, error) {
-		drafts, err := answer(w.Session(), r, g.question)
+	shown, err := s.gate(ctx, &r, v.Step)
+	if err != nil {
+		return Decision{}, err
+	}
+	d, err := s.decide(ctx, r, func(w *local.Writer, asked int64, _ *Decision) error {
+		drafts, err := answer(w.Session(), r, shown.Question)
 		if err == nil {
 			_, err = w.AppendAnswering(ctx, asked, drafts...)
 		}
-		return sideEffects{}, err
+		return err
 	})
-	d.Gate = &g.shown
+	d.Gate = &shown
 	return d, err
 }
 
-// addressed is the session that an answer is meant for.
-func (s *Site) addressed(ctx context.Context, ref string) (session.ID, error) {
-	if ref == "" {
-		return s.waiting(ctx)
-	}
-	return s.store.Find(ctx, ref)
-}
-
-// gate is the question that a session waits for.
-type gate struct {
-	step             session.StepID
-	digest, question string
-	asked            uint64 // seq of the question, or of an answer to it
-	shown            session.Gate
-}
-
-// gate finds the open question, which must be the one of step when that is named.
-func (s *Site) gate(ctx context.Context, id session.ID, step string) (gate, error) {
-	sess, p, next, err := s.outlook(ctx, id)
+// gate finds the open question, which must be the one of step when that is named, and has r answer it.
+func (s *Site) gate(ctx context.Context, r *session.Request, step string) (session.Gate, error) {
+	sess, p, next, err := s.outlook(ctx, r.Session)
 	if err != nil {
-		return gate{}, err
+		return session.Gate{}, err
 	}
 	for _, it := range next.Items {
 		st := sess.Steps[it.ID]
@@ -89,22 +73,17 @@ func (s *Site) gate(ctx context.Context, id session.ID, step string) (gate, erro
 			continue
 		}
 		shown, digest, err := s.asks(ctx, sess, p, &next, it)
-		if err != nil {
-			return gate{}, err
-		}
-		if digest == st.Approval.Digest {
-			return gate{step: it.ID, digest: digest, question: shown.Question, asked: st.LastSeq, shown: shown}, nil
+		if err != nil || digest == st.Approval.Digest {
+			r.Step, r.Digest, r.Asked = it.ID, digest, st.LastSeq
+			return shown, err
 		}
 	}
-	return gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for no approval%s; nothing was changed", sess.Short, of(step)),
+	what := "no approval"
+	if step != "" {
+		what += " of " + step
+	}
+	return session.Gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for %s; nothing was changed", sess.Short, what),
 		Next: session.Do(session.MoveStatus, sess.Short)}
-}
-
-func of(step string) string {
-	if step == "" {
-		return ""
-	}
-	return " of " + step
 }
 
 // answer drafts the events of an answer that is given while no process executes the session.
@@ -125,13 +104,8 @@ func answer(sess *session.Session, r session.Request, question string) ([]sessio
 }
 
 // decision writes the events of a decision, in the place of the request asked (0: there is none) that was
-// left unanswered.
-type decision func(w *local.Writer, asked int64) (sideEffects, error)
-
-type sideEffects struct {
-	ended    int      // commands
-	warnings []string // for the person
-}
+// left unanswered. It adds to out what else it did.
+type decision func(w *local.Writer, asked int64, out *Decision) error
 
 // decide writes events when nobody holds the session's lock, and otherwise leaves a request
 // for the holder; also then it writes them where the holder ends without an answer.
@@ -147,27 +121,21 @@ func (s *Site) decide(ctx context.Context, r session.Request, write decision) (D
 			return Decision{}, err
 		}
 		if held, err = s.holdUnanswered(ctx, r); held == nil && err == nil {
-			return s.asked(ctx, r, out)
+			waits, err := s.store.Asked(ctx, r)
+			if err != nil {
+				return Decision{}, err
+			}
+			out.Waits = waits != 0
+			return out, nil
 		}
 	}
 	if err != nil {
 		return Decision{}, err
 	}
-	also, err := s.write(ctx, r, write)
-	if err := errors.Join(err, held.Release()); err != nil {
+	if err := errors.Join(s.write(ctx, r, write, &out), held.Release()); err != nil {
 		return Decision{}, err
 	}
-	out.Recorded, out.Ended, out.Warnings = true, also.ended, also.warnings
-	return out, nil
-}
-
-// asked says whether the process that was asked has answered.
-func (s *Site) asked(ctx context.Context, r session.Request, out Decision) (Decision, error) {
-	waits, err := s.store.Asked(ctx, r)
-	if err != nil {
-		return Decision{}, err
-	}
-	out.Waits = waits != 0
+	out.Recorded = true
 	return out, nil
 }
 
@@ -203,15 +171,14 @@ func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Loc
 }
 
 // write carries a decision out, in the place of a request like r that was left unanswered.
-func (s *Site) write(ctx context.Context, r session.Request, decision decision) (sideEffects, error) {
+func (s *Site) write(ctx context.Context, r session.Request, decision decision, out *Decision) error {
 	w, err := s.store.Load(ctx, r.Session)
 	if err != nil {
-		return sideEffects{}, err
+		return err
 	}
 	asked, err := s.store.Asked(ctx, r)
-	if err != nil {
-		return sideEffects{}, errors.Join(err, w.Close())
+	if err == nil {
+		err = decision(w, asked, out)
 	}
-	also, err := decision(w, asked)
-	return also, errors.Join(err, w.Close())
+	return errors.Join(err, w.Close())
 }

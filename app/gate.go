@@ -54,12 +54,11 @@ func (s *Site) values(ctx context.Context, sess *session.Session, p *session.Pla
 	return values, nil
 }
 
-// approvals tells what is asked and how that was answered, until the next resume has made use of it.
-// v gets the first question that is open, with what a yes to it lets happen.
-func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation, v *Status) ([]string, error) {
-	var notes []string
+// approvals tells what is asked and how that was answered, until the next resume has made use of it, and gives
+// the first question that is open, with what a yes to it lets happen; nil: none is.
+func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation) (notes []string, open *session.Gate, err error) {
 	if sess.State.Terminal() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	for _, it := range next.Items {
 		st := sess.Steps[it.ID]
@@ -70,10 +69,10 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 		case a.Answer == "":
 			g, _, err := s.asks(ctx, sess, p, next, it)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			if v.Gate == nil {
-				v.Gate = &g
+			if open == nil {
+				open = &g
 			}
 			notes = append(notes, fmt.Sprintf("%s asks: %s", it.ID, g.Question))
 		case a.Answer == "denied":
@@ -82,12 +81,15 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 			notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", it.ID, a.By))
 		}
 	}
-	return notes, nil
+	return notes, open, nil
 }
 
-// waiting is the only session of this workspace that waits for an answer. Where there are none or
-// several it returns ErrUsage, which lists them.
-func (s *Site) waiting(ctx context.Context) (session.ID, error) {
+// waiting is the session that ref names, or else the only one of this workspace that waits for an answer. Where there
+// are none or several it returns ErrUsage, which lists them.
+func (s *Site) waiting(ctx context.Context, ref string) (session.ID, error) {
+	if ref != "" {
+		return s.store.Find(ctx, ref)
+	}
 	rows, err := s.rows(ctx, s.Workspace)
 	if err != nil {
 		return "", err
@@ -107,23 +109,14 @@ func (s *Site) waiting(ctx context.Context) (session.ID, error) {
 	text := fmt.Sprintf("%d sessions of this workspace wait for an approval; nothing was changed", len(found))
 	for _, r := range found {
 		text += fmt.Sprintf("\n  %s - %s", r.Short, s.Redactor.String(r.Task))
-		for _, q := range s.questions(ctx, r.ID) {
+		sess, p, next, err := s.outlook(ctx, r.ID)
+		if err != nil {
+			continue // approve says in full why
+		}
+		questions, _, _ := s.approvals(ctx, sess, p, &next) // as above
+		for _, q := range questions {
 			text += "\n    " + strings.Join(strings.Fields(q), " ")
 		}
 	}
 	return "", &session.Error{Code: session.ErrUsage, Message: text, Next: session.Words("name the session")}
-}
-
-// questions are what a session asks, and how that was answered; none when that cannot be read, which
-// approve says in full.
-func (s *Site) questions(ctx context.Context, id session.ID) []string {
-	sess, p, next, err := s.outlook(ctx, id)
-	if err != nil {
-		return nil
-	}
-	notes, err := s.approvals(ctx, sess, p, &next, &Status{})
-	if err != nil {
-		return nil
-	}
-	return notes
 }

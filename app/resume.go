@@ -75,11 +75,11 @@ func (w *work) takeUp(ctx context.Context, r session.Request) error {
 		_, err := w.writer.AppendAnswering(ctx, r.ID)
 		return err
 	}
-	also, err := w.cancelNow(ctx, w.writer, r)
-	if err != nil {
+	var also Decision
+	if err := w.cancelNow(ctx, w.writer, r, &also); err != nil {
 		return err
 	}
-	said := append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.warnings...)
+	said := append([]string{"session " + w.writer.Session().Short + " is cancelled now: " + requestNote(r)}, also.Warnings...)
 	return errors.Join(w.forgetOver(ctx, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(said, "; ")})
 }
 

@@ -60,11 +60,11 @@ func (s *Site) status(ctx context.Context, id session.ID) (Status, error) {
 	if v.Delivery, err = s.Delivery(ctx, id); err != nil {
 		return v, err
 	}
-	answers, err := s.approvals(ctx, sess, p, &next, &v)
+	answers, open, err := s.approvals(ctx, sess, p, &next)
 	if err != nil {
 		return v, err
 	}
-	v.Notes = slices.Concat(v.Notes, s.commandNotes(id), answers)
+	v.Gate, v.Notes = open, slices.Concat(v.Notes, s.commandNotes(id), answers)
 	if sess.State.Terminal() {
 		return v, nil
 	}
