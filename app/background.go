@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -31,22 +31,10 @@ func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
 	if w.Settings.Config.Sync.URL == "" || w.Deliver == nil {
 		return func() {}
 	}
-	args, err := w.Deliver()
+	cmd, in, out, err := w.startDelivery()
 	if err != nil {
-		w.notDelivering(err)
-		return func() {}
-	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is meant for the session
-	command.KeepDescriptors()
-	in, ierr := cmd.StdinPipe()
-	out, oerr := cmd.StdoutPipe()
-	if err := errors.Join(ierr, oerr); err != nil {
-		w.notDelivering(err)
-		return func() {}
-	}
-	if err := cmd.Start(); err != nil {
-		w.notDelivering(err)
+		w.Log.Warn("nothing is delivered in the background", "event", "sync_background_failed", "error", err)
+		w.warn("nothing is delivered in the background: " + err.Error())
 		return func() {}
 	}
 	go func() { _, _ = cmd.Process.Wait() }() // only its entry in the process table is left
@@ -61,9 +49,22 @@ func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-func (w *work) notDelivering(err error) {
-	w.Log.Warn("nothing is delivered in the background", "event", "sync_background_failed", "error", err)
-	w.warn("nothing is delivered in the background: " + err.Error())
+func (w *work) startDelivery() (cmd *exec.Cmd, in io.Closer, out io.ReadCloser, err error) {
+	args, err := w.Deliver()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cmd = exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is meant for the session
+	command.KeepDescriptors()
+	in, err = cmd.StdinPipe()
+	if err == nil {
+		out, err = cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	return cmd, in, out, err
 }
 
 // tell says what a person should know: that the server is away, that it is back, and that all

@@ -64,35 +64,24 @@ func unusable(err error) (what, next string) {
 
 // enterOwn makes the workspace of the session that ref names the one to work in.
 func (s *Site) enterOwn(ctx context.Context, ref string) error {
-	dir, err := s.ownWorkspace(ctx, ref)
+	id, err := s.findToResume(ctx, ref)
 	if err != nil {
 		return err
 	}
-	s.Workspace = dir
-	s.Settings, err = s.Load(dir)
-	return err
-}
-
-// ownWorkspace is where the session that ref names was executed last.
-func (s *Site) ownWorkspace(ctx context.Context, ref string) (string, error) {
-	id, err := s.findToResume(ctx, ref)
+	recorded, short, err := s.store.Workspace(ctx, id) // where it was executed last
 	if err != nil {
-		return "", err
+		return err
 	}
-	recorded, short, err := s.store.Workspace(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	dir, err := realDir(recorded)
-	if err != nil {
+	if s.Workspace, err = realDir(recorded); err != nil {
 		if sess, verr := s.store.View(ctx, id); verr == nil && sess.State.Terminal() { // wherever its workspace is now
-			return "", resume.Allowed(sess)
+			return resume.Allowed(sess)
 		}
 		what, _ := unusable(err)
-		return "", &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " " + what + "; nothing was changed", Place: recorded, Cause: err,
+		return &session.Error{Code: session.ErrEnvironment, Message: "the workspace of session " + short + " " + what + "; nothing was changed", Place: recorded, Cause: err,
 			Next: session.Then("name the directory where it is now", session.MoveResumeIn, short)}
 	}
-	return dir, nil
+	s.Settings, err = s.Load(s.Workspace)
+	return err
 }
 
 // Guard refuses a workspace that must not be one, and a store inside the workspace: the

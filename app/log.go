@@ -44,11 +44,7 @@ func (s *Setup) LogRefused(ref string, refusal error) {
 	_ = end() // the record is written
 }
 
-// refused logs an attempt to resume that ended before its session was in hand (NFR-014).
-func (s *Site) refused(id string, err error) {
-	logRefused(s.Log, id, err)
-}
-
+// logRefused logs an attempt to resume that ended before its session was in hand (NFR-014).
 func logRefused(log *slog.Logger, id string, err error) {
 	log.Warn("resume refused", "event", "session_resume_refused", "session_id", id, "code", string(session.CodeOf(err)), "error", err.Error())
 }

@@ -89,31 +89,20 @@ func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	}
 	rows := make([]Row, len(sums))
 	for i, sum := range sums {
-		rows[i] = s.row(sum)
+		rows[i] = s.settled(ctx, s.row(sum))
 	}
-	return rows, s.settle(ctx, where, rows)
+	return rows, nil
 }
 
-// settle looks again at the rows of sessions that seem interrupted: one whose process ended between the look
-// at the store and that at its lock has its end in the store now.
-func (s *Site) settle(ctx context.Context, where string, rows []Row) error {
-	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Interrupted }) {
-		return nil
-	}
-	now, err := s.store.Summaries(ctx, where)
-	if err != nil {
-		return err
-	}
-	later := make(map[session.ID]session.Summary, len(now))
-	for _, sum := range now {
-		later[sum.ID] = sum
-	}
-	for i, r := range rows {
-		if sum, ok := later[r.ID]; ok && r.Interrupted && sum.LastSeq != r.LastSeq {
-			rows[i] = s.row(sum)
+// settled looks again at a session that seems interrupted: one whose process ended between the look at the store
+// and that at its lock has its end in the store now.
+func (s *Site) settled(ctx context.Context, r Row) Row {
+	if r.Interrupted {
+		if now, err := s.store.View(ctx, r.ID); err == nil && now.LastSeq != r.LastSeq {
+			return s.row(summary(now))
 		}
 	}
-	return nil
+	return r
 }
 
 func (s *Site) row(sum session.Summary) Row {

@@ -94,7 +94,7 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.S
 			s, short = seen, seen.Short
 		}
 	}
-	w.refused(short, err)
+	logRefused(w.Log, short, err)
 	if s == nil {
 		return nil, err
 	}
