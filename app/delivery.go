@@ -17,31 +17,14 @@ import (
 // all. The zero value says that no server is configured. Times are microseconds since 1970, 0
 // for never.
 type Delivery struct {
-	State     session.SyncState
-	Link      session.SyncState // of the connection, where it is in trouble and State is another
-	Reason    string            // of the connection's state, in words; may be empty
-	Pending   uint64            // events that wait
-	Sessions  int               // that have some
-	SinceUS   int64             // when State began
-	OldestUS  int64             // time of the oldest pending event
-	LastUS    int64             // last success
-	AttemptUS int64             // last attempt
-	NextUS    int64             // next attempt
-	Paused    bool              // a person paused delivery, whether something waits or not
-	Verified  uint64            // seq up to where the server recomputed the chain; of one session
-	Acked     uint64            // seq that the server acknowledged; of one session
-	Server    string            // host, port and database
-	Identity  string            // of the database that acknowledged
-	Drainer   *Drainer          // nil: no process delivers
-	Lanes     []Lane            // that need a person
-	Now       time.Time
-}
-
-// Drainer is the process that delivers.
-type Drainer struct {
-	PID     int
-	Command string
-	BeatUS  int64 // its last heartbeat
+	session.Heartbeat                   // State is the worst; PID, Command and BeatUS are of the process that delivers
+	session.Backlog                     // Sessions is 0 of one session
+	Link              session.SyncState // of the connection, where it is in trouble and State is another
+	Verified          uint64            // seq up to where the server recomputed the chain; of one session
+	Acked             uint64            // seq that the server acknowledged; of one session
+	Delivers          bool              // a process delivers
+	Lanes             []Lane            // that need a person
+	Now               time.Time
 }
 
 // Lane is a session that is parked, fenced or forked, or that went on as another one.
@@ -63,21 +46,17 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 	if err != nil {
 		return Delivery{}, err
 	}
-	v := Delivery{
-		Reason: h.Reason, SinceUS: h.SinceUS, LastUS: h.LastUS, AttemptUS: h.AttemptUS, NextUS: h.NextUS,
-		Pending: backlog.Events, Sessions: backlog.Sessions, OldestUS: backlog.OldestUS, Server: h.Address, Identity: h.Remote, Paused: h.Paused, Now: s.Now(),
-	}
+	v := Delivery{Heartbeat: h, Backlog: backlog, Delivers: delivers, Now: s.Now()}
 	if id != "" {
 		lane, err := s.store.Lane(ctx, id)
 		if err != nil {
 			return v, err
 		}
-		v.Pending, v.Sessions, v.Acked, v.Verified = lane.Pending(), 0, lane.Acked, lane.Verified
-		if lane.WentOn() {
-			v.Pending = 0
+		v.Backlog, v.Acked, v.Verified = session.Backlog{}, lane.Acked, lane.Verified
+		if !lane.WentOn() {
+			v.Events = lane.Pending()
 		}
-		v.OldestUS = 0
-		if v.Pending > 0 {
+		if v.Events > 0 {
 			if first, err := s.store.Events(ctx, id, lane.Acked, 1); err == nil && len(first) > 0 { // a damaged one has no known age
 				v.OldestUS = first[0].TimeUS
 			}
@@ -91,7 +70,7 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 	for i, l := range lanes {
 		states[i] = l.State
 	}
-	v.State = session.WorstSync(h, v.Pending, states...)
+	v.State = session.WorstSync(h, v.Events, states...)
 	if v.State != h.State {
 		v.SinceUS = 0
 		if h.State.Faulty() {
@@ -100,13 +79,11 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 			v.Reason = ""
 		}
 	}
-	if delivers {
-		v.Drainer = &Drainer{PID: holder.PID, Command: h.Command, BeatUS: h.BeatUS}
-		if h.PID != holder.PID { // the heartbeat is of the one before
-			v.Drainer.Command, v.Drainer.BeatUS = strings.TrimPrefix(holder.Command, "acode "), holder.Since.UnixMicro()
-		}
-	} else {
+	switch {
+	case !delivers:
 		v.NextUS = 0 // no process will try then
+	case h.PID != holder.PID: // the heartbeat is of the one before
+		v.PID, v.Command, v.BeatUS = holder.PID, strings.TrimPrefix(holder.Command, "acode "), holder.Since.UnixMicro()
 	}
 	return v, nil
 }

@@ -34,11 +34,11 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 	if err != nil {
 		return v, err
 	}
-	if v.Status, err = s.status(ctx, id); err != nil {
-		return v, err
-	}
 	sess, p, next, err := s.outlook(ctx, id)
 	if err != nil {
+		return v, err
+	}
+	if v.Status, err = s.status(ctx, sess, p, next); err != nil {
 		return v, err
 	}
 	for _, t := range p.Tasks {

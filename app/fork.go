@@ -61,21 +61,19 @@ func (f *Fork) make(ctx context.Context, shared uint64) error {
 	if err := f.inProgress(ctx, shared); err != nil {
 		return err
 	}
-	store := f.site.store
-	id, err := store.NewID()
+	id, err := f.site.store.NewID()
 	if err != nil {
 		return err
 	}
 	if err = f.adopt(ctx, id); err != nil {
 		return errors.Join(err, os.RemoveAll(f.site.commandDir(id)))
 	}
-	made, err := store.ForkOff(ctx, local.Fork{From: f.Old.ID, ID: id, Shared: shared, Unknown: f.Unknown})
-	if err != nil {
-		// A commit that failed may have happened: its results stay, and harm nothing.
-		return err
+	// A commit that failed may have happened: its results stay, and harm nothing.
+	made, err := f.site.store.ForkOff(ctx, local.Fork{From: f.Old.ID, ID: id, Shared: shared, Unknown: f.Unknown})
+	if err == nil {
+		f.New = summary(made)
 	}
-	f.New = session.Summary{ID: made.ID, Short: made.Short, State: made.State, LastSeq: made.LastSeq}
-	return nil
+	return err
 }
 
 // adopt gives the new session the results of commands before it is there: without them it would

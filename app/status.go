@@ -43,15 +43,16 @@ func (s *Site) Status(ctx context.Context, ref string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return s.status(ctx, id)
-}
-
-func (s *Site) status(ctx context.Context, id session.ID) (Status, error) {
 	sess, p, next, err := s.outlook(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
-	v := Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
+	return s.status(ctx, sess, p, next)
+}
+
+func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Plan, next session.Continuation) (v Status, err error) {
+	id := sess.ID
+	v = Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // it may have ended since
 			v.Holder, v.Notes = holder(h), holderNotes(h)
@@ -139,23 +140,20 @@ func (s *Site) commandNotes(id session.ID) []string {
 		if r.Stopped != "" {
 			halt = "; " + r.Stopped
 		}
+		pid := "its pid is not known here"
+		if r.PID != 0 {
+			pid = fmt.Sprintf("pid %d", r.PID)
+		}
 		switch r.State {
 		case session.CommandRunning:
-			notes = append(notes, fmt.Sprintf("a command is running: %s (%s)%s", what, pidOf(r), halt))
+			notes = append(notes, fmt.Sprintf("a command is running: %s (%s)%s", what, pid, halt))
 		case session.CommandUnattended:
-			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)%s", what, pidOf(r), halt))
+			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)%s", what, pid, halt))
 		case session.CommandLingering:
 			notes = append(notes, "a command is over, and what it started still runs: "+what)
 		}
 	}
 	return notes
-}
-
-func pidOf(r session.CommandRecord) string {
-	if r.PID == 0 {
-		return "its pid is not known here"
-	}
-	return fmt.Sprintf("pid %d", r.PID)
 }
 
 // nextHint is what continues s, of which c is left.

@@ -12,9 +12,12 @@ import (
 // DeliveryView is how delivery stands.
 func (i *Invocation) DeliveryView(d app.Delivery) terminal.SyncView {
 	v := terminal.SyncView{
-		State: d.State, Link: d.Link, Reason: d.Reason, Pending: d.Pending, Sessions: d.Sessions, SinceUS: d.SinceUS, OldestUS: d.OldestUS,
+		State: d.State, Link: d.Link, Reason: d.Reason, Pending: d.Events, Sessions: d.Sessions, SinceUS: d.SinceUS, OldestUS: d.OldestUS,
 		LastUS: d.LastUS, AttemptUS: d.AttemptUS, NextUS: d.NextUS, Paused: d.Paused, Verified: d.Verified, Acked: d.Acked,
-		Server: d.Server, Identity: d.Identity, Drainer: (*terminal.Drainer)(d.Drainer), Now: d.Now, Spell: i.Spell,
+		Server: d.Address, Identity: d.Remote, Now: d.Now, Spell: i.Spell,
+	}
+	if d.Delivers {
+		v.Drainer = &terminal.Drainer{PID: d.PID, Command: d.Command, BeatUS: d.BeatUS}
 	}
 	for _, l := range d.Lanes {
 		v.Lanes = append(v.Lanes, terminal.LaneView(l))
