@@ -72,18 +72,3 @@ func (i *Invocation) exitCodesCommand() *cobra.Command {
 		return terminal.ExitCodes(i.Out, exitCodes())
 	}}
 }
-
-// exitCodes joins the meanings of the statuses with the codes that lead to them.
-func exitCodes() []terminal.ExitCode {
-	var out []terminal.ExitCode
-	for _, m := range exitMeanings() {
-		c := terminal.ExitCode{Exit: m.Exit, Meaning: m.Meaning}
-		for _, r := range exitTable() {
-			if r.Exit == m.Exit {
-				c.Codes = append(c.Codes, r.Code)
-			}
-		}
-		out = append(out, c)
-	}
-	return out
-}

@@ -49,7 +49,7 @@ func (i *Invocation) checkFile(file string) error {
 	r := plan.Check(file, data)
 	status := 0
 	if len(r.Errors) > 0 {
-		status = rowOf(session.ErrPlan).Exit
+		status = exitFor(session.ErrPlan)
 	}
 	if i.JSON {
 		err = terminal.JSON(i.Out, i.newCheckJSON(file, r))

@@ -33,8 +33,10 @@ func reference(root *cobra.Command) string {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Exit, c.Meaning, strings.Join(names, ", "))
 	}
 	b.WriteString("\n## What each code means to you\n\n| code | exit | what to do |\n|---|---|---|\n")
-	for _, r := range exitTable() {
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Code, r.Exit, strings.ReplaceAll(new(Invocation).Spell(app.Hint(r.Code)), "|", "\\|"))
+	for _, c := range exitCodes() {
+		for _, code := range c.Codes {
+			fmt.Fprintf(&b, "| %s | %d | %s |\n", code, c.Exit, strings.ReplaceAll(new(Invocation).Spell(app.Hint(code)), "|", "\\|"))
+		}
 	}
 	return b.String()
 }

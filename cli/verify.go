@@ -39,7 +39,7 @@ func (i *Invocation) printVerified(report app.Verified, home string) (err error)
 			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdictText(len(report.Problems)))
 	}
 	if len(report.Problems) > 0 { // whatever became of the output
-		err = quietExit(rowOf(session.ErrCorrupt).Exit)
+		err = quietExit(exitFor(session.ErrCorrupt))
 	}
 	return err
 }
