@@ -19,7 +19,7 @@ import (
 )
 
 // take acquires the session's lock and the workspace's; Close of the site releases what it took.
-func (w *work) take(id session.ID) ([]*lock.Lock, error) {
+func (w *work) take(id session.ID) ([]release, error) {
 	self, err := lock.Self(w.commandLine(), w.Now())
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (w *work) take(id session.ID) ([]*lock.Lock, error) {
 	if err != nil {
 		return nil, errors.Join(err, run.Release(), sessionLock.Release())
 	}
-	return []*lock.Lock{sessionLock, run, directory}, nil
+	return []release{sessionLock, run, directory}, nil
 }
 
 // takeWorkspace takes the lock of the workspace by its path, alone, or beside others where it is shared.
@@ -60,7 +60,7 @@ func (s *Site) commandRuns(h lock.Holder) (bool, error) {
 }
 
 // takeWithin takes the locks, waiting for their holders as long as it may.
-func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]*lock.Lock, error) {
+func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]release, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -183,8 +183,9 @@ func (s *Site) othersHere(ctx context.Context, sess *session.Session) (notes []s
 // by then. What cannot be removed stays. It reports whether one was killed, as far as the locks tell.
 func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	var errs []error
-	for _, l := range w.locks {
-		if l.Killed().PID == 0 {
+	for _, taken := range w.locks {
+		l, ok := taken.(*lock.Lock)
+		if !ok || l.Killed().PID == 0 {
 			continue
 		}
 		killed = true

@@ -15,7 +15,6 @@ import (
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/local"
-	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
@@ -46,8 +45,10 @@ type Site struct {
 
 	store    *local.Store
 	closeLog func() error
-	locks    []*lock.Lock // of the session that is executed
+	locks    []release // of the session that is executed
 }
+
+type release interface{ Release() error }
 
 // Open opens the store for changing it. A store that is not there is made.
 func Open(ctx context.Context, setup Setup) (*Site, error) {

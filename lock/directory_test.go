@@ -13,7 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-func acquireDirectory(t *testing.T, path string, shared bool) *lock.Lock {
+func acquireDirectory(t *testing.T, path string, shared bool) *lock.Directory {
 	t.Helper()
 	d, err := lock.AcquireDirectory(path, shared)
 	if err != nil {

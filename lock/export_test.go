@@ -3,6 +3,7 @@ package lock
 import (
 	"os"
 
+	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 )
 
@@ -10,12 +11,21 @@ import (
 
 func IOError(path string, err error) error { return ioError(path, err) }
 
-// AcquireFileBy is AcquireFile, once locked has been called with the path whenever its file has been locked.
-func AcquireFileBy(path string, locked func()) (*os.File, error) {
-	return acquireFile(path, unix.LOCK_EX, func(f *os.File, how int) (bool, error) {
-		ok, err := tryFlock(f, how)
+// AcquireBy is Acquire, once locked has been called with the path whenever its file has been locked.
+func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
+	return acquire(path, h, func(f *flock.Flock) (bool, error) {
+		ok, err := f.TryLock()
 		locked()
 		return ok, err
+	})
+}
+
+// AcquireFileBy is AcquireFile in the same way.
+func AcquireFileBy(path string, locked func()) (*os.File, error) {
+	return acquireFile(path, unix.LOCK_EX, func(path string, f *os.File, how int) error {
+		err := tryFlock(path, f, how)
+		locked()
+		return err
 	})
 }
 

@@ -124,7 +124,9 @@ func write(f *os.File, h Holder) error {
 	}
 }
 
-// overwrite makes b all that the file says; nil names nobody.
+// erase makes the file name nobody.
+func erase(f *os.File) error { return overwrite(f, nil) }
+
 func overwrite(f *os.File, b []byte) error {
 	content := []byte(strings.Repeat(" ", contentBytes-1) + "\n")
 	copy(content, b)
@@ -158,10 +160,25 @@ func Read(path string) (h Holder, held bool, err error) {
 		return Holder{}, false, err
 	}
 	if h.Elsewhere() {
-		free, err := tryFlock(f, unix.LOCK_SH) // f is closed next, which gives it back
-		return h, !free && err == nil, err
+		held, err = isLocked(f)
+		return h, held, err
 	}
 	return h, h.Alive() && !h.Dying(), nil
+}
+
+// isLocked reports whether somebody has the lock of f for himself.
+func isLocked(f *os.File) (bool, error) {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // f is closed next, which gives it back
+		switch {
+		case err == nil:
+			return false, nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return true, nil
+		case !errors.Is(err, unix.EINTR):
+			return false, ioError(f.Name(), err)
+		}
+	}
 }
 
 // holderIn is the holder that the file names; zero when it names nobody.

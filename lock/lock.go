@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
@@ -22,7 +23,9 @@ const attempts = 100
 // Lock is a lock that this process holds. Its descriptor is closed on exec, so no command
 // inherits it.
 type Lock struct {
-	file   *os.File // nil when it was released, and of a directory that cannot be locked
+	path   string
+	flock  *flock.Flock
+	file   *os.File // the same file, for what flock.Flock does not give away
 	killed Holder   // see Killed
 }
 
@@ -62,36 +65,87 @@ func persist[L any](take func() (L, error)) (L, error) {
 //     to another user.
 //
 // The caller calls Release; the death of the process does the same.
-func Acquire(path string, h Holder) (*Lock, error) { return acquire(path, h, unix.LOCK_EX) }
+func Acquire(path string, h Holder) (*Lock, error) {
+	return persist(func() (*Lock, error) { return acquire(path, h, (*flock.Flock).TryLock) })
+}
 
-// acquire does it; how is unix.LOCK_SH or unix.LOCK_EX.
-func acquire(path string, h Holder, how int) (*Lock, error) {
-	f, err := persist(func() (*os.File, error) { return acquireFile(path, how, tryFlock) })
+func acquire(path string, h Holder, try func(*flock.Flock) (bool, error)) (*Lock, error) {
+	for range attempts {
+		l := &Lock{path: path, flock: flock.New(path, flock.SetFlag(openFlags), flock.SetPermissions(0o600))}
+		locked, err := try(l.flock)
+		if err != nil {
+			return nil, openError(path, err)
+		}
+		if !locked {
+			return nil, held(path)
+		}
+		current, err := l.take(h)
+		if current && err == nil {
+			return l, nil
+		}
+		l.close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &session.Error{
+		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
+		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
+	}
+}
+
+// take opens the locked file once more, by its path, checks it and signs it. current is false
+// when the path has come to name another file, which says nothing against this one.
+func (l *Lock) take(h Holder) (current bool, err error) {
+	l.file, err = os.OpenFile(l.path, openFlags&^os.O_CREATE, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return nil, err
+		return false, openError(l.path, err)
 	}
-	killed, err := holderIn(f)
-	if err == nil {
-		err = write(f, h)
+	if err := check(l.path, l.file); err != nil {
+		return false, err
 	}
+	locked, err := l.flock.Stat()
 	if err != nil {
-		_ = unlock(f) // the error says more
-		return nil, ioError(path, err)
+		return false, ioError(l.path, err)
 	}
-	return &Lock{file: f, killed: killed}, nil
+	if opened, err := l.file.Stat(); err != nil || !os.SameFile(opened, locked) {
+		return false, nil
+	}
+	if l.killed, err = holderIn(l.file); err != nil {
+		return false, ioError(l.path, err)
+	}
+	if err := write(l.file, h); err != nil {
+		return false, ioError(l.path, err)
+	}
+	return true, nil
 }
 
 // Killed is the holder before this one, when it ended without a Release; else the zero Holder.
 func (l *Lock) Killed() Holder { return l.killed }
 
+func (l *Lock) close() {
+	if l.file != nil {
+		_ = l.file.Close() // every write to it was checked
+	}
+	_ = l.flock.Unlock() // its descriptor closes with it, and that unlocks in any case
+}
+
 // Release gives the lock up. The file stays and names nobody: removing it would let two
 // processes hold two different files of one name.
 func (l *Lock) Release() error {
-	f := l.file
-	if l.file = nil; f == nil {
+	if !l.flock.Locked() && !l.flock.RLocked() {
 		return nil
 	}
-	return ReleaseFile(f)
+	// The kernel's lock is what counts; a file that still names us is only a wrong report.
+	_ = erase(l.file)
+	_ = l.file.Close()
+	if err := l.flock.Unlock(); err != nil {
+		return ioError(l.path, err)
+	}
+	return nil
 }
 
 // same reports whether path still names the file that f is, not following a symbolic link.

@@ -723,30 +723,49 @@ func forge(t *testing.T, path string, h lock.Holder) {
 
 // K1, trap: a file that was replaced while it was being locked is no lock: another process holds the new one.
 func TestReplacedWhileLocked(t *testing.T) {
-	path := lockPath(t)
-	times := 0
-	held, err := lock.AcquireFileBy(path, func() {
-		if times++; times > 1 {
-			return
-		}
-		if err := errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path)); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if times != 2 {
-		t.Errorf("locked %d times, want again after the file was replaced", times)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-		t.Errorf("the file at the path is not locked: %v", err)
-	}
-	if err := errors.Join(f.Close(), held.Close()); err != nil {
-		t.Error(err)
+	for name, acquireBy := range map[string]func(path string, locked func()) (release func() error, err error){
+		"signed": func(path string, locked func()) (func() error, error) {
+			l, err := lock.AcquireBy(path, self(t), locked)
+			if err != nil {
+				return nil, err
+			}
+			return l.Release, nil
+		},
+		"plain": func(path string, locked func()) (func() error, error) {
+			f, err := lock.AcquireFileBy(path, locked)
+			if err != nil {
+				return nil, err
+			}
+			return f.Close, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := lockPath(t)
+			times := 0
+			release, err := acquireBy(path, func() {
+				if times++; times > 1 {
+					return
+				}
+				if err := errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if times != 2 {
+				t.Errorf("locked %d times, want again after the file was replaced", times)
+			}
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+				t.Errorf("the file at the path is not locked: %v", err)
+			}
+			if err := errors.Join(f.Close(), release()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

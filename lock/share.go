@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
@@ -20,7 +21,9 @@ func AcquireShared(dir string, h Holder) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioError(dir, err)
 	}
-	return acquire(filepath.Join(dir, sharePrefix+string(h.Session)), h, unix.LOCK_SH)
+	return persist(func() (*Lock, error) {
+		return acquire(filepath.Join(dir, sharePrefix+string(h.Session)), h, (*flock.Flock).TryRLock)
+	})
 }
 
 // SharedCommandLock is CommandLock for a session that shares the workspace: nobody is asked here either.

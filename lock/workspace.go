@@ -126,42 +126,36 @@ func AcquireFile(path string) (*os.File, error) {
 }
 
 // acquireFile does it by try; how is unix.LOCK_SH or unix.LOCK_EX.
-func acquireFile(path string, how int, try func(f *os.File, how int) (bool, error)) (*os.File, error) {
+func acquireFile(path string, how int, try func(path string, f *os.File, how int) error) (*os.File, error) {
 	for range attempts {
 		f, err := os.OpenFile(path, openFlags, 0o600)
 		if err != nil {
 			return nil, openError(path, err)
 		}
-		locked := false
 		if err = check(path, f); err == nil {
-			locked, err = try(f, how)
+			err = try(path, f, how)
 		}
-		if locked && same(path, f) {
+		if err == nil && same(path, f) {
 			return f, nil
 		}
 		_ = f.Close() // nothing was written
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case !locked:
-			return nil, held(path)
 		}
 	}
-	return nil, &session.Error{
-		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
-		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
-	}
+	return nil, held(path)
 }
 
-// tryFlock takes the flock(2) of f, unless another has it.
-func tryFlock(f *os.File, how int) (bool, error) {
+func tryFlock(path string, f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if err == nil || errors.Is(err, unix.EWOULDBLOCK) {
-			return err == nil, nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return false, ioError(f.Name(), err)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return held(path)
+		case !errors.Is(err, unix.EINTR):
+			return ioError(path, err)
 		}
 	}
 }
@@ -215,8 +209,8 @@ func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {
 // ReleaseFile gives up the lock of f, also for every process that inherited it, makes the file
 // name nobody, and closes it.
 func ReleaseFile(f *os.File) error {
-	// The kernel's lock is what counts; a file that still names us is only a wrong report.
-	_ = overwrite(f, nil)
+	// As in Release: a file that still names us is only a wrong report.
+	_ = erase(f)
 	return unlock(f)
 }
 

@@ -84,6 +84,7 @@ func Modules() map[string][]string {
 		"github.com/coreos/go-systemd/v22":   {"cli/sync"},
 		"github.com/klauspost/compress/zstd": {"local", "remote"},
 		"github.com/zalando/go-keyring":      {"local"},
+		"github.com/gofrs/flock":             {"lock"},
 		"go.yaml.in/yaml/v4":                 {"strictyaml"},
 		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
