@@ -52,11 +52,14 @@ func lockOpenFiles() error {
 	return nil
 }
 
-// writeConn is the one connection that writes.
+// writeConn is a connection that writes: the one of a Store or that of an Outbox.
 type writeConn struct {
 	*link
 	place []placed // the files that were opened
 	dead  error    // a write or a sync failed: not even a close may touch the files again
+
+	drains bool // an Outbox has it, which gives its turn up when its context ends
+	busy   int  // how often another process had the lock
 
 	settled bool  // the log was copied back
 	refused error // why it could not be; it is not tried again
@@ -128,12 +131,11 @@ func (w *writeConn) inPlace() error {
 		if same {
 			continue
 		}
-		w.dead = &session.Error{
+		return &session.Error{
 			Code: session.ErrStoreIO, Place: p.path, Cause: err,
 			Message: "the store was removed or replaced while it was in use; what was committed before is kept where those files are",
-			Next:    session.Words("put the store back, then resume"),
+			Next:    session.Words("put the store back, then try again"),
 		}
-		return w.dead
 	}
 	return nil
 }
@@ -154,17 +156,16 @@ func (w *writeConn) seen(err error) error {
 // file keeps its size, with which it is cheaper to sync.
 const longestLog = 64 << 20
 
-// shortening adds to pragmas what shortens a huge log with the first commit after it was copied
-// back.
-func shortening(home string, pragmas ...string) []string {
+func openWriteConn(home string) (*writeConn, error) {
+	return openConn(home, "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames))
+}
+
+// openConn shortens a huge log with the first commit after it was copied back.
+func openConn(home string, pragmas ...string) (*writeConn, error) {
 	if info, err := os.Stat(filepath.Join(home, databaseName) + "-wal"); err == nil && info.Size() > longestLog {
 		pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", longestLog))
 	}
-	return pragmas
-}
-
-func openWriteConn(home string) (*writeConn, error) {
-	l, err := openLink(dsn(home, "rw", shortening(home, "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames))...))
+	l, err := openLink(dsn(home, "rw", pragmas...))
 	if err != nil {
 		return nil, storeError("open store", err)
 	}
@@ -246,8 +247,9 @@ const (
 	rollback     = `ROLLBACK`
 )
 
-// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx. After a
-// failure that the files are left alone for it gives the same one.
+// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx, and that of a
+// Store waits for its turn all the same. After a failure that the files are left alone for it gives
+// the same one.
 func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -255,13 +257,17 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	if w.dead != nil {
 		return w.dead
 	}
-	ctx = context.WithoutCancel(ctx)
-	if err := w.settle(ctx); err != nil {
+	whole := context.WithoutCancel(ctx)
+	if err := w.settle(whole); err != nil {
 		return err
+	}
+	if !w.drains {
+		ctx = whole
 	}
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
+	ctx = whole
 	if err := f(ctx); err != nil {
 		w.rollback()
 		return err
@@ -271,22 +277,35 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 		return &commitError{err}
 	}
 	if err := w.inPlace(); err != nil {
+		w.dead = err
 		return &commitError{err}
 	}
 	return nil
 }
 
-// idleTurns is how many times in a row nobody may have committed while this one waited for its turn.
-const idleTurns = busyWait / turnWait
+// How many times in a row nobody may have committed while this one waited for its turn, which a
+// drainer does for outboxWait each time.
+const (
+	idleTurns  = busyWait / turnWait
+	drainTurns = 40
+)
 
 // begin takes the lock for writing, and waits as long as others commit: on a slow disk many sessions
 // share few commits, and SQLite gives its lock to anyone.
 func (w *writeConn) begin(ctx context.Context) error {
 	var last int64
+	turns := idleTurns
+	if w.drains {
+		turns = drainTurns
+	}
 	for idle := 0; ; idle++ {
 		err := w.exec(ctx, begin)
-		if resultCode(err)&0xff != sqliteBusy || idle >= idleTurns {
+		if resultCode(err)&0xff != sqliteBusy || idle >= turns {
 			return err
+		}
+		w.busy++
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		var version int64
 		if err := w.queryRow(ctx, `PRAGMA data_version`, nil, &version); err != nil {

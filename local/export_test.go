@@ -191,8 +191,8 @@ func (o *Outbox) Settle(ctx context.Context, nos []int64) error { return o.settl
 
 // Enlisted gives the numbers of the sessions in the outbox.
 func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
-		all, err := readLanes(ctx, o.conn, changedQuery)
+	err = o.read(ctx, func(q querier) error {
+		all, err := readLanes(ctx, q, changedQuery)
 		for _, l := range all {
 			nos = append(nos, l.no)
 		}
@@ -204,9 +204,9 @@ func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
 // Plans gives how SQLite answers what a drainer and a status ask again and again.
 func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err error) {
 	plans = map[string][]string{}
-	err = o.use(ctx, func(ctx context.Context) error {
+	err = o.read(ctx, func(q querier) error {
 		for name, query := range map[string]string{"changed": changedQuery, "watched": watchedQuery, "backlog": backlogQuery} {
-			err := o.conn.each(ctx, `EXPLAIN QUERY PLAN `+query, nil, func(r row) error {
+			err := q.each(ctx, `EXPLAIN QUERY PLAN `+query, nil, func(r row) error {
 				plans[name] = append(plans[name], fmt.Sprint(r.values[3]))
 				return nil
 			})
@@ -222,13 +222,13 @@ func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err erro
 // OutboxPragma reads a setting of the drainer's connection.
 func (o *Outbox) OutboxPragma(ctx context.Context, name string) (v string, err error) {
 	var value any
-	err = o.use(ctx, func(ctx context.Context) error { return o.queryRow(ctx, `PRAGMA `+name, nil, &value) })
+	err = o.read(ctx, func(q querier) error { return q.queryRow(ctx, `PRAGMA `+name, nil, &value) })
 	return fmt.Sprint(value), err
 }
 
 // OutboxExec runs a statement on the drainer's connection.
 func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) error {
-	return o.tx(ctx, "test", func(ctx context.Context) error { return o.exec(ctx, query, args...) })
+	return o.tx(ctx, "test", func(ctx context.Context) error { return o.conn.exec(ctx, query, args...) })
 }
 
 // TakeOut takes a session out of the outbox, as Changed does with those that it found settled.

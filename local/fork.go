@@ -188,11 +188,11 @@ func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, f
 // server has. It is durable when it returns.
 func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) error {
 	return s.decide(ctx, "close lane", func(ctx context.Context) error {
-		var no int64
-		if err := s.wr.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(l.Session)}, &no); err != nil {
-			return rowError("read session", l.Session, err)
+		no, err := sessionNumber(ctx, s.wr, l.Session)
+		if err != nil {
+			return err
 		}
-		err := s.wr.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), wentOnAs(short), 0, int64(session.NeverUS), 0, l.Remote)
+		err = s.wr.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), wentOnAs(short), 0, int64(session.NeverUS), 0, l.Remote)
 		if err != nil {
 			return err
 		}

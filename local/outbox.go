@@ -2,12 +2,10 @@ package local
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -16,16 +14,12 @@ import (
 // for no commit that is being synced and no commit waits for what it reads. It is safe for
 // concurrent use.
 type Outbox struct {
-	st    *Store
-	mu    sync.Mutex  // guards everything below
-	conn  *link       // nil: closed
-	file  fs.FileInfo // the database as it was opened
-	seen  int64       // data_version when News was asked last
-	wrote int         // commits
-	dead  error       // a write failed: nothing is written any more
-
+	st       *Store
+	mu       sync.Mutex // guards everything below
+	conn     *writeConn // nil: closed
+	seen     int64      // data_version when News was asked last
+	wrote    int        // commits
 	observer Observer
-	busy     int // how often this commit found the lock taken
 }
 
 const (
@@ -56,20 +50,16 @@ func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 }
 
 func (s *Store) openOutbox(ctx context.Context) (*Outbox, error) {
-	o := &Outbox{st: s, seen: -1}
-	var err error
-	o.conn, err = openLink(dsn(s.opts.Home, "rw", shortening(s.opts.Home, "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)")...))
+	c, err := openConn(s.opts.Home, "synchronous(NORMAL)", "secure_delete(1)", "wal_autocheckpoint(0)")
 	if err != nil {
-		return nil, storeError("open outbox", err)
+		return nil, err
 	}
-	if err = errors.Join(o.conn.keepWAL(), o.conn.patience(ctx, outboxWait)); err == nil {
-		o.file, err = os.Lstat(o.path())
+	c.drains, c.settled = true, true
+	if err := c.patience(ctx, outboxWait); err != nil {
+		_ = c.close() // the first error says more
+		return nil, err
 	}
-	if err == nil {
-		return o, nil
-	}
-	_ = o.Close() // the first error says more
-	return nil, storeError("open outbox", err)
+	return &Outbox{st: s, conn: c, seen: -1}, nil
 }
 
 // settle makes sure that what is delivered is durable here first.
@@ -82,8 +72,6 @@ func (s *Store) settle(ctx context.Context) error {
 	return s.wr.settle(ctx)
 }
 
-func (o *Outbox) path() string { return filepath.Join(o.st.opts.Home, databaseName) }
-
 // Device gives the random id of the store.
 func (o *Outbox) Device() string { return o.st.Device() }
 
@@ -91,7 +79,7 @@ func (o *Outbox) Device() string { return o.st.Device() }
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.conn == nil || o.dead != nil { // a close may write what could not be written
+	if o.conn == nil {
 		return nil
 	}
 	err := o.conn.close()
@@ -99,9 +87,9 @@ func (o *Outbox) Close() error {
 	return storeError("close outbox", err)
 }
 
-// use runs f alone. What f does is short, so it is not cut off by ctx, whose watch would cost
-// more than most statements.
-func (o *Outbox) use(ctx context.Context, f func(ctx context.Context) error) error {
+// read runs f alone. It refuses to go on with a database that lost its name: SQLite would report for
+// ever that nothing changes.
+func (o *Outbox) read(ctx context.Context, f func(q querier) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -110,117 +98,67 @@ func (o *Outbox) use(ctx context.Context, f func(ctx context.Context) error) err
 	if o.conn == nil {
 		return &session.Error{Code: session.ErrInternal, Message: "the outbox is closed"}
 	}
-	if err := o.inPlace(); err != nil {
+	if err := o.conn.inPlace(); err != nil {
 		return err
 	}
-	return f(context.WithoutCancel(ctx))
-}
-
-// inPlace refuses to go on with a database that lost its name: SQLite would report for ever
-// that nothing changes.
-func (o *Outbox) inPlace() error {
-	info, err := os.Lstat(o.path())
-	if err == nil && os.SameFile(info, o.file) {
-		return nil
-	}
-	return &session.Error{
-		Code: session.ErrStoreIO, Place: o.path(), Cause: err,
-		Message: "the store was removed or replaced while it was being delivered; nothing more is delivered from it",
-		Next:    session.Words("put the store back, then start again"),
-	}
+	return f(o.conn.link)
 }
 
 // Replaced gives the file that has the database's name since it was opened; nil where that is the
 // database, or there is none.
 func (o *Outbox) Replaced() fs.FileInfo {
-	info, err := os.Lstat(o.path())
-	if err != nil || os.SameFile(info, o.file) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn == nil {
 		return nil
 	}
+	database := &o.conn.place[0]
+	if same, err := database.same(); same || err != nil {
+		return nil
+	}
+	info, _ := os.Lstat(database.path) // nil: it is gone by now
 	return info
-}
-
-func (o *Outbox) exec(ctx context.Context, query string, args ...any) error {
-	return o.conn.exec(ctx, query, args...)
-}
-
-func (o *Outbox) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
-	return o.conn.queryRow(ctx, query, args, dst...)
 }
 
 // tx runs f in one transaction, which is kept short.
 func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Context) error) error {
-	return o.use(ctx, func(whole context.Context) error {
-		if o.dead != nil {
-			return o.dead
+	return o.read(ctx, func(querier) error {
+		o.conn.busy = 0
+		start := o.st.opts.Now()
+		err := storeError(doing, o.conn.tx(ctx, f))
+		if o.observer.Commit != nil {
+			o.observer.Commit(o.since(start), o.conn.busy, err)
 		}
-		done := o.committing()
-		err := storeError(doing, o.commit(ctx, whole, f))
-		done(err)
 		if err == nil {
-			o.copyBack(whole)
-			return nil
+			o.copyBack(context.WithoutCancel(ctx))
 		}
-		o.judge(err)
 		return err
 	})
 }
 
-// commit waits no longer than ctx for the lock; whole is without an end.
-func (o *Outbox) commit(ctx, whole context.Context, f func(ctx context.Context) error) error {
-	err := o.begin(ctx)
-	if err != nil {
-		return err
-	}
-	if err = f(whole); err == nil {
-		err = o.exec(whole, commit)
-	}
-	if err != nil {
-		o.conn.rollback()
-	}
-	return err
-}
-
-// judge sees to it that nothing is written after a failure of the disk. Where only room was
-// missing, what was written before is as good as ever.
-func (o *Outbox) judge(err error) {
-	if fatal(err) && session.CodeOf(err) != session.ErrDiskFull {
-		o.dead = err
-	}
-}
-
 // copyBack copies the log into the database where nobody else does, and not in a commit, for
-// whose end a step may wait. It costs syncs, so it must be seldom.
+// whose end a step may wait. It costs syncs, so it must be seldom. What was committed is as good as
+// before when it fails.
 func (o *Outbox) copyBack(ctx context.Context) {
 	o.wrote++
 	if o.wrote%looksAtLog != 0 {
 		return
 	}
 	var busy, log, copied int
-	err := o.queryRow(ctx, `PRAGMA wal_checkpoint(NOOP)`, nil, &busy, &log, &copied)
-	if err == nil && log-copied >= outboxFrames {
-		done := o.copying()
-		err = o.queryRow(ctx, `PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &log, &copied)
-		done(err)
+	err := o.conn.queryRow(ctx, `PRAGMA wal_checkpoint(NOOP)`, nil, &busy, &log, &copied)
+	if err != nil || log-copied < outboxFrames {
+		return
 	}
-	o.judge(storeError("copy log back", err)) // what was committed is as good as before
+	start := o.st.opts.Now()
+	err = o.conn.queryRow(ctx, `PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &log, &copied)
+	if o.observer.Checkpoint != nil {
+		o.observer.Checkpoint(o.since(start), err)
+	}
 }
 
-// beginTries is how often a drainer tries to write, each time for outboxWait.
-const beginTries = 40
-
-// begin takes the lock for writing as soon as no other process has it.
-func (o *Outbox) begin(ctx context.Context) error {
-	for try := 1; ; try++ {
-		err := o.exec(context.WithoutCancel(ctx), begin)
-		if resultCode(err)&0xff != sqliteBusy || try >= beginTries {
-			return err
-		}
-		o.busy++
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
+// since is never negative: the clock may have been set back.
+func (o *Outbox) since(start time.Time) time.Duration {
+	return max(0, o.st.opts.Now().Sub(start))
 }
 
 const upsertLane = `INSERT INTO lanes (session_no, acked, verified, epoch, state, reason, attempts, next_us, parked, remote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -235,19 +173,15 @@ const upsertLane = `INSERT INTO lanes (session_no, acked, verified, epoch, state
 // keeps.
 func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 	return o.tx(ctx, "save lane", func(ctx context.Context) error {
-		var no int64
-		err := o.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(l.Session)}, &no)
-		if errors.Is(err, sql.ErrNoRows) {
-			return unknown(string(l.Session))
-		}
-		if err != nil {
-			return rowError("read session", l.Session, err)
-		}
-		err = o.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), l.Reason, l.Attempts, l.NextUS, int64(l.Parked), l.Remote)
+		no, err := sessionNumber(ctx, o.conn, l.Session)
 		if err != nil {
 			return err
 		}
-		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT no FROM sessions WHERE no = ? AND last_seq > ?
+		err = o.conn.exec(ctx, upsertLane, no, int64(l.Acked), int64(l.Verified), int64(l.Epoch), string(l.State), l.Reason, l.Attempts, l.NextUS, int64(l.Parked), l.Remote)
+		if err != nil {
+			return err
+		}
+		return o.conn.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) SELECT no FROM sessions WHERE no = ? AND last_seq > ?
 			AND NOT EXISTS (SELECT 1 FROM lanes WHERE session_no = no AND next_us = ?)`, no, int64(l.Acked), int64(session.NeverUS))
 	})
 }
@@ -256,7 +190,7 @@ func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 // decide.
 func (o *Outbox) Beat(ctx context.Context, h session.Heartbeat) error {
 	return o.tx(ctx, "save heartbeat", func(ctx context.Context) error {
-		return o.exec(ctx, `INSERT INTO drainer (one, pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address)
+		return o.conn.exec(ctx, `INSERT INTO drainer (one, pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address)
 			VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (one) DO UPDATE SET pid = excluded.pid, started_us = excluded.started_us, beat_us = excluded.beat_us, command = excluded.command,
 				state = excluded.state, reason = excluded.reason, since_us = excluded.since_us, last_us = excluded.last_us,

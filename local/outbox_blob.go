@@ -19,8 +19,8 @@ func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	p := pendingBlob{name: name}
-	err = o.use(ctx, func(ctx context.Context) error {
-		return o.conn.queryRow(ctx, `SELECT bytes, codec, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.data)
+	err = o.read(ctx, func(q querier) error {
+		return q.queryRow(ctx, `SELECT bytes, codec, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.data)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, damagedBlob(name, errors.New("it is missing, or sealed in a file of its own"))
@@ -77,8 +77,9 @@ func (o *Outbox) look(hash string) (ref session.BlobRef, sealed bool) {
 		return ref, false
 	}
 	var codec string
-	err = o.use(context.Background(), func(ctx context.Context) error {
-		return o.conn.queryRow(ctx, `SELECT bytes, codec FROM blobs WHERE hash = ?`, []any{name[:]}, &ref.Bytes, &codec)
+	ctx := context.Background()
+	err = o.read(ctx, func(q querier) error {
+		return q.queryRow(ctx, `SELECT bytes, codec FROM blobs WHERE hash = ?`, []any{name[:]}, &ref.Bytes, &codec)
 	})
 	return ref, errors.Is(err, sql.ErrNoRows) || codec == codecSealed
 }

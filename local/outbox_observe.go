@@ -47,29 +47,3 @@ func (o *Outbox) Observe(b Observer) {
 	defer o.mu.Unlock()
 	o.observer = b
 }
-
-// committing begins a commit; what it gives tells of its end.
-func (o *Outbox) committing() func(error) {
-	f := o.observer.Commit
-	if f == nil {
-		return func(error) {}
-	}
-	o.busy = 0
-	start := o.st.opts.Now()
-	return func(err error) { f(o.since(start), o.busy, err) }
-}
-
-// copying is committing for the copying back of the log.
-func (o *Outbox) copying() func(error) {
-	f := o.observer.Checkpoint
-	if f == nil {
-		return func(error) {}
-	}
-	start := o.st.opts.Now()
-	return func(err error) { f(o.since(start), err) }
-}
-
-// since is never negative: the clock may have been set back.
-func (o *Outbox) since(start time.Time) time.Duration {
-	return max(0, o.st.opts.Now().Sub(start))
-}

@@ -24,8 +24,8 @@ const (
 func (o *Outbox) Changed(ctx context.Context) ([]session.Lane, error) {
 	var out []session.Lane
 	var settled []int64
-	err := o.use(ctx, func(ctx context.Context) error {
-		all, err := readLanes(ctx, o.conn, changedQuery)
+	err := o.read(ctx, func(q querier) error {
+		all, err := readLanes(ctx, q, changedQuery)
 		for _, l := range all {
 			if l.Pending() > 0 {
 				out = append(out, l.Lane)
@@ -52,7 +52,7 @@ func (o *Outbox) Changed(ctx context.Context) ([]session.Lane, error) {
 func (o *Outbox) settle(ctx context.Context, nos []int64) error {
 	return o.tx(ctx, "settle outbox", func(ctx context.Context) error {
 		for _, no := range nos {
-			err := o.exec(ctx, `DELETE FROM outbox WHERE session_no = ?
+			err := o.conn.exec(ctx, `DELETE FROM outbox WHERE session_no = ?
 				AND (SELECT last_seq FROM sessions WHERE no = session_no) <= (SELECT acked FROM lanes WHERE lanes.session_no = outbox.session_no)`, no)
 			if err != nil {
 				return err
@@ -71,13 +71,13 @@ const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.sess
 // also puts those back that Changed lacks, which damage leaves behind.
 func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	lacks := false
-	err = o.use(ctx, func(ctx context.Context) error {
-		all, err := readLanes(ctx, o.conn, lanesQuery)
+	err = o.read(ctx, func(q querier) error {
+		all, err := readLanes(ctx, q, lanesQuery)
 		for _, l := range all {
 			out = append(out, l.Lane)
 		}
 		if err == nil {
-			err = o.queryRow(ctx, `SELECT EXISTS (`+pendingUnlisted+`)`, nil, &lacks)
+			err = q.queryRow(ctx, `SELECT EXISTS (`+pendingUnlisted+`)`, nil, &lacks)
 		}
 		return storeError("read lanes", err)
 	})
@@ -85,15 +85,15 @@ func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 		return out, err
 	}
 	return out, o.tx(ctx, "mend outbox", func(ctx context.Context) error {
-		return o.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) `+pendingUnlisted)
+		return o.conn.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) `+pendingUnlisted)
 	})
 }
 
 // Totals gives the number of sessions and, for each Remote of lanes, how many events it
 // acknowledged.
 func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
-		sessions, acked, err = readTotals(ctx, o.conn)
+	err = o.read(ctx, func(q querier) error {
+		sessions, acked, err = readTotals(ctx, q)
 		return err
 	})
 	return sessions, acked, err
@@ -117,8 +117,8 @@ func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]
 
 // Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.
 func (o *Outbox) Backlog(ctx context.Context) (b session.Backlog, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
-		b, err = readBacklog(ctx, o.conn)
+	err = o.read(ctx, func(q querier) error {
+		b, err = readBacklog(ctx, q)
 		return err
 	})
 	return b, err
@@ -127,9 +127,9 @@ func (o *Outbox) Backlog(ctx context.Context) (b session.Backlog, err error) {
 // News reports whether anybody but this Outbox committed since it was asked last. It costs a
 // fraction of Changed; the first time it is true.
 func (o *Outbox) News(ctx context.Context) (news bool, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
+	err = o.read(ctx, func(q querier) error {
 		var v int64
-		if err := o.queryRow(ctx, `PRAGMA data_version`, nil, &v); err != nil {
+		if err := q.queryRow(ctx, `PRAGMA data_version`, nil, &v); err != nil {
 			return storeError("look for commits", err)
 		}
 		news, o.seen = v != o.seen, v
@@ -140,8 +140,8 @@ func (o *Outbox) News(ctx context.Context) (news bool, err error) {
 
 // Paused reports whether a person paused delivery.
 func (o *Outbox) Paused(ctx context.Context) (paused bool, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
-		paused, err = readPaused(ctx, o.conn)
+	err = o.read(ctx, func(q querier) error {
+		paused, err = readPaused(ctx, q)
 		return err
 	})
 	return paused, err
@@ -150,32 +150,32 @@ func (o *Outbox) Paused(ctx context.Context) (paused bool, err error) {
 // HashAt gives the chain's hash at seq; that of 0 is zero. It returns ErrUnknownID for a
 // session or an event that is not there.
 func (o *Outbox) HashAt(ctx context.Context, id session.ID, seq uint64) (h session.Hash, err error) {
-	err = o.use(ctx, func(ctx context.Context) error {
-		no, err := o.number(ctx, id)
+	err = o.read(ctx, func(q querier) error {
+		no, err := sessionNumber(ctx, q, id)
 		if err == nil {
-			h, err = o.hashAt(ctx, no, id, seq)
+			h, err = hashOf(ctx, q, no, id, seq)
 		}
 		return err
 	})
 	return h, err
 }
 
-func (o *Outbox) number(ctx context.Context, id session.ID) (no int64, err error) {
-	err = o.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(id)}, &no)
+func sessionNumber(ctx context.Context, q querier, id session.ID) (no int64, err error) {
+	err = q.queryRow(ctx, `SELECT no FROM sessions WHERE id = ?`, []any{string(id)}, &no)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, unknown(string(id))
 	}
 	return no, rowError("read session", id, err)
 }
 
-func (o *Outbox) hashAt(ctx context.Context, no int64, id session.ID, seq uint64) (session.Hash, error) {
+func hashOf(ctx context.Context, q querier, no int64, id session.ID, seq uint64) (session.Hash, error) {
 	if seq == 0 {
 		return session.Hash{}, nil
 	}
 	var h []byte
 	err := sql.ErrNoRows
 	if seq <= seqMask {
-		err = o.queryRow(ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(no, seq)}, &h)
+		err = q.queryRow(ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(no, seq)}, &h)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return session.Hash{}, &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session %s has no event %d", id, seq), Next: session.Do(session.MoveHistory, string(id))}
@@ -189,17 +189,17 @@ func (o *Outbox) hashAt(ctx context.Context, no int64, id session.ID, seq uint64
 // event: the server would keep it for ever. No cursor stays open when it returns.
 func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
 	d := session.Delivery{Session: id, Device: o.Device()}
-	err := o.use(ctx, func(ctx context.Context) error {
-		no, err := o.number(ctx, id)
+	err := o.read(ctx, func(q querier) error {
+		no, err := sessionNumber(ctx, q, id)
 		if err != nil {
 			return err
 		}
-		if d.Prev, err = o.hashAt(ctx, no, id, after); err != nil || limit <= 0 {
+		if d.Prev, err = hashOf(ctx, q, no, id, after); err != nil || limit <= 0 {
 			return err
 		}
 		chain, size := chain{id, after, d.Prev}, 0
 		span := []any{position(no, after), position(no, seqMask), limit}
-		return readRows(ctx, o.conn, "read events", id, eventsQuery, span, func(r row) error {
+		return readRows(ctx, q, "read events", id, eventsQuery, span, func(r row) error {
 			e, err := scanEvent(r, id)
 			if size += len(e.Payload); err == nil && size > maxBytes && len(d.Events) > 0 {
 				return errEnough

@@ -188,7 +188,11 @@ func (s *Store) InPlace() error {
 	if s.wr == nil {
 		return nil
 	}
-	return s.wr.inPlace()
+	err := s.wr.inPlace()
+	if err != nil {
+		s.wr.dead = err
+	}
+	return err
 }
 
 // read runs f on one consistent state of the database, without writing. Until there is a Writer, which

@@ -80,13 +80,13 @@ func (s *Store) NoteWork(ctx context.Context, w session.Work) error {
 
 func (o *Outbox) note(ctx context.Context, w session.Work) error {
 	for k, n := range w.Counts {
-		if err := o.exec(ctx, addWork, k.Kind, k.Mode, k.Outcome, int64(n)); err != nil {
+		if err := o.conn.exec(ctx, addWork, k.Kind, k.Mode, k.Outcome, int64(n)); err != nil {
 			return err
 		}
 	}
 	for phase, times := range w.Phases {
 		for bucket, b := range times {
-			if err := o.exec(ctx, addPhase, string(phase), boundUS(bucket), int64(b.Count), b.Sum.Microseconds()); err != nil {
+			if err := o.conn.exec(ctx, addPhase, string(phase), boundUS(bucket), int64(b.Count), b.Sum.Microseconds()); err != nil {
 				return err
 			}
 		}
