@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash"
+	"math/bits"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -83,22 +84,19 @@ func (d *digests) sum(b []byte) (h session.Hash) {
 }
 
 func add(a, b session.Hash) (c session.Hash) {
-	carry := uint16(0)
-	for i := len(a) - 1; i >= 0; i-- {
-		n := uint16(a[i]) + uint16(b[i]) + carry
-		c[i], carry = byte(n), n>>8
+	var n, carry uint64
+	for i := len(a) - 8; i >= 0; i -= 8 {
+		n, carry = bits.Add64(binary.BigEndian.Uint64(a[i:]), binary.BigEndian.Uint64(b[i:]), carry)
+		binary.BigEndian.PutUint64(c[i:], n)
 	}
 	return c
 }
 
 func sub(a, b session.Hash) (c session.Hash) {
-	borrow := int16(0)
-	for i := len(a) - 1; i >= 0; i-- {
-		n := int16(a[i]) - int16(b[i]) - borrow
-		c[i], borrow = byte(n), 0
-		if n < 0 {
-			borrow = 1
-		}
+	var n, borrow uint64
+	for i := len(a) - 8; i >= 0; i -= 8 {
+		n, borrow = bits.Sub64(binary.BigEndian.Uint64(a[i:]), binary.BigEndian.Uint64(b[i:]), borrow)
+		binary.BigEndian.PutUint64(c[i:], n)
 	}
 	return c
 }

@@ -153,33 +153,23 @@ func unknowns(old *session.Session, f Fork) (out []session.Draft) {
 // ForkOf gives the session that id was forked off as; found is false when there is none.
 func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, found bool, err error) {
 	err = s.read(ctx, func(q querier) error {
-		type candidate struct {
-			m session.Summary
-			e session.Event
-		}
-		var all []candidate
-		err := readRows(ctx, q, "look for forks", "", `SELECT s.id, s.short, s.state, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
+		return readRows(ctx, q, "look for forks", "", `SELECT s.id, s.short, s.state, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
 			WHERE instr(e.payload, '"forked_from":') > 0 OR substr(e.payload, 1, ?) = ? ORDER BY s.no`, []any{len(payloadPrefix), payloadPrefix}, func(r row) error {
-			c := candidate{e: session.Event{Seq: 1, Type: session.SessionCreated}}
-			defer func() { all = append(all, c) }()
-			return r.Scan(&c.m.ID, &c.m.Short, &c.m.State, &c.m.LastSeq, &c.e.Payload)
-		})
-		if err != nil {
-			return err
-		}
-		for _, c := range all {
-			if err := s.expand(ctx, q, &c.e); err != nil {
+			var one session.Summary
+			e := session.Event{Seq: 1, Type: session.SessionCreated}
+			if err := r.Scan(&one.ID, &one.Short, &one.State, &one.LastSeq, &e.Payload); err != nil {
+				return err
+			}
+			if err := s.expand(ctx, q, &e); err != nil {
 				return err
 			}
 			var d session.SessionCreatedData
-			if err := c.e.Decode(&d); err != nil {
-				return err
-			}
+			err := e.Decode(&d)
 			if d.ForkedFrom != nil && d.ForkedFrom.Session == id {
-				m, found = c.m, true
+				m, found = one, true
 			}
-		}
-		return nil
+			return err
+		})
 	})
 	return m, found, err
 }
@@ -200,13 +190,10 @@ func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) err
 	})
 }
 
-const wentOnQuery = `SELECT ` + laneColumns + ` FROM lanes l JOIN sessions s ON s.no = l.session_no
-	WHERE l.state IN ('parked', 'fenced', 'forked') ORDER BY s.no`
-
 // WentOnLanes lists the settled lanes of sessions that went on as others.
 func (s *Store) WentOnLanes(ctx context.Context) (out []session.Lane, err error) {
 	err = s.read(ctx, func(q querier) error {
-		all, err := readLanes(ctx, q, wentOnQuery)
+		all, err := readLanes(ctx, q, watchedQuery)
 		for _, l := range all {
 			if l.WentOn() {
 				out = append(out, l.Lane)

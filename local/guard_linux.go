@@ -24,39 +24,11 @@ func inMemory(path string) bool {
 }
 
 func networkMagic(magic uint32) (string, bool) {
-	switch magic {
-	case 0x6969:
-		return "NFS", true
-	case 0x517b, 0xff534d42, 0xfe534d42:
-		return "SMB", true
-	case 0x01021997:
-		return "9p", true
-	case 0x65735546:
-		return "FUSE", true
-	case 0x00c36400:
-		return "Ceph", true
-	case 0x5346414f, 0x6b414653:
-		return "AFS", true
-	case 0x0bd00bd0:
-		return "Lustre", true
-	case 0x47504653:
-		return "GPFS", true
-	case 0x19830326:
-		return "BeeGFS", true
-	case 0x01161970:
-		return "GFS2", true
-	case 0x7461636f:
-		return "OCFS2", true
-	case 0x20030528:
-		return "OrangeFS", true
-	case 0xaad7aaea:
-		return "PanFS", true
-	case 0x73757245:
-		return "Coda", true
-	case 0x786f4256:
-		return "vboxsf", true
-	case 0xbacbacbc:
-		return "vmhgfs", true
+	names := map[uint32]string{
+		0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "SMB", 0xfe534d42: "SMB", 0x01021997: "9p", 0x65735546: "FUSE",
+		0x00c36400: "Ceph", 0x5346414f: "AFS", 0x6b414653: "AFS", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
+		0x19830326: "BeeGFS", 0x01161970: "GFS2", 0x7461636f: "OCFS2", 0x20030528: "OrangeFS", 0xaad7aaea: "PanFS",
+		0x73757245: "Coda", 0x786f4256: "vboxsf", 0xbacbacbc: "vmhgfs",
 	}
-	return "local", false
+	return names[magic], names[magic] != ""
 }

@@ -72,7 +72,7 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	for {
 		b, err := readHeadFile(headPath(home, id))
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || err == nil && empty(b):
+		case errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.Trim(b, "\x00")) == 0:
 			return nil, nil
 		case errors.Is(err, errKind):
 			return nil, badHead(home, id, err)
@@ -117,15 +117,6 @@ func readHeadFile(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, headBytes+1))
-}
-
-func empty(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // writeHead overwrites the head. That it fails, say for want of room, costs only that this

@@ -52,14 +52,7 @@ func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) 
 
 // troubled reports whether a lane needs a person.
 func troubled(l session.Lane) bool {
-	if l.WentOn() {
-		return false
-	}
-	switch l.State {
-	case session.SyncParked, session.SyncFenced, session.SyncForked:
-		return true
-	}
-	return false
+	return l.State == session.SyncParked || l.State == session.SyncFenced || l.State == session.SyncForked
 }
 
 // Sync says how delivery stands, without writing: the newest heartbeat, zero but for Paused
@@ -75,7 +68,7 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 			return err
 		}
 		for _, l := range all {
-			if l.Pending() > 0 && !l.WentOn() || troubled(l.Lane) {
+			if !l.WentOn() && (l.Pending() > 0 || troubled(l.Lane)) {
 				lanes = append(lanes, l.Lane)
 			}
 		}
@@ -121,10 +114,7 @@ func readHeartbeat(ctx context.Context, q querier) (h session.Heartbeat, err err
 }
 
 func readPaused(ctx context.Context, q querier) (paused bool, err error) {
-	err = q.queryRow(ctx, `SELECT paused FROM sync`, nil, &paused)
-	if errors.Is(err, sql.ErrNoRows) { // nobody decided anything
-		return false, nil
-	}
+	err = q.queryRow(ctx, `SELECT coalesce((SELECT paused FROM sync), 0)`, nil, &paused)
 	return paused, rowError("read sync", "", err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
@@ -141,19 +140,38 @@ func (s *Store) expandAll(ctx context.Context, events []session.Event) error {
 	})
 }
 
-func decodePlan(r io.Reader) (*session.Plan, error) {
-	p := &session.Plan{}
-	if err := json.NewDecoder(r).Decode(p); err != nil {
-		var known *session.Error
-		if errors.As(err, &known) {
-			return nil, known
-		}
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the plan of the session is unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
-	}
-	if _, err := io.Copy(io.Discard, r); err != nil { // to its end, where it is checked
+// decodeBlob reads what of the session, a JSON document, from a blob that open opens.
+func decodeBlob[T any](what string, open func() (io.ReadCloser, error)) (*T, error) {
+	r, err := open()
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the " + what + " of the session is unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
+	}
+	return v, nil
+}
+
+// encodeSecret gives the JSON of v with the secrets that it holds in *secrets, a field of v, for processes
+// to come.
+func (s *Store) encodeSecret(what string, v any, secrets *[]string) (data []byte, err error) {
+	*secrets = nil
+	data, err = json.Marshal(v)
+	if err == nil && s.opts.Redactor != nil {
+		if *secrets = s.opts.Redactor.Within(data); len(*secrets) > 0 {
+			data, err = json.Marshal(v)
+		}
+	}
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrInternal, Message: "the " + what + " cannot be encoded", Cause: err}
+	}
+	return data, nil
 }
 
 // redactRequest redacts what a person typed.

@@ -152,12 +152,7 @@ func (s *Store) View(ctx context.Context, id session.ID) (*session.Session, erro
 
 // Plan reads the plan of a session.
 func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan, error) {
-	r, err := s.OpenBlob(ctx, sess.Plan.Hash)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return decodePlan(r)
+	return decodeBlob[session.Plan]("plan", func() (io.ReadCloser, error) { return s.OpenBlob(ctx, sess.Plan.Hash) })
 }
 
 // errShifted is a row whose columns do not lie where its header says: its id may look like the
@@ -274,11 +269,10 @@ func ambiguous(ref string, found []session.Summary) error {
 func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit int) ([]session.Event, error) {
 	var out []session.Event
 	err := s.read(ctx, func(q querier) error {
-		row, err := readSession(ctx, q, id)
-		if err != nil {
-			return err
+		no, err := sessionNumber(ctx, q, id)
+		if err == nil {
+			out, err = readEvents(ctx, q, no, id, after, limit)
 		}
-		out, err = readEvents(ctx, q, row.no, id, after, limit)
 		return err
 	})
 	if err == nil {

@@ -11,24 +11,19 @@ import (
 
 // Ask leaves a request for the process that holds the session. It is no event.
 func (s *Store) Ask(ctx context.Context, r session.Request) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wr == nil {
-		return readOnly()
-	}
 	r, err := s.redactRequest(r)
 	if err != nil {
 		return err
 	}
-	return storeError("ask", s.wr.tx(ctx, func(ctx context.Context) error {
-		row, err := readSession(ctx, s.wr.link, r.Session)
+	return s.decide(ctx, "ask", func(ctx context.Context) error {
+		no, err := sessionNumber(ctx, s.wr.link, r.Session)
 		if err != nil {
 			return err
 		}
 		sum := s.keys.sign(requestRow(r, answered(r)))
 		return s.wr.exec(ctx, `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			row.no, string(r.Kind), r.Step.Task, r.Step.Step, answered(r), r.Reason, r.By, sum[:])
-	}))
+			no, string(r.Kind), r.Step.Task, r.Step.Step, answered(r), r.Reason, r.By, sum[:])
+	})
 }
 
 // Asked gives the ID of a request like r that nobody has answered yet; 0: there is none.
@@ -68,9 +63,9 @@ func answers(kind session.RequestKind, said string) (digest string, asked uint64
 // not checked who wrote it, as a Writer does.
 func (s *Store) Requests(ctx context.Context, id session.ID) (out []session.Request, err error) {
 	err = s.read(ctx, func(q querier) error {
-		row, err := readSession(ctx, q, id)
+		no, err := sessionNumber(ctx, q, id)
 		if err == nil {
-			out, err = readRequests(ctx, q, nil, row.no, id)
+			out, err = readRequests(ctx, q, nil, no, id)
 		}
 		return err
 	})

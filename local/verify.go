@@ -190,7 +190,7 @@ func (v *verifier) database() error {
 
 // integrity has SQLite check the file.
 func (v *verifier) integrity() error {
-	lines, err := v.strings(`PRAGMA integrity_check`)
+	lines, err := queryStrings(v.ctx, v.q, `PRAGMA integrity_check`)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (v *verifier) integrity() error {
 
 // references finds rows that belong to none.
 func (v *verifier) references() error {
-	foreign, err := v.strings(`SELECT "table" || ' row ' || coalesce(rowid, '') FROM pragma_foreign_key_check`)
+	foreign, err := queryStrings(v.ctx, v.q, `SELECT "table" || ' row ' || coalesce(rowid, '') FROM pragma_foreign_key_check`)
 	if err != nil {
 		return err
 	}
@@ -283,10 +283,6 @@ func departures(have, want []string) string {
 	return session.Few(other, someNames)
 }
 
-func (v *verifier) strings(query string) ([]string, error) {
-	return queryStrings(v.ctx, v.q, query)
-}
-
 func queryStrings(ctx context.Context, q querier, query string) (out []string, err error) {
 	err = readRows(ctx, q, "verify", "", query, nil, func(r row) error {
 		out = append(out, fmt.Sprint(r.values[0]))
@@ -297,7 +293,7 @@ func queryStrings(ctx context.Context, q querier, query string) (out []string, e
 
 // sessions lists every session that the database or a head knows.
 func (v *verifier) sessions() ([]session.ID, error) {
-	known, err := v.strings(`SELECT id FROM sessions ORDER BY no`)
+	known, err := queryStrings(v.ctx, v.q, `SELECT id FROM sessions ORDER BY no`)
 	if err := v.damage(err, "table sessions"); err != nil {
 		return nil, err
 	}
@@ -379,7 +375,7 @@ func (v *verifier) strays() error {
 		"steps":  `session_no NOT IN (SELECT no FROM sessions)`,
 		"files":  `session_no NOT IN (SELECT no FROM sessions)`,
 	} {
-		lost, err := v.strings(`SELECT pos FROM ` + table + ` WHERE ` + stray)
+		lost, err := queryStrings(v.ctx, v.q, `SELECT pos FROM `+table+` WHERE `+stray)
 		if err != nil {
 			return err
 		}
@@ -387,7 +383,7 @@ func (v *verifier) strays() error {
 			v.problem(Problem{Code: session.ErrTampered, Place: "table " + table + " row " + pos, Message: "the row belongs to no session, or lies before its beginning or after its end"})
 		}
 	}
-	names, err := v.strings(`SELECT lower(hex(hash)) FROM blobs`)
+	names, err := queryStrings(v.ctx, v.q, `SELECT lower(hex(hash)) FROM blobs`)
 	if err != nil {
 		return err
 	}

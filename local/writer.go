@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -53,9 +53,10 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err := s.wr.snapshot(ctx, func(q querier) error { return s.checkWritable(ctx, q) }); err != nil {
 		return nil, err
 	}
-	plan, err := s.encodePlan(*n.Plan)
+	kept := *n.Plan
+	plan, err := s.encodeSecret("plan", &kept, &kept.Secrets)
 	if err != nil {
-		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
+		return nil, err
 	}
 	s.used = true
 	w := s.newWriter(n.ID)
@@ -91,18 +92,6 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 // newWriter gives the writer of a session that is not there yet.
 func (s *Store) newWriter(id session.ID) *Writer {
 	return &Writer{st: s, sess: &session.Session{ID: id}, sums: newDigests(s.keys, id), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
-}
-
-// encodePlan gives p as the store keeps it: with the secrets in it, for processes to come.
-func (s *Store) encodePlan(p session.Plan) ([]byte, error) {
-	plan, err := json.Marshal(p)
-	if err != nil || s.opts.Redactor == nil {
-		return plan, err
-	}
-	if p.Secrets = s.opts.Redactor.Within(plan); len(p.Secrets) == 0 {
-		return plan, nil
-	}
-	return json.Marshal(p)
 }
 
 func readOnly() error {
@@ -143,12 +132,7 @@ func (w *Writer) Session() *session.Session { return w.sess }
 
 // Plan reads the plan of the session.
 func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
-	r, err := w.Open(ctx, w.sess.Plan.Hash)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return decodePlan(r)
+	return decodeBlob[session.Plan]("plan", func() (io.ReadCloser, error) { return w.Open(ctx, w.sess.Plan.Hash) })
 }
 
 // Report says what Load checked; after Create it has warnings only.
