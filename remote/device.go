@@ -134,13 +134,10 @@ LEFT JOIN pg_roles r ON r.rolname = n.name
 LEFT JOIN (SELECT owner, count(*) AS sessions, sum(last_seq)::bigint AS events, max(updated_at) AS last FROM acode.heads GROUP BY owner) h ON h.owner = n.name
 ORDER BY 1`
 	var out []Device
-	err = a.each(ctx, list, nil, func(rows pgx.Rows) error {
-		var d Device
-		var last *time.Time
-		if err := rows.Scan(&d.Name, &d.Enabled, &d.Expired, &d.Sessions, &d.Events, &last); err != nil {
-			return err
-		}
-		if last != nil {
+	var d Device
+	var last *time.Time
+	err = a.each(ctx, list, nil, []any{&d.Name, &d.Enabled, &d.Expired, &d.Sessions, &d.Events, &last}, func() error {
+		if d.Last = (time.Time{}); last != nil {
 			d.Last = last.UTC()
 		}
 		out = append(out, d)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // PrunedMonth is a month of events that Prune drops, or would.
@@ -48,12 +46,9 @@ func (a *admin) months(ctx context.Context, age time.Duration) ([]PrunedMonth, e
 	const names = `SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 	var out []PrunedMonth
-	err := a.each(ctx, names, nil, func(rows pgx.Rows) error {
-		var name string
-		var m PrunedMonth
-		if err := rows.Scan(&name, &m.Bytes); err != nil {
-			return err
-		}
+	var name string
+	var m PrunedMonth
+	err := a.each(ctx, names, nil, []any{&name, &m.Bytes}, func() error {
 		month, err := time.Parse("events_2006_01", name)
 		if err != nil {
 			return fmt.Errorf("read the month of partition %s: %w", name, err)

@@ -3,8 +3,6 @@ package remote
 import (
 	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Status is what an administrator sees of a server.
@@ -75,12 +73,9 @@ FROM acode.meta m,
 func (a *admin) machines(ctx context.Context, s *Status) error {
 	const machines = `SELECT owner::text, device, count(*), sum(last_seq)::bigint, max(updated_at), (extract(epoch FROM clock_timestamp() - max(updated_at)) * 1000000)::bigint
 FROM acode.heads GROUP BY owner, device ORDER BY owner, device`
-	return a.each(ctx, machines, nil, func(rows pgx.Rows) error {
-		var m Machine
-		var quiet int64
-		if err := rows.Scan(&m.Owner, &m.Device, &m.Sessions, &m.Events, &m.Last, &quiet); err != nil {
-			return err
-		}
+	var m Machine
+	var quiet int64
+	return a.each(ctx, machines, nil, []any{&m.Owner, &m.Device, &m.Sessions, &m.Events, &m.Last, &quiet}, func() error {
 		m.Last, m.Quiet = m.Last.UTC(), time.Duration(quiet)*time.Microsecond
 		s.Machines = append(s.Machines, m)
 		return nil

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,7 +53,7 @@ func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	}
 	defer a.close()
 	var c Checked
-	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyOrphans, a.verifyCounts, a.verifyForks, a.verifyBlobs, a.projectAll} {
+	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyRest, a.projectAll} {
 		if err := step(ctx, &c); err != nil {
 			return c, a.failed("verify the server", err)
 		}
@@ -71,13 +70,10 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 	for {
 		n := 0
 		moved := &pgx.Batch{} // marks of chains that are whole, and that their machines did not verify
-		err := a.each(ctx, page, []any{after, verifyPage}, func(rows pgx.Rows) error {
-			var found, bad, last int64
-			var wrong, head string
-			var owed bool
-			if err := rows.Scan(&after, &found, &bad, &wrong, &last, &head, &owed); err != nil {
-				return err
-			}
+		var found, bad, last int64
+		var wrong, head string
+		var owed bool
+		err := a.each(ctx, page, []any{after, verifyPage}, []any{&after, &found, &bad, &wrong, &last, &head, &owed}, func() error {
 			n++
 			c.Events += found
 			if wrong != "" {
@@ -97,10 +93,9 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 		}
 		c.Sessions += n
 		if n < verifyPage {
-			break
+			return nil
 		}
 	}
-	return a.conn.QueryRow(ctx, `SELECT count(*) FROM acode.events WHERE substr(payload, 1, 12) = '{"withheld":'::bytea`).Scan(&c.Withheld)
 }
 
 // projectAll fills the typed tables with what the machines that delivered it left undone, some of
@@ -145,85 +140,47 @@ func explain(wrong string) string {
 	return wrong
 }
 
-func (a *admin) verifyOrphans(ctx context.Context, c *Checked) error {
-	const orphans = `SELECT session_id::text, min(seq), count(*) FROM acode.events e
-WHERE NOT EXISTS (SELECT 1 FROM acode.heads h WHERE h.session_id = e.session_id) GROUP BY session_id ORDER BY session_id`
-	return a.each(ctx, orphans, nil, func(rows pgx.Rows) error {
-		var id string
-		var seq, n int64
-		if err := rows.Scan(&id, &seq, &n); err != nil {
-			return err
-		}
-		c.Differences = append(c.Differences, Difference{Session: session.ID(id), Seq: uint64(seq), What: "orphan", Detail: fmt.Sprintf("%d events of a session without head", n)})
-		return nil
-	})
-}
-
-// verifyCounts compares what hello says with the heads.
-func (a *admin) verifyCounts(ctx context.Context, c *Checked) error {
-	const counts = `SELECT coalesce(h.owner, n.owner)::text, coalesce(h.device, n.device), coalesce(h.events, 0), coalesce(n.events, 0)
-FROM (SELECT owner, device, sum(last_seq)::bigint AS events FROM acode.heads GROUP BY owner, device) h
-FULL JOIN (SELECT owner, device, sum(events)::bigint AS events FROM acode.counts GROUP BY owner, device) n ON n.owner = h.owner AND n.device = h.device
-WHERE coalesce(h.events, 0) <> coalesce(n.events, 0) ORDER BY 1, 2`
-	return a.each(ctx, counts, nil, func(rows pgx.Rows) error {
-		var owner, device string
-		var have, counted int64
-		if err := rows.Scan(&owner, &device, &have, &counted); err != nil {
-			return err
-		}
-		c.Differences = append(c.Differences, Difference{What: "count", Detail: fmt.Sprintf("store %s of %s has %d events and is counted with %d", device, owner, have, counted)})
-		return nil
-	})
-}
-
-func (a *admin) verifyForks(ctx context.Context, c *Checked) error {
-	const forks = `SELECT session_id::text, seq,
-    hash = acode.chain_hash(prev, id, session_id, seq, time_us, epoch, type, actor, payload) OR substr(payload, 1, 12) = '{"withheld":'::bytea
-FROM acode.forks ORDER BY fork`
-	return a.each(ctx, forks, nil, func(rows pgx.Rows) error {
-		var id string
-		var seq int64
-		var right bool
-		if err := rows.Scan(&id, &seq, &right); err != nil {
-			return err
-		}
-		c.Forks++
-		if !right {
-			c.Differences = append(c.Differences, Difference{Session: session.ID(id), Seq: uint64(seq), What: "fork", Detail: "the content of an event that was filed does not give its hash"})
-		}
-		return nil
-	})
-}
-
-func (a *admin) verifyBlobs(ctx context.Context, c *Checked) error {
-	const blobs = `SELECT encode(b.hash, 'hex'), b.owner::text, b.chunks = x.n AND b.stored = x.stored AND x.right_sums
-FROM acode.blobs b, LATERAL (SELECT count(*) AS n, coalesce(sum(octet_length(k.data)), 0) AS stored, coalesce(bool_and(sha256(k.data) = k.sum), false) AS right_sums
-    FROM acode.blob_chunks k WHERE k.owner = b.owner AND k.hash = b.hash) x ORDER BY b.owner, b.hash`
-	return a.each(ctx, blobs, nil, func(rows pgx.Rows) error {
-		var hash, owner string
-		var right bool
-		if err := rows.Scan(&hash, &owner, &right); err != nil {
-			return err
-		}
-		c.Blobs++
-		if !right {
-			c.Differences = append(c.Differences, Difference{What: "blob", Detail: fmt.Sprintf("blob %s of %s is not whole", hash, owner)})
-		}
-		return nil
-	})
-}
-
-// each runs see for every row.
-func (a *admin) each(ctx context.Context, sql string, args []any, see func(pgx.Rows) error) error {
-	rows, err := a.conn.Query(ctx, sql, args...)
-	if err != nil {
+// verifyRest finds events of a session without head, forks whose content does not give their hash, blobs
+// that are not whole, and stores that are counted with another number of events than hello says.
+func (a *admin) verifyRest(ctx context.Context, c *Checked) error {
+	const totals = `SELECT (SELECT count(*) FROM acode.events WHERE substr(payload, 1, 12) = '{"withheld":'::bytea),
+    (SELECT count(*) FROM acode.forks), (SELECT count(*) FROM acode.blobs)`
+	if err := a.conn.QueryRow(ctx, totals).Scan(&c.Withheld, &c.Forks, &c.Blobs); err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := see(rows); err != nil {
+	for _, sql := range []string{`SELECT session_id::text, min(seq), 'orphan', format('%s events of a session without head', count(*)) FROM acode.events e
+WHERE NOT EXISTS (SELECT 1 FROM acode.heads h WHERE h.session_id = e.session_id) GROUP BY session_id ORDER BY session_id`,
+
+		`SELECT '', 0::bigint, 'count', format('store %s of %s has %s events and is counted with %s', coalesce(h.device, n.device),
+    coalesce(h.owner, n.owner), coalesce(h.events, 0), coalesce(n.events, 0))
+FROM (SELECT owner, device, sum(last_seq)::bigint AS events FROM acode.heads GROUP BY owner, device) h
+FULL JOIN (SELECT owner, device, sum(events)::bigint AS events FROM acode.counts GROUP BY owner, device) n ON n.owner = h.owner AND n.device = h.device
+WHERE coalesce(h.events, 0) <> coalesce(n.events, 0) ORDER BY coalesce(h.owner, n.owner), coalesce(h.device, n.device)`,
+
+		`SELECT session_id::text, seq, 'fork', 'the content of an event that was filed does not give its hash' FROM acode.forks
+WHERE hash IS DISTINCT FROM acode.chain_hash(prev, id, session_id, seq, time_us, epoch, type, actor, payload) AND substr(payload, 1, 12) <> '{"withheld":'::bytea
+ORDER BY fork`,
+
+		`SELECT '', 0::bigint, 'blob', format('blob %s of %s is not whole', encode(b.hash, 'hex'), b.owner)
+FROM acode.blobs b, LATERAL (SELECT count(*) AS n, coalesce(sum(octet_length(k.data)), 0) AS stored, coalesce(bool_and(sha256(k.data) = k.sum), false) AS right_sums
+    FROM acode.blob_chunks k WHERE k.owner = b.owner AND k.hash = b.hash) x
+WHERE NOT (b.chunks = x.n AND b.stored = x.stored AND x.right_sums) ORDER BY b.owner, b.hash`} {
+		var d Difference
+		if err := a.each(ctx, sql, nil, []any{&d.Session, &d.Seq, &d.What, &d.Detail}, func() error {
+			c.Differences = append(c.Differences, d)
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
-	return rows.Err()
+	return nil
+}
+
+// each reads every row into the variables, then calls see.
+func (a *admin) each(ctx context.Context, sql string, args, into []any, see func() error) error {
+	rows, err := a.conn.Query(ctx, sql, args...)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, into, see)
+	}
+	return err
 }
