@@ -1,10 +1,11 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -76,13 +77,10 @@ func aboutRows(state string) bool {
 }
 
 // otherDatabase is what a server of another identity is met with.
-type otherDatabase struct{ have, want, said string }
+type otherDatabase struct{ have, want string }
 
 // Error names both databases.
 func (o *otherDatabase) Error() string {
-	if o.said != "" {
-		return o.said
-	}
 	return fmt.Sprintf("the address leads to database %s, and the store was delivered to %s", o.have, o.want)
 }
 
@@ -100,114 +98,78 @@ func (t *storeTrouble) Error() string { return "the store is in trouble: " + t.c
 // Unwrap makes errors.Is find the cause.
 func (t *storeTrouble) Unwrap() error { return t.cause }
 
-// reasonOf says err in words for a person.
-func reasonOf(err error) string {
-	var f *session.SyncFault
-	if errors.As(err, &f) {
-		return f.Reason()
-	}
-	return err.Error()
-}
-
 // stateOf names the state that err puts the syncer into, the label of its class, and a reason.
 func stateOf(err error) (state session.SyncState, class, reason string) {
 	var f *session.SyncFault
 	var o *otherDatabase
 	switch {
 	case errors.As(err, &f):
-		return stateOfClass(f.Class), string(f.Class), f.Reason()
+		return cmp.Or(stateOfClass[f.Class], session.SyncRetrying), string(f.Class), f.Reason()
 	case errors.As(err, &o):
 		return session.SyncOtherDatabase, classOtherDatabase, o.Error()
 	}
 	return session.SyncRetrying, classStore, err.Error()
 }
 
-// saidState finds the SQLSTATE at the end of what SyncFault.Reason gives.
-var saidState = regexp.MustCompile(`^(.*) \(SQLSTATE (\w{5})\)$`)
-
-// faultOf gives the fault that a heartbeat tells of; nil: it tells of none.
-func faultOf(h session.Heartbeat) error {
-	if h.State == session.SyncOtherDatabase {
-		return &otherDatabase{said: h.Reason}
-	}
-	reason, state := h.Reason, ""
-	if said := saidState.FindStringSubmatch(reason); said != nil {
-		reason, state = said[1], said[2]
-	}
-	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly,
-		session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew} {
-		if stateOfClass(class) == h.State {
-			return &session.SyncFault{Class: class, SQLState: state, Cause: errors.New(reason)}
-		}
-	}
-	return nil
-}
-
-// stateOfClass is what a store is in while a fault lasts.
-func stateOfClass(class session.SyncFaultClass) session.SyncState {
-	switch class {
-	case session.FaultOffline:
-		return session.SyncOffline
-	case session.FaultReadOnly:
-		return session.SyncServerReadonly
-	case session.FaultDiskFull:
-		return session.SyncDiskFull
-	case session.FaultAuth:
-		return session.SyncAuthFailed
-	case session.FaultUnmigrated:
-		return session.SyncServerUnmigrated
-	case session.FaultTooNew:
-		return session.SyncClientTooNew
-	case session.FaultServer, session.FaultRefused:
-	}
-	return session.SyncRetrying
+// stateOfClass is what a store is in while a fault lasts; with any other it is retrying.
+var stateOfClass = map[session.SyncFaultClass]session.SyncState{
+	session.FaultOffline:    session.SyncOffline,
+	session.FaultReadOnly:   session.SyncServerReadonly,
+	session.FaultDiskFull:   session.SyncDiskFull,
+	session.FaultAuth:       session.SyncAuthFailed,
+	session.FaultUnmigrated: session.SyncServerUnmigrated,
+	session.FaultTooNew:     session.SyncClientTooNew,
 }
 
 // Envelope makes what a person sees of a fault of the server: a *session.Error with ErrOffline,
 // ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote, that tells of its cause in words only: a deadline
 // of a call is not that of the command. Any other error stays as it is.
 func Envelope(err error) error {
-	var f *session.SyncFault
-	var o *otherDatabase
-	switch {
-	case errors.As(err, &o):
-		return &session.Error{Code: session.ErrOtherRemote, Message: "nothing was sent and everything is kept", Next: session.Then("set sync.url to the database of before, or accept the new one", session.MoveSyncRebind, ""), Cause: o}
-	case !errors.As(err, &f):
+	if err == nil {
+		return nil
+	}
+	state, class, reason := stateOf(err)
+	if class == classStore {
 		return err
 	}
-	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: session.Do(session.MoveSyncStatus, ""), Retryable: true, Cause: errors.New(f.Reason())}
-	switch f.Class {
-	case session.FaultOffline:
+	return envelope(state, reason)
+}
+
+// envelope is Envelope for a state and its reason, as a heartbeat keeps them. The reason ends with the
+// SQLSTATE where a server answered.
+func envelope(state session.SyncState, reason string) *session.Error {
+	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: session.Do(session.MoveSyncStatus, ""), Retryable: true, Cause: errors.New(reason)}
+	person := func(code session.Code, message string, next session.Hint) {
+		e.Code, e.Message, e.Next, e.Retryable = code, message, next, false
+	}
+	said := func(sqlstate string) bool { return strings.HasSuffix(reason, "(SQLSTATE "+sqlstate+")") }
+	switch state {
+	case session.SyncOffline:
 		e.Message = "the server cannot be reached and everything is kept"
-	case session.FaultReadOnly:
+	case session.SyncServerReadonly:
 		e.Message = "the server takes no writes and everything is kept"
-	case session.FaultDiskFull:
+	case session.SyncDiskFull:
 		e.Message = "the server has no room and everything is kept"
-	case session.FaultAuth:
-		e.Code, e.Retryable = session.ErrRemoteAuth, false
-		e.Message = "the server refused role, password or right, and everything is kept"
-		e.Next = session.Then("check the role in sync.url and its password in ~/.pgpass, then", session.MoveSyncNow, "")
-		if f.SQLState == "" {
-			e.Message = "the server's certificate is not trusted, nothing was sent and everything is kept"
-			e.Next = session.Words("look at the host in sync.url, and name the file of the certificate's authority: sslrootcert in sync.url, or PGSSLROOTCERT")
+	case session.SyncOtherDatabase:
+		person(session.ErrOtherRemote, "nothing was sent and everything is kept", session.Then("set sync.url to the database of before, or accept the new one", session.MoveSyncRebind, ""))
+	case session.SyncAuthFailed:
+		if !strings.Contains(reason, "(SQLSTATE ") {
+			person(session.ErrRemoteAuth, "the server's certificate is not trusted, nothing was sent and everything is kept",
+				session.Words("look at the host in sync.url, and name the file of the certificate's authority: sslrootcert in sync.url, or PGSSLROOTCERT"))
+			break
 		}
-	case session.FaultUnmigrated:
-		e.Code, e.Retryable = session.ErrRemoteOld, false
-		e.Message = "the server's schema is older than this acode needs, and everything is kept"
-		e.Next = session.Then("ask the server's administrator for", session.MoveMigrate, "")
-		switch f.SQLState {
-		case "3D000": // invalid_catalog_name
-			e.Message = "the server has no such database, and everything is kept"
-			e.Next = session.Words("look at the database's name in sync.url, or ask the server's administrator for the database")
-		case "42704": // undefined_object: nothing of ours asks for one that is not there
-			e.Message = "the server does not know a parameter of its address, and everything is kept"
-			e.Next = session.Words("look at what stands behind the ? of sync.url")
+		person(session.ErrRemoteAuth, "the server refused role, password or right, and everything is kept", session.Then("check the role in sync.url and its password in ~/.pgpass, then", session.MoveSyncNow, ""))
+	case session.SyncServerUnmigrated:
+		switch {
+		case said("3D000"): // invalid_catalog_name
+			person(session.ErrRemoteOld, "the server has no such database, and everything is kept", session.Words("look at the database's name in sync.url, or ask the server's administrator for the database"))
+		case said("42704"): // undefined_object: nothing of ours asks for one that is not there
+			person(session.ErrRemoteOld, "the server does not know a parameter of its address, and everything is kept", session.Words("look at what stands behind the ? of sync.url"))
+		default:
+			person(session.ErrRemoteOld, "the server's schema is older than this acode needs, and everything is kept", session.Then("ask the server's administrator for", session.MoveMigrate, ""))
 		}
-	case session.FaultTooNew:
-		e.Code, e.Retryable = session.ErrRemoteOld, false
-		e.Message = "the server's schema is newer than this acode knows, and everything is kept"
-		e.Next = session.Words("install a newer acode")
-	case session.FaultServer, session.FaultRefused:
+	case session.SyncClientTooNew:
+		person(session.ErrRemoteOld, "the server's schema is newer than this acode knows, and everything is kept", session.Words("install a newer acode"))
 	}
 	return e
 }

@@ -62,10 +62,10 @@ func (s *Syncer) Trouble(h session.Heartbeat, since time.Time, left []session.La
 	switch {
 	case len(g.stuck) > 0 && len(g.stuck) == len(left):
 		return g.verdict(nil)
-	case h.AttemptUS < since.UnixMicro() || h.NextUS == 0: // of before, or it is at it
+	case !h.State.Faulty() || h.AttemptUS < since.UnixMicro() || h.NextUS == 0: // of before, or it is at it
 		return nil
 	}
-	return Envelope(faultOf(h))
+	return envelope(h.State, h.Reason)
 }
 
 // aim sets the goals when the lanes are read for the first time, and lists those that no drain

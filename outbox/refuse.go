@@ -76,7 +76,8 @@ func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (sess
 	now := l
 	now.NextUS = s.wallUS() + s.hold(s.lane(l.Session), trouble).Microseconds()
 	if l.Parked == 0 && !over(l) {
-		now.State, now.Reason = session.SyncRetrying, reasonOf(trouble)
+		now.State = session.SyncRetrying
+		_, _, now.Reason = stateOf(trouble)
 	}
 	return now, s.save(ctx, l, now)
 }
