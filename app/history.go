@@ -80,11 +80,7 @@ func (s *Site) planText(ctx context.Context, sess *session.Session) (json.RawMes
 	}
 	s.Learn(p)
 	p.Secrets = nil // for processes of acode only
-	text, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	return s.Redactor.JSON(text), nil
+	return json.Marshal(s.Redactor.Value(p))
 }
 
 // Verified is what Verify looked at, and what it found.

@@ -27,7 +27,7 @@ func (s *Setup) openLog() (log *slog.Logger, end func() error, err error) {
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	return slog.New(slog.NewJSONHandler(s.Redactor.Writer(f), &slog.HandlerOptions{Level: level})), f.Close, nil
+	return slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: s.Redactor.Attr})), f.Close, nil
 }
 
 // LogRefused logs an attempt to resume that ended before its store was open: its configuration, workspace, store or

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -134,14 +135,32 @@ func isUsage(err error) bool {
 // also where no configuration could be read. Standard error is left when the output is lost.
 func (i *Invocation) fail(err error, status int, hint string) {
 	r := redact.New(redact.FromEnvironment(os.Environ()))
+	shown := redactedError{text: r.String(err.Error())}
+	if errors.As(err, &shown.inner) {
+		inner := *shown.inner
+		inner.Place = r.String(inner.Place)
+		shown.inner = &inner
+	} else {
+		shown.inner = &session.Error{Code: session.CodeOf(err)}
+	}
+	err, hint = shown, r.String(hint)
 	if i.JSON {
-		terminal.ErrorJSON(r.Writer(i.Out), err, status, hint, i.Now())
+		terminal.ErrorJSON(i.Out, err, status, hint, i.Now())
 		if i.Out.Lost() == nil {
 			return
 		}
 	}
-	terminal.Error(r.Writer(i.Err), err, hint)
+	terminal.Error(i.Err, err, hint)
 }
+
+// redactedError is an error without the secrets in its text.
+type redactedError struct {
+	text  string
+	inner *session.Error
+}
+
+func (e redactedError) Error() string { return e.text }
+func (e redactedError) Unwrap() error { return e.inner }
 
 func (i *Invocation) root() *cobra.Command {
 	root := i.bare()

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -309,8 +310,13 @@ func TestNamesAreNoSecrets(t *testing.T) {
 // quoted redacts the texts that are one word.
 type quoted string
 
-func (q quoted) JSON(raw []byte) []byte {
-	return bytes.ReplaceAll(raw, []byte(`:"`+string(q)+`"`), []byte(`:"****"`))
+func (q quoted) Value(v any) any {
+	return redact.Texts(v, func(_, text string) string {
+		if text == string(q) {
+			return "****"
+		}
+		return text
+	})
 }
 func (q quoted) Changes(b []byte) bool { return string(b) == string(q) }
 func (quoted) Within([]byte) []string  { return nil }

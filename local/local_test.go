@@ -11,6 +11,7 @@ import (
 
 	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 	"github.com/google/go-cmp/cmp"
 )
@@ -30,9 +31,10 @@ func (c *clock) now() time.Time { return c.at }
 // masker redacts one word.
 type masker string
 
-func (m masker) JSON(raw []byte) []byte {
-	return []byte(strings.ReplaceAll(string(raw), string(m), "****"))
+func (m masker) Value(v any) any {
+	return redact.Texts(v, func(_, text string) string { return strings.ReplaceAll(text, string(m), "****") })
 }
+
 func (m masker) Changes(b []byte) bool { return strings.Contains(string(b), string(m)) }
 
 func (m masker) Within(b []byte) []string {

@@ -29,19 +29,18 @@ type prepared struct {
 
 // prepare encodes and redacts data, and moves it to a blob where the journal has no room for it.
 func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error) {
+	if w.st.opts.Redactor != nil {
+		d.Data = w.st.opts.Redactor.Value(d.Data)
+	}
 	p := prepared{draft: d}
 	raw, err := json.Marshal(d.Data)
 	if err != nil {
 		return p, &session.Error{Code: session.ErrInternal, Message: "an event cannot be encoded: " + string(d.Type), Cause: err}
 	}
-	redacted, err := w.st.redact(d.Data, raw)
-	if err != nil {
-		return p, &session.Error{Code: session.ErrInternal, Message: "redaction broke an event: " + string(d.Type), Cause: err}
-	}
-	if faithful(raw, redacted) {
+	if !bytes.Contains(raw, []byte(`\ufffd`)) { // else a text may have had bytes that JSON cannot say
 		p.data = d.Data
 	}
-	if err := w.place(&p, redacted); err != nil {
+	if err := w.place(&p, raw); err != nil {
 		return p, err
 	}
 	return p, w.repeats(ctx, &p)
@@ -63,12 +62,6 @@ func (w *Writer) place(p *prepared, raw []byte) (err error) {
 		p.payload, err = json.Marshal(payloadBlob{ref})
 	}
 	return err
-}
-
-// faithful reports whether redacted decodes to what raw was made of: it was not changed, and no
-// text in it had bytes that JSON cannot say.
-func faithful(raw, redacted []byte) bool {
-	return bytes.Equal(raw, redacted) && !bytes.Contains(raw, []byte(`\ufffd`))
 }
 
 // completed gives the payload of a receipt.
@@ -172,21 +165,4 @@ func (s *Store) encodeSecret(what string, v any, secrets *[]string) (data []byte
 		return nil, &session.Error{Code: session.ErrInternal, Message: "the " + what + " cannot be encoded", Cause: err}
 	}
 	return data, nil
-}
-
-// redactRequest redacts what a person typed.
-func (s *Store) redactRequest(r session.Request) (session.Request, error) {
-	if s.opts.Redactor == nil {
-		return r, nil
-	}
-	b, err := json.Marshal([]string{r.Reason, r.By})
-	if err != nil {
-		return r, fmt.Errorf("encode request: %w", err)
-	}
-	var out []string
-	if err := json.Unmarshal(s.opts.Redactor.JSON(b), &out); err != nil || len(out) != 2 {
-		return r, &session.Error{Code: session.ErrInternal, Message: "redaction broke a request", Cause: err}
-	}
-	r.Reason, r.By = out[0], out[1]
-	return r, nil
 }

@@ -11,9 +11,9 @@ import (
 
 // Ask leaves a request for the process that holds the session. It is no event.
 func (s *Store) Ask(ctx context.Context, r session.Request) error {
-	r, err := s.redactRequest(r)
-	if err != nil {
-		return err
+	if s.opts.Redactor != nil {
+		said := s.opts.Redactor.Value([]string{r.Reason, r.By}).([]string)
+		r.Reason, r.By = said[0], said[1]
 	}
 	return s.decide(ctx, "ask", func(ctx context.Context) error {
 		no, err := sessionNumber(ctx, s.wr.link, r.Session)

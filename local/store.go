@@ -16,8 +16,8 @@ import (
 
 // Redactor removes secrets. *redact.Redactor implements it.
 type Redactor interface {
-	// JSON redacts the string values of a JSON document.
-	JSON(raw []byte) []byte
+	// Value gives a copy of v with its texts redacted, but not those of fields with the tag redact:"-".
+	Value(v any) any
 
 	// Changes reports whether redaction would change b.
 	Changes(b []byte) bool

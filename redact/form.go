@@ -44,6 +44,15 @@ func escapes(s string) []string {
 	return slices.Compact(out) // mostly one, s itself
 }
 
+// quoteJSON writes s as a string of JSON in which <, > and & stand as they are.
+func quoteJSON(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can always be encoded, and a builder written
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 // asciiOnly escapes what is no ASCII in the inside of a JSON string, as Python and PHP do.
 func asciiOnly(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {

@@ -6,10 +6,10 @@
 // secret. The latter rules are narrow, since a general pattern would destroy ids and
 // hashes.
 //
-//	D1  No secret given to New or Learn survives in what String or Bytes return, nor in a string
-//	    that JSON returns, except in a key that reads like the name of a field.
+//	D1  No secret given to New or Learn survives in what String, Bytes or Value return, except in a
+//	    field that says so.
 //	D2  Redacting twice changes nothing more.
-//	D3  JSON stays valid JSON, and whatever is no secret keeps its bytes.
+//	D3  What is no secret keeps its bytes.
 package redact
 
 import (
