@@ -189,7 +189,7 @@ func placeholder(v []byte) bool {
 		strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">"):
 		return strings.Trim(s, letters+digits+"_-. ${}<>") == ""
 	}
-	return s[0] == '$' && strings.Trim(s[1:], letters[26:]+"_") == ""
+	return s[0] == '$' && strings.Trim(s[1:], capitals+"_") == ""
 }
 
 // identity reports whether v is a UUID or a SHA-256, which name things and hide nothing.

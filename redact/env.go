@@ -94,23 +94,13 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// keywordValue reads = and a value at i, quoted or up to the next separator.
+// keywordValue reads = and a value at i.
 func keywordValue(v string, i int) string {
-	i = skipBlank([]byte(v), i)
-	if i >= len(v) || v[i] != '=' {
+	b := []byte(v)
+	i = skipBlank(b, i)
+	if i == len(v) || v[i] != '=' {
 		return ""
 	}
-	rest := strings.TrimLeft(v[i+1:], " ")
-	if rest == "" {
-		return ""
-	}
-	if quote(rest[0]) {
-		if end := strings.IndexByte(rest[1:], rest[0]); end >= 0 {
-			return rest[1 : 1+end]
-		}
-	}
-	if end := strings.IndexAny(rest, " \t\r\n;&"); end >= 0 {
-		rest = rest[:end]
-	}
-	return rest
+	from, to := value(b, skipBlank(b, i+1))
+	return v[from:to]
 }

@@ -19,14 +19,16 @@ func classOf(chars string) (c class) {
 }
 
 const (
-	digits  = "0123456789"
-	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits   = "0123456789"
+	capitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	letters  = "abcdefghijklmnopqrstuvwxyz" + capitals
 )
 
 // Sets of bytes that tokens are made of; none is ever changed.
 var (
 	digit   = classOf(digits)
 	alnum   = classOf(digits + letters)
+	upper   = classOf(digits + capitals)
 	word    = classOf(digits + letters + "_-")
 	wordDot = classOf(digits + letters + "_-.")
 	bearer  = classOf(digits + letters + "_-.~+/=")
@@ -188,7 +190,7 @@ func token(c *class, atLeast int, prefixes ...string) rule {
 		}
 		body := i + len(prefix)
 		end := c.run(b, body)
-		if end-body < atLeast || !mixed(b[body:end]) {
+		if end-body < atLeast || !bytes.ContainsAny(b[body:end], digits+capitals) { // words joined by hyphens have none
 			return span{}, end
 		}
 		end = word.run(b, end)
@@ -205,25 +207,10 @@ func matchThreat4(b []byte, i int, prefix string) (span, int) {
 	return span{from: i, to: end, tail: true}, end
 }
 
-// mixed tells a random token from words joined by hyphens.
-func mixed(b []byte) bool {
-	for _, c := range b {
-		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' {
-			return true
-		}
-	}
-	return false
-}
-
 func matchAWS(b []byte, i int, prefix string) (span, int) {
-	end := i + len(prefix) + 16
-	if end > len(b) || !starts(b, i) || end < len(b) && alnum[b[end]] {
+	end := upper.run(b, i)
+	if end != i+len(prefix)+16 || !starts(b, i) || end < len(b) && alnum[b[end]] {
 		return span{}, i
-	}
-	for _, c := range b[i:end] {
-		if !alnum[c] || c >= 'a' {
-			return span{}, i
-		}
 	}
 	return span{from: i, to: end, tail: true}, end
 }
@@ -272,8 +259,8 @@ func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
 // maxKeyBytes is more than the longest private key that is in use.
 const maxKeyBytes = 32 << 10
 
-// matchBearer takes the token of an Authorization header. In prose the word is followed by another
-// word, which is shorter and of small letters only.
+// matchBearer takes a token by the word before it. In prose that is followed by another word, which is
+// shorter and of small letters only.
 func matchBearer(b []byte, i int, name string) (span, int) {
 	from := skipBlank(b, i+len(name))
 	end := bearer.run(b, from)
@@ -281,25 +268,14 @@ func matchBearer(b []byte, i int, name string) (span, int) {
 		return span{}, i
 	}
 	text := bytes.TrimRight(b[from:end], ".")
-	random := len(text) >= 16 || len(text) >= MinSecretBytes && bytes.ContainsAny(text[1:], bearerOnly)
-	if !random && !inHeader(b[:i]) {
+	if len(text) < 16 && (len(text) < MinSecretBytes || !bytes.ContainsAny(text[1:], bearerOnly)) {
 		return span{}, i
 	}
 	return span{from: from, to: end, tail: true}, end
 }
 
 // bearerOnly is what a word of prose does not have behind its first letter.
-const bearerOnly = digits + "ABCDEFGHIJKLMNOPQRSTUVWXYZ_-.~+/="
-
-// inHeader reports whether b ends in Authorization and a colon or the like.
-func inHeader(b []byte) bool {
-	const between = " \t\"'`\\"
-	b = bytes.TrimRight(b, between)
-	name := bytes.TrimRight(b, ":=")
-	const header = "authorization"
-	name, found := bytes.TrimRight(name, between), len(name) < len(b)
-	return found && len(name) >= len(header) && strings.EqualFold(string(name[len(name)-len(header):]), header)
-}
+const bearerOnly = digits + capitals + "_-.~+/="
 
 // matchBasic takes what decodes to user:password.
 func matchBasic(b []byte, i int, prefix string) (span, int) {

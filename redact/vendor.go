@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // What many tokens are made of after their prefix, and what a path on a server is.
 var (
@@ -57,19 +60,20 @@ func matchSlackHook(b []byte, i int, host string) (span, int) {
 	return span{from: from, to: end, tail: true}, end
 }
 
-// matchAuthorization takes what follows the scheme of a header that is neither bearer nor
-// basic, which have rules of their own.
+// matchAuthorization takes what follows the scheme of a header, and all of it after bearer. Basic has a
+// rule of its own.
 func matchAuthorization(b []byte, i int, name string) (span, int) {
 	at := skipBlank(b, skipQuote(b, i+len(name)))
 	if at == len(b) || b[at] != ':' && b[at] != '=' {
 		return span{}, i
 	}
-	from := skipBlank(b, skipQuote(b, skipBlank(b, at+1)))
+	from, known := skipBlank(b, skipQuote(b, skipBlank(b, at+1))), false
 	if scheme := alnum.run(b, from); scheme < len(b) && b[scheme] == ' ' && scheme > from {
+		known = strings.EqualFold(string(b[from:scheme]), "bearer")
 		from = skipBlank(b, scheme)
 	}
 	end := bearer.run(b, from)
-	if end-from < MinSecretBytes || !bytes.ContainsAny(b[from:end], digits) || placeholder(b[from:end]) {
+	if !known && end-from < MinSecretBytes || !known && !bytes.ContainsAny(b[from:end], digits) || placeholder(b[from:end]) {
 		return span{}, end
 	}
 	return span{from: from, to: end, tail: true}, end
