@@ -10,28 +10,33 @@ import (
 // simple follows a command, or assignments that stand alone.
 func (r *reader) simple(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
-		r.assigns(c.Assigns)
+		r.assigns(c.Assigns, false)
 		return
 	}
 	r.words(c.Args)
 	args := literals(c.Args)
 	r.apart(func() { // they are for the command alone
-		r.assigns(c.Assigns)
+		r.assigns(c.Assigns, false)
 		r.inside(args)
 	})
 	r.effects(args[0], args[1:])
 }
 
-func (r *reader) assigns(list []*syntax.Assign) {
+// assigns follows assignments, also those of export, local and their like. A name without a value that
+// is exported is one that commands are meant to see, so it counts as read.
+func (r *reader) assigns(list []*syntax.Assign, local bool) {
 	for _, a := range list {
 		r.value(a)
-		if a.Name == nil {
+		if a.Name == nil { // an option, or what an expansion gives
 			continue
 		}
-		if a.Append {
+		naked := a.Naked && !local
+		if naked || a.Append {
 			r.read(a.Name.Value)
 		}
-		r.assign(a.Name.Value)
+		if !naked {
+			r.assign(a.Name.Value)
+		}
 	}
 }
 
@@ -43,24 +48,6 @@ func (r *reader) value(a *syntax.Assign) {
 		for _, e := range a.Array.Elems {
 			r.arithm(e.Index)
 			r.word(e.Value)
-		}
-	}
-}
-
-// declare follows export, local and their like. A name without a value that is exported is one that
-// commands are meant to see, so it counts as read.
-func (r *reader) declare(variant string, args []*syntax.Assign) {
-	for _, a := range args {
-		r.value(a)
-		switch {
-		case a.Name == nil: // an option, or what an expansion gives
-		case !a.Naked, variant == "local":
-			if a.Append {
-				r.read(a.Name.Value)
-			}
-			r.assign(a.Name.Value)
-		default:
-			r.read(a.Name.Value)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (r *reader) command(s *syntax.Stmt) {
 	case *syntax.CallExpr:
 		r.simple(c)
 	case *syntax.DeclClause:
-		r.declare(c.Variant.Value, c.Args)
+		r.assigns(c.Args, c.Variant.Value == "local")
 	case *syntax.Block:
 		r.stmts(c.Stmts)
 	case *syntax.Subshell:
