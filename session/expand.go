@@ -1,8 +1,10 @@
 package session
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Expand replaces each ${NAME} in content by values[NAME] when values has NAME, and each $${
@@ -12,53 +14,34 @@ func Expand(content string, values map[string]string) string {
 	if !strings.Contains(content, "${") {
 		return content
 	}
-	var b strings.Builder
-	walkReferences(content, func(text string) { b.WriteString(text) }, func(name, written string) {
-		if v, ok := values[name]; ok {
-			b.WriteString(v)
-		} else {
-			b.WriteString(written)
+	return reference().ReplaceAllStringFunc(content, func(written string) string {
+		if written == "$${" {
+			return "${"
 		}
+		if v, ok := values[written[2:len(written)-1]]; ok {
+			return v
+		}
+		return written
 	})
-	return b.String()
 }
 
 // References lists the names of the ${NAME} in content, in order.
 func References(content string) (names []string) {
-	if strings.Contains(content, "${") {
-		walkReferences(content, func(string) {}, func(name, _ string) { names = append(names, name) })
+	if !strings.Contains(content, "${") {
+		return nil
+	}
+	for _, m := range reference().FindAllStringSubmatch(content, -1) {
+		if m[1] != "" {
+			names = append(names, m[1])
+		}
 	}
 	return names
 }
 
-// walkReferences cuts content into literal text, with $${ already turned into ${, and
-// references.
-func walkReferences(content string, literal func(string), reference func(name, written string)) {
-	for {
-		i := strings.Index(content, "${")
-		if i < 0 {
-			literal(content)
-			return
-		}
-		if i > 0 && content[i-1] == '$' {
-			literal(content[:i-1] + "${")
-			content = content[i+2:]
-			continue
-		}
-		literal(content[:i])
-		end := i + 2
-		for end < len(content) && nameByte(content[end], end > i+2) {
-			end++
-		}
-		if end == i+2 || end == len(content) || content[end] != '}' {
-			literal("${")
-			content = content[i+2:]
-			continue
-		}
-		reference(content[i+2:end], content[i:end+1])
-		content = content[end+1:]
-	}
-}
+// reference finds ${NAME}, and $${, which stands for a literal ${.
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$(?:\$\{|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
+})
 
 // ValidVariable reports whether s may name a capture or an environment variable.
 func ValidVariable(s string) bool {

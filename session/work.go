@@ -1,6 +1,9 @@
 package session
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // WorkKey names what is counted of the work in a store. The set is closed: metrics list all
 // of it, see WorkKeys.
@@ -90,10 +93,7 @@ var PhaseBounds = []time.Duration{
 // BucketOf is the index of the bound that a duration is counted under, one more than there are
 // where it exceeds them all.
 func BucketOf(d time.Duration) int {
-	i := 0
-	for i < len(PhaseBounds) && d > PhaseBounds[i] {
-		i++
-	}
+	i, _ := slices.BinarySearch(PhaseBounds, d)
 	return i
 }
 
