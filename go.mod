@@ -3,7 +3,6 @@ module github.com/acode-dev/acode
 go 1.26.0
 
 require (
-	github.com/adrg/xdg v0.5.3
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/coreos/go-systemd/v22 v22.7.0

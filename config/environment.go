@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/adrg/xdg"
-
 	"github.com/acode-dev/acode/session"
 )
 
@@ -77,7 +75,7 @@ func UserFile(getenv func(string) string) string {
 	if name := getenv("ACODE_CONFIG"); name != "" {
 		return name
 	}
-	return filepath.Join(baseDir(getenv, "XDG_CONFIG_HOME", ".config", xdg.ConfigHome), "acode", "config.yml")
+	return filepath.Join(baseDir(getenv, "XDG_CONFIG_HOME", ".config"), "acode", "config.yml")
 }
 
 // Home returns where the store lies unless configuration says otherwise: $ACODE_HOME,
@@ -86,7 +84,7 @@ func Home(getenv func(string) string) string {
 	if dir := getenv("ACODE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
 	}
-	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state"), xdg.StateHome), "acode")
+	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state")), "acode")
 }
 
 // UserDir returns $HOME; where that is not set, as in many a service, the directory of the
@@ -102,18 +100,15 @@ func UserDir(getenv func(string) string) string {
 }
 
 // baseDir finds one of the XDG directories. A relative path in the variable is ignored,
-// as the specification demands. Systems with directories of their own keep them.
-func baseDir(getenv func(string) string, variable, below, fallback string) string {
+// as the specification demands. macOS has a directory of its own for both.
+func baseDir(getenv func(string) string, variable, below string) string {
 	if dir := getenv(variable); filepath.IsAbs(dir) {
 		return dir
 	}
-	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
-		return fallback
+	if runtime.GOOS == "darwin" {
+		below = filepath.Join("Library", "Application Support")
 	}
-	if home := UserDir(getenv); home != "" {
-		return filepath.Join(home, below)
-	}
-	return fallback
+	return filepath.Join(UserDir(getenv), below)
 }
 
 // nearest returns the name that s was probably meant to be, or "".

@@ -199,6 +199,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// D3.
 func TestLeftAlone(t *testing.T) {
 	sum := "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	raw, _ := hex.DecodeString(sum)

@@ -86,7 +86,6 @@ func Modules() map[string][]string {
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
 		"go.yaml.in/yaml/v4":                 {"strictyaml"},
-		"github.com/adrg/xdg":                {"config"},
 		"github.com/aymanbagabas/go-udiff":   {"workspace"},
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
 		"golang.org/x/term":                  {"terminal", "cli"},
