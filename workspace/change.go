@@ -41,24 +41,22 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 		}
 	}
 	if manifest != nil {
-		others, rest, err := r.Compare(ctx, manifest)
+		diff, rest, err := r.compare(ctx, manifest, plan)
 		if err != nil {
 			return nil, nil, err
 		}
 		unchecked = append(unchecked, slices.DeleteFunc(rest, func(p string) bool { return own[p] })...)
-		others = slices.DeleteFunc(others, func(c session.ChangedFile) bool { return own[c.Path] })
-		if ctx.Err() == nil {
-			others = append(others, r.untracked(manifest, plan, own, others)...)
-		} else {
-			unchecked = append(unchecked, plan.unknown(own, unchecked)...)
-		}
-		for i := range others {
-			if c := &others[i]; plan.has(c.Path) {
+		for _, f := range diff.Entries {
+			c, differs := r.change(manifest.entry(f.Path), f)
+			if own[f.Path] || !differs {
+				continue
+			}
+			if plan.has(c.Path) {
 				c.Session, c.Asks = session.FilePlanned, c.Old == "" || c.Old != c.New
 			}
-			others[i].Path = strings.ToValidUTF8(others[i].Path, "�")
+			c.Path = strings.ToValidUTF8(c.Path, "�")
+			changed = append(changed, c)
 		}
-		changed = append(changed, others...)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, nil, context.Cause(ctx)
@@ -169,38 +167,4 @@ func (n named) folders(files []session.FileState) map[string]bool {
 		add(f.Path)
 	}
 	return above
-}
-
-// unknown lists the literal paths that are in neither.
-func (n named) unknown(own map[string]bool, listed []string) (names []string) {
-	for name := range n.literal {
-		if !own[name] && !slices.Contains(listed, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// untracked looks at planned paths that the manifest does not have, like ignored files that
-// have come since.
-func (r *Root) untracked(m *Manifest, plan named, own map[string]bool, known []session.ChangedFile) (changed []session.ChangedFile) {
-	skip := map[string]bool{}
-	for _, c := range known {
-		skip[c.Path] = true
-	}
-	for _, name := range plan.files() {
-		if skip[name] || own[name] || m.entry(name) != nil {
-			continue
-		}
-		d, err := r.folder(path.Dir(name))
-		if err != nil {
-			continue
-		}
-		st, err := d.lstat(path.Base(name))
-		d.close()
-		if err == nil && !st.directory() {
-			changed = append(changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
-		}
-	}
-	return changed
 }

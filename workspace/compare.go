@@ -1,300 +1,186 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
 )
 
-// Compare lists what differs from old, sorted by path, with nothing said about what the
-// session did: files modified, deleted and, by looking into the directories that changed,
-// created. An entry without a hash counts as modified when its stat differs; one that was too
-// large to be hashed and still has its size may have changed. When ctx
-// ends first, unchecked lists the files that were not looked at, and the error is nil; so
-// it does of a directory that may not be read.
-func (r *Root) Compare(ctx context.Context, old *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
-	return newComparison(r, old).run(ctx)
-}
-
-func newComparison(r *Root, old *Manifest) *comparison {
-	c := &comparison{r: r, old: old, dirs: make(map[string]bool, len(old.Dirs))}
-	for _, d := range old.Dirs {
-		c.dirs[d.Path] = true
-	}
-	return c
-}
-
-func (c *comparison) run(ctx context.Context) (changed []session.ChangedFile, unchecked []string, err error) {
-	groups := c.old.groups()
-	done := make([]atomic.Bool, len(groups))
-	index := make(map[*session.FileState]int, len(groups))
-	for i, g := range groups {
-		index[g.dir] = i
-	}
-	err = inParallel(ctx, groups, func(g group) error {
-		err := c.group(ctx, g)
-		if errors.Is(err, fs.ErrPermission) {
-			return nil
+// compare gives what differs from old, as With takes it: files that are not as they were, and, where a
+// directory changed, those that came; the files that plan names are looked at wherever they are.
+// unchecked lists what could not be looked at, or what ctx left no time for.
+func (r *Root) compare(ctx context.Context, old *Manifest, plan named) (diff *Manifest, unchecked []string, err error) {
+	diff, unchecked, news := r.examine(ctx, old, plan)
+	names := plan.files()
+	if len(news) > 0 {
+		listed, _, err := r.list(ctx, old.Git, news)
+		if err != nil && ctx.Err() == nil {
+			return nil, nil, err
 		}
-		done[index[g.dir]].Store(err == nil)
-		return err
-	})
-	if err != nil && ctx.Err() == nil {
-		return nil, nil, err
+		names = append(names, listed...)
 	}
-	for i, g := range groups {
-		for j := g.from; j < g.upto && !done[i].Load(); j++ {
-			unchecked = append(unchecked, c.old.Entries[j].Path)
-		}
+	names = slices.DeleteFunc(names, func(name string) bool { return old.entry(name) != nil })
+	if len(names) == 0 {
+		return diff, unchecked, nil
 	}
-	unchecked = append(unchecked, c.created(ctx)...)
-	slices.SortFunc(c.changed, func(a, b session.ChangedFile) int { return cmp.Compare(a.Path, b.Path) })
-	slices.Sort(unchecked)
-	return c.changed, unchecked, nil
+	more, rest, _ := r.examine(ctx, newManifest(names, old.Git), plan)
+	diff.Entries = append(diff.Entries, more.Entries...)
+	slices.SortFunc(diff.Entries, byFolder)
+	diff.Dirs = append(diff.Dirs, slices.DeleteFunc(more.Dirs, func(d session.FileState) bool { return old.hasDir(d.Path) })...)
+	slices.SortFunc(diff.Dirs, byPath)
+	return diff, append(unchecked, rest...), nil
 }
 
-// comparison is one Compare under way.
-type comparison struct {
-	r     *Root
-	old   *Manifest
-	dirs  map[string]bool
-	watch *Watch // nil: nobody wants news
-
-	mu      sync.Mutex
-	changed []session.ChangedFile
-	fresh   []found
-	news    []update
-}
-
-// note keeps what differs for a Watch.
-func (c *comparison) note(f session.FileState, dir bool) {
-	if c.watch == nil {
-		return
+// change says how now differs from was, of which nil says that it did not exist; ok is false where the
+// content and the mode are known to be the same.
+func (r *Root) change(was *session.FileState, now session.FileState) (c session.ChangedFile, ok bool) {
+	c = session.ChangedFile{Path: now.Path, Kind: session.FileModified, Size: now.Size, MTimeNS: now.MTimeNS, CTimeNS: now.CTimeNS}
+	if was == nil {
+		c.Kind = session.FileCreated
+		return c, true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news = append(c.news, update{f, dir})
-}
-
-// noteFolder notes a directory that is not as it was, or is new.
-func (c *comparison) noteFolder(d *folder, was session.FileState) {
-	if c.watch != nil && (was.Racy || !d.st.matches(was)) {
-		c.note(d.st.state(d.name, "", c.r.now()), true)
-	}
-}
-
-// noteAbove notes the new directories that lead to a new file, each once.
-func (c *comparison) noteAbove(name string) {
-	for dir := path.Dir(name); c.watch != nil && !c.dirs[dir]; dir = path.Dir(dir) {
-		c.dirs[dir] = true
-		if d, err := c.r.folder(dir); err == nil {
-			c.noteFolder(d, session.FileState{})
-			d.close()
-		}
-	}
-}
-
-// noteFile notes a file that is not as it was, or is new. It is hashed where its content must be
-// known later.
-func (c *comparison) noteFile(ctx context.Context, d *folder, name string, st stat, was session.FileState) {
-	if c.watch == nil {
-		return
-	}
-	f := st.state(name, "", c.r.now())
-	if st.regular() && (f.Racy || was.Hash != "" || c.watch.plan.has(name)) {
-		f = c.r.known(ctx, d, f, nil)
-	}
-	c.note(f, false)
-}
-
-// found is a name that the manifest does not have.
-type found struct {
-	name string
-	dir  bool
-}
-
-// group compares one directory; what it found counts only when it was finished.
-func (c *comparison) group(ctx context.Context, g group) error {
-	d, err := c.r.folder(g.dir.Path)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && !passedOver(err) && !errors.Is(err, unix.ENOTDIR) {
-			return failure(g.dir.Path, "looking at the directory", err)
-		}
-		d = nil
-		c.note(session.FileState{Path: g.dir.Path}, true)
-	} else {
-		defer d.close()
-		c.noteFolder(d, *g.dir)
-	}
-	var changed []session.ChangedFile
-	for i := g.from; i < g.upto; i++ {
-		f, err := c.entry(ctx, d, &c.old.Entries[i])
-		if err != nil {
-			return err
-		}
-		if f != nil {
-			changed = append(changed, *f)
-		}
-		if i%64 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-	fresh := c.newNames(d, g)
-	if len(changed)+len(fresh) > 0 {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.changed = append(c.changed, changed...)
-		c.fresh = append(c.fresh, fresh...)
-	}
-	return nil
-}
-
-// entry compares one file; nil means that it is as it was.
-func (c *comparison) entry(ctx context.Context, d *folder, e *session.FileState) (*session.ChangedFile, error) {
-	if d == nil {
-		return c.gone(e), nil
-	}
-	_, base := split(e.Path)
-	st, err := d.lstat(base)
+	c.Old = was.Hash
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && st.directory():
-		return c.gone(e), nil
-	case err != nil:
-		return nil, failure(e.Path, "looking at it", err)
-	case st.matches(*e) && (!e.Racy || e.Hash == ""):
-		return nil, nil
+	case now.Inode == 0:
+		c.Kind, c.CTimeNS = session.FileDeleted, r.changedAbove(now.Path)
+	case was.Hash == "" && was.Size > maxHashed && now.Size == was.Size:
+		c.Kind = session.FileUnsure
+	case was.Hash != "":
+		c.New = now.Hash
 	}
-	c.noteFile(ctx, d, e.Path, st, *e)
-	now := session.ChangedFile{Path: e.Path, Kind: session.FileModified, Old: e.Hash, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime}
-	if e.Hash == "" && e.Size > maxHashed && st.regular() && st.size == e.Size {
-		now.Kind = session.FileUnsure
-	}
-	if e.Hash == "" || !st.regular() {
-		return &now, nil
-	}
-	state, err := c.r.hashEntry(ctx, d, base, e.Path)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err == nil && state.Hash == e.Hash && state.Mode == e.Mode {
-		return nil, nil
-	}
-	now.New = state.Hash
-	return &now, nil
+	return c, was.Hash == "" || now.Hash != was.Hash || now.Mode != was.Mode
 }
 
-// gone tells of a file that is no more. When it vanished is not known; the directory that held it, or
-// the next one above that is left, changed then or later.
-func (c *comparison) gone(e *session.FileState) *session.ChangedFile {
-	c.note(session.FileState{Path: e.Path}, false)
-	change := &session.ChangedFile{Path: e.Path, Kind: session.FileDeleted, Old: e.Hash}
-	for dir := path.Dir(e.Path); ; dir = path.Dir(dir) {
-		if d, err := c.r.folder(dir); err == nil {
-			change.CTimeNS = d.st.mtime
-			d.close()
-			return change
+// changedAbove is when the directory that held a file changed, or the next one above that is left. When the
+// file vanished is not known: it was then or earlier.
+func (r *Root) changedAbove(name string) int64 {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		if info, err := r.root.Stat(dir); err == nil {
+			return info.ModTime().UnixNano()
 		}
 		if dir == "." {
-			return change
+			return 0
 		}
 	}
 }
 
-// newNames lists what lies in a directory and not in the manifest, if anything came or
-// went there.
-func (c *comparison) newNames(d *folder, g group) (fresh []found) {
-	if d == nil || d.st.matches(*g.dir) && !g.dir.Racy || inGit(g.dir.Path) {
+// examined is what was found in one directory.
+type examined struct {
+	done        bool
+	dirs, files []session.FileState // that are not as they were; without an inode: gone
+	failed      []string            // files that could not be looked at
+	news        []string            // what lies there and m does not have
+}
+
+// examine gives those directories and files of m that are not as m says. unchecked lists the files that could not
+// be looked at, news what lies in directories that changed and m does not have.
+func (r *Root) examine(ctx context.Context, m *Manifest, plan named) (diff *Manifest, unchecked, news []string) {
+	groups := m.groups()
+	found := make([]examined, len(groups))
+	inParallel(ctx, len(groups), func(i int) { found[i] = r.examineFolder(ctx, m, groups[i], plan) })
+	diff = &Manifest{Git: m.Git}
+	for i, l := range found {
+		if !l.done {
+			for _, f := range m.Entries[groups[i].from:groups[i].upto] {
+				unchecked = append(unchecked, f.Path)
+			}
+			continue
+		}
+		diff.Dirs = append(diff.Dirs, l.dirs...)
+		diff.Entries = append(diff.Entries, l.files...)
+		unchecked = append(unchecked, l.failed...)
+		news = append(news, l.news...)
+	}
+	return diff, unchecked, news
+}
+
+// examineFolder looks at one directory of m and its files. It is not done where ctx ended first, or where the
+// directory may not be read.
+func (r *Root) examineFolder(ctx context.Context, m *Manifest, g group, plan named) (l examined) {
+	now := session.FileState{Path: g.dir.Path}
+	d, err := r.folder(g.dir.Path)
+	switch {
+	case err == nil:
+		defer d.close()
+		now = d.st.state(now.Path, "", r.now())
+	case !passedOver(err) && !errors.Is(err, unix.ENOTDIR):
+		return examined{}
+	}
+	if now != *g.dir {
+		l.dirs = append(l.dirs, now)
+	}
+	for i, was := range m.Entries[g.from:g.upto] {
+		if i%64 == 0 && ctx.Err() != nil {
+			return examined{}
+		}
+		f := session.FileState{Path: was.Path}
+		if d != nil {
+			f, err = r.refresh(ctx, d, was, plan)
+		}
+		switch {
+		case d != nil && err != nil:
+			l.failed = append(l.failed, was.Path)
+		case f != was:
+			l.files = append(l.files, f)
+		}
+	}
+	if d != nil && g.dir.Inode != 0 && (now.Racy || now != *g.dir) {
+		l.news = m.lacks(d)
+	}
+	l.done = ctx.Err() == nil
+	return l
+}
+
+// lacks lists what lies in d and m does not have. A repository's own files come and go.
+func (m *Manifest) lacks(d *folder) (names []string) {
+	if slices.Contains(strings.Split(d.name, "/"), ".git") {
 		return nil
 	}
-	entries, err := d.f.ReadDir(-1)
-	if err != nil {
-		return nil
-	}
-	known := c.old.Entries[g.from:g.upto]
+	entries, _ := d.f.ReadDir(-1) // what cannot be listed has no news
 	for _, e := range entries {
-		name := path.Join(g.dir.Path, e.Name())
-		_, ok := slices.BinarySearchFunc(known, e.Name(), func(f session.FileState, base string) int {
-			_, b := split(f.Path)
-			return cmp.Compare(b, base)
-		})
+		name := path.Join(d.name, e.Name())
+		known := m.entry(name) != nil
 		if e.IsDir() {
-			ok = c.dirs[name]
+			known = m.hasDir(name)
 		}
-		if !ok && e.Name() != ".git" {
-			fresh = append(fresh, found{name, e.IsDir()})
+		if !known && e.Name() != ".git" {
+			names = append(names, name)
 		}
-	}
-	return fresh
-}
-
-// inGit reports whether dir belongs to a repository itself: a remaining step names a file in it.
-func inGit(dir string) bool { return slices.Contains(strings.Split(dir, "/"), ".git") }
-
-// created turns new names into created files, level by level, without what git ignores.
-// It gives the names that it had no time for.
-func (c *comparison) created(ctx context.Context) (unchecked []string) {
-	for level := c.fresh; len(level) > 0; {
-		if ctx.Err() != nil {
-			for _, f := range level {
-				unchecked = append(unchecked, f.name)
-			}
-			return unchecked
-		}
-		if c.old.Git {
-			level = c.r.repository().notIgnored(ctx, level)
-		}
-		var below []found
-		for _, f := range level {
-			if f.dir {
-				below = append(below, c.below(f.name)...)
-			} else {
-				c.add(ctx, f.name)
-			}
-		}
-		level = below
-	}
-	return nil
-}
-
-// below lists a new directory, unless it is a repository of its own.
-func (c *comparison) below(dir string) (names []found) {
-	entries, err := fs.ReadDir(c.r.root.FS(), dir)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if e.Name() == ".git" {
-			return nil
-		}
-		names = append(names, found{path.Join(dir, e.Name()), e.IsDir()})
 	}
 	return names
 }
 
-func (c *comparison) add(ctx context.Context, name string) {
-	if temporary(name) {
-		return
+// refresh gives a file as it is now. It is hashed where its content must be known later, unless the hash that
+// was says still holds, the file is too large, or it cannot be read.
+func (r *Root) refresh(ctx context.Context, d *folder, was session.FileState, plan named) (session.FileState, error) {
+	_, base := split(was.Path)
+	st, err := d.lstat(base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && st.directory(): // a submodule has a history of its own
+		return session.FileState{Path: was.Path}, nil
+	case err != nil:
+		return was, err
+	case st.matches(was) && (!was.Racy || was.Hash == ""):
+		return was, nil
 	}
-	d, err := c.r.folder(path.Dir(name))
+	now := st.state(was.Path, "", r.now())
+	if !st.regular() || st.size > maxHashed || !now.Racy && was.Hash == "" && !plan.has(was.Path) {
+		return now, nil
+	}
+	f, _, err := d.open(base, ^uint64(0)) // further links are no reason not to look
 	if err != nil {
-		return
+		return now, nil
 	}
-	defer d.close()
-	st, err := d.lstat(path.Base(name))
-	if err != nil || c.old.Git && !st.regular() && !st.link() { // which git never lists: it may have been there
-		return
+	defer f.Close()
+	if state, _, err := r.hash(ctx, f, was.Path); err == nil {
+		now = state
 	}
-	c.noteFile(ctx, d, name, st, session.FileState{})
-	c.noteAbove(name)
-	c.changed = append(c.changed, session.ChangedFile{Path: name, Kind: session.FileCreated, Size: st.size, MTimeNS: st.mtime, CTimeNS: st.ctime})
+	return now, ctx.Err()
 }

@@ -3,6 +3,8 @@ package workspace
 import (
 	"context"
 	"time"
+
+	"github.com/acode-dev/acode/session"
 )
 
 // SetPatience bounds how long git may take for one answer.
@@ -35,3 +37,8 @@ func Lends(mode, uid, gid, asUID, asGID uint32) bool {
 
 // Racy reports whether a change right after now could leave these times behind, in nanoseconds.
 func Racy(mtime, ctime int64, now time.Time) bool { return stat{mtime: mtime, ctime: ctime}.racy(now) }
+
+// Compare lists what differs from old.
+func (r *Root) Compare(ctx context.Context, old *Manifest) ([]session.ChangedFile, []string, error) {
+	return r.Changes(ctx, nil, nil, old)
+}

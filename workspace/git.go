@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,7 +52,7 @@ func (r repository) state(ctx context.Context) (Git, error) {
 	if err != nil {
 		return Git{Silent: r.silence(err)}, ctx.Err()
 	}
-	out, err := r.git(ctx, nil, filters, "status", "--porcelain=v2", "--branch", "-z",
+	out, err := r.git(ctx, filters, "status", "--porcelain=v2", "--branch", "-z",
 		"--untracked-files=normal", "--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
 	if err != nil {
 		return Git{Silent: r.silence(err)}, ctx.Err()
@@ -142,7 +141,7 @@ func neutral() []setting {
 // defines: status would run the clean filter of a file that looks modified, and in-tree
 // attributes choose the filter. Listing configuration executes nothing.
 func (r repository) filterNames(ctx context.Context) ([]setting, error) {
-	out, err := r.git(ctx, nil, nil, "config", "--list", "--name-only", "-z", "--includes")
+	out, err := r.git(ctx, nil, "config", "--list", "--name-only", "-z", "--includes")
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +168,12 @@ const lastWords = 500 * time.Millisecond
 // git runs one git command in r with everything executable switched off and none of the
 // GIT_ variables of this process. Settings travel in the environment, where a name may
 // hold any character.
-func (r repository) git(ctx context.Context, stdin []byte, more []setting, args ...string) ([]byte, error) {
+func (r repository) git(ctx context.Context, more []setting, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "--no-replace-objects"}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "--no-replace-objects", "--literal-pathspecs"}, args...)...)
 	cmd.Dir = r.dir
 	cmd.WaitDelay = lastWords
-	cmd.Stdin = bytes.NewReader(stdin)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "GIT_") {
 			cmd.Env = append(cmd.Env, kv)
@@ -195,13 +193,20 @@ func (r repository) git(ctx context.Context, stdin []byte, more []setting, args 
 	return out, err
 }
 
-// listed gives the files that git tracks below r, and the untracked ones that it does
+// maxNamed is how many paths git gets as arguments; of more it lists the whole tree.
+const maxNamed = 1000
+
+// listed gives the files at or below some paths in r that git tracks, and the untracked ones that it does
 // not ignore.
-func (r repository) listed(ctx context.Context) ([]string, error) {
+func (r repository) listed(ctx context.Context, at []string) ([]string, error) {
 	if !inRepository(r.dir) {
 		return nil, errNoRepository
 	}
-	out, err := r.git(ctx, nil, nil, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+	args := []string{"ls-files", "--cached", "--others", "--exclude-standard", "-z", "--"}
+	if len(at) <= maxNamed {
+		args = append(args, at...)
+	}
+	out, err := r.git(ctx, nil, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -212,28 +217,4 @@ func (r repository) listed(ctx context.Context) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// notIgnored drops the names that git ignores. When git cannot say, all stay.
-func (r repository) notIgnored(ctx context.Context, all []found) []found {
-	var in bytes.Buffer
-	for _, f := range all {
-		in.WriteString(f.name)
-		in.WriteByte(0)
-	}
-	out, err := r.git(ctx, in.Bytes(), nil, "check-ignore", "-z", "--stdin")
-	if err != nil {
-		return all // exit 1 says that nothing is ignored
-	}
-	ignored := map[string]bool{}
-	for name := range strings.SplitSeq(string(out), "\x00") {
-		ignored[name] = true
-	}
-	var kept []found
-	for _, f := range all {
-		if !ignored[f.name] {
-			kept = append(kept, f)
-		}
-	}
-	return kept
 }

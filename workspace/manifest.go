@@ -3,7 +3,6 @@ package workspace
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io/fs"
 	"path"
 	"runtime"
@@ -38,47 +37,76 @@ const maxHashed = 64 << 20
 // also where git ignores them. before is an earlier manifest, whose hashes hold for files
 // with the same stat; nil: there is none. Files that vanish meanwhile are left out.
 func (r *Root) Scan(ctx context.Context, planned []string, before *Manifest) (*Manifest, error) {
-	m := &Manifest{}
-	names, err := r.repository().listed(ctx)
-	m.Git = err == nil
+	names, git, err := r.list(ctx, true, []string{"."})
 	if err != nil {
-		if names, err = r.every(ctx); err != nil {
-			return nil, err
+		return nil, err
+	}
+	plan := newNamed(planned)
+	m := newManifest(append(names, plan.files()...), git)
+	if before != nil {
+		for _, was := range before.Entries {
+			if e := m.entry(was.Path); e != nil && was.Hash != "" {
+				*e = was
+			}
 		}
 	}
-	names = slices.DeleteFunc(names, temporary)
-	plan := newNamed(planned)
-	names = append(names, plan.files()...)
-	m.Entries = make([]session.FileState, len(names))
+	diff, _, _ := r.examine(ctx, m, plan)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	m = m.With(diff)
+	unknown := func(f session.FileState) bool { return f.Inode == 0 }
+	m.Entries, m.Dirs = slices.DeleteFunc(m.Entries, unknown), slices.DeleteFunc(m.Dirs, unknown)
+	return m, nil
+}
+
+// newManifest names files of which nothing is known yet, and the directories above them.
+func newManifest(names []string, git bool) *Manifest {
+	m := &Manifest{Git: git, Entries: make([]session.FileState, len(names))}
 	for i, name := range names {
 		m.Entries[i].Path = name
 	}
-	m.sort()
+	slices.SortFunc(m.Entries, byFolder)
+	m.Entries = slices.CompactFunc(m.Entries, func(a, b session.FileState) bool { return a.Path == b.Path })
 	m.Dirs = ancestors(m.Entries)
-	err = inParallel(ctx, m.groups(), func(g group) error { return r.scanGroup(ctx, m, g, plan, before) })
-	m.Entries = slices.DeleteFunc(m.Entries, func(f session.FileState) bool { return f.Inode == 0 })
-	m.Dirs = slices.DeleteFunc(m.Dirs, func(f session.FileState) bool { return f.Inode == 0 })
-	return m, err
+	return m
 }
 
-// every lists all files by walking.
-func (r *Root) every(ctx context.Context) (names []string, err error) {
-	err = fs.WalkDir(r.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && name == ".":
-			return failure(name, "listing", err)
-		case err != nil:
+// list names the files at or below some paths, as git does where it is to be asked and answers; else all.
+func (r *Root) list(ctx context.Context, git bool, at []string) (names []string, byGit bool, err error) {
+	if git {
+		names, err = r.repository().listed(ctx, at)
+		git = err == nil
+	}
+	if !git {
+		names, err = r.every(ctx, at)
+	}
+	return slices.DeleteFunc(names, temporary), git, err
+}
+
+// every lists all files at or below some paths by walking.
+func (r *Root) every(ctx context.Context, at []string) (names []string, err error) {
+	for _, start := range at {
+		err = fs.WalkDir(r.root.FS(), start, func(name string, d fs.DirEntry, err error) error {
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case err != nil && name == ".":
+				return failure(name, "listing", err)
+			case err != nil:
+				return nil
+			case d.IsDir() && d.Name() == ".git":
+				return fs.SkipDir
+			case !d.IsDir():
+				names = append(names, name)
+			}
 			return nil
-		case d.IsDir() && d.Name() == ".git":
-			return fs.SkipDir
-		case !d.IsDir():
-			names = append(names, name)
+		})
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return names, err
+	}
+	return names, nil
 }
 
 // split cuts a path into directory and last component without cleaning it.
@@ -88,12 +116,6 @@ func split(name string) (dir, base string) {
 		return ".", name
 	}
 	return name[:i], name[i+1:]
-}
-
-// sort puts the files of one directory side by side.
-func (m *Manifest) sort() {
-	slices.SortFunc(m.Entries, byFolder)
-	m.Entries = slices.CompactFunc(m.Entries, func(a, b session.FileState) bool { return a.Path == b.Path })
 }
 
 // byFolder orders files by their directory, then by their name in it.
@@ -149,78 +171,22 @@ func (m *Manifest) groups() []group {
 	return gs
 }
 
-// inParallel calls do for each group until one fails or the context ends.
-func inParallel(ctx context.Context, gs []group, do func(group) error) error {
+// inParallel calls do for each number below n, until the context ends.
+func inParallel(ctx context.Context, n int, do func(int)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	errs := make([]error, min(runtime.GOMAXPROCS(0), len(gs)))
-	for w := range errs {
+	for range min(runtime.GOMAXPROCS(0), n) {
 		wait.Go(func() {
-			for errs[w] == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(gs) {
-					return
-				}
-				if errs[w] = do(gs[i]); errs[w] == nil && ctx.Err() != nil {
-					errs[w] = context.Cause(ctx)
-				}
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				do(i)
 			}
 		})
 	}
 	wait.Wait()
-	return errors.Join(errs...)
 }
 
-// scanGroup stats the files of one directory. What cannot be looked at stays without
-// inode.
-func (r *Root) scanGroup(ctx context.Context, m *Manifest, g group, plan named, before *Manifest) error {
-	d, err := r.folder(g.dir.Path)
-	if err != nil {
-		return nil // it vanished, or is not ours to read
-	}
-	defer d.close()
-	now := r.now()
-	*g.dir = d.st.state(g.dir.Path, "", now)
-	for i := g.from; i < g.upto; i++ {
-		e := &m.Entries[i]
-		_, base := split(e.Path)
-		st, err := d.lstat(base)
-		if err != nil || st.directory() {
-			continue // vanished; or a submodule, which has a history of its own
-		}
-		*e = st.state(e.Path, "", now)
-		if st.regular() && (e.Racy || plan.has(e.Path)) {
-			*e = r.known(ctx, d, *e, before)
-		}
-	}
-	return ctx.Err()
-}
-
-// known gives e with its hash, unless the file is too large or cannot be read.
-func (r *Root) known(ctx context.Context, d *folder, e session.FileState, before *Manifest) session.FileState {
-	if old := before.entry(e.Path); old != nil && old.Hash != "" && !old.Racy && *old == withHash(e, old.Hash) {
-		return *old
-	}
-	if e.Size > maxHashed {
-		return e
-	}
-	_, base := split(e.Path)
-	if state, err := r.hashEntry(ctx, d, base, e.Path); err == nil {
-		return state
-	}
-	return e
-}
-
-func withHash(f session.FileState, hash string) session.FileState {
-	f.Hash = hash
-	return f
-}
-
-// entry finds a file; nil: m, which may be nil, does not have it.
+// entry finds a file; nil: m does not have it.
 func (m *Manifest) entry(name string) *session.FileState {
-	if m == nil {
-		return nil
-	}
 	i, ok := slices.BinarySearchFunc(m.Entries, session.FileState{Path: name}, byFolder)
 	if !ok {
 		return nil
@@ -228,13 +194,8 @@ func (m *Manifest) entry(name string) *session.FileState {
 	return &m.Entries[i]
 }
 
-// hashEntry hashes a tracked file; further links are no reason not to look.
-func (r *Root) hashEntry(ctx context.Context, d *folder, base, name string) (session.FileState, error) {
-	f, _, err := d.open(base, ^uint64(0))
-	if err != nil {
-		return session.FileState{}, err
-	}
-	defer f.Close()
-	state, _, err := r.hash(ctx, f, name)
-	return state, err
+// hasDir reports whether m has files below the directory name.
+func (m *Manifest) hasDir(name string) bool {
+	_, ok := slices.BinarySearchFunc(m.Dirs, session.FileState{Path: name}, byPath)
+	return ok
 }

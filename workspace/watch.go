@@ -3,6 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,57 +15,32 @@ import (
 type Watch struct {
 	r    *Root
 	plan named
-	now  *Manifest         // the workspace as it was at the last look
-	news map[string]update // since the last difference that Look gave, by path; a directory's ends in a slash
-}
-
-// update is one path as a look found it.
-type update struct {
-	session.FileState // Inode is 0: nothing is there any more
-	dir               bool
+	now  *Manifest                    // the workspace as it was at the last look
+	dirs map[string]session.FileState // directories that differ since the last difference that Look gave
 }
 
 // Watch begins with m, the workspace as it is now, of which Scan knew the planned paths.
 func (r *Root) Watch(m *Manifest, planned []string) *Watch {
-	return &Watch{r: r, plan: newNamed(planned), now: m, news: map[string]update{}}
+	return &Watch{r: r, plan: newNamed(planned), now: m, dirs: map[string]session.FileState{}}
 }
 
 // Look compares the workspace with the last look and gives the difference, to be kept beside the
 // manifest that the Watch began with and the differences before this one; nil: no file differs.
 // It costs a stat a file. A failure leaves the Watch where it was.
 func (w *Watch) Look(ctx context.Context) (*Manifest, error) {
-	c := newComparison(w.r, w.now)
-	c.watch = w
-	if _, _, err := c.run(ctx); err != nil || ctx.Err() != nil {
+	diff, _, err := w.r.compare(ctx, w.now, w.plan)
+	if err != nil || ctx.Err() != nil {
 		return nil, cmp.Or(err, context.Cause(ctx))
 	}
-	if len(c.news) == 0 {
-		return nil, nil
-	}
-	for _, u := range c.news {
-		if u.dir { // which may have become a file
-			w.news[u.Path+"/"] = u
-		} else {
-			w.news[u.Path] = u
-		}
-	}
-	files := false
-	diff := &Manifest{Git: w.now.Git}
-	for _, u := range w.news {
-		if u.dir {
-			diff.Dirs = append(diff.Dirs, u.FileState)
-		} else {
-			diff.Entries = append(diff.Entries, u.FileState)
-			files = true
-		}
-	}
-	slices.SortFunc(diff.Dirs, byPath)
-	diff.sort()
 	w.now = w.now.With(diff)
-	if !files {
+	for _, d := range diff.Dirs {
+		w.dirs[d.Path] = d
+	}
+	if len(diff.Entries) == 0 {
 		return nil, nil
 	}
-	clear(w.news)
+	diff.Dirs = slices.SortedFunc(maps.Values(w.dirs), byPath)
+	clear(w.dirs)
 	return diff, nil
 }
 
