@@ -11,72 +11,44 @@ import (
 // manifestVersion is the first byte of an encoded manifest.
 const manifestVersion = 1
 
-const (
-	flagRacy = 1 << iota
-	flagHash
-	flagGit  // of the manifest
-	flagBase // likewise
-)
-
-// Encode gives the manifest as bytes: the version, flags, the hash of its base when it has one, the number of
-// directories and of files, and for each of them the length of what its path shares with
-// the one before, the rest of the path, flags, size, mode, times, inode, and the hash
-// when it has one. Numbers are varints, signed ones zigzag.
+// Encode gives the manifest as bytes: the version, the base, whether git chose the files, the number of
+// directories and of files, and each of them. A path is the length of what it shares with the one before,
+// and the rest. Numbers and flags are varints, texts have their length before them.
 func (m *Manifest) Encode() []byte {
 	b := make([]byte, 0, 64+64*(len(m.Dirs)+len(m.Entries)))
-	flags := byte(0)
-	if m.Git {
-		flags = flagGit
-	}
-	base, err := hex.DecodeString(m.Base)
-	if err == nil && len(base) == 32 {
-		flags |= flagBase
-	}
-	b = append(b, manifestVersion, flags)
-	if flags&flagBase != 0 {
-		b = append(b, base...)
-	}
-	b = binary.AppendUvarint(b, uint64(len(m.Dirs)))
-	b = binary.AppendUvarint(b, uint64(len(m.Entries)))
+	b = appendText(append(b, manifestVersion), m.Base)
+	b = appendNumbers(b, flag(m.Git), uint64(len(m.Dirs)), uint64(len(m.Entries)))
 	before := ""
 	for _, list := range [][]session.FileState{m.Dirs, m.Entries} {
 		for _, f := range list {
-			b = appendState(b, before, f)
+			shared := 0
+			for shared < min(len(before), len(f.Path)) && before[shared] == f.Path[shared] {
+				shared++
+			}
+			hash, _ := hex.DecodeString(f.Hash) // which it is
+			b = appendText(appendText(appendNumbers(b, uint64(shared)), f.Path[shared:]), string(hash))
+			b = appendNumbers(b, flag(f.Racy), uint64(f.Size), uint64(f.Mode), uint64(f.MTimeNS), uint64(f.CTimeNS-f.MTimeNS), f.Inode)
 			before = f.Path
 		}
 	}
 	return b
 }
 
-func appendState(b []byte, before string, f session.FileState) []byte {
-	shared := 0
-	for shared < min(len(before), len(f.Path)) && before[shared] == f.Path[shared] {
-		shared++
-	}
-	hash, err := hex.DecodeString(f.Hash)
-	flags := byte(0)
-	if f.Racy {
-		flags |= flagRacy
-	}
-	if err == nil && len(hash) == 32 {
-		flags |= flagHash
-	}
-	b = binary.AppendUvarint(b, uint64(shared))
-	b = binary.AppendUvarint(b, uint64(len(f.Path)-shared))
-	b = append(b, f.Path[shared:]...)
-	b = append(b, flags)
-	b = binary.AppendUvarint(b, uint64(f.Size))
-	b = binary.AppendUvarint(b, uint64(f.Mode))
-	b = binary.AppendVarint(b, f.MTimeNS)
-	b = binary.AppendVarint(b, f.CTimeNS-f.MTimeNS)
-	b = binary.AppendUvarint(b, f.Inode)
-	if flags&flagHash != 0 {
-		b = append(b, hash...)
+func appendText(b []byte, s string) []byte { return append(appendNumbers(b, uint64(len(s))), s...) }
+
+func appendNumbers(b []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n)
 	}
 	return b
 }
 
-var errTorn = errors.New("the bytes end early or make no sense")
+func flag(set bool) uint64 {
+	if set {
+		return 1
+	}
+	return 0
+}
 
 // DecodeManifest reads what Encode wrote. It returns ErrNewer for a later version and
 // ErrCorrupt for anything else that it cannot read.
@@ -85,37 +57,19 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 		return nil, &session.Error{Code: session.ErrNewer, Message: "the manifest of tracked files was written by a newer acode", Next: session.Words("use that acode")}
 	}
 	d := decoder{b: b}
-	m := &Manifest{}
-	if d.byte() != manifestVersion {
-		d.bad = true
-	}
-	flags := d.byte()
-	m.Git = flags&flagGit != 0
-	if flags&flagBase != 0 {
-		m.Base = hex.EncodeToString(d.take(32))
-	}
-	dirs, entries := d.uvarint(), d.uvarint()
-	// Nine bytes is the least that a state takes: a count above that would only make room
-	// for what cannot come.
-	if most := uint64(len(b) / 9); dirs > most || entries > most {
-		d.bad = true
-	}
+	d.bad = d.number() != manifestVersion
+	m := &Manifest{Base: d.text(), Git: d.number() != 0}
+	dirs, entries := d.number(), d.number()
 	before := ""
-	for _, l := range []struct {
-		list *[]session.FileState
-		n    uint64
-	}{{&m.Dirs, dirs}, {&m.Entries, entries}} {
-		for range l.n {
-			if d.bad {
-				break
-			}
-			f := d.state(before)
-			before = f.Path
-			*l.list = append(*l.list, f)
-		}
+	for n := uint64(0); n < dirs && !d.bad; n++ {
+		m.Dirs = append(m.Dirs, d.state(&before))
+	}
+	for n := uint64(0); n < entries && !d.bad; n++ {
+		m.Entries = append(m.Entries, d.state(&before))
 	}
 	if d.bad || len(d.b) > 0 {
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the manifest of tracked files is damaged; nothing was changed", Cause: errTorn, Next: session.Do(session.MoveVerify, "")}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the manifest of tracked files is damaged; nothing was changed",
+			Cause: errors.New("the bytes end early or make no sense"), Next: session.Do(session.MoveVerify, "")}
 	}
 	return m, nil
 }
@@ -126,59 +80,32 @@ type decoder struct {
 	bad bool
 }
 
-func (d *decoder) take(n uint64) []byte {
-	if d.bad || n > uint64(len(d.b)) {
-		d.bad = true
-		return nil
+func (d *decoder) number() uint64 {
+	n, size := binary.Uvarint(d.b)
+	if d.bad = d.bad || size <= 0; d.bad {
+		return 0
 	}
-	part := d.b[:n]
+	d.b = d.b[size:]
+	return n
+}
+
+func (d *decoder) text() string {
+	n := d.number()
+	if d.bad = d.bad || n > uint64(len(d.b)); d.bad {
+		return ""
+	}
+	s := string(d.b[:n])
 	d.b = d.b[n:]
-	return part
+	return s
 }
 
-func (d *decoder) byte() byte {
-	if p := d.take(1); p != nil {
-		return p[0]
-	}
-	return 0
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad = true
-		return 0
-	}
-	d.take(uint64(n))
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad = true
-		return 0
-	}
-	d.take(uint64(n))
-	return v
-}
-
-func (d *decoder) state(before string) session.FileState {
-	shared := d.uvarint()
-	if shared > uint64(len(before)) {
-		d.bad = true
-		return session.FileState{}
-	}
-	f := session.FileState{Path: before[:shared] + string(d.take(d.uvarint()))}
-	flags := d.byte()
-	f.Racy = flags&flagRacy != 0
-	f.Size = int64(d.uvarint())
-	f.Mode = uint32(d.uvarint())
-	f.MTimeNS = d.varint()
-	f.CTimeNS = f.MTimeNS + d.varint()
-	f.Inode = d.uvarint()
-	if flags&flagHash != 0 {
-		f.Hash = hex.EncodeToString(d.take(32))
-	}
+// state reads one file or directory; before is the path of the one before it.
+func (d *decoder) state(before *string) session.FileState {
+	shared := min(d.number(), uint64(len(*before)))
+	f := session.FileState{Path: (*before)[:shared] + d.text(), Hash: hex.EncodeToString([]byte(d.text())), Racy: d.number() != 0,
+		Size: int64(d.number()), Mode: uint32(d.number()), MTimeNS: int64(d.number())}
+	f.CTimeNS = f.MTimeNS + int64(d.number())
+	f.Inode = d.number()
+	*before = f.Path
 	return f
 }
