@@ -104,10 +104,10 @@ func segmentMatches(segment, name string) bool {
 	return ok && err == nil
 }
 
-// files lists the regular files and symbolic links below dir that want accepts, sorted.
+// files lists the regular files and symbolic links at or below dir that p matches, sorted; nil matches all.
 // It neither follows links to directories nor enters .git. Directories that vanish
 // meanwhile or cannot be read are passed over. More than most files are ErrFileStep.
-func (r *Root) files(ctx context.Context, most int, dir string, enter, want func(string) bool) ([]string, error) {
+func (r *Root) files(ctx context.Context, most int, dir string, p pattern) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -117,9 +117,9 @@ func (r *Root) files(ctx context.Context, most int, dir string, enter, want func
 			return err
 		case err != nil:
 			return nil
-		case d.IsDir() && name != dir && (d.Name() == ".git" || !enter(name)):
+		case d.IsDir() && name != dir && (d.Name() == ".git" || p != nil && !p.under(name)):
 			return fs.SkipDir
-		case d.IsDir() || d.Type()&^fs.ModeSymlink != 0 || !want(name):
+		case d.IsDir() || d.Type()&^fs.ModeSymlink != 0 || p != nil && !p.match(name):
 			return nil
 		}
 		if found = append(found, name); len(found) > most {

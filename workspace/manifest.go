@@ -3,7 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
-	"io/fs"
+	"math"
 	"path"
 	"runtime"
 	"slices"
@@ -75,38 +75,21 @@ func newManifest(names []string, git bool) *Manifest {
 // list names the files at or below some paths, as git does where it is to be asked and answers; else all.
 func (r *Root) list(ctx context.Context, git bool, at []string) (names []string, byGit bool, err error) {
 	if git {
-		names, err = r.repository().listed(ctx, at)
-		git = err == nil
-	}
-	if !git {
-		names, err = r.every(ctx, at)
-	}
-	return slices.DeleteFunc(names, temporary), git, err
-}
-
-// every lists all files at or below some paths by walking.
-func (r *Root) every(ctx context.Context, at []string) (names []string, err error) {
-	for _, start := range at {
-		err = fs.WalkDir(r.root.FS(), start, func(name string, d fs.DirEntry, err error) error {
-			switch {
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case err != nil && name == ".":
-				return failure(name, "listing", err)
-			case err != nil:
-				return nil
-			case d.IsDir() && d.Name() == ".git":
-				return fs.SkipDir
-			case !d.IsDir():
-				names = append(names, name)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		if names, err = r.repository().listed(ctx, at); err == nil {
+			return slices.DeleteFunc(names, temporary), true, nil
 		}
 	}
-	return names, nil
+	for _, name := range at {
+		found, err := r.files(ctx, math.MaxInt, name, nil)
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
+		if err != nil && name == "." { // else it vanished
+			return nil, false, failure(name, "listing", err)
+		}
+		names = append(names, found...)
+	}
+	return slices.DeleteFunc(names, temporary), false, nil
 }
 
 // split cuts a path into directory and last component without cleaning it.

@@ -28,7 +28,7 @@ func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState
 		f, err := r.look(ctx, path.Join(p...))
 		return []session.FileState{f}, failure(read.Path, "reading", err)
 	}
-	names, err := r.files(ctx, maxRead, p.base(), p.under, p.match)
+	names, err := r.files(ctx, maxRead, p.base(), p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, nil
 	}

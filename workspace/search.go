@@ -71,18 +71,17 @@ func (r *Root) searched(ctx context.Context, where string) (names []string, met 
 		return nil, false, err
 	}
 	name := strings.Join(p, "/")
-	every := func(string) bool { return true }
 	info, err := r.root.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
-		names, err = r.files(ctx, maxSearched, name, every, every)
+		names, err = r.files(ctx, maxSearched, name, nil)
 		return names, true, err
 	case err == nil:
 		return []string{name}, false, nil
 	case p.literal():
 		return nil, false, err
 	}
-	names, err = r.files(ctx, maxSearched, p.base(), p.under, p.match)
+	names, err = r.files(ctx, maxSearched, p.base(), p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, true, nil
 	}
