@@ -131,22 +131,10 @@ func (r *Root) unchanged(ctx context.Context, n *node) error {
 	if !r.current(n.dir) {
 		return fileChanged(n.path, "its directory was replaced")
 	}
-	st, err := n.dir.lstat(path.Base(n.path))
-	switch {
-	case n.f == nil && errors.Is(err, fs.ErrNotExist):
-		return nil
-	case n.f == nil && err == nil:
-		return fileChanged(n.path, "the file appeared after it was looked at")
-	case errors.Is(err, fs.ErrNotExist):
-		return fileChanged(n.path, "the file disappeared after it was hashed")
-	case err != nil:
-		return failure(n.path, "looking at it", err)
-	case st != n.st:
-		return fileChanged(n.path, "the file was modified after it was hashed")
-	case !n.racy:
-		return nil
+	if err := r.still(n); err != nil || !n.racy {
+		return err
 	}
-	_, err = io.Copy(io.Discard, &section{ctx: ctx, r: n.reader()})
+	_, err := io.Copy(io.Discard, &section{ctx: ctx, r: n.reader()})
 	return failed(ctx, n.path, err)
 }
 
@@ -211,11 +199,15 @@ func (a *applying) twice(n *node) error {
 func (r *Root) still(n *node) error {
 	st, err := n.dir.lstat(path.Base(n.path))
 	absent := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !absent {
+	switch {
+	case err != nil && !absent:
 		return failure(n.path, "looking at it", err)
-	}
-	if absent != (n.f == nil) || !absent && st != n.st {
-		return fileChanged(n.path, "the file changed at the last moment")
+	case absent && n.f != nil:
+		return fileChanged(n.path, "the file disappeared after it was hashed")
+	case !absent && n.f == nil:
+		return fileChanged(n.path, "the file appeared after it was looked at")
+	case !absent && st != n.st:
+		return fileChanged(n.path, "the file was modified after it was hashed")
 	}
 	return nil
 }

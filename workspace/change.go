@@ -103,12 +103,7 @@ func (r *Root) knownOdd(f session.FileState, needed bool) bool {
 	if f.Inode == 0 && !needed {
 		return false
 	}
-	d, err := r.folder(path.Dir(f.Path))
-	if err != nil {
-		return false
-	}
-	defer d.close()
-	st, err := d.lstat(path.Base(f.Path))
+	st, err := r.lstat(f.Path)
 	if err != nil || st.refusal(1) == "" {
 		return false
 	}

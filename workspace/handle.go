@@ -138,6 +138,16 @@ func (d *folder) lstat(base string) (stat, error) {
 	return fromUnix(&st), err
 }
 
+// lstat looks at a path without following its last component.
+func (r *Root) lstat(name string) (stat, error) {
+	d, err := r.folder(path.Dir(name))
+	if err != nil {
+		return stat{}, err
+	}
+	defer d.close()
+	return d.lstat(path.Base(name))
+}
+
 // current reports whether the folder's name still leads to it.
 func (r *Root) current(d *folder) bool {
 	if d.name == "." {

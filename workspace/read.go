@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -194,54 +195,37 @@ func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState
 		return session.FileState{}, err
 	}
 	f, st, err := r.follow(name)
-	if errors.Is(err, fs.ErrPermission) && k.Hash == "" && k.Inode != 0 { // as it was
+	switch {
+	case err == nil:
+		defer f.Close()
+		if k.Hash != "" && !k.Racy && st.matches(k) {
+			return k, nil
+		}
+		now, _, err := r.hash(ctx, f, name)
+		now.Path, now.Wrote = k.Path, k.Wrote
+		return now, err
+	case errors.Is(err, fs.ErrPermission) && k.Hash == "" && k.Inode != 0: // as it was
 		return r.hidden(k), nil
+	case passedOver(err), errors.Is(err, unix.ENOTDIR):
+		return r.bare(k), nil
 	}
-	if err != nil {
-		gone, err := r.irregular(name, err)
-		gone.Path, gone.Wrote = k.Path, k.Wrote
-		return gone, err
-	}
-	defer f.Close()
-	if k.Hash != "" && !k.Racy && st.matches(k) {
-		return k, nil
-	}
-	state, _, err := r.hash(ctx, f, name)
-	state.Path, state.Wrote = k.Path, k.Wrote
-	return state, err
+	return session.FileState{}, err
 }
 
-// hidden describes a file that may not be read, as far as it can be looked at; else it is the file
-// that k was.
-func (r *Root) hidden(k session.FileState) session.FileState {
-	now := session.FileState{Inode: k.Inode}
-	if d, err := r.folder(path.Dir(k.Path)); err == nil {
-		defer d.close()
-		if st, err := d.lstat(path.Base(k.Path)); err == nil {
-			now = st.state(k.Path, "", r.now())
-		}
+// bare describes what lies at k's path without its content; the zero inode says that nothing does.
+func (r *Root) bare(k session.FileState) session.FileState {
+	now := session.FileState{}
+	if st, err := r.lstat(k.Path); err == nil {
+		now = st.state(k.Path, "", r.now())
 	}
 	now.Path, now.Wrote = k.Path, k.Wrote
 	return now
 }
 
-// irregular describes a path that could not be opened as a file; err says why.
-func (r *Root) irregular(name string, err error) (session.FileState, error) {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		if _, lerr := r.root.Lstat(name); lerr != nil {
-			return session.FileState{}, nil
-		}
-	} else if !errors.Is(failure(name, "", err), session.ErrEscape) {
-		return session.FileState{}, err
-	}
-	d, err := r.folder(path.Dir(name))
-	if err != nil {
-		return session.FileState{}, nil
-	}
-	defer d.close()
-	st, err := d.lstat(path.Base(name))
-	if err != nil {
-		return session.FileState{}, nil
-	}
-	return st.state(name, "", r.now()), nil
+// hidden describes a file that may not be read, as far as it can be looked at; else it is the file
+// that k was.
+func (r *Root) hidden(k session.FileState) session.FileState {
+	now := r.bare(k)
+	now.Inode = cmp.Or(now.Inode, k.Inode)
+	return now
 }
