@@ -28,34 +28,28 @@ func AcquireDirectory(path string, shared bool) (*Directory, error) {
 	if err != nil {
 		return nil, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; nothing was changed", Place: path, Cause: err}
 	}
-	var d *Directory
-	var by *HeldError
+	how := unix.LOCK_EX
 	if shared {
-		if d, err = lockDirectory(f, unix.LOCK_SH); errors.As(err, &by) {
-			d, err = &Directory{}, nil
+		how = unix.LOCK_SH
+	}
+	locked, err := persist(func() (bool, error) {
+		locked, err := tryFlock(f, how)
+		if locked || shared || err != nil { // a file system without such locks: the lock files have to do
+			return locked, nil
 		}
-	} else if d, err = persist(func() (*Directory, error) { return lockDirectory(f, unix.LOCK_EX) }); errors.As(err, &by) {
+		return false, &session.Error{Code: session.ErrLocked, Retryable: true, Cause: &HeldError{Path: path},
+			Message: "another session executes in this directory, which has another path there or belongs to another store; nothing was changed",
+			Next:    session.Then("wait until it ends, or look for it with", session.MoveList, "")}
+	})
+	if locked {
+		return &Directory{file: f}, nil
+	}
+	var by *HeldError
+	if errors.As(err, &by) {
 		by.Holder = whoLocks(f)
 	}
-	if err != nil || d.file == nil {
-		_ = f.Close() // nothing is held
-	}
-	return d, err
-}
-
-func lockDirectory(f *os.File, how int) (*Directory, error) {
-	for {
-		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); {
-		case err == nil:
-			return &Directory{file: f}, nil
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return nil, &session.Error{Code: session.ErrLocked, Retryable: true, Cause: &HeldError{Path: f.Name()},
-				Message: "another session executes in this directory, which has another path there or belongs to another store; nothing was changed",
-				Next:    session.Then("wait until it ends, or look for it with", session.MoveList, "")}
-		case !errors.Is(err, unix.EINTR):
-			return &Directory{}, nil // a file system without such locks: the lock files have to do
-		}
-	}
+	_ = f.Close() // nothing is held
+	return &Directory{}, err
 }
 
 // whoLocks names the process that has the directory f for itself, as far as it can be seen.

@@ -22,10 +22,10 @@ func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
 
 // AcquireFileBy is AcquireFile in the same way.
 func AcquireFileBy(path string, locked func()) (*os.File, error) {
-	return acquireFile(path, unix.LOCK_EX, func(path string, f *os.File, how int) error {
-		err := tryFlock(path, f, how)
+	return acquireFile(path, unix.LOCK_EX, func(f *os.File, how int) (bool, error) {
+		ok, err := tryFlock(f, how)
 		locked()
-		return err
+		return ok, err
 	})
 }
 

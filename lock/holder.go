@@ -124,9 +124,7 @@ func write(f *os.File, h Holder) error {
 	}
 }
 
-// erase makes the file name nobody.
-func erase(f *os.File) error { return overwrite(f, nil) }
-
+// overwrite makes b all that the file says; nil names nobody.
 func overwrite(f *os.File, b []byte) error {
 	content := []byte(strings.Repeat(" ", contentBytes-1) + "\n")
 	copy(content, b)
@@ -160,25 +158,10 @@ func Read(path string) (h Holder, held bool, err error) {
 		return Holder{}, false, err
 	}
 	if h.Elsewhere() {
-		held, err = isLocked(f)
-		return h, held, err
+		free, err := tryFlock(f, unix.LOCK_SH) // f is closed next, which gives it back
+		return h, !free && err == nil, err
 	}
 	return h, h.Alive() && !h.Dying(), nil
-}
-
-// isLocked reports whether somebody has the lock of f for himself.
-func isLocked(f *os.File) (bool, error) {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // f is closed next, which gives it back
-		switch {
-		case err == nil:
-			return false, nil
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return true, nil
-		case !errors.Is(err, unix.EINTR):
-			return false, ioError(f.Name(), err)
-		}
-	}
 }
 
 // holderIn is the holder that the file names; zero when it names nobody.

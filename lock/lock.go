@@ -140,7 +140,7 @@ func (l *Lock) Release() error {
 		return nil
 	}
 	// The kernel's lock is what counts; a file that still names us is only a wrong report.
-	_ = erase(l.file)
+	_ = overwrite(l.file, nil)
 	_ = l.file.Close()
 	if err := l.flock.Unlock(); err != nil {
 		return ioError(l.path, err)

@@ -126,36 +126,42 @@ func AcquireFile(path string) (*os.File, error) {
 }
 
 // acquireFile does it by try; how is unix.LOCK_SH or unix.LOCK_EX.
-func acquireFile(path string, how int, try func(path string, f *os.File, how int) error) (*os.File, error) {
+func acquireFile(path string, how int, try func(f *os.File, how int) (bool, error)) (*os.File, error) {
 	for range attempts {
 		f, err := os.OpenFile(path, openFlags, 0o600)
 		if err != nil {
 			return nil, openError(path, err)
 		}
+		locked := false
 		if err = check(path, f); err == nil {
-			err = try(path, f, how)
+			locked, err = try(f, how)
 		}
-		if err == nil && same(path, f) {
+		if locked && same(path, f) {
 			return f, nil
 		}
 		_ = f.Close() // nothing was written
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case !locked:
+			return nil, held(path)
 		}
 	}
-	return nil, held(path)
+	return nil, &session.Error{
+		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
+		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
+	}
 }
 
-func tryFlock(path string, f *os.File, how int) error {
+// tryFlock takes the flock(2) of f, unless another has it.
+func tryFlock(f *os.File, how int) (bool, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return held(path)
-		case !errors.Is(err, unix.EINTR):
-			return ioError(path, err)
+		if err == nil || errors.Is(err, unix.EWOULDBLOCK) {
+			return err == nil, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return false, ioError(f.Name(), err)
 		}
 	}
 }
@@ -170,7 +176,23 @@ func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	if err != nil {
 		return nil, lingering(path, h.Session, err)
 	}
-	return signCommand(dir, f, h)
+	if err := write(f, h); err != nil {
+		_ = unlock(f) // the error of write says more
+		return nil, ioError(f.Name(), err)
+	}
+	path = filepath.Join(dir, runFile)
+	by, alive, err := Read(path)
+	if err == nil && alive && by.Session != h.Session {
+		err = &session.Error{
+			Code: session.ErrLocked, Message: fmt.Sprintf("session %s executes in this workspace; the command was not started", by.Session),
+			Next: session.Then("look at it with", session.MoveStatus, string(by.Session)), Retryable: true, Cause: &HeldError{path, by},
+		}
+	}
+	if err != nil {
+		_ = ReleaseFile(f) // the error says more
+		return nil, err
+	}
+	return f, nil
 }
 
 // lingering gives, in the place of err, what has the command lock where it is neither a
@@ -186,31 +208,11 @@ func lingering(path string, id session.ID, err error) error {
 	}
 }
 
-func signCommand(dir string, f *os.File, h Holder) (*os.File, error) {
-	if err := write(f, h); err != nil {
-		_ = unlock(f) // the error of write says more
-		return nil, ioError(f.Name(), err)
-	}
-	path := filepath.Join(dir, runFile)
-	by, alive, err := Read(path)
-	if err == nil && alive && by.Session != h.Session {
-		err = &session.Error{
-			Code: session.ErrLocked, Message: fmt.Sprintf("session %s executes in this workspace; the command was not started", by.Session),
-			Next: session.Then("look at it with", session.MoveStatus, string(by.Session)), Retryable: true, Cause: &HeldError{path, by},
-		}
-	}
-	if err != nil {
-		_ = ReleaseFile(f) // the error says more
-		return nil, err
-	}
-	return f, nil
-}
-
 // ReleaseFile gives up the lock of f, also for every process that inherited it, makes the file
 // name nobody, and closes it.
 func ReleaseFile(f *os.File) error {
-	// As in Release: a file that still names us is only a wrong report.
-	_ = erase(f)
+	// The kernel's lock is what counts; a file that still names us is only a wrong report.
+	_ = overwrite(f, nil)
 	return unlock(f)
 }
 
