@@ -38,7 +38,7 @@ func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, e
 		return Forecast{}, err
 	}
 	s.Learn(w.plan)
-	s.Redactor.Learn(sealedCaptures(ctx, w.writer))
+	s.learnSealed(ctx, writer.Session())
 	ready, warnings, err := w.try(ctx)
 	if err != nil {
 		return Forecast{}, err

@@ -13,7 +13,7 @@ import (
 // each. It reads the records of commands and nothing else.
 func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *session.Plan) (notes []string, err error) {
 	seen := map[session.StepID]resume.Seen{}
-	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID)})
+	runner := s.records(sess.ID)
 	for id, st := range sess.Steps {
 		if st.Status == session.InProgress {
 			rec, err := traced(ctx, runner, st.Key)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/lock"
-	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/workspace"
@@ -52,7 +51,7 @@ func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 // commandRuns reports whether the command that a holder names still runs. A damaged record
 // counts as no: its own session settles that.
 func (s *Site) commandRuns(h lock.Holder) (bool, error) {
-	rec, err := command.NewRunner(command.Config{Dir: s.commandDir(h.Session)}).Look(context.Background(), h.Key)
+	rec, err := s.records(h.Session).Look(context.Background(), h.Key)
 	if errors.Is(err, session.ErrCorrupt) {
 		return false, nil
 	}
@@ -123,7 +122,6 @@ func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 type Locks struct {
 	Session *session.Session
 	Holder  *Holder // nil: no process executes it
-	Process string  // Holder in words
 	Notes   []string
 	Beside  session.Hint // a command of another session that runs in the workspace, and how it is ended; zero: none
 }
@@ -148,8 +146,7 @@ func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
 	}
 	out := Locks{Session: sess, Notes: append(s.commandNotes(id), others...), Beside: beside}
 	if held {
-		out.Holder, out.Process = holder(h), h.Process()
-		out.Notes = append(holderNotes(h), out.Notes...)
+		out.Holder, out.Notes = &h, append(holderNotes(h), out.Notes...)
 	}
 	return out, nil
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
@@ -40,7 +38,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.found(w.writer.Session())
-	w.Redactor.Learn(sealedCaptures(ctx, w.writer))
+	w.learnSealed(ctx, w.writer.Session())
 	if err = resume.Allowed(w.writer.Session()); err != nil {
 		return id, err
 	}
@@ -101,26 +99,17 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.S
 	return s, about(short, Shortage(err))
 }
 
-// sealedCaptures gives the captured values that are kept sealed, as far as each is one word or has a telling
-// name: they held a secret when they were captured, which the environment of this process need not tell any more.
-func sealedCaptures(ctx context.Context, w *local.Writer) []string {
-	var words []string
-	for _, st := range w.Session().Steps {
+// learnSealed makes secrets of the captured values that are kept sealed, as far as each is one word or has a telling
+// name: they held one when they were captured, which the environment of this process need not tell any more.
+func (s *Site) learnSealed(ctx context.Context, sess *session.Session) {
+	for _, st := range sess.Steps {
 		if st.Capture == nil || !st.Capture.Blob.Sealed {
 			continue
 		}
-		r, err := w.Open(ctx, st.Capture.Blob.Hash)
-		if err != nil {
-			continue // the step that needs the value says what is wrong with it
+		if value, err := s.content(ctx, session.Output{Blob: st.Capture.Blob}); err == nil { // else the step that needs it says why
+			s.Redactor.Learn(sealedWords(st.Capture.Name, value))
 		}
-		value, err := io.ReadAll(r)
-		_ = r.Close() // it was read
-		if err != nil {
-			continue // as above
-		}
-		words = append(words, sealedWords(st.Capture.Name, string(value))...)
 	}
-	return words
 }
 
 // sealedWords gives what is a secret of a captured value that is kept sealed.

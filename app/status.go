@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/provider/command"
@@ -12,17 +11,7 @@ import (
 )
 
 // Holder is the process that executes a session.
-type Holder struct {
-	PID       int
-	Elsewhere bool // PID counts in another PID namespace: here it is unused, or another process's
-	Host      string
-	Since     time.Time
-	Command   string
-}
-
-func holder(h lock.Holder) *Holder {
-	return &Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
-}
+type Holder = lock.Holder
 
 // Status is where a session stands.
 type Status struct {
@@ -55,7 +44,7 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	v = Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // it may have ended since
-			v.Holder, v.Notes = holder(h), holderNotes(h)
+			v.Holder, v.Notes = &h, holderNotes(h)
 		}
 	}
 	if v.Delivery, err = s.Delivery(ctx, id); err != nil {

@@ -350,10 +350,7 @@ func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error 
 }
 
 func (w *work) resumer(env environment, runner *command.Runner, ask resume.Person, notify func(session.Notice)) *resume.Resumer {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "" // it only informs people
-	}
+	host, _ := os.Hostname() // it only informs people
 	report := w.writer.Report()
 	c := w.Settings.Config.Resume
 	return &resume.Resumer{

@@ -38,11 +38,11 @@ func (i *Invocation) explain(l app.Locks) error {
 		l.Notes = append(l.Notes, i.Spell(l.Beside))
 	}
 	if i.JSON {
-		return terminal.JSON(i.Out, locksJSON{V: 1, SessionID: l.Session.ID, ShortID: l.Session.Short, Holder: (*terminal.Holder)(l.Holder), Notes: append([]string{}, l.Notes...)})
+		return terminal.JSON(i.Out, locksJSON{V: 1, SessionID: l.Session.ID, ShortID: l.Session.Short, Holder: holderView(l.Holder), Notes: append([]string{}, l.Notes...)})
 	}
 	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
 	if h := l.Holder; h != nil {
-		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", l.Process, h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
+		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.Process(), h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
 	}
 	for _, n := range l.Notes {
 		said += terminal.Clean(n) + "\n"

@@ -33,9 +33,16 @@ func rowViews(rows []app.Row) []terminal.Row {
 	return out
 }
 
+func holderView(h *app.Holder) *terminal.Holder {
+	if h == nil {
+		return nil
+	}
+	return &terminal.Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
+}
+
 func (i *Invocation) statusView(s app.Status) terminal.StatusView {
 	return terminal.StatusView{
-		Row: terminal.Row(s.Row), At: terminal.Position(s.At), Detail: s.Detail, Holder: (*terminal.Holder)(s.Holder),
+		Row: terminal.Row(s.Row), At: terminal.Position(s.At), Detail: s.Detail, Holder: holderView(s.Holder),
 		Notes: s.Notes, Gate: s.Gate, Sync: i.DeliveryView(s.Delivery), Next: i.Spell(s.Next),
 	}
 }
