@@ -89,16 +89,14 @@ func (w *Writer) reload(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := readProjections(ctx, q, row); err != nil {
+		sums := newDigests(w.st.keys, w.sess.ID)
+		if err := readProjections(ctx, q, row, sums); err != nil {
 			return err
 		}
 		if now := (session.Commit{Epoch: row.sess.Epoch, LastSeq: row.sess.LastSeq, Head: row.sess.Head}); now != w.before {
 			return &session.Error{Code: session.ErrFenced, Message: "another process took the session over; nothing was written", Place: string(w.sess.ID), Next: session.Do(session.MoveStatus, w.sess.Short)}
 		}
-		*w.sess = *row.sess
-		w.sums = newDigests(w.st.keys, w.sess.ID)
-		w.sums.all(w.sess)
-		w.steps, w.files = row.steps, row.files
+		*w.sess, w.sums = *row.sess, sums
 		return nil
 	})
 }
@@ -112,12 +110,14 @@ const (
 	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs,
 			last_seq, last_us, done, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	insertStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	updateStep = `UPDATE steps SET status = ?, attempt = ?, key = ?, start_seq = ?, last_seq = ?, started_us = ?, ended_us = ?, code = ?, message = ?,
-		capture = ?, approval = ? WHERE pos = ?`
-	insertFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	updateFile = `UPDATE files SET hash = ?, size = ?, mode = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, racy = ?, wrote = ? WHERE pos = ?`
+	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (pos) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, key = excluded.key, start_seq = excluded.start_seq,
+			last_seq = excluded.last_seq, started_us = excluded.started_us, ended_us = excluded.ended_us, code = excluded.code, message = excluded.message,
+			capture = excluded.capture, approval = excluded.approval`
+	writeFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (pos) DO UPDATE SET hash = excluded.hash, size = excluded.size, mode = excluded.mode, mtime_ns = excluded.mtime_ns,
+			ctime_ns = excluded.ctime_ns, inode = excluded.inode, racy = excluded.racy, wrote = excluded.wrote`
 	deleteFile = `DELETE FROM files WHERE pos = ?`
 
 	// A number is not given again where rows are left of a session that is gone.
@@ -137,7 +137,7 @@ type batch struct {
 	no       int64
 	lastUS   int64 // of the store
 	events   []session.Event
-	steps    []session.StepID // what is written anew, in the order of the events
+	steps    []session.StepID // whose rows are written, in the order of the events
 	files    []string
 	scalars  bool // more of the session's row changed than what every commit changes
 	touched  bool // events were applied
@@ -145,13 +145,10 @@ type batch struct {
 	alone    bool // nobody else committed since this writer did
 	commit   session.Commit
 	enlist   bool // the session may have been taken out of the outbox
-
-	seenSteps ordinals[session.StepID]
-	seenFiles ordinals[string]
 }
 
 func (w *Writer) batchOf(ctx context.Context, drafts []session.Draft) (*batch, error) {
-	b := &batch{w: w, c: w.st.wr, no: w.no, seenSteps: ordinals[session.StepID]{}, seenFiles: ordinals[string]{}}
+	b := &batch{w: w, c: w.st.wr, no: w.no}
 	for _, d := range drafts {
 		p, err := w.prepare(ctx, d)
 		if err != nil {
@@ -247,7 +244,13 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 		return err
 	}
 	b.w.sums.apply(s, delta)
-	b.note(e, delta)
+	b.steps, b.files = append(b.steps, delta.Steps...), append(b.files, delta.Files...)
+	switch e.Type {
+	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired, session.InputsChanged:
+		b.scalars = true
+	default:
+		b.scalars = b.scalars || delta.Manifest
+	}
 	var checkpoint any
 	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
 		c := checkpointOf(b.w.st.keys, s, b.w.sums, e, delta)
@@ -258,29 +261,10 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 		e.Hash[:], checkpoint, string(e.Payload))
 }
 
-func (b *batch) note(e session.Event, d session.Delta) {
-	for _, id := range d.Steps {
-		if _, noted := b.seenSteps.number(id); !noted {
-			b.steps = append(b.steps, id)
-		}
-	}
-	for _, path := range d.Files {
-		if _, noted := b.seenFiles.number(path); !noted {
-			b.files = append(b.files, path)
-		}
-	}
-	switch e.Type {
-	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired, session.InputsChanged:
-		b.scalars = true
-	default:
-		b.scalars = b.scalars || d.Manifest
-	}
-}
-
 // checkpointOf is the checkpoint that goes with e, the event that s has just applied.
 func checkpointOf(k *keys, s *session.Session, sums *digests, e session.Event, d session.Delta) session.Checkpoint {
 	c := session.Checkpoint{
-		Session: s.ID, Seq: e.Seq, State: s.State, Epoch: e.Epoch, Steps: sums.steps, Files: sums.files,
+		Session: s.ID, Seq: e.Seq, State: s.State, Epoch: e.Epoch, Steps: sums.steps.sum, Files: sums.files.sum,
 		Plan: s.Plan.Hash, Head: e.Hash, KeyID: k.id,
 	}
 	if e.Type.Receipt() && len(d.Steps) > 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash"
+	"maps"
 	"math/bits"
 
 	"github.com/acode-dev/acode/session"
@@ -18,56 +19,81 @@ import (
 type digests struct {
 	mac     hash.Hash
 	session session.ID
-	steps   session.Hash
-	files   session.Hash
-	step    map[session.StepID]session.Hash // what each row has put into steps
-	file    map[string]session.Hash
+	steps   tally[session.StepID]
+	files   tally[string]
 	buf     []byte
 }
 
-func newDigests(k *keys, id session.ID) *digests {
-	return &digests{
-		mac: hmac.New(sha256.New, k.state), session: id,
-		step: map[session.StepID]session.Hash{}, file: map[string]session.Hash{},
-	}
+// tally sums the rows of one table, and numbers them from 1, in the order in which events first name
+// them. The numbers are keys of rows, so that rows written one after the other lie beside each other.
+type tally[K comparable] struct {
+	sum  session.Hash
+	rows map[K]tallied
 }
 
-// all sums what s holds from nothing.
-func (d *digests) all(s *session.Session) {
-	for _, st := range s.Steps {
-		d.setStep(st)
+type tallied struct {
+	sum session.Hash // what the row has put into that of all
+	n   int64
+}
+
+// next stands for the number after those that were given.
+const next = -1
+
+// set puts a row in; one that is not there yet gets the number n.
+func (t *tally[K]) set(k K, sum session.Hash, n int64) {
+	row, known := t.rows[k]
+	switch {
+	case known:
+		t.sum = sub(t.sum, row.sum)
+	case n == next:
+		row.n = int64(len(t.rows)) + 1
+	default:
+		row.n = n
 	}
-	for _, f := range s.Files {
-		d.setFile(f)
+	row.sum, t.sum = sum, add(t.sum, sum)
+	t.rows[k] = row
+}
+
+// complete reports whether there is one row of each number from 1: as keys of their table the numbers
+// differ, so it is enough that none lies outside.
+func (t *tally[K]) complete() bool {
+	for _, row := range t.rows {
+		if row.n < 1 || row.n > int64(len(t.rows)) {
+			return false
+		}
 	}
+	return true
+}
+
+// numbered reports whether two tallies give the same rows the same numbers.
+func (t *tally[K]) numbered(as tally[K]) bool {
+	return maps.EqualFunc(t.rows, as.rows, func(a, b tallied) bool { return a.n == b.n })
+}
+
+func newDigests(k *keys, id session.ID) *digests {
+	d := &digests{mac: hmac.New(sha256.New, k.state), session: id}
+	d.steps.rows, d.files.rows = map[session.StepID]tallied{}, map[string]tallied{}
+	return d
 }
 
 // apply takes in what an event changed.
 func (d *digests) apply(s *session.Session, delta session.Delta) {
 	for _, id := range delta.Steps {
-		d.setStep(s.Steps[id])
+		d.setStep(s.Steps[id], next)
 	}
 	for _, path := range delta.Files {
-		d.setFile(s.Files[path])
+		d.setFile(s.Files[path], next)
 	}
 }
 
-func (d *digests) setStep(st *session.StepState) {
-	if old, ok := d.step[st.StepID]; ok {
-		d.steps = sub(d.steps, old)
-	}
+func (d *digests) setStep(st *session.StepState, n int64) {
 	d.buf = stepRow(d.buf[:0], d.session, st)
-	h := d.sum(d.buf)
-	d.step[st.StepID], d.steps = h, add(d.steps, h)
+	d.steps.set(st.StepID, d.sum(d.buf), n)
 }
 
-func (d *digests) setFile(f *session.FileState) {
-	if old, ok := d.file[f.Path]; ok {
-		d.files = sub(d.files, old)
-	}
+func (d *digests) setFile(f *session.FileState, n int64) {
 	d.buf = fileRow(d.buf[:0], d.session, f)
-	h := d.sum(d.buf)
-	d.file[f.Path], d.files = h, add(d.files, h)
+	d.files.set(f.Path, d.sum(d.buf), n)
 }
 
 // row is the MAC of the session's own row.

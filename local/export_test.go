@@ -80,17 +80,17 @@ func Fixture() (map[string]string, error) {
 	st := &session.StepState{StepID: session.StepID{Task: "t", Step: "s"}, Status: session.StepDone, Attempt: 1, StartSeq: 2, LastSeq: 3, StartedUS: 4, EndedUS: 5}
 	st.Key = mainKey(id, st)
 	d := newDigests(k, id)
-	d.setStep(st)
-	one := d.steps
+	d.setStep(st, next)
+	one := d.steps.sum
 	st2 := *st
 	st2.Step = "s2"
 	st2.Key = mainKey(id, &st2)
-	d.setStep(&st2)
+	d.setStep(&st2, next)
 	f := newDigests(k, id)
-	f.setFile(&session.FileState{Path: "a", Hash: "aa", Size: 3, Mode: 0o644, Wrote: true})
-	cp := session.Checkpoint{Session: id, Seq: 1, Cursor: st.StepID, State: session.Executing, Epoch: 1, Steps: d.steps, Files: f.files, Plan: "p", Head: e.Hash, KeyID: k.id}
+	f.setFile(&session.FileState{Path: "a", Hash: "aa", Size: 3, Mode: 0o644, Wrote: true}, next)
+	cp := session.Checkpoint{Session: id, Seq: 1, Cursor: st.StepID, State: session.Executing, Epoch: 1, Steps: d.steps.sum, Files: f.files.sum, Plan: "p", Head: e.Hash, KeyID: k.id}
 	cp.HMAC = k.sign(cp.Signed())
-	c := session.Commit{Session: id, LastSeq: 1, Head: e.Hash, Epoch: 1, Row: d.row(&session.Session{ID: id, Short: "abc123"}), Steps: d.steps, Files: f.files, KeyID: k.id}
+	c := session.Commit{Session: id, LastSeq: 1, Head: e.Hash, Epoch: 1, Row: d.row(&session.Session{ID: id, Short: "abc123"}), Steps: d.steps.sum, Files: f.files.sum, KeyID: k.id}
 	c.HMAC = k.sign(c.Signed())
 	head, err := encodeHead(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func Fixture() (map[string]string, error) {
 	}
 	sum := session.Hash(sha256.Sum256([]byte("secret")))
 	return map[string]string{
-		"key id": k.id, "event hash": e.Hash.String(), "step row": one.String(), "two step rows": d.steps.String(), "file row": f.files.String(),
+		"key id": k.id, "event hash": e.Hash.String(), "step row": one.String(), "two step rows": d.steps.sum.String(), "file row": f.files.sum.String(),
 		"checkpoint, short": hex.EncodeToString(encodeCheckpoint(cp, k.id, true)), "checkpoint, long": hex.EncodeToString(encodeCheckpoint(cp, k.id, false)),
 		"session row": c.Row.String(), "checkpoint hmac": cp.HMAC.String(), "commit hmac": c.HMAC.String(), "head": hex.EncodeToString(head),
 		"sealed name": k.blobName(sum, true).String(),
@@ -271,9 +271,9 @@ func WithMigration(o Options, file, sum string) Options {
 		}
 		files[name] = &fstest.MapFile{Data: b}
 	}
-	next := migrations.SQLiteVersion + 1
-	files[fmt.Sprintf("%04d_synthetic.sql", next)] = &fstest.MapFile{Data: []byte(file)}
-	o.schema = &schema{files, next, sum}
+	version := migrations.SQLiteVersion + 1
+	files[fmt.Sprintf("%04d_synthetic.sql", version)] = &fstest.MapFile{Data: []byte(file)}
+	o.schema = &schema{files, version, sum}
 	return o
 }
 
@@ -283,7 +283,7 @@ func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int6
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(readProjections(ctx, s.wr.link, row), s.wr.link.exec(ctx, `DROP TRIGGER events_update`)); err != nil {
+	if err := errors.Join(readProjections(ctx, s.wr.link, row, nil), s.wr.link.exec(ctx, `DROP TRIGGER events_update`)); err != nil {
 		return err
 	}
 	events, err := readEvents(ctx, s.wr.link, row.no, id, 0, tailBatch)

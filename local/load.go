@@ -37,7 +37,6 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 			return err
 		}
 		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
-		w.steps, w.files = l.row.steps, l.row.files
 		s.used = true
 		if s.wr != nil {
 			return s.checkWritable(ctx, q)
@@ -280,21 +279,20 @@ func (l *loader) order(events []session.Event, at uint64, lastUS int64) error {
 
 // checkProjections compares every row with the digests in the signed commit.
 func (l *loader) checkProjections() error {
-	if err := readProjections(l.ctx, l.q, l.row); err != nil {
+	l.sums = newDigests(l.k, l.id)
+	if err := readProjections(l.ctx, l.q, l.row, l.sums); err != nil {
 		return err
 	}
-	l.sums = newDigests(l.k, l.id)
-	l.sums.all(l.row.sess)
 	c := l.row.commit
 	for _, part := range []struct {
 		name       string
 		have, want session.Hash
-	}{{"session", l.sums.row(l.row.sess), c.Row}, {"steps", l.sums.steps, c.Steps}, {"files", l.sums.files, c.Files}} {
+	}{{"session", l.sums.row(l.row.sess), c.Row}, {"steps", l.sums.steps.sum, c.Steps}, {"files", l.sums.files.sum, c.Files}} {
 		if !sameHash(part.have, part.want) {
 			return l.rowsDiffer(part.name)
 		}
 	}
-	if !l.row.steps.complete() || !l.row.files.complete() {
+	if !l.sums.steps.complete() || !l.sums.files.complete() {
 		return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of tables steps and files are not numbered as they were written")
 	}
 	return nil

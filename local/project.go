@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -9,18 +10,18 @@ import (
 // project writes the rows that the events changed, then signs the commit.
 func (b *batch) project(ctx context.Context) error {
 	s, sums := b.w.sess, b.w.sums
-	c := session.Commit{Session: s.ID, LastSeq: s.LastSeq, Head: s.Head, Epoch: s.Epoch, Row: sums.row(s), Steps: sums.steps, Files: sums.files, KeyID: b.w.st.keys.id}
+	c := session.Commit{Session: s.ID, LastSeq: s.LastSeq, Head: s.Head, Epoch: s.Epoch, Row: sums.row(s), Steps: sums.steps.sum, Files: sums.files.sum, KeyID: b.w.st.keys.id}
 	c.HMAC = b.w.st.keys.sign(c.Signed())
 	b.commit = c
 	if err := b.projectSession(ctx, c); err != nil {
 		return err
 	}
-	for _, id := range b.steps {
+	for _, id := range once(b.steps) {
 		if err := b.projectStep(ctx, s.Steps[id]); err != nil {
 			return err
 		}
 	}
-	for _, path := range b.files {
+	for _, path := range once(b.files) {
 		if err := b.projectFile(ctx, s.Files[path]); err != nil {
 			return err
 		}
@@ -51,32 +52,35 @@ func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {
 	} else if st.Key == "" {
 		key = ""
 	}
-	n, known := b.w.steps.number(st.StepID)
-	pos := rowPosition(b.no, n)
-	rest := []any{string(st.Status), st.Attempt, key, int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
-		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval))}
-	if known {
-		return b.c.exec(ctx, updateStep, append(rest, pos)...)
-	}
-	return b.c.exec(ctx, insertStep, append([]any{pos, st.Task, st.Step}, rest...)...)
+	return b.c.exec(ctx, writeStep, rowPosition(b.no, b.w.sums.steps.rows[st.StepID].n), st.Task, st.Step,
+		string(st.Status), st.Attempt, key, int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
+		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval)))
 }
 
 func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {
-	n, known := b.w.files.number(f.Path)
-	pos := rowPosition(b.no, n)
-	rest := []any{f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote}
-	if known {
-		return b.c.exec(ctx, updateFile, append(rest, pos)...)
+	return b.c.exec(ctx, writeFile, rowPosition(b.no, b.w.sums.files.rows[f.Path].n), f.Path,
+		f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote)
+}
+
+// once gives each of ks once, in their order.
+func once[K comparable](ks []K) []K {
+	if len(ks) < 2 {
+		return ks
 	}
-	return b.c.exec(ctx, insertFile, append([]any{pos, f.Path}, rest...)...)
+	seen := make(map[K]bool, len(ks))
+	return slices.DeleteFunc(ks, func(k K) bool {
+		was := seen[k]
+		seen[k] = true
+		return was
+	})
 }
 
 // probe writes a row where the next file's will be, and takes it away. No reading notices a page whose
 // header says wrongly where there is room; the commit that takes a session over must, because the
 // next one to write there would be the receipt of an effect.
 func (b *batch) probe(ctx context.Context) error {
-	pos := rowPosition(b.no, int64(len(b.w.files))+1)
-	if err := b.c.exec(ctx, insertFile, pos, "", "", 0, 0, 0, 0, 0, 0, 0); err != nil {
+	pos := rowPosition(b.no, int64(len(b.w.sums.files.rows))+1)
+	if err := b.c.exec(ctx, writeFile, pos, "", "", 0, 0, 0, 0, 0, 0, 0); err != nil {
 		return err
 	}
 	return b.c.exec(ctx, deleteFile, pos)

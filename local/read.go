@@ -145,7 +145,7 @@ func (s *Store) View(ctx context.Context, id session.ID) (*session.Session, erro
 			return err
 		}
 		sess = row.sess
-		return readProjections(ctx, q, row)
+		return readProjections(ctx, q, row, nil)
 	})
 	return sess, err
 }

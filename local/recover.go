@@ -33,9 +33,7 @@ func (w *Writer) Recover(ctx context.Context) error {
 	if s := fresh.row.sess; s.Epoch > epoch || s.Epoch == epoch && s.LastSeq > seq {
 		return fenced(s, s.Epoch, epoch)
 	}
-	*w.sess = *fresh.row.sess
-	w.steps, w.files = fresh.row.steps, fresh.row.files
-	w.sums, w.broken = fresh.sums, nil
+	*w.sess, w.sums, w.broken = *fresh.row.sess, fresh.sums, nil
 	return nil
 }
 

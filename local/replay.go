@@ -2,7 +2,6 @@ package local
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 
 	"github.com/acode-dev/acode/session"
@@ -12,10 +11,9 @@ import (
 type replayer struct {
 	v       *verifier
 	row     *sessionRecord
+	rows    *digests // of the rows
 	sess    *session.Session
-	sums    *digests
-	steps   ordinals[session.StepID]
-	files   ordinals[string]
+	sums    *digests // of the events
 	blobbed map[string]bool
 }
 
@@ -83,12 +81,6 @@ func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkp
 		return err
 	}
 	r.sums.apply(r.sess, delta)
-	for _, step := range delta.Steps {
-		r.steps.number(step)
-	}
-	for _, path := range delta.Files {
-		r.files.number(path)
-	}
 	for _, hash := range blobsOf(*e) {
 		r.blob(hash)
 	}
@@ -135,11 +127,11 @@ func (r *replayer) compare() {
 	}
 	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)
 	compareRows(r, "files", r.sess.Files, r.row.sess.Files)
-	if !maps.Equal(r.steps, r.row.steps) || !maps.Equal(r.files, r.row.files) {
+	if !r.sums.steps.numbered(r.rows.steps) || !r.sums.files.numbered(r.rows.files) {
 		r.add("tables steps and files", "their rows are not in the order of the events")
 	}
 	c := r.row.commit
-	if c.Steps != r.sums.steps || c.Files != r.sums.files || c.Row != r.sums.row(r.sess) {
+	if c.Steps != r.sums.steps.sum || c.Files != r.sums.files.sum || c.Row != r.sums.row(r.sess) {
 		r.add("table sessions", "the signed digests are not those of the events")
 	}
 }

@@ -16,20 +16,20 @@ func position(no int64, seq uint64) int64 { return no<<40 | int64(seq) }
 
 const seqMask = 1<<40 - 1
 
+// rowPosition packs a session's number and that of a row into the key of steps and files.
+func rowPosition(no, n int64) int64 { return no<<32 | n }
+
+const rowMask = 1<<32 - 1
+
 // sessionRecord is a row of sessions: the state without steps and files, and its signature.
 type sessionRecord struct {
 	no     int64
 	sess   *session.Session
 	commit session.Commit
-	steps  ordinals[session.StepID]
-	files  ordinals[string]
 }
 
 func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord, error) {
-	r := &sessionRecord{
-		sess:  &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}},
-		steps: ordinals[session.StepID]{}, files: ordinals[string]{},
-	}
+	r := &sessionRecord{sess: &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}}}
 	s, c := r.sess, &r.commit
 	err := q.queryRow(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
 		state, left_state, reason, detail, epoch, device, manifest, git, inputs, last_seq, last_us, created_us, done,
@@ -61,16 +61,17 @@ func rowError(doing string, id session.ID, err error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: session.Do(session.MoveVerify, string(id)), Cause: mapped}
 }
 
-func readProjections(ctx context.Context, q querier, r *sessionRecord) error {
-	if err := readSteps(ctx, q, r); err != nil {
+// readProjections reads the rows of steps and files into r, and their digests into d unless it is nil.
+func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
+	if err := readSteps(ctx, q, r, d); err != nil {
 		return err
 	}
-	return readFiles(ctx, q, r)
+	return readFiles(ctx, q, r, d)
 }
 
-func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
+func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	return readRows(ctx, q, "read steps", r.sess.ID, `SELECT pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
-		FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, ordinalMask)}, func(row row) error {
+		FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
 		st := &session.StepState{}
 		var pos int64
 		var key, code, message, capture, approval text
@@ -88,10 +89,13 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord) error {
 		if err := decodeOptional(approval, &st.Approval); err != nil {
 			return err
 		}
-		if err := r.steps.take(st.StepID, pos); err != nil {
-			return err
+		if r.sess.Steps[st.StepID] != nil {
+			return fmt.Errorf("two rows of %s", st.StepID)
 		}
 		r.sess.Steps[st.StepID] = st
+		if d != nil {
+			d.setStep(st, pos&rowMask)
+		}
 		return nil
 	})
 }
@@ -117,19 +121,22 @@ func decodeOptional[T any](column text, dst **T) error {
 	return nil
 }
 
-func readFiles(ctx context.Context, q querier, r *sessionRecord) error {
+func readFiles(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	return readRows(ctx, q, "read files", r.sess.ID, `SELECT pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote FROM files WHERE pos BETWEEN ? AND ?`,
-		[]any{rowPosition(r.no, 0), rowPosition(r.no, ordinalMask)}, func(row row) error {
+		[]any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
 			f := &session.FileState{}
 			var pos, inode int64
 			if err := row.Scan(&pos, &f.Path, &f.Hash, &f.Size, &f.Mode, &f.MTimeNS, &f.CTimeNS, &inode, &f.Racy, &f.Wrote); err != nil {
 				return err
 			}
-			if err := r.files.take(f.Path, pos); err != nil {
-				return err
+			if r.sess.Files[f.Path] != nil {
+				return fmt.Errorf("two rows of %s", f.Path)
 			}
 			f.Inode = uint64(inode)
 			r.sess.Files[f.Path] = f
+			if d != nil {
+				d.setFile(f, pos&rowMask)
+			}
 			return nil
 		})
 }

@@ -337,10 +337,11 @@ func (v *verifier) session(id session.ID) error {
 			v.add(id, err, "commit", 0)
 		}
 	}
-	if err := readProjections(v.ctx, v.q, l.row); err != nil {
+	l.sums = newDigests(v.k, id)
+	if err := readProjections(v.ctx, v.q, l.row, l.sums); err != nil {
 		v.add(id, err, "projections", 0)
 	}
-	r := &replayer{v: v, row: l.row, sess: &session.Session{}, sums: newDigests(v.k, id), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
+	r := &replayer{v: v, row: l.row, rows: l.sums, sess: &session.Session{}, sums: newDigests(v.k, id)}
 	if err := r.run(); err != nil {
 		return err
 	}

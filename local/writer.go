@@ -24,8 +24,6 @@ type Writer struct {
 	head    *os.File // nil until the first commit
 	pending []pendingBlob
 	report  LoadReport
-	steps   ordinals[session.StepID]
-	files   ordinals[string]
 	before  session.Commit // what the newest batch began with: epoch, seq and head
 	broken  error          // not nil: nothing may be written any more
 }
@@ -91,7 +89,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 
 // newWriter gives the writer of a session that is not there yet.
 func (s *Store) newWriter(id session.ID) *Writer {
-	return &Writer{st: s, sess: &session.Session{ID: id}, sums: newDigests(s.keys, id), steps: ordinals[session.StepID]{}, files: ordinals[string]{}}
+	return &Writer{st: s, sess: &session.Session{ID: id}, sums: newDigests(s.keys, id)}
 }
 
 func readOnly() error {
