@@ -124,8 +124,17 @@ const (
 	nextSession = `SELECT ` + storeClock + `, max(coalesce(max(no), 0), (SELECT coalesce(max(pos) >> 40, 0) FROM events),
 		(SELECT coalesce(max(pos) >> 32, 0) FROM steps), (SELECT coalesce(max(pos) >> 32, 0) FROM files)) + 1 FROM sessions`
 
-	readEpoch      = `SELECT epoch FROM sessions WHERE no = ?`
-	selectRequests = `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
+	// storeClock is the latest time of any session. It is that of the session to which events were
+	// committed last, whose number is sync.turn: looking at all sessions would cost each step beside
+	// other writers more the more sessions there are. A turn that names none has all looked at.
+	storeClock = `coalesce((SELECT last_us FROM sessions WHERE no = (SELECT turn FROM sync)), (SELECT max(last_us) FROM sessions), 0)`
+
+	// readFence gives the store's clock and what the session is now. No clock is behind the session's
+	// own time, whatever somebody made of the turn.
+	readFence = `SELECT max(last_us, ` + storeClock + `), epoch, last_seq, head FROM sessions WHERE no = ?`
+
+	insertOutbox = `INSERT OR IGNORE INTO outbox (session_no) VALUES (?)`
+	updateTurn   = `UPDATE sync SET turn = ?1 WHERE turn <> ?1`
 )
 
 // batch is one transaction of a writer.
@@ -144,7 +153,6 @@ type batch struct {
 	acquired bool // a process took the session over
 	alone    bool // nobody else committed since this writer did
 	commit   session.Commit
-	enlist   bool // the session may have been taken out of the outbox
 }
 
 func (w *Writer) batchOf(ctx context.Context, drafts []session.Draft) (*batch, error) {
@@ -187,24 +195,26 @@ func (b *batch) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.enlist && b.touched {
-		return b.takePart(ctx)
+	if b.alone || !b.touched {
+		return nil
 	}
-	return nil
+	// A drainer may have taken the session out of the outbox, and somebody else the turn.
+	if err := b.c.exec(ctx, insertOutbox, b.no); err != nil {
+		return err
+	}
+	return b.c.exec(ctx, updateTurn, b.no)
 }
 
 // fence checks that the session is as this writer left it, and reads the store's clock: the
 // latest time of any session. Where nobody committed since this writer did, both are known.
 func (b *batch) fence(ctx context.Context) error {
 	if b.no == 0 {
-		b.enlist = true
 		err := b.c.queryRow(ctx, nextSession, nil, &b.lastUS, &b.no)
 		return rowError("read clock", b.w.sess.ID, err)
 	}
 	if b.lastUS, b.alone = b.c.asLeft(b.w); b.alone {
 		return nil
 	}
-	b.enlist = true
 	var epoch, seq uint64
 	var head session.Hash
 	err := b.c.queryRow(ctx, readFence, []any{b.no}, &b.lastUS, &epoch, &seq, &head)

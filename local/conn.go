@@ -213,16 +213,11 @@ func (w *writeConn) tryRestart(ctx context.Context) error {
 		if err == nil && busy == 0 {
 			return nil
 		}
-		if err != nil && !retryable(storeError("", err)) {
+		if err != nil && codeOf(err) != session.ErrLocked {
 			return storeError("sync log", err)
 		}
 	}
 	return nil
-}
-
-func retryable(err error) bool {
-	var e *session.Error
-	return errors.As(err, &e) && e.Retryable
 }
 
 func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {

@@ -187,16 +187,15 @@ func (w *Writer) Reload(ctx context.Context) error {
 }
 
 // Settle does what Changed does when enough sessions are settled.
-func (o *Outbox) Settle(ctx context.Context, nos []int64) error { return o.settle(ctx, nos) }
+func (o *Outbox) Settle(ctx context.Context, _ []int64) error { return o.settle(ctx) }
 
 // Enlisted gives the numbers of the sessions in the outbox.
 func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
 	err = o.read(ctx, func(q querier) error {
-		all, err := readLanes(ctx, q, changedQuery)
-		for _, l := range all {
-			nos = append(nos, l.no)
-		}
-		return err
+		return q.each(ctx, `SELECT session_no FROM outbox ORDER BY session_no`, nil, func(r row) error {
+			nos = append(nos, r.values[0].(int64))
+			return nil
+		})
 	})
 	return nos, err
 }
@@ -232,7 +231,7 @@ func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) erro
 }
 
 // TakeOut takes a session out of the outbox, as Changed does with those that it found settled.
-func (o *Outbox) TakeOut(ctx context.Context, no int64) error { return o.settle(ctx, []int64{no}) }
+func (o *Outbox) TakeOut(ctx context.Context, _ int64) error { return o.settle(ctx) }
 
 // SettledRows is how many settled sessions may lie in the outbox.
 const SettledRows = settledRows

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -191,15 +192,7 @@ func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) err
 }
 
 // WentOnLanes lists the settled lanes of sessions that went on as others.
-func (s *Store) WentOnLanes(ctx context.Context) (out []session.Lane, err error) {
-	err = s.read(ctx, func(q querier) error {
-		all, err := readLanes(ctx, q, watchedQuery)
-		for _, l := range all {
-			if l.WentOn() {
-				out = append(out, l.Lane)
-			}
-		}
-		return err
-	})
-	return out, err
+func (s *Store) WentOnLanes(ctx context.Context) ([]session.Lane, error) {
+	all, err := look(ctx, s, lanesOf(watchedQuery))
+	return slices.DeleteFunc(all, func(l session.Lane) bool { return !l.WentOn() }), err
 }

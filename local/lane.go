@@ -11,7 +11,7 @@ import (
 // Where lanes are read from: those that may have changed, those that a person must look at,
 // and all of them. outbox names few sessions of many, so it comes first in the join.
 const (
-	laneColumns = `s.no, s.id, s.last_seq, coalesce(l.acked, 0), coalesce(l.verified, 0), coalesce(l.epoch, 0), coalesce(l.state, ''),
+	laneColumns = `s.id, s.last_seq, coalesce(l.acked, 0), coalesce(l.verified, 0), coalesce(l.epoch, 0), coalesce(l.state, ''),
 		coalesce(l.reason, ''), coalesce(l.attempts, 0), coalesce(l.next_us, 0), coalesce(l.parked, 0), coalesce(l.remote, '')`
 
 	changedQuery = `SELECT ` + laneColumns + ` FROM outbox o CROSS JOIN sessions s ON s.no = o.session_no
@@ -29,20 +29,19 @@ const (
 		WHERE s.last_seq > coalesce(l.acked, 0)`
 )
 
-// laneRow is a lane and the number of its session.
-type laneRow struct {
-	no int64
-	session.Lane
-}
-
-func readLanes(ctx context.Context, q querier, query string, args ...any) (out []laneRow, err error) {
+func readLanes(ctx context.Context, q querier, query string, args ...any) (out []session.Lane, err error) {
 	err = readRows(ctx, q, "read lanes", "", query, args, func(r row) error {
-		var l laneRow
-		err := r.Scan(&l.no, &l.Session, &l.LastSeq, &l.Acked, &l.Verified, &l.Epoch, &l.State, &l.Reason, &l.Attempts, &l.NextUS, &l.Parked, &l.Remote)
+		var l session.Lane
+		err := r.Scan(&l.Session, &l.LastSeq, &l.Acked, &l.Verified, &l.Epoch, &l.State, &l.Reason, &l.Attempts, &l.NextUS, &l.Parked, &l.Remote)
 		out = append(out, l)
 		return err
 	})
 	return out, err
+}
+
+// lanesOf is readLanes for look.
+func lanesOf(query string) func(context.Context, querier) ([]session.Lane, error) {
+	return func(ctx context.Context, q querier) ([]session.Lane, error) { return readLanes(ctx, q, query) }
 }
 
 func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) {
@@ -68,8 +67,8 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 			return err
 		}
 		for _, l := range all {
-			if !l.WentOn() && (l.Pending() > 0 || troubled(l.Lane)) {
-				lanes = append(lanes, l.Lane)
+			if !l.WentOn() && (l.Pending() > 0 || troubled(l)) {
+				lanes = append(lanes, l)
 			}
 		}
 		b, err = readBacklog(ctx, q)
@@ -97,7 +96,7 @@ func (s *Store) Lane(ctx context.Context, id session.ID) (l session.Lane, err er
 		if len(found) == 0 {
 			return unknown(string(id))
 		}
-		l = found[0].Lane
+		l = found[0]
 		return nil
 	})
 	return l, err

@@ -37,6 +37,21 @@ func readRows(ctx context.Context, q querier, doing string, id session.ID, query
 	}))
 }
 
+// reader is a Store, or an Outbox.
+type reader interface {
+	// read runs f on one consistent state, or alone.
+	read(ctx context.Context, f func(q querier) error) error
+}
+
+// look gives what f reads of r.
+func look[T any](ctx context.Context, r reader, f func(ctx context.Context, q querier) (T, error)) (v T, err error) {
+	err = r.read(ctx, func(q querier) error {
+		v, err = f(ctx, q)
+		return err
+	})
+	return v, err
+}
+
 // link is one connection to a database, for one goroutine at a time. It keeps every statement. It does
 // without the pool of database/sql: its locks, its copies and its watch on every call cost as much as
 // a statement, and here nobody shares a connection.

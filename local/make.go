@@ -133,13 +133,9 @@ func (m *making) folders(home string) error {
 			return storeError("make store", err)
 		}
 	}
-	synced := ""
 	for _, dir := range m.dirs[before:] {
-		if parent := filepath.Dir(dir); parent != synced {
-			if err := syncDir(parent); err != nil {
-				return err
-			}
-			synced = parent
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return err
 		}
 	}
 	return nil

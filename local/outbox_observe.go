@@ -11,23 +11,15 @@ import (
 // Sizes gives the bytes of the database and of the log beside it, 0 for one that is not there.
 // The files are asked for by name: to open and close them would take SQLite's locks away.
 func (s *Store) Sizes() (database, log int64, err error) {
-	path := filepath.Join(s.opts.Home, databaseName)
-	database, err = sizeOf(path)
-	if err == nil {
-		log, err = sizeOf(path + "-wal")
+	for suffix, size := range map[string]*int64{"": &database, "-wal": &log} {
+		info, err := os.Stat(filepath.Join(s.opts.Home, databaseName) + suffix)
+		if err == nil {
+			*size = info.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return 0, 0, storeError("look at the store's files", err)
+		}
 	}
-	return database, log, storeError("look at the store's files", err)
-}
-
-func sizeOf(path string) (int64, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	}
-	return info.Size(), nil
+	return database, log, nil
 }
 
 // Observer is told what an Outbox does to the database. What is nil is not called; a call must

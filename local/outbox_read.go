@@ -5,60 +5,39 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
 
-const (
-	// settledRows is how many sessions with nothing left to deliver may lie in the outbox. They
-	// are taken out together: one that is executed would only be put in again by its next step.
-	settledRows = 32
-
-	// settledBatch is how many of them one transaction takes out, while a step may wait.
-	settledBatch = 100
-)
+// settledRows is how many sessions with nothing left to deliver may lie in the outbox. They
+// are taken out together: one that is executed would only be put in again by its next step.
+const settledRows = 32
 
 // Changed lists the lanes with events above Acked, in all states, in the order of session
 // numbers. It costs what changed, not how many sessions there are.
-func (o *Outbox) Changed(ctx context.Context) ([]session.Lane, error) {
-	var out []session.Lane
-	var settled []int64
-	err := o.read(ctx, func(q querier) error {
-		all, err := readLanes(ctx, q, changedQuery)
-		for _, l := range all {
-			if l.Pending() > 0 {
-				out = append(out, l.Lane)
-			} else {
-				settled = append(settled, l.no)
-			}
-		}
-		return err
-	})
-	if err != nil || len(settled) <= settledRows {
-		return out, err
+func (o *Outbox) Changed(ctx context.Context) (pending []session.Lane, err error) {
+	all, err := look(ctx, o, lanesOf(changedQuery))
+	if err != nil {
+		return nil, err
 	}
-	for batch := range slices.Chunk(settled, settledBatch) {
-		if err := o.settle(ctx, batch); err != nil {
-			return out, err
+	for _, l := range all {
+		if l.Pending() > 0 {
+			pending = append(pending, l)
 		}
 	}
-	return out, nil
+	if len(all)-len(pending) > settledRows {
+		err = o.settle(ctx)
+	}
+	return pending, err
 }
 
 // settle takes sessions out of the outbox that have nothing more to deliver now, whatever
 // they had when somebody looked. It commits, so that every writer puts its session in again
 // with what it commits next.
-func (o *Outbox) settle(ctx context.Context, nos []int64) error {
+func (o *Outbox) settle(ctx context.Context) error {
 	return o.tx(ctx, "settle outbox", func(ctx context.Context) error {
-		for _, no := range nos {
-			err := o.conn.exec(ctx, `DELETE FROM outbox WHERE session_no = ?
-				AND (SELECT last_seq FROM sessions WHERE no = session_no) <= (SELECT acked FROM lanes WHERE lanes.session_no = outbox.session_no)`, no)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return o.conn.exec(ctx, `DELETE FROM outbox
+			WHERE (SELECT last_seq FROM sessions WHERE no = session_no) <= (SELECT acked FROM lanes WHERE lanes.session_no = outbox.session_no)`)
 	})
 }
 
@@ -72,11 +51,7 @@ const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.sess
 func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	lacks := false
 	err = o.read(ctx, func(q querier) error {
-		all, err := readLanes(ctx, q, lanesQuery)
-		for _, l := range all {
-			out = append(out, l.Lane)
-		}
-		if err == nil {
+		if out, err = readLanes(ctx, q, lanesQuery); err == nil {
 			err = q.queryRow(ctx, `SELECT EXISTS (`+pendingUnlisted+`)`, nil, &lacks)
 		}
 		return storeError("read lanes", err)
@@ -116,12 +91,8 @@ func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]
 }
 
 // Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.
-func (o *Outbox) Backlog(ctx context.Context) (b session.Backlog, err error) {
-	err = o.read(ctx, func(q querier) error {
-		b, err = readBacklog(ctx, q)
-		return err
-	})
-	return b, err
+func (o *Outbox) Backlog(ctx context.Context) (session.Backlog, error) {
+	return look(ctx, o, readBacklog)
 }
 
 // News reports whether anybody but this Outbox committed since it was asked last. It costs a
@@ -139,25 +110,18 @@ func (o *Outbox) News(ctx context.Context) (news bool, err error) {
 }
 
 // Paused reports whether a person paused delivery.
-func (o *Outbox) Paused(ctx context.Context) (paused bool, err error) {
-	err = o.read(ctx, func(q querier) error {
-		paused, err = readPaused(ctx, q)
-		return err
-	})
-	return paused, err
-}
+func (o *Outbox) Paused(ctx context.Context) (bool, error) { return look(ctx, o, readPaused) }
 
 // HashAt gives the chain's hash at seq; that of 0 is zero. It returns ErrUnknownID for a
 // session or an event that is not there.
-func (o *Outbox) HashAt(ctx context.Context, id session.ID, seq uint64) (h session.Hash, err error) {
-	err = o.read(ctx, func(q querier) error {
+func (o *Outbox) HashAt(ctx context.Context, id session.ID, seq uint64) (session.Hash, error) {
+	return look(ctx, o, func(ctx context.Context, q querier) (h session.Hash, err error) {
 		no, err := sessionNumber(ctx, q, id)
 		if err == nil {
 			h, err = hashOf(ctx, q, no, id, seq)
 		}
-		return err
+		return h, err
 	})
-	return h, err
 }
 
 func sessionNumber(ctx context.Context, q querier, id session.ID) (no int64, err error) {

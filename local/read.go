@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
@@ -138,16 +139,13 @@ func unplayed(home string) error {
 
 // View gives the state of a session from its projections, without checking it.
 func (s *Store) View(ctx context.Context, id session.ID) (*session.Session, error) {
-	var sess *session.Session
-	err := s.read(ctx, func(q querier) error {
+	return look(ctx, s, func(ctx context.Context, q querier) (*session.Session, error) {
 		row, err := readSession(ctx, q, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		sess = row.sess
-		return readProjections(ctx, q, row, nil)
+		return row.sess, readProjections(ctx, q, row, nil)
 	})
-	return sess, err
 }
 
 // Plan reads the plan of a session.
@@ -188,19 +186,15 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	if err != nil {
 		return nil // without witnesses nothing is known to be missing
 	}
-	var lost []string
-	err = s.read(ctx, func(q querier) error {
-		for _, id := range heads {
-			var n int
-			if err := q.queryRow(ctx, `SELECT count(*) FROM sessions WHERE id = ?`, []any{string(id)}, &n); err != nil {
-				return storeError("look for session", err)
-			}
-			if n == 0 {
-				lost = append(lost, string(id))
-			}
-		}
-		return nil
+	held, err := look(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
+		return queryStrings(ctx, q, `SELECT id FROM sessions ORDER BY id`)
 	})
+	var lost []string
+	for _, id := range heads {
+		if _, found := slices.BinarySearch(held, string(id)); !found {
+			lost = append(lost, string(id))
+		}
+	}
 	if err != nil || len(lost) == 0 {
 		return err
 	}
@@ -285,11 +279,5 @@ func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit i
 // names, or the SHA-256 of the content. It returns ErrKey when the key that sealed it is not
 // at hand and ErrCorrupt, at the latest at the end, when it is missing or damaged.
 func (s *Store) OpenBlob(ctx context.Context, hash string) (io.ReadCloser, error) {
-	var r io.ReadCloser
-	err := s.read(ctx, func(q querier) error {
-		var err error
-		r, err = s.openBlob(ctx, q, hash)
-		return err
-	})
-	return r, err
+	return look(ctx, s, func(ctx context.Context, q querier) (io.ReadCloser, error) { return s.openBlob(ctx, q, hash) })
 }

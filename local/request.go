@@ -61,15 +61,14 @@ func answers(kind session.RequestKind, said string) (digest string, asked uint64
 
 // Requests lists what was asked about a session and has no answer yet, oldest first, for people: it is
 // not checked who wrote it, as a Writer does.
-func (s *Store) Requests(ctx context.Context, id session.ID) (out []session.Request, err error) {
-	err = s.read(ctx, func(q querier) error {
+func (s *Store) Requests(ctx context.Context, id session.ID) ([]session.Request, error) {
+	return look(ctx, s, func(ctx context.Context, q querier) ([]session.Request, error) {
 		no, err := sessionNumber(ctx, q, id)
-		if err == nil {
-			out, err = readRequests(ctx, q, nil, no, id)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return readRequests(ctx, q, nil, no, id)
 	})
-	return out, err
 }
 
 // Requests lists what others asked of this process, oldest first. One that acode did not
@@ -86,7 +85,8 @@ func (w *Writer) Requests(ctx context.Context) (out []session.Request, err error
 
 // readRequests checks signatures with k; nil checks none.
 func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) (out []session.Request, err error) {
-	err = readRows(ctx, q, "read requests", id, selectRequests, []any{no}, func(row row) error {
+	query := `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
+	err = readRows(ctx, q, "read requests", id, query, []any{no}, func(row row) error {
 		r := session.Request{Session: id}
 		var said string
 		var sum session.Hash

@@ -167,7 +167,7 @@ func (w *Writer) Fence(ctx context.Context) error {
 		return err
 	}
 	var epoch uint64
-	if err := w.st.wr.queryRow(ctx, readEpoch, []any{w.no}, &epoch); err != nil {
+	if err := w.st.wr.queryRow(ctx, `SELECT epoch FROM sessions WHERE no = ?`, []any{w.no}, &epoch); err != nil {
 		return storeError("read epoch", err)
 	}
 	if epoch != w.sess.Epoch {
