@@ -19,11 +19,6 @@ type Filed struct {
 // again changes nothing, so another process may drain meanwhile. A fault of the server is that
 // of Drain; where the server does not take all of it, the Code is ErrFenced or ErrForked.
 func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
-	release, err := s.begin()
-	if err != nil {
-		return Filed{}, err
-	}
-	defer release()
 	if err := s.connect(ctx); err != nil {
 		return Filed{}, Envelope(err)
 	}
@@ -31,31 +26,23 @@ func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 		return Filed{}, Envelope(&otherDatabase{have: s.link.id, want: l.Remote})
 	}
 	for s.files(l) {
-		if l, err = s.filePiece(ctx, l); err != nil {
+		now, err := s.judge(ctx, s.deliver(ctx, s.order(l, maxBytes/2)))
+		if err == nil && over(now) && now.NextUS != 0 { // a drain would go on with other lanes meanwhile
+			err = s.lane(l.Session).trouble
+		}
+		if err != nil {
 			return Filed{}, Envelope(err)
 		}
+		l = now
 	}
 	f := s.lane(l.Session).filing
 	if over(l) && (!f.known || f.after < l.LastSeq) {
-		return Filed{}, unfiledError(l)
+		e := &session.Error{Code: session.ErrForked, Place: string(l.Session), Next: session.Do(session.MoveSyncStatus, ""),
+			Message: fmt.Sprintf("the server did not file all of what is here, which is kept: %s", l.Reason)}
+		if l.State == session.SyncFenced {
+			e.Code = session.ErrFenced
+		}
+		return Filed{}, e
 	}
 	return Filed{Lane: l, Shared: f.share, Theirs: f.theirs}, nil
-}
-
-// filePiece files the next piece, and gives the lane after it.
-func (s *Syncer) filePiece(ctx context.Context, l session.Lane) (session.Lane, error) {
-	now, err := s.judge(ctx, s.deliver(ctx, s.order(l, maxBytes/2)))
-	if err == nil && over(now) && now.NextUS != 0 { // a drain would go on with other lanes meanwhile
-		err = s.lane(l.Session).trouble
-	}
-	return now, err
-}
-
-func unfiledError(l session.Lane) error {
-	e := &session.Error{Code: session.ErrForked, Place: string(l.Session), Next: session.Do(session.MoveSyncStatus, ""),
-		Message: fmt.Sprintf("the server did not file all of what is here, which is kept: %s", l.Reason)}
-	if l.State == session.SyncFenced {
-		e.Code = session.ErrFenced
-	}
-	return e
 }

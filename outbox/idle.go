@@ -54,11 +54,6 @@ func (s *Syncer) idle(ctx context.Context, next time.Duration) {
 // Settle does what an idle syncer does for the server after delivery: hashes recomputed, typed
 // tables filled, verified marks read. It returns the first fault.
 func (s *Syncer) Settle(ctx context.Context) error {
-	release, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer release()
 	defer s.leave(ctx)
 	if err := s.connect(ctx); err != nil {
 		if ctx.Err() == nil {

@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/acode-dev/acode/session"
 )
 
 // Syncer delivers what a store has pending to a server. One at a time drains a store. Wake,
-// Kick and Snapshot may be called by anybody at any time; Run, Drain, Settle and File exclude
-// one another.
+// Kick and Snapshot may be called by anybody at any time; Run, Drain, Settle and File one at a
+// time.
 type Syncer struct {
-	opts    Options
-	wake    chan struct{} // a local commit
-	kick    chan struct{} // a reason not to wait any longer
-	running atomic.Bool
+	opts Options
+	wake chan struct{} // a local commit
+	kick chan struct{} // a reason not to wait any longer
 
 	// What follows belongs to Run, Drain, Settle and File.
 
@@ -48,19 +46,11 @@ func New(o Options) *Syncer {
 		size:    newSize(),
 		backoff: newSchedule(o.Rand),
 	}
-	s.snap.Heartbeat = carried(o.Heartbeat)
+	s.snap.Heartbeat = o.Heartbeat
+	s.snap.Heartbeat.BeatUS, s.snap.Heartbeat.AttemptUS, s.snap.Heartbeat.NextUS = 0, 0, 0
 	s.snap.Lanes = map[session.SyncState]int{}
 	o.Metrics.Watch(s.Snapshot)
 	return s
-}
-
-// carried is what a drainer begins with of the heartbeat before it.
-func carried(h session.Heartbeat) session.Heartbeat {
-	return session.Heartbeat{
-		PID: h.PID, StartedUS: h.StartedUS, Command: h.Command, Address: h.Address,
-		State: h.State, Reason: h.Reason, SinceUS: h.SinceUS, LastUS: h.LastUS,
-		Remote: h.Remote, Paused: h.Paused, // until this one knows better
-	}
 }
 
 // Wake says that this process committed something. It ends an idle wait and never shortens a
@@ -80,11 +70,6 @@ func poke(c chan struct{}) {
 
 // Run drains until ctx ends, whose error it returns. No fault of server or store ends it.
 func (s *Syncer) Run(ctx context.Context) error {
-	release, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer release()
 	s.lead(true)
 	defer s.leave(ctx)
 	s.refresh(ctx) // the first attempt may take its time, and what waits must not seem gone meanwhile
@@ -116,11 +101,6 @@ func (s *Syncer) turn(ctx context.Context) {
 // ErrOtherRemote; while delivery is paused it returns ErrSyncOff. Lanes that wait for a person
 // end it with ErrParked, ErrFenced or ErrForked after everything else is delivered.
 func (s *Syncer) Drain(ctx context.Context) error {
-	release, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer release()
 	s.hurry = true
 	s.lead(true)
 	defer s.leave(ctx)
@@ -145,14 +125,6 @@ func (s *Syncer) Drain(ctx context.Context) error {
 			s.rest(ctx, next, s.kick, nil)
 		}
 	}
-}
-
-// begin takes the right to drain.
-func (s *Syncer) begin() (release func(), err error) {
-	if !s.running.CompareAndSwap(false, true) {
-		return nil, &session.Error{Code: session.ErrInternal, Message: "the syncer runs already"}
-	}
-	return func() { s.running.Store(false) }, nil
 }
 
 const heldReason = "a person paused delivery"

@@ -177,19 +177,3 @@ func TestLanesTakeTurns(t *testing.T) {
 		}
 	})
 }
-
-// The syncer cannot run twice, and says so.
-func TestRunsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := syncer(newStore(), newServer())
-		stop := running(t, s)
-		synctest.Wait()
-		file := func(ctx context.Context) error { _, err := s.File(ctx, session.Lane{}); return err }
-		for what, f := range map[string]func(context.Context) error{"Run": s.Run, "Drain": s.Drain, "Settle": s.Settle, "File": file} {
-			if err := f(t.Context()); !errors.Is(err, session.ErrInternal) {
-				t.Errorf("%s beside Run: got %v, want ErrInternal", what, err)
-			}
-		}
-		stop()
-	})
-}
