@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,30 +45,49 @@ func (p *program) now(ctx context.Context, wait time.Duration) error {
 	return errors.Join(err, l.close())
 }
 
-// retryEvery is how soon a barrier tries again, and looks whether another drainer got there.
-const retryEvery = 500 * time.Millisecond
+const (
+	// retryEvery is how soon a barrier tries again, and looks whether another drainer got there.
+	retryEvery = 500 * time.Millisecond
+
+	// otherDrainer is how long a barrier without --wait gives a process that delivers already.
+	otherDrainer = 60 * time.Second
+)
+
+// barrier is what must be acknowledged before a command goes on.
+type barrier struct {
+	*link
+	goal   map[session.ID]uint64 // the last seq of each session with something pending
+	since  time.Time             // what another process tried before that says nothing
+	beside bool                  // another process delivers, as of the last attempt
+	asked  bool                  // the server was, and what it lost is a goal too
+}
 
 // deliver drains, or watches another process do it, for as long as wait allows. Without wait a
 // server that is away ends it at once.
 func (l *link) deliver(ctx context.Context, wait time.Duration) error {
-	goal, err := l.goal(ctx)
-	if err != nil {
+	b := &barrier{link: l, since: l.Now()}
+	var err error
+	if b.goal, err = l.goal(ctx); err != nil {
 		return err
 	}
-	begin := l.Now()
-	o := other{since: begin}
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
-	for {
-		if err = l.attempt(ctx, goal, &o); err == nil || ctx.Err() != nil || !passing(err) {
+	begin, failed := b.since, false
+	for first := true; ; first = false {
+		err = b.attempt(ctx)
+		locked := errors.Is(err, session.ErrLocked)
+		if err == nil || ctx.Err() != nil || !locked && !errors.Is(err, session.ErrOffline) { // waiting does not help
 			return err
 		}
-		spent := l.Now().Sub(begin)
-		if spent >= wait && !(wait == 0 && spent < otherDrainer && o.hopeful(err)) {
+		again := b.beside && !locked && !failed // once: it may have tried over a connection that had ended long ago
+		if spent := l.Now().Sub(begin); spent >= wait && !(wait == 0 && (locked || again) && spent < otherDrainer) {
 			break
 		}
-		if o.leads {
-			l.ask(&o, err, wait > 0)
+		if again {
+			failed, b.since = true, l.Now()
+		}
+		if b.beside && (first || again || wait > 0) {
+			_ = l.AskDrainer() // one that cannot be asked tries again by itself
 		}
 		select {
 		case <-ctx.Done():
@@ -82,43 +100,7 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 	return &session.Error{Code: session.ErrTimeout, Message: fmt.Sprintf("not everything is delivered after %s; it is kept and delivered later", wait), Cause: err, Retryable: true, Next: session.Do(session.MoveSyncStatus, "")}
 }
 
-// other is what a barrier knows of another process that delivers.
-type other struct {
-	leads bool      // as of the last attempt
-	since time.Time // what it tried before that says nothing
-	asks  int
-	asked bool // the server was, and what it lost is a goal too
-}
-
-// hopeful reports whether a barrier without --wait goes on after err: the other process may not
-// have tried yet, or over a connection that had ended long ago.
-func (o *other) hopeful(err error) bool {
-	return o.leads && (errors.Is(err, session.ErrLocked) || o.asks < 2)
-}
-
-// ask has the other process try at once: for as long as always is true, else once, and once more
-// after a failure. One that cannot be asked tries again by itself.
-func (l *link) ask(o *other, err error, always bool) {
-	switch {
-	case always, o.asks == 0:
-	case o.asks == 1 && !errors.Is(err, session.ErrLocked):
-		o.since = l.Now()
-	default:
-		return
-	}
-	o.asks++
-	_ = l.AskDrainer()
-}
-
-// otherDrainer is how long a barrier without --wait gives a process that delivers already.
-const otherDrainer = 60 * time.Second
-
-// passing reports whether waiting may help.
-func passing(err error) bool {
-	return errors.Is(err, session.ErrOffline) || errors.Is(err, session.ErrLocked)
-}
-
-// goal is what must be acknowledged: for each session with something pending, its last seq.
+// goal is the last seq of each session with something pending.
 func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 	lanes, err := l.outbox.Changed(ctx)
 	goal := map[session.ID]uint64{}
@@ -130,50 +112,49 @@ func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 
 // attempt drains as the store's one drainer. While another process is that, it only looks how
 // far that one got, and what hinders it.
-func (l *link) attempt(ctx context.Context, goal map[session.ID]uint64, o *other) error {
-	lock, err := l.LockDrainer("acode sync now")
-	o.leads = errors.Is(err, session.ErrLocked)
-	if err == nil {
-		err := l.syncer.Drain(ctx)
-		if err == nil {
-			l.chores(ctx)
-		}
-		return errors.Join(err, lock.Release())
+func (b *barrier) attempt(ctx context.Context) error {
+	lock, err := b.LockDrainer("acode sync now")
+	if b.beside = errors.Is(err, session.ErrLocked); b.beside {
+		return b.watch(ctx, app.HolderOf(err))
 	}
-	if !o.leads {
+	if err != nil {
 		return err
 	}
+	if err = b.syncer.Drain(ctx); err == nil {
+		b.chores(ctx)
+	}
+	return errors.Join(err, lock.Release())
+}
+
+// watch looks how far another process got.
+func (b *barrier) watch(ctx context.Context, holder error) error {
 	var left []session.Lane
-	for id, seq := range goal {
-		lane, lerr := l.store.Lane(ctx, id)
-		if lerr != nil {
-			return lerr
+	for id, seq := range b.goal {
+		lane, err := b.store.Lane(ctx, id)
+		if err != nil {
+			return err
 		}
-		if lane.Acked >= seq || lane.WentOn() {
-			delete(goal, id)
-			continue
+		if lane.Acked < seq && !lane.WentOn() {
+			left = append(left, lane)
 		}
-		left = append(left, lane)
 	}
-	h, _, _, herr := l.store.Sync(ctx)
-	if herr != nil {
-		return herr
+	h, _, _, err := b.store.Sync(ctx)
+	if err != nil {
+		return err
 	}
-	if len(left) == 0 && h.LastUS >= o.since.UnixMicro() { // the server said since then what it has
-		if o.asked {
+	if len(left) == 0 && h.LastUS >= b.since.UnixMicro() { // the server said since then what it has
+		if b.asked {
 			return nil
 		}
-		again, gerr := l.goal(ctx) // one that lost events is sent them again
-		if gerr != nil || len(again) == 0 {
-			return gerr
+		if b.goal, err = b.link.goal(ctx); err != nil || len(b.goal) == 0 { // one that lost events is sent them again
+			return err
 		}
-		o.asked = true
-		maps.Copy(goal, again)
+		b.asked = true
 	}
-	if trouble := l.syncer.Trouble(h, o.since, left); trouble != nil {
+	if trouble := b.syncer.Trouble(h, b.since, left); trouble != nil {
 		return trouble
 	}
-	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: app.HolderOf(err),
+	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: holder,
 		Next: session.Do(session.MoveSyncStatus, ""), Retryable: true}
 }
 
