@@ -14,8 +14,8 @@ type gauge struct {
 	each func(n Snapshot) map[string]float64 // instead of read, by label
 }
 
-// gauges lists what is read from a snapshot.
-func gauges() []gauge {
+// gauges shows what is read from a snapshot.
+func (m *Metrics) gauges() reader {
 	plain := func(name, help string, read func(n Snapshot) float64) gauge {
 		return gauge{desc: prometheus.NewDesc(name, help, nil, nil), kind: prometheus.GaugeValue, read: read}
 	}
@@ -24,7 +24,7 @@ func gauges() []gauge {
 	}
 	enqueued := plain("acode_sync_enqueued_total", "Events of the store, acknowledged or pending.", func(n Snapshot) float64 { return float64(n.Enqueued) })
 	enqueued.kind = prometheus.CounterValue
-	return []gauge{
+	all := []gauge{
 		plain("acode_sync_pending_events", "Events that are not acknowledged: ready, backing off, in flight and behind a parked one.", func(n Snapshot) float64 { return float64(n.Backlog.Events) }),
 		plain("acode_sync_oldest_pending_timestamp_seconds", "Commit time of the oldest pending event; 0: nothing is pending.", func(n Snapshot) float64 { return seconds(n.Backlog.OldestUS) }),
 		plain("acode_sync_late", "1 when the oldest pending event is older than sync.late_after, by the clock of this machine.", func(n Snapshot) float64 { return truth(n.Late) }),
@@ -41,6 +41,25 @@ func gauges() []gauge {
 		plain("acode_sync_fenced_lanes", "Sessions that were taken over elsewhere.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncFenced]) }),
 		plain("acode_sync_forked_lanes", "Sessions of which the server has another history.", func(n Snapshot) float64 { return float64(n.Lanes[session.SyncForked]) }),
 	}
+	r := reader{read: func(out chan<- prometheus.Metric) {
+		if m.look == nil {
+			return
+		}
+		n := m.look()
+		for _, g := range all {
+			if g.read != nil {
+				out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.read(n))
+				continue
+			}
+			for label, value := range g.each(n) {
+				out <- prometheus.MustNewConstMetric(g.desc, g.kind, value, label)
+			}
+		}
+	}}
+	for _, g := range all {
+		r.descs = append(r.descs, g.desc)
+	}
+	return r
 }
 
 // laneStates are those that a lane can have.

@@ -2,10 +2,10 @@ package outbox
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -36,51 +36,45 @@ var errorClasses = []string{
 }
 
 // Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector with
-// closed label sets; register it once. Nil records nothing.
+// closed label sets; register it once.
 type Metrics struct {
-	look     atomic.Pointer[func() Snapshot]
-	readWork atomic.Pointer[func() (session.Work, error)]
+	*prometheus.Registry
+	look     func() Snapshot              // nil: nothing to show
+	readWork func() (session.Work, error) // nil: nothing to show
 
 	delivered, batches, errors, retries *prometheus.CounterVec
 
 	rejected                          prometheus.Counter
 	duration, events, bytes, ackDelay prometheus.Histogram
-
-	gauges []gauge
-	info   prometheus.Gauge
-	work   workMetrics
 }
 
 // NewMetrics makes the metrics of a program of the given versions. Until Watch or New gives it
 // something to look at, it shows no state, and until WatchWork does, no work.
 func NewMetrics(version, goversion string) *Metrics {
-	m := &Metrics{
-		delivered: counters("acode_sync_delivered_total", "Events that the server acknowledged, by whether it had them already.", "result"),
-		batches:   counters("acode_sync_batches_total", "Deliveries by outcome.", "outcome"),
-		errors:    counters("acode_sync_errors_total", "Failed calls and refused servers by class.", "class"),
-		retries:   counters("acode_sync_retries_total", "What is tried again, by reason.", "reason"),
-		rejected:  prometheus.NewCounter(prometheus.CounterOpts{Name: "acode_sync_rejected_total", Help: "Deliveries that a reachable server refused for a row's own fault."}),
-		duration:  histogram("acode_sync_batch_duration_seconds", "Duration of a delivery that was answered.", prometheus.ExponentialBuckets(0.001, 2, 15)),
-		events:    histogram("acode_sync_batch_events", "Events in a delivery that was answered.", prometheus.ExponentialBuckets(1, 4, 8)),
-		bytes:     histogram("acode_sync_batch_bytes", "Bytes of payload in a delivery that was answered.", prometheus.ExponentialBuckets(256, 4, 8)),
-		ackDelay:  histogram("acode_sync_ack_delay_seconds", "Time from commit to acknowledgement of the oldest event of a delivery.", prometheus.ExponentialBuckets(0.01, 4, 12)),
-		gauges:    gauges(),
-		work:      newWorkMetrics(),
-		info: prometheus.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels say what runs.",
-			ConstLabels: prometheus.Labels{"version": version, "goversion": goversion}}),
+	m := &Metrics{Registry: prometheus.NewRegistry()}
+	auto := promauto.With(m.Registry)
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	m.info.Set(1)
+	m.delivered = counters("acode_sync_delivered_total", "Events that the server acknowledged, by whether it had them already.", "result")
+	m.batches = counters("acode_sync_batches_total", "Deliveries by outcome.", "outcome")
+	m.errors = counters("acode_sync_errors_total", "Failed calls and refused servers by class.", "class")
+	m.retries = counters("acode_sync_retries_total", "What is tried again, by reason.", "reason")
+	m.rejected = auto.NewCounter(prometheus.CounterOpts{Name: "acode_sync_rejected_total", Help: "Deliveries that a reachable server refused for a row's own fault."})
+	m.duration = auto.NewHistogram(histogram("acode_sync_batch_duration_seconds", "Duration of a delivery that was answered.", prometheus.ExponentialBuckets(0.001, 2, 15)))
+	m.events = auto.NewHistogram(histogram("acode_sync_batch_events", "Events in a delivery that was answered.", prometheus.ExponentialBuckets(1, 4, 8)))
+	m.bytes = auto.NewHistogram(histogram("acode_sync_batch_bytes", "Bytes of payload in a delivery that was answered.", prometheus.ExponentialBuckets(256, 4, 8)))
+	m.ackDelay = auto.NewHistogram(histogram("acode_sync_ack_delay_seconds", "Time from commit to acknowledgement of the oldest event of a delivery.", prometheus.ExponentialBuckets(0.01, 4, 12)))
+	auto.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": goversion}}).Set(1)
+	m.MustRegister(m.gauges(), m.work())
 	m.prime()
 	return m
 }
 
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour})
+func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
 }
 
 // prime makes every series of the closed sets exist from the start, so that a rate over one
@@ -100,75 +94,44 @@ func (m *Metrics) prime() {
 	}
 }
 
-// Watch gives m what it shows the state of: a syncer's Snapshot, or what Look makes of a store.
-func (m *Metrics) Watch(look func() Snapshot) {
-	if m != nil {
-		m.look.Store(&look)
-	}
-}
+// Watch gives m what it shows the state of, before it is collected: a syncer's Snapshot, or what Look
+// makes of a store.
+func (m *Metrics) Watch(look func() Snapshot) { m.look = look }
 
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.delivered, m.batches, m.errors, m.retries, m.rejected, m.duration, m.events, m.bytes, m.ackDelay, m.info}
+// WatchWork gives m what it shows the work of, as Watch does. What cannot be read is not shown.
+func (m *Metrics) WatchWork(read func() (session.Work, error)) { m.readWork = read }
+
+// reader is a prometheus.Collector of what is read when it is asked for.
+type reader struct {
+	descs []*prometheus.Desc
+	read  func(out chan<- prometheus.Metric)
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, c := range m.collectors() {
-		c.Describe(out)
+func (r reader) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range r.descs {
+		out <- d
 	}
-	for _, g := range m.gauges {
-		out <- g.desc
-	}
-	m.work.describe(out)
 }
 
 // Collect implements prometheus.Collector.
-func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	for _, c := range m.collectors() {
-		c.Collect(out)
-	}
-	m.collectWork(out)
-	look := m.look.Load()
-	if look == nil {
-		return
-	}
-	n := (*look)()
-	for _, g := range m.gauges {
-		if g.read != nil {
-			out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.read(n))
-			continue
-		}
-		for label, value := range g.each(n) {
-			out <- prometheus.MustNewConstMetric(g.desc, g.kind, value, label)
-		}
-	}
-}
+func (r reader) Collect(out chan<- prometheus.Metric) { r.read(out) }
 
 // failed counts a fault that stops every lane.
 func (m *Metrics) failed(class string) {
-	if m != nil {
-		m.errors.WithLabelValues(class).Inc()
-		m.retries.WithLabelValues(retryFault).Inc()
-	}
+	m.errors.WithLabelValues(class).Inc()
+	m.retries.WithLabelValues(retryFault).Inc()
 }
 
 // erred counts a fault that stops nothing else.
-func (m *Metrics) erred(class session.SyncFaultClass) {
-	if m != nil {
-		m.errors.WithLabelValues(string(class)).Inc()
-	}
-}
+func (m *Metrics) erred(class session.SyncFaultClass) { m.errors.WithLabelValues(string(class)).Inc() }
 
-func (m *Metrics) retried(reason string) {
-	if m != nil {
-		m.retries.WithLabelValues(reason).Inc()
-	}
-}
+func (m *Metrics) retried(reason string) { m.retries.WithLabelValues(reason).Inc() }
 
 // batch counts one delivery, whatever came of it. ackDelay of an event is by one clock, since
 // the same machine committed it.
 func (m *Metrics) batch(res result, at time.Time) {
-	if m == nil || len(res.d.Events) == 0 {
+	if len(res.d.Events) == 0 {
 		return
 	}
 	outcome := outcomeOf(res)

@@ -52,7 +52,7 @@ type Options struct {
 	// OnLane is told when a lane becomes parked, fenced or forked; nil is not. It must not block.
 	OnLane func(l session.Lane)
 
-	Metrics *Metrics       // nil records nothing
+	Metrics *Metrics       // nil: what is recorded is not shown
 	Rand    func() float64 // uniform in [0, 1); nil means math/rand/v2
 }
 
@@ -79,6 +79,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics("", "")
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

@@ -1,9 +1,11 @@
 package syncer
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/acode-dev/acode/local"
 )
@@ -11,31 +13,37 @@ import (
 // storeMetrics shows how large the store's files are, and what this process's drainer does to
 // them. It is a prometheus.Collector.
 type storeMetrics struct {
-	sizes func() (database, wal int64, err error)
-
-	databaseBytes, walBytes *prometheus.Desc
-	commits, checkpoints    prometheus.Histogram
-	busy, failures          prometheus.Counter
+	*prometheus.Registry
+	commits, checkpoints prometheus.Histogram
+	busy, failures       prometheus.Counter
 }
 
 func newStoreMetrics(st *local.Store) *storeMetrics {
-	size := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	m := &storeMetrics{Registry: prometheus.NewRegistry()}
+	auto := promauto.With(m.Registry)
+	size := func(name, help string, of func(database, wal int64) int64) {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			database, wal, err := st.Sizes()
+			if err != nil {
+				return math.NaN()
+			}
+			return float64(of(database, wal))
+		})
+	}
 	duration := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
+		return auto.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour})
 	}
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	return &storeMetrics{
-		sizes:         st.Sizes,
-		databaseBytes: size("acode_store_database_bytes", "Size of the store's database without its log."),
-		walBytes:      size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and shrinks only from beyond 64 MiB."),
-		commits:       duration("acode_store_commit_duration_seconds", "Duration of the drainer's commits, the wait for the lock included."),
-		checkpoints:   duration("acode_store_checkpoint_duration_seconds", "Duration of the drainer's copying of the log into the database."),
-		busy:          counter("acode_store_busy_total", "How often the drainer found another writer at its commit."),
-		failures:      counter("acode_store_checkpoint_failures_total", "How often the drainer could not copy the log into the database."),
-	}
+	size("acode_store_database_bytes", "Size of the store's database without its log.", func(database, _ int64) int64 { return database })
+	size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and shrinks only from beyond 64 MiB.", func(_, wal int64) int64 { return wal })
+	m.commits = duration("acode_store_commit_duration_seconds", "Duration of the drainer's commits, the wait for the lock included.")
+	m.checkpoints = duration("acode_store_checkpoint_duration_seconds", "Duration of the drainer's copying of the log into the database.")
+	m.busy = counter("acode_store_busy_total", "How often the drainer found another writer at its commit.")
+	m.failures = counter("acode_store_checkpoint_failures_total", "How often the drainer could not copy the log into the database.")
+	return m
 }
 
 // observer counts what an outbox does.
@@ -51,29 +59,5 @@ func (m *storeMetrics) observer() local.Observer {
 				m.failures.Inc()
 			}
 		},
-	}
-}
-
-func (m *storeMetrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.commits, m.checkpoints, m.busy, m.failures}
-}
-
-// Describe implements prometheus.Collector.
-func (m *storeMetrics) Describe(out chan<- *prometheus.Desc) {
-	out <- m.databaseBytes
-	out <- m.walBytes
-	for _, c := range m.own() {
-		c.Describe(out)
-	}
-}
-
-// Collect implements prometheus.Collector. Sizes that nobody can tell are not shown.
-func (m *storeMetrics) Collect(out chan<- prometheus.Metric) {
-	if database, wal, err := m.sizes(); err == nil {
-		out <- prometheus.MustNewConstMetric(m.databaseBytes, prometheus.GaugeValue, float64(database))
-		out <- prometheus.MustNewConstMetric(m.walBytes, prometheus.GaugeValue, float64(wal))
-	}
-	for _, c := range m.own() {
-		c.Collect(out)
 	}
 }
