@@ -25,7 +25,6 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 		n.Up = s.link.up
 	})
 	if turned || wait > 0 {
-		s.refresh(ctx) // a beat without would put off the next one that has it
 		s.beat(ctx)
 	}
 	s.beatWhenDue(ctx)
@@ -50,21 +49,20 @@ func (s *Syncer) leave(ctx context.Context) {
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
-	s.refresh(ctx)
 	s.beat(ctx)
 }
 
 // beatWhenDue refreshes counts and heartbeat where they are old.
 func (s *Syncer) beatWhenDue(ctx context.Context) {
 	if s.old(s.beatAt, beatEvery) {
-		s.refresh(ctx)
 		s.beat(ctx)
 	}
 }
 
-// beat leaves the heartbeat in the store. That informs and decides nothing, so a failure of it
-// is left to the next call that matters.
+// beat reads what waits and leaves the heartbeat in the store. That informs and decides nothing, so a
+// failure of it is left to the next call that matters.
 func (s *Syncer) beat(ctx context.Context) {
+	s.refresh(ctx)
 	s.beatAt = s.wall()
 	var h session.Heartbeat
 	s.update(func(n *Snapshot) {

@@ -14,16 +14,10 @@ type order struct {
 	lane    session.Lane
 	after   uint64 // it begins above this
 	size    size
-	events  int    // at most, of this delivery
-	ahead   *piece // was read already; nil: nothing was
-	whole   bool   // no refused row is hunted
-	standIn uint64 // this row is not sent as it is; 0: every row is
-}
-
-// piece is what was read for a delivery, and the blobs that it names.
-type piece struct {
-	session.Delivery
-	refs []session.BlobRef
+	events  int               // at most, of this delivery
+	ahead   *session.Delivery // was read already; nil: nothing was
+	whole   bool              // no refused row is hunted
+	standIn uint64            // this row is not sent as it is; 0: every row is
 }
 
 // result is what came of an order.
@@ -33,7 +27,7 @@ type result struct {
 	bytes int
 	mark  session.Mark
 	took  time.Duration // of the call that delivered
-	ahead *piece
+	ahead *session.Delivery
 	sent  bool  // its events were; content that they name comes before
 	err   error // a *session.SyncFault, a *storeTrouble, or of a context that ended
 }
@@ -69,17 +63,15 @@ func (s *Syncer) lane(id session.ID) *lane {
 // deliver carries out o. It runs beside others and touches nothing of the syncer's.
 func (s *Syncer) deliver(ctx context.Context, o order) result {
 	res := result{lane: o.lane}
-	p, err := s.read(ctx, o)
+	d, err := s.read(ctx, o)
 	if err != nil {
 		res.err = &storeTrouble{err}
 		return res
 	}
-	ahead := s.readAhead(ctx, o, p.Events[len(p.Events)-1].Seq)
-	if standIn(p.Delivery, o) {
-		p.refs = s.opts.Source.Blobs(p.Delivery)
-	}
-	res.d, res.bytes = p.Delivery, payloads(p.Delivery)
-	if res.err = s.upload(ctx, p.refs); res.err == nil {
+	ahead := s.readAhead(ctx, o, d.Events[len(d.Events)-1].Seq)
+	standIn(d, o)
+	res.d, res.bytes = d, payloads(d)
+	if res.err = s.upload(ctx, s.opts.Source.Blobs(d)); res.err == nil {
 		s.send(ctx, &res)
 	}
 	res.ahead = <-ahead
@@ -87,7 +79,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 }
 
 // read gives the events above the lane's mark, from memory where they were read ahead.
-func (s *Syncer) read(ctx context.Context, o order) (piece, error) {
+func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
 	if a := o.ahead; a != nil && a.Events[0].Seq == o.after+1 && len(a.Events) <= o.size.events {
 		return *a, nil
 	}
@@ -95,28 +87,25 @@ func (s *Syncer) read(ctx context.Context, o order) (piece, error) {
 	if err == nil && len(d.Events) == 0 {
 		err = errors.New("events that were counted cannot be read")
 	}
-	if d.Device == "" {
-		d.Device = s.opts.Source.Device()
-	}
-	return piece{d, s.opts.Source.Blobs(d)}, err
+	return d, err
 }
 
 // readAhead reads what follows seq while the delivery up to it is on its way. The channel
 // gives nil where there is nothing or it cannot be read, and always gives something.
-func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *piece {
-	c := make(chan *piece, 1)
+func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *session.Delivery {
+	c := make(chan *session.Delivery, 1)
 	if !o.whole || seq >= o.lane.LastSeq {
 		c <- nil
 		return c
 	}
 	o.after, o.events, o.ahead = seq, o.size.events, nil
 	go func() {
-		p, err := s.read(ctx, o)
+		d, err := s.read(ctx, o)
 		if err != nil {
 			c <- nil // whoever needs it meets the error
 			return
 		}
-		c <- &p
+		c <- &d
 	}()
 	return c
 }
@@ -130,7 +119,7 @@ func (s *Syncer) send(ctx context.Context, res *result) {
 
 // standIn replaces the parked row of a lane that goes on, where d has it. Id, time, epoch and
 // hash stay, so that the chain stays whole; the content is not sent.
-func standIn(d session.Delivery, o order) (replaced bool) {
+func standIn(d session.Delivery, o order) {
 	for i, e := range d.Events {
 		if o.standIn == 0 || e.Seq != o.standIn {
 			continue
@@ -141,9 +130,7 @@ func standIn(d session.Delivery, o order) (replaced bool) {
 		}
 		e.Actor, e.Payload, e.Full = "acode", payload, nil
 		d.Events[i] = e
-		replaced = true
 	}
-	return replaced
 }
 
 // judge makes the lane after a delivery of its result, saves it, and returns the faults that

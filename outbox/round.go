@@ -12,7 +12,7 @@ type lane struct {
 	limit   int    // events of the next delivery while a refusal is hunted; 0: as the link allows
 	suspect uint64 // the refused row is not above this
 	rewinds int    // how often the mark went down on this connection
-	ahead   *piece
+	ahead   *session.Delivery
 	filing  filing
 	backoff *schedule // of the lane's own trouble; nil: it had none
 
