@@ -103,14 +103,12 @@ func (u *upload) send() error {
 			return err
 		}
 	}
-	sum := sha256.Sum256(u.chunk)
-	if u.there[u.n] != sum {
-		if err := u.server.ask(u.ctx, nil, nil, u.put(sum)); err != nil {
-			return err
-		}
+	there := u.there[u.n]
+	sum, c := u.put()
+	if there == sum {
+		return nil
 	}
-	u.next(sum)
-	return nil
+	return u.server.ask(u.ctx, nil, nil, c)
 }
 
 // ask asks which chunks the server has.
@@ -122,21 +120,18 @@ func (u *upload) ask() error {
 		call{`SELECT n, sum FROM acode.blob_sums($1)`, []any{u.hash}})
 }
 
-func (u *upload) put(sum session.Hash) call {
-	return call{`SELECT acode.put_chunk($1, $2, $3, $4)`, []any{u.hash, int32(u.n), sum[:], u.chunk}}
-}
-
-func (u *upload) next(sum session.Hash) {
-	u.sums = append(u.sums, sum[:]...)
-	u.chunk = u.chunk[:0]
+// put gives the call that stores the chunk, and begins the next one.
+func (u *upload) put() (sum session.Hash, c call) {
+	sum = sha256.Sum256(u.chunk)
+	c = call{`SELECT acode.put_chunk($1, $2, $3, $4)`, []any{u.hash, int32(u.n), sum[:], u.chunk}}
+	u.sums, u.chunk = append(u.sums, sum[:]...), u.chunk[:0]
 	u.n++
+	return sum, c
 }
 
 // finish sends the last chunk and declares the blob whole, in one round trip.
 func (u *upload) finish(size int64) error {
-	sum := sha256.Sum256(u.chunk)
-	last := u.put(sum)
-	u.next(sum)
+	_, last := u.put()
 	sums := sha256.Sum256(u.sums)
 	done := call{`SELECT acode.finish_blob($1, $2, $3, $4)`, []any{u.hash, size, int32(u.n), sums[:]}}
 	return u.server.ask(u.ctx, nil, nil, last, done)

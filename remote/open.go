@@ -23,11 +23,8 @@ import (
 // Schema is the schema that holds everything of ours.
 const Schema = "acode"
 
-// Defaults of Options.
-const (
-	DefaultTimeout = 10 * time.Second
-	DefaultConns   = 4
-)
+// DefaultTimeout is that of Options.
+const DefaultTimeout = 10 * time.Second
 
 // Grace is how much longer the client waits for an answer than the server works on it, so that
 // it is the server that gives up: a deadline of the client's costs the connection.
@@ -39,7 +36,6 @@ type Options struct {
 	Now            func() time.Time // required
 	AllowPlaintext bool             // without TLS beyond loopback and unix sockets
 	Timeout        time.Duration    // of a statement on the server; 0 means DefaultTimeout
-	Conns          int              // at most this many connections; 0 means DefaultConns
 }
 
 // Server is a PostgreSQL server. It is safe for concurrent use. Its calls return
@@ -62,13 +58,10 @@ func Open(o Options) (*Server, error) {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
-	if o.Conns == 0 {
-		o.Conns = DefaultConns
-	}
 	s := &Server{now: o.Now, timeout: o.Timeout, address: address(&cfg.Config)}
 	clean := newScrubber(&cfg.Config)
 	s.scrub.Store(&clean)
-	if s.pool, err = newPool(o, cfg, o.Conns, &s.scrub); err != nil {
+	if s.pool, err = newPool(o, cfg, &s.scrub); err != nil {
 		return nil, fmt.Errorf("make pool: %w", err)
 	}
 	return s, nil

@@ -13,6 +13,7 @@ import (
 // used, within a time of its own, and none lives for ever: behind a name the server may have
 // moved. The jitter keeps clients that began together from ending together.
 const (
+	maxConns       = 4 // as many as a syncer has lanes in flight
 	connectTimeout = 5 * time.Second
 	pingTimeout    = 2 * time.Second
 	idleLimit      = 5 * time.Minute
@@ -22,7 +23,7 @@ const (
 
 // newPool makes a pool that connects when it is first asked. Each connection begins with the
 // password as it is then: one that a person mended counts from the next attempt on.
-func newPool(o Options, cfg *pgx.ConnConfig, size int, scrub *atomic.Pointer[scrubber]) (*pgxpool.Pool, error) {
+func newPool(o Options, cfg *pgx.ConnConfig, scrub *atomic.Pointer[scrubber]) (*pgxpool.Pool, error) {
 	p, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func newPool(o Options, cfg *pgx.ConnConfig, size int, scrub *atomic.Pointer[scr
 		}
 		return nil
 	}
-	p.MaxConns = int32(size)
+	p.MaxConns = maxConns
 	p.PingTimeout = pingTimeout
 	p.MaxConnIdleTime = idleLimit
 	p.MaxConnLifetime = lifeLimit

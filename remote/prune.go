@@ -58,53 +58,30 @@ WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 		}
 		return nil
 	})
-	var kept []string
+	kept := []string{}
 	for i := range out {
 		if err == nil {
-			err = a.count(ctx, &out[i])
-		}
-		if err == nil && out[i].Blocked == "" && len(kept) > 0 {
-			err = a.follow(ctx, &out[i], kept)
+			err = a.count(ctx, &out[i], kept)
 		}
 		if out[i].Blocked != "" {
-			kept = append(kept, out[i].Month.Format(monthFormat))
+			kept = append(kept, out[i].Month.Format("2006-01"))
 		}
 	}
 	return out, err
 }
 
-const monthFormat = "2006-01"
-
-// follow blocks a month that goes on with sessions of one that stays: a chain begins in one place.
-func (a *admin) follow(ctx context.Context, m *PrunedMonth, kept []string) error {
-	const follows = `SELECT EXISTS (SELECT FROM acode.events e
-    WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at < ($2::text || ' 00:00+00')::timestamptz
-    AND EXISTS (SELECT FROM acode.events k WHERE k.session_id = e.session_id AND to_char(k.received_at AT TIME ZONE 'UTC', 'YYYY-MM') = ANY ($3::text[])))`
-	var yes bool
-	from, to := m.bounds()
-	if err := a.conn.QueryRow(ctx, follows, from, to, kept).Scan(&yes); err != nil {
-		return err
-	}
-	if yes {
-		m.Blocked = "it goes on with sessions of a month that stays"
-	}
-	return nil
-}
-
-// bounds gives the first day of a month and of the next one.
-func (m *PrunedMonth) bounds() (from, to string) {
-	return m.Month.Format(time.DateOnly), m.Month.AddDate(0, 1, 0).Format(time.DateOnly)
-}
-
-func (a *admin) count(ctx context.Context, m *PrunedMonth) error {
+// count counts what a month has, and blocks one that must stay. One that goes on with sessions of a month
+// that stays does too: a chain begins in one place.
+func (a *admin) count(ctx context.Context, m *PrunedMonth, kept []string) error {
 	const count = `SELECT count(*), count(DISTINCT e.session_id), count(*) FILTER (WHERE e.seq > h.verified_seq), count(*) FILTER (WHERE e.seq > h.projected_seq),
-    $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date
+    $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date,
+    coalesce(bool_or(cardinality($3::text[]) > 0 AND e.session_id IN (SELECT k.session_id FROM acode.events k WHERE to_char(k.received_at AT TIME ZONE 'UTC', 'YYYY-MM') = ANY ($3::text[]))), false)
 FROM acode.events e LEFT JOIN acode.heads h USING (session_id)
 WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at < ($2::text || ' 00:00+00')::timestamptz`
 	var unverified, unprojected int64
-	var current bool
-	from, to := m.bounds()
-	if err := a.conn.QueryRow(ctx, count, from, to).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current); err != nil {
+	var current, follows bool
+	from, to := m.Month.Format(time.DateOnly), m.Month.AddDate(0, 1, 0).Format(time.DateOnly)
+	if err := a.conn.QueryRow(ctx, count, from, to, kept).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current, &follows); err != nil {
 		return err
 	}
 	switch {
@@ -114,6 +91,8 @@ WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at 
 		m.Blocked = fmt.Sprintf("%d events are not verified yet; a verification of the server does that, or names what is wrong", unverified)
 	case unprojected > 0:
 		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; a verification of the server puts them there", unprojected)
+	case follows:
+		m.Blocked = "it goes on with sessions of a month that stays"
 	}
 	return nil
 }

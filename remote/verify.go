@@ -77,7 +77,7 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 			n++
 			c.Events += found
 			if wrong != "" {
-				c.Differences = append(c.Differences, Difference{Session: session.ID(after), Seq: uint64(bad), What: wrong, Detail: explain(wrong)})
+				c.Differences = append(c.Differences, Difference{Session: session.ID(after), Seq: uint64(bad), What: wrong, Detail: explain[wrong]})
 			}
 			if owed {
 				moved.Queue(`UPDATE acode.heads SET verified_seq = greatest(verified_seq, $2), broken_seq = NULL,
@@ -124,20 +124,12 @@ END $$`)
 }
 
 // explain says what kind of difference it is.
-func explain(wrong string) string {
-	switch wrong {
-	case "missing":
-		return "an event below the mark is not there"
-	case "duplicate":
-		return "two events have the same place"
-	case "changed":
-		return "the content does not give the hash"
-	case "head":
-		return "the head does not have the hash of the last event"
-	case "stray":
-		return "an event lies outside of what the head says is kept"
-	}
-	return wrong
+var explain = map[string]string{
+	"missing":   "an event below the mark is not there",
+	"duplicate": "two events have the same place",
+	"changed":   "the content does not give the hash",
+	"head":      "the head does not have the hash of the last event",
+	"stray":     "an event lies outside of what the head says is kept",
 }
 
 // verifyRest finds events of a session without head, forks whose content does not give their hash, blobs

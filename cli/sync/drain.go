@@ -31,18 +31,18 @@ const (
 func (p *program) drainCommand() *cobra.Command {
 	return &cobra.Command{Use: "drain", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		signal.Ignore(syscall.SIGPIPE) // whoever reads the news may be gone
-		ctx, cancel := context.WithCancel(cmd.Context())
-		defer cancel()
-		ended := make(chan struct{})
+		running, end := context.WithCancel(cmd.Context())
+		defer end()
 		go func() {
-			defer close(ended)
 			_, _ = io.Copy(io.Discard, os.Stdin) // its end is all that counts
+			end()
 		}()
-		return p.drain(ctx, ended)
+		return p.drain(cmd.Context(), running)
 	}}
 }
 
-func (p *program) drain(ctx context.Context, ended <-chan struct{}) error {
+// drain delivers until running ends, which the session does, then what is left, for a moment.
+func (p *program) drain(ctx, running context.Context) error {
 	news := &teller{out: p.Out}
 	l, err := p.open(ctx, "run", outbox.Options{OnState: news.state, OnLane: news.lane})
 	if err != nil {
@@ -51,17 +51,28 @@ func (p *program) drain(ctx context.Context, ended <-chan struct{}) error {
 	}
 	defer l.close()
 	news.pending = func() uint64 { return l.syncer.Snapshot().Backlog.Events }
-	release, err := l.lead(ctx, "acode sync drain", ended)
-	if err != nil || release == nil {
+	release, err := l.lead(running, "acode sync drain")
+	if err != nil {
+		if ctx.Err() == nil && running.Err() != nil {
+			return nil // another process delivered all the time
+		}
 		return err
 	}
 	defer func() { _ = release() }()
-	return l.drainUntil(ctx, ended)
+	var others sync.WaitGroup
+	others.Go(func() { l.listen(running) })
+	_ = l.syncer.Run(running) // it ends with its context
+	others.Wait()
+	last, cancel := context.WithTimeout(ctx, afterwards)
+	defer cancel()
+	if err := l.syncer.Drain(last); err != nil {
+		return err
+	}
+	return l.syncer.Settle(last)
 }
 
-// lead waits until this process, which is called command, may drain. release is nil when the
-// session ended first.
-func (l *link) lead(ctx context.Context, command string, ended <-chan struct{}) (release func() error, err error) {
+// lead waits until this process, which is called command, may drain.
+func (l *link) lead(ctx context.Context, command string) (release func() error, err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -75,35 +86,9 @@ func (l *link) lead(ctx context.Context, command string, ended <-chan struct{}) 
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-ended:
-			return nil, nil
 		case <-tick.C:
 		}
 	}
-}
-
-// drainUntil delivers until the session has ended, then what is left, for a moment.
-func (l *link) drainUntil(ctx context.Context, ended <-chan struct{}) error {
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	var others sync.WaitGroup
-	others.Go(func() {
-		select {
-		case <-running.Done():
-		case <-ended:
-			stop()
-		}
-	})
-	others.Go(func() { l.listen(running) })
-	_ = l.syncer.Run(running) // it ends with its context
-	stop()
-	others.Wait()
-	last, cancel := context.WithTimeout(ctx, afterwards)
-	defer cancel()
-	if err := l.syncer.Drain(last); err != nil {
-		return err
-	}
-	return l.syncer.Settle(last)
 }
 
 // listen wakes the syncer when somebody committed, and ends its wait when somebody asked.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -97,12 +98,7 @@ func (l *link) projected(ctx context.Context) ([]session.RemoteSummary, error) {
 }
 
 func lags(list []session.RemoteSummary) bool {
-	for i := range list {
-		if list[i].Projected < list[i].LastSeq {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(s session.RemoteSummary) bool { return s.Projected < s.LastSeq })
 }
 
 // listPage is how many sessions one call lists.

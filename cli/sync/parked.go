@@ -10,7 +10,6 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/cli"
-	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
@@ -20,33 +19,22 @@ func (p *program) parkedCommand() *cobra.Command {
 	return cli.Group("parked", "Look after events that the server refused", p.parkedList(), p.parkedShow(), p.parkedRetry(), p.parkedDrop())
 }
 
-// parked lists the lanes that wait for a person because of a row.
-func parked(ctx context.Context, st *local.Store) ([]session.Lane, error) {
-	_, lanes, _, err := st.Sync(ctx)
-	var out []session.Lane
-	for _, l := range lanes {
-		if l.Parked != 0 {
-			out = append(out, l)
-		}
-	}
-	return out, err
-}
-
 func (p *program) parkedList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List events that the server refused, with its reasons", Args: cobra.NoArgs,
-		RunE: p.reading(func(ctx context.Context, s *app.Site) error {
-			lanes, err := parked(ctx, s.Store())
-			if err != nil {
-				return err
-			}
-			return p.printParked(ctx, s.Store(), lanes)
-		})}
+		RunE: p.reading(p.printParked)}
 }
 
-func (p *program) printParked(ctx context.Context, st *local.Store, lanes []session.Lane) error {
+func (p *program) printParked(ctx context.Context, site *app.Site) error {
+	_, lanes, _, err := site.Store().Sync(ctx)
+	if err != nil {
+		return err
+	}
 	rows := []terminal.LaneView{}
 	for _, l := range lanes {
-		s, err := st.View(ctx, l.Session)
+		if l.Parked == 0 {
+			continue
+		}
+		s, err := site.Store().View(ctx, l.Session)
 		if err != nil {
 			return err
 		}

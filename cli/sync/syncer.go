@@ -171,7 +171,7 @@ func (d *daemon) usable() error {
 // drain delivers whenever no other process does.
 func (d *daemon) drain(ctx context.Context) {
 	for ctx.Err() == nil {
-		release, err := d.lead(ctx, "acode syncer", nil)
+		release, err := d.lead(ctx, "acode syncer")
 		if err != nil {
 			if ctx.Err() == nil {
 				d.Log.Error("cannot drain", "event", "syncer_lock", "error", err.Error())
