@@ -36,7 +36,7 @@ func persist[L any](take func() (L, error)) (L, error) {
 	const pause, patience, untilDead = 10 * time.Millisecond, 100, 3000
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for n := 0; ; n++ {
+	for n, dying := 0, 0; ; n++ {
 		l, err := take()
 		var by *HeldError
 		if !errors.As(err, &by) {
@@ -45,9 +45,9 @@ func persist[L any](take func() (L, error)) (L, error) {
 		limit := 0
 		switch {
 		case by.Holder.Dying():
-			limit = untilDead
+			limit, dying = untilDead, n
 		case by.Holder.PID == 0 || by.Holder.Elsewhere():
-			limit = patience
+			limit = dying + patience // one that was dying may be gone an instant before its lock is free
 		}
 		if n >= limit {
 			return l, err
