@@ -66,15 +66,12 @@ func occurrences(data, old []byte, all bool) (at []int) {
 // lines lists the line numbers of the first few offsets.
 func lines(data []byte, at []int) string {
 	const shown = 5
-	var b strings.Builder
-	for i, offset := range at[:min(len(at), shown)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprint(&b, 1+bytes.Count(data[:offset], []byte("\n")))
+	var numbers []string
+	for _, offset := range at[:min(len(at), shown)] {
+		numbers = append(numbers, fmt.Sprint(1+bytes.Count(data[:offset], []byte("\n"))))
 	}
 	if len(at) > shown {
-		b.WriteString(", …")
+		numbers = append(numbers, "…")
 	}
-	return b.String()
+	return strings.Join(numbers, ", ")
 }

@@ -126,7 +126,9 @@ func (r *Root) folder(name string) (*folder, error) {
 }
 
 func (d *folder) close() {
-	_ = d.f.Close() // read-only: closing cannot lose anything
+	if d != nil {
+		_ = d.f.Close() // read-only: closing cannot lose anything
+	}
 }
 
 func (d *folder) fd() int { return int(d.f.Fd()) }

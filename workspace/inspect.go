@@ -123,9 +123,7 @@ type leftover struct {
 
 func (v *survey) close() {
 	for _, d := range v.folders {
-		if d != nil {
-			d.close()
-		}
+		d.close()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -68,12 +69,7 @@ func (n *node) from() *node {
 
 // moved reports whether n's file goes on living under another name, by a rename.
 func (p *prepared) moved(n *node) bool {
-	for _, m := range p.nodes {
-		if m.from() == n {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.nodes, func(m *node) bool { return m.from() == n })
 }
 
 // Prepare works out what changes would do now, one Transition a path in the order of
@@ -233,16 +229,12 @@ func (r *Root) parent(p *prepared, name string) (*folder, error) {
 func (r *Root) creatable(dir string) error {
 	for ; dir != "."; dir = path.Dir(dir) {
 		info, err := r.root.Lstat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if info.Mode()&fs.ModeSymlink != 0 {
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return escape(dir, "the directory is a symbolic link to nowhere")
 		}
-		return nil
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

@@ -162,12 +162,7 @@ func (r *Root) settled(k session.FileState) session.FileState {
 // glance keeps the directory of the last path open: known files lie side by side.
 type glance struct{ d *folder }
 
-func (g *glance) close() {
-	if g.d != nil {
-		g.d.close()
-	}
-	g.d = nil
-}
+func (g *glance) close() { g.d.close() }
 
 // unmoved reports whether one lstat is enough to know that k is as it was.
 func (r *Root) unmoved(g *glance, k session.FileState) bool {
@@ -178,7 +173,6 @@ func (r *Root) unmoved(g *glance, k session.FileState) bool {
 	if dir := path.Dir(name); g.d == nil || g.d.name != dir {
 		g.close()
 		if g.d, err = r.folder(dir); err != nil {
-			g.d = nil
 			return false
 		}
 	}

@@ -131,20 +131,15 @@ func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (i
 }
 
 // remake makes the directory that p's file was in.
-func (v *survey) remake(p *place) error {
-	dir := path.Dir(p.t.Path)
+func (v *survey) remake(p *place) (err error) {
+	dir := path.Dir(path.Clean(p.t.Path))
 	if v.folders[dir] == nil {
-		if _, err := v.r.makeFolders(dir); err != nil {
-			return err
+		if _, err = v.r.makeFolders(dir); err == nil {
+			v.folders[dir], err = v.r.folder(dir)
 		}
-		d, err := v.r.folder(dir)
-		if err != nil {
-			return err
-		}
-		v.folders[dir] = d
 	}
 	p.dir = v.folders[dir]
-	return nil
+	return err
 }
 
 func (v *survey) removeStaged() error {

@@ -21,6 +21,7 @@ package workspace
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -102,10 +103,7 @@ func (r *Root) InPlace() error {
 // Close gives up the workspace and everything that is still prepared.
 func (r *Root) Close() error {
 	r.mu.Lock()
-	keys := make([]string, 0, len(r.prepared))
-	for key := range r.prepared {
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(r.prepared))
 	r.mu.Unlock()
 	for _, key := range keys {
 		r.Discard(key)

@@ -11,8 +11,8 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,44 +90,33 @@ func (r *Root) makeFolders(dir string) (made []string, err error) {
 // a power cut brought one back: btrfs may replay its log so, although the directory that the file was gone from was
 // synced. keys gives the keys of those attempts, and is asked only when there is a temporary file.
 func (r *Root) Sweep(dirs []string, keys func() []string) error {
-	over := sync.OnceValue(func() map[string]bool {
-		prefixes := map[string]bool{}
-		for _, key := range keys() {
-			prefixes[tempPrefix(key)] = true
-		}
-		return prefixes
-	})
 	var errs []error
 	for _, dir := range dirs {
-		if err := r.sweepFolder(dir, over); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := r.sweepFolder(dir, keys); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, failure(dir, "removing old temporary files", err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Root) sweepFolder(dir string, over func() map[string]bool) error {
+func (r *Root) sweepFolder(dir string, keys func() []string) error {
 	d, err := r.folder(dir)
 	if err != nil {
 		return err
 	}
 	defer d.close()
 	names, err := d.f.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	swept := false
+	names = slices.DeleteFunc(names, func(name string) bool {
+		of := func(key string) bool { return strings.HasPrefix(name, tempPrefix(key)) }
+		return !temporary(name) || !slices.ContainsFunc(keys(), of)
+	})
 	for _, name := range names {
-		if !temporary(name) || !over()[name[:strings.LastIndexByte(name, '-')+1]] {
-			continue
-		}
 		if err := r.unlink(d, name); err != nil {
 			return err
 		}
-		swept = true
 	}
-	if !swept {
-		return nil
+	if err != nil || len(names) == 0 {
+		return err
 	}
 	return r.sync(d)
 }
