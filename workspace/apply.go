@@ -103,10 +103,11 @@ func (a *applying) parents(n *node) (err error) {
 
 // sync makes the names in d durable.
 func (r *Root) sync(d *folder) error {
-	if err := r.effect("fsync " + d.name); err != nil {
-		return err
+	err := r.effect("fsync " + d.name)
+	if err == nil {
+		err = d.f.Sync()
 	}
-	return d.f.Sync()
+	return failure(d.name, "making the directory durable", err)
 }
 
 // stage writes the temporary file of n, unless a rename or nothing at all gives it its
@@ -234,7 +235,7 @@ func (a *applying) sync() error {
 	}
 	for _, d := range dirs {
 		if err := a.r.sync(d); err != nil {
-			return failure(d.name, "making the directory durable", err)
+			return err
 		}
 	}
 	return nil
@@ -341,8 +342,8 @@ func (a *applying) states() ([]session.FileState, error) {
 			continue
 		}
 		now := a.r.now()
-		st, err := a.r.lookAt(n.path, f)
-		if err != nil {
+		st, err := fstat(f)
+		if err = cmp.Or(a.r.effect("look at "+n.path), err); err != nil {
 			return nil, unsettled("the files were changed as planned, but could not be looked at again", failure(n.path, "looking at it", err))
 		}
 		s := st.state(n.path, n.cur.image.Hash, now)
@@ -361,16 +362,6 @@ func (n *node) file() *os.File {
 		return n.cur.origin.f
 	}
 	return n.out
-}
-
-// lookAt is fstat of a file that has just been put at name.
-func (r *Root) lookAt(name string, f *os.File) (stat, error) {
-	if r.seen != nil {
-		if err := r.seen(name); err != nil {
-			return stat{}, err
-		}
-	}
-	return fstat(f)
 }
 
 // unsettled is a failure after which only Inspect can say what a step did. Its code is one

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -15,10 +16,25 @@ func (r *Root) GitState(ctx context.Context) (Git, error) { return r.repository(
 
 // SetHook makes f see every effect before it happens; an error fails the effect, a panic
 // stands for the end of the process.
-func (r *Root) SetHook(f func(op string) error) { r.hook = f }
+func (r *Root) SetHook(f func(op string) error) {
+	r.hook = func(op string) error {
+		if f == nil || strings.HasPrefix(op, "look at ") {
+			return nil
+		}
+		return f(op)
+	}
+}
 
 // SetSeen makes f hear of every last look that Apply takes at what it did; an error fails it.
-func (r *Root) SetSeen(f func(name string) error) { r.seen = f }
+func (r *Root) SetSeen(f func(name string) error) {
+	r.hook = func(op string) error {
+		name, looked := strings.CutPrefix(op, "look at ")
+		if !looked {
+			return nil
+		}
+		return f(name)
+	}
+}
 
 // TempName names the n-th temporary file of key.
 func TempName(key string, n int) string { return tempName(key, n) }

@@ -158,29 +158,25 @@ func (v *survey) removeStaged() error {
 // content is nowhere else, and only then what came into their place.
 func (v *survey) commit() error {
 	for _, moved := range []bool{true, false} {
+		var dirs []*folder
 		for _, p := range v.places {
-			if (p.target != nil) != moved || p.isPre() {
+			if (p.target != nil) != moved {
+				continue
+			}
+			if moved && !p.target.isPre() && p.dir != nil { // whose new name still stands
+				dirs = append(dirs, p.dir)
+			}
+			if p.isPre() {
 				continue
 			}
 			if err := v.restore(p); err != nil {
 				return failure(p.t.Path, "putting it back", err)
 			}
 		}
-		if err := v.settle(moved); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// settle makes the names of moved files durable while their new names still stand.
-func (v *survey) settle(moved bool) error {
-	for _, p := range v.places {
-		if !moved || p.target == nil || p.target.isPre() || p.dir == nil {
-			continue
-		}
-		if err := v.r.sync(p.dir); err != nil {
-			return failure(p.dir.name, "making the directory durable", err)
+		for _, d := range dirs {
+			if err := v.r.sync(d); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -248,7 +244,7 @@ func (v *survey) sync(files bool) error {
 			continue
 		}
 		if err := v.r.sync(d); err != nil {
-			return failure(d.name, "making the directory durable", err)
+			return err
 		}
 	}
 	return nil

@@ -47,8 +47,7 @@ type Root struct {
 	dir  string
 	root *os.Root
 	now  func() time.Time
-	hook func(op string) error   // of tests: called before each effect
-	seen func(name string) error // of tests: called before a last look at an effect
+	hook func(op string) error // of tests: called before each effect, and when Apply looks at what it did
 
 	patience time.Duration // with git
 
