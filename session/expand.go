@@ -45,16 +45,7 @@ var reference = sync.OnceValue(func() *regexp.Regexp {
 
 // ValidVariable reports whether s may name a capture or an environment variable.
 func ValidVariable(s string) bool {
-	for i := range len(s) {
-		if !nameByte(s[i], i > 0) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func nameByte(c byte, digits bool) bool {
-	return c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || digits && '0' <= c && c <= '9'
+	return s != "" && strings.Trim(s, letters+digits+"_") == "" && !strings.Contains(digits, s[:1])
 }
 
 // Visibility answers which captures a step can see. It keeps the last answer, so that asking

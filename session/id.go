@@ -31,18 +31,13 @@ func ParseStepID(s string) (StepID, error) {
 // ValidName reports whether s may be the id of a task or a step: 1 to 64 of A-Z, a-z, 0-9,
 // dot, underscore and hyphen, but not "." or "..".
 func ValidName(s string) bool {
-	if s == "" || len(s) > 64 || s == "." || s == ".." {
-		return false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= 64 && s != "." && s != ".." && strings.Trim(s, letters+digits+"._-") == ""
 }
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
 
 // OpMain is the operation of a step that has only one.
 const OpMain = "main"

@@ -197,13 +197,8 @@ type SyncFault struct {
 	Cause    error  // without password
 }
 
-// Error gives class, SQLSTATE and cause.
-func (f *SyncFault) Error() string {
-	if f.SQLState != "" {
-		return fmt.Sprintf("%s (SQLSTATE %s): %v", f.Class, f.SQLState, f.Cause)
-	}
-	return fmt.Sprintf("%s: %v", f.Class, f.Cause)
-}
+// Error gives class, cause and SQLSTATE.
+func (f *SyncFault) Error() string { return string(f.Class) + ": " + f.Reason() }
 
 // Reason says it in words for a person, who is told the class otherwise.
 func (f *SyncFault) Reason() string {

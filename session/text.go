@@ -8,10 +8,7 @@ import (
 // ShellQuote writes a path as one word of the shell, for a command in Next: what is copied from there
 // must run.
 func ShellQuote(path string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:,@%", r)
-	}
-	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+	if path != "" && strings.Trim(path, letters+digits+"/._-+=:,@%") == "" {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
