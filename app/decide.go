@@ -98,7 +98,7 @@ func answer(sess *session.Session, r session.Request, question string) ([]sessio
 	}
 	if r.Kind == session.RequestDeny && sess.State != session.Paused {
 		drafts = append(drafts, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-			From: sess.State, To: session.Paused, Reason: session.ReasonApproval, Detail: r.Reason}})
+			From: sess.State, To: session.Paused, Reason: session.ReasonApproval, Detail: r.Reason, Code: session.ErrDenied}})
 	}
 	return drafts, nil
 }

@@ -112,23 +112,28 @@ func (s *Site) eventAt(ctx context.Context, id session.ID, seq uint64, data any)
 // command that is its standard error, else its standard output; with more both, and more of them.
 func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) []string {
 	outputs, err := s.outputs(ctx, id, seq, more)
+	if err != nil {
+		return []string{"what it wrote cannot be read: " + err.Error()}
+	}
+	return s.ends(ctx, outputs, more)
+}
+
+// ends gives the end of the first of outputs that is not empty; with more that of each, and more of it.
+func (s *Site) ends(ctx context.Context, outputs []session.Output, more bool) []string {
 	count, limit := 5, 4<<10
 	if more {
 		count, limit = 200, 0
 	}
 	var lines []string
 	for _, o := range outputs {
-		var text string
-		if text, err = s.content(ctx, o); err != nil {
-			break
+		text, err := s.content(ctx, o)
+		if err != nil {
+			return []string{"what it wrote cannot be read: " + err.Error()}
 		}
 		lines = append(lines, session.LastLines(text, count, limit)...)
 		if len(lines) > 0 && !more {
 			break
 		}
-	}
-	if err != nil {
-		return []string{"what it wrote cannot be read: " + err.Error()}
 	}
 	return lines
 }

@@ -23,12 +23,13 @@ func (s *Site) History(ctx context.Context, ref string) (iter.Seq2[session.Event
 	if err != nil {
 		return nil, err
 	}
-	return s.events(ctx, id), nil
+	return s.events(ctx, id, 0), nil
 }
 
-func (s *Site) events(ctx context.Context, id session.ID) iter.Seq2[session.Event, error] {
+// events gives those of a session above seq after.
+func (s *Site) events(ctx context.Context, id session.ID, after uint64) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
-		for after := uint64(0); ; {
+		for {
 			page, err := s.store.Events(ctx, id, after, pageEvents)
 			if err != nil && !errors.Is(err, session.ErrCorrupt) {
 				yield(session.Event{}, err)
@@ -69,7 +70,7 @@ func (s *Site) Export(ctx context.Context, ref string) (Export, error) {
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return Export{}, err
 	}
-	return Export{Row: s.row(summary(sess)), Plan: plan, Events: s.events(ctx, id)}, err
+	return Export{Row: s.row(summary(sess)), Plan: plan, Events: s.events(ctx, id, 0)}, err
 }
 
 // planText gives the plan of a session as it may be shown.

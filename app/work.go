@@ -63,6 +63,7 @@ var ErrDeclined = errors.New("not this session")
 type work struct {
 	*Site
 	door    Door
+	teller  *teller // nil until the session is executed
 	writer  *local.Writer
 	plan    *session.Plan
 	git     *gitAsked // nil: git was not asked yet
@@ -149,7 +150,11 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 		w.Log.Error("stopped", "event", "error", "session_id", out.Session.Short, "code", string(session.CodeOf(err)), "error", err.Error())
 		return out, err
 	}
-	w.door.Notice(session.Notice{Kind: session.NoticeResult, Session: out.Session, Result: &result})
+	said := session.Notice{Kind: session.NoticeResult, Session: out.Session, Result: &result}
+	if w.teller != nil { // else nothing was executed
+		said.Seq, said.TimeUS = w.teller.last.Seq, w.teller.last.TimeUS
+	}
+	w.door.Notice(said)
 	return out, nil
 }
 
@@ -321,10 +326,11 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	for _, warning := range w.Settings.Warnings {
 		w.warn(warning)
 	}
+	w.teller = w.Site.teller(ctx, w.writer, w.plan, ready.Next, w.door.Notice)
 	e := &engine.Engine{
-		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
+		Journal: w.teller, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Captures: w.choices.Captures, Force: w.choices.Force},
-		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.door.Notice, Redact: w.Redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
+		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.teller.notice, Redact: w.Redactor.String, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
 			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, w.writer.Session()))

@@ -109,7 +109,7 @@ func (e *Engine) leave(ctx context.Context, it *session.Item, key string, sig In
 	bg := context.WithoutCancel(ctx)
 	manifest, git := e.snapshot(bg, halt.reason)
 	if err := e.commit(bg, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail, Manifest: manifest, Git: git}}); err != nil {
+		From: s.State, To: session.Paused, Reason: halt.reason, Detail: halt.detail, Signal: halt.signal, Manifest: manifest, Git: git}}); err != nil {
 		return session.CommandRecord{}, err
 	}
 	if ends {

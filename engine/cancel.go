@@ -32,7 +32,7 @@ func (e *Engine) cancel(ctx context.Context, r session.Request) error {
 		}
 	}
 	drafts := append(e.pending, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		From: e.willBe(e.Journal.Session()), To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason}})
+		From: e.willBe(e.Journal.Session()), To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason, Code: session.ErrCancelled}})
 	if _, err := e.Journal.AppendAnswering(ctx, r.ID, drafts...); err != nil {
 		return err
 	}

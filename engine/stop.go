@@ -138,7 +138,7 @@ func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error)
 	s := e.Journal.Session()
 	var last []session.Draft
 	if halt.to != "" && e.willBe(s) != halt.to {
-		d := session.StateChangedData{From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail}
+		d := session.StateChangedData{From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail, Code: halt.code, Signal: halt.signal}
 		if halt.to == session.Paused && halt.reason != session.ReasonDiskFull {
 			d.Manifest, d.Git = e.snapshot(ctx, halt.reason)
 		}

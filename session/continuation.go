@@ -102,6 +102,8 @@ const (
 // after what it says is durable.
 type Notice struct {
 	Kind    NoticeKind
+	Seq     uint64        // of the event that says it, see Facts; 0: no event does
+	TimeUS  int64         // of that event
 	Session *Session      // of session, header and result
 	Next    *Continuation // of header
 	Item    *Item         // of a step

@@ -156,6 +156,8 @@ type StateChangedData struct {
 	To     State  `json:"to" redact:"-"`
 	Reason Reason `json:"reason,omitempty" redact:"-"`
 	Detail string `json:"detail,omitempty"`
+	Code   Code   `json:"code,omitempty" redact:"-"` // of a failure that is the reason
+	Signal int    `json:"signal,omitempty"`          // number of the signal that is the reason
 
 	Manifest string `json:"manifest,omitempty" redact:"-"` // of a pause or a question: the tracked files as they were left
 	Git      string `json:"git,omitempty" redact:"-"`      // likewise

@@ -1,0 +1,361 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
+)
+
+// TestMain makes this binary the processes of a test too: one that executes a session, one that follows it, and the
+// supervisor of its commands.
+func TestMain(m *testing.M) {
+	var err error
+	switch role := os.Getenv("ACODE_TEST_FOLLOW"); {
+	case len(os.Args) > 1 && os.Args[1] == SuperviseCommand:
+		err = Supervise(context.Background(), os.Args[2:], time.Now)
+	case role == "execute":
+		err = executeForTest()
+	case role == "follow":
+		err = followForTest()
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// said is all that a notice says, but for what is looked up beside it.
+type said struct {
+	Seq    uint64
+	TimeUS int64
+	Kind   session.NoticeKind
+	Item   *session.Item
+	Text   string
+	Detail []string
+	Took   time.Duration
+	Result *session.Result
+}
+
+func saidBy(n session.Notice) said {
+	s := said{Seq: n.Seq, TimeUS: n.TimeUS, Kind: n.Kind, Item: n.Item, Text: n.Text, Detail: n.Detail, Took: n.Took}
+	if n.Result != nil {
+		r := *n.Result
+		r.Next = session.Hint{} // what there is to do next depends on who is asked
+		s.Result = &r
+	}
+	return s
+}
+
+// writer gives a function that writes a fact as one line.
+func writer(to io.Writer) func(session.Notice) {
+	return func(n session.Notice) {
+		if n.Seq == 0 {
+			return
+		}
+		line, err := json.Marshal(saidBy(n))
+		if err == nil {
+			_, err = to.Write(append(line, '\n'))
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+func setupForTest(dir string) (Setup, error) {
+	environ := map[string]string{"ACODE_HOME": filepath.Join(dir, "state"), "ACODE_KEY_KEYRING": "false", "HOME": dir}
+	getenv := func(name string) string { return environ[name] }
+	load := func(string) (*config.Loaded, error) { return config.Load(config.Sources{Getenv: getenv}) }
+	settings, err := load("")
+	return Setup{Settings: settings, Load: load, Workspace: filepath.Join(dir, "ws"), Redactor: redact.New(nil), Command: "test", Now: time.Now, Getenv: getenv}, err
+}
+
+// lines is a door that writes what it is told.
+type lines struct {
+	NoPerson
+	tell func(session.Notice)
+}
+
+func (l lines) Begin(ctx context.Context, _ Delivery) (context.Context, <-chan struct{}) {
+	return ctx, nil
+}
+func (l lines) Notice(n session.Notice)    { l.tell(n) }
+func (l lines) Waits(time.Duration, error) {}
+
+func executeForTest() error {
+	dir := os.Getenv("ACODE_TEST_DIR")
+	setup, err := setupForTest(dir)
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(filepath.Join(dir, "told"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "plan"))
+	if err != nil {
+		return err
+	}
+	p := &session.Plan{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := Open(ctx, setup)
+	if err != nil {
+		return err
+	}
+	rows, err := s.List(ctx, true)
+	if err != nil {
+		return err
+	}
+	door := lines{tell: writer(to)}
+	switch {
+	case len(rows) == 0:
+		_, err = s.Start(ctx, door, Start{Plan: p})
+	case !rows[0].State.Terminal():
+		_, err = s.Resume(ctx, door, Resume{Ref: string(rows[0].ID), Choices: Choices{Uncertain: session.InterruptReruns}})
+	}
+	return errors.Join(err, s.Close())
+}
+
+func followForTest() error {
+	setup, err := setupForTest(os.Getenv("ACODE_TEST_DIR"))
+	if err != nil {
+		return err
+	}
+	after, err := strconv.ParseUint(os.Getenv("ACODE_TEST_AFTER"), 10, 64)
+	if err != nil {
+		return err
+	}
+	s, err := OpenRead(context.Background(), setup)
+	if err != nil {
+		return err
+	}
+	_, err = s.Follow(context.Background(), "@last", after, writer(os.Stdout))
+	return errors.Join(err, s.Close())
+}
+
+// random makes a plan of every kind of step that needs no person.
+func random(r *rand.Rand) *session.Plan {
+	p := &session.Plan{Task: "random", OnFailure: session.FailureContinues}
+	for t := range 2 + r.IntN(3) {
+		task := session.Task{ID: fmt.Sprintf("t%d", t)}
+		for n := range 1 + r.IntN(5) {
+			step := session.Step{ID: fmt.Sprintf("s%d", n)}
+			file := fmt.Sprintf("f%d", r.IntN(4))
+			switch r.IntN(5) {
+			case 0:
+				step.Kind, step.Read = session.KindRead, &session.Read{Path: "there"}
+			case 1:
+				step.Kind, step.Run = session.KindRun, &session.Run{Shell: fmt.Sprintf("echo out; echo err >&2; sleep 0.0%d; exit %d", r.IntN(8), r.IntN(2)*r.IntN(3))}
+			case 2:
+				step.Kind, step.Run = session.KindRun, &session.Run{Shell: "sleep 0.05", Check: "exit 1"}
+			default:
+				step.Kind, step.Changes = session.KindWrite, []session.Change{{Op: session.KindWrite, Path: file, Content: fmt.Sprint(t, n)}}
+			}
+			task.Steps = append(task.Steps, step)
+		}
+		p.Tasks = append(p.Tasks, task)
+	}
+	return p
+}
+
+// child starts this binary in a role. It is killed after some milliseconds, where they are not 0.
+func child(t *testing.T, dir, role string, after uint64, ms int) (out []byte) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "ACODE_TEST_FOLLOW="+role, "ACODE_TEST_DIR="+dir, "ACODE_TEST_AFTER="+strconv.FormatUint(after, 10))
+	if ms > 0 {
+		kill := time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { _ = cmd.Process.Kill() }) // it may be over
+		defer kill.Stop()
+	}
+	out, err = cmd.Output()
+	if exit := (*exec.ExitError)(nil); ms == 0 && errors.As(err, &exit) {
+		t.Errorf("%s: %v: %s", role, err, exit.Stderr)
+	}
+	return out
+}
+
+// parse reads facts; a line that a kill cut short is none.
+func parse(t *testing.T, text []byte) (facts []said) {
+	t.Helper()
+	for len(text) > 0 {
+		n, line, err := bufio.ScanLines(text, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		text = text[n:]
+		var one said
+		if err := json.Unmarshal(line, &one); err == nil { // else the next process wrote behind a half line
+			facts = append(facts, one)
+		}
+	}
+	return facts
+}
+
+// Over random runs and kills, what followers saw, which are killed and go on behind the last fact that they told, is
+// the history: each fact once, in its order. What the executing processes told is part of it.
+func TestFollowSeesTheHistory(t *testing.T) {
+	runs := 6
+	if testing.Short() {
+		runs = 2
+	}
+	for run := range runs {
+		seed := uint64(time.Now().UnixNano())
+		r := rand.New(rand.NewPCG(seed, uint64(run)))
+		t.Logf("run %d: seed %d", run, seed)
+		followRandom(t, r)
+	}
+}
+
+func followRandom(t *testing.T, r *rand.Rand) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := random(r)
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = errors.Join(os.Mkdir(filepath.Join(dir, "ws"), 0o755), os.WriteFile(filepath.Join(dir, "ws", "there"), []byte("x"), 0o644), os.WriteFile(filepath.Join(dir, "plan"), text, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kills := make([]int, 2+r.IntN(4))
+	for i := range kills {
+		kills[i] = 30 + r.IntN(120)
+	}
+	over, before := make(chan struct{}), uint64(0)
+	go func() {
+		defer close(over)
+		for _, ms := range kills {
+			child(t, dir, "execute", 0, ms)
+		}
+		before = lastSeq(t, dir)
+		child(t, dir, "execute", 0, 0) // lives, and so tells all that it does
+	}()
+	var seen []said
+	last := func() uint64 {
+		if len(seen) == 0 {
+			return 0
+		}
+		return seen[len(seen)-1].Seq
+	}
+	for following := true; following; {
+		select {
+		case <-over:
+			following = false
+		default:
+			seen = append(seen, parse(t, child(t, dir, "follow", last(), 20+r.IntN(300)))...)
+		}
+	}
+	seen = append(seen, parse(t, child(t, dir, "follow", last(), 0))...)
+
+	history := historyOf(t, dir)
+	if diff := cmp.Diff(history, seen); diff != "" {
+		t.Errorf("followers saw something else than the history (-history +seen):\n%s", diff)
+	}
+	told, err := os.ReadFile(filepath.Join(dir, "told"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[uint64]said{}
+	for _, f := range history {
+		at[f.Seq] = f
+	}
+	for _, f := range parse(t, told) {
+		if diff := cmp.Diff(at[f.Seq], f); diff != "" {
+			t.Errorf("the executing process told seq %d otherwise, or twice (-history +told):\n%s", f.Seq, diff)
+		}
+		delete(at, f.Seq)
+	}
+	for seq, f := range at {
+		if seq > before && f.Kind != session.NoticeSession {
+			t.Errorf("the last executing process did not tell %+v", f)
+		}
+	}
+	t.Logf("%d facts, %d kills", len(history), len(kills))
+}
+
+func lastSeq(t *testing.T, dir string) (seq uint64) {
+	setup, err := setupForTest(dir)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	s, err := OpenRead(t.Context(), setup)
+	if err != nil { // nothing was made yet
+		return 0
+	}
+	defer s.Close()
+	rows, err := s.List(t.Context(), true)
+	if err != nil || len(rows) == 0 {
+		return 0
+	}
+	return rows[0].LastSeq
+}
+
+// historyOf folds the events of the only session.
+func historyOf(t *testing.T, dir string) (facts []said) {
+	t.Helper()
+	setup, err := setupForTest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	s, err := OpenRead(ctx, setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	id, err := s.Find(ctx, "@last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, p, next, err := s.outlook(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fold := s.facts(ctx, p, next)
+	for e, err := range s.events(ctx, id, 0) {
+		n, told, ferr := fold.Of(e)
+		if err := errors.Join(err, ferr); err != nil {
+			t.Fatal(err)
+		}
+		if told {
+			facts = append(facts, saidBy(n))
+		}
+	}
+	if len(facts) == 0 || !slices.IsSortedFunc(facts, func(a, b said) int { return int(a.Seq) - int(b.Seq) }) {
+		t.Fatalf("history: got %+v", facts)
+	}
+	return facts
+}
