@@ -18,13 +18,10 @@ func (i *Invocation) configCommand() *cobra.Command {
 			return err
 		}
 		settings := make([]terminal.Setting, len(s.Settings.Values))
-		for i, v := range s.Settings.Values {
-			settings[i] = terminal.Setting{Key: v.Key, Value: v.Value, Origin: v.Origin}
+		for at, v := range s.Settings.Values {
+			settings[at] = terminal.Setting(v)
 		}
-		if i.JSON {
-			return terminal.ConfigShowJSON(i.Out, settings)
-		}
-		return terminal.ConfigShow(i.Out, settings, origin)
+		return i.Page().ConfigShow(settings, origin)
 	}}
 	show.Flags().BoolVar(&origin, "origin", false, "name where each value comes from")
 	validate := &cobra.Command{Use: "validate", Short: "Check the configuration", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
@@ -66,9 +63,6 @@ func (i *Invocation) schemaCommand() *cobra.Command {
 
 func (i *Invocation) exitCodesCommand() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "List what each exit status means", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if i.JSON {
-			return terminal.ExitCodesJSON(i.Out, exitCodes())
-		}
-		return terminal.ExitCodes(i.Out, exitCodes())
+		return i.Page().ExitCodes(exitCodes())
 	}}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 // resumeFlags are the flags of resume as typed.
@@ -153,8 +152,5 @@ func (i *Invocation) forecast(ctx context.Context, s *app.Site, ref string, c ap
 	if err != nil {
 		return err
 	}
-	if i.JSON {
-		return terminal.DryRunJSON(i.Out, i.forecastView(f))
-	}
-	return terminal.DryRun(i.Out, i.forecastView(f), i.Now())
+	return i.Page().DryRun(f)
 }

@@ -45,6 +45,11 @@ func newInvocation() *Invocation {
 	return i
 }
 
+// Page is where a command answers.
+func (i *Invocation) Page() terminal.Page {
+	return terminal.Page{Out: i.Out, JSON: i.JSON, Now: i.Now, Spell: i.Spell}
+}
+
 // quietExit ends the process with a status that has been explained already.
 type quietExit int
 

@@ -103,9 +103,5 @@ func (i *Invocation) outline(file string, given paramFlags, flags map[string]str
 	if err != nil {
 		return err
 	}
-	v := terminal.OutlineView{Task: setup.Redactor.String(p.Task), Workspace: setup.Workspace, OnFailure: p.OnFailure, Next: &next, Warnings: setup.Settings.Warnings}
-	if i.JSON {
-		return terminal.OutlineJSON(i.Out, v)
-	}
-	return terminal.Outline(i.Out, v)
+	return i.Page().Outline(terminal.OutlineView{Task: setup.Redactor.String(p.Task), Workspace: setup.Workspace, OnFailure: p.OnFailure, Next: &next, Warnings: setup.Settings.Warnings})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -90,12 +91,18 @@ func TestEventsSchemaDescribesEvents(t *testing.T) {
 		{Seq: 4, Type: session.StateChanged, Payload: []byte(`{"payload_blob":{"hash":"aa","bytes":20000}}`)}, // of an export: the blob is damaged
 		{Seq: 5, Type: session.ExecutionAcquired, Payload: []byte(`{"device":"d","host":"box","pid":7,"workspace":"/w"}`)},
 	}
-	var history bytes.Buffer
-	if err := terminal.HistoryJSON(&history, terminal.Listed(events...)); err != nil {
+	listed := func(yield func(session.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	var history, document bytes.Buffer
+	if err := (terminal.Page{Out: &history, JSON: true}).History(listed); err != nil {
 		t.Fatal(err)
 	}
-	var document bytes.Buffer
-	if err := terminal.Export(&document, terminal.ExportView{Plan: []byte("{}"), Events: terminal.Listed(events...)}); err != nil {
+	if err := (terminal.Page{Out: &document}).Export(app.Export{Plan: []byte("{}"), Events: listed}); err != nil {
 		t.Fatal(err)
 	}
 	var export struct{ Events []map[string]any }

@@ -32,17 +32,17 @@ func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
 // Begin implements app.Door.
 func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Context, <-chan struct{}) {
 	work, again, stop := s.signals(ctx)
-	s.printer, s.stop = s.newPrinter(work.Done(), s.DeliveryView(delivery)), stop
+	s.printer, s.stop = s.newPrinter(work.Done(), delivery), stop
 	return work, again
 }
 
 // newPrinter shows what a session does; once done is closed it waits for no reader any more.
-func (s *screen) newPrinter(done <-chan struct{}, delivery terminal.SyncView) *terminal.Printer {
+func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *terminal.Printer {
 	o := terminal.Detect(s.Out.file, s.Err, s.getenv)
 	o.Out, o.Err = &outlet{to: s.Out, done: done, lines: s.JSON}, &outlet{to: s.Err, done: done}
 	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = s.JSON, s.quiet, s.verbose, s.fresh, s.Now
 	o.Color = (o.Color || s.color == "always") && s.color != "never" && !s.noColor
-	o.Exit, o.Sync = exitOfResult, delivery
+	o.Exit, o.Sync, o.Spell = exitOfResult, delivery, s.Spell
 	return terminal.New(o)
 }
 
@@ -79,7 +79,7 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	case s.printer != nil:
 		defer s.stop()
 	case s.JSON && out.Session != nil && err != nil: // it is told with the session that it is about
-		s.printer = s.newPrinter(ctx.Done(), terminal.SyncView{})
+		s.printer = s.newPrinter(ctx.Done(), app.Delivery{})
 		s.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: out.Session, Text: out.Session.Task})
 	default:
 		return err
@@ -107,7 +107,7 @@ func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Posi
 	if err != nil {
 		return false, err
 	}
-	err = terminal.Found(s.Out, rowViews(found), []terminal.Position{terminal.Position(position)}, s.Spell(session.Do(session.MoveListHere, "")), s.Now())
+	err = s.Page().Found(found, []app.Position{position}, session.Do(session.MoveListHere, ""))
 	if !asks {
 		return true, nil // what could not be written is told in the end
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 func (i *Invocation) sessionCommand() *cobra.Command {
@@ -23,12 +22,6 @@ func (i *Invocation) sessionCommand() *cobra.Command {
 
 func (i *Invocation) listCommand() *cobra.Command {
 	var resumable, all, remote bool
-	list := func(rows []app.Row) error {
-		if i.JSON {
-			return terminal.ListJSON(i.Out, rowViews(rows))
-		}
-		return terminal.List(i.Out, rowViews(rows), all, i.Now())
-	}
 	run := i.reading(func(ctx context.Context, s *app.Site, _ string) error {
 		rows, err := s.List(ctx, all)
 		if err == nil && resumable {
@@ -37,7 +30,7 @@ func (i *Invocation) listCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return list(rows)
+		return i.Page().List(rows, all)
 	})
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the sessions of this workspace", Args: cobra.NoArgs,
@@ -51,7 +44,7 @@ func (i *Invocation) listCommand() *cobra.Command {
 			}
 			err := run(cmd, args)
 			if errors.Is(err, session.ErrUnknownID) { // there is no store yet
-				return list(nil)
+				return i.Page().List(nil, all)
 			}
 			return err
 		},
@@ -74,10 +67,9 @@ func (i *Invocation) historyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if format == "json" || i.JSON {
-				return terminal.HistoryJSON(i.Out, terminal.Events(events))
-			}
-			return terminal.History(i.Out, terminal.Events(events))
+			page := i.Page()
+			page.JSON = page.JSON || format == "json"
+			return page.History(events)
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "`text|json`")
@@ -94,8 +86,7 @@ func (i *Invocation) exportCommand() *cobra.Command {
 				return damage
 			}
 			// What is damaged is left out: verify sends here for the rest.
-			err := terminal.Export(i.Out, terminal.ExportView{Row: terminal.Row(all.Row), Plan: all.Plan, Events: terminal.Events(all.Events)})
-			return errors.Join(damage, err)
+			return errors.Join(damage, i.Page().Export(all))
 		}),
 	}
 }

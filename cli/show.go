@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acode-dev/acode/app"
-	"github.com/acode-dev/acode/terminal"
 )
 
 func (i *Invocation) showCommand() *cobra.Command {
@@ -18,10 +17,7 @@ func (i *Invocation) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if i.JSON {
-				return terminal.ShowJSON(i.Out, i.detailsView(d))
-			}
-			return terminal.Show(i.Out, i.detailsView(d))
+			return i.Page().Show(d)
 		}),
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 func (i *Invocation) statusCommand() *cobra.Command {
@@ -59,10 +58,9 @@ func (i *Invocation) status(ctx context.Context, s *app.Site, ref string, out io
 	if err != nil {
 		return err
 	}
-	if i.JSON {
-		return terminal.StatusJSON(out, i.statusView(status))
-	}
-	return terminal.Status(out, i.statusView(status))
+	page := i.Page()
+	page.Out = out
+	return page.Status(status)
 }
 
 // unhealthy is the exit status of status --check when a person is needed.
@@ -95,10 +93,8 @@ func (i *Invocation) checkNothing() error {
 }
 
 func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
-	if i.JSON {
-		_ = terminal.SyncStatusJSON(i.Out, i.DeliveryView(d)) // what is lost is told at the end; the health stays what it is
-	} else if !i.quiet {
-		_ = terminal.SyncStatus(i.Out, i.DeliveryView(d)) // as above
+	if i.JSON || !i.quiet {
+		_ = i.Page().SyncStatus(d, nil) // what is lost is told at the end; the health stays what it is
 	}
 	switch s.Health(d) {
 	case app.NeedsPerson:

@@ -38,7 +38,7 @@ func (i *Invocation) explain(l app.Locks) error {
 		l.Notes = append(l.Notes, i.Spell(l.Beside))
 	}
 	if i.JSON {
-		return terminal.JSON(i.Out, locksJSON{V: 1, SessionID: l.Session.ID, ShortID: l.Session.Short, Holder: holderView(l.Holder), Notes: append([]string{}, l.Notes...)})
+		return terminal.JSON(i.Out, locksJSON{V: 1, SessionID: l.Session.ID, ShortID: l.Session.Short, Holder: terminal.NewHolder(l.Holder), Notes: append([]string{}, l.Notes...)})
 	}
 	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
 	if h := l.Holder; h != nil {

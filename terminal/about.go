@@ -2,7 +2,7 @@ package terminal
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,28 +17,27 @@ type Setting struct {
 	Origin string `json:"origin"`
 }
 
-// ConfigShow writes settings one a line; origin adds where each value comes from.
-func ConfigShow(w io.Writer, settings []Setting, origin bool) error {
+// ConfigShow writes settings one a line; origin adds where each value comes from, which a script
+// is always told.
+func (p Page) ConfigShow(settings []Setting, origin bool) error {
+	if p.JSON {
+		return p.json(struct {
+			V        int       `json:"v"`
+			Settings []Setting `json:"settings"`
+		}{jsonVersion, settings})
+	}
 	if !origin {
 		var b strings.Builder
 		for _, s := range settings {
 			fmt.Fprintf(&b, "%s: %s\n", Clean(s.Key), Clean(s.Value))
 		}
-		return write(w, b.String())
+		return p.write(b.String())
 	}
 	table := [][]string{{"KEY", "VALUE", "ORIGIN"}}
 	for _, s := range settings {
 		table = append(table, []string{s.Key, s.Value, s.Origin})
 	}
-	return columnsTo(w, table, nil)
-}
-
-// ConfigShowJSON writes the same for scripts, always with origins.
-func ConfigShowJSON(w io.Writer, settings []Setting) error {
-	return JSON(w, struct {
-		V        int       `json:"v"`
-		Settings []Setting `json:"settings"`
-	}{jsonVersion, append([]Setting{}, settings...)})
+	return p.columns(table)
 }
 
 // ExitCode is a row of the exit table.
@@ -49,7 +48,17 @@ type ExitCode struct {
 }
 
 // ExitCodes writes what each exit status means and which codes lead to it.
-func ExitCodes(w io.Writer, codes []ExitCode) error {
+func (p Page) ExitCodes(codes []ExitCode) error {
+	if p.JSON {
+		codes = slices.Clone(codes)
+		for i, c := range codes {
+			codes[i].Codes = append([]session.Code{}, c.Codes...)
+		}
+		return p.json(struct {
+			V     int        `json:"v"`
+			Codes []ExitCode `json:"exit_codes"`
+		}{jsonVersion, codes})
+	}
 	table := [][]string{{"EXIT", "MEANING", "CODES"}}
 	for _, c := range codes {
 		var names []string
@@ -58,18 +67,5 @@ func ExitCodes(w io.Writer, codes []ExitCode) error {
 		}
 		table = append(table, []string{strconv.Itoa(c.Exit), c.Meaning, strings.Join(names, " ")})
 	}
-	return columnsTo(w, table, []int{6})
-}
-
-// ExitCodesJSON writes the same for scripts.
-func ExitCodesJSON(w io.Writer, codes []ExitCode) error {
-	out := struct {
-		V     int        `json:"v"`
-		Codes []ExitCode `json:"exit_codes"`
-	}{jsonVersion, []ExitCode{}}
-	for _, c := range codes {
-		c.Codes = append([]session.Code{}, c.Codes...)
-		out.Codes = append(out.Codes, c)
-	}
-	return JSON(w, out)
+	return p.columns(table, 6)
 }

@@ -114,8 +114,9 @@ func (p *Printer) header(n session.Notice) {
 	for _, g := range gs {
 		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), skippedLine(g))
 	}
-	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), p.o.Sync.Summary())
-	for _, l := range p.o.Sync.why() {
+	d := delivery{p.o.Sync, p.o.Spell}
+	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), d.summary())
+	for _, l := range d.why() {
 		p.printf("  %s\n", l)
 	}
 }

@@ -1,37 +1,22 @@
 package terminal
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 )
 
-// Events are read while they are written: a session may have more than fit into memory. An error
-// stands in the place of what cannot be read; after damage (ErrCorrupt) the rest may follow.
-type Events iter.Seq2[session.Event, error]
-
-// Listed gives events that were all read.
-func Listed(events ...session.Event) Events {
-	return func(yield func(session.Event, error) bool) {
-		for _, e := range events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// each hands every event to f. Damage is returned once there is no more.
-func (es Events) each(f func(session.Event) error) (damage error) {
-	for e, err := range es {
+// each hands every event to f while they are read: a session may have more than fit into memory.
+// Damage (ErrCorrupt) is passed over, and returned once there is no more.
+func each(events iter.Seq2[session.Event, error], f func(session.Event) error) (damage error) {
+	for e, err := range events {
 		switch {
 		case err == nil:
 			if err := f(e); err != nil {
@@ -49,8 +34,11 @@ func (es Events) each(f func(session.Event) error) (damage error) {
 // historyLines is how many lines of a history are put in columns together.
 const historyLines = 1000
 
-// History writes events as a table, oldest first, one line each.
-func History(w io.Writer, events Events) error {
+// History writes events as a table or as JSON Lines, oldest first, one line each.
+func (p Page) History(events iter.Seq2[session.Event, error]) error {
+	if p.JSON {
+		return each(events, func(e session.Event) error { return p.json(NewEventJSON(e)) })
+	}
 	table := [][]string{{"SEQ", "TIME", "EPOCH", "ACTOR", "TYPE", "WHAT"}}
 	var widths []int
 	flush := func() error {
@@ -58,11 +46,11 @@ func History(w io.Writer, events Events) error {
 			return nil
 		}
 		widths = widest(table, widths)
-		err := aligned(w, table, widths)
+		err := p.aligned(table, widths)
 		table = table[:0]
 		return err
 	}
-	damage := events.each(func(e session.Event) error {
+	damage := each(events, func(e session.Event) error {
 		table = append(table, []string{
 			strconv.FormatUint(e.Seq, 10), instant(e.TimeUS), strconv.FormatUint(e.Epoch, 10),
 			e.Actor, string(e.Type), gist(e),
@@ -140,7 +128,8 @@ type EventJSON struct {
 	Time      string            `json:"time" jsonschema:"the same as ts, without trailing zeros"`
 }
 
-func newEventJSON(e session.Event) EventJSON {
+// NewEventJSON gives e for scripts.
+func NewEventJSON(e session.Event) EventJSON {
 	payload := json.RawMessage(e.Content())
 	if !json.Valid(payload) {
 		payload, _ = json.Marshal(string(payload)) // a string always encodes
@@ -151,44 +140,31 @@ func newEventJSON(e session.Event) EventJSON {
 	}
 }
 
-// HistoryJSON writes events as JSON Lines, oldest first.
-func HistoryJSON(w io.Writer, events Events) error {
-	return events.each(func(e session.Event) error { return JSON(w, newEventJSON(e)) })
-}
-
-// ExportView is a session as one document.
-type ExportView struct {
-	Row
-	Plan   json.RawMessage // redacted
-	Events Events
-}
-
-// Export writes everything that the store tells of a session. What is damaged is left out, and
-// returned when the rest is written; after any other error the document has no end.
-func Export(w io.Writer, v ExportView) error {
+// Export writes everything that the store tells of a session as one document. What is damaged is left
+// out, and returned when the rest is written; after any other error the document has no end.
+func (p Page) Export(v app.Export) error {
 	head := encode(struct {
 		V       int             `json:"v"`
 		Session rowJSON         `json:"session"`
 		Plan    json.RawMessage `json:"plan"`
 	}{jsonVersion, newRowJSON(v.Row), v.Plan})
-	if err := write(w, strings.TrimSuffix(string(head), "}\n")+`,"events":[`); err != nil {
+	if err := p.write(strings.TrimSuffix(string(head), "}\n") + `,"events":[`); err != nil {
 		return err
 	}
 	comma := ""
-	damage := v.Events.each(func(e session.Event) error {
-		out := newEventJSON(e)
+	damage := each(v.Events, func(e session.Event) error {
+		out := NewEventJSON(e)
 		out.Type = string(e.Type)
-		err := write(w, comma+strings.TrimSuffix(string(encode(out)), "\n"))
+		err := p.write(comma + strings.TrimSuffix(string(encode(out)), "\n"))
 		comma = ","
 		return err
 	})
 	if damage != nil && !errors.Is(damage, session.ErrCorrupt) {
 		return damage
 	}
-	return errors.Join(write(w, "]}\n"), damage)
+	return errors.Join(p.write("]}\n"), damage)
 }
 
 func uuid(id [16]byte) string {
-	s := hex.EncodeToString(id[:])
-	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

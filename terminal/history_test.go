@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"strings"
 	"testing"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 // many gives n events. From the second thousand on, look sees what was written by then.
-func many(n int, look func()) terminal.Events {
+func many(n int, look func()) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		for seq := range n {
 			if seq == 2500 {
@@ -28,11 +29,11 @@ func many(n int, look func()) terminal.Events {
 
 // What a session has to tell may be more than fits into memory: it is written while it is read.
 func TestHistoryIsWrittenWhileItIsRead(t *testing.T) {
-	for name, show := range map[string]func(io.Writer, terminal.Events) error{
-		"text": terminal.History,
-		"json": terminal.HistoryJSON,
-		"export": func(w io.Writer, es terminal.Events) error {
-			return terminal.Export(w, terminal.ExportView{Plan: []byte("{}"), Events: es})
+	for name, show := range map[string]func(io.Writer, iter.Seq2[session.Event, error]) error{
+		"text": func(w io.Writer, es iter.Seq2[session.Event, error]) error { return page(w, false).History(es) },
+		"json": func(w io.Writer, es iter.Seq2[session.Event, error]) error { return page(w, true).History(es) },
+		"export": func(w io.Writer, es iter.Seq2[session.Event, error]) error {
+			return page(w, true).Export(app.Export{Plan: []byte("{}"), Events: es})
 		},
 	} {
 		var out bytes.Buffer
@@ -53,7 +54,7 @@ func TestHistoryIsWrittenWhileItIsRead(t *testing.T) {
 }
 
 // failing gives an event, an error and another event.
-func failing(err error) terminal.Events {
+func failing(err error) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		one := session.Event{Seq: 1, Payload: []byte("{}")}
 		_ = yield(one, nil) && yield(session.Event{}, err) && yield(one, nil)
@@ -65,16 +66,16 @@ func TestHistoryGoesOnAfterDamage(t *testing.T) {
 	damaged, gone := &session.Error{Code: session.ErrCorrupt}, errors.New("the disk is gone")
 	for err, want := range map[error]int{damaged: 2, gone: 1} {
 		var export, lines bytes.Buffer
-		got := terminal.Export(&export, terminal.ExportView{Plan: []byte("{}"), Events: failing(err)})
+		got := page(&export, true).Export(app.Export{Plan: []byte("{}"), Events: failing(err)})
 		if n := strings.Count(export.String(), `"seq":1`); !errors.Is(got, err) || n != want || json.Valid(export.Bytes()) != (want == 2) {
 			t.Errorf("Export: got %d events and %v, want %d and %v; %s", n, got, want, err, export.String())
 		}
-		got = terminal.HistoryJSON(&lines, failing(err))
+		got = page(&lines, true).History(failing(err))
 		if n := strings.Count(lines.String(), "\n"); !errors.Is(got, err) || n != want {
 			t.Errorf("HistoryJSON: got %d lines and %v, want %d and %v", n, got, want, err)
 		}
 		lines.Reset()
-		got = terminal.History(&lines, failing(err))
+		got = page(&lines, false).History(failing(err))
 		if n := strings.Count(lines.String(), "\n"); !errors.Is(got, err) || n != want+1 {
 			t.Errorf("History: got %d lines and %v, want %d and %v", n, got, want+1, err)
 		}

@@ -105,6 +105,14 @@ func newStepJSON(it session.Item) *stepJSON {
 	}
 }
 
+func newStepsJSON(items []session.Item) []*stepJSON {
+	out := make([]*stepJSON, len(items))
+	for i, it := range items {
+		out[i] = newStepJSON(it)
+	}
+	return out
+}
+
 func newPlanJSON(c *session.Continuation) *planJSON {
 	pj := &planJSON{
 		Skipped: c.Skipped, Remaining: c.Remaining,

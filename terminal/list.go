@@ -2,44 +2,55 @@ package terminal
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 )
 
-// Row is a session in a list.
-type Row struct {
-	session.Summary
-	Interrupted bool // not terminal, was executing, and nobody executes it
-	Running     bool // a process executes it now
-}
-
 // List writes a table of sessions. workspaces adds the column that tells those of several
 // workspaces apart. An empty list says so.
-func List(w io.Writer, rows []Row, workspaces bool, now time.Time) error {
+func (p Page) List(rows []app.Row, workspaces bool) error {
+	if p.JSON {
+		return p.listJSON(rows)
+	}
 	if len(rows) == 0 {
-		return write(w, "No sessions.\n")
+		return p.write("No sessions.\n")
 	}
-	table := [][]string{{"ID", "STATE", ageHeading(rows), "TASK"}}
+	table := [][]string{{"ID", "STATE", ageHeading(rows), "WORKSPACE", "TASK"}}
 	for _, r := range rows {
-		table = append(table, []string{r.Short, upper(r.State), agoTable(now, time.UnixMicro(r.UpdatedUS)), taskOf(r)})
+		task := r.Task
+		if r.Interrupted {
+			task += " (interrupted)"
+		}
+		table = append(table, []string{r.Short, upper(r.State), p.age(r.UpdatedUS), r.Workspace, task})
 	}
-	if workspaces {
-		for i, c := range table {
-			workspace := "WORKSPACE"
-			if i > 0 {
-				workspace = rows[i-1].Workspace
-			}
-			table[i] = []string{c[0], c[1], c[2], workspace, c[3]}
+	if !workspaces {
+		for i, row := range table {
+			table[i] = slices.Delete(row, 3, 4)
 		}
 	}
-	return columnsTo(w, table, []int{12, 12, 20, 24})
+	return p.columns(table, 12, 12, 20, 24)
 }
 
+func (p Page) listJSON(rows []app.Row) error {
+	out := struct {
+		V        int       `json:"v"`
+		Sessions []rowJSON `json:"sessions"`
+	}{V: jsonVersion, Sessions: []rowJSON{}}
+	for _, r := range rows {
+		out.Sessions = append(out.Sessions, newRowJSON(r))
+	}
+	return p.json(out)
+}
+
+// age writes how long ago a time in microseconds is, for a column.
+func (p Page) age(us int64) string { return agoTable(p.Now(), time.UnixMicro(us)) }
+
 // ageHeading names the column of ages: since when the sessions wait, unless one is over or runs.
-func ageHeading(rows []Row) string {
+func ageHeading(rows []app.Row) string {
 	for _, r := range rows {
 		if r.State.Terminal() || r.Running {
 			return "UPDATED"
@@ -48,17 +59,10 @@ func ageHeading(rows []Row) string {
 	return "PAUSED"
 }
 
-func taskOf(r Row) string {
-	if r.Interrupted {
-		return r.Task + " (interrupted)"
-	}
-	return r.Task
-}
-
-// columnsTo writes rows with each column but the last at least as wide as least says, and
+// columns writes rows with each column but the last at least as wide as least says, and
 // two spaces wider than what it holds.
-func columnsTo(w io.Writer, rows [][]string, least []int) error {
-	return aligned(w, rows, widest(rows, least))
+func (p Page) columns(rows [][]string, least ...int) error {
+	return p.aligned(rows, widest(rows, least))
 }
 
 // widest gives the widths of all columns but the last, of at least so much each.
@@ -76,7 +80,7 @@ func widest(rows [][]string, least []int) []int {
 	return widths
 }
 
-func aligned(w io.Writer, rows [][]string, widths []int) error {
+func (p Page) aligned(rows [][]string, widths []int) error {
 	var lines []string
 	for _, row := range rows {
 		var b strings.Builder
@@ -86,66 +90,67 @@ func aligned(w io.Writer, rows [][]string, widths []int) error {
 		b.WriteString(Clean(row[len(widths)]))
 		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
-	return write(w, strings.Join(lines, "\n")+"\n")
+	return p.write(strings.Join(lines, "\n") + "\n")
 }
 
-func write(w io.Writer, s string) error {
-	if _, err := io.WriteString(w, s); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
-}
-
+// rowJSON is a session in a list for scripts, of this store or of a server. Only the machine of a
+// session knows whether it runs or was interrupted; only a server has what stands behind a pointer else.
 type rowJSON struct {
 	ID          session.ID     `json:"id"`
 	ShortID     string         `json:"short_id"`
 	State       session.State  `json:"state"`
 	Reason      session.Reason `json:"reason"`
-	Interrupted bool           `json:"interrupted"`
-	Running     bool           `json:"running"`
+	Interrupted *bool          `json:"interrupted,omitempty"`
+	Running     *bool          `json:"running,omitempty"`
 	Task        string         `json:"task"`
 	Workspace   string         `json:"workspace"`
+	Host        *string        `json:"host,omitempty"`
+	Device      *string        `json:"device,omitempty"`
 	Tasks       int            `json:"tasks"`
 	Steps       int            `json:"steps"`
 	Done        int            `json:"done"`
 	Epoch       uint64         `json:"epoch"`
 	LastSeq     uint64         `json:"last_seq"`
-	CreatedAt   string         `json:"created_at"`
-	UpdatedAt   string         `json:"updated_at"`
+	Projected   *uint64        `json:"projected_seq,omitempty"`
+	Pending     *uint64        `json:"events_pending,omitempty"`
+	Forked      *bool          `json:"forked,omitempty"`
+	CreatedAt   *string        `json:"created_at"` // null: the server did not read it yet
+	UpdatedAt   *string        `json:"updated_at"` // the same
+	ReceivedAt  *string        `json:"received_at,omitempty"`
 }
 
-func newRowJSON(r Row) rowJSON {
+func newSummaryJSON(s session.Summary) rowJSON {
 	return rowJSON{
-		ID: r.ID, ShortID: r.Short, State: r.State, Reason: r.Reason, Interrupted: r.Interrupted,
-		Running: r.Running, Task: r.Task, Workspace: r.Workspace, Tasks: r.Tasks, Steps: r.Steps,
-		Done: r.Done, Epoch: r.Epoch, LastSeq: r.LastSeq,
-		CreatedAt: stamp(time.UnixMicro(r.CreatedUS)), UpdatedAt: stamp(time.UnixMicro(r.UpdatedUS)),
+		ID: s.ID, ShortID: s.Short, State: s.State, Reason: s.Reason, Task: s.Task, Workspace: s.Workspace,
+		Tasks: s.Tasks, Steps: s.Steps, Done: s.Done, Epoch: s.Epoch, LastSeq: s.LastSeq,
+		CreatedAt: stampUS(s.CreatedUS), UpdatedAt: stampUS(s.UpdatedUS),
 	}
 }
 
-// ListJSON writes the same list for scripts.
-func ListJSON(w io.Writer, rows []Row) error {
-	out := struct {
-		V        int       `json:"v"`
-		Sessions []rowJSON `json:"sessions"`
-	}{V: jsonVersion, Sessions: []rowJSON{}}
-	for _, r := range rows {
-		out.Sessions = append(out.Sessions, newRowJSON(r))
-	}
-	return JSON(w, out)
+func newRowJSON(r app.Row) rowJSON {
+	out := newSummaryJSON(r.Summary)
+	out.Interrupted, out.Running = &r.Interrupted, &r.Running
+	return out
 }
 
-// Position says where in a plan a session stands; positions count from 1. The zero value is
-// nowhere.
-type Position struct {
+// position is app.Position for scripts.
+type position struct {
 	Task  int `json:"task"`
-	Tasks int `json:"tasks"` // of the plan
+	Tasks int `json:"tasks"`
 	Step  int `json:"step"`
-	Steps int `json:"steps"` // of the task
+	Steps int `json:"steps"`
 }
 
-// String gives "Task 2/3, Step 3/5", or "the end" for the zero value.
-func (p Position) String() string {
+// newPosition gives p for scripts; nil for nowhere.
+func newPosition(p app.Position) *position {
+	if p.Task == 0 {
+		return nil
+	}
+	return (*position)(&p)
+}
+
+// stand gives "Task 2/3, Step 3/5", or "the end" for nowhere.
+func stand(p app.Position) string {
 	if p.Task == 0 {
 		return "the end"
 	}
@@ -157,19 +162,19 @@ const FewRows = 10
 
 // Found writes what resume without an id found, the most recent ones, before it asks; all says how all
 // of them are seen.
-func Found(w io.Writer, rows []Row, at []Position, all string, now time.Time) error {
+func (p Page) Found(rows []app.Row, at []app.Position, all session.Hint) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))
 	for i, r := range rows[:min(len(rows), FewRows)] {
 		fmt.Fprintf(&b, "  %s - %s - \"%s\"\n", Clean(r.Short), upper(r.State), Clean(r.Task))
 		if i < len(at) {
-			fmt.Fprintf(&b, "  Paused at: %s\n", at[i])
+			fmt.Fprintf(&b, "  Paused at: %s\n", stand(at[i]))
 		}
-		fmt.Fprintf(&b, "  Paused: %s\n", agoLong(now, time.UnixMicro(r.UpdatedUS)))
+		fmt.Fprintf(&b, "  Paused: %s\n", agoLong(p.Now(), time.UnixMicro(r.UpdatedUS)))
 	}
 	if more := len(rows) - FewRows; more > 0 {
-		fmt.Fprintf(&b, "  and %s more: %s\n", comma(more), Clean(all))
+		fmt.Fprintf(&b, "  and %s more: %s\n", comma(more), Clean(p.Spell(all)))
 	}
 	b.WriteString("\n")
-	return write(w, b.String())
+	return p.write(b.String())
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -16,19 +17,20 @@ const defaultWidth = 80
 
 // Options say where output goes and how it looks. Out, Err and Now must be set.
 type Options struct {
-	Out     io.Writer                // results and progress
-	Err     io.Writer                // warnings, questions, errors
-	JSON    bool                     // JSON Lines on Out, nothing else there
-	Quiet   bool                     // no progress: only the result, warnings and errors
-	Verbose int                      // 1 and more shows what commands write
-	Live    bool                     // Out is a terminal that can redraw a line
-	Color   bool                     // Out may be coloured
-	ASCII   bool                     // the locale cannot show symbols
-	Fresh   bool                     // a new session is run, rather than one resumed
-	Width   func() int               // columns of Out; nil means 80
-	Now     func() time.Time         // the clock
-	Exit    func(session.Result) int // exit status of a result; nil gives 0 or 1 by its Code
-	Sync    SyncView                 // how delivery stands at the start
+	Out     io.Writer                 // results and progress
+	Err     io.Writer                 // warnings, questions, errors
+	JSON    bool                      // JSON Lines on Out, nothing else there
+	Quiet   bool                      // no progress: only the result, warnings and errors
+	Verbose int                       // 1 and more shows what commands write
+	Live    bool                      // Out is a terminal that can redraw a line
+	Color   bool                      // Out may be coloured
+	ASCII   bool                      // the locale cannot show symbols
+	Fresh   bool                      // a new session is run, rather than one resumed
+	Width   func() int                // columns of Out; nil means 80
+	Now     func() time.Time          // the clock
+	Exit    func(session.Result) int  // exit status of a result; nil gives 0 or 1 by its Code
+	Sync    app.Delivery              // how delivery stands at the start
+	Spell   func(session.Hint) string // says a hint as its door does
 }
 
 // Detect judges out and err, each by itself, and the environment: a live line only on a

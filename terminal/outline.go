@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/acode-dev/acode/session"
@@ -33,13 +32,29 @@ func (v OutlineView) kinds() (names []session.Kind, count map[session.Kind]int) 
 }
 
 // Outline writes the tasks and steps of a plan in the order in which they would run.
-func Outline(w io.Writer, v OutlineView) error {
-	var b strings.Builder
+func (p Page) Outline(v OutlineView) error {
 	names, count := v.kinds()
+	if p.JSON {
+		return p.json(struct {
+			V         int                  `json:"v"`
+			Task      string               `json:"task"`
+			Workspace string               `json:"workspace"`
+			OnFailure session.OnFailure    `json:"on_failure"`
+			Tasks     int                  `json:"tasks"`
+			Steps     int                  `json:"steps"`
+			Kinds     map[session.Kind]int `json:"kinds"`
+			Items     []*stepJSON          `json:"items"`
+			Warnings  []string             `json:"warnings"`
+		}{
+			jsonVersion, v.Task, v.Workspace, v.OnFailure, v.Next.Tasks, len(v.Next.Items), count,
+			newStepsJSON(v.Next.Items), append([]string{}, v.Warnings...),
+		})
+	}
 	kinds := make([]string, len(names))
 	for i, k := range names {
 		kinds[i] = fmt.Sprintf("%s %s", comma(count[k]), k)
 	}
+	var b strings.Builder
 	fmt.Fprintf(&b, "Would run: %s\n  Workspace: %s\n  Plan: %s, %s (%s)\n  On failure: %s\n", Clean(v.Task), Clean(v.Workspace),
 		Plural(v.Next.Tasks, "task"), Plural(len(v.Next.Items), "step"), strings.Join(kinds, ", "), v.OnFailure)
 	for _, warning := range v.Warnings {
@@ -54,28 +69,5 @@ func Outline(w io.Writer, v OutlineView) error {
 		fmt.Fprintf(&b, "    Step %d: %s (%s)\n", it.Step, Clean(it.Label), it.Kind)
 	}
 	b.WriteString("Nothing was changed: this was a dry run.\n")
-	return write(w, b.String())
-}
-
-// OutlineJSON writes the same for scripts.
-func OutlineJSON(w io.Writer, v OutlineView) error {
-	_, count := v.kinds()
-	out := struct {
-		V         int                  `json:"v"`
-		Task      string               `json:"task"`
-		Workspace string               `json:"workspace"`
-		OnFailure session.OnFailure    `json:"on_failure"`
-		Tasks     int                  `json:"tasks"`
-		Steps     int                  `json:"steps"`
-		Kinds     map[session.Kind]int `json:"kinds"`
-		Items     []*stepJSON          `json:"items"`
-		Warnings  []string             `json:"warnings"`
-	}{
-		V: jsonVersion, Task: v.Task, Workspace: v.Workspace, OnFailure: v.OnFailure, Tasks: v.Next.Tasks, Steps: len(v.Next.Items),
-		Kinds: count, Items: []*stepJSON{}, Warnings: append([]string{}, v.Warnings...),
-	}
-	for _, it := range v.Next.Items {
-		out.Items = append(out.Items, newStepJSON(it))
-	}
-	return JSON(w, out)
+	return p.write(b.String())
 }

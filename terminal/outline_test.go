@@ -25,7 +25,7 @@ func outline() terminal.OutlineView {
 // Tasks stand in the order in which they run, and nothing of a plan reaches the terminal raw.
 func TestOutline(t *testing.T) {
 	var b bytes.Buffer
-	if err := terminal.Outline(&b, outline()); err != nil {
+	if err := page(&b, false).Outline(outline()); err != nil {
 		t.Fatal(err)
 	}
 	want := `Would run: Ship\nit
@@ -47,7 +47,7 @@ Nothing was changed: this was a dry run.
 
 func TestOutlineJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := terminal.OutlineJSON(&b, outline()); err != nil {
+	if err := page(&b, true).Outline(outline()); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {

@@ -3,8 +3,6 @@ package terminal
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -18,17 +16,21 @@ type RemoteRow struct {
 // unread stands for what the server did not read yet.
 const unread = "-"
 
-// RemoteList writes the table of List for the sessions of a server, with the host of each.
-func RemoteList(w io.Writer, rows []RemoteRow, now time.Time) error {
+// RemoteList writes the table of List for the sessions of a server, with the host of each. A script is
+// told too why delivery before the list did not come to its end, which undelivered is; nil: it did.
+func (p Page) RemoteList(rows []RemoteRow, undelivered error) error {
+	if p.JSON {
+		return p.remoteJSON(rows, undelivered)
+	}
 	if len(rows) == 0 {
-		return write(w, "No sessions.\n")
+		return p.write("No sessions.\n")
 	}
 	table := [][]string{{"ID", "STATE", "UPDATED", "HOST", "WORKSPACE", "TASK"}}
 	for _, r := range rows {
-		table = append(table, []string{cmp.Or(r.Short, string(r.ID)), cmp.Or(upper(r.State), unread), agoTable(now, time.UnixMicro(cmp.Or(r.UpdatedUS, r.ReceivedUS))),
+		table = append(table, []string{cmp.Or(r.Short, string(r.ID)), cmp.Or(upper(r.State), unread), p.age(cmp.Or(r.UpdatedUS, r.ReceivedUS)),
 			cmp.Or(r.Host, unread), cmp.Or(r.Workspace, unread), cmp.Or(r.Task, unread) + r.notes()})
 	}
-	return columnsTo(w, table, []int{12, 12, 20, 12, 24})
+	return p.columns(table, 12, 12, 20, 12, 24)
 }
 
 // notes says what makes a row less than all of the session.
@@ -46,30 +48,6 @@ func (r RemoteRow) notes() string {
 	return text
 }
 
-// remoteRowJSON has the names of rowJSON for what means the same. Only the machine of a session
-// knows whether it runs or was interrupted.
-type remoteRowJSON struct {
-	ID         session.ID     `json:"id"`
-	ShortID    string         `json:"short_id"`
-	State      session.State  `json:"state"`
-	Reason     session.Reason `json:"reason"`
-	Task       string         `json:"task"`
-	Workspace  string         `json:"workspace"`
-	Host       string         `json:"host"`
-	Device     string         `json:"device"`
-	Tasks      int            `json:"tasks"`
-	Steps      int            `json:"steps"`
-	Done       int            `json:"done"`
-	Epoch      uint64         `json:"epoch"`
-	LastSeq    uint64         `json:"last_seq"`
-	Projected  uint64         `json:"projected_seq"`
-	Pending    uint64         `json:"events_pending"`
-	Forked     bool           `json:"forked"`
-	CreatedAt  *string        `json:"created_at"`
-	UpdatedAt  *string        `json:"updated_at"`
-	ReceivedAt string         `json:"received_at"`
-}
-
 // Reason is for scripts why something was not done.
 type Reason struct {
 	Code    session.Code `json:"code"`
@@ -82,23 +60,20 @@ func NewReason(err error) *Reason {
 	return &Reason{e.Code, e.Message}
 }
 
-// RemoteListJSON writes the same for scripts. undelivered says why delivery before the list did
-// not come to its end; nil: it did.
-func RemoteListJSON(w io.Writer, rows []RemoteRow, undelivered error) error {
+func (p Page) remoteJSON(rows []RemoteRow, undelivered error) error {
 	out := struct {
-		V           int             `json:"v"`
-		Sessions    []remoteRowJSON `json:"sessions"`
-		Undelivered *Reason         `json:"undelivered,omitempty"`
-	}{V: jsonVersion, Sessions: []remoteRowJSON{}}
+		V           int       `json:"v"`
+		Sessions    []rowJSON `json:"sessions"`
+		Undelivered *Reason   `json:"undelivered,omitempty"`
+	}{V: jsonVersion, Sessions: []rowJSON{}}
 	if undelivered != nil {
 		out.Undelivered = NewReason(undelivered)
 	}
 	for _, r := range rows {
-		out.Sessions = append(out.Sessions, remoteRowJSON{
-			ID: r.ID, ShortID: r.Short, State: r.State, Reason: r.Reason, Task: r.Task, Workspace: r.Workspace, Host: r.Host, Device: r.Device,
-			Tasks: r.Tasks, Steps: r.Steps, Done: r.Done, Epoch: r.Epoch, LastSeq: r.LastSeq, Projected: r.Projected, Pending: r.Pending, Forked: r.Forked,
-			CreatedAt: stampUS(r.CreatedUS), UpdatedAt: stampUS(r.UpdatedUS), ReceivedAt: stamp(time.UnixMicro(r.ReceivedUS)),
-		})
+		row := newSummaryJSON(r.Summary)
+		row.Host, row.Device, row.Projected, row.Pending, row.Forked = &r.Host, &r.Device, &r.Projected, &r.Pending, &r.Forked
+		row.ReceivedAt = stampUS(r.ReceivedUS)
+		out.Sessions = append(out.Sessions, row)
 	}
-	return JSON(w, out)
+	return p.json(out)
 }

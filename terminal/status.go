@@ -2,21 +2,29 @@ package terminal
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 )
 
-// Holder is the process that executes a session or workspace.
+// Holder is app.Holder for scripts.
 type Holder struct {
 	PID       int       `json:"pid"`
 	Elsewhere bool      `json:"elsewhere,omitempty"` // PID counts in another PID namespace: here it is nobody's, or a stranger's
 	Host      string    `json:"host,omitempty"`
 	Since     time.Time `json:"since"`
 	Command   string    `json:"command,omitempty"`
+}
+
+// NewHolder gives h for scripts; nil for none.
+func NewHolder(h *app.Holder) *Holder {
+	if h == nil {
+		return nil
+	}
+	return &Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
 }
 
 // String gives "pid 4711 on host, since 10:04:05Z: resume", cleaned.
@@ -37,20 +45,15 @@ func (h Holder) String() string {
 	return s
 }
 
-// StatusView is what status tells of a session.
-type StatusView struct {
-	Row
-	At     Position      // of the step in progress or next; zero when none is left
-	Detail string        // of the state, one line
-	Holder *Holder       // nil when nobody executes it
-	Notes  []string      // further lines, as a command that still runs
-	Gate   *session.Gate // the question that it waits for; nil for none
-	Sync   SyncView      // of this session
-	Next   string        // the exact command that continues; empty when there is none
+// Status writes where a session stands. It needs no network.
+func (p Page) Status(v app.Status) error {
+	if p.JSON {
+		return p.json(p.statusJSON(v))
+	}
+	return p.write(p.status(v))
 }
 
-// Status writes where a session stands. It needs no network.
-func Status(w io.Writer, v StatusView) error {
+func (p Page) status(v app.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Session: %s\nState: %s\n", Clean(v.Short), stateLine(v.Row))
 	if v.Detail != "" {
@@ -59,14 +62,15 @@ func Status(w io.Writer, v StatusView) error {
 	fmt.Fprintf(&b, "Task: %s\n", Clean(v.Task))
 	fmt.Fprintf(&b, "Progress: %s\n", counts(v.Done, v.Steps-v.Done))
 	if v.At.Task > 0 {
-		fmt.Fprintf(&b, "At: %s\n", v.At)
+		fmt.Fprintf(&b, "At: %s\n", stand(v.At))
 	}
-	fmt.Fprintf(&b, "Sync: %s\n", v.Sync.Summary())
-	for _, l := range v.Sync.details() {
+	d := delivery{v.Delivery, p.Spell}
+	fmt.Fprintf(&b, "Sync: %s\n", d.summary())
+	for _, l := range d.details() {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
 	if v.Holder != nil {
-		fmt.Fprintf(&b, "Held by: %s\n", v.Holder)
+		fmt.Fprintf(&b, "Held by: %s\n", NewHolder(v.Holder))
 	}
 	for _, n := range v.Notes {
 		fmt.Fprintf(&b, "Note: %s\n", cleanText(n, "  "))
@@ -76,16 +80,16 @@ func Status(w io.Writer, v StatusView) error {
 			fmt.Fprintf(&b, "%s\n", cleanLine(l))
 		}
 	}
-	if v.Next != "" {
-		fmt.Fprintf(&b, "Continue with: %s\n", Clean(v.Next))
+	if next := p.Spell(v.Next); next != "" {
+		fmt.Fprintf(&b, "Continue with: %s\n", Clean(next))
 	}
-	if v.Sync.waitsForServer() {
+	if d.waitsForServer() {
 		fmt.Fprintf(&b, "\n%s\n", reassurance)
 	}
-	return write(w, b.String())
+	return b.String()
 }
 
-func stateLine(r Row) string {
+func stateLine(r app.Row) string {
 	s := upper(r.State)
 	switch {
 	case r.Interrupted:
@@ -99,7 +103,7 @@ func stateLine(r Row) string {
 type statusJSON struct {
 	V       int       `json:"v"`
 	Session rowJSON   `json:"session"`
-	At      *Position `json:"at"`
+	At      *position `json:"at"`
 	Left    int       `json:"left"`
 	Detail  string    `json:"detail"`
 	Sync    syncJSON  `json:"sync"`
@@ -109,42 +113,21 @@ type statusJSON struct {
 	Next    string    `json:"next"`
 }
 
-func newStatusJSON(v StatusView) statusJSON {
-	out := statusJSON{
-		V: jsonVersion, Session: newRowJSON(v.Row), Left: v.Steps - v.Done, Detail: v.Detail,
-		Sync: newSyncJSON(v.Sync), Holder: v.Holder, Notes: append([]string{}, v.Notes...), Gate: NewGateJSON(v.Gate), Next: v.Next,
+func (p Page) statusJSON(v app.Status) statusJSON {
+	return statusJSON{
+		V: jsonVersion, Session: newRowJSON(v.Row), At: newPosition(v.At), Left: v.Steps - v.Done, Detail: v.Detail,
+		Sync: newSyncJSON(v.Delivery), Holder: NewHolder(v.Holder), Notes: append([]string{}, v.Notes...),
+		Gate: NewGateJSON(v.Gate), Next: p.Spell(v.Next),
 	}
-	if v.At.Task > 0 {
-		out.At = &v.At
-	}
-	return out
-}
-
-// StatusJSON writes the same for scripts.
-func StatusJSON(w io.Writer, v StatusView) error { return JSON(w, newStatusJSON(v)) }
-
-// StepView is a step in ShowView.
-type StepView struct {
-	Item    session.Item // Took is how long its latest attempt took, 0 when it is not over
-	Code    session.Code // of a failure
-	Message string       // of a failure or an unknown outcome
-	Output  []string     // the end of what the command of a failure or an unknown outcome wrote
-	Decided []string     // who decided about an unknown outcome
-}
-
-// ShowView is what session show tells: status, ids, times and every step.
-type ShowView struct {
-	StatusView
-	Titles []string // of the tasks in plan order
-	Steps  []StepView
 }
 
 // Show writes everything that is known of a session.
-func Show(w io.Writer, v ShowView) error {
-	if err := Status(w, v.StatusView); err != nil {
-		return err
+func (p Page) Show(v app.Details) error {
+	if p.JSON {
+		return p.showJSON(v)
 	}
 	var b strings.Builder
+	b.WriteString(p.status(v.Status))
 	fmt.Fprintf(&b, "ID: %s\nWorkspace: %s\n", Clean(string(v.ID)), Clean(v.Workspace))
 	fmt.Fprintf(&b, "Created: %s\nUpdated: %s\n", instant(v.CreatedUS), instant(v.UpdatedUS))
 	fmt.Fprintf(&b, "Epoch: %d\nEvents: %s\n", v.Epoch, comma(int(v.LastSeq)))
@@ -156,7 +139,7 @@ func Show(w io.Writer, v ShowView) error {
 		}
 		showStep(&b, s)
 	}
-	return write(w, b.String())
+	return p.write(b.String())
 }
 
 func titleOf(titles []string, task int) string {
@@ -166,7 +149,7 @@ func titleOf(titles []string, task int) string {
 	return ": " + Clean(titles[task-1])
 }
 
-func showStep(b *strings.Builder, s StepView) {
+func showStep(b *strings.Builder, s app.StepDetails) {
 	fmt.Fprintf(b, "  Step %d: %s - %s", s.Item.Step, Clean(s.Item.Label), Clean(string(s.Item.Status)))
 	if s.Item.Attempt > 1 {
 		fmt.Fprintf(b, ", attempt %d", s.Item.Attempt)
@@ -199,36 +182,42 @@ type showStepJSON struct {
 	Decided []string     `json:"decided,omitempty"`
 }
 
-// ShowJSON writes the same for scripts.
-func ShowJSON(w io.Writer, v ShowView) error {
+func (p Page) showJSON(v app.Details) error {
 	out := struct {
 		statusJSON
 		Steps []showStepJSON `json:"steps"`
-	}{statusJSON: newStatusJSON(v.StatusView), Steps: []showStepJSON{}}
+	}{statusJSON: p.statusJSON(v.Status), Steps: []showStepJSON{}}
 	for _, s := range v.Steps {
-		out.Steps = append(out.Steps, showStepJSON{
-			stepJSON: newStepJSON(s.Item), TookUS: s.Item.Took.Microseconds(), Code: s.Code, Message: s.Message, Output: s.Output, Decided: s.Decided,
+		out.Steps = append(out.Steps, showStepJSON{newStepJSON(s.Item), s.Item.Took.Microseconds(), s.Code, s.Message, s.Output, s.Decided})
+	}
+	return p.json(out)
+}
+
+// DryRun writes what a resume would do. Nothing was changed to find it out.
+func (p Page) DryRun(v app.Forecast) error {
+	warnings := append([]string{}, v.Warnings...)
+	if !v.Edited.IsZero() {
+		warnings = append(warnings, p.Spell(v.Edited))
+	}
+	if p.JSON {
+		return p.json(struct {
+			V          int                   `json:"v"`
+			ID         session.ID            `json:"id"`
+			ShortID    string                `json:"short_id"`
+			State      session.State         `json:"state"`
+			Checkpoint *position             `json:"last_checkpoint"`
+			Plan       *planJSON             `json:"plan"`
+			Items      []*stepJSON           `json:"items"`
+			Changed    []session.ChangedFile `json:"changed"`
+			Warnings   []string              `json:"warnings"`
+			Sync       syncJSON              `json:"sync"`
+		}{
+			jsonVersion, v.Session.ID, v.Session.Short, v.Session.State, newPosition(v.Checkpoint), newPlanJSON(&v.Next),
+			newStepsJSON(v.Next.Items), append([]session.ChangedFile{}, v.Changed...), warnings, newSyncJSON(v.Delivery),
 		})
 	}
-	return JSON(w, out)
-}
-
-// DryRunView is what resume would do.
-type DryRunView struct {
-	ID         session.ID
-	Short      string
-	State      session.State
-	Checkpoint Position // of the last checkpoint's step; zero: none yet
-	Next       *session.Continuation
-	Changed    []session.ChangedFile
-	Warnings   []string
-	Sync       SyncView // of this session
-}
-
-// DryRun writes what resume would do. Nothing was changed to find it out.
-func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Would resume session %s:\n  Current state: %s\n", Clean(v.Short), upper(v.State))
+	fmt.Fprintf(&b, "Would resume session %s:\n  Current state: %s\n", Clean(v.Session.Short), upper(v.Session.State))
 	at := "none"
 	if v.Checkpoint.Task > 0 {
 		at = fmt.Sprintf("Task %d, Step %d", v.Checkpoint.Task, v.Checkpoint.Step)
@@ -236,7 +225,7 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 	fmt.Fprintf(&b, "  Last checkpoint: %s\n", at)
 	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", Plural(v.Next.Skipped, "step"))
 	fmt.Fprintf(&b, "  Remaining: %s\n", Plural(v.Next.Remaining, "step"))
-	fmt.Fprintf(&b, "  Sync status: %s\n", v.Sync.status())
+	fmt.Fprintf(&b, "  Sync status: %s\n", delivery{v.Delivery, p.Spell}.status())
 	if it, ok := v.Next.First(); ok && v.Next.InProgress >= 0 {
 		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it))
 	}
@@ -244,15 +233,15 @@ func DryRun(w io.Writer, v DryRunView, now time.Time) error {
 		b.WriteString("  Changed files:\n")
 	}
 	for _, c := range v.Changed {
-		fmt.Fprintf(&b, "    - %s\n", changedLine(c, now))
+		fmt.Fprintf(&b, "    - %s\n", changedLine(c, p.Now()))
 	}
 	if slices.ContainsFunc(v.Changed, func(c session.ChangedFile) bool { return c.Asks }) {
 		fmt.Fprintf(&b, "  %s\n", changesConflict)
 	}
-	for _, warning := range v.Warnings {
+	for _, warning := range warnings {
 		fmt.Fprintf(&b, "  Warning: %s\n", Clean(warning))
 	}
-	return write(w, b.String())
+	return p.write(b.String())
 }
 
 // dryAction says in words what would be done with a step that was in progress.
@@ -268,31 +257,4 @@ func dryAction(it session.Item) string {
 		return Clean(it.Why)
 	}
 	return "would be done again"
-}
-
-// DryRunJSON writes the same for scripts.
-func DryRunJSON(w io.Writer, v DryRunView) error {
-	out := struct {
-		V          int                   `json:"v"`
-		ID         session.ID            `json:"id"`
-		ShortID    string                `json:"short_id"`
-		State      session.State         `json:"state"`
-		Checkpoint *Position             `json:"last_checkpoint"`
-		Plan       *planJSON             `json:"plan"`
-		Items      []*stepJSON           `json:"items"`
-		Changed    []session.ChangedFile `json:"changed"`
-		Warnings   []string              `json:"warnings"`
-		Sync       syncJSON              `json:"sync"`
-	}{
-		V: jsonVersion, ID: v.ID, ShortID: v.Short, State: v.State, Plan: newPlanJSON(v.Next),
-		Items: []*stepJSON{}, Changed: append([]session.ChangedFile{}, v.Changed...), Warnings: append([]string{}, v.Warnings...),
-		Sync: newSyncJSON(v.Sync),
-	}
-	if v.Checkpoint.Task > 0 {
-		out.Checkpoint = &v.Checkpoint
-	}
-	for _, it := range v.Next.Items {
-		out.Items = append(out.Items, newStepJSON(it))
-	}
-	return JSON(w, out)
 }

@@ -3,52 +3,25 @@ package terminal
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 )
 
 // syncOff is what there is to say of sync while no server is configured.
 const syncOff = "off (local only)"
 
-// SyncView is how delivery to the server stands, as the store tells it: of one session, or of
-// all. The zero value says that no server is configured. Times are microseconds since 1970, 0
-// for never.
-type SyncView struct {
-	State     session.SyncState
-	Link      session.SyncState // of the connection, where it is in trouble and State is another
-	Reason    string            // of the connection's state, in words; may be empty
-	Pending   uint64            // events that wait
-	Sessions  int               // that have some
-	SinceUS   int64             // when State began
-	OldestUS  int64             // time of the oldest pending event
-	LastUS    int64             // last success
-	AttemptUS int64             // last attempt
-	NextUS    int64             // next attempt
-	Paused    bool              // a person paused delivery, whether something waits or not
-	Verified  uint64            // seq up to where the server recomputed the chain; of one session
-	Acked     uint64            // seq that the server acknowledged; of one session
-	Server    string            // host, port and database
-	Identity  string            // of the database that acknowledged
-	Drainer   *Drainer
-	Lanes     []LaneView // that need a person
-	WentOn    []LaneView // settled: their sessions go on as others; SyncStatus and its JSON name them
-	Now       time.Time
-	Spell     func(session.Hint) string // says a hint as its door does; nil names the move
+// delivery is how delivery to the server stands, in words.
+type delivery struct {
+	app.Delivery
+	spell func(session.Hint) string // says a hint as its door does
 }
 
-// Drainer is the process that delivers.
-type Drainer struct {
-	PID     int
-	Command string
-	BeatUS  int64 // its last heartbeat
-}
-
-// LaneView is a session that is parked, fenced or forked.
+// LaneView is app.Lane for scripts.
 type LaneView struct {
 	Short  string            `json:"short_id"`
 	State  session.SyncState `json:"state"`
@@ -56,107 +29,107 @@ type LaneView struct {
 	Reason string            `json:"reason"`
 }
 
-func (v SyncView) off() bool { return v.State == "" || v.State == session.SyncDisabled }
+func (d delivery) off() bool { return d.State == "" || d.State == session.SyncDisabled }
 
-func (v SyncView) degraded() bool { return session.Degraded(v.State, v.Pending) }
+func (d delivery) degraded() bool { return session.Degraded(d.State, d.Events) }
 
 // stopped reports whether a session waits for a person, which it may with nothing pending: the store of an
 // older copy has less of it than the server.
-func (v SyncView) stopped() bool {
-	return v.State == session.SyncParked || v.State == session.SyncFenced || v.State == session.SyncForked
+func (d delivery) stopped() bool {
+	return d.State == session.SyncParked || d.State == session.SyncFenced || d.State == session.SyncForked
 }
 
-// Summary is the line after "Sync:".
-func (v SyncView) Summary() string {
+// summary is the line after "Sync:".
+func (d delivery) summary() string {
 	switch {
-	case v.off():
+	case d.off():
 		return syncOff
-	case !v.degraded() && v.stopped():
+	case !d.degraded() && d.stopped():
 		return "nothing is pending, and a session waits for a person"
-	case !v.degraded():
+	case !d.degraded():
 		return "Up to date ✓"
 	}
-	s := fmt.Sprintf("DEGRADED - %s pending", Plural(int(v.Pending), "event"))
-	if v.Sessions > 1 {
-		s += fmt.Sprintf(" in %d sessions", v.Sessions)
+	s := fmt.Sprintf("DEGRADED - %s pending", Plural(int(d.Events), "event"))
+	if d.Sessions > 1 {
+		s += fmt.Sprintf(" in %d sessions", d.Sessions)
 	}
 	return s
 }
 
 // status is the line of a dry run.
-func (v SyncView) status() string {
+func (d delivery) status() string {
 	switch {
-	case v.off():
+	case d.off():
 		return syncOff
-	case !v.degraded():
+	case !d.degraded():
 		return "up to date"
 	}
-	return fmt.Sprintf("%s pending", Plural(int(v.Pending), "event"))
+	return fmt.Sprintf("%s pending", Plural(int(d.Events), "event"))
 }
 
 // why says in one line why a session begins in degraded mode, and since when. Nothing waits
 // for the server, so it says that too (FR-047, FR-050).
-func (v SyncView) why() []string {
-	if !v.degraded() && !v.stopped() || v.State == session.SyncPending {
+func (d delivery) why() []string {
+	if !d.degraded() && !d.stopped() || d.State == session.SyncPending {
 		return nil
 	}
-	line := v.stateLine()
-	if v.Reason != "" {
-		line += ": " + Clean(v.Reason)
+	line := d.stateLine()
+	if d.Reason != "" {
+		line += ": " + Clean(d.Reason)
 	}
 	lines := []string{line}
-	if v.waitsForServer() {
+	if d.waitsForServer() {
 		lines = append(lines, "Degraded mode: work goes on locally and is delivered later")
 	}
 	return lines
 }
 
 // details says why, since when, and what comes next.
-func (v SyncView) details() []string {
-	if !v.degraded() && !v.stopped() {
+func (d delivery) details() []string {
+	if !d.degraded() && !d.stopped() {
 		return nil
 	}
-	lines := []string{"State: " + v.stateLine()}
-	if v.Link != "" && v.Link != v.State {
-		lines = append(lines, "Connection: "+string(v.Link)+" - "+v.meaning(v.Link, ""))
+	lines := []string{"State: " + d.stateLine()}
+	if d.Link != "" && d.Link != d.State {
+		lines = append(lines, "Connection: "+string(d.Link)+" - "+d.meaning(d.Link, ""))
 	}
-	if v.OldestUS > 0 {
-		lines = append(lines, "Oldest pending: "+v.ago(v.OldestUS))
+	if d.OldestUS > 0 {
+		lines = append(lines, "Oldest pending: "+d.ago(d.OldestUS))
 	}
 	last := "never"
-	if v.LastUS > 0 {
-		last = v.ago(v.LastUS)
+	if d.LastUS > 0 {
+		last = d.ago(d.LastUS)
 	}
 	lines = append(lines, "Last success: "+last)
-	if v.AttemptUS > 0 {
-		lines = append(lines, "Last sync attempt: "+v.ago(v.AttemptUS))
+	if d.AttemptUS > 0 {
+		lines = append(lines, "Last sync attempt: "+d.ago(d.AttemptUS))
 	}
-	lines = append(lines, v.outlook()...)
-	for _, l := range v.Lanes {
-		lines = append(lines, l.String())
+	lines = append(lines, d.outlook()...)
+	for _, l := range d.Lanes {
+		lines = append(lines, LaneView(l).String())
 	}
 	return lines
 }
 
 // trouble says what is wrong with the server for the process that delivers, although nothing is pending.
-func (v SyncView) trouble() []string {
-	if v.degraded() || v.stopped() || !v.State.Faulty() || v.Drainer == nil {
+func (d delivery) trouble() []string {
+	if d.degraded() || d.stopped() || !d.State.Faulty() || !d.Delivers {
 		return nil
 	}
-	lines := []string{"Connection: " + string(v.State) + " - " + v.meaning(v.State, "")}
-	if v.LastUS > 0 {
-		lines = append(lines, "Last success: "+v.ago(v.LastUS))
+	lines := []string{"Connection: " + string(d.State) + " - " + d.meaning(d.State, "")}
+	if d.LastUS > 0 {
+		lines = append(lines, "Last success: "+d.ago(d.LastUS))
 	}
-	return append(lines, v.outlook()...)
+	return append(lines, d.outlook()...)
 }
 
 // outlook says when the server is tried again, and why it has to be.
-func (v SyncView) outlook() (lines []string) {
-	if v.NextUS > 0 {
-		lines = append(lines, "Next retry: "+v.until(v.NextUS))
+func (d delivery) outlook() (lines []string) {
+	if d.NextUS > 0 {
+		lines = append(lines, "Next retry: "+d.until(d.NextUS))
 	}
-	if v.Reason != "" {
-		lines = append(lines, "Reason: "+sentence(Clean(v.Reason)))
+	if d.Reason != "" {
+		lines = append(lines, "Reason: "+sentence(Clean(d.Reason)))
 	}
 	return lines
 }
@@ -174,39 +147,34 @@ func (l LaneView) String() string {
 }
 
 // stateLine ends with what to do, where that is not to wait.
-func (v SyncView) stateLine() string {
+func (d delivery) stateLine() string {
 	since, about := "", ""
-	for _, l := range v.Lanes {
-		if l.State == v.State && (v.State == session.SyncFenced || v.State == session.SyncForked) {
+	for _, l := range d.Lanes {
+		if l.State == d.State && (d.State == session.SyncFenced || d.State == session.SyncForked) {
 			about = l.Short
 			break
 		}
 	}
-	means := v.meaning(v.State, about)
-	if v.SinceUS > 0 {
-		since = ", since " + v.ago(v.SinceUS)
+	means := d.meaning(d.State, about)
+	if d.SinceUS > 0 {
+		since = ", since " + d.ago(d.SinceUS)
 	}
 	switch {
 	case means == "":
-		return string(v.State) + since
-	case stateMeaning(v.State, about).Do != "":
-		return string(v.State) + since + " - " + means
+		return string(d.State) + since
+	case stateMeaning(d.State, about).Do != "":
+		return string(d.State) + since + " - " + means
 	}
-	return string(v.State) + " - " + means + since
+	return string(d.State) + " - " + means + since
 }
 
 // meaning says a state in words, with what to do where that is not to wait; short is the session that
 // what to do is about, if it is one.
-func (v SyncView) meaning(s session.SyncState, short string) string {
-	return v.say(stateMeaning(s, short))
+func (d delivery) meaning(s session.SyncState, short string) string {
+	return d.say(stateMeaning(s, short))
 }
 
-func (v SyncView) say(h session.Hint) string {
-	if v.Spell == nil {
-		return Clean(h.String())
-	}
-	return Clean(v.Spell(h))
-}
+func (d delivery) say(h session.Hint) string { return Clean(d.spell(h)) }
 
 func stateMeaning(s session.SyncState, short string) session.Hint {
 	switch s {
@@ -250,52 +218,61 @@ func sentence(s string) string {
 // reassurance closes a status while the server is what is missing (FR-048, FR-049).
 const reassurance = "Note: Session continues locally. Sync will resume when remote is available."
 
-func (v SyncView) waitsForServer() bool {
-	switch v.State {
+func (d delivery) waitsForServer() bool {
+	switch d.State {
 	case session.SyncOffline, session.SyncRetrying, session.SyncServerReadonly, session.SyncDiskFull:
-		return v.Pending > 0
+		return d.Events > 0
 	}
 	return false
 }
 
-func (v SyncView) ago(us int64) string { return agoShort(v.Now, time.UnixMicro(us)) }
+func (d delivery) ago(us int64) string { return agoShort(d.Now, time.UnixMicro(us)) }
 
-func (v SyncView) until(us int64) string {
-	left := time.UnixMicro(us).Sub(v.Now)
+func (d delivery) until(us int64) string {
+	left := time.UnixMicro(us).Sub(d.Now)
 	if left < time.Second {
 		return "now"
 	}
-	return strings.TrimSuffix(agoShort(v.Now, v.Now.Add(-left)), " ago")
+	return strings.TrimSuffix(agoShort(d.Now, d.Now.Add(-left)), " ago")
 }
 
-// SyncStatus writes how the whole store's delivery stands. It needs no network.
-func SyncStatus(w io.Writer, v SyncView) error {
+// SyncStatus writes how the whole store's delivery stands, and which sessions went on as others. It needs
+// no network.
+func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
+	if p.JSON {
+		return p.json(struct {
+			V      int        `json:"v"`
+			Sync   syncJSON   `json:"sync"`
+			WentOn []LaneView `json:"went_on,omitempty"`
+		}{jsonVersion, newSyncJSON(of), wentOn})
+	}
+	d := delivery{of, p.Spell}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Sync: %s\n", v.Summary())
-	for _, l := range append(v.details(), v.trouble()...) {
+	fmt.Fprintf(&b, "Sync: %s\n", d.summary())
+	for _, l := range append(d.details(), d.trouble()...) {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
-	if v.Paused && (v.State != session.SyncPaused || !v.degraded()) {
-		fmt.Fprintf(&b, "%s\n", v.say(session.Then("Paused: what comes next waits for", session.MoveSyncUnpause, "")))
+	if d.Paused && (d.State != session.SyncPaused || !d.degraded()) {
+		fmt.Fprintf(&b, "%s\n", d.say(session.Then("Paused: what comes next waits for", session.MoveSyncUnpause, "")))
 	}
-	if !v.off() {
-		fmt.Fprintf(&b, "Server: %s\n", cmp.Or(Clean(v.Server), "not reached yet"))
-		if v.Identity != "" {
-			fmt.Fprintf(&b, "Database: %s\n", Clean(v.Identity))
+	if !d.off() {
+		fmt.Fprintf(&b, "Server: %s\n", cmp.Or(Clean(d.Address), "not reached yet"))
+		if d.Remote != "" {
+			fmt.Fprintf(&b, "Database: %s\n", Clean(d.Remote))
 		}
-		if v.Drainer == nil {
-			fmt.Fprintf(&b, "Delivered by: nobody now; %s\n", v.say(session.Then("a run, a resume or a syncer does it, and so does", session.MoveSyncNow, "")))
+		if !d.Delivers {
+			fmt.Fprintf(&b, "Delivered by: nobody now; %s\n", d.say(session.Then("a run, a resume or a syncer does it, and so does", session.MoveSyncNow, "")))
 		} else {
-			fmt.Fprintf(&b, "Delivered by: pid %d (%s), heartbeat %s\n", v.Drainer.PID, Clean(v.Drainer.Command), v.ago(v.Drainer.BeatUS))
+			fmt.Fprintf(&b, "Delivered by: pid %d (%s), heartbeat %s\n", d.PID, Clean(d.Command), d.ago(d.BeatUS))
 		}
 	}
-	if v.waitsForServer() {
+	if d.waitsForServer() {
 		fmt.Fprintf(&b, "\n%s\n", reassurance)
 	}
-	for _, l := range v.WentOn {
+	for _, l := range wentOn {
 		fmt.Fprintf(&b, "%s: %s\n", l.Short, Clean(l.Reason))
 	}
-	return write(w, b.String())
+	return p.write(b.String())
 }
 
 // syncJSON is the form of a SyncView for scripts. Times are null when there was none.
@@ -335,27 +312,17 @@ func stampUS(us int64) *string {
 	return &s
 }
 
-func newSyncJSON(v SyncView) syncJSON {
-	state := v.State
-	if v.off() {
-		state = session.SyncDisabled
-	}
+func newSyncJSON(v app.Delivery) syncJSON {
 	out := syncJSON{
-		State: state, Link: v.Link, Degraded: v.degraded(), Paused: v.Paused, Pending: v.Pending, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
+		State: cmp.Or(v.State, session.SyncDisabled), Link: v.Link, Degraded: session.Degraded(v.State, v.Events), Paused: v.Paused, Pending: v.Events, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
 		Since: stampUS(v.SinceUS), Oldest: stampUS(v.OldestUS), Last: stampUS(v.LastUS), Attempt: stampUS(v.AttemptUS), Next: stampUS(v.NextUS),
-		Server: v.Server, Identity: v.Identity, Lanes: append([]LaneView{}, v.Lanes...),
+		Server: v.Address, Identity: v.Remote, Lanes: []LaneView{},
 	}
-	if d := v.Drainer; d != nil {
-		out.Drainer = &drainerJSON{PID: d.PID, Command: d.Command, Heartbeat: stampUS(d.BeatUS)}
+	if v.Delivers {
+		out.Drainer = &drainerJSON{PID: v.PID, Command: v.Command, Heartbeat: stampUS(v.BeatUS)}
+	}
+	for _, l := range v.Lanes {
+		out.Lanes = append(out.Lanes, LaneView(l))
 	}
 	return out
-}
-
-// SyncStatusJSON writes the same for scripts.
-func SyncStatusJSON(w io.Writer, v SyncView) error {
-	return JSON(w, struct {
-		V      int        `json:"v"`
-		Sync   syncJSON   `json:"sync"`
-		WentOn []LaneView `json:"went_on,omitempty"`
-	}{jsonVersion, newSyncJSON(v), v.WentOn})
 }

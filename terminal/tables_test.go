@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -18,18 +19,20 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
-func rows() []terminal.Row {
-	row := func(short string, state session.State, task string, ago time.Duration) terminal.Row {
-		return terminal.Row{Summary: session.Summary{
+func rows() []app.Row {
+	row := func(short string, state session.State, task string, ago time.Duration) app.Row {
+		return app.Row{Summary: session.Summary{
 			ID: sessionID, Short: short, State: state, Task: task, Workspace: "/home/me/" + short,
 			Tasks: 3, Steps: 8, Done: 5, Epoch: 2, LastSeq: 1234, CreatedUS: usAgo(ago + time.Hour), UpdatedUS: usAgo(ago),
 		}}
 	}
-	rs := []terminal.Row{
+	rs := []app.Row{
 		row("abc123", session.Paused, "Add input validation", 10*time.Minute),
 		row("def456", session.Executing, "Fix login bug", 5*time.Minute),
 		row("ghi789", session.AwaitingApproval, "Deploy\x1b[31m 日本", 72*time.Hour),
@@ -41,19 +44,19 @@ func rows() []terminal.Row {
 	return rs
 }
 
-func status() terminal.StatusView {
-	return terminal.StatusView{
-		Row: rows()[0], At: terminal.Position{Task: 2, Tasks: 3, Step: 3, Steps: 5}, Detail: "interrupted by SIGINT",
-		Holder: &terminal.Holder{PID: 4711, Host: "box", Since: clock(), Command: "acode resume\x07"},
-		Notes:  []string{"the command of Task 2, Step 3 still runs"}, Next: "acode resume abc123",
+func status() app.Status {
+	return app.Status{
+		Row: rows()[0], At: app.Position{Task: 2, Tasks: 3, Step: 3, Steps: 5}, Detail: "interrupted by SIGINT",
+		Holder: &app.Holder{ID: process.ID{PID: 4711}, Host: "box", Since: clock(), Command: "acode resume\x07"},
+		Notes:  []string{"the command of Task 2, Step 3 still runs"}, Next: session.Words("acode resume abc123"),
 	}
 }
 
-func show() terminal.ShowView {
-	v := terminal.ShowView{StatusView: status(), Titles: []string{"Analyze existing code"}}
+func show() app.Details {
+	v := app.Details{Status: status(), Titles: []string{"Analyze existing code"}}
 	for i, it := range manual().Items {
 		it.Status = session.StepDone
-		s := terminal.StepView{Item: it}
+		s := app.StepDetails{Item: it}
 		if i == 5 {
 			s.Item.Status, s.Item.Attempt, s.Code, s.Message = session.StepFailed, 2, session.ErrCommand, "exit 1"
 			s.Output = []string{"--- FAIL: TestShop", "\x1b[31mFAIL"}
@@ -63,12 +66,12 @@ func show() terminal.ShowView {
 	return v
 }
 
-func dryRun() terminal.DryRunView {
+func dryRun() app.Forecast {
 	c := manual()
 	c.Remaining, c.Items[5].Action = 8, session.ActionRollBack
-	return terminal.DryRunView{
-		ID: sessionID, Short: "abc123", State: session.Paused, Checkpoint: terminal.Position{Task: 2, Tasks: 3, Step: 3, Steps: 5},
-		Next: c, Changed: []session.ChangedFile{{Path: "a\nb", Kind: session.FileModified, Session: session.FileRead, MTimeNS: clock().Add(-2 * time.Hour).UnixNano(), Asks: true}},
+	return app.Forecast{
+		Session: aSession(session.Paused), Checkpoint: app.Position{Task: 2, Tasks: 3, Step: 3, Steps: 5},
+		Next: *c, Changed: []session.ChangedFile{{Path: "a\nb", Kind: session.FileModified, Session: session.FileRead, MTimeNS: clock().Add(-2 * time.Hour).UnixNano(), Asks: true}},
 		Warnings: []string{"git branch was main, is x\ny"},
 	}
 }
@@ -95,39 +98,53 @@ func events() []session.Event {
 	return es
 }
 
-// block is one output of a command, as text and as JSON.
+// page writes to w as text or for a script.
+func page(w io.Writer, js bool) terminal.Page {
+	return terminal.Page{Out: w, JSON: js, Now: clock, Spell: session.Hint.String}
+}
+
+// listed gives events that were all read.
+func listed(events ...session.Event) iter.Seq2[session.Event, error] {
+	return func(yield func(session.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// blockCase is one output of a command, as text and, unless it is the same as that of another case, as JSON.
 type blockCase struct {
-	name string
-	text func(io.Writer) error
-	json func(io.Writer) error
+	name     string
+	write    func(terminal.Page) error
+	textOnly bool
 }
 
 func blocks() []blockCase {
 	settings := []terminal.Setting{{"resume.in_progress_strategy", "rollback", "default"}, {"log.level", "debug\x1b", "/home/me/.agent/config.yml:3"}}
 	codes := []terminal.ExitCode{{0, "done", nil}, {14, "no resumable session", []session.Code{session.ErrNoResumable, session.ErrUnknownID}}}
-	origin := func(w io.Writer) error { return terminal.ConfigShow(w, settings, true) }
-	bare := func(w io.Writer) error { return terminal.ConfigShow(w, settings, false) }
-	minimal := terminal.StatusView{Row: rows()[1]}
-	fresh := terminal.DryRunView{Short: "abc123", State: session.Created, Next: &session.Continuation{Remaining: 1, InProgress: -1}}
-	at := []terminal.Position{{Task: 2, Tasks: 3, Step: 3, Steps: 5}, {}}
+	minimal := app.Status{Row: rows()[1]}
+	fresh := app.Forecast{Session: &session.Session{Short: "abc123", State: session.Created}, Next: session.Continuation{Remaining: 1, InProgress: -1}}
+	at := []app.Position{{Task: 2, Tasks: 3, Step: 3, Steps: 5}, {}}
 	return []blockCase{
-		{"list", func(w io.Writer) error { return terminal.List(w, rows(), false, clock()) }, func(w io.Writer) error { return terminal.ListJSON(w, rows()) }},
-		{"list_all", func(w io.Writer) error { return terminal.List(w, rows(), true, clock()) }, nil},
-		{"list_waiting", func(w io.Writer) error { return terminal.List(w, rows()[:2], false, clock()) }, nil},
-		{"list_empty", func(w io.Writer) error { return terminal.List(w, nil, true, clock()) }, func(w io.Writer) error { return terminal.ListJSON(w, nil) }},
-		{"list_remote", func(w io.Writer) error { return terminal.RemoteList(w, remoteRows(), clock()) }, func(w io.Writer) error { return terminal.RemoteListJSON(w, remoteRows(), session.ErrOffline) }},
-		{"list_remote_empty", func(w io.Writer) error { return terminal.RemoteList(w, nil, clock()) }, func(w io.Writer) error { return terminal.RemoteListJSON(w, nil, nil) }},
-		{"found", func(w io.Writer) error { return terminal.Found(w, rows()[:1], at, "all of them", clock()) }, nil},
-		{"found_many", func(w io.Writer) error { return terminal.Found(w, rows()[:4], at, "all of them", clock()) }, nil},
-		{"status", func(w io.Writer) error { return terminal.Status(w, status()) }, func(w io.Writer) error { return terminal.StatusJSON(w, status()) }},
-		{"status_minimal", func(w io.Writer) error { return terminal.Status(w, minimal) }, func(w io.Writer) error { return terminal.StatusJSON(w, minimal) }},
-		{"show", func(w io.Writer) error { return terminal.Show(w, show()) }, func(w io.Writer) error { return terminal.ShowJSON(w, show()) }},
-		{"history", func(w io.Writer) error { return terminal.History(w, terminal.Listed(events()...)) }, func(w io.Writer) error { return terminal.HistoryJSON(w, terminal.Listed(events()...)) }},
-		{"dry_run", func(w io.Writer) error { return terminal.DryRun(w, dryRun(), clock()) }, func(w io.Writer) error { return terminal.DryRunJSON(w, dryRun()) }},
-		{"dry_run_fresh", func(w io.Writer) error { return terminal.DryRun(w, fresh, clock()) }, func(w io.Writer) error { return terminal.DryRunJSON(w, fresh) }},
-		{"config_origin", origin, func(w io.Writer) error { return terminal.ConfigShowJSON(w, settings) }},
-		{"config", bare, nil},
-		{"exit_codes", func(w io.Writer) error { return terminal.ExitCodes(w, codes) }, func(w io.Writer) error { return terminal.ExitCodesJSON(w, codes) }},
+		{"list", func(p terminal.Page) error { return p.List(rows(), false) }, false},
+		{"list_all", func(p terminal.Page) error { return p.List(rows(), true) }, true},
+		{"list_waiting", func(p terminal.Page) error { return p.List(rows()[:2], false) }, true},
+		{"list_empty", func(p terminal.Page) error { return p.List(nil, true) }, false},
+		{"list_remote", func(p terminal.Page) error { return p.RemoteList(remoteRows(), session.ErrOffline) }, false},
+		{"list_remote_empty", func(p terminal.Page) error { return p.RemoteList(nil, nil) }, false},
+		{"found", func(p terminal.Page) error { return p.Found(rows()[:1], at, session.Words("all of them")) }, true},
+		{"found_many", func(p terminal.Page) error { return p.Found(rows()[:4], at, session.Words("all of them")) }, true},
+		{"status", func(p terminal.Page) error { return p.Status(status()) }, false},
+		{"status_minimal", func(p terminal.Page) error { return p.Status(minimal) }, false},
+		{"show", func(p terminal.Page) error { return p.Show(show()) }, false},
+		{"history", func(p terminal.Page) error { return p.History(listed(events()...)) }, false},
+		{"dry_run", func(p terminal.Page) error { return p.DryRun(dryRun()) }, false},
+		{"dry_run_fresh", func(p terminal.Page) error { return p.DryRun(fresh) }, false},
+		{"config_origin", func(p terminal.Page) error { return p.ConfigShow(settings, true) }, false},
+		{"config", func(p terminal.Page) error { return p.ConfigShow(settings, false) }, true},
+		{"exit_codes", func(p terminal.Page) error { return p.ExitCodes(codes) }, false},
 	}
 }
 
@@ -146,15 +163,15 @@ func TestBlocks(t *testing.T) {
 	for _, c := range blocks() {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := c.text(&out); err != nil {
+			if err := c.write(page(&out, false)); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, c.name, out.String())
-			if c.json == nil {
+			if c.textOnly {
 				return
 			}
 			out.Reset()
-			if err := c.json(&out); err != nil {
+			if err := c.write(page(&out, true)); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, c.name+"_json", out.String())
@@ -170,12 +187,9 @@ func TestBlocks(t *testing.T) {
 // Output that cannot be written is an error of the command, not a panic and not silence.
 func TestBlocksToABrokenPipe(t *testing.T) {
 	for _, c := range blocks() {
-		for form, f := range map[string]func(io.Writer) error{"text": c.text, "json": c.json} {
-			if f == nil {
-				continue
-			}
-			if err := f(broken{}); !errors.Is(err, io.ErrClosedPipe) {
-				t.Errorf("%s as %s: got %v, want %v", c.name, form, err, io.ErrClosedPipe)
+		for _, js := range []bool{false, true} {
+			if err := c.write(page(broken{}, js)); !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("%s, JSON %v: got %v, want %v", c.name, js, err, io.ErrClosedPipe)
 			}
 		}
 	}
@@ -192,7 +206,7 @@ func TestDryRunActions(t *testing.T) {
 		v := dryRun()
 		v.Next.Items[5].Action = a
 		var out bytes.Buffer
-		if err := terminal.DryRun(&out, v, clock()); err != nil {
+		if err := page(&out, false).DryRun(v); err != nil {
 			t.Fatal(err)
 		}
 		for l := range strings.Lines(out.String()) {
@@ -342,28 +356,25 @@ func TestInjection(t *testing.T) {
 		out.WriteString(s.both())
 	}
 	sum := session.Summary{ID: evil, Short: evil, State: evil, Reason: evil, Task: evil, Workspace: evil}
-	row := terminal.Row{Summary: sum}
+	row := app.Row{Summary: sum}
 	far := []terminal.RemoteRow{{RemoteSummary: session.RemoteSummary{Summary: sum, Host: evil, Device: evil}}}
-	view := terminal.StatusView{Row: row, Detail: evil, Holder: &terminal.Holder{Host: evil, Command: evil}, Notes: []string{evil}, Next: evil}
+	view := app.Status{Row: row, Detail: evil, Holder: &app.Holder{Host: evil, Command: evil}, Notes: []string{evil}, Next: session.Words(evil)}
 	it := session.Item{Title: evil, Label: evil, Why: evil, Status: evil, Kind: evil}
-	steps := []terminal.StepView{{Item: it, Code: evil, Message: evil}}
+	steps := []app.StepDetails{{Item: it, Code: evil, Message: evil}}
 	changed := []session.ChangedFile{{Path: evil, Kind: evil, Session: evil}}
-	dry := terminal.DryRunView{Short: evil, State: evil, Next: &session.Continuation{Items: []session.Item{it}}, Changed: changed}
+	dry := app.Forecast{Session: &session.Session{Short: evil, State: evil}, Next: session.Continuation{Items: []session.Item{it}}, Changed: changed}
 	event := session.Event{Type: evil, Actor: evil, Payload: []byte(evil), Session: evil}
 	fine := session.Event{Type: session.StepUnknown, Payload: []byte(`{"why":"\u001b[2J\u009b"}`)}
-	for _, err := range []error{
-		terminal.List(&out, []terminal.Row{row}, true, clock()), terminal.ListJSON(&out, []terminal.Row{row}),
-		terminal.RemoteList(&out, far, clock()), terminal.RemoteListJSON(&out, far, errors.New(evil)),
-		terminal.Found(&out, []terminal.Row{row}, nil, evil, clock()),
-		terminal.Show(&out, terminal.ShowView{StatusView: view, Titles: []string{evil}, Steps: steps}),
-		terminal.ShowJSON(&out, terminal.ShowView{StatusView: view, Steps: steps}),
-		terminal.DryRun(&out, dry, clock()), terminal.DryRunJSON(&out, dry),
-		terminal.History(&out, terminal.Listed(event, fine)), terminal.HistoryJSON(&out, terminal.Listed(event, fine)),
-		terminal.ConfigShow(&out, []terminal.Setting{{evil, evil, evil}}, true),
-		terminal.ConfigShow(&out, []terminal.Setting{{evil, evil, evil}}, false),
-	} {
-		if err != nil {
-			t.Fatal(err)
+	for _, js := range []bool{false, true} {
+		p := page(&out, js)
+		for _, err := range []error{
+			p.List([]app.Row{row}, true), p.RemoteList(far, errors.New(evil)), p.Found([]app.Row{row}, nil, session.Words(evil)),
+			p.Show(app.Details{Status: view, Titles: []string{evil}, Steps: steps}), p.DryRun(dry), p.History(listed(event, fine)),
+			p.ConfigShow([]terminal.Setting{{evil, evil, evil}}, true), p.ConfigShow([]terminal.Setting{{evil, evil, evil}}, false),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	terminal.Error(&out, &session.Error{Code: evil, Message: evil, Place: evil, Next: session.Words(evil)}, "")

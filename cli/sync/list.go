@@ -36,16 +36,13 @@ func (p *program) listRemote(ctx context.Context) error {
 		return errors.Join(ctx.Err(), l.close())
 	}
 	rows, err := l.remoteRows(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		err = outbox.Envelope(err)
-	case p.JSON:
-		err = terminal.RemoteListJSON(p.Out, rows, undelivered)
-	default:
-		if undelivered != nil {
+	} else {
+		if undelivered != nil && !p.JSON {
 			terminal.Error(p.Err, fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), p.Own(undelivered))
 		}
-		err = terminal.RemoteList(p.Out, rows, p.Now())
+		err = p.Page().RemoteList(rows, undelivered)
 	}
 	return errors.Join(err, l.close())
 }

@@ -67,7 +67,10 @@ func (p *program) parkedShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return terminal.HistoryJSON(p.Out, terminal.Listed(events...))
+				for _, e := range events {
+					err = errors.Join(err, terminal.JSON(p.Out, terminal.NewEventJSON(e)))
+				}
+				return err
 			})
 		}}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/outbox"
 	"github.com/acode-dev/acode/session"
-	"github.com/acode-dev/acode/terminal"
 )
 
 func (p *program) syncCommand() *cobra.Command {
@@ -176,33 +175,24 @@ func (p *program) statusCommand() *cobra.Command {
 	}
 }
 
+// printStatus says how delivery stands, with the sessions that went on as others.
 func (p *program) printStatus(ctx context.Context, s *app.Site) error {
-	v, err := p.syncView(ctx, s)
-	switch {
-	case err != nil:
-		return err
-	case p.JSON:
-		return terminal.SyncStatusJSON(p.Out, v)
-	}
-	return terminal.SyncStatus(p.Out, v)
-}
-
-// syncView is how delivery stands, with the sessions that went on as others.
-func (p *program) syncView(ctx context.Context, s *app.Site) (terminal.SyncView, error) {
 	d, err := s.Delivery(ctx, "")
 	if err != nil {
-		return terminal.SyncView{}, err
+		return err
 	}
 	if d.State == "" { // no server yet; a pause holds all the same
 		h, _, _, err := s.Store().Sync(ctx)
 		if err != nil {
-			return terminal.SyncView{}, err
+			return err
 		}
 		d.Paused = h.Paused
 	}
-	v := p.DeliveryView(d)
-	v.WentOn, err = wentOn(ctx, s.Store())
-	return v, err
+	others, err := wentOn(ctx, s.Store())
+	if err != nil {
+		return err
+	}
+	return p.Page().SyncStatus(d, others)
 }
 
 // reading wraps a command that only looks.

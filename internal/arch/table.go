@@ -28,13 +28,13 @@ func Packages() map[string][]string {
 		"plan":       {"session", "strictyaml", "shell"},
 		"config":     {"session", "strictyaml", "subtree"},
 		"strictyaml": {"session", "redact"}, // YAML without surprises, with the places of errors
-		"terminal":   {"session", "redact"},
 
 		// Wires use cases to adapters, for every door. Without outbox and remote: what links app
 		// starts quickly, because it links neither PostgreSQL's driver nor metrics.
 		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
 
-		// Doors see neither use cases nor adapters.
+		// Doors see neither use cases nor adapters, and neither does what writes their answers.
+		"terminal": {"app", "session", "redact"},
 		"cli": {"app", "session", "redact", "plan", "config", "terminal"},
 
 		// But for the commands of the one program that delivers, which wire what app must not link: a
