@@ -139,18 +139,13 @@ func (i *Invocation) resume(ctx context.Context, ref string, f resumeFlags) erro
 		return err
 	}
 	if f.dryRun {
-		return errors.Join(i.forecast(ctx, s, ref, f.choices()), s.Close())
+		would, err := s.Forecast(ctx, ref, f.choices())
+		if err == nil {
+			err = i.Page().DryRun(would)
+		}
+		return errors.Join(err, s.Close())
 	}
 	d := i.screen(s, false)
-	out, err := s.Resume(ctx, d, app.Resume{Ref: ref, Timeout: i.timeout, Choices: f.choices()})
+	out, err := s.Resume(ctx, d.door(), app.Resume{Ref: ref, Timeout: i.timeout, Choices: f.choices()})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
-}
-
-// forecast says what a resume would do.
-func (i *Invocation) forecast(ctx context.Context, s *app.Site, ref string, c app.Choices) error {
-	f, err := s.Forecast(ctx, ref, c)
-	if err != nil {
-		return err
-	}
-	return i.Page().DryRun(f)
 }

@@ -64,7 +64,7 @@ func (i *Invocation) run(ctx context.Context, file string, given paramFlags, fla
 		return err
 	}
 	d := i.screen(s, true)
-	out, err := s.Start(ctx, d, app.Start{Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout})
+	out, err := s.Start(ctx, d.door(), app.Start{Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 

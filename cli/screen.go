@@ -13,20 +13,27 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// screen is the door of a person or a script that types: it shows a session at work and asks the person at the terminal,
-// when there is one. It implements app.Door.
+// screen is the door of a person or a script that types: it shows a session at work. It implements app.Door.
 type screen struct {
 	*Invocation
-	app.NoPerson // answers when no one is at the terminal
-	color        string
-	fresh        bool // a new session is run, rather than one resumed
-	typed        *typing
-	printer      *terminal.Printer // nil until the session is in hand
-	stop         func()            // of signals
+	app.NoPerson
+	color   string
+	fresh   bool // a new session is run, rather than one resumed
+	typed   *typing
+	printer *terminal.Printer // nil until the session is in hand
+	stop    func()            // of signals
 }
 
 func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
 	return &screen{Invocation: i, color: s.Settings.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}}
+}
+
+// door is the screen, with the person at the terminal when there is one.
+func (s *screen) door() app.Door {
+	if s.interactive() {
+		return person{s}
+	}
+	return s
 }
 
 // Begin implements app.Door.
@@ -134,96 +141,72 @@ func (s *screen) Cancel(_ context.Context, request string) (bool, error) {
 	return unlessEnded(terminal.Ask(s.in, s.Err, request+". Cancel it now?", true))
 }
 
+// person answers at the terminal what its screen answers where no one is there.
+type person struct{ *screen }
+
+// choose gives the letter of one of options; none without an answer.
+func (p person) choose(ctx context.Context, none session.Code, options ...string) (string, error) {
+	return asked(ctx, p.typed, none, func(in io.Reader) (string, error) { return p.printer.Choose(in, options) })
+}
+
 // Approve implements app.Person.
-func (s *screen) Approve(ctx context.Context, item session.Item, question string) (app.Answer, error) {
-	if !s.interactive() {
-		return s.NoPerson.Approve(ctx, item, question)
-	}
-	yes, err := asked(ctx, s.typed, func(in io.Reader) (bool, error) { return s.printer.Approve(in, question) })
+func (p person) Approve(ctx context.Context, _ session.Item, question string) (app.Answer, error) {
+	yes, err := asked(ctx, p.typed, session.ErrApproval, func(in io.Reader) (bool, error) { return p.printer.Approve(in, question) })
 	if err != nil {
-		return app.Answer{}, noAnswer(ctx, err, session.ErrApproval)
+		return app.Answer{}, err
 	}
 	return app.Answer{Granted: yes, By: whoAmI()}, nil
 }
 
 // Linger implements app.Person. The printer has listed what is left.
-func (s *screen) Linger(ctx context.Context, item session.Item, left []string) (bool, error) {
-	if !s.interactive() {
-		return s.NoPerson.Linger(ctx, item, left)
-	}
-	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
-		return s.printer.Choose(in, []string{"[W]ait until it ends", "[D]ecide now"}, "Choice: ")
-	})
-	if err != nil {
-		return false, noAnswer(ctx, err, session.ErrUncertain)
-	}
-	return r == 'w', nil
+func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {
+	chosen, err := p.choose(ctx, session.ErrUncertain, "[W]ait until it ends", "[D]ecide now")
+	return chosen == "w", err
 }
 
 // Uncertain implements app.Person.
-func (s *screen) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
-	if !s.interactive() {
-		return s.NoPerson.Uncertain(ctx, item, why)
-	}
-	s.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why})
-	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
-		return s.printer.Choose(in, []string{"[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused"}, "Choice: ")
-	})
-	if err != nil {
-		return "", noAnswer(ctx, err, session.ErrUncertain)
-	}
-	switch r {
-	case 'r':
+func (p person) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
+	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why})
+	chosen, err := p.choose(ctx, session.ErrUncertain, "[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused")
+	switch chosen {
+	case "r":
 		return session.InterruptReruns, nil
-	case 'd':
+	case "d":
 		return session.InterruptDone, nil
-	case 'f':
+	case "f":
 		return session.InterruptFails, nil
+	case "l":
+		return "", session.ErrUncertain
 	}
-	return "", session.ErrUncertain
+	return "", err
 }
 
 // Changed implements app.Person.
-func (s *screen) Changed(ctx context.Context, from app.Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error) {
-	if !s.interactive() {
-		return s.NoPerson.Changed(ctx, from, changed, view)
-	}
-	s.printer.TellChanged(changed)
+func (p person) Changed(ctx context.Context, from app.Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error) {
+	p.printer.TellChanged(changed)
 	for {
-		r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
-			return s.printer.Choose(in, []string{"[C]ontinue anyway", "[A]bort", "[N]ew run of the plan: abort, and say how", "[V]iew changes"}, "Choice: ")
-		})
-		if err != nil {
-			return false, noAnswer(ctx, err, session.ErrEnvironment)
-		}
-		switch r {
-		case 'c':
-			return true, nil
-		case 'a':
-			return false, nil
-		case 'n':
-			s.printer.Tell([]string{s.Spell(from.Again("For a new run of the plan"))})
+		chosen, err := p.choose(ctx, session.ErrEnvironment, "[C]ontinue anyway", "[A]bort", "[N]ew run of the plan: abort, and say how", "[V]iew changes")
+		switch {
+		case err != nil || chosen == "c" || chosen == "a":
+			return chosen == "c", err
+		case chosen == "n":
+			p.printer.Tell([]string{p.Spell(from.Again("For a new run of the plan"))})
 			return false, nil
 		}
 		for _, c := range changed {
-			s.printer.Tell(view(c))
+			p.printer.Tell(view(c))
 		}
 	}
 }
 
 // InProgress implements app.Person.
-func (s *screen) InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (app.Strategy, error) {
-	if !s.interactive() {
-		return s.NoPerson.InProgress(ctx, id, foreign)
-	}
-	s.printer.Tell([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
-	r, err := asked(ctx, s.typed, func(in io.Reader) (rune, error) {
-		return s.printer.Choose(in, []string{"[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there"}, "Choice: ")
-	})
-	if err != nil {
-		return "", noAnswer(ctx, err, session.ErrEnvironment)
-	}
-	if r == 'o' {
+func (p person) InProgress(ctx context.Context, id session.StepID, _ []session.FileState) (app.Strategy, error) {
+	p.printer.Tell([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})
+	chosen, err := p.choose(ctx, session.ErrEnvironment, "[B]ack: put the old content back, then do the step again", "[O]n top: do the step again on what is there")
+	switch {
+	case err != nil:
+		return "", err
+	case chosen == "o":
 		return app.Retry, nil
 	}
 	return app.RollBack, nil

@@ -68,21 +68,19 @@ func (r reply) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// asked puts a question that ctx may end.
-func asked[T any](ctx context.Context, t *typing, question func(io.Reader) (T, error)) (T, error) {
+// asked puts a question that ctx may end. The end of input, and replies that answer nothing, are none:
+// no one can be asked.
+func asked[T any](ctx context.Context, t *typing, none session.Code, question func(io.Reader) (T, error)) (answer T, err error) {
 	t.forget(ctx)
-	return question(reply{ctx, t})
-}
-
-// noAnswer turns the end of input, and replies that answer nothing, into code: no one can be asked.
-func noAnswer(ctx context.Context, err error, code session.Code) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	answer, err = question(reply{ctx, t})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, session.ErrUsage):
+		err = none
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, session.ErrUsage) {
-		return code
-	}
-	return err
+	return answer, err
 }
 
 // unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no.

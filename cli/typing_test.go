@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
 
@@ -16,7 +17,7 @@ func TestLateAnswerIsForgotten(t *testing.T) {
 		in, keyboard := io.Pipe()
 		typed := &typing{in: in}
 		approve := func(ctx context.Context) (bool, error) {
-			return asked(ctx, typed, func(in io.Reader) (bool, error) { return terminal.Approve(in, io.Discard, "Go on?") })
+			return asked(ctx, typed, session.ErrApproval, func(in io.Reader) (bool, error) { return terminal.Approve(in, io.Discard, "Go on?") })
 		}
 		over := errors.New("answered from elsewhere")
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -17,16 +17,14 @@ func took(d time.Duration) string {
 	case d < time.Millisecond:
 		return "<1ms"
 	case d < 100*time.Millisecond:
-		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 9950*time.Millisecond:
 		return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + "s"
 	case d.Round(time.Second) < time.Minute:
-		return seconds(d.Round(time.Second)) + "s"
+		return fmt.Sprintf("%ds", d.Round(time.Second)/time.Second)
 	}
 	return elapsed(d)
 }
-
-func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 // elapsed writes a running time in whole seconds, so that a live line does not flicker.
 func elapsed(d time.Duration) string {
@@ -42,28 +40,24 @@ func elapsed(d time.Duration) string {
 
 // agoTable writes an age for a column: "10m ago". A time that lies ahead, as after a step of
 // the clock, is "now".
-func agoTable(now, then time.Time) string {
-	return agoUnits(now, then, "s", "m", "h", "d")
-}
+func agoTable(now, then time.Time) string { return ago(now.Sub(then), "s", "m", "h", "d") }
 
 // agoShort writes an age for a line: "5 min ago".
-func agoShort(now, then time.Time) string {
-	return agoUnits(now, then, " sec", " min", " h", " d")
-}
+func agoShort(now, then time.Time) string { return ago(now.Sub(then), " sec", " min", " h", " d") }
 
-func agoUnits(now, then time.Time, s, m, h, d string) string {
-	age := now.Sub(then)
+func ago(age time.Duration, s, m, h, d string) string {
+	n, unit := age/(24*time.Hour), d
 	switch {
 	case age < time.Second:
 		return "now"
 	case age < time.Minute:
-		return fmt.Sprintf("%d%s ago", age/time.Second, s)
+		n, unit = age/time.Second, s
 	case age < time.Hour:
-		return fmt.Sprintf("%d%s ago", age/time.Minute, m)
+		n, unit = age/time.Minute, m
 	case age < 48*time.Hour:
-		return fmt.Sprintf("%d%s ago", age/time.Hour, h)
+		n, unit = age/time.Hour, h
 	}
-	return fmt.Sprintf("%d%s ago", age/(24*time.Hour), d)
+	return fmt.Sprintf("%d%s ago", n, unit)
 }
 
 // agoLong writes an age as a sentence says it: "10 minutes ago".

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,16 +35,13 @@ func cleanText(s, indent string) string {
 func textLines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
 
 func clean(s, keep string) string {
-	if isClean(s) {
-		return s
-	}
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strings.ContainsRune(keep, r) || !unsafeRune(r):
+		case !unsafeRune(r) || strings.ContainsRune(keep, r):
 			b.WriteString(s[i : i+n])
 		default:
 			b.WriteString(escape(r))
@@ -53,30 +51,20 @@ func clean(s, keep string) string {
 	return b.String()
 }
 
-func isClean(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, unsafeRune) < 0
-}
-
 // unsafeRune reports whether r could steer a terminal or deceive a reader. The two joiners
 // are spared: scripts and emoji need them.
 func unsafeRune(r rune) bool {
-	switch r {
-	case '\u200c', '\u200d':
-		return false
-	case '\u2028', '\u2029':
-		return true
+	if r < 0x7f {
+		return r < ' '
 	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+	joins := r == '\u200c' || r == '\u200d'
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !joins
 }
 
 func escape(r rune) string {
 	switch {
-	case r == '\n':
-		return `\n`
-	case r == '\r':
-		return `\r`
-	case r == '\t':
-		return `\t`
+	case r == '\n', r == '\r', r == '\t':
+		return strings.Trim(strconv.QuoteRune(r), "'")
 	case r < 0x100:
 		return fmt.Sprintf(`\x%02x`, r)
 	case r < 0x10000:

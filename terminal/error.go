@@ -13,9 +13,8 @@ import (
 // Error writes err for a person: message with code, then what to do, as its door says it; empty says
 // nothing. Lines below the first one, as a caret, follow it (FR-063).
 func Error(w io.Writer, err error, hint string) {
-	e := envelope(err)
-	first, rest, more := strings.Cut(CleanLines(e.Error()), "\n")
-	_, _ = fmt.Fprintf(w, "acode: %s (%s)\n", first, Clean(string(e.Code))) // nowhere left to report to
+	first, rest, more := strings.Cut(CleanLines(err.Error()), "\n")
+	_, _ = fmt.Fprintf(w, "acode: %s (%s)\n", first, Clean(string(session.CodeOf(err)))) // nowhere left to report to
 	if more {
 		_, _ = fmt.Fprintln(w, strings.TrimRight(rest, "\n")) // as above
 	}
@@ -24,34 +23,19 @@ func Error(w io.Writer, err error, hint string) {
 	}
 }
 
-// envelope finds the outermost session.Error, with what was wrapped around it, or makes one.
-func envelope(err error) *session.Error {
-	var e *session.Error
-	if errors.As(err, &e) {
-		out := *e
-		out.Message, out.Place, out.Cause = err.Error(), "", nil
-		return &out
-	}
-	return &session.Error{Code: session.CodeOf(err), Message: err.Error()}
-}
-
 // ErrorJSON writes err as the one line of type "result" that ends a command which failed.
 func ErrorJSON(w io.Writer, err error, exit int, hint string, now time.Time) {
-	_, _ = w.Write(encode(errorLine(line{V: jsonVersion, TS: stamp(now)}, err, exit, hint))) // nowhere left to report to
+	l := line{V: jsonVersion, TS: stamp(now), Type: string(session.NoticeResult), resultJSON: newFailure(err, exit, hint)}
+	_, _ = w.Write(encode(l)) // nowhere left to report to
 }
 
-func errorLine(l line, err error, exit int, hint string) line {
-	e := envelope(err)
-	place := ""
-	if inner := (*session.Error)(nil); errors.As(err, &inner) {
-		place = inner.Place
+func newFailure(err error, exit int, hint string) *resultJSON {
+	out := &resultJSON{Code: session.CodeOf(err), Exit: exit, Message: err.Error(), Next: hint}
+	var e *session.Error
+	if errors.As(err, &e) {
+		out.Place, out.Retryable = e.Place, e.Retryable
 	}
-	l.Type = string(session.NoticeResult)
-	l.resultJSON = &resultJSON{
-		Code: e.Code, Exit: exit, Message: e.Message, Place: place,
-		Next: hint, Retryable: e.Retryable,
-	}
-	return l
+	return out
 }
 
 // Fail shows an error that ended the command. With JSON it is the result, unless a result was
@@ -69,7 +53,8 @@ func (p *Printer) Fail(err error, exit int, hint string) {
 		return
 	}
 	p.ended = true
-	l := errorLine(p.newLine(session.NoticeResult), err, exit, hint)
+	l := p.newLine(session.NoticeResult)
+	l.resultJSON = newFailure(err, exit, hint)
 	if p.sess != nil {
 		l.ShortID, l.State = p.short, p.sess.State
 		l.Done, l.Left = p.sess.Done, p.sess.StepTotal-p.sess.Done

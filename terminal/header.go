@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -154,11 +155,7 @@ func (p *Printer) handling(n session.Notice) {
 	if n.Item == nil {
 		return
 	}
-	what := n.Item.Label
-	if what == "" {
-		what = place(*n.Item)
-	}
-	p.printf("Step: %s\n", Clean(what))
+	p.printf("Step: %s\n", Clean(cmp.Or(n.Item.Label, place(*n.Item))))
 	for _, line := range handlingLines(n) {
 		p.printf("%s\n", line)
 	}
@@ -166,12 +163,7 @@ func (p *Printer) handling(n session.Notice) {
 
 func handlingLines(n session.Notice) []string {
 	const inProgress = "Status: Was in progress"
-	why := n.Text
-	if why == "" {
-		why = n.Item.Why
-	}
-	why = Clean(why)
-	reading := n.Item.Kind == session.KindRead || n.Item.Kind == session.KindSearch
+	why := Clean(cmp.Or(n.Text, n.Item.Why))
 	switch n.Level {
 	case session.ActionRollBack:
 		return []string{"Status: Partially written", "Action: Rolling back to checkpoint", "Action: Re-executing step"}
@@ -185,7 +177,7 @@ func handlingLines(n session.Notice) []string {
 		switch {
 		case n.Item.Kind == session.KindRead:
 			return []string{inProgress, "Action: Re-reading file"}
-		case reading:
+		case n.Item.Kind == session.KindSearch:
 			return []string{inProgress, "Action: Searching again"}
 		case n.Level == session.ActionRetry:
 			return checked("Status: Was not completed", why, fmt.Sprintf("Action: Re-executing step, attempt %d", n.Item.Attempt))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/acode-dev/acode/session"
@@ -220,22 +221,17 @@ func encode(v any) []byte {
 }
 
 func escapeJSON(in []byte) []byte {
-	in = bytes.TrimSuffix(in, []byte("\n"))
-	out := make([]byte, 0, len(in)+1)
-	for i := 0; i < len(in); {
-		r, n := utf8.DecodeRune(in[i:])
-		switch {
-		case r >= 0x7f && r <= 0xffff && unsafeRune(r):
-			out = fmt.Appendf(out, `\u%04x`, r)
-		case r > 0xffff && unsafeRune(r):
-			r -= 0x10000
-			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
-		default:
-			out = append(out, in[i:i+n]...)
+	var out []byte
+	for _, r := range string(in) {
+		if r < 0x7f || !unsafeRune(r) {
+			out = utf8.AppendRune(out, r)
+			continue
 		}
-		i += n
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
 	}
-	return append(out, '\n')
+	return out
 }
 
 // JSON writes v as the one object of a command that is no stream. v should have the fields

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"strings"
@@ -12,10 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// defaultWidth is used where a terminal does not say how wide it is.
-const defaultWidth = 80
-
-// Options say where output goes and how it looks. Out, Err and Now must be set.
+// Options say where output goes and how it looks. Width is for Live, the other
+// functions must be set.
 type Options struct {
 	Out     io.Writer                 // results and progress
 	Err     io.Writer                 // warnings, questions, errors
@@ -26,9 +25,9 @@ type Options struct {
 	Color   bool                      // Out may be coloured
 	ASCII   bool                      // the locale cannot show symbols
 	Fresh   bool                      // a new session is run, rather than one resumed
-	Width   func() int                // columns of Out; nil means 80
+	Width   func() int                // columns of Out
 	Now     func() time.Time          // the clock
-	Exit    func(session.Result) int  // exit status of a result; nil gives 0 or 1 by its Code
+	Exit    func(session.Result) int  // exit status of a result
 	Sync    app.Delivery              // how delivery stands at the start
 	Spell   func(session.Hint) string // says a hint as its door does
 }
@@ -48,7 +47,7 @@ func Detect(out, err *os.File, getenv func(string) string) Options {
 			if w, _, err := term.GetSize(fd); err == nil && w > 0 {
 				return w
 			}
-			return defaultWidth
+			return 80
 		},
 	}
 }
@@ -61,12 +60,8 @@ func inCI(getenv func(string) string) bool {
 // asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset one
 // says nothing about the terminal.
 func asciiLocale(getenv func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := getenv(name); v != "" {
-			return v == "C" || v == "POSIX"
-		}
-	}
-	return false
+	v := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
+	return v == "C" || v == "POSIX"
 }
 
 // marks are the symbols of one locale.

@@ -28,6 +28,7 @@ type Printer struct {
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
+	closed  sync.Once
 }
 
 // block is a part of the output that later notices continue.
@@ -48,24 +49,11 @@ func New(o Options) *Printer {
 	if o.JSON {
 		o.Color = false
 	}
-	if o.Width == nil {
-		o.Width = func() int { return defaultWidth }
-	}
-	if o.Exit == nil {
-		o.Exit = plainExit
-	}
 	p := &Printer{o: o, m: marksFor(o.ASCII), stop: make(chan struct{})}
 	if o.Live {
 		p.stopped.Go(p.tick)
 	}
 	return p
-}
-
-func plainExit(r session.Result) int {
-	if r.Code == "" {
-		return 0
-	}
-	return 1
 }
 
 // tick redraws the live line each second until Close.
@@ -86,19 +74,12 @@ func (p *Printer) tick() {
 
 // Close erases the live line and ends open blocks. A second Close does nothing.
 func (p *Printer) Close() {
-	p.mu.Lock()
-	select {
-	case <-p.stop:
-		p.mu.Unlock()
-		return
-	default:
+	p.closed.Do(func() {
 		close(p.stop)
-	}
-	p.settle()
-	p.line.item = nil
-	p.json.flush(p.o.Out)
-	p.mu.Unlock()
-	p.stopped.Wait()
+		p.stopped.Wait()
+		p.Settle()
+		p.json.flush(p.o.Out)
+	})
 }
 
 // Settle erases the live line and ends open blocks, so that somebody else may write to the
@@ -175,7 +156,7 @@ func (p *Printer) show(n session.Notice) {
 	case session.NoticeWarning:
 		p.warning(n)
 	case session.NoticeResult:
-		p.result(n)
+		p.result(n.Result)
 	default:
 		p.info(n)
 	}
@@ -188,9 +169,17 @@ func (p *Printer) printf(format string, args ...any) {
 	}
 }
 
-func (p *Printer) details(w io.Writer, indent string, lines []string) {
+// below writes further lines of progress.
+func (p *Printer) below(indent string, lines ...string) {
 	for _, l := range lines {
-		_, _ = fmt.Fprintf(w, "%s%s\n", indent, cleanLine(l)) // as in printf
+		p.printf("%s%s\n", indent, cleanLine(l))
+	}
+}
+
+// aside writes lines where warnings and questions go.
+func (p *Printer) aside(indent string, lines ...string) {
+	for _, l := range lines {
+		_, _ = fmt.Fprintf(p.o.Err, "%s%s\n", indent, cleanLine(l)) // as in printf
 	}
 }
 
@@ -211,13 +200,10 @@ func (p *Printer) stepEnded(n session.Notice, mark, color string) {
 	}
 	p.line.end(n.Item.ID)
 	p.printf("  %s %s%s\n", paint(p.o.Color, color, mark), name(*n.Item), tookNote(n))
-	if p.o.Quiet {
-		return
-	}
 	if n.Text != "" && n.Kind != session.NoticeCompleted {
-		p.details(p.o.Out, "    ", []string{n.Text})
+		p.below("    ", n.Text)
 	}
-	p.details(p.o.Out, "    ", n.Detail)
+	p.below("    ", n.Detail...)
 }
 
 // tookNote says how long a step took. Of an outcome that is unknown it may not be known.
@@ -250,18 +236,15 @@ func (p *Printer) asking(n session.Notice) {
 	}
 	p.printf("  %s %s (approval needed)\n", paint(p.o.Color, yellow, p.m.unknown), what)
 	p.gate = n.Detail
-	if p.o.Quiet {
-		return
-	}
 	if n.Item != nil && n.Text != "" && n.Text != n.Item.Label {
-		p.details(p.o.Out, "    ", textLines(n.Text))
+		p.below("    ", textLines(n.Text)...)
 	}
-	p.details(p.o.Out, "    ", n.Detail)
+	p.below("    ", n.Detail...)
 }
 
 func (p *Printer) warning(n session.Notice) {
 	_, _ = fmt.Fprintf(p.o.Err, "warning: %s\n", Clean(n.Text)) // as in printf
-	p.details(p.o.Err, "  ", n.Detail)
+	p.aside("  ", n.Detail...)
 }
 
 func (p *Printer) info(n session.Notice) {
@@ -269,23 +252,16 @@ func (p *Printer) info(n session.Notice) {
 		p.endChecks()
 		return
 	}
-	if p.o.Quiet {
-		return
-	}
-	p.details(p.o.Out, "", []string{n.Text})
-	p.details(p.o.Out, "  ", n.Detail)
+	p.below("", n.Text)
+	p.below("  ", n.Detail...)
 }
 
 // result ends the output: where the session stands, what was done, how to go on.
-func (p *Printer) result(n session.Notice) {
-	if n.Result == nil {
+func (p *Printer) result(r *session.Result) {
+	if r == nil {
 		return
 	}
 	p.line.item = nil
-	writeResult(p.o.Out, *n.Result)
-}
-
-func writeResult(w io.Writer, r session.Result) {
 	state := Clean(string(r.State))
 	switch r.State {
 	case session.Created, session.Planning, session.Executing: // nobody executes it now
@@ -294,17 +270,22 @@ func writeResult(w io.Writer, r session.Result) {
 	if r.Reason != "" {
 		state += " (" + Clean(string(r.Reason)) + ")"
 	}
-	_, _ = fmt.Fprintf(w, "Session %s %s: %s\n", Clean(r.Short), state, counts(r.Done, r.Left)) // as in printf
+	text := fmt.Sprintf("Session %s %s: %s\n", Clean(r.Short), state, counts(r.Done, r.Left))
 	if r.Message != "" {
-		message := "  " + Clean(r.Message)
-		if r.Code != "" {
-			message += " (" + Clean(string(r.Code)) + ")"
-		}
-		_, _ = fmt.Fprintln(w, message) // as in printf
+		text += "  " + withCode(r.Message, r.Code) + "\n"
 	}
 	if r.Next.Text != "" { // its door has said it in words
-		_, _ = fmt.Fprintf(w, "Continue with: %s\n", Clean(r.Next.Text)) // as in printf
+		text += "Continue with: " + Clean(r.Next.Text) + "\n"
 	}
+	_, _ = io.WriteString(p.o.Out, text) // as in printf
+}
+
+// withCode writes a message with its code behind it, if it has one.
+func withCode(message string, code session.Code) string {
+	if code == "" {
+		return Clean(message)
+	}
+	return Clean(message) + " (" + Clean(string(code)) + ")"
 }
 
 func counts(done, left int) string {

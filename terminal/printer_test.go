@@ -139,9 +139,9 @@ func TestChangedFiles(t *testing.T) {
 		s.Notice(change("src/validators.ts", session.FileModified, session.FileWrote, 3*time.Minute, true))
 		s.Notice(change("src/gone.ts", session.FileDeleted, session.FileRead, time.Minute, true))
 		s.Notice(session.Notice{Kind: session.NoticeChanged})
-		got, err := s.Choose(strings.NewReader("c\n"), []string{"[C]ontinue anyway", "[A]bort", "[V]iew changes"}, "Choice: ")
-		if err != nil || got != 'c' {
-			t.Errorf("Choose: got %q, %v, want 'c'", got, err)
+		got, err := s.Choose(strings.NewReader("c\n"), []string{"[C]ontinue anyway", "[A]bort", "[V]iew changes"})
+		if err != nil || got != "c" {
+			t.Errorf("Choose: got %q, %v, want c", got, err)
 		}
 		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: manual()})
 		golden(t, "changed_asking", s.both())

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -17,20 +16,13 @@ const maxTries = 5
 // Ask asks a yes-or-no question and returns def for an empty answer. The end of in is an
 // error: nobody answered.
 func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
-	choices := "[y/N]"
+	choices := " [y/N] "
 	if def {
-		choices = "[Y/n]"
+		choices = " [Y/n] "
 	}
-	return ask(in, err, Clean(question)+" "+choices+" ", "yes or no", func(answer string) (bool, bool) {
-		switch answer {
-		case "":
-			return def, true
-		case "y", "yes":
-			return true, true
-		case "n", "no":
-			return false, true
-		}
-		return false, false
+	return ask(in, err, Clean(question)+choices, "yes or no", func(answer string) (yes, ok bool) {
+		yes = answer == "y" || answer == "yes"
+		return yes || def && answer == "", yes || answer == "" || answer == "n" || answer == "no"
 	})
 }
 
@@ -49,41 +41,25 @@ func Confirm(in io.Reader, err io.Writer, typed string) (bool, error) {
 	})
 }
 
-// Choose offers options whose letter stands in brackets, as "[C]ontinue anyway", and returns
+// Choose offers options that begin with their letter in brackets, as "[C]ontinue anyway", and returns
 // the lower-case letter of the one chosen. The first word of an option is an answer too.
-func Choose(in io.Reader, err io.Writer, options []string, prompt string) (rune, error) {
-	var b strings.Builder
-	b.WriteString("\nOptions:\n")
-	words := map[string]rune{}
-	var keys []string // in the order of options
+func Choose(in io.Reader, err io.Writer, options []string) (string, error) {
+	text := "\nOptions:\n"
+	letters := map[string]string{} // by answer
+	var keys []string              // in the order of options
 	for _, o := range options {
-		fmt.Fprintf(&b, "  %s\n", Clean(o))
-		key := letter(o)
-		if key != 0 {
-			keys = append(keys, string(key))
+		text += "  " + Clean(o) + "\n"
+		if letter, rest, ok := strings.Cut(strings.ToLower(strings.TrimPrefix(o, "[")), "]"); ok {
+			word, _, _ := strings.Cut(letter+rest, " ")
+			letters[letter], letters[word] = letter, letter
+			keys = append(keys, letter)
 		}
-		words[string(key)] = key
-		words[strings.ToLower(firstWord(o))] = key
 	}
-	_, _ = io.WriteString(err, b.String()+"\n") // an answer may still come
-	return ask(in, err, prompt, "one of "+strings.Join(keys, ", "), func(answer string) (rune, bool) {
-		key, ok := words[answer]
-		return key, ok && key != 0
+	_, _ = io.WriteString(err, text+"\n") // an answer may still come
+	return ask(in, err, "Choice: ", "one of "+strings.Join(keys, ", "), func(answer string) (string, bool) {
+		letter, ok := letters[answer]
+		return letter, ok
 	})
-}
-
-// letter finds the letter in brackets; 0 when there is none.
-func letter(option string) rune {
-	_, rest, _ := strings.Cut(option, "[")
-	for _, r := range rest {
-		return unicode.ToLower(r)
-	}
-	return 0
-}
-
-func firstWord(option string) string {
-	word, _, _ := strings.Cut(strings.NewReplacer("[", "", "]", "").Replace(option), " ")
-	return word
 }
 
 // ask repeats prompt until judge accepts the answer, which is trimmed and in lower case. After
@@ -138,9 +114,9 @@ func readLine(in io.Reader) (string, error) {
 }
 
 // Choose is the function Choose on the printer's terminal, below what was shown so far.
-func (p *Printer) Choose(in io.Reader, options []string, prompt string) (rune, error) {
+func (p *Printer) Choose(in io.Reader, options []string) (string, error) {
 	p.Settle()
-	return Choose(in, p.o.Err, options, prompt)
+	return Choose(in, p.o.Err, options)
 }
 
 // Approve is the function Approve on the printer's terminal. It says there what a yes lets happen,
@@ -157,7 +133,7 @@ func (p *Printer) Approve(in io.Reader, question string) (bool, error) {
 // progress, and when Out is not the terminal.
 func (p *Printer) Tell(lines []string) {
 	p.Settle()
-	p.details(p.o.Err, "", lines)
+	p.aside("", lines...)
 }
 
 // TellChanged is Tell for changed files, unless Out has just shown them on the terminal.

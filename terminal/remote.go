@@ -55,10 +55,7 @@ type Reason struct {
 }
 
 // NewReason gives the reason that err is.
-func NewReason(err error) *Reason {
-	e := envelope(err)
-	return &Reason{e.Code, e.Message}
-}
+func NewReason(err error) *Reason { return &Reason{session.CodeOf(err), err.Error()} }
 
 func (p Page) remoteJSON(rows []RemoteRow, undelivered error) error {
 	out := struct {

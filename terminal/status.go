@@ -159,11 +159,7 @@ func showStep(b *strings.Builder, s app.StepDetails) {
 	}
 	b.WriteString("\n")
 	if s.Message != "" || s.Code != "" {
-		fmt.Fprintf(b, "    %s", Clean(s.Message))
-		if s.Code != "" {
-			fmt.Fprintf(b, " (%s)", Clean(string(s.Code)))
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(b, "    %s\n", withCode(s.Message, s.Code))
 	}
 	for _, l := range s.Decided {
 		fmt.Fprintf(b, "    %s\n", cleanLine(l))

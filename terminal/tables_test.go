@@ -380,7 +380,7 @@ func TestInjection(t *testing.T) {
 	terminal.Error(&out, &session.Error{Code: evil, Message: evil, Place: evil, Next: session.Words(evil)}, "")
 	_, _ = terminal.Ask(strings.NewReader("y\n"), &out, evil, true)
 	_, _ = terminal.Approve(strings.NewReader("no\n"), &out, evil)
-	_, _ = terminal.Choose(strings.NewReader("a\n"), &out, []string{"[A]" + evil}, "Choice: ")
+	_, _ = terminal.Choose(strings.NewReader("a\n"), &out, []string{"[A]" + evil})
 	assertHarmless(t, out.String())
 	if n := strings.Count(out.String(), "bidi"); n < 60 {
 		t.Errorf("the poison was shown %d times, want it everywhere: this test proves nothing", n)
@@ -448,10 +448,10 @@ func TestPrompts(t *testing.T) {
 	check(t, "no", yes, false, err)
 	yes, err = terminal.Approve(in, &out, "Three?")
 	check(t, "yes", yes, true, err)
-	r, err := terminal.Choose(in, &out, options, "Choice: ")
-	check(t, "word", r, 'v', err)
-	r, err = terminal.Choose(in, &out, options, "Choice: ")
-	check(t, "letter after one that is none", r, 'a', err)
+	r, err := terminal.Choose(in, &out, options)
+	check(t, "word", r, "v", err)
+	r, err = terminal.Choose(in, &out, options)
+	check(t, "letter after one that is none", r, "a", err)
 	yes, err = terminal.Approve(in, &out, "Tail?")
 	if yes || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("Approve at the end: got %v, %v, want false, %v", yes, err, io.ErrUnexpectedEOF)
