@@ -14,41 +14,23 @@ import (
 // beside it. It only looks, and stays silent when the store cannot be read.
 func (i *Invocation) completeSession(fits suits) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		rows, err := i.everySession(cmd, fits)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		var out []cobra.Completion
-		for _, r := range rows {
-			if strings.HasPrefix(r.Short, typed) {
-				out = append(out, cobra.CompletionWithDesc(r.Short, string(r.State)+": "+terminal.Clean(r.Task)))
+		look := i.reading(func(ctx context.Context, s *app.Site, _ string) error {
+			rows, err := s.List(ctx, true)
+			for _, here := range []bool{true, false} { // the sessions of this workspace first
+				for _, r := range rows {
+					if here == (r.Workspace == s.Workspace) && strings.HasPrefix(r.Short, typed) && fits(ctx, s, r) {
+						out = append(out, cobra.CompletionWithDesc(r.Short, string(r.State)+": "+terminal.Clean(r.Task)))
+					}
+				}
 			}
+			return err
+		})
+		if len(args) > 0 || look(cmd, nil) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-// everySession lists the sessions of this workspace that suit, then those of the others.
-func (i *Invocation) everySession(cmd *cobra.Command, fits suits) ([]app.Row, error) {
-	var here, elsewhere []app.Row
-	look := i.reading(func(ctx context.Context, s *app.Site, _ string) error {
-		rows, err := s.List(ctx, true)
-		for _, r := range rows {
-			switch {
-			case !fits(ctx, s, r):
-			case r.Workspace == s.Workspace:
-				here = append(here, r)
-			default:
-				elsewhere = append(elsewhere, r)
-			}
-		}
-		return err
-	})
-	err := look(cmd, nil)
-	return append(here, elsewhere...), err
 }
 
 // completeValues completes a flag that takes one of a few values, written as "a|b".

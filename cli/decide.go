@@ -17,37 +17,28 @@ func (i *Invocation) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve [ID [STEP]]", Short: "Approve what a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
 		Long: "Approve what a session waits for. The approval is for this question and the steps behind\nit, and is used once: by the process that executes now, or by the next resume. Without ID,\nthe only session of this workspace that waits; several are listed.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return i.decide(cmd.Context(), verdict(args, app.Verdict{Grant: true}))
-		},
+		RunE: i.decides(&app.Verdict{Grant: true}),
 	}
 }
 
 func (i *Invocation) denyCommand() *cobra.Command {
-	var reason string
+	var v app.Verdict
 	cmd := &cobra.Command{
 		Use: "deny [ID [STEP]]", Short: "Deny what a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return i.decide(cmd.Context(), verdict(args, app.Verdict{Reason: reason}))
-		},
+		RunE: i.decides(&v),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why")
+	cmd.Flags().StringVar(&v.Reason, "reason", "", "why")
 	return cmd
 }
 
-// verdict is v about the session and the step that args name, if any.
-func verdict(args []string, v app.Verdict) app.Verdict {
-	if len(args) > 0 {
-		v.Ref, v.Step = args[0], strings.Join(args[1:], "")
-	}
-	return v
-}
-
-func (i *Invocation) decide(ctx context.Context, v app.Verdict) error {
-	v.By = whoAmI()
-	return i.writing(ctx, func(s *app.Site) error {
-		d, err := s.Decide(ctx, v)
-		return i.decided(d, err)
+// decides wraps a command that answers v about the session and the step that its arguments name, if any.
+func (i *Invocation) decides(v *app.Verdict) func(*cobra.Command, []string) error {
+	return i.with(app.Open, func(ctx context.Context, s *app.Site, args []string) error {
+		v.By = whoAmI()
+		if len(args) > 0 {
+			v.Ref, v.Step = args[0], strings.Join(args[1:], "")
+		}
+		return i.decided(s.Decide(ctx, *v))
 	})
 }
 
@@ -56,16 +47,13 @@ func (i *Invocation) cancelCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "cancel [ID]", Short: "Cancel a session, or with --command only its running command", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(openSession),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return i.writing(cmd.Context(), func(s *app.Site) error {
-				ref := strings.Join(args, "")
-				if onlyCommand {
-					return i.endCommands(cmd.Context(), s, ref)
-				}
-				d, err := s.Cancel(cmd.Context(), ref, whoAmI(), reason)
-				return i.decided(d, err)
-			})
-		},
+		RunE: i.with(app.Open, func(ctx context.Context, s *app.Site, args []string) error {
+			ref := strings.Join(args, "")
+			if onlyCommand {
+				return i.endCommands(ctx, s, ref)
+			}
+			return i.decided(s.Cancel(ctx, ref, whoAmI(), reason))
+		}),
 	}
 	cmd.Flags().BoolVar(&onlyCommand, "command", false, "end the running command and leave the session paused")
 	cmd.Flags().StringVar(&reason, "reason", "", "why")
@@ -106,30 +94,28 @@ func (i *Invocation) decided(d app.Decision, err error) error {
 	return errors.Join(i.tell(string(d.Kind), d, text), err)
 }
 
+// decidedText says what a decision means and what comes next.
 func (i *Invocation) decidedText(d app.Decision) string {
-	if !d.Recorded {
-		text := fmt.Sprintf("The process that executes session %s was asked to %s", d.Session.Short, d.Kind)
+	short := d.Session.Short
+	text := "Recorded: " + string(d.Kind)
+	switch {
+	case !d.Recorded:
+		text = fmt.Sprintf("The process that executes session %s was asked to %s", short, d.Kind)
 		if d.Waits {
-			text += i.Spell(session.Then(", and has not answered yet; see", session.MoveStatus, d.Session.Short))
+			text += i.Spell(session.Then(", and has not answered yet; see", session.MoveStatus, short))
 		}
 		return text
+	case d.Kind != session.RequestCancel:
+		text += i.Spell(session.Then("; continue with", session.MoveResume, short))
+	case d.Ended == 0:
+		text += "; session " + short + " is over"
+	default:
+		text += "; session " + short + " is over, " + endedText(d.Ended)
 	}
-	text := "Recorded: " + string(d.Kind) + i.recordedText(d.Kind, d.Session.Short, d.Ended)
 	for _, w := range d.Warnings {
 		text += "\n⚠ " + terminal.Clean(w)
 	}
 	return text
-}
-
-// recordedText says what a recorded decision means and what comes next.
-func (i *Invocation) recordedText(k session.RequestKind, short string, ended int) string {
-	if k != session.RequestCancel {
-		return i.Spell(session.Then("; continue with", session.MoveResume, short))
-	}
-	if ended == 0 {
-		return "; session " + short + " is over"
-	}
-	return "; session " + short + " is over, " + endedText(ended)
 }
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }

@@ -56,9 +56,9 @@ func exitOf(err error) int {
 	if err == nil {
 		return 0
 	}
-	var sig interface{ ExitStatus() int }
-	if errors.As(err, &sig) {
-		return sig.ExitStatus()
+	var said quietExit
+	if errors.As(err, &said) {
+		return int(said)
 	}
 	return exitFor(app.CodeOf(err))
 }

@@ -143,9 +143,10 @@ func (i *Invocation) Own(err error) string {
 
 // verdict gives the exit status of err and what to do about it.
 func (i *Invocation) verdict(err error) (status int, hint string) {
-	var sig interface{ ExitStatus() int }
-	if err == nil || errors.As(err, &sig) {
-		return exitOf(err), i.Own(err)
+	hint = i.Own(err)
+	var said quietExit
+	if err != nil && !errors.As(err, &said) {
+		hint = cmp.Or(hint, i.Spell(app.Hint(err)))
 	}
-	return exitOf(err), cmp.Or(i.Own(err), i.Spell(app.Hint(err)))
+	return exitOf(err), hint
 }

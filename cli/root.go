@@ -56,14 +56,9 @@ type quietExit int
 // Error implements error.
 func (q quietExit) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// ExitStatus is what the process exits with.
-func (q quietExit) ExitStatus() int { return int(q) }
-
 // Group is a command that only holds others. A word that is none of them is an error.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
-		return onlyHolds(cmd, args)
-	}}
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: onlyHolds}
 	c.AddCommand(commands...)
 	return c
 }

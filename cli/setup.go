@@ -90,33 +90,24 @@ func (i *Invocation) openFor(ctx context.Context, ref string, look bool, flags m
 	return app.Open(ctx, setup)
 }
 
-// writing opens the store for a command that may write.
-func (i *Invocation) writing(ctx context.Context, f func(*app.Site) error) error {
-	setup, err := i.setup(nil)
-	if err != nil {
-		return err
-	}
-	s, err := app.Open(ctx, setup)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(s), s.Close())
-}
-
-// reading wraps a command that only looks. ref is its first argument; empty when there is none.
-func (i *Invocation) reading(f func(ctx context.Context, s *app.Site, ref string) error) func(*cobra.Command, []string) error {
+// with wraps a command that opens the store for f.
+func (i *Invocation) with(open func(context.Context, app.Setup) (*app.Site, error), f func(context.Context, *app.Site, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		setup, err := i.setup(nil)
 		if err != nil {
 			return err
 		}
-		s, err := app.OpenRead(cmd.Context(), setup)
+		s, err := open(cmd.Context(), setup)
 		if err != nil {
 			return err
 		}
-		defer s.Close()
-		return f(cmd.Context(), s, strings.Join(args, ""))
+		return errors.Join(f(cmd.Context(), s, args), s.Close())
 	}
+}
+
+// reading wraps a command that only looks. ref is its first argument; empty when there is none.
+func (i *Invocation) reading(f func(ctx context.Context, s *app.Site, ref string) error) func(*cobra.Command, []string) error {
+	return i.with(app.OpenRead, func(ctx context.Context, s *app.Site, args []string) error { return f(ctx, s, strings.Join(args, "")) })
 }
 
 // refusedEarly logs an attempt to resume that ended before its store was open.

@@ -29,14 +29,16 @@ func (i *Invocation) statusCommand() *cobra.Command {
 			return i.check(ctx, s, ref)
 		case watch > 0:
 			return i.watch(ctx, s, ref, watch)
-		default:
-			return i.status(ctx, s, ref, i.Out)
 		}
+		return i.status(ctx, s, ref, i.Out)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
 		if check && len(args) == 0 && errors.Is(err, session.ErrUnknownID) { // there is no store yet, so nothing is pending
-			err = i.checkNothing()
+			setup, serr := i.setup(nil)
+			if err = serr; err == nil {
+				err = i.answerCheck(&setup, setup.NoDelivery())
+			}
 		}
 		var said quietExit
 		if check && err != nil && !errors.As(err, &said) { // a store that cannot be read is as unhealthy as can be
@@ -81,15 +83,6 @@ func (i *Invocation) check(ctx context.Context, s *app.Site, ref string) error {
 		return err
 	}
 	return i.answerCheck(&s.Setup, d)
-}
-
-// checkNothing is check before the first session.
-func (i *Invocation) checkNothing() error {
-	setup, err := i.setup(nil)
-	if err != nil {
-		return err
-	}
-	return i.answerCheck(&setup, setup.NoDelivery())
 }
 
 func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
