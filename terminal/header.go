@@ -130,7 +130,7 @@ func (p *Printer) resumed(c *session.Continuation, gs []group) {
 	}
 	p.printf("  Loaded state: %s%s\n", upper(p.loaded), at)
 	for _, g := range gs {
-		p.printf("  Skipping: %s (complete)\n", g.what)
+		p.printf("  Skipping: %s (complete)\n", g)
 	}
 	if it, ok := c.First(); ok {
 		p.printf("  Starting from: %s\n", place(it))
@@ -140,9 +140,9 @@ func (p *Printer) resumed(c *session.Continuation, gs []group) {
 }
 
 func skippedLine(g group) string {
-	s := g.what
-	if g.title != "" {
-		s += ": " + Clean(g.title)
+	s := g.String()
+	if g.whole && g.first.Task == g.last.Task && g.first.Title != "" {
+		s += ": " + Clean(g.first.Title)
 	}
 	if g.took > 0 {
 		return s + " (skipped, " + took(g.took) + ")"

@@ -157,22 +157,22 @@ func stand(p app.Position) string {
 	return fmt.Sprintf("Task %d/%d, Step %d/%d", p.Task, p.Tasks, p.Step, p.Steps)
 }
 
-// FewRows is how many of many sessions are named where a question or an error must stay in sight.
-const FewRows = 10
+// fewRows is how many of many sessions are named where a question or an error must stay in sight.
+const fewRows = 10
 
 // Found writes what resume without an id found, the most recent ones, before it asks; all says how all
 // of them are seen.
 func (p Page) Found(rows []app.Row, at []app.Position, all session.Hint) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))
-	for i, r := range rows[:min(len(rows), FewRows)] {
+	for i, r := range rows[:min(len(rows), fewRows)] {
 		fmt.Fprintf(&b, "  %s - %s - \"%s\"\n", Clean(r.Short), upper(r.State), Clean(r.Task))
 		if i < len(at) {
 			fmt.Fprintf(&b, "  Paused at: %s\n", stand(at[i]))
 		}
 		fmt.Fprintf(&b, "  Paused: %s\n", agoLong(p.Now(), time.UnixMicro(r.UpdatedUS)))
 	}
-	if more := len(rows) - FewRows; more > 0 {
+	if more := len(rows) - fewRows; more > 0 {
 		fmt.Fprintf(&b, "  and %s more: %s\n", comma(more), Clean(p.Spell(all)))
 	}
 	b.WriteString("\n")
