@@ -45,11 +45,11 @@ func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Cont
 
 // newPrinter shows what a session does; once done is closed it waits for no reader any more.
 func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *terminal.Printer {
-	o := terminal.Detect(s.Out.file, s.Err, s.getenv)
+	o := terminal.Detect(s.Out.file, s.getenv)
+	o.Page = s.Page()
 	o.Out, o.Err = &outlet{to: s.Out, done: done, lines: s.JSON}, &outlet{to: s.Err, done: done}
-	o.JSON, o.Quiet, o.Verbose, o.Fresh, o.Now = s.JSON, s.quiet, s.verbose, s.fresh, s.Now
+	o.Quiet, o.Verbose, o.Fresh, o.Exit, o.Sync = s.quiet, s.verbose, s.fresh, exitOfResult, delivery
 	o.Color = (o.Color || s.color == "always") && s.color != "never" && !s.noColor
-	o.Exit, o.Sync, o.Spell = exitOfResult, delivery, s.Spell
 	return terminal.New(o)
 }
 

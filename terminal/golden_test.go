@@ -52,7 +52,7 @@ type screen struct {
 func newScreen(t *testing.T, change func(*terminal.Options)) *screen {
 	t.Helper()
 	s := &screen{}
-	o := terminal.Options{Out: &s.out, Err: &s.err, Now: clock, Spell: session.Hint.String, Exit: func(r session.Result) int {
+	o := terminal.Options{Page: page(&s.out, false), Err: &s.err, Exit: func(r session.Result) int {
 		return min(len(r.Code), 1)
 	}}
 	if change != nil {

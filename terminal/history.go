@@ -80,17 +80,12 @@ func gist(e session.Event) string {
 		PID     int            `json:"pid"`
 		By      string         `json:"by"`
 	}
-	switch e.Type {
-	case session.SessionCreated: // its "task" and "steps" are no step's
-		var c session.SessionCreatedData
-		if err := e.Decode(&c); err != nil {
-			return "unreadable payload"
-		}
-		return c.Short + ": " + c.Task
-	default:
-		if err := json.Unmarshal(e.Content(), &d); err != nil {
-			return "unreadable payload"
-		}
+	var created session.SessionCreatedData // its "task" and "steps" are no step's
+	switch {
+	case e.Type == session.SessionCreated && e.Decode(&created) == nil:
+		return created.Short + ": " + created.Task
+	case e.Type == session.SessionCreated || json.Unmarshal(e.Content(), &d) != nil:
+		return "unreadable payload"
 	}
 	var words []string
 	add := func(format string, v any, ok bool) {

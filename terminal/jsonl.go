@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,24 +20,21 @@ const jsonVersion = 1
 // jsonLines holds lines back until the line that names the session has been written.
 type jsonLines struct {
 	named bool
-	held  [][]byte
+	held  bytes.Buffer
 }
 
 func (j *jsonLines) write(w io.Writer, line []byte, first bool) {
-	if !j.named && !first {
-		j.held = append(j.held, line)
+	if j.named || first {
+		j.named = true
+		_, _ = w.Write(line) // a reader that went away must not stop a session
+		j.flush(w)
 		return
 	}
-	j.named = true
-	_, _ = w.Write(line) // a reader that went away must not stop a session
-	j.flush(w)
+	j.held.Write(line)
 }
 
 func (j *jsonLines) flush(w io.Writer) {
-	for _, line := range j.held {
-		_, _ = w.Write(line) // as in write
-	}
-	j.held = nil
+	_, _ = j.held.WriteTo(w) // as in write
 }
 
 // line is the form of every JSON Line. Which fields are set depends on Type, which is the
@@ -147,14 +145,21 @@ func (p *Printer) writeJSON(n session.Notice) {
 		l.Step = newStepJSON(*n.Item)
 		l.Step.Status = p.statusOf(n)
 	}
+	if n.Kind == session.NoticeSession || n.Kind == session.NoticeHeader {
+		if s := p.sess; s != nil {
+			l.ShortID, l.Task, l.Workspace, l.State = s.Short, s.Task, s.Workspace, p.loaded
+		}
+	}
 	switch n.Kind {
-	case session.NoticeSession, session.NoticeHeader:
-		p.describe(&l, n)
+	case session.NoticeHeader:
+		l.Sync = new(newSyncJSON(p.o.Sync))
+		if n.Next != nil {
+			l.Plan = newPlanJSON(n.Next)
+		}
 	case session.NoticeCompleted, session.NoticeFailed, session.NoticeUncertain:
-		us := n.Took.Microseconds()
-		l.TookUS = &us
+		l.TookUS = new(n.Took.Microseconds())
 	case session.NoticeResult:
-		p.conclude(&l, n.Result)
+		p.conclude(&l, cmp.Or(n.Result, &session.Result{}))
 	}
 	p.json.write(p.o.Out, encode(l), n.Kind == session.NoticeSession)
 	if n.Kind == session.NoticeResult {
@@ -181,26 +186,8 @@ func (p *Printer) statusOf(n session.Notice) session.Status {
 	return n.Item.Status
 }
 
-func (p *Printer) describe(l *line, n session.Notice) {
-	if s := p.sess; s != nil {
-		l.ShortID, l.Task, l.Workspace, l.State = s.Short, s.Task, s.Workspace, p.loaded
-	}
-	if n.Kind == session.NoticeHeader {
-		s := newSyncJSON(p.o.Sync)
-		l.Sync = &s
-		if n.Next != nil {
-			l.Plan = newPlanJSON(n.Next)
-		}
-	}
-}
-
 func (p *Printer) conclude(l *line, r *session.Result) {
-	if r == nil {
-		r = &session.Result{}
-	}
-	if r.Session != "" {
-		l.SessionID = r.Session
-	}
+	l.SessionID = cmp.Or(r.Session, l.SessionID)
 	l.ShortID, l.State, l.Reason = r.Short, r.State, r.Reason
 	l.resultJSON = &resultJSON{
 		Done: r.Done, Left: r.Left, Code: r.Code, Exit: p.o.Exit(*r),

@@ -16,10 +16,6 @@ type liveLine struct {
 	held  bool   // somebody else writes to the terminal
 }
 
-func (l *liveLine) start(it *session.Item, now time.Time) {
-	l.item, l.since, l.last = it, now, ""
-}
-
 // end forgets the step id; another step that started since stays.
 func (l *liveLine) end(id session.StepID) {
 	if l.item != nil && l.item.ID == id {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -13,34 +12,31 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Options say where output goes and how it looks. Width is for Live, the other
-// functions must be set.
+// Options say where output goes and how it looks. Results and progress go to the page; as JSON Lines
+// they are all that goes there. Err and Exit must be set, and with Live also Width.
 type Options struct {
-	Out     io.Writer                 // results and progress
-	Err     io.Writer                 // warnings, questions, errors
-	JSON    bool                      // JSON Lines on Out, nothing else there
-	Quiet   bool                      // no progress: only the result, warnings and errors
-	Verbose int                       // 1 and more shows what commands write
-	Live    bool                      // Out is a terminal that can redraw a line
-	Color   bool                      // Out may be coloured
-	ASCII   bool                      // the locale cannot show symbols
-	Fresh   bool                      // a new session is run, rather than one resumed
-	Width   func() int                // columns of Out
-	Now     func() time.Time          // the clock
-	Exit    func(session.Result) int  // exit status of a result
-	Sync    app.Delivery              // how delivery stands at the start
-	Spell   func(session.Hint) string // says a hint as its door does
+	Page
+	Err     io.Writer                // warnings, questions, errors
+	Quiet   bool                     // no progress: only the result, warnings and errors
+	Verbose int                      // 1 and more shows what commands write
+	Live    bool                     // Out is a terminal that can redraw a line
+	Color   bool                     // Out may be coloured
+	ASCII   bool                     // the locale cannot show symbols
+	Fresh   bool                     // a new session is run, rather than one resumed
+	Width   func() int               // columns of Out
+	Exit    func(session.Result) int // exit status of a result
+	Sync    app.Delivery             // how delivery stands at the start
 }
 
-// Detect judges out and err, each by itself, and the environment: a live line only on a
-// terminal that is known, not dumb and not in CI, colour only without NO_COLOR, symbols unless the
-// locale is explicitly C or POSIX. The caller sets Now and what its flags say.
-func Detect(out, err *os.File, getenv func(string) string) Options {
+// Detect judges out and the environment: a live line only on a terminal that is known, not dumb and
+// not in CI, colour only without NO_COLOR, symbols unless the locale is explicitly C or POSIX. The
+// caller sets the rest.
+func Detect(out *os.File, getenv func(string) string) Options {
 	fd := int(out.Fd())
 	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb" && getenv("TERM") != ""
+	ci := getenv("CI")
 	return Options{
-		Out: out, Err: err,
-		Live:  isTerminal && !inCI(getenv),
+		Live:  isTerminal && (ci == "" || ci == "false" || ci == "0"),
 		Color: isTerminal && getenv("NO_COLOR") == "",
 		ASCII: asciiLocale(getenv),
 		Width: func() int {
@@ -50,11 +46,6 @@ func Detect(out, err *os.File, getenv func(string) string) Options {
 			return 80
 		},
 	}
-}
-
-func inCI(getenv func(string) string) bool {
-	v := getenv("CI")
-	return v != "" && v != "false" && v != "0"
 }
 
 // asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset one

@@ -43,12 +43,7 @@ const (
 
 // New makes a Printer. Close it to stop the live line.
 func New(o Options) *Printer {
-	if o.JSON || o.Quiet {
-		o.Live = false
-	}
-	if o.JSON {
-		o.Color = false
-	}
+	o.Live, o.Color = o.Live && !o.JSON && !o.Quiet, o.Color && !o.JSON
 	p := &Printer{o: o, m: marksFor(o.ASCII), stop: make(chan struct{})}
 	if o.Live {
 		p.stopped.Go(p.tick)
@@ -187,7 +182,7 @@ func (p *Printer) started(n session.Notice) {
 	if n.Item == nil {
 		return
 	}
-	p.line.start(n.Item, p.o.Now())
+	p.line = liveLine{item: n.Item, since: p.o.Now()}
 	if !p.o.Live {
 		p.printf("  %s %s\n", paint(p.o.Color, cyan, p.m.running), name(*n.Item))
 	}

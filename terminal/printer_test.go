@@ -228,7 +228,7 @@ func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out safe
 		p := terminal.New(terminal.Options{
-			Out: &out, Err: &out, Live: true, Now: time.Now, Width: func() int { return 50 },
+			Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Width: func() int { return 50 },
 		})
 		it := manual().Items[5]
 		p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
@@ -267,7 +267,7 @@ func TestLiveWidth(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out safe
 			p := terminal.New(terminal.Options{
-				Out: &out, Err: &out, Live: true, Verbose: 1, Now: time.Now, Width: func() int { return width },
+				Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Verbose: 1, Width: func() int { return width },
 			})
 			defer p.Close()
 			it := item(2, 3, "", "Übersetze 日本語 🎉 alles", session.ActionExecute, 0)

@@ -3,6 +3,7 @@ package terminal
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -91,7 +92,7 @@ func (d delivery) details() []string {
 	}
 	lines := []string{"State: " + d.stateLine()}
 	if d.Link != "" && d.Link != d.State {
-		lines = append(lines, "Connection: "+string(d.Link)+" - "+d.meaning(d.Link, ""))
+		lines = append(lines, d.connection(d.Link))
 	}
 	if d.OldestUS > 0 {
 		lines = append(lines, "Oldest pending: "+d.ago(d.OldestUS))
@@ -116,11 +117,15 @@ func (d delivery) trouble() []string {
 	if d.degraded() || d.stopped() || !d.State.Faulty() || !d.Delivers {
 		return nil
 	}
-	lines := []string{"Connection: " + string(d.State) + " - " + d.meaning(d.State, "")}
+	lines := []string{d.connection(d.State)}
 	if d.LastUS > 0 {
 		lines = append(lines, "Last success: "+d.ago(d.LastUS))
 	}
 	return append(lines, d.outlook()...)
+}
+
+func (d delivery) connection(s session.SyncState) string {
+	return "Connection: " + string(s) + " - " + d.say(d.meaning(s))
 }
 
 // outlook says when the server is tried again, and why it has to be.
@@ -148,65 +153,45 @@ func (l LaneView) String() string {
 
 // stateLine ends with what to do, where that is not to wait.
 func (d delivery) stateLine() string {
-	since, about := "", ""
-	for _, l := range d.Lanes {
-		if l.State == d.State && (d.State == session.SyncFenced || d.State == session.SyncForked) {
-			about = l.Short
-			break
-		}
-	}
-	means := d.meaning(d.State, about)
+	since := ""
 	if d.SinceUS > 0 {
 		since = ", since " + d.ago(d.SinceUS)
 	}
-	switch {
-	case means == "":
+	switch h := d.meaning(d.State); {
+	case h.IsZero():
 		return string(d.State) + since
-	case stateMeaning(d.State, about).Do != "":
-		return string(d.State) + since + " - " + means
+	case h.Do != "":
+		return string(d.State) + since + " - " + d.say(h)
+	default:
+		return string(d.State) + " - " + d.say(h) + since
 	}
-	return string(d.State) + " - " + means + since
-}
-
-// meaning says a state in words, with what to do where that is not to wait; short is the session that
-// what to do is about, if it is one.
-func (d delivery) meaning(s session.SyncState, short string) string {
-	return d.say(stateMeaning(s, short))
 }
 
 func (d delivery) say(h session.Hint) string { return Clean(d.spell(h)) }
 
-func stateMeaning(s session.SyncState, short string) session.Hint {
-	switch s {
-	case session.SyncPending:
-		return session.Words("waiting for its turn")
-	case session.SyncRetrying:
-		return session.Words("the server has passing trouble")
-	case session.SyncOffline:
-		return session.Words("the server cannot be reached")
-	case session.SyncServerReadonly:
-		return session.Words("the server takes no writes")
-	case session.SyncDiskFull:
-		return session.Words("the server has no room")
-	case session.SyncAuthFailed:
-		return session.Words("the server refuses this role, or its certificate is not trusted")
-	case session.SyncServerUnmigrated:
-		return session.Then("the server's operator runs", session.MoveMigrate, "")
-	case session.SyncClientTooNew:
-		return session.Words("server and program do not fit; bring both to one version")
-	case session.SyncOtherDatabase:
-		return session.Then("the address leads to another database; see", session.MoveSyncRebind, "")
-	case session.SyncParked:
-		return session.Then("the server refused an event; see", session.MoveSyncParked, "")
-	case session.SyncFenced:
-		return session.Then("the session was taken over elsewhere; see", session.MoveForkOff, short)
-	case session.SyncForked:
-		return session.Then("another copy of the session went on; see", session.MoveForkOff, short)
-	case session.SyncPaused:
-		return session.Then("a person paused it; go on with", session.MoveSyncUnpause, "")
-	case session.SyncSynced, session.SyncDisabled:
+// meaning says a state in words, with what to do where that is not to wait. What is to be done about a
+// session is about the first that is in this state.
+func (d delivery) meaning(s session.SyncState) session.Hint {
+	h := map[session.SyncState]session.Hint{
+		session.SyncPending:          session.Words("waiting for its turn"),
+		session.SyncRetrying:         session.Words("the server has passing trouble"),
+		session.SyncOffline:          session.Words("the server cannot be reached"),
+		session.SyncServerReadonly:   session.Words("the server takes no writes"),
+		session.SyncDiskFull:         session.Words("the server has no room"),
+		session.SyncAuthFailed:       session.Words("the server refuses this role, or its certificate is not trusted"),
+		session.SyncServerUnmigrated: session.Then("the server's operator runs", session.MoveMigrate, ""),
+		session.SyncClientTooNew:     session.Words("server and program do not fit; bring both to one version"),
+		session.SyncOtherDatabase:    session.Then("the address leads to another database; see", session.MoveSyncRebind, ""),
+		session.SyncParked:           session.Then("the server refused an event; see", session.MoveSyncParked, ""),
+		session.SyncFenced:           session.Then("the session was taken over elsewhere; see", session.MoveForkOff, ""),
+		session.SyncForked:           session.Then("another copy of the session went on; see", session.MoveForkOff, ""),
+		session.SyncPaused:           session.Then("a person paused it; go on with", session.MoveSyncUnpause, ""),
+	}[s]
+	at := slices.IndexFunc(d.Lanes, func(l app.Lane) bool { return l.State == s })
+	if h.Do == session.MoveForkOff && at >= 0 {
+		h.Session = d.Lanes[at].Short
 	}
-	return session.Hint{}
+	return h
 }
 
 // sentence begins s with a capital.
@@ -275,7 +260,7 @@ func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 	return p.write(b.String())
 }
 
-// syncJSON is the form of a SyncView for scripts. Times are null when there was none.
+// syncJSON is app.Delivery for scripts. Times are null when there was none.
 type syncJSON struct {
 	State    session.SyncState `json:"state"`
 	Link     session.SyncState `json:"connection,omitempty"` // only where it is in trouble and state is another
@@ -314,8 +299,10 @@ func stampUS(us int64) *string {
 
 func newSyncJSON(v app.Delivery) syncJSON {
 	out := syncJSON{
-		State: cmp.Or(v.State, session.SyncDisabled), Link: v.Link, Degraded: session.Degraded(v.State, v.Events), Paused: v.Paused, Pending: v.Events, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
-		Since: stampUS(v.SinceUS), Oldest: stampUS(v.OldestUS), Last: stampUS(v.LastUS), Attempt: stampUS(v.AttemptUS), Next: stampUS(v.NextUS),
+		State: cmp.Or(v.State, session.SyncDisabled), Link: v.Link, Degraded: session.Degraded(v.State, v.Events),
+		Paused: v.Paused, Pending: v.Events, Sessions: v.Sessions, Acked: v.Acked, Verified: v.Verified, Reason: v.Reason,
+		Since: stampUS(v.SinceUS), Oldest: stampUS(v.OldestUS), Last: stampUS(v.LastUS),
+		Attempt: stampUS(v.AttemptUS), Next: stampUS(v.NextUS),
 		Server: v.Address, Identity: v.Remote, Lanes: []LaneView{},
 	}
 	if v.Delivers {

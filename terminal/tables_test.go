@@ -530,8 +530,8 @@ func TestDetect(t *testing.T) {
 			}
 			env := map[string]string{"TERM": "xterm"}
 			maps.Copy(env, c.env)
-			o := terminal.Detect(c.out, file, func(k string) string { return env[k] })
-			if o.Live != c.live || o.Color != c.color || o.ASCII != c.ascii || o.Width() != c.width || o.Out != c.out || o.Err != file {
+			o := terminal.Detect(c.out, func(k string) string { return env[k] })
+			if o.Live != c.live || o.Color != c.color || o.ASCII != c.ascii || o.Width() != c.width {
 				t.Errorf("Detect: got live %v, color %v, ascii %v, width %d, want %v, %v, %v, %d", o.Live, o.Color, o.ASCII, o.Width(), c.live, c.color, c.ascii, c.width)
 			}
 		})
