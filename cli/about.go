@@ -46,16 +46,8 @@ func (i *Invocation) schemaCommand() *cobra.Command {
 		Use: "schema plan|config|events", Short: "Print a JSON Schema", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"plan", "config", "events"},
 		RunE: func(_ *cobra.Command, args []string) error {
-			var schema []byte
-			switch args[0] {
-			case "plan":
-				schema = plan.Schema()
-			case "config":
-				schema = config.Schema()
-			default:
-				schema = []byte(eventsSchema)
-			}
-			_, err := fmt.Fprintln(i.Out, string(schema))
+			schema := map[string]func() []byte{"plan": plan.Schema, "config": config.Schema, "events": func() []byte { return []byte(eventsSchema) }}
+			_, err := fmt.Fprintln(i.Out, string(schema[args[0]]()))
 			return err
 		},
 	}

@@ -22,84 +22,76 @@ func (i *Invocation) checkCommand() *cobra.Command {
 
 // checkJSON is what check found, for scripts.
 type checkJSON struct {
-	V        int         `json:"v"`
-	File     string      `json:"file"`
-	Errors   []foundJSON `json:"errors"`
-	More     bool        `json:"more"` // there are more errors than are listed
-	Warnings []foundJSON `json:"warnings"`
+	V        int       `json:"v"`
+	File     string    `json:"file"`
+	Errors   []finding `json:"errors"`
+	More     bool      `json:"more"` // there are more errors than are listed
+	Warnings []finding `json:"warnings"`
 }
 
-type foundJSON struct {
+type finding struct {
 	Place   string `json:"place"`
 	TaskID  string `json:"task_id,omitempty"`
 	StepID  string `json:"step_id,omitempty"`
 	Message string `json:"message"`
 	Next    string `json:"next"`
+	text    string // for people
 }
 
 // checkFile reads a plan and says what is wrong with it. It needs no workspace and no store.
 func (i *Invocation) checkFile(file string) error {
-	if file == "-" {
-		file = "/dev/stdin"
-	}
+	file = input(file)
 	data, err := plan.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	r := plan.Check(file, data)
+	found := i.findings(file, plan.Check(file, data))
 	status := 0
-	if len(r.Errors) > 0 {
+	if len(found.Errors) > 0 {
 		status = exitFor(session.ErrPlan)
 	}
 	if i.JSON {
-		err = terminal.JSON(i.Out, i.newCheckJSON(file, r))
+		err = terminal.JSON(i.Out, found)
 	} else {
-		_, err = fmt.Fprint(i.Out, i.checkText(file, r))
+		_, err = fmt.Fprint(i.Out, found.text())
 	}
 	return errors.Join(err, quietExit(status))
 }
 
-func (i *Invocation) newCheckJSON(file string, r plan.Report) checkJSON {
-	out := checkJSON{V: 1, File: file, Errors: []foundJSON{}, Warnings: []foundJSON{}, More: r.More}
+func (i *Invocation) findings(file string, r plan.Report) checkJSON {
+	out := checkJSON{V: 1, File: file, Errors: []finding{}, Warnings: []finding{}, More: r.More}
 	for _, err := range r.Errors {
-		f := foundJSON{Message: err.Error()}
+		f := finding{Message: err.Error(), text: err.Error()}
 		var e *session.Error
 		if errors.As(err, &e) {
-			message, _, _ := strings.Cut(e.Message, "\n") // what follows shows the line to people
-			f = foundJSON{Place: e.Place, Message: message, Next: i.Spell(e.Next)}
+			f.Message, _, _ = strings.Cut(e.Message, "\n") // what follows shows the line to people
+			f.Place, f.Next = e.Place, i.Spell(e.Next)
 		}
 		out.Errors = append(out.Errors, f)
 	}
 	for _, w := range r.Warnings {
-		out.Warnings = append(out.Warnings, foundJSON{Place: w.Place, TaskID: w.Step.Task, StepID: w.Step.Step, Message: w.Message, Next: w.Next})
+		text := fmt.Sprintf("%s: warning: %s: %s", terminal.Clean(w.Place), w.Step, terminal.Clean(w.Message))
+		out.Warnings = append(out.Warnings, finding{w.Place, w.Step.Task, w.Step.Step, w.Message, w.Next, text})
 	}
 	return out
 }
 
-func (i *Invocation) checkText(file string, r plan.Report) string {
-	var b strings.Builder
-	for _, err := range r.Errors {
-		b.WriteString(err.Error() + "\n")
-		var e *session.Error
-		if errors.As(err, &e) && !e.Next.IsZero() {
-			fmt.Fprintf(&b, "hint: %s\n", i.Spell(e.Next))
+func (c checkJSON) text() string {
+	text := ""
+	for _, f := range append(c.Errors, c.Warnings...) {
+		text += f.text + "\n"
+		if f.Next != "" {
+			text += "hint: " + terminal.Clean(f.Next) + "\n"
 		}
 	}
-	for _, w := range r.Warnings {
-		fmt.Fprintf(&b, "%s: warning: %s: %s\n", terminal.Clean(w.Place), w.Step, terminal.Clean(w.Message))
-		if w.Next != "" {
-			fmt.Fprintf(&b, "hint: %s\n", terminal.Clean(w.Next))
-		}
+	text += terminal.Clean(c.File) + ": "
+	switch errs := terminal.Plural(len(c.Errors), "error"); {
+	case c.More:
+		return text + "the first " + errs + " of more\n"
+	case len(c.Errors) > 0:
+		return text + errs + "\n"
+	case len(c.Warnings) > 0:
+		return text + "no errors, " + terminal.Plural(len(c.Warnings), "warning") + "\n"
 	}
-	switch errs := terminal.Plural(len(r.Errors), "error"); {
-	case r.More:
-		fmt.Fprintf(&b, "%s: the first %s of more\n", terminal.Clean(file), errs)
-	case len(r.Errors) > 0:
-		fmt.Fprintf(&b, "%s: %s\n", terminal.Clean(file), errs)
-	case len(r.Warnings) > 0:
-		fmt.Fprintf(&b, "%s: no errors, %s\n", terminal.Clean(file), terminal.Plural(len(r.Warnings), "warning"))
-	default:
-		fmt.Fprintf(&b, "%s: no errors, no warnings\n", terminal.Clean(file))
-	}
-	return b.String()
+	return text + "no errors, no warnings\n"
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/acode-dev/acode/app"
@@ -86,13 +87,8 @@ func (i *Invocation) typed(h session.Hint) string {
 	if m.Command == "" {
 		return rest
 	}
-	words := []string{"acode"}
-	for _, w := range []string{i.flagsOf(m.Command), m.Command, about(m, h), rest} {
-		if w != "" {
-			words = append(words, w)
-		}
-	}
-	return strings.Join(words, " ")
+	words := []string{"acode", i.flagsOf(m.Command), m.Command, about(m, h), rest}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
 // about names what a command is about, with the directory to work in behind a session.

@@ -60,12 +60,10 @@ func wrongParam(name, what, next string) error {
 
 // fromFile reads the values of --params.
 func fromFile(file string) (map[string]string, error) {
-	switch file {
-	case "":
+	if file == "" {
 		return map[string]string{}, nil
-	case "-":
-		file = "/dev/stdin"
 	}
+	file = input(file)
 	data, err := plan.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -87,10 +85,7 @@ func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.P
 	}
 	names := make([]string, len(missing))
 	for at, param := range missing {
-		names[at] = param.Name
-		if param.Description != "" {
-			names[at] += " (" + strings.Join(strings.Fields(param.Description), " ") + ")"
-		}
+		names[at] = described(param.Name, param.Description)
 		if param.Secret {
 			names[at] += " [secret]"
 		}
@@ -99,13 +94,18 @@ func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.P
 		Next: session.Words("give each with -p NAME=value, or all in a file with --params FILE; secrets in the file or in the environment")}
 }
 
+// described is a param with what is said about it, if anything is.
+func described(name, about string) string {
+	if about == "" {
+		return name
+	}
+	return name + " (" + strings.Join(strings.Fields(about), " ") + ")"
+}
+
 // Secret implements app.Person: it reads a value that the terminal does not show. An empty one is none.
 func (i *Invocation) Secret(ctx context.Context, name, about string) (string, error) {
 	if !i.interactive() {
 		return "", nil
-	}
-	if about != "" {
-		name += " (" + strings.Join(strings.Fields(about), " ") + ")"
 	}
 	fd := int(i.in.Fd())
 	before, err := term.MakeRaw(fd) // first: what is typed at once must not be shown either
@@ -116,7 +116,7 @@ func (i *Invocation) Secret(ctx context.Context, name, about string) (string, er
 	keys := &keyboard{in: i.in, out: i.Err}
 	answer := make(chan string, 1)
 	go func() {
-		value, err := term.NewTerminal(keys, "").ReadPassword(terminal.Clean(name) + ", not shown: ")
+		value, err := term.NewTerminal(keys, "").ReadPassword(terminal.Clean(described(name, about)) + ", not shown: ")
 		if err != nil && keys.interrupted {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // as the key does where the terminal is not raw
 			return

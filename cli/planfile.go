@@ -15,6 +15,14 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// input is the path of a file that is named; - is standard input.
+func input(file string) string {
+	if file == "-" {
+		return "/dev/stdin"
+	}
+	return file
+}
+
 // planSource is where the plan of file can be looked at again later; no file for a pipe and the like.
 func planSource(file string) app.PlanSource {
 	info, err := os.Stat(file)

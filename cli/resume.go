@@ -68,17 +68,17 @@ func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 
 // answerFlag is a flag that takes one of a few values, written as "a|b".
 type answerFlag struct {
-	value                *string
-	flag, about, allowed string
+	value                     *string
+	flag, about, allowed, key string // key is that of the configuration, if it has one
 }
 
 // answers are the flags that answer what a resume would ask.
 func (f *resumeFlags) answers() []answerFlag {
 	return []answerFlag{
-		{&f.onChanges, "on-changes", "changed files", "continue|abort"},
-		{&f.inProgress, "in-progress", "a file step in progress whose files hold something else", "rollback|retry|prompt"},
-		{&f.uncertain, "uncertain", "the command in progress, if nobody can know its outcome", "rerun|done|fail"},
-		{&f.env, "env", "variables that commands read: take the present values, not those of the start", "current"},
+		{&f.onChanges, "on-changes", "changed files", "continue|abort", "resume.changed_files_action"},
+		{&f.inProgress, "in-progress", "a file step in progress whose files hold something else", "rollback|retry|prompt", "resume.in_progress_strategy"},
+		{&f.uncertain, "uncertain", "the command in progress, if nobody can know its outcome", "rerun|done|fail", ""},
+		{&f.env, "env", "variables that commands read: take the present values, not those of the start", "current", ""},
 	}
 }
 
@@ -112,11 +112,10 @@ func (f resumeFlags) settings() map[string]string {
 	if f.force {
 		out["resume.changed_files_action"] = app.ContinueOnChanges
 	}
-	if f.onChanges != "" {
-		out["resume.changed_files_action"] = f.onChanges
-	}
-	if f.inProgress != "" {
-		out["resume.in_progress_strategy"] = f.inProgress
+	for _, c := range f.answers() {
+		if *c.value != "" && c.key != "" {
+			out[c.key] = *c.value
+		}
 	}
 	if f.share {
 		out["workspace.share"] = "true"

@@ -71,9 +71,7 @@ func (i *Invocation) run(ctx context.Context, file string, given paramFlags, fla
 // accept checks everything that a new session needs before there is one: the plan, the
 // configuration and the workspace. It changes nothing.
 func (i *Invocation) accept(file string, given paramFlags, flags map[string]string) (*session.Plan, app.Params, app.Setup, error) {
-	if file == "-" {
-		file = "/dev/stdin"
-	}
+	file = input(file)
 	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !i.JSON && !i.quiet {
 		fmt.Fprintf(i.Err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
 	}

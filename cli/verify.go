@@ -35,8 +35,12 @@ func (i *Invocation) printVerified(report app.Verified, home string) (err error)
 		if len(report.Problems) > 0 {
 			fmt.Fprintln(i.Err, "hint: "+afterDamage(report, home))
 		}
+		verdict := "all good"
+		if n := len(report.Problems); n > 0 {
+			verdict = terminal.Plural(n, "problem")
+		}
 		_, err = fmt.Fprintf(i.Out, "%s, %s, %s, %s: %s\n", terminal.Plural(report.Sessions, "session"), terminal.Plural(report.Events, "event"),
-			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdictText(len(report.Problems)))
+			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdict)
 	}
 	if len(report.Problems) > 0 { // whatever became of the output
 		err = quietExit(exitFor(session.ErrCorrupt))
@@ -50,13 +54,6 @@ func afterDamage(r app.Verified, home string) string {
 		return "put the database, its log and heads/ back from a backup, or move " + home + " away to begin anew; what can be read of a session, export shows: acode session export ID"
 	}
 	return "sessions that no line names go on as before; put what the others lack back from a backup, or look at what they did: acode session history ID"
-}
-
-func verdictText(problems int) string {
-	if problems == 0 {
-		return "all good"
-	}
-	return terminal.Plural(problems, "problem")
 }
 
 func newVerifyJSON(r app.Verified) map[string]any {

@@ -56,7 +56,7 @@ func (p *Printer) Fail(err error, exit int, hint string) {
 	l := p.newLine(session.NoticeResult)
 	l.resultJSON = newFailure(err, exit, hint)
 	if p.sess != nil {
-		l.ShortID, l.State = p.short, p.sess.State
+		l.ShortID, l.State = p.sess.Short, p.sess.State
 		l.Done, l.Left = p.sess.Done, p.sess.StepTotal-p.sess.Done
 	}
 	p.json.flush(p.o.Out)

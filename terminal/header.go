@@ -58,17 +58,16 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 		s += " " + agoShort(now, time.Unix(0, c.MTimeNS))
 	}
 	s += ")"
-	switch c.Session {
-	case "":
+	switch {
+	case c.Session == "":
 		return s
-	case session.FilePlanned:
+	case c.Session == session.FilePlanned:
 		return s + " - a step that is left names it"
-	case session.FileInProgress:
+	case c.Session == session.FileInProgress:
 		return s + " - a step in progress works on it"
-	case session.FileBeside:
-		if c.Kind == session.FileDeleted { // nobody knows when
-			return s + " - a command of the session may have removed it"
-		}
+	case c.Session == session.FileBeside && c.Kind == session.FileDeleted: // nobody knows when
+		return s + " - a command of the session may have removed it"
+	case c.Session == session.FileBeside:
 		return s + " - changed while a command of the session ran"
 	}
 	return s + " - the session " + Clean(string(c.Session)) + " it"
@@ -108,7 +107,7 @@ func (p *Printer) header(n session.Notice) {
 	}
 	gs := groups(n.Next)
 	if p.o.Fresh {
-		p.printf("Running session %s: %s\n", Clean(p.short), Clean(p.sess.Task))
+		p.printf("Running session %s: %s\n", Clean(p.sess.Short), Clean(p.sess.Task))
 	} else {
 		p.resumed(n.Next, gs)
 	}
@@ -123,7 +122,7 @@ func (p *Printer) header(n session.Notice) {
 }
 
 func (p *Printer) resumed(c *session.Continuation, gs []group) {
-	p.printf("Resuming session %s...\n", Clean(p.short))
+	p.printf("Resuming session %s...\n", Clean(p.sess.Short))
 	at := ""
 	if it, ok := c.Stands(p.sess); ok {
 		at = " at " + place(it)

@@ -16,24 +16,12 @@ type OutlineView struct {
 	Warnings  []string // of the configuration
 }
 
-// kinds counts the steps of each kind, in the order in which a plan's kinds are documented.
-func (v OutlineView) kinds() (names []session.Kind, count map[session.Kind]int) {
-	count = map[session.Kind]int{}
+// Outline writes the tasks and steps of a plan in the order in which they would run.
+func (p Page) Outline(v OutlineView) error {
+	count := map[session.Kind]int{}
 	for _, it := range v.Next.Items {
 		count[it.Kind]++
 	}
-	for _, k := range []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindEdit, session.KindDelete,
-		session.KindMove, session.KindChanges, session.KindRun, session.KindApprove} {
-		if count[k] > 0 {
-			names = append(names, k)
-		}
-	}
-	return names, count
-}
-
-// Outline writes the tasks and steps of a plan in the order in which they would run.
-func (p Page) Outline(v OutlineView) error {
-	names, count := v.kinds()
 	if p.JSON {
 		return p.json(struct {
 			V         int                  `json:"v"`
@@ -50,9 +38,12 @@ func (p Page) Outline(v OutlineView) error {
 			newStepsJSON(v.Next.Items), append([]string{}, v.Warnings...),
 		})
 	}
-	kinds := make([]string, len(names))
-	for i, k := range names {
-		kinds[i] = fmt.Sprintf("%s %s", comma(count[k]), k)
+	var kinds []string // in the order in which a plan's kinds are documented
+	for _, k := range []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindEdit, session.KindDelete,
+		session.KindMove, session.KindChanges, session.KindRun, session.KindApprove} {
+		if count[k] > 0 {
+			kinds = append(kinds, fmt.Sprintf("%s %s", comma(count[k]), k))
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Would run: %s\n  Workspace: %s\n  Plan: %s, %s (%s)\n  On failure: %s\n", Clean(v.Task), Clean(v.Workspace),

@@ -20,15 +20,12 @@ type Printer struct {
 	asks   bool             // a changed file of the block concerns the session
 	gate   []string         // what a yes to the latest question lets happen
 	sess   *session.Session // of the latest notice that had one
-	short  string           // of sess
 	loaded session.State    // of sess when it was first told: it changes under us
 	line   liveLine
 	json   jsonLines
 	ended  bool // the result was given
 
-	stop    chan struct{}
-	stopped sync.WaitGroup
-	closed  sync.Once
+	closed bool
 }
 
 // block is a part of the output that later notices continue.
@@ -44,37 +41,30 @@ const (
 // New makes a Printer. Close it to stop the live line.
 func New(o Options) *Printer {
 	o.Live, o.Color = o.Live && !o.JSON && !o.Quiet, o.Color && !o.JSON
-	p := &Printer{o: o, m: marksFor(o.ASCII), stop: make(chan struct{})}
+	p := &Printer{o: o, m: marksFor(o.ASCII)}
 	if o.Live {
-		p.stopped.Go(p.tick)
+		time.AfterFunc(time.Second, p.tick)
 	}
 	return p
 }
 
 // tick redraws the live line each second until Close.
 func (p *Printer) tick() {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			p.mu.Lock()
-			p.draw()
-			p.mu.Unlock()
-		case <-p.stop:
-			return
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.draw()
+		time.AfterFunc(time.Second, p.tick)
 	}
 }
 
 // Close erases the live line and ends open blocks. A second Close does nothing.
 func (p *Printer) Close() {
-	p.closed.Do(func() {
-		close(p.stop)
-		p.stopped.Wait()
-		p.Settle()
-		p.json.flush(p.o.Out)
-	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settle()
+	p.json.flush(p.o.Out)
+	p.closed = true
 }
 
 // Settle erases the live line and ends open blocks, so that somebody else may write to the
@@ -115,7 +105,7 @@ func (p *Printer) remember(n session.Notice) {
 	if p.sess == nil {
 		p.loaded = n.Session.State
 	}
-	p.sess, p.short = n.Session, n.Session.Short
+	p.sess = n.Session
 }
 
 func (p *Printer) show(n session.Notice) {
