@@ -13,7 +13,7 @@ import (
 // only place where exit statuses are chosen; app chooses the hints.
 func exitCodes() []terminal.ExitCode {
 	row := func(exit int, meaning string, codes ...session.Code) terminal.ExitCode {
-		return terminal.ExitCode{Exit: exit, Meaning: meaning, Codes: codes}
+		return terminal.ExitCode{Exit: exit, Meaning: meaning, Codes: append([]session.Code{}, codes...)}
 	}
 	return []terminal.ExitCode{
 		row(0, "done"),

@@ -43,9 +43,7 @@ func (i *Invocation) carryOut(ctx context.Context, root *cobra.Command, args []s
 	cmd, err := root.ExecuteContextC(ctx)
 	var said quietExit
 	if lost := i.Out.Lost(); lost != nil && (err == nil || errors.As(err, &said) || errors.Is(err, lost)) {
-		status, hint := i.verdict(lost)
-		i.fail(lost, status, hint)
-		return cmp.Or(int(said), status)
+		return cmp.Or(int(said), i.fail(lost, 0))
 	}
 	if err == nil || errors.As(err, &said) {
 		return int(said)
@@ -55,7 +53,5 @@ func (i *Invocation) carryOut(ctx context.Context, root *cobra.Command, args []s
 	}
 	err = app.Shortage(err)
 	i.JSON = i.JSON || slices.Contains(args, "--json") // an unknown command ends before its flags are read
-	status, hint := i.verdict(err)
-	i.fail(err, status, hint)
-	return status
+	return i.fail(err, 0)
 }

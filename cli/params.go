@@ -113,7 +113,7 @@ func (i *Invocation) Secret(ctx context.Context, name, about string) (string, er
 		return "", err
 	}
 	defer func() { _ = term.Restore(fd, before) }() // a terminal that went away needs none
-	keys := &keyboard{in: i.in, out: i.Err}
+	keys := &keyboard{Reader: i.in, Writer: i.Err}
 	answer := make(chan string, 1)
 	go func() {
 		value, err := term.NewTerminal(keys, "").ReadPassword(terminal.Clean(described(name, about)) + ", not shown: ")
@@ -134,17 +134,14 @@ func (i *Invocation) Secret(ctx context.Context, name, about string) (string, er
 
 // keyboard notices the key that interrupts, which a raw terminal gives like any other.
 type keyboard struct {
-	in          io.Reader
-	out         io.Writer
+	io.Reader
+	io.Writer
 	interrupted bool
 }
 
 // Read implements io.Reader.
 func (k *keyboard) Read(p []byte) (int, error) {
-	n, err := k.in.Read(p)
+	n, err := k.Reader.Read(p)
 	k.interrupted = k.interrupted || bytes.IndexByte(p[:n], 3) >= 0
 	return n, err
 }
-
-// Write implements io.Writer.
-func (k *keyboard) Write(p []byte) (int, error) { return k.out.Write(p) }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -131,36 +131,22 @@ func isUsage(err error) bool {
 	return false
 }
 
-// fail shows an error that ended the command. It may quote what was typed or stands in a file,
-// also where no configuration could be read. Standard error is left when the output is lost.
-func (i *Invocation) fail(err error, status int, hint string) {
-	r := redact.New(redact.FromEnvironment(os.Environ()))
-	shown := redactedError{text: r.String(err.Error())}
-	if errors.As(err, &shown.inner) {
-		inner := *shown.inner
-		inner.Place = r.String(inner.Place)
-		shown.inner = &inner
-	} else {
-		shown.inner = &session.Error{Code: session.CodeOf(err)}
-	}
-	err, hint = shown, r.String(hint)
+// fail shows an error that ended the command, and gives the exit status: as, or for 0 that of the error.
+// It may quote what was typed or stands in a file, also where no configuration could be read. Standard
+// error is left when the output is lost.
+func (i *Invocation) fail(err error, as int) int {
+	status, hint := i.verdict(err)
+	status = cmp.Or(as, status)
+	mask := redact.New(redact.FromEnvironment(os.Environ())).String
 	if i.JSON {
-		terminal.ErrorJSON(i.Out, err, status, hint, i.Now())
+		terminal.ErrorJSON(i.Out, err, status, hint, i.Now(), mask)
 		if i.Out.Lost() == nil {
-			return
+			return status
 		}
 	}
-	terminal.Error(i.Err, err, hint)
+	terminal.Error(i.Err, &session.Error{Code: session.CodeOf(err), Message: mask(err.Error())}, mask(hint))
+	return status
 }
-
-// redactedError is an error without the secrets in its text.
-type redactedError struct {
-	text  string
-	inner *session.Error
-}
-
-func (e redactedError) Error() string { return e.text }
-func (e redactedError) Unwrap() error { return e.inner }
 
 func (i *Invocation) root() *cobra.Command {
 	root := i.bare()

@@ -42,9 +42,7 @@ func (i *Invocation) statusCommand() *cobra.Command {
 		}
 		var said quietExit
 		if check && err != nil && !errors.As(err, &said) { // a store that cannot be read is as unhealthy as can be
-			_, hint := i.verdict(err)
-			i.fail(err, unhealthy, hint)
-			return quietExit(unhealthy)
+			return quietExit(i.fail(err, unhealthy))
 		}
 		return err
 	}

@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -44,16 +43,12 @@ func (p Page) ConfigShow(settings []Setting, origin bool) error {
 type ExitCode struct {
 	Exit    int            `json:"exit"`
 	Meaning string         `json:"meaning"`
-	Codes   []session.Code `json:"codes"`
+	Codes   []session.Code `json:"codes"` // none is empty, not nil
 }
 
 // ExitCodes writes what each exit status means and which codes lead to it.
 func (p Page) ExitCodes(codes []ExitCode) error {
 	if p.JSON {
-		codes = slices.Clone(codes)
-		for i, c := range codes {
-			codes[i].Codes = append([]session.Code{}, c.Codes...)
-		}
 		return p.json(struct {
 			V     int        `json:"v"`
 			Codes []ExitCode `json:"exit_codes"`

@@ -38,13 +38,10 @@ func elapsed(d time.Duration) string {
 	}
 }
 
-// agoTable writes an age for a column: "10m ago". A time that lies ahead, as after a step of
-// the clock, is "now".
-func agoTable(now, then time.Time) string { return ago(now.Sub(then), "s", "m", "h", "d") }
-
 // agoShort writes an age for a line: "5 min ago".
 func agoShort(now, then time.Time) string { return ago(now.Sub(then), " sec", " min", " h", " d") }
 
+// ago writes an age in these units. A time that lies ahead, as after a step of the clock, is "now".
 func ago(age time.Duration, s, m, h, d string) string {
 	n, unit := age/(24*time.Hour), d
 	switch {

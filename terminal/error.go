@@ -23,9 +23,12 @@ func Error(w io.Writer, err error, hint string) {
 	}
 }
 
-// ErrorJSON writes err as the one line of type "result" that ends a command which failed.
-func ErrorJSON(w io.Writer, err error, exit int, hint string, now time.Time) {
-	l := line{V: jsonVersion, TS: stamp(now), Type: string(session.NoticeResult), resultJSON: newFailure(err, exit, hint)}
+// ErrorJSON writes err as the one line of type "result" that ends a command which failed. mask takes
+// secrets out of its texts.
+func ErrorJSON(w io.Writer, err error, exit int, hint string, now time.Time, mask func(string) string) {
+	f := newFailure(err, exit, hint)
+	f.Message, f.Place, f.Next = mask(f.Message), mask(f.Place), mask(f.Next)
+	l := line{V: jsonVersion, TS: stamp(now), Type: string(session.NoticeResult), resultJSON: f}
 	_, _ = w.Write(encode(l)) // nowhere left to report to
 }
 

@@ -46,15 +46,13 @@ func (p Page) listJSON(rows []app.Row) error {
 	return p.json(out)
 }
 
-// age writes how long ago a time in microseconds is, for a column.
-func (p Page) age(us int64) string { return agoTable(p.Now(), time.UnixMicro(us)) }
+// age writes how long ago a time in microseconds is, for a column: "10m ago".
+func (p Page) age(us int64) string { return ago(p.Now().Sub(time.UnixMicro(us)), "s", "m", "h", "d") }
 
 // ageHeading names the column of ages: since when the sessions wait, unless one is over or runs.
 func ageHeading(rows []app.Row) string {
-	for _, r := range rows {
-		if r.State.Terminal() || r.Running {
-			return "UPDATED"
-		}
+	if slices.ContainsFunc(rows, func(r app.Row) bool { return r.State.Terminal() || r.Running }) {
+		return "UPDATED"
 	}
 	return "PAUSED"
 }

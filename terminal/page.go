@@ -1,10 +1,16 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
+	"golang.org/x/term"
+
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -25,3 +31,81 @@ func (p Page) write(s string) error {
 }
 
 func (p Page) json(v any) error { return JSON(p.Out, v) }
+
+// Options say where output goes and how it looks. Results and progress go to the page; as JSON Lines
+// they are all that goes there. Err and Exit must be set, and with Live also Width.
+type Options struct {
+	Page
+	Err     io.Writer                // warnings, questions, errors
+	Quiet   bool                     // no progress: only the result, warnings and errors
+	Verbose int                      // 1 and more shows what commands write
+	Live    bool                     // Out is a terminal that can redraw a line
+	Color   bool                     // Out may be coloured
+	ASCII   bool                     // the locale cannot show symbols
+	Fresh   bool                     // a new session is run, rather than one resumed
+	Width   func() int               // columns of Out
+	Exit    func(session.Result) int // exit status of a result
+	Sync    app.Delivery             // how delivery stands at the start
+}
+
+// Detect judges out and the environment: a live line only on a terminal that is known, not dumb and
+// not in CI, colour only without NO_COLOR, symbols unless the locale is explicitly C or POSIX. The
+// caller sets the rest.
+func Detect(out *os.File, getenv func(string) string) Options {
+	fd := int(out.Fd())
+	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb" && getenv("TERM") != ""
+	ci := getenv("CI")
+	return Options{
+		Live:  isTerminal && (ci == "" || ci == "false" || ci == "0"),
+		Color: isTerminal && getenv("NO_COLOR") == "",
+		ASCII: asciiLocale(getenv),
+		Width: func() int {
+			if w, _, err := term.GetSize(fd); err == nil && w > 0 {
+				return w
+			}
+			return 80
+		},
+	}
+}
+
+// asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset one
+// says nothing about the terminal.
+func asciiLocale(getenv func(string) string) bool {
+	v := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
+	return v == "C" || v == "POSIX"
+}
+
+// marks are the symbols of one locale.
+type marks struct{ done, running, failed, unknown, warn, ellipsis string }
+
+func marksFor(ascii bool) marks {
+	if ascii {
+		return marks{done: "[x]", running: "*", failed: "!", unknown: "?", warn: "!", ellipsis: "..."}
+	}
+	return marks{done: "✓", running: "●", failed: "✗", unknown: "?", warn: "⚠", ellipsis: "…"}
+}
+
+// The colours of marks, as SGR parameters.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func paint(on bool, color, s string) string {
+	if !on {
+		return s
+	}
+	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}
+
+// Plural counts in words: "1 step", "1,200 steps".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return comma(n) + " " + noun + "s"
+}
+
+func upper(s session.State) string { return strings.ToUpper(Clean(string(s))) }

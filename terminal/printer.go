@@ -184,19 +184,15 @@ func (p *Printer) stepEnded(n session.Notice, mark, color string) {
 		return
 	}
 	p.line.end(n.Item.ID)
-	p.printf("  %s %s%s\n", paint(p.o.Color, color, mark), name(*n.Item), tookNote(n))
+	after := " (" + took(n.Took) + ")"
+	if n.Kind == session.NoticeUncertain && n.Took == 0 { // it may not be known
+		after = ""
+	}
+	p.printf("  %s %s%s\n", paint(p.o.Color, color, mark), name(*n.Item), after)
 	if n.Text != "" && n.Kind != session.NoticeCompleted {
 		p.below("    ", n.Text)
 	}
 	p.below("    ", n.Detail...)
-}
-
-// tookNote says how long a step took. Of an outcome that is unknown it may not be known.
-func tookNote(n session.Notice) string {
-	if n.Kind == session.NoticeUncertain && n.Took == 0 {
-		return ""
-	}
-	return " (" + took(n.Took) + ")"
 }
 
 // output keeps the newest line for the live line; it is written out only when asked for.

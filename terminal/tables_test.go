@@ -123,7 +123,7 @@ type blockCase struct {
 
 func blocks() []blockCase {
 	settings := []terminal.Setting{{"resume.in_progress_strategy", "rollback", "default"}, {"log.level", "debug\x1b", "/home/me/.agent/config.yml:3"}}
-	codes := []terminal.ExitCode{{0, "done", nil}, {14, "no resumable session", []session.Code{session.ErrNoResumable, session.ErrUnknownID}}}
+	codes := []terminal.ExitCode{{0, "done", []session.Code{}}, {14, "no resumable session", []session.Code{session.ErrNoResumable, session.ErrUnknownID}}}
 	minimal := app.Status{Row: rows()[1]}
 	fresh := app.Forecast{Session: &session.Session{Short: "abc123", State: session.Created}, Next: session.Continuation{Remaining: 1, InProgress: -1}}
 	at := []app.Position{{Task: 2, Tasks: 3, Step: 3, Steps: 5}, {}}
@@ -241,7 +241,7 @@ func TestError(t *testing.T) {
 	terminal.Error(&out, errorCase(), "remove the key")
 	terminal.Error(&out, &session.Error{Code: session.ErrNoResumable, Message: "no resumable session"}, "start one with: acode run")
 	terminal.Error(&out, io.ErrUnexpectedEOF, "")
-	terminal.ErrorJSON(&out, errorCase(), 2, "remove the key", clock())
+	terminal.ErrorJSON(&out, errorCase(), 2, "remove the key", clock(), strings.Clone)
 	golden(t, "error", out.String())
 }
 
