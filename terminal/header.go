@@ -26,7 +26,7 @@ func (p *Printer) check(n session.Notice) {
 	}
 	p.beginChecks()
 	if n.Text != checksBegin {
-		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), Clean(n.Text))
+		p.printf("  %s %s\n", p.m.done, Clean(n.Text))
 	}
 }
 
@@ -44,7 +44,7 @@ func (p *Printer) changed(n session.Notice) {
 	}
 	p.beginChecks()
 	if p.block != listing {
-		p.printf("  %s Changed files detected:\n", paint(p.o.Color, yellow, p.m.warn))
+		p.printf("  %s Changed files detected:\n", p.m.warn)
 		p.block, p.asks = listing, false
 	}
 	p.asks = p.asks || n.Changed.Asks
@@ -112,7 +112,7 @@ func (p *Printer) header(n session.Notice) {
 		p.resumed(n.Next, gs)
 	}
 	for _, g := range gs {
-		p.printf("  %s %s\n", paint(p.o.Color, green, p.m.done), skippedLine(g))
+		p.printf("  %s %s\n", p.m.done, skippedLine(g))
 	}
 	d := delivery{p.o.Sync, p.o.Spell}
 	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), d.summary())

@@ -159,7 +159,13 @@ func (p *Printer) writeJSON(n session.Notice) {
 	case session.NoticeCompleted, session.NoticeFailed, session.NoticeUncertain:
 		l.TookUS = new(n.Took.Microseconds())
 	case session.NoticeResult:
-		p.conclude(&l, cmp.Or(n.Result, &session.Result{}))
+		r := cmp.Or(n.Result, &session.Result{})
+		l.SessionID = cmp.Or(r.Session, l.SessionID)
+		l.ShortID, l.State, l.Reason = r.Short, r.State, r.Reason
+		l.resultJSON = &resultJSON{
+			Done: r.Done, Left: r.Left, Code: r.Code, Exit: p.o.Exit(*r),
+			Message: r.Message, Next: r.Next.Text, Signal: r.Signal,
+		}
 	}
 	p.json.write(p.o.Out, encode(l), n.Kind == session.NoticeSession)
 	if n.Kind == session.NoticeResult {
@@ -184,15 +190,6 @@ func (p *Printer) statusOf(n session.Notice) session.Status {
 		return p.sess.Status(n.Item.ID)
 	}
 	return n.Item.Status
-}
-
-func (p *Printer) conclude(l *line, r *session.Result) {
-	l.SessionID = cmp.Or(r.Session, l.SessionID)
-	l.ShortID, l.State, l.Reason = r.Short, r.State, r.Reason
-	l.resultJSON = &resultJSON{
-		Done: r.Done, Left: r.Left, Code: r.Code, Exit: p.o.Exit(*r),
-		Message: r.Message, Next: r.Next.Text, Signal: r.Signal,
-	}
 }
 
 // encode writes v as one line. JSON escapes the control characters below U+0020 itself; the

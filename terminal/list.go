@@ -14,7 +14,14 @@ import (
 // workspaces apart. An empty list says so.
 func (p Page) List(rows []app.Row, workspaces bool) error {
 	if p.JSON {
-		return p.listJSON(rows)
+		list := []rowJSON{}
+		for _, r := range rows {
+			list = append(list, newRowJSON(r))
+		}
+		return p.json(struct {
+			V        int       `json:"v"`
+			Sessions []rowJSON `json:"sessions"`
+		}{jsonVersion, list})
 	}
 	if len(rows) == 0 {
 		return p.write("No sessions.\n")
@@ -33,17 +40,6 @@ func (p Page) List(rows []app.Row, workspaces bool) error {
 		}
 	}
 	return p.columns(table, 12, 12, 20, 24)
-}
-
-func (p Page) listJSON(rows []app.Row) error {
-	out := struct {
-		V        int       `json:"v"`
-		Sessions []rowJSON `json:"sessions"`
-	}{V: jsonVersion, Sessions: []rowJSON{}}
-	for _, r := range rows {
-		out.Sessions = append(out.Sessions, newRowJSON(r))
-	}
-	return p.json(out)
 }
 
 // age writes how long ago a time in microseconds is, for a column: "10m ago".

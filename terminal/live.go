@@ -26,11 +26,11 @@ func (l *liveLine) end(id session.StepID) {
 // text writes the line within width columns: the step, its time, the last output. The step
 // is cut before its time is. Two columns stay free for the ^C that a terminal writes behind it:
 // where that wraps, the line cannot be taken off any more.
-func (l *liveLine) text(m marks, color bool, width int, now time.Time) string {
+func (l *liveLine) text(m marks, width int, now time.Time) string {
 	since := " (" + elapsed(now.Sub(l.since)) + ")"
-	title := shorten(name(*l.item), width-5-columns(m.running)-columns(since), m.ellipsis)
-	s := "  " + paint(color, cyan, m.running) + " " + title + since
-	room := width - 2 - (3 + columns(m.running) + columns(title) + columns(since)) - 2
+	title := shorten(name(*l.item), width-6-columns(since), m.ellipsis)
+	s := "  " + m.running + " " + title + since
+	room := width - 8 - columns(title) - columns(since)
 	if l.last != "" && room > 10 {
 		s += "  " + shorten(Clean(l.last), room, m.ellipsis)
 	}
@@ -42,7 +42,7 @@ func (p *Printer) draw() {
 	if !p.o.Live || p.line.item == nil || p.line.held {
 		return
 	}
-	_, _ = fmt.Fprintf(p.o.Out, "\r\x1b[K%s", p.line.text(p.m, p.o.Color, p.o.Width(), p.o.Now())) // as in printf
+	_, _ = fmt.Fprintf(p.o.Out, "\r\x1b[K%s", p.line.text(p.m, p.o.Width(), p.o.Now())) // as in printf
 	p.line.drawn = true
 }
 

@@ -75,29 +75,20 @@ func asciiLocale(getenv func(string) string) bool {
 	return v == "C" || v == "POSIX"
 }
 
-// marks are the symbols of one locale.
+// marks are the symbols of one locale, coloured where Out may be. That of what runs takes one column.
 type marks struct{ done, running, failed, unknown, warn, ellipsis string }
 
-func marksFor(ascii bool) marks {
+func marksFor(ascii, color bool) marks {
+	m := marks{"✓", "●", "✗", "?", "⚠", "…"}
 	if ascii {
-		return marks{done: "[x]", running: "*", failed: "!", unknown: "?", warn: "!", ellipsis: "..."}
+		m = marks{"[x]", "*", "!", "?", "!", "..."}
 	}
-	return marks{done: "✓", running: "●", failed: "✗", unknown: "?", warn: "⚠", ellipsis: "…"}
-}
-
-// The colours of marks, as SGR parameters.
-const (
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	cyan   = "36"
-)
-
-func paint(on bool, color, s string) string {
-	if !on {
-		return s
+	if color {
+		paint := func(code, s string) string { return "\x1b[" + code + "m" + s + "\x1b[0m" }
+		const red, green, yellow, cyan = "31", "32", "33", "36"
+		m = marks{paint(green, m.done), paint(cyan, m.running), paint(red, m.failed), paint(yellow, m.unknown), paint(yellow, m.warn), m.ellipsis}
 	}
-	return "\x1b[" + color + "m" + s + "\x1b[0m"
+	return m
 }
 
 // Plural counts in words: "1 step", "1,200 steps".

@@ -41,7 +41,7 @@ const (
 // New makes a Printer. Close it to stop the live line.
 func New(o Options) *Printer {
 	o.Live, o.Color = o.Live && !o.JSON && !o.Quiet, o.Color && !o.JSON
-	p := &Printer{o: o, m: marksFor(o.ASCII)}
+	p := &Printer{o: o, m: marksFor(o.ASCII, o.Color)}
 	if o.Live {
 		time.AfterFunc(time.Second, p.tick)
 	}
@@ -131,11 +131,11 @@ func (p *Printer) show(n session.Notice) {
 	case session.NoticeOutput:
 		p.output(n)
 	case session.NoticeCompleted:
-		p.stepEnded(n, p.m.done, green)
+		p.stepEnded(n, p.m.done)
 	case session.NoticeFailed:
-		p.stepEnded(n, p.m.failed, red)
+		p.stepEnded(n, p.m.failed)
 	case session.NoticeUncertain:
-		p.stepEnded(n, p.m.unknown, yellow)
+		p.stepEnded(n, p.m.unknown)
 	case session.NoticeAsking:
 		p.asking(n)
 	case session.NoticeWarning:
@@ -174,12 +174,12 @@ func (p *Printer) started(n session.Notice) {
 	}
 	p.line = liveLine{item: n.Item, since: p.o.Now()}
 	if !p.o.Live {
-		p.printf("  %s %s\n", paint(p.o.Color, cyan, p.m.running), name(*n.Item))
+		p.printf("  %s %s\n", p.m.running, name(*n.Item))
 	}
 }
 
 // stepEnded replaces the live line, when it is about this step, by a line that stays.
-func (p *Printer) stepEnded(n session.Notice, mark, color string) {
+func (p *Printer) stepEnded(n session.Notice, mark string) {
 	if n.Item == nil {
 		return
 	}
@@ -188,7 +188,7 @@ func (p *Printer) stepEnded(n session.Notice, mark, color string) {
 	if n.Kind == session.NoticeUncertain && n.Took == 0 { // it may not be known
 		after = ""
 	}
-	p.printf("  %s %s%s\n", paint(p.o.Color, color, mark), name(*n.Item), after)
+	p.printf("  %s %s%s\n", mark, name(*n.Item), after)
 	if n.Text != "" && n.Kind != session.NoticeCompleted {
 		p.below("    ", n.Text)
 	}
@@ -215,7 +215,7 @@ func (p *Printer) asking(n session.Notice) {
 		p.line.end(n.Item.ID)
 		what = name(*n.Item)
 	}
-	p.printf("  %s %s (approval needed)\n", paint(p.o.Color, yellow, p.m.unknown), what)
+	p.printf("  %s %s (approval needed)\n", p.m.unknown, what)
 	p.gate = n.Detail
 	if n.Item != nil && n.Text != "" && n.Text != n.Item.Label {
 		p.below("    ", textLines(n.Text)...)

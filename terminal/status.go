@@ -121,10 +121,26 @@ func (p Page) statusJSON(v app.Status) statusJSON {
 	}
 }
 
+type showStepJSON struct {
+	*stepJSON
+	TookUS  int64        `json:"took_us"`
+	Code    session.Code `json:"code,omitempty"`
+	Message string       `json:"message,omitempty"`
+	Output  []string     `json:"output,omitempty"`
+	Decided []string     `json:"decided,omitempty"`
+}
+
 // Show writes everything that is known of a session.
 func (p Page) Show(v app.Details) error {
 	if p.JSON {
-		return p.showJSON(v)
+		steps := []showStepJSON{}
+		for _, s := range v.Steps {
+			steps = append(steps, showStepJSON{newStepJSON(s.Item), s.Item.Took.Microseconds(), s.Code, s.Message, s.Output, s.Decided})
+		}
+		return p.json(struct {
+			statusJSON
+			Steps []showStepJSON `json:"steps"`
+		}{p.statusJSON(v.Status), steps})
 	}
 	var b strings.Builder
 	b.WriteString(p.status(v.Status))
@@ -167,26 +183,6 @@ func showStep(b *strings.Builder, s app.StepDetails) {
 	for _, l := range s.Output {
 		fmt.Fprintf(b, "    | %s\n", cleanLine(l))
 	}
-}
-
-type showStepJSON struct {
-	*stepJSON
-	TookUS  int64        `json:"took_us"`
-	Code    session.Code `json:"code,omitempty"`
-	Message string       `json:"message,omitempty"`
-	Output  []string     `json:"output,omitempty"`
-	Decided []string     `json:"decided,omitempty"`
-}
-
-func (p Page) showJSON(v app.Details) error {
-	out := struct {
-		statusJSON
-		Steps []showStepJSON `json:"steps"`
-	}{statusJSON: p.statusJSON(v.Status), Steps: []showStepJSON{}}
-	for _, s := range v.Steps {
-		out.Steps = append(out.Steps, showStepJSON{newStepJSON(s.Item), s.Item.Took.Microseconds(), s.Code, s.Message, s.Output, s.Decided})
-	}
-	return p.json(out)
 }
 
 // DryRun writes what a resume would do. Nothing was changed to find it out.
