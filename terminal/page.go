@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Page is where a command answers that shows no session at work: for a person, or as JSON for a
-// script. All fields but JSON must be set.
+// Page is where a command answers: for a person, or as JSON for a script. All fields but JSON must
+// be set.
 type Page struct {
 	Out   io.Writer
 	JSON  bool

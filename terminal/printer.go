@@ -99,13 +99,12 @@ func (p *Printer) Notice(n session.Notice) {
 }
 
 func (p *Printer) remember(n session.Notice) {
-	if n.Session == nil {
-		return
+	if n.Session != nil {
+		if p.sess == nil {
+			p.loaded = n.Session.State
+		}
+		p.sess = n.Session
 	}
-	if p.sess == nil {
-		p.loaded = n.Session.State
-	}
-	p.sess = n.Session
 }
 
 func (p *Printer) show(n session.Notice) {

@@ -20,7 +20,21 @@ const unread = "-"
 // told too why delivery before the list did not come to its end, which undelivered is; nil: it did.
 func (p Page) RemoteList(rows []RemoteRow, undelivered error) error {
 	if p.JSON {
-		return p.remoteJSON(rows, undelivered)
+		out := struct {
+			V           int       `json:"v"`
+			Sessions    []rowJSON `json:"sessions"`
+			Undelivered *Reason   `json:"undelivered,omitempty"`
+		}{V: jsonVersion, Sessions: []rowJSON{}}
+		if undelivered != nil {
+			out.Undelivered = NewReason(undelivered)
+		}
+		for _, r := range rows {
+			row := newSummaryJSON(r.Summary)
+			row.Host, row.Device, row.Projected, row.Pending, row.Forked = &r.Host, &r.Device, &r.Projected, &r.Pending, &r.Forked
+			row.ReceivedAt = stampUS(r.ReceivedUS)
+			out.Sessions = append(out.Sessions, row)
+		}
+		return p.json(out)
 	}
 	if len(rows) == 0 {
 		return p.write("No sessions.\n")
@@ -56,21 +70,3 @@ type Reason struct {
 
 // NewReason gives the reason that err is.
 func NewReason(err error) *Reason { return &Reason{session.CodeOf(err), err.Error()} }
-
-func (p Page) remoteJSON(rows []RemoteRow, undelivered error) error {
-	out := struct {
-		V           int       `json:"v"`
-		Sessions    []rowJSON `json:"sessions"`
-		Undelivered *Reason   `json:"undelivered,omitempty"`
-	}{V: jsonVersion, Sessions: []rowJSON{}}
-	if undelivered != nil {
-		out.Undelivered = NewReason(undelivered)
-	}
-	for _, r := range rows {
-		row := newSummaryJSON(r.Summary)
-		row.Host, row.Device, row.Projected, row.Pending, row.Forked = &r.Host, &r.Device, &r.Projected, &r.Pending, &r.Forked
-		row.ReceivedAt = stampUS(r.ReceivedUS)
-		out.Sessions = append(out.Sessions, row)
-	}
-	return p.json(out)
-}
