@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/acode-dev/acode/session"
 	"github.com/klauspost/compress/zstd"
@@ -79,12 +80,8 @@ func (w *Writer) stage(r io.Reader, size int64) (session.BlobRef, error) {
 	if int64(len(content)) != size {
 		return session.BlobRef{}, wrongSize(size)
 	}
-	return w.stageSmall(content, w.st.secret(content))
-}
-
-// secret reports whether content must be sealed.
-func (s *Store) secret(content []byte) bool {
-	return s.opts.Redactor != nil && s.opts.Redactor.Changes(content)
+	redactor := w.st.opts.Redactor
+	return w.stageSmall(content, redactor != nil && redactor.Changes(content))
 }
 
 func wrongSize(size int64) error {
@@ -350,19 +347,6 @@ func asDamaged(name session.Hash, err error) error {
 	return damagedBlob(name, err)
 }
 
-// unseal undoes the codec of a large blob.
-func unseal(r io.Reader, k *keys) (io.ReadCloser, error) {
-	u, err := newUnsealer(r, k)
-	if err != nil {
-		return nil, err
-	}
-	d, err := newDecoder(u)
-	if err != nil {
-		return nil, err
-	}
-	return d.IOReadCloser(), nil
-}
-
 func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser, error) {
 	f, err := openRegular(s.blobPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -376,9 +360,13 @@ func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser
 	}
 	k, err := s.theKeys(ctx)
 	if err == nil {
-		var r io.ReadCloser
-		if r, err = unseal(f, k); err == nil {
-			return &checkedReader{r: r, f: f, sum: sha256.New(), name: name, keys: k}, nil
+		var plain io.Reader
+		var d *zstd.Decoder
+		if plain, err = newUnsealer(f, k); err == nil {
+			d, err = newDecoder(plain)
+		}
+		if err == nil {
+			return &checkedReader{r: d.IOReadCloser(), f: f, sum: sha256.New(), name: name, keys: k}, nil
 		}
 		err = asDamaged(name, err)
 	}
@@ -413,3 +401,54 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 func (c *checkedReader) Close() error {
 	return errors.Join(c.r.Close(), c.f.Close())
 }
+
+// packer compresses what lies in the database. To make a coder costs more than to use it on
+// something small, so each is made once. It is safe for concurrent use.
+type packer struct {
+	mu  sync.Mutex
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+}
+
+func (p *packer) pack(content []byte) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.enc == nil {
+		enc, err := newEncoder(nil)
+		if err != nil {
+			return nil, err
+		}
+		p.enc = enc
+	}
+	return p.enc.EncodeAll(content, nil), nil
+}
+
+// unpack undoes the codec of b; k is needed for what is sealed.
+func (p *packer) unpack(b pendingBlob, k *keys) ([]byte, error) {
+	packed := b.data
+	switch b.codec {
+	case codecRaw:
+		return packed, nil
+	case codecSealed:
+		u, err := newUnsealer(bytes.NewReader(packed), k)
+		if err != nil {
+			return nil, err
+		}
+		if packed, err = io.ReadAll(u); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dec == nil {
+		dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+		if err != nil {
+			return nil, err
+		}
+		p.dec = dec
+	}
+	return p.dec.DecodeAll(packed, make([]byte, 0, min(max(b.bytes, 0), smallBytes)))
+}
+
+// maxUnpacked bounds what damaged bytes can be taken for.
+const maxUnpacked = 1 << 20

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,11 +95,7 @@ func (w *writeConn) asLeft(by *Writer) (lastUS int64, same bool) {
 // dataVersion changes with every commit of anybody; what others committed counts from the
 // begin of the next transaction.
 func (w *writeConn) dataVersion() (uint32, error) {
-	fc, err := w.control()
-	if err != nil {
-		return 0, err
-	}
-	return fc.FileControlDataVersion("main")
+	return w.conn.(sqlite.FileControl).FileControlDataVersion("main")
 }
 
 // placed is a file of the store as it was when it was opened.
@@ -196,28 +193,15 @@ func (w *writeConn) settle(ctx context.Context) error {
 // that read or write may keep it from finishing, which is tried again a few times and then let
 // be: whoever verifies a large store must not hold a resume up.
 func (w *writeConn) restart(ctx context.Context) error {
-	if err := w.patience(ctx, restartWait); err != nil {
-		return err
-	}
-	err := w.tryRestart(ctx)
-	if perr := w.patience(ctx, turnWait); err == nil {
-		err = perr
-	}
-	return err
-}
-
-func (w *writeConn) tryRestart(ctx context.Context) error {
-	for range 3 {
-		var busy, log, copied int
-		err := w.queryRow(ctx, `PRAGMA wal_checkpoint(RESTART)`, nil, &busy, &log, &copied)
-		if err == nil && busy == 0 {
-			return nil
-		}
-		if err != nil && codeOf(err) != session.ErrLocked {
-			return storeError("sync log", err)
+	err := w.patience(ctx, restartWait)
+	for try, busy := 0, 1; try < 3 && busy != 0 && err == nil; try++ {
+		var log, copied int
+		err = w.queryRow(ctx, `PRAGMA wal_checkpoint(RESTART)`, nil, &busy, &log, &copied)
+		if err != nil && codeOf(err) == session.ErrLocked {
+			err = nil
 		}
 	}
-	return nil
+	return cmp.Or(storeError("sync log", err), w.patience(ctx, turnWait))
 }
 
 func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -49,11 +50,6 @@ func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) 
 	return b, rowError("count pending", "", err)
 }
 
-// troubled reports whether a lane needs a person.
-func troubled(l session.Lane) bool {
-	return l.State == session.SyncParked || l.State == session.SyncFenced || l.State == session.SyncForked
-}
-
 // Sync says how delivery stands, without writing: the newest heartbeat, zero but for Paused
 // when nobody ever drained, the lanes that have something pending or need a person, in the
 // order of session numbers, and what all pending events add up to.
@@ -67,7 +63,8 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 			return err
 		}
 		for _, l := range all {
-			if !l.WentOn() && (l.Pending() > 0 || troubled(l)) {
+			troubled := slices.Contains([]session.SyncState{session.SyncParked, session.SyncFenced, session.SyncForked}, l.State)
+			if !l.WentOn() && (l.Pending() > 0 || troubled) {
 				lanes = append(lanes, l)
 			}
 		}

@@ -73,22 +73,10 @@ func openLink(name string) (*link, error) {
 
 func newLink(conn driver.Conn) *link { return &link{conn: conn, stmts: map[string]driver.Stmt{}} }
 
-// control gives access to the file behind the connection.
-func (l *link) control() (sqlite.FileControl, error) {
-	fc, ok := l.conn.(sqlite.FileControl)
-	if !ok {
-		return nil, errors.New("the driver has no file control")
-	}
-	return fc, nil
-}
-
 // keepWAL stops the last close from deleting the log, which costs the next process the growth
 // of a new one.
 func (l *link) keepWAL() error {
-	fc, err := l.control()
-	if err == nil {
-		_, err = fc.FileControlPersistWAL("main", 1)
-	}
+	_, err := l.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1)
 	return err
 }
 
@@ -106,7 +94,7 @@ func (l *link) kept(query string) (driver.Stmt, error) {
 
 // watched is the context that the driver watches while a statement runs.
 func (l *link) watched(ctx context.Context) context.Context {
-	if l.brief {
+	if l.brief && ctx.Done() != nil {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx

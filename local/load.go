@@ -1,8 +1,8 @@
 package local
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,7 +31,11 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &Writer{st: s, sess: &session.Session{ID: id}}
-	err = w.snapshot(ctx, func(q querier) error {
+	read := s.read
+	if s.wr != nil {
+		read = s.wr.snapshot
+	}
+	err = read(ctx, func(q querier) error {
 		l := &loader{ctx: ctx, q: q, k: k, id: id}
 		if err := l.run(s.opts.Home); err != nil {
 			return err
@@ -49,44 +53,25 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 	return w, nil
 }
 
-// snapshot reads one consistent state, through the connection that writes where there is one.
-func (w *Writer) snapshot(ctx context.Context, f func(q querier) error) error {
-	if w.st.wr == nil {
-		return w.st.read(ctx, f)
-	}
-	return w.st.wr.snapshot(ctx, f)
-}
-
 type loader struct {
 	ctx    context.Context
 	q      querier
 	k      *keys
 	id     session.ID
+	head   *session.Commit // nil: there is none, or why says why not
+	why    error
 	row    *sessionRecord
 	sums   *digests
 	report LoadReport
 }
 
 func (l *loader) run(home string) error {
-	// The head is read by the caller's snapshot or before it, never after: it must not be
-	// newer than what is compared with it.
-	head, headErr := readHead(home, l.k, l.id)
-	if headErr != nil && !errors.Is(headErr, errHead) {
-		return headErr
-	}
-	var err error
-	if l.row, err = readSession(l.ctx, l.q, l.id); err != nil {
-		return l.lost(head, headErr, err)
-	}
-	if err := l.checkCommit(); err != nil {
+	if err := l.begin(home); err != nil {
 		return err
 	}
-	if head != nil {
-		err = l.checkHead(*head)
-	} else {
-		l.noWitness(headErr)
-	}
-	if err != nil {
+	if l.head == nil {
+		l.noWitness()
+	} else if err := l.checkHead(); err != nil {
 		return err
 	}
 	if err := l.checkChain(); err != nil {
@@ -95,23 +80,34 @@ func (l *loader) run(home string) error {
 	return l.checkProjections()
 }
 
+// begin reads the head and the row of the session, which is what was signed. The head is read by the
+// caller's snapshot or before it, never after: it must not be newer than what is compared with it.
+func (l *loader) begin(home string) (err error) {
+	l.head, l.why = readHead(home, l.k, l.id)
+	if l.why != nil && !errors.Is(l.why, errHead) {
+		return l.why
+	}
+	if l.row, err = readSession(l.ctx, l.q, l.id); err != nil {
+		return l.lost(err)
+	}
+	return l.checkCommit()
+}
+
 // lost says what it means when a session has a head file and no row.
-func (l *loader) lost(head *session.Commit, headErr, err error) error {
+func (l *loader) lost(err error) error {
 	switch {
 	case !errors.Is(err, session.ErrUnknownID):
 		return err
-	case head != nil:
-		return lostEnd(l.id, 0, head.LastSeq)
-	case headErr != nil:
-		return headErr
+	case l.head != nil:
+		return lostEnd(l.id, 0, l.head.LastSeq)
 	}
-	return err
+	return cmp.Or(l.why, err)
 }
 
 // noWitness warns that the session has no head to compare it with.
-func (l *loader) noWitness(headErr error) {
+func (l *loader) noWitness() {
 	why := "the session has no head file"
-	if headErr != nil {
+	if l.why != nil {
 		why = "the head file of the session is damaged, as a power cut may leave it"
 	}
 	l.report.Warnings = append(l.report.Warnings, why+": acode could not check that the store still has its newest events")
@@ -135,8 +131,8 @@ func (l *loader) checkCommit() error {
 }
 
 // checkHead compares the database with its witness outside. The witness may be older.
-func (l *loader) checkHead(head session.Commit) error {
-	c := l.row.commit
+func (l *loader) checkHead() error {
+	c, head := l.row.commit, *l.head
 	switch {
 	case head.LastSeq > c.LastSeq:
 		return lostEnd(l.id, c.LastSeq, head.LastSeq)
@@ -155,15 +151,11 @@ func (l *loader) checkHead(head session.Commit) error {
 
 // hashAt gives the hash of an event, zero for seq 0 and for an event that is missing.
 func (l *loader) hashAt(seq uint64) (session.Hash, error) {
-	if seq == 0 {
+	h, err := hashOf(l.ctx, l.q, l.row.no, l.id, seq)
+	if errors.Is(err, session.ErrUnknownID) {
 		return session.Hash{}, nil
 	}
-	var h session.Hash
-	err := l.q.queryRow(l.ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(l.row.no, seq)}, &h)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return session.Hash{}, rowError("read event", l.id, err)
-	}
-	return h, nil
+	return h, err
 }
 
 // checkpoint finds the newest valid checkpoint; ok is false when there is none.
@@ -309,16 +301,9 @@ func (s *Store) Workspace(ctx context.Context, id session.ID) (dir, short string
 	if err != nil {
 		return "", "", err
 	}
-	head, headErr := readHead(s.opts.Home, k, id)
-	if headErr != nil && !errors.Is(headErr, errHead) {
-		return "", "", headErr
-	}
-	err = s.read(ctx, func(q querier) (err error) {
+	err = s.read(ctx, func(q querier) error {
 		l := &loader{ctx: ctx, q: q, k: k, id: id}
-		if l.row, err = readSession(ctx, q, id); err != nil {
-			return l.lost(head, headErr, err)
-		}
-		if err := l.checkCommit(); err != nil {
+		if err := l.begin(s.opts.Home); err != nil {
 			return err
 		}
 		if !sameHash(newDigests(k, id).row(l.row.sess), l.row.commit.Row) {

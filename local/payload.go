@@ -122,17 +122,6 @@ func (s *Store) expand(ctx context.Context, q querier, e *session.Event) error {
 	return err
 }
 
-func (s *Store) expandAll(ctx context.Context, events []session.Event) error {
-	return s.read(ctx, func(q querier) (first error) {
-		for i := range events {
-			if err := s.expand(ctx, q, &events[i]); first == nil {
-				first = err
-			}
-		}
-		return first
-	})
-}
-
 // decodeBlob reads what of the session, a JSON document, from a blob that open opens.
 func decodeBlob[T any](what string, open func() (io.ReadCloser, error)) (*T, error) {
 	r, err := open()

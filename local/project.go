@@ -46,14 +46,8 @@ func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
 }
 
 func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {
-	key := nullable(st.Key)
-	if st.Key == mainKey(b.w.sess.ID, st) {
-		key = nil
-	} else if st.Key == "" {
-		key = ""
-	}
 	return b.c.exec(ctx, writeStep, rowPosition(b.no, b.w.sums.steps.rows[st.StepID].n), st.Task, st.Step,
-		string(st.Status), st.Attempt, key, int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
+		string(st.Status), st.Attempt, unless(st.Key, mainKey(b.w.sess.ID, st)), int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
 		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval)))
 }
 

@@ -261,18 +261,17 @@ func ambiguous(ref string, found []session.Summary) error {
 
 // Events reads up to limit events of a session above seq after, in order.
 func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit int) ([]session.Event, error) {
-	var out []session.Event
-	err := s.read(ctx, func(q querier) error {
+	return look(ctx, s, func(ctx context.Context, q querier) ([]session.Event, error) {
 		no, err := sessionNumber(ctx, q, id)
-		if err == nil {
-			out, err = readEvents(ctx, q, no, id, after, limit)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		out, err := readEvents(ctx, q, no, id, after, limit)
+		for i := range out {
+			err = cmp.Or(err, s.expand(ctx, q, &out[i]))
+		}
+		return out, err
 	})
-	if err == nil {
-		err = s.expandAll(ctx, out)
-	}
-	return out, err
 }
 
 // OpenBlob reads content back, byte for byte; the caller closes it. hash is what BlobRef

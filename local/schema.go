@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -20,21 +19,8 @@ import (
 // schemaRows gives everything that SQLite was told to make. They are put in order here because
 // to begin a sort costs SQLite more than to read them.
 func schemaRows(ctx context.Context, q querier) ([]string, error) {
-	type object struct {
-		kind, name, table string
-		sql               text
-	}
-	var all []object
-	err := readRows(ctx, q, "read schema", "", `SELECT type, name, tbl_name, sql FROM sqlite_schema`, nil, func(r row) error {
-		var o object
-		defer func() { all = append(all, o) }()
-		return r.Scan(&o.kind, &o.name, &o.table, &o.sql)
-	})
-	slices.SortFunc(all, func(a, b object) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
-	rows := make([]string, len(all))
-	for i, o := range all {
-		rows[i] = o.kind + " " + o.name + " " + o.table + " " + o.sql.String
-	}
+	rows, err := queryStrings(ctx, q, `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema`)
+	slices.Sort(rows)
 	return rows, err
 }
 

@@ -317,14 +317,14 @@ func (v *verifier) sessions() ([]session.ID, error) {
 
 func (v *verifier) session(id session.ID) error {
 	v.report.Sessions++
-	l := &loader{ctx: v.ctx, q: v.q, k: v.k, id: id}
-	head, err := v.heads[id].commit, v.heads[id].err
+	l := &loader{ctx: v.ctx, q: v.q, k: v.k, id: id, head: v.heads[id].commit}
+	err := v.heads[id].err
 	if err != nil {
 		v.add(id, err, "head", 0)
 	}
 	if l.row, err = readSession(v.ctx, v.q, id); err != nil {
-		if head != nil && errors.Is(err, session.ErrUnknownID) {
-			v.add(id, l.lost(head, nil, err), "head", 0)
+		if l.head != nil && errors.Is(err, session.ErrUnknownID) {
+			v.add(id, l.lost(err), "head", 0)
 			return nil
 		}
 		return err
@@ -332,8 +332,8 @@ func (v *verifier) session(id session.ID) error {
 	if err := l.checkCommit(); err != nil {
 		v.add(id, err, "commit", 0)
 	}
-	if head != nil {
-		if err := l.checkHead(*head); err != nil {
+	if l.head != nil {
+		if err := l.checkHead(); err != nil {
 			v.add(id, err, "commit", 0)
 		}
 	}
