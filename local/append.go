@@ -86,7 +86,7 @@ func (w *Writer) failed(ctx context.Context, err error, touched bool) error {
 // must find what the refused batch began with: who took the session over since then fences
 // this writer out, and is not followed.
 func (w *Writer) reload(ctx context.Context) error {
-	return w.query(ctx, func(q querier) error {
+	return w.read(ctx, func(q querier) error {
 		row, err := readSession(ctx, q, w.sess.ID)
 		if err != nil {
 			return err

@@ -9,12 +9,6 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// text is a column of text that may hold nothing.
-type text struct {
-	String string
-	Valid  bool
-}
-
 // assign stores a column in what dst points to. A value of another type than its column was
 // damaged: it might read the same, and SQLite would refuse to write it back, perhaps only after
 // an effect. So nothing is converted but what SQLite has no type for.
@@ -25,9 +19,6 @@ func assign(dst any, v driver.Value) error {
 		*d, ok = v, true
 	case *string:
 		*d, ok = v.(string)
-	case *text:
-		d.String, d.Valid = v.(string)
-		ok = d.Valid || v == nil
 	case *[]byte:
 		ok = assignBytes(d, v)
 	case *session.Hash:

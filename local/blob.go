@@ -265,12 +265,7 @@ func (w *Writer) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 			return w.st.unpack(p, w.st.keys)
 		}
 	}
-	var r io.ReadCloser
-	err = w.query(ctx, func(q querier) (err error) {
-		r, err = w.st.openBlob(ctx, q, hash)
-		return err
-	})
-	return r, err
+	return look(ctx, w, func(ctx context.Context, q querier) (io.ReadCloser, error) { return w.st.openBlob(ctx, q, hash) })
 }
 
 func parseHash(text string) (h session.Hash, err error) {
@@ -307,16 +302,13 @@ func damagedBlob(name session.Hash, cause error) error {
 }
 
 func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io.ReadCloser, error) {
-	p := pendingBlob{name: name}
-	var keyID text
-	err := q.queryRow(ctx, `SELECT bytes, codec, key_id, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &keyID, &p.data)
+	p, err := readSmall(ctx, q, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s.openLarge(ctx, name)
 	}
 	if err != nil {
-		return nil, rowError("read blob", "", err)
+		return nil, err
 	}
-	p.keyID = keyID.String
 	if p.codec != codecSealed {
 		return s.unpack(p, nil)
 	}
@@ -325,6 +317,16 @@ func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io
 		return nil, err
 	}
 	return s.unpack(p, k)
+}
+
+// readSmall reads a blob that lies in the database; sql.ErrNoRows says that none does.
+func readSmall(ctx context.Context, q querier, name session.Hash) (pendingBlob, error) {
+	p := pendingBlob{name: name}
+	err := q.queryRow(ctx, `SELECT bytes, codec, coalesce(key_id, ''), data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.keyID, &p.data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, err
+	}
+	return p, rowError("read blob", "", err)
 }
 
 // unpack gives the content of a small blob, checked as a whole.

@@ -37,7 +37,7 @@ func readRows(ctx context.Context, q querier, doing string, id session.ID, query
 	}))
 }
 
-// reader is a Store, or an Outbox.
+// reader is a Store, an Outbox or a Writer.
 type reader interface {
 	// read runs f on one consistent state, or alone.
 	read(ctx context.Context, f func(q querier) error) error

@@ -18,15 +18,12 @@ func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := pendingBlob{name: name}
-	err = o.read(ctx, func(q querier) error {
-		return q.queryRow(ctx, `SELECT bytes, codec, data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.data)
-	})
+	p, err := look(ctx, o, func(ctx context.Context, q querier) (pendingBlob, error) { return readSmall(ctx, q, name) })
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, damagedBlob(name, errors.New("it is missing, or sealed in a file of its own"))
 	}
 	if err != nil {
-		return nil, rowError("read blob", "", err)
+		return nil, err
 	}
 	if p.codec == codecSealed {
 		return nil, &session.Error{Code: session.ErrKey, Message: "sealed content is never sent", Place: "blob " + hash}

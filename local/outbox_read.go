@@ -136,7 +136,7 @@ func hashOf(ctx context.Context, q querier, no int64, id session.ID, seq uint64)
 	if seq == 0 {
 		return session.Hash{}, nil
 	}
-	var h []byte
+	var h session.Hash
 	err := sql.ErrNoRows
 	if seq <= seqMask {
 		err = q.queryRow(ctx, `SELECT hash FROM events WHERE pos = ?`, []any{position(no, seq)}, &h)
@@ -144,7 +144,7 @@ func hashOf(ctx context.Context, q querier, no int64, id session.ID, seq uint64)
 	if errors.Is(err, sql.ErrNoRows) {
 		return session.Hash{}, &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("the session %s has no event %d", id, seq), Next: session.Do(session.MoveHistory, string(id))}
 	}
-	return hash32(h), rowError("read event", id, err)
+	return h, rowError("read event", id, err)
 }
 
 // Delivery reads at most limit events above after, and at most maxBytes of payload, but at

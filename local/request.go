@@ -73,14 +73,12 @@ func (s *Store) Requests(ctx context.Context, id session.ID) ([]session.Request,
 
 // Requests lists what others asked of this process, oldest first. One that acode did not
 // write is an error.
-func (w *Writer) Requests(ctx context.Context) (out []session.Request, err error) {
+func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
-	err = w.query(ctx, func(q querier) (err error) {
-		out, err = readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
-		return err
+	return look(ctx, w, func(ctx context.Context, q querier) ([]session.Request, error) {
+		return readRequests(ctx, q, w.st.keys, w.no, w.sess.ID)
 	})
-	return out, err
 }
 
 // readRequests checks signatures with k; nil checks none.

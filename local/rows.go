@@ -70,17 +70,18 @@ func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digest
 }
 
 func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
-	return readRows(ctx, q, "read steps", r.sess.ID, `SELECT pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval
-		FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
+	return readRows(ctx, q, "read steps", r.sess.ID, `SELECT pos, task, step, status, attempt, key IS NULL, coalesce(key, ''), start_seq, last_seq, started_us, ended_us,
+		coalesce(code, ''), coalesce(message, ''), coalesce(capture, ''), coalesce(approval, '') FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
 		st := &session.StepState{}
 		var pos int64
-		var key, code, message, capture, approval text
-		err := row.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &code, &message, &capture, &approval)
+		var usual bool
+		var capture, approval string
+		err := row.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &usual, &st.Key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS,
+			&st.Code, &st.Message, &capture, &approval)
 		if err != nil {
 			return err
 		}
-		st.Key, st.Code, st.Message = key.String, session.Code(code.String), message.String
-		if !key.Valid {
+		if usual {
 			st.Key = mainKey(r.sess.ID, st)
 		}
 		if err := decodeOptional(capture, &st.Capture); err != nil {
@@ -107,15 +108,15 @@ func mainKey(id session.ID, st *session.StepState) string {
 
 // decodeOptional takes only what this program would write: encoding/json reads a key in any case,
 // and a damaged one would pass for whole.
-func decodeOptional[T any](column text, dst **T) error {
-	if !column.Valid {
+func decodeOptional[T any](column string, dst **T) error {
+	if column == "" {
 		return nil
 	}
 	*dst = new(T)
-	if err := json.Unmarshal([]byte(column.String), *dst); err != nil {
+	if err := json.Unmarshal([]byte(column), *dst); err != nil {
 		return fmt.Errorf("decode column: %w", err)
 	}
-	if optional(*dst) != column.String {
+	if optional(*dst) != column {
 		return errors.New("decode column: it is not as it is written")
 	}
 	return nil

@@ -188,7 +188,7 @@ func (w *Writer) Event(ctx context.Context, seq uint64) (session.Event, error) {
 }
 
 func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err error) {
-	err = w.query(ctx, func(q querier) error {
+	err = w.read(ctx, func(q querier) error {
 		events, err := readEvents(ctx, q, w.no, w.sess.ID, seq-1, 1)
 		if err != nil {
 			return err
@@ -202,8 +202,8 @@ func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err er
 	return e, err
 }
 
-// query reads through the connection that writes, so that a resume opens no second one.
-func (w *Writer) query(ctx context.Context, f func(q querier) error) error {
+// read reads through the connection that writes, so that a resume opens no second one.
+func (w *Writer) read(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.read(ctx, f)
 	}
