@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,11 +51,7 @@ func broke(f *session.SyncFault) bool { return f.Class == session.FaultOffline &
 // laneOnly reports whether f is about rows that somebody else holds, in which case other lanes
 // go on.
 func laneOnly(f *session.SyncFault) bool {
-	switch f.SQLState {
-	case "40001", "40P01", "55P03", "57014":
-		return f.Class == session.FaultServer
-	}
-	return false
+	return f.Class == session.FaultServer && slices.Contains([]string{"40001", "40P01", "55P03", "57014"}, f.SQLState)
 }
 
 // What stops delivery and is no fault of a call.
@@ -66,14 +63,7 @@ const (
 // aboutRows reports whether an SQLSTATE may come from the rows that were sent. Those of
 // connections, resources, operators and the system do not.
 func aboutRows(state string) bool {
-	if len(state) != 5 {
-		return false
-	}
-	switch state[:2] {
-	case "08", "53", "57", "58":
-		return false
-	}
-	return true
+	return len(state) == 5 && !slices.Contains([]string{"08", "53", "57", "58"}, state[:2])
 }
 
 // otherDatabase is what a server of another identity is met with.

@@ -28,13 +28,6 @@ const (
 	outcomeFault   = "fault"   // it failed in another way
 )
 
-// errorClasses are the labels of errors: the classes of faults, and what is no fault of a call.
-var errorClasses = []string{
-	string(session.FaultOffline), string(session.FaultServer), string(session.FaultReadOnly), string(session.FaultDiskFull),
-	string(session.FaultAuth), string(session.FaultUnmigrated), string(session.FaultTooNew), string(session.FaultRefused),
-	classOtherDatabase, classStore,
-}
-
 // Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector with
 // closed label sets; register it once.
 type Metrics struct {
@@ -86,7 +79,10 @@ func (m *Metrics) prime() {
 	for _, outcome := range []string{outcomeOK, outcomeShort, outcomeFenced, outcomeForked, outcomeRefused, outcomeFault} {
 		m.batches.WithLabelValues(outcome)
 	}
-	for _, class := range errorClasses {
+	for class := range stateOfClass {
+		m.errors.WithLabelValues(string(class))
+	}
+	for _, class := range []string{string(session.FaultServer), string(session.FaultRefused), classOtherDatabase, classStore} {
 		m.errors.WithLabelValues(class)
 	}
 	for _, reason := range []string{retryFault, retryLane, retryRewound, retryHalved} {

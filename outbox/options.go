@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -57,9 +58,6 @@ type Options struct {
 }
 
 const (
-	defaultParallel = 4
-	defaultTimeout  = 10 * time.Second
-
 	pollEvery   = time.Second      // how soon a commit of another process is seen
 	leaveWithin = time.Second      // the store has so long to take the last heartbeat
 	beatEvery   = 5 * time.Second  // how old a heartbeat and the counts of a snapshot get
@@ -71,15 +69,9 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.OnParked == "" {
-		o.OnParked = Wait
-	}
-	if o.Parallel <= 0 {
-		o.Parallel = defaultParallel
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = defaultTimeout
-	}
+	o.OnParked = cmp.Or(o.OnParked, Wait)
+	o.Parallel = cmp.Or(o.Parallel, 4)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics("", "")
 	}

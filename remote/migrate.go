@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -110,7 +109,6 @@ func printPending(w io.Writer, files fs.FS, from int) error {
 	if err != nil {
 		return err
 	}
-	slices.Sort(names)
 	if from < len(names) {
 		if _, err := fmt.Fprintf(w, "-- roles and schema\n%s\n", migrations.PostgresRoles()); err != nil {
 			return err

@@ -154,20 +154,14 @@ func onThisMachine(host string) bool {
 
 // address names every host, as nobody knows which of them answers.
 func address(cfg *pgconn.Config) string {
-	hosts := []string{hostPort(cfg.Host, cfg.Port)}
+	at := func(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
+	hosts := []string{at(cfg.Host, cfg.Port)}
 	for _, f := range cfg.Fallbacks { // the same host without TLS is one
-		if host := hostPort(f.Host, f.Port); !slices.Contains(hosts, host) {
+		if host := at(f.Host, f.Port); !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}
 	return strings.Join(hosts, ",") + "/" + cfg.Database
-}
-
-func hostPort(host string, port uint16) string {
-	if strings.HasPrefix(host, "/") {
-		return host + ":" + strconv.Itoa(int(port))
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // budget is how long the server may work on a statement, and the context that gives up Grace

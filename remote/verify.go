@@ -15,10 +15,16 @@ func (s *Server) Verify(ctx context.Context, limit int) (more bool, err error) {
 	return s.work(ctx, `SELECT acode.verify_chains($1)`, limit)
 }
 
+// Project lets the server fill its typed tables with at most limit of this role's events that
+// were delivered since the last time, and says whether there is more. What PostgreSQL cannot
+// hold is flagged there and stops nothing.
+func (s *Server) Project(ctx context.Context, limit int) (more bool, err error) {
+	return s.work(ctx, `SELECT acode.project($1)`, limit)
+}
+
 // work runs a function that does a piece of what is due and says whether there is more.
-func (s *Server) work(ctx context.Context, sql string, limit int) (bool, error) {
-	var more bool
-	err := s.one(ctx, call{sql, []any{int32(limit)}}, &more)
+func (s *Server) work(ctx context.Context, sql string, limit int) (more bool, err error) {
+	err = s.one(ctx, call{sql, []any{int32(limit)}}, &more)
 	return more, err
 }
 

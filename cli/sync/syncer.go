@@ -87,20 +87,20 @@ type daemon struct {
 func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	web, err := d.listen(f.pprof)
+	l, err := listenAt(d.Settings.Config.Sync.Listen)
 	if err != nil {
 		return false, err
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	all.Go(func() { web.serve(ctx) })
+	all.Go(func() { d.web(ctx, l, f.pprof) })
 	all.Go(func() { d.beatSystemd(ctx) })
 	all.Go(func() { d.link.listen(ctx) })
 	all.Go(func() { d.drain(ctx) })
 	replaced := make(chan struct{})
 	all.Go(func() { d.watchStore(ctx, replaced) })
-	d.Log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", web.address())
+	d.Log.Info("started", "event", "syncer_started", "address", d.server.Address(), "listen", l.Addr().String())
 	for {
 		select {
 		case <-ctx.Done():

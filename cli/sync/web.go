@@ -17,21 +17,6 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// web serves metrics and health.
-type web struct {
-	listener net.Listener
-	server   *http.Server
-}
-
-// listen opens the address of the configuration.
-func (d *daemon) listen(withProfiles bool) (*web, error) {
-	l, err := listenAt(d.Settings.Config.Sync.Listen)
-	if err != nil {
-		return nil, err
-	}
-	return &web{listener: l, server: &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}}, nil
-}
-
 func listenAt(where string) (net.Listener, error) {
 	network, address := "tcp", where
 	if path, unix := strings.CutPrefix(address, "unix:"); unix {
@@ -60,13 +45,12 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-func (w *web) address() string { return w.listener.Addr().String() }
-
-// serve ends when ctx does.
-func (w *web) serve(ctx context.Context) {
-	stopped := context.AfterFunc(ctx, func() { _ = w.server.Close() })
+// web serves metrics and health until ctx ends.
+func (d *daemon) web(ctx context.Context, l net.Listener, withProfiles bool) {
+	server := &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
-	_ = w.server.Serve(w.listener) // it ends with ErrServerClosed
+	_ = server.Serve(l) // it ends with ErrServerClosed
 }
 
 func (d *daemon) handler(withProfiles bool) http.Handler {
