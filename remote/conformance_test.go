@@ -249,7 +249,7 @@ func TestPoison(t *testing.T) {
 
 func poison() [][]byte {
 	return [][]byte{
-		[]byte(`{"a":"\u0000"}`), []byte(`{"a":"\ud800"}`), []byte(`{"a":1e400000}`), []byte(`{"a":NaN}`), {}, {0}, {0xff, 0xfe},
+		[]byte(`{"a":"\u0000"}`), []byte(`{"a":"\ud800"}`), []byte(`{"a":1e400000}`), []byte(`{"a":NaN}`), {}, nil, {0}, {0xff, 0xfe},
 		[]byte(strings.Repeat("[", 8000) + strings.Repeat("]", 8000)), []byte(`{"` + strings.Repeat("k", 16000) + `":1}`),
 		[]byte("\\.\n"), []byte(`{"task":"t","step":"s","attempt":99999999999999999999}`), []byte(`"text"`), []byte(`null`), []byte(`{} trailing`),
 	}

@@ -95,6 +95,9 @@ func ingest(d session.Delivery) (call, error) {
 		ids[i] = pgtype.UUID{Bytes: e.ID, Valid: true}
 		times[i], types[i], actors[i] = e.TimeUS, string(e.Type), e.Actor
 		epochs[i], hashes[i], payloads[i] = int64(e.Epoch), e.Hash[:], e.Payload
+		if e.Payload == nil { // empty, and not NULL
+			payloads[i] = []byte{}
+		}
 	}
 	return call{`SELECT seq, head, epoch, verified, verdict, inserted, duplicate
 FROM acode.ingest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
