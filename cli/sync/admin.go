@@ -66,23 +66,20 @@ func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
 // deliverAs delivers if the address has the role that this store delivers as. An operator's has mostly
 // another one: new sessions would become that role's, and all others would be refused.
 func (p *program) deliverAs(ctx context.Context) error {
-	l, err := p.open(ctx, "admin", outbox.Options{})
-	if err != nil {
-		return err
-	}
-	hello, err := l.server.Hello(ctx, l.outbox.Device())
-	if err != nil {
-		return errors.Join(outbox.Envelope(err), l.close())
-	}
-	_, acked, err := l.outbox.Totals(ctx)
-	switch known := acked[hello.Remote.String()]; {
-	case err != nil:
-	case known == 0 || hello.Events < known:
-		err = &session.Error{Code: session.ErrRemoteAuth, Message: "this address has not the role that this store delivers as; everything is kept", Next: session.Then("with the role of this store", session.MoveSyncNow, "")}
-	default:
-		err = l.deliver(ctx, 0)
-	}
-	return errors.Join(err, l.close())
+	return p.linked(ctx, "admin", outbox.Options{}, func(l *link) error {
+		hello, err := l.server.Hello(ctx, l.outbox.Device())
+		if err != nil {
+			return outbox.Envelope(err)
+		}
+		_, acked, err := l.outbox.Totals(ctx)
+		if err != nil {
+			return err
+		}
+		if known := acked[hello.Remote.String()]; known > 0 && hello.Events >= known {
+			return l.deliver(ctx, 0)
+		}
+		return &session.Error{Code: session.ErrRemoteAuth, Message: "this address has not the role that this store delivers as; everything is kept", Next: session.Then("with the role of this store", session.MoveSyncNow, "")}
+	})
 }
 
 // answer prints v for scripts, or lines for people.

@@ -24,18 +24,17 @@ func (p *program) forkOffCommand() *cobra.Command {
 }
 
 func (p *program) forkOff(ctx context.Context, ref string) error {
-	l, err := p.open(ctx, "sync fork-off", outbox.Options{})
-	if err != nil {
-		return err
-	}
-	f := &forking{link: l}
-	if f.Fork, err = l.Fork(ctx, ref, "acode sync fork-off"); err == nil {
-		err = errors.Join(f.run(ctx), f.Release())
-	}
-	if err == nil {
-		err = f.print(p)
-	}
-	return errors.Join(err, l.close())
+	return p.linked(ctx, "sync fork-off", outbox.Options{}, func(l *link) error {
+		fork, err := l.Fork(ctx, ref, "acode sync fork-off")
+		if err != nil {
+			return err
+		}
+		f := &forking{link: l, Fork: fork}
+		if err := errors.Join(f.run(ctx), f.Release()); err != nil {
+			return err
+		}
+		return f.print(p)
+	})
 }
 
 // forking is a session on its way to another id, with its server.

@@ -36,6 +36,15 @@ func (p *program) open(ctx context.Context, command string, o outbox.Options) (*
 	return open(ctx, setup, command, o)
 }
 
+// linked opens store and server for f.
+func (p *program) linked(ctx context.Context, command string, o outbox.Options, f func(*link) error) error {
+	l, err := p.open(ctx, command, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(l), l.close())
+}
+
 func open(ctx context.Context, setup app.Setup, command string, o outbox.Options) (l *link, err error) {
 	l = &link{}
 	if l.server, err = remote.Open(remoteOptions(&setup)); err != nil {

@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -27,24 +26,20 @@ func (p *program) sessionCommand() *cobra.Command {
 
 // listRemote delivers what is pending, or says why not, and lists what the server has (FR-052).
 func (p *program) listRemote(ctx context.Context) error {
-	l, err := p.open(ctx, "session list", outbox.Options{})
-	if err != nil {
-		return err
-	}
-	undelivered := l.deliver(ctx, 0)
-	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), l.close())
-	}
-	rows, err := l.remoteRows(ctx)
-	if err != nil {
-		err = outbox.Envelope(err)
-	} else {
+	return p.linked(ctx, "session list", outbox.Options{}, func(l *link) error {
+		undelivered := l.deliver(ctx, 0)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rows, err := l.remoteRows(ctx)
+		if err != nil {
+			return outbox.Envelope(err)
+		}
 		if undelivered != nil && !p.JSON {
 			terminal.Error(p.Err, fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), p.Own(undelivered))
 		}
-		err = p.Page().RemoteList(rows, undelivered)
-	}
-	return errors.Join(err, l.close())
+		return p.Page().RemoteList(rows, undelivered)
+	})
 }
 
 // remoteRows lists what the server has, and what this store has beyond that.

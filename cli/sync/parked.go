@@ -130,19 +130,17 @@ func (p *program) decide(ctx context.Context, ref string, how func(session.Lane)
 		return err
 	}
 	lane, options := how(lane)
-	l, err := p.open(ctx, "sync parked", options)
-	if err != nil {
-		return err
-	}
-	if err = l.alone(ctx, func() error {
-		if err := l.outbox.SaveLane(ctx, lane); err != nil {
+	return p.linked(ctx, "sync parked", options, func(l *link) error {
+		if err := l.alone(ctx, func() error {
+			if err := l.outbox.SaveLane(ctx, lane); err != nil {
+				return err
+			}
+			return l.syncer.Drain(ctx)
+		}); err != nil {
 			return err
 		}
-		return l.syncer.Drain(ctx)
-	}); err == nil {
-		err = p.printStatus(ctx, l.Site)
-	}
-	return errors.Join(err, l.close())
+		return p.printStatus(ctx, l.Site)
+	})
 }
 
 // alone runs f while no other process drains.

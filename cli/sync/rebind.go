@@ -20,20 +20,17 @@ func (p *program) rebindCommand() *cobra.Command {
 }
 
 func (p *program) rebind(ctx context.Context, confirm string) error {
-	l, err := p.open(ctx, "sync rebind", outbox.Options{})
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	hello, err := l.server.Hello(ctx, l.outbox.Device())
-	if err != nil {
-		return outbox.Envelope(err)
-	}
-	if err := p.Confirm(hello.Remote.Database, confirm); err != nil {
-		return err
-	}
-	if err := l.alone(ctx, func() error { return l.store.BindRemote(ctx, hello.Remote) }); err != nil {
-		return err
-	}
-	return p.printStatus(ctx, l.Site)
+	return p.linked(ctx, "sync rebind", outbox.Options{}, func(l *link) error {
+		hello, err := l.server.Hello(ctx, l.outbox.Device())
+		if err != nil {
+			return outbox.Envelope(err)
+		}
+		if err := p.Confirm(hello.Remote.Database, confirm); err != nil {
+			return err
+		}
+		if err := l.alone(ctx, func() error { return l.store.BindRemote(ctx, hello.Remote) }); err != nil {
+			return err
+		}
+		return p.printStatus(ctx, l.Site)
+	})
 }

@@ -33,15 +33,12 @@ func (p *program) nowCommand() *cobra.Command {
 
 // now is a barrier: it returns when what was committed before it is acknowledged.
 func (p *program) now(ctx context.Context, wait time.Duration) error {
-	l, err := p.open(ctx, "sync now", outbox.Options{})
-	if err != nil {
-		return err
-	}
-	err = l.deliver(ctx, wait)
-	if err == nil {
-		err = p.printStatus(ctx, l.Site)
-	}
-	return errors.Join(err, l.close())
+	return p.linked(ctx, "sync now", outbox.Options{}, func(l *link) error {
+		if err := l.deliver(ctx, wait); err != nil {
+			return err
+		}
+		return p.printStatus(ctx, l.Site)
+	})
 }
 
 const (

@@ -43,16 +43,13 @@ func (c *comparison) differ(id session.ID, format string, args ...any) {
 }
 
 func (p *program) verify(ctx context.Context) error {
-	l, err := p.open(ctx, "sync verify", outbox.Options{})
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	c := &comparison{link: l}
-	if err := c.compare(ctx); err != nil {
-		return outbox.Envelope(err)
-	}
-	return c.print(p)
+	return p.linked(ctx, "sync verify", outbox.Options{}, func(l *link) error {
+		c := &comparison{link: l}
+		if err := c.compare(ctx); err != nil {
+			return outbox.Envelope(err)
+		}
+		return c.print(p)
+	})
 }
 
 // compare asks the server for its marks, and looks at each lane of the store.
