@@ -89,14 +89,10 @@ func (r *round) aim(changed []session.Lane) {
 	}
 }
 
-// passable reports whether a parked lane goes on with a stand-in for its parked row.
+// passable reports whether a parked lane goes on with a stand-in for its parked row: by the policy, or
+// because a person gave that row up.
 func (s *Syncer) passable(l session.Lane) bool {
-	return l.Parked > l.Acked && !over(l) && (s.opts.OnParked == Continue || s.dropped(l)) && !s.lane(l.Session).hopeless
-}
-
-// dropped reports whether a person gave up the parked row of l.
-func (s *Syncer) dropped(l session.Lane) bool {
-	return l.Parked != 0 && s.opts.Dropped[l.Session] == l.Parked
+	return l.Parked > l.Acked && !over(l) && (s.opts.OnParked == Continue || s.opts.Dropped[l.Session] == l.Parked) && !s.lane(l.Session).hopeless
 }
 
 // givesUp reports whether a drain waits no longer for a lane with trouble of its own.

@@ -123,8 +123,7 @@ func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane)
 	s.acks++
 	s.backoff.reset()
 	s.chores.owe(now)
-	at := s.opts.Now()
-	s.succeeded(at)
+	s.succeeded(s.opts.Now())
 	if s.ill {
 		s.works(ctx)
 	}
