@@ -88,7 +88,11 @@ func acquire(path string, h Holder, try func(*flock.Flock) (bool, error)) (*Lock
 			return nil, err
 		}
 	}
-	return nil, &session.Error{
+	return nil, replaced(path)
+}
+
+func replaced(path string) error {
+	return &session.Error{
 		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
 		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
 	}
@@ -97,11 +101,7 @@ func acquire(path string, h Holder, try func(*flock.Flock) (bool, error)) (*Lock
 // take opens the locked file once more, by its path, checks it and signs it. current is false
 // when the path has come to name another file, which says nothing against this one.
 func (l *Lock) take(h Holder) (current bool, err error) {
-	l.file, err = os.OpenFile(l.path, openFlags&^os.O_CREATE, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
+	if l.file, err = os.OpenFile(l.path, openFlags, 0o600); err != nil {
 		return false, openError(l.path, err)
 	}
 	if err := check(l.path, l.file); err != nil {
@@ -114,10 +114,10 @@ func (l *Lock) take(h Holder) (current bool, err error) {
 	if opened, err := l.file.Stat(); err != nil || !os.SameFile(opened, locked) {
 		return false, nil
 	}
-	if l.killed, err = holderIn(l.file); err != nil {
-		return false, ioError(l.path, err)
+	if l.killed, err = holderIn(l.file); err == nil {
+		err = write(l.file, h)
 	}
-	if err := write(l.file, h); err != nil {
+	if err != nil {
 		return false, ioError(l.path, err)
 	}
 	return true, nil

@@ -147,10 +147,7 @@ func acquireFile(path string, how int, try func(f *os.File, how int) (bool, erro
 			return nil, held(path)
 		}
 	}
-	return nil, &session.Error{
-		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
-		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
-	}
+	return nil, replaced(path)
 }
 
 // tryFlock takes the flock(2) of f, unless another has it.

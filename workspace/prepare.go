@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -156,13 +157,10 @@ func (r *Root) plan(ctx context.Context, p *prepared, c session.Change) error {
 }
 
 func (n *node) mode(wanted uint32) uint32 {
-	switch {
-	case wanted != 0:
-		return wanted & permissionBits
-	case n.cur != nil:
+	if wanted == 0 && n.cur != nil {
 		return n.cur.image.Mode
 	}
-	return newMode
+	return cmp.Or(wanted&permissionBits, newMode)
 }
 
 func newContent(data []byte, mode uint32) *content {
