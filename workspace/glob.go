@@ -2,11 +2,14 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -105,15 +108,15 @@ func segmentMatches(segment, name string) bool {
 }
 
 // files lists the regular files and symbolic links at or below dir that p matches, sorted; nil matches all.
-// It neither follows links to directories nor enters .git. Directories that vanish
-// meanwhile or cannot be read are passed over. More than most files are ErrFileStep.
+// It neither follows links to directories nor enters .git. A dir that is none has no files. Directories
+// below it that vanish meanwhile or cannot be read are passed over. More than most files are ErrFileStep.
 func (r *Root) files(ctx context.Context, most int, dir string, p pattern) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && name == dir:
+		case err != nil && name == dir && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
 			return err
 		case err != nil:
 			return nil

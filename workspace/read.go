@@ -30,9 +30,6 @@ func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState
 		return []session.FileState{f}, failure(read.Path, "reading", err)
 	}
 	names, err := r.files(ctx, maxRead, p.base(), p)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, failed(ctx, read.Path, err)
 	}

@@ -6,15 +6,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -82,9 +78,6 @@ func (r *Root) searched(ctx context.Context, where string) (names []string, met 
 		return nil, false, err
 	}
 	names, err = r.files(ctx, maxSearched, p.base(), p)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return nil, true, nil
-	}
 	return names, true, err
 }
 
