@@ -10,10 +10,14 @@
 //	    field that says so.
 //	D2  Redacting twice changes nothing more.
 //	D3  What is no secret keeps its bytes.
+//	D4  A text has one result, in whatever pieces it comes.
+//	D5  What one process learnt another one can know without the values.
 package redact
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/rand"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,10 +42,12 @@ const (
 // Redactor masks secrets. It is safe for concurrent use. A nil *Redactor knows no exact
 // values and applies the rules of form and context only.
 type Redactor struct {
-	exact atomic.Pointer[needles] // nil when there is no exact value to look for
+	exact atomic.Pointer[fingerprints] // nil until they are needed, and after each change
 
-	learning sync.Mutex
-	secrets  []string
+	learning   sync.Mutex
+	key        []byte
+	secrets    []string
+	remembered []fingerprint
 }
 
 // New returns a Redactor for exact values, which are found also in base64, also broken into
@@ -64,49 +70,127 @@ func (r *Redactor) Learn(secrets []string) {
 			r.secrets = append(r.secrets, s)
 		}
 	}
-	if len(r.secrets) == known {
-		return
+	if len(r.secrets) > known {
+		r.exact.Store(nil)
 	}
-	r.exact.Store(newNeedles(r.secrets))
+}
+
+// Memory gives fingerprints of all that r knows, made with key, of keyBytes. They tell nothing of the
+// values but their lengths to those who do not have the key. They are for Remember with this key, also
+// in another process. It is empty where nothing is known.
+func (r *Redactor) Memory(key []byte) []byte {
+	r.learning.Lock()
+	defer r.learning.Unlock()
+	r.use(key)
+	return r.build().encode()
+}
+
+// Remember makes known what Memory with the same key gave.
+func (r *Redactor) Remember(key, memory []byte) error {
+	more, err := decodeFingerprints(memory)
+	if err != nil {
+		return err
+	}
+	r.learning.Lock()
+	defer r.learning.Unlock()
+	r.use(key)
+	r.remembered = append(r.remembered, more...)
+	r.exact.Store(nil)
+	return nil
 }
 
 // Within returns the exact values that b holds in one of their forms, each once.
-func (r *Redactor) Within(b []byte) []string {
-	if r == nil || r.exact.Load() == nil {
+func (r *Redactor) Within(b []byte) (out []string) {
+	if r == nil {
 		return nil
 	}
-	exact := r.exact.Load()
-	var out []string
-	exact.each(b, func(_ int, m *needle) { out = append(out, m.of) })
+	r.learning.Lock()
+	defer r.learning.Unlock()
+	for _, s := range r.secrets {
+		if n := newFingerprints(r.build().key, []string{s}, nil); len(n.find(b, nil)) > 0 {
+			out = append(out, s)
+		}
+	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return out
+}
+
+// use makes key the one of all fingerprints. What was remembered with another one is of another store.
+func (r *Redactor) use(key []byte) {
+	if !bytes.Equal(r.key, key) {
+		r.key, r.remembered = slices.Clone(key), nil
+		r.exact.Store(nil)
+	}
+}
+
+// build gives the fingerprints of what r knows. It is called with the lock.
+func (r *Redactor) build() *fingerprints {
+	if n := r.exact.Load(); n != nil {
+		return n
+	}
+	if r.key == nil {
+		r.key = make([]byte, keyBytes)
+		_, _ = rand.Read(r.key) // it never fails
+	}
+	n := newFingerprints(r.key, r.secrets, r.remembered)
+	r.exact.Store(n)
+	return n
+}
+
+// known gives the fingerprints to look for; nil where there is none.
+func (r *Redactor) known() *fingerprints {
+	if r == nil {
+		return nil
+	}
+	n := r.exact.Load()
+	if n == nil {
+		r.learning.Lock()
+		n = r.build()
+		r.learning.Unlock()
+	}
+	if n.longest == 0 {
+		return nil
+	}
+	return n
 }
 
 // String returns s with every secret masked: "***", and the last 4 characters of a secret
 // of 12 bytes or more.
 func (r *Redactor) String(s string) string {
 	b := []byte(s)
-	if !r.Changes(b) {
-		return s
+	if out := r.Bytes(b); !same(out, b) {
+		return string(out)
 	}
-	return string(r.Bytes(b))
+	return s
 }
 
 // Bytes is String for bytes, which need not be UTF-8. It returns b itself when nothing is
 // masked, and never writes to b.
 func (r *Redactor) Bytes(b []byte) []byte {
-	for range maxPasses {
-		found := r.spans(b)
-		if len(found) == 0 {
-			break
+	var p parts
+	var out []byte // nil while nothing is masked
+	known := r.known()
+	for done := 0; done < len(b); {
+		n, masked := p.take(known, b[done:], true)
+		if out == nil && !same(masked, b[done:done+n]) {
+			out = append(make([]byte, 0, len(b)), b[:done]...)
 		}
-		b = mask(b, found)
+		if out != nil {
+			out = append(out, masked...)
+		}
+		done += n
 	}
-	return b
+	if out == nil {
+		return b
+	}
+	return out
 }
 
 // Changes reports whether Bytes would return something else than b.
-func (r *Redactor) Changes(b []byte) bool { return len(r.spans(b)) > 0 }
+func (r *Redactor) Changes(b []byte) bool { return !same(r.Bytes(b), b) }
+
+// same reports whether a and b are one and the same.
+func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // span is a part of a text that must not be seen.
 type span struct {
@@ -117,12 +201,10 @@ type span struct {
 // spans returns what to mask in b, in order and without overlap. Overlapping secrets
 // become one span, so that no part of a longer one is left when a shorter one lies inside
 // it.
-func (r *Redactor) spans(b []byte) []span {
+func spans(known *fingerprints, b []byte) []span {
 	var found []span
-	if r != nil {
-		if exact := r.exact.Load(); exact != nil {
-			found = exact.find(b, found)
-		}
+	if known != nil {
+		found = known.find(b, found)
 	}
 	found = findByRule(b, found)
 	if len(found) < 2 {

@@ -69,7 +69,7 @@ func rules() []rule {
 		{words: []string{"AKIA", "ASIA"}, match: matchAWS},
 		token(&wordDot, 33, "SG."),
 		{words: []string{"eyJ"}, match: matchJWT},
-		{words: []string{"-----BEGIN "}, match: matchPrivateKey},
+		{words: []string{keyBegin}, match: matchPrivateKey},
 		{words: []string{"bearer"}, fold: true, match: matchBearer},
 		{words: []string{"basic "}, fold: true, match: matchBasic},
 		{words: []string{"://"}, match: matchURL},
@@ -111,6 +111,8 @@ var theRules = sync.OnceValue(func() *ruleSet {
 	}
 	return set
 })
+
+func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 
 func findByRule(b []byte, found []span) []span {
 	set := theRules()
@@ -235,17 +237,14 @@ func matchJWT(b []byte, i int, prefix string) (span, int) {
 
 // matchPrivateKey takes a block to its END line. One that was cut off goes as far as it
 // can still be key material.
-func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
-	const headBytes, lineEnd = 64, "-----"
-	head := b[i+len(prefix) : min(len(b), i+len(prefix)+headBytes)]
-	stop := bytes.Index(head, []byte(lineEnd))
-	if stop < 0 || !bytes.Contains(head[:stop], []byte("PRIVATE KEY")) {
+func matchPrivateKey(b []byte, i int, _ string) (span, int) {
+	body, closing := keyHead(b, i)
+	if body == 0 {
 		return span{}, i
 	}
-	body := i + len(prefix) + stop + len(lineEnd)
-	end := pemBody.run(b, body)
-	closing := []byte("-----END " + string(head[:stop+len(lineEnd)]))
-	if at := bytes.Index(b[body:min(len(b), body+maxKeyBytes)], closing); at >= 0 {
+	text := b[:min(len(b), body+maxKeyBytes)]
+	end := pemBody.run(text, body)
+	if at := bytes.Index(text[body:], closing); at >= 0 {
 		end = max(end, body+at+len(closing))
 		if at < 2*MinSecretBytes {
 			return span{}, i
@@ -254,6 +253,34 @@ func matchPrivateKey(b []byte, i int, prefix string) (span, int) {
 		return span{}, i
 	}
 	return span{from: i, to: end}, end
+}
+
+const keyBegin = "-----BEGIN "
+
+// keyHead reads the line at i that begins a private key: where its body begins, or 0, and what ends it.
+func keyHead(b []byte, i int) (body int, closing []byte) {
+	const headBytes, lineEnd = 64, "-----"
+	head := b[i+len(keyBegin) : min(len(b), i+len(keyBegin)+headBytes)]
+	head, _, _ = bytes.Cut(head, []byte("\n"))
+	stop := bytes.Index(head, []byte(lineEnd))
+	if stop < 0 || !bytes.Contains(head[:stop], []byte("PRIVATE KEY")) {
+		return 0, nil
+	}
+	return i + len(keyBegin) + stop + len(lineEnd), []byte("-----END " + string(head[:stop+len(lineEnd)]))
+}
+
+// keyOpen reports whether a private key begins in b whose end may follow.
+func keyOpen(b []byte) bool {
+	for at := 0; ; at++ {
+		i := bytes.Index(b[at:], []byte(keyBegin))
+		if i < 0 {
+			return false
+		}
+		at += i
+		if body, closing := keyHead(b, at); body > 0 && len(b) < body+maxKeyBytes && !bytes.Contains(b[body:], closing) {
+			return true
+		}
+	}
 }
 
 // maxKeyBytes is more than the longest private key that is in use.

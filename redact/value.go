@@ -55,7 +55,7 @@ func (r *Redactor) under(name, text string) string {
 	b := []byte(text)
 	if secretName([]byte(name)) && len(b) >= MinSecretBytes && !notSecret(b) {
 		whole := span{from: 0, to: len(b), tail: true}
-		for _, s := range r.spans(b) {
+		for _, s := range spans(r.known(), b) {
 			whole.tail = whole.tail && s.tail
 		}
 		text = string(mask(b, []span{whole}))

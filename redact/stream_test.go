@@ -1,0 +1,174 @@
+package redact_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/acode-dev/acode/redact"
+)
+
+// streamed gives text as a Stream masks it that gets it in pieces that cut ends.
+func streamed(t fataler, r *redact.Redactor, text string, cut func(left int) int) string {
+	var out bytes.Buffer
+	s := r.Stream(&out)
+	for len(text) > 0 {
+		n := cut(len(text))
+		if _, err := s.Write([]byte(text[:n])); err != nil {
+			t.Fatalf("Write: %v", err)
+		}
+		text = text[n:]
+	}
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	return out.String()
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+// D4.
+func TestStreamOfAnySplit(t *testing.T) {
+	lines := []string{"two\nlines-of-secret", "{\n \"private\": 1}", "a\nb\nc\nd\ne\nf", "ends-with-line\n", "1234567\n8901234"}
+	rapid.Check(t, func(t *rapid.T) {
+		r, _, text := drawCase(t)
+		r.Learn(lines)
+		for _, part := range rapid.SliceOfN(rapid.SampledFrom(append(lines, "two\n", "{\n", "a\n", "-----BEGIN PRIVATE KEY-----\n",
+			"MIIEabcdefghijklmnop\n", "Proc-Type: 4\n", "-----END PRIVATE KEY-----\n", "x\n", "123456")), 0, 12).Draw(t, "more") {
+			text += part
+		}
+		got := streamed(t, r, text, func(left int) int { return rapid.IntRange(1, left).Draw(t, "n") })
+		if want := r.String(text); got != want {
+			t.Fatalf("Stream of %q: got %q, want %q", text, got, want)
+		}
+	})
+}
+
+// A secret that spans two reads is masked, and a line is passed on as soon as it is complete.
+func TestStreamOfASecretInTwoWrites(t *testing.T) {
+	r := redact.New([]string{"hunter2hunter2", "first-line\nsecond-line"})
+	var out strings.Builder
+	s := r.Stream(&out)
+	for _, step := range []struct{ in, want string }{
+		{"a line\n", "a line\n"}, {"x hunter2", "a line\n"}, {"hunter2 y\n", "a line\nx ***ter2 y\n"},
+		{"first-line\n", "a line\nx ***ter2 y\n"}, {"second-line\n", "a line\nx ***ter2 y\n***line\n"}, {"end", "a line\nx ***ter2 y\n***line\n"},
+	} {
+		if _, err := s.Write([]byte(step.in)); err != nil || out.String() != step.want {
+			t.Fatalf("Write of %q: got %q, %v, want %q", step.in, out.String(), err, step.want)
+		}
+	}
+	if err := s.Close(); err != nil || !strings.HasSuffix(out.String(), "\nend") {
+		t.Errorf("Close: got %q, %v", out.String(), err)
+	}
+	got, err := io.ReadAll(r.Reader(iotest.OneByteReader(strings.NewReader("x hunter2hunter2 y\nend"))))
+	if err != nil || string(got) != "x ***ter2 y\nend" {
+		t.Errorf("Reader: got %q, %v", got, err)
+	}
+	broken := errors.New("broken")
+	if _, err := io.ReadAll(r.Reader(io.MultiReader(strings.NewReader("x\n"), iotest.ErrReader(broken)))); !errors.Is(err, broken) {
+		t.Errorf("Reader: got %v, want the error of what is read", err)
+	}
+}
+
+// A line without an end is cut where no secret stands, and what it costs stays within a bound.
+func TestStreamOfOneLongLine(t *testing.T) {
+	long := strings.Repeat("long-secret-", 10<<10)
+	r := redact.New([]string{"hunter2hunter2", long})
+	const unit = "0123456789 hunter2hunter2, "
+	for name, text := range map[string]string{
+		"secrets_everywhere": strings.Repeat(unit, 3<<20/len(unit)),
+		"no_blank":           strings.Repeat("x", 1<<20),
+		"binary":             strings.Repeat("\x00\xff\r", 1<<20),
+		"long_secret":        strings.Repeat("y", 200<<10) + long + strings.Repeat("z", 300<<10),
+		"value_without_end":  "password=" + strings.Repeat("secret", 1<<18) + "\nnext",
+		"key_without_end":    "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEabcdefghijklmnop\n", 1<<12) + ".",
+	} {
+		want := r.String(text)
+		for _, size := range []int{1 << 10, 4097, 1 << 20} {
+			if got := streamed(t, r, text, func(left int) int { return min(left, size) }); got != want {
+				t.Errorf("%s in pieces of %d: got %d bytes, String gives %d", name, size, len(got), len(want))
+			}
+		}
+		for _, secret := range []string{"hunter2", "long-secret-", "secretsecret"} {
+			if strings.Contains(want, secret) {
+				t.Errorf("%s: the result shows %q", name, secret)
+			}
+		}
+	}
+	if got := r.String("password=" + strings.Repeat("secret", 1<<18) + " next"); got != "password=*** next" {
+		t.Errorf("String: got %.100q", got)
+	}
+}
+
+func TestStreamsMemory(t *testing.T) {
+	r := redact.New([]string{"hunter2hunter2"})
+	zero := func() io.Reader { return io.LimitReader(endless("no line end here, "), 64<<20) }
+	_, _ = io.Copy(io.Discard, r.Reader(io.LimitReader(endless("x"), 1<<20))) // what is made once
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	from := r.Reader(zero())
+	peak := uint64(0)
+	for buf := make([]byte, 1<<20); ; {
+		_, err := from.Read(buf)
+		runtime.ReadMemStats(&after)
+		peak = max(peak, after.HeapAlloc-min(after.HeapAlloc, before.HeapAlloc))
+		if err != nil {
+			break
+		}
+	}
+	if peak > 16<<20 {
+		t.Errorf("Reader of 64 MiB: %d MiB of memory", peak>>20)
+	}
+}
+
+type endless string
+
+func (e endless) Read(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		n += copy(p[n:], e)
+	}
+	return len(p), nil
+}
+
+// D5: what a process learnt another one knows, without the values.
+func TestMemory(t *testing.T) {
+	key, other := bytes.Repeat([]byte{7}, 32), bytes.Repeat([]byte{8}, 32)
+	secrets := []string{planted, "exactly8", "two\nlines-of-secret", "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("Ab3+", 16) + "\n-----END PRIVATE KEY-----\n"}
+	knows := redact.New(secrets)
+	memory := knows.Memory(key)
+	for _, s := range append(secrets, "exactly", "lines-of", "Ab3+") {
+		if bytes.Contains(memory, []byte(s)) {
+			t.Errorf("Memory shows %q", s)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(append(fragments(secrets), "exactly", "8", " or longer")), 0, 14).Draw(t, "parts"), "")
+		later := redact.New([]string{"another-secret"})
+		if err := later.Remember(key, memory); err != nil {
+			t.Fatalf("Remember: %v", err)
+		}
+		if got, want := later.String(text), knows.String(text); got != want {
+			t.Fatalf("String(%q): got %q, want %q", text, got, want)
+		}
+		if both := redact.New(append(secrets, "another-secret")).Memory(key); !bytes.Equal(later.Memory(key), both) {
+			t.Fatalf("Memory: %d bytes, of a process that knows all %d", len(later.Memory(key)), len(both))
+		}
+	})
+	later := redact.New(nil)
+	if err := later.Remember(other, memory); err != nil || later.String(planted) != planted {
+		t.Errorf("Remember with another key: %v, and it knows the secret", err)
+	}
+	if err := later.Remember(key, memory[1:]); err == nil {
+		t.Error("Remember of what is cut off: no error")
+	}
+	if got := redact.New(nil).Memory(key); len(got) != 0 {
+		t.Errorf("Memory of nothing: %d bytes", len(got))
+	}
+}
