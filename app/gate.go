@@ -32,7 +32,6 @@ func (s *Site) values(ctx context.Context, sess *session.Session, p *session.Pla
 	}
 	values := map[string]string{}
 	if in != nil {
-		s.Redactor.Learn(in.Learnt)
 		values = in.Values(p, in.Masked())
 	}
 	for name, by := range session.NewVisibility(p).At(it.Task-1, it.Step-1) {

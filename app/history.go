@@ -80,7 +80,6 @@ func (s *Site) planText(ctx context.Context, sess *session.Session) (json.RawMes
 		return nil, err
 	}
 	s.Learn(p)
-	p.Secrets = nil // for processes of acode only
 	return json.Marshal(s.Redactor.Value(p))
 }
 

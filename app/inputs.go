@@ -112,8 +112,8 @@ func (w *work) askFor(ctx context.Context, person Person, name string) error {
 	return err
 }
 
-// learnInputs makes known what the inputs hold of secrets: those that were found when they were
-// recorded, and the values of secrets that are not, as far as this process has them.
+// learnInputs makes known the secrets among the inputs: params whose names say so, and the values of those
+// that are not recorded, as far as lookup has them.
 func (w *work) learnInputs() {
 	if w.params.Secrets == nil {
 		w.params.Secrets = map[string]string{}
@@ -130,7 +130,7 @@ func (w *work) learnInputs() {
 	for name, value := range w.inputs.Params {
 		environ = append(environ, name+"="+value)
 	}
-	w.Redactor.Learn(slices.Concat(w.inputs.Learnt, redact.FromEnvironment(environ), slices.Collect(maps.Values(w.params.Secrets))))
+	w.Redactor.Learn(slices.AppendSeq(redact.FromEnvironment(environ), maps.Values(w.params.Secrets)))
 }
 
 // renewed adds to the events that take a session over that its inputs are those of now.

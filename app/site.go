@@ -118,8 +118,7 @@ func (s *Setup) options() local.Options {
 	return local.Options{Home: s.home(), Now: s.Now, Redactor: s.Redactor, Version: s.Version, Env: s.Getenv, Keyring: s.Settings.Config.Key.Keyring}
 }
 
-// Learn makes secrets of what p was known to hold when its session began, and of the variables
-// with telling names that it gives to its commands.
+// Learn makes secrets of the variables with telling names that p gives to its commands.
 func (s *Setup) Learn(p *session.Plan) {
 	var environ []string
 	for _, step := range p.All() {
@@ -130,7 +129,7 @@ func (s *Setup) Learn(p *session.Plan) {
 			environ = append(environ, name+"="+value)
 		}
 	}
-	s.Redactor.Learn(append(redact.FromEnvironment(environ), p.Secrets...))
+	s.Redactor.Learn(redact.FromEnvironment(environ))
 }
 
 // Find gives the session that ref names.

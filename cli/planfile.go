@@ -68,9 +68,7 @@ func edited(from app.PlanSource, p *session.Plan) bool {
 }
 
 func samePlan(a, b *session.Plan) bool {
-	plain := *b
-	plain.Secrets = nil // which the store adds
 	x, xerr := json.Marshal(a)
-	y, yerr := json.Marshal(plain)
+	y, yerr := json.Marshal(b)
 	return xerr == nil && yerr == nil && bytes.Equal(x, y)
 }

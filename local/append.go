@@ -107,11 +107,11 @@ func (w *Writer) reload(ctx context.Context) error {
 const (
 	insertEvent   = `INSERT INTO events (pos, id, time_us, type, actor, epoch, hash, checkpoint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
-	updateWhole   = `UPDATE sessions SET state = ?, left_state = ?, reason = ?, detail = ?, workspace = ?, config = ?, epoch = ?, device = ?, manifest = ?, git = ?, inputs = ?,
+	updateWhole   = `UPDATE sessions SET state = ?, left_state = ?, reason = ?, detail = ?, workspace = ?, config = ?, epoch = ?, device = ?, manifest = ?, git = ?, inputs = ?, learnt = ?,
 		last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
-	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs,
+	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs, learnt,
 			last_seq, last_us, done, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (pos) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, key = excluded.key, start_seq = excluded.start_seq,

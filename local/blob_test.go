@@ -318,8 +318,9 @@ func (q quoted) Value(v any) any {
 		return text
 	})
 }
-func (q quoted) Changes(b []byte) bool { return string(b) == string(q) }
-func (quoted) Within([]byte) []string  { return nil }
+func (q quoted) Changes(b []byte) bool       { return string(b) == string(q) }
+func (quoted) Memory([]byte) []byte          { return nil }
+func (quoted) Remember([]byte, []byte) error { return nil }
 
 // Content that is kept as it is, for want of anything to compress, is known by its name.
 func TestChangedBlobIsNamed(t *testing.T) {

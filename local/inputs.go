@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"io"
 
 	"github.com/acode-dev/acode/session"
@@ -24,10 +25,9 @@ func (w *Writer) stageInputs(in *session.Inputs) (session.BlobRef, error) {
 	if in == nil {
 		return session.BlobRef{}, nil
 	}
-	kept := *in
-	data, err := w.st.encodeSecret("inputs", &kept, &kept.Learnt)
+	data, err := json.Marshal(in)
 	if err != nil {
-		return session.BlobRef{}, err
+		return session.BlobRef{}, &session.Error{Code: session.ErrInternal, Message: "the inputs cannot be encoded", Cause: err}
 	}
 	return w.stage(bytes.NewReader(data), int64(len(data)))
 }

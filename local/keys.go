@@ -43,13 +43,14 @@ type keys struct {
 	seal   []byte // content of sealed blobs
 	name   []byte // names of sealed blobs
 	env    []byte // digests of variables
+	learnt []byte // fingerprints of secrets
 	macs   sync.Pool
 }
 
 func newKeys(source string, secret []byte) (*keys, error) {
 	sum := sha256.Sum256(append([]byte("acode key id"), secret...))
 	k := &keys{source: source, id: hex.EncodeToString(sum[:4])}
-	for use, dst := range map[string]*[]byte{"mac": &k.mac, "state": &k.state, "seal": &k.seal, "name": &k.name, "env": &k.env} {
+	for use, dst := range map[string]*[]byte{"mac": &k.mac, "state": &k.state, "seal": &k.seal, "name": &k.name, "env": &k.env, "learnt": &k.learnt} {
 		sub, err := hkdf.Key(sha256.New, secret, nil, "acode "+use+" v1", 32)
 		if err != nil {
 			return nil, fmt.Errorf("derive key: %w", err)

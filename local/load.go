@@ -42,6 +42,9 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 		}
 		w.no, w.sess, w.sums, w.report = l.row.no, l.row.sess, l.sums, l.report
 		s.used = true
+		if err := s.remember(ctx, q, w.sess); err != nil {
+			return err
+		}
 		if s.wr != nil {
 			return s.checkWritable(ctx, q)
 		}

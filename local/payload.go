@@ -29,6 +29,13 @@ type prepared struct {
 
 // prepare encodes and redacts data, and moves it to a blob where the journal has no room for it.
 func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error) {
+	if acquired, ok := d.Data.(session.ExecutionAcquiredData); ok {
+		var err error
+		if acquired.Learnt, err = w.stageLearnt(); err != nil {
+			return prepared{}, err
+		}
+		d.Data = acquired
+	}
 	if w.st.opts.Redactor != nil {
 		d.Data = w.st.opts.Redactor.Value(d.Data)
 	}
@@ -138,20 +145,4 @@ func decodeBlob[T any](what string, open func() (io.ReadCloser, error)) (*T, err
 		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the " + what + " of the session is unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
 	}
 	return v, nil
-}
-
-// encodeSecret gives the JSON of v with the secrets that it holds in *secrets, a field of v, for processes
-// to come.
-func (s *Store) encodeSecret(what string, v any, secrets *[]string) (data []byte, err error) {
-	*secrets = nil
-	data, err = json.Marshal(v)
-	if err == nil && s.opts.Redactor != nil {
-		if *secrets = s.opts.Redactor.Within(data); len(*secrets) > 0 {
-			data, err = json.Marshal(v)
-		}
-	}
-	if err != nil {
-		return nil, &session.Error{Code: session.ErrInternal, Message: "the " + what + " cannot be encoded", Cause: err}
-	}
-	return data, nil
 }

@@ -144,7 +144,7 @@ func (s *Store) View(ctx context.Context, id session.ID) (*session.Session, erro
 		if err != nil {
 			return nil, err
 		}
-		return row.sess, readProjections(ctx, q, row, nil)
+		return row.sess, errors.Join(s.remember(ctx, q, row.sess), readProjections(ctx, q, row, nil))
 	})
 }
 

@@ -32,7 +32,7 @@ type schema struct {
 }
 
 // schemaSum is the digest of what the migrations of this program make.
-const schemaSum = "bbe1d90b98a7fcf4e46d481982c32077410e473c4da67e0f0e62196b505d51e1"
+const schemaSum = "7a0c00626fac31e48efcad1becdf364664eaec1d9bef5315274b312a30165f80"
 
 func (s *Store) schema() schema {
 	if s.opts.schema != nil {

@@ -22,8 +22,9 @@ type Redactor interface {
 	// Changes reports whether redaction would change b.
 	Changes(b []byte) bool
 
-	// Within returns the exact values in b that are known for secrets.
-	Within(b []byte) []string
+	// Memory gives fingerprints of the secrets that are known, made with key; Remember makes them known.
+	Memory(key []byte) []byte
+	Remember(key, memory []byte) error
 }
 
 // Options say which store is opened and how.
@@ -47,6 +48,7 @@ type Store struct {
 	packer packer
 	keys   *keys // nil in a store opened for reading until something needs it
 	kmu    sync.Mutex
+	learnt sync.Map   // of hashes of blobs: what the redactor remembers
 	mu     sync.Mutex // guards everything below: there is one connection that writes
 	wr     *writeConn // nil when opened for reading
 	used   bool       // there is a Writer

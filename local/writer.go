@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,10 +52,9 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err := s.wr.snapshot(ctx, func(q querier) error { return s.checkWritable(ctx, q) }); err != nil {
 		return nil, err
 	}
-	kept := *n.Plan
-	plan, err := s.encodeSecret("plan", &kept, &kept.Secrets)
+	plan, err := json.Marshal(n.Plan)
 	if err != nil {
-		return nil, err
+		return nil, &session.Error{Code: session.ErrInternal, Message: "the plan cannot be encoded", Cause: err}
 	}
 	s.used = true
 	w := s.newWriter(n.ID)
@@ -66,12 +66,16 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	learnt, err := w.stageLearnt()
+	if err != nil {
+		return nil, err
+	}
 	short, err := s.newShort(ctx)
 	if err != nil {
 		return nil, err
 	}
 	created := session.SessionCreatedData{
-		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Inputs: inputs, PlanFile: n.PlanFile, PlanSum: n.PlanSum, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
+		V: 1, Short: short, Task: n.Task, Workspace: n.Workspace, Plan: ref, Inputs: inputs, Learnt: learnt, PlanFile: n.PlanFile, PlanSum: n.PlanSum, Tasks: len(n.Plan.Tasks), Steps: n.Plan.Steps(),
 		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
 	if inMemory(s.opts.Home) {

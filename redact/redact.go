@@ -99,22 +99,6 @@ func (r *Redactor) Remember(key, memory []byte) error {
 	return nil
 }
 
-// Within returns the exact values that b holds in one of their forms, each once.
-func (r *Redactor) Within(b []byte) (out []string) {
-	if r == nil {
-		return nil
-	}
-	r.learning.Lock()
-	defer r.learning.Unlock()
-	for _, s := range r.secrets {
-		if n := newFingerprints(r.build().key, []string{s}, nil); len(n.find(b, nil)) > 0 {
-			out = append(out, s)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // use makes key the one of all fingerprints. What was remembered with another one is of another store.
 func (r *Redactor) use(key []byte) {
 	if !bytes.Equal(r.key, key) {

@@ -79,19 +79,6 @@ func TestFormsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
-	r := redact.New([]string{"first-secret", " second secret\n", "third-secret", "short"})
-	in := "a first-secret, " + base64.StdEncoding.EncodeToString([]byte("second secret")) + ", first-secret, short"
-	if d := cmp.Diff([]string{" second secret\n", "first-secret"}, r.Within([]byte(in))); d != "" {
-		t.Errorf("Within (-want +got):\n%s", d)
-	}
-	for name, r := range map[string]*redact.Redactor{"nil": nil, "no secrets": redact.New(nil), "others": redact.New([]string{"another-secret"})} {
-		if got := r.Within([]byte(in)); len(got) != 0 {
-			t.Errorf("Within, %s: got %q, want nothing", name, got)
-		}
-	}
-}
-
 func TestMask(t *testing.T) {
 	r := redact.New([]string{"exactly8", "exactly8-and-longer", "twelve-bytes", "short", "schlüßelwörterü", "bad\xff\xfebytes-here", " padded-secret\n"})
 	for _, tt := range []struct{ name, in, want string }{

@@ -124,6 +124,7 @@ type SessionCreatedData struct {
 	Workspace string    `json:"workspace" redact:"-"`           // absolute
 	Plan      BlobRef   `json:"plan"`                           // JSON of a Plan
 	Inputs    BlobRef   `json:"inputs,omitzero"`                // JSON of Inputs; zero: none were recorded
+	Learnt    BlobRef   `json:"learnt,omitzero"`                // fingerprints of the secrets that were known; zero: of none
 	PlanFile  string    `json:"plan_file,omitempty" redact:"-"` // absolute: where the plan was read from; empty: from no file
 	PlanSum   string    `json:"plan_sum,omitempty" redact:"-"`  // SHA-256 of that file in hex
 	Tasks     int       `json:"tasks"`
@@ -172,6 +173,8 @@ type ExecutionAcquiredData struct {
 	Manifest  string `json:"manifest,omitempty" redact:"-"` // blob hash of the tracked files' manifest
 	Git       string `json:"git,omitempty" redact:"-"`      // JSON of the git state, opaque here
 	Config    string `json:"config,omitempty" redact:"-"`   // JSON of the configuration now
+
+	Learnt BlobRef `json:"learnt,omitzero"` // fingerprints of all secrets that are known; zero: as before
 }
 
 // ChangesAcceptedData takes changed files as the new truth.

@@ -23,9 +23,6 @@ type Inputs struct {
 	Env     map[string]*string `json:"env,omitempty"`     // nil: the variable was not set
 	Secrets map[string]bool    `json:"secrets,omitempty"` // names whose values are not recorded: whether each was set
 	Others  map[string]string  `json:"others,omitempty"`  // a keyed digest of every other variable
-
-	// Learnt are values here that were known for secrets when they were recorded, as Plan.Secrets are.
-	Learnt []string `json:"learnt,omitempty"`
 }
 
 // Environment is how Record sees the variables and the secrets of a process.

@@ -46,10 +46,6 @@ type Plan struct {
 	Params    []Param   `json:"params,omitempty"`
 	Inputs    []string  `json:"inputs,omitempty"` // variables that commands read, and that cannot be seen to
 	Tasks     []Task    `json:"tasks"`
-
-	// Secrets are values in the plan that were known for secrets when its session began; a process
-	// that goes on need not see them elsewhere. A plan that has some is sealed.
-	Secrets []string `json:"secrets,omitempty"`
 }
 
 // Task is a node of the DAG.

@@ -14,6 +14,7 @@ type Session struct {
 	Workspace string // absolute
 	Plan      BlobRef
 	Inputs    string // blob hash of the Inputs; empty: none were recorded
+	Learnt    string // blob hash of the fingerprints of all secrets that its processes knew; empty: of none
 	Tasks     int    // of the plan
 	StepTotal int    // of the plan
 	OnFailure OnFailure
@@ -175,7 +176,7 @@ func applyAs[D any](e Event, data any, f func(Event, D) (Delta, error)) (Delta, 
 
 func (s *Session) created(e Event, d SessionCreatedData) (Delta, error) {
 	*s = Session{
-		ID: e.Session, Short: d.Short, Task: d.Task, Workspace: d.Workspace, Plan: d.Plan, Inputs: d.Inputs.Hash,
+		ID: e.Session, Short: d.Short, Task: d.Task, Workspace: d.Workspace, Plan: d.Plan, Inputs: d.Inputs.Hash, Learnt: d.Learnt.Hash,
 		Tasks: d.Tasks, StepTotal: d.Steps, OnFailure: d.OnFailure, Config: d.Config,
 		State: Created, CreatedUS: e.TimeUS,
 		Steps: map[StepID]*StepState{}, Files: map[string]*FileState{},
@@ -210,7 +211,7 @@ func (s *Session) acquired(e Event, d ExecutionAcquiredData) (Delta, error) {
 		return Delta{}, conflict(e, "epoch %d cannot follow epoch %d in state %s", e.Epoch, s.Epoch, s.State)
 	}
 	s.Epoch, s.Device, s.Workspace, s.Config = e.Epoch, d.Device, d.Workspace, d.Config
-	s.Manifest, s.Git = d.Manifest, d.Git
+	s.Manifest, s.Git, s.Learnt = d.Manifest, d.Git, cmp.Or(d.Learnt.Hash, s.Learnt)
 	return Delta{}, nil
 }
 

@@ -43,6 +43,7 @@ CREATE TABLE sessions (
     detail      TEXT    NOT NULL,
     git         TEXT    NOT NULL,
     inputs      TEXT    NOT NULL,
+    learnt      TEXT    NOT NULL,
     config      TEXT    NOT NULL
 ) STRICT;
 

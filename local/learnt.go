@@ -1,0 +1,56 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// stageLearnt keeps what this process knows of secrets for those that come: fingerprints, sealed. It gives
+// nothing where the session has them already.
+func (w *Writer) stageLearnt() (session.BlobRef, error) {
+	if w.st.opts.Redactor == nil {
+		return session.BlobRef{}, nil
+	}
+	memory := w.st.opts.Redactor.Memory(w.st.keys.learnt)
+	switch name := w.st.keys.blobName(sha256.Sum256(memory), true); {
+	case len(memory) == 0, name.String() == w.sess.Learnt:
+		return session.BlobRef{}, nil
+	case len(memory) > smallBytes:
+		return w.st.stageLarge(bytes.NewReader(memory), int64(len(memory)))
+	}
+	return w.stageSmall(memory, true)
+}
+
+// remember has the redactor know what the processes of sess knew. Without the key it does not, but then
+// nothing that is sealed can be shown either.
+func (s *Store) remember(ctx context.Context, q querier, sess *session.Session) error {
+	if _, known := s.learnt.Load(sess.Learnt); known || sess.Learnt == "" || s.opts.Redactor == nil {
+		return nil
+	}
+	k, err := s.theKeys(ctx)
+	if errors.Is(err, session.ErrKey) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := s.openBlob(ctx, q, sess.Learnt)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	memory, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := s.opts.Redactor.Remember(k.learnt, memory); err != nil {
+		return &session.Error{Code: session.ErrCorrupt, Message: "what the session knows of secrets is unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
+	}
+	s.learnt.Store(sess.Learnt, true)
+	return nil
+}

@@ -1,0 +1,67 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/redact"
+)
+
+// What a process that executed a session knew for a secret is known to whatever looks at the session or
+// continues it; the store does not hold the value.
+func TestLearntIsRemembered(t *testing.T) {
+	const first, second = "first-0123456789-abcdef", "second-0123456789-ghijkl"
+	o := options(t)
+	with := func(secrets ...string) local.Options {
+		o.Redactor = redact.New(secrets)
+		return o
+	}
+	s := open(t, with(first))
+	id := create(t, s, 2).Session().ID
+	must(t, s.Close())
+
+	s = open(t, with(second))
+	w := load(t, s, id)
+	before := w.Session().Learnt
+	appendAll(t, w, acquire(s))
+	if now := w.Session().Learnt; before == "" || now == before {
+		t.Errorf("Learnt: got %q, then %q", before, now)
+	}
+	must(t, w.Close())
+	must(t, s.Close())
+
+	s = open(t, with())
+	w = load(t, s, id)
+	appendAll(t, w, acquire(s))
+	if now := w.Session().Learnt; now != load(t, s, id).Session().Learnt {
+		t.Errorf("Learnt: got %q though nothing was learnt", now)
+	}
+	if got := o.Redactor.(*redact.Redactor).String(first + " " + second); got != "***cdef ***ijkl" {
+		t.Errorf("after Load: got %q", got)
+	}
+	must(t, w.Close())
+	must(t, s.Close())
+
+	s = openRead(t, with())
+	if _, err := s.View(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Redactor.(*redact.Redactor).String(first + " " + second); got != "***cdef ***ijkl" {
+		t.Errorf("after View: got %q", got)
+	}
+	if r := verify(t, s); len(r.Problems)+len(r.Unnamed) > 0 {
+		t.Errorf("Verify: %v, unnamed %v", r.Problems, r.Unnamed)
+	}
+	must(t, filepath.WalkDir(o.Home, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if got := redact.New([]string{first, second}); got.Changes(content) && string(got.Bytes(content)) != string(redact.New(nil).Bytes(content)) {
+			t.Errorf("%s holds a secret", path)
+		}
+		return err
+	}))
+}
