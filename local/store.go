@@ -146,7 +146,10 @@ func (s *Store) theKeys(ctx context.Context) (*keys, error) {
 		return nil, err
 	}
 	s.keys = k
-	return k, nil
+	if s.opts.Redactor != nil {
+		err = s.opts.Redactor.Remember(k.learnt, nil)
+	}
+	return k, err
 }
 
 // findKeys takes the key from where the store says, and checks the store's own row with it.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -63,10 +64,17 @@ func newFingerprints(key []byte, secrets []string, more []fingerprint) *fingerpr
 			}
 		}
 	}
+	return n.with(more)
+}
+
+// with gives n and more; n stays as it is.
+func (n *fingerprints) with(more []fingerprint) *fingerprints {
+	c := *n
+	c.byFirst = maps.Clone(n.byFirst)
 	for _, f := range more {
-		n.enter(f)
+		c.enter(f)
 	}
-	return n
+	return &c
 }
 
 // keyLines gives the lines of a key in PEM form, which programs print one by one.
@@ -113,12 +121,13 @@ func (n *fingerprints) hash(b []byte) uint32 {
 // enter adds f. Where it is known, the tail is shown only if both may show it.
 func (n *fingerprints) enter(f fingerprint) {
 	n.longest, n.flags = max(n.longest, int(f.size)), n.flags|f.flags
-	same := n.byFirst[f.first]
+	same := slices.Clone(n.byFirst[f.first])
 	if i := slices.IndexFunc(same, func(g fingerprint) bool { return g.size == f.size && g.mac == f.mac }); i >= 0 {
 		same[i].flags &= f.flags | ^uint8(showsTail)
-		return
+	} else {
+		same = append(same, f)
 	}
-	n.byFirst[f.first] = append(same, f)
+	n.byFirst[f.first] = same
 	n.filter[f.first>>14] |= 1 << (f.first >> 8 & 63)
 }
 

@@ -85,7 +85,8 @@ func (r *Redactor) Memory(key []byte) []byte {
 	return r.build().encode()
 }
 
-// Remember makes known what Memory with the same key gave.
+// Remember makes known what Memory with the same key gave. Without a memory it only tells the key, which
+// spares making fingerprints with another one first.
 func (r *Redactor) Remember(key, memory []byte) error {
 	more, err := decodeFingerprints(memory)
 	if err != nil {
@@ -95,7 +96,9 @@ func (r *Redactor) Remember(key, memory []byte) error {
 	defer r.learning.Unlock()
 	r.use(key)
 	r.remembered = append(r.remembered, more...)
-	r.exact.Store(nil)
+	if n := r.exact.Load(); n != nil {
+		r.exact.Store(n.with(more))
+	}
 	return nil
 }
 
