@@ -150,7 +150,7 @@ func (i *Invocation) fail(err error, as int) int {
 
 func (i *Invocation) root() *cobra.Command {
 	root := i.bare()
-	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.sessionCommand(),
+	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand())
 	root.AddCommand(i.deliveryCommands()...)

@@ -171,7 +171,11 @@ func (p *Printer) started(n session.Notice) {
 	if n.Item == nil {
 		return
 	}
-	p.line = liveLine{item: n.Item, since: p.o.Now()}
+	since := p.o.Now()
+	if n.Seq > 0 { // who follows may come later
+		since = time.UnixMicro(n.TimeUS)
+	}
+	p.line = liveLine{item: n.Item, since: since}
 	if !p.o.Live {
 		p.printf("  %s %s\n", p.m.running, name(*n.Item))
 	}

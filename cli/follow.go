@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+)
+
+func (i *Invocation) followCommand() *cobra.Command {
+	var after uint64
+	cmd := &cobra.Command{
+		Use: "follow [ID]", Short: "Show what a session does that another process executes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
+		Long: "Show what a session does that another process executes, in the lines that run prints, from the start\nof that process until no process executes the session. The exit status is the one of run. Without\nID, the one that is executed in this workspace, else the most recent one here. It takes no lock\nand writes nothing.",
+	}
+	cmd.RunE = i.reading(func(ctx context.Context, s *app.Site, ref string) error {
+		from := uint64(app.ThisRun)
+		if cmd.Flags().Changed("after") {
+			from = after
+		}
+		return i.follow(ctx, s, ref, from)
+	})
+	cmd.Flags().Uint64Var(&after, "after", 0, "begin behind this event, the `seq` of a line of --json; 0 begins with the first")
+	return cmd
+}
+
+func (i *Invocation) follow(ctx context.Context, s *app.Site, ref string, after uint64) error {
+	ctx, _, stop := i.signals(ctx)
+	defer stop()
+	f := &following{screen: i.screen(s, true), ctx: ctx}
+	result, err := s.Follow(ctx, ref, after, f.tell)
+	f.end()
+	var sig app.Interrupted
+	switch {
+	case errors.As(err, &sig):
+		return quietExit(128 + sig.Signal)
+	case err != nil:
+		return err
+	}
+	return quietExit(exitOfResult(result))
+}
+
+// following shows the processes that execute a session, one after the other: each has a beginning and a result.
+type following struct {
+	*screen
+	ctx context.Context
+}
+
+func (f *following) tell(n session.Notice) {
+	if f.printer == nil {
+		f.printer = f.newPrinter(f.ctx.Done(), app.Delivery{})
+		if n.Kind != session.NoticeSession { // what follows names the session by it
+			f.begin(session.Notice{Session: n.Session})
+		}
+	}
+	if n.Kind == session.NoticeSession {
+		f.begin(n)
+		return
+	}
+	if f.Notice(n); n.Kind == session.NoticeResult {
+		f.end()
+	}
+}
+
+// begin names the session of n.
+func (f *following) begin(n session.Notice) {
+	n.Kind, n.Text = session.NoticeSession, n.Session.Task
+	f.Notice(n)
+	if !f.JSON {
+		f.Notice(session.Notice{Kind: session.NoticeInfo, Text: "Following session " + n.Session.Short + ": " + n.Session.Task})
+	}
+}
+
+func (f *following) end() {
+	if f.printer != nil {
+		f.printer.Close()
+		f.printer = nil
+	}
+}
