@@ -147,7 +147,15 @@ type telling struct {
 
 func (s *Site) teller(ctx context.Context, w *local.Writer, p *session.Plan, next session.Continuation, door func(session.Notice)) *teller {
 	t := &teller{Writer: w, door: door, facts: s.facts(ctx, p, next), made: map[telling][]session.Notice{}}
-	t.facts.Begin(w.Session())
+	if !asksStill(w.Session()) {
+		t.facts.Begin(w.Session())
+		return t
+	}
+	for e, err := range s.events(ctx, w.Session().ID, 0) { // what was asked is only there
+		if err == nil {
+			_, _, _ = t.facts.Of(e) // the writer has verified it
+		}
+	}
 	return t
 }
 

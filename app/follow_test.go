@@ -134,6 +134,9 @@ func executeForTest() error {
 	case len(rows) == 0:
 		_, err = s.Start(ctx, door, Start{Plan: p})
 	case !rows[0].State.Terminal():
+		if s.Asks(ctx, rows[0]) {
+			_, _ = s.Decide(ctx, Verdict{Ref: string(rows[0].ID), Grant: true, By: "test"}) // it may be answered already
+		}
 		_, err = s.Resume(ctx, door, Resume{Ref: string(rows[0].ID), Choices: Choices{Uncertain: session.InterruptReruns}})
 	}
 	return errors.Join(err, s.Close())
@@ -156,7 +159,7 @@ func followForTest() error {
 	return errors.Join(err, s.Close())
 }
 
-// random makes a plan of every kind of step that needs no person.
+// random makes a plan of every kind of step.
 func random(r *rand.Rand) *session.Plan {
 	p := &session.Plan{Task: "random", OnFailure: session.FailureContinues}
 	for t := range 2 + r.IntN(3) {
@@ -164,13 +167,15 @@ func random(r *rand.Rand) *session.Plan {
 		for n := range 1 + r.IntN(5) {
 			step := session.Step{ID: fmt.Sprintf("s%d", n)}
 			file := fmt.Sprintf("f%d", r.IntN(4))
-			switch r.IntN(5) {
+			switch r.IntN(6) {
 			case 0:
 				step.Kind, step.Read = session.KindRead, &session.Read{Path: "there"}
 			case 1:
 				step.Kind, step.Run = session.KindRun, &session.Run{Shell: fmt.Sprintf("echo out; echo err >&2; sleep 0.0%d; exit %d", r.IntN(8), r.IntN(2)*r.IntN(3))}
 			case 2:
 				step.Kind, step.Run = session.KindRun, &session.Run{Shell: "sleep 0.05", Check: "exit 1"}
+			case 3:
+				step.Kind, step.Approve = session.KindApprove, fmt.Sprintf("Is it %d?", n)
 			default:
 				step.Kind, step.Changes = session.KindWrite, []session.Change{{Op: session.KindWrite, Path: file, Content: fmt.Sprint(t, n)}}
 			}
@@ -188,12 +193,14 @@ func child(t *testing.T, dir, role string, after uint64, ms int) (out []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "ACODE_TEST_FOLLOW="+role, "ACODE_TEST_DIR="+dir, "ACODE_TEST_AFTER="+strconv.FormatUint(after, 10))
+	ctx := t.Context()
 	if ms > 0 {
-		kill := time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { _ = cmd.Process.Kill() }) // it may be over
-		defer kill.Stop()
+		limited, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+		defer cancel()
+		ctx = limited
 	}
+	cmd := exec.CommandContext(ctx, self) // which kills it
+	cmd.Env = append(os.Environ(), "ACODE_TEST_FOLLOW="+role, "ACODE_TEST_DIR="+dir, "ACODE_TEST_AFTER="+strconv.FormatUint(after, 10))
 	out, err = cmd.Output()
 	if exit := (*exec.ExitError)(nil); ms == 0 && errors.As(err, &exit) {
 		t.Errorf("%s: %v: %s", role, err, exit.Stderr)
@@ -260,7 +267,9 @@ func followRandom(t *testing.T, r *rand.Rand) {
 			child(t, dir, "execute", 0, ms)
 		}
 		before = lastSeq(t, dir)
-		child(t, dir, "execute", 0, 0) // lives, and so tells all that it does
+		for range 4 { // gates end a process
+			child(t, dir, "execute", 0, 0) // lives, and so tells all that it does
+		}
 	}()
 	var seen []said
 	last := func() uint64 {

@@ -72,7 +72,14 @@ func (f *Facts) Of(e Event) (n Notice, told bool, err error) {
 		var d ApprovalRequestedData
 		err = e.Decode(&d)
 		gate := f.gate(d)
-		n = Notice{Kind: NoticeAsking, Item: f.item(d.StepID, f.status(d.StepID)), Text: gate.Question, Detail: gate.Lines()}
+		it := f.item(d.StepID, f.status(d.StepID))
+		if it.Task > 0 { // else the plan does not know it, which a verification says
+			step := f.Plan.Tasks[it.Task-1].Steps[it.Step-1]
+			step.Approve = d.Question
+			it.Label = f.shown(step.Label())
+			f.known[d.StepID] = *it // the answer is to that
+		}
+		n = Notice{Kind: NoticeAsking, Item: it, Text: gate.Question, Detail: gate.Lines()}
 	}
 	if err != nil || n.Kind == "" {
 		return Notice{}, false, err
