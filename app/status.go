@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/provider/command"
@@ -16,13 +17,14 @@ type Holder = lock.Holder
 // Status is where a session stands.
 type Status struct {
 	Row
-	At       Position      // of the step in progress or next; zero when none is left
-	Detail   string        // of the state, one line
-	Holder   *Holder       // nil when no process executes it
-	Notes    []string      // further lines, as a command that still runs
-	Gate     *session.Gate // the question that it waits for; nil for none
-	Delivery Delivery      // of this session
-	Next     session.Hint  // what continues it; empty when nothing does
+	At       Position       // of the step in progress or next; zero when none is left
+	Executes []session.Item // the steps that its process carries out; Took is for how long
+	Detail   string         // of the state, one line
+	Holder   *Holder        // nil when no process executes it
+	Notes    []string       // further lines, as a command that still runs
+	Gate     *session.Gate  // the question that it waits for; nil for none
+	Delivery Delivery       // of this session
+	Next     session.Hint   // what continues it; empty when nothing does
 }
 
 // Status says where a session stands. Without ref that is the one that is executed in the workspace, else the
@@ -43,6 +45,12 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	id := sess.ID
 	v = Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
+		for _, it := range next.Items {
+			if st := sess.Steps[it.ID]; st != nil && st.Status == session.InProgress {
+				it.Took = max(0, s.Now().Sub(time.UnixMicro(st.StartedUS)))
+				v.Executes = append(v.Executes, it)
+			}
+		}
 		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // it may have ended since
 			v.Holder, v.Notes = &h, holderNotes(h)
 		}

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
 )
 
 func (i *Invocation) statusCommand() *cobra.Command {
@@ -47,7 +49,7 @@ func (i *Invocation) statusCommand() *cobra.Command {
 		return err
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "exit 0 when delivery is healthy, 1 when it is late, 2 when it needs a person")
-	cmd.Flags().DurationVar(&watch, "watch", 0, "say it again each time this long has passed")
+	cmd.Flags().DurationVar(&watch, "watch", 0, "say it again each time this long has passed, until no process executes the session")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	cmd.MarkFlagsMutuallyExclusive("check", "watch")
 	return cmd
@@ -96,27 +98,43 @@ func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
 	return quietExit(0)
 }
 
-// watch says where the session stands until it is interrupted.
+// watch says where the session stands until no process executes it, or it is interrupted. On a terminal each
+// status takes the place of the one before.
 func (i *Invocation) watch(ctx context.Context, s *app.Site, ref string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	out := &outlet{to: i.Out, done: ctx.Done()}
+	page := i.Page()
+	page.Out = &outlet{to: i.Out, done: ctx.Done()}
+	redraws := !i.JSON && terminal.Detect(i.Out.file, i.getenv).Live
+	if fd := int(i.Out.file.Fd()); redraws {
+		page.Out = &terminal.Redrawn{Out: page.Out, Size: func() (columns, rows int) {
+			if columns, rows, err := term.GetSize(fd); err == nil && columns > 0 {
+				return columns, rows
+			}
+			return 80, 24
+		}}
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := i.status(ctx, s, ref, out); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		status, err := s.Status(ctx, ref)
+		if err == nil {
+			ref = string(status.ID) // another one may begin here
+			err = page.Status(status)
+		}
+		if err != nil && ctx.Err() == nil {
 			return err
+		}
+		if err != nil || !status.Running {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if !i.JSON {
-			fmt.Fprintln(out)
+		if !redraws && !i.JSON {
+			fmt.Fprintln(page.Out)
 		}
 	}
 }

@@ -99,6 +99,9 @@ func (p Page) status(v app.Status) string {
 	if v.At.Task > 0 {
 		fmt.Fprintf(&b, "At: %s\n", stand(v.At))
 	}
+	for _, it := range v.Executes {
+		fmt.Fprintf(&b, "Running: %s (%s)\n", name(it), elapsed(it.Took))
+	}
 	d := delivery{v.Delivery, p.Spell}
 	fmt.Fprintf(&b, "Sync: %s\n", d.summary())
 	for _, l := range d.details() {
@@ -139,6 +142,7 @@ type statusJSON struct {
 	V       int       `json:"v"`
 	Session rowJSON   `json:"session"`
 	At      *position `json:"at"`
+	Running []runJSON `json:"running_steps"` // steps that its process carries out
 	Left    int       `json:"left"`
 	Detail  string    `json:"detail"`
 	Sync    syncJSON  `json:"sync"`
@@ -150,10 +154,23 @@ type statusJSON struct {
 
 func (p Page) statusJSON(v app.Status) statusJSON {
 	return statusJSON{
-		V: jsonVersion, Session: newRowJSON(v.Row), At: newPosition(v.At), Left: v.Steps - v.Done, Detail: v.Detail,
+		V: jsonVersion, Session: newRowJSON(v.Row), At: newPosition(v.At), Running: newRunsJSON(v.Executes), Left: v.Steps - v.Done, Detail: v.Detail,
 		Sync: newSyncJSON(v.Delivery), Holder: NewHolder(v.Holder), Notes: append([]string{}, v.Notes...),
 		Gate: NewGateJSON(v.Gate), Next: p.Spell(v.Next),
 	}
+}
+
+type runJSON struct {
+	*stepJSON
+	TookUS int64 `json:"took_us"`
+}
+
+func newRunsJSON(items []session.Item) []runJSON {
+	out := []runJSON{}
+	for _, it := range items {
+		out = append(out, runJSON{newStepJSON(it), it.Took.Microseconds()})
+	}
+	return out
 }
 
 type showStepJSON struct {
