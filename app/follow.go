@@ -98,7 +98,7 @@ func (f *follower) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		n, told, err := f.facts.Of(e)
+		n, told, err := f.facts.Of(e, nil)
 		if err != nil {
 			return err
 		}
@@ -135,6 +135,7 @@ type teller struct {
 
 	mu    sync.Mutex
 	facts session.Facts
+	seq   uint64                       // of the last event that facts has
 	made  map[telling][]session.Notice // and not told yet
 	last  session.Notice               // how the session came to rest
 }
@@ -146,14 +147,14 @@ type telling struct {
 }
 
 func (s *Site) teller(ctx context.Context, w *local.Writer, p *session.Plan, next session.Continuation, door func(session.Notice)) *teller {
-	t := &teller{Writer: w, door: door, facts: s.facts(ctx, p, next), made: map[telling][]session.Notice{}}
+	t := &teller{Writer: w, door: door, facts: s.facts(ctx, p, next), seq: w.Session().LastSeq, made: map[telling][]session.Notice{}}
 	if !asksStill(w.Session()) {
 		t.facts.Begin(w.Session())
 		return t
 	}
 	for e, err := range s.events(ctx, w.Session().ID, 0) { // what was asked is only there
 		if err == nil {
-			_, _, _ = t.facts.Of(e) // the writer has verified it
+			_, _, _ = t.facts.Of(e, nil) // the writer has verified it
 		}
 	}
 	return t
@@ -162,20 +163,28 @@ func (s *Site) teller(ctx context.Context, w *local.Writer, p *session.Plan, nex
 // Append implements engine.Journal.
 func (t *teller) Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error) {
 	events, err := t.Writer.Append(ctx, drafts...)
-	return t.committed(events, err)
+	return t.committed(drafts, events, err)
 }
 
 // AppendAnswering implements engine.Journal.
 func (t *teller) AppendAnswering(ctx context.Context, request int64, drafts ...session.Draft) ([]session.Event, error) {
 	events, err := t.Writer.AppendAnswering(ctx, request, drafts...)
-	return t.committed(events, err)
+	return t.committed(drafts, events, err)
 }
 
-func (t *teller) committed(events []session.Event, err error) ([]session.Event, error) {
+func (t *teller) committed(drafts []session.Draft, events []session.Event, err error) ([]session.Event, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, e := range events {
-		n, told, ferr := t.facts.Of(e)
+	for i, e := range events {
+		if e.Seq <= t.seq { // a receipt that was there already
+			continue
+		}
+		t.seq = e.Seq
+		var data any
+		if len(drafts) == len(events) { // it need not be decoded
+			data = drafts[i].Data
+		}
+		n, told, ferr := t.facts.Of(e, data)
 		if ferr != nil {
 			return events, ferr
 		}

@@ -355,7 +355,7 @@ func historyOf(t *testing.T, dir string) (facts []said) {
 	}
 	fold := s.facts(ctx, p, next)
 	for e, err := range s.events(ctx, id, 0) {
-		n, told, ferr := fold.Of(e)
+		n, told, ferr := fold.Of(e, nil)
 		if err := errors.Join(err, ferr); err != nil {
 			t.Fatal(err)
 		}

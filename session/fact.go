@@ -26,9 +26,10 @@ func (f *Facts) Begin(s *Session) {
 	}
 }
 
-// Of gives what the next event says; false: nothing that a person is told. It returns ErrCorrupt for a
-// payload that cannot be read.
-func (f *Facts) Of(e Event) (n Notice, told bool, err error) {
+// Of gives what the next event says; false: nothing that a person is told. data is what the payload of e
+// decodes to, but for redaction, where the caller has it, else nil. It returns ErrCorrupt for a payload
+// that cannot be read.
+func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 	switch e.Type {
 	case SessionCreated:
 		var d SessionCreatedData
@@ -40,15 +41,19 @@ func (f *Facts) Of(e Event) (n Notice, told bool, err error) {
 	case StateChanged:
 		n, err = f.moved(e)
 	case StepStarted:
-		var d StepStartedData
-		err = e.Decode(&d)
+		d, ok := data.(StepStartedData)
+		if !ok {
+			err = e.Decode(&d)
+		}
 		f.at[d.StepID] = &StepState{Status: InProgress, Attempt: d.Attempt, StartedUS: e.TimeUS}
 		if d.Kind != KindApprove { // the question was told
 			n = Notice{Kind: NoticeStarted, Item: f.item(d.StepID, InProgress)}
 		}
 	case StepCompleted:
-		var d StepCompletedData
-		err = e.Decode(&d)
+		d, ok := data.(StepCompletedData)
+		if !ok {
+			err = e.Decode(&d)
+		}
 		f.last.Done, f.last.Left = f.last.Done+1, f.last.Left-1
 		n = Notice{Kind: NoticeCompleted, Took: f.took(e, d.StepID, d.EndedUS), Item: f.item(d.StepID, StepDone)}
 	case StepFailedEvent:
@@ -198,7 +203,7 @@ func (f *Facts) took(e Event, id StepID, endedUS int64) time.Duration {
 }
 
 func (f *Facts) shown(text string) string {
-	if f.Redact == nil {
+	if f.Redact == nil || text == "" {
 		return text
 	}
 	return f.Redact(text)
