@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,14 +60,20 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 				v.OldestUS = first[0].TimeUS
 			}
 		}
-		lanes = slices.DeleteFunc(lanes, func(l session.Lane) bool { return l.Session != id })
 	}
-	if v.Lanes, err = s.troubled(ctx, lanes); err != nil {
-		return v, err
-	}
-	states := make([]session.SyncState, len(lanes))
-	for i, l := range lanes {
-		states[i] = l.State
+	var states []session.SyncState
+	for _, l := range lanes {
+		if id != "" && l.Session != id {
+			continue
+		}
+		if states = append(states, l.State); l.State != session.SyncParked && forked(id, l.State, "") == nil {
+			continue
+		}
+		sess, err := s.store.View(ctx, l.Session)
+		if err != nil {
+			return v, err
+		}
+		v.Lanes = append(v.Lanes, Lane{Short: sess.Short, State: l.State, Seq: l.Parked, Reason: l.Reason})
 	}
 	v.State = session.WorstSync(h, v.Events, states...)
 	if v.State != h.State {
@@ -108,22 +113,6 @@ func (s *Setup) drainer() (lock.Holder, bool) {
 func (s *Setup) Delivers() bool {
 	_, delivers := s.drainer()
 	return delivers || s.Settings.Config.Sync.URL != ""
-}
-
-// troubled names the lanes that need a person.
-func (s *Site) troubled(ctx context.Context, lanes []session.Lane) ([]Lane, error) {
-	var out []Lane
-	for _, l := range lanes {
-		if l.State != session.SyncParked && l.State != session.SyncFenced && l.State != session.SyncForked {
-			continue
-		}
-		sess, err := s.store.View(ctx, l.Session)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, Lane{Short: sess.Short, State: l.State, Seq: l.Parked, Reason: l.Reason})
-	}
-	return out, nil
 }
 
 // Health says how urgent the state of delivery is.
@@ -167,16 +156,16 @@ func (s *Site) notForked(ctx context.Context, id session.ID) error {
 
 // forked is the error for a session whose lane is in state, nil where that is none of these.
 func forked(id session.ID, state session.SyncState, reason string) error {
-	e := &session.Error{Code: session.ErrForked, Message: reason + "; nothing more is done here, and all of it is kept",
-		Next: session.Then("go on with it where it went on, or make a new session of what is here", session.MoveForkOff, string(id))}
+	code := session.ErrForked
 	switch state {
 	case session.SyncForked:
-		return e
 	case session.SyncFenced:
-		e.Code = session.ErrFenced
-		return e
+		code = session.ErrFenced
+	default:
+		return nil
 	}
-	return nil
+	return &session.Error{Code: code, Message: reason + "; nothing more is done here, and all of it is kept",
+		Next: session.Then("go on with it where it went on, or make a new session of what is here", session.MoveForkOff, string(id))}
 }
 
 // wentOn refuses a session that goes on as another one, and says as which.

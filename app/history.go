@@ -66,21 +66,16 @@ func (s *Site) Export(ctx context.Context, ref string) (Export, error) {
 	if err != nil {
 		return Export{}, err
 	}
-	plan, err := s.planText(ctx, sess)
+	var plan json.RawMessage
+	p, err := s.store.Plan(ctx, sess)
+	if err == nil {
+		s.Learn(p)
+		plan, err = json.Marshal(s.Redactor.Value(p))
+	}
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return Export{}, err
 	}
 	return Export{Row: s.row(summary(sess)), Plan: plan, Events: s.events(ctx, id, 0)}, err
-}
-
-// planText gives the plan of a session as it may be shown.
-func (s *Site) planText(ctx context.Context, sess *session.Session) (json.RawMessage, error) {
-	p, err := s.store.Plan(ctx, sess)
-	if err != nil {
-		return nil, err
-	}
-	s.Learn(p)
-	return json.Marshal(s.Redactor.Value(p))
 }
 
 // Verified is what Verify looked at, and what it found.
