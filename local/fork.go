@@ -77,7 +77,7 @@ func closing(old *session.Session, short string) []session.Draft {
 		}
 	}
 	return append(out, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		From: old.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: wentOnAs(short)}})
+		From: old.State, To: session.Cancelled, Reason: session.ReasonUser, Detail: wentOnAs(short), Code: session.ErrCancelled}})
 }
 
 func wentOnAs(short string) string { return "the session went on as " + short }
