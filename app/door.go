@@ -41,9 +41,9 @@ type Person interface {
 	// InProgress asks how to handle foreign content under a step.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 
-	// Confirm shows the sessions that were found, and asks whether to resume the first of them,
-	// which stands at the position that at gives.
-	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (bool, error)
+	// Confirm shows the sessions that were found, of which the first stands at the position that at gives,
+	// and asks which to resume: one of the first few, or -1 for none.
+	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (int, error)
 
 	// Secret asks for the value of a param that is not recorded, in a way that no one can read along. An
 	// empty one is none.
@@ -106,8 +106,8 @@ func (NoPerson) InProgress(context.Context, session.StepID, []session.FileState)
 }
 
 // Confirm implements Person.
-func (NoPerson) Confirm(context.Context, []Row, func() (Position, error)) (bool, error) {
-	return true, nil
+func (NoPerson) Confirm(context.Context, []Row, func() (Position, error)) (int, error) {
+	return 0, nil
 }
 
 // Secret implements Person.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -81,7 +82,7 @@ func (s *Site) subject(ctx context.Context, ref string) (session.ID, error) {
 	return rows[0].ID, nil
 }
 
-// rows lists the sessions of one workspace, "" means all, with who executes them.
+// rows lists the sessions of one workspace, "" means all, with who executes them, the one with the latest event first.
 func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	sums, err := s.store.Summaries(ctx, where)
 	if err != nil {
@@ -91,6 +92,7 @@ func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	for i, sum := range sums {
 		rows[i] = s.settled(ctx, s.row(sum))
 	}
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.UpdatedUS, a.UpdatedUS) })
 	return rows, nil
 }
 

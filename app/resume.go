@@ -163,7 +163,7 @@ func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID,
 	return "", s.noneHere(ctx)
 }
 
-// confirmed gives the most recent session of those that were found, the first, unless person declines.
+// confirmed gives the one of the sessions that were found which person takes.
 func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (session.ID, error) {
 	at := func() (Position, error) {
 		sess, p, next, err := s.outlook(ctx, free[0].ID)
@@ -172,14 +172,30 @@ func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (sessio
 		}
 		return stands(sess, p, next), nil
 	}
-	yes, err := person.Confirm(ctx, free, at)
-	if err == nil && !yes {
+	for i := range free[:min(len(free), fewRows)] {
+		free[i].UpdatedUS = s.stopped(ctx, free[i])
+	}
+	taken, err := person.Confirm(ctx, free, at)
+	if err == nil && taken < 0 {
 		err = ErrDeclined
 	}
 	if err != nil {
 		return "", err
 	}
-	return free[0].ID, nil
+	return free[taken].ID, nil
+}
+
+// stopped gives the time at which a session came to rest: an approval may have been given since.
+func (s *Site) stopped(ctx context.Context, r Row) int64 {
+	const few = 64
+	at := r.UpdatedUS
+	events, _ := s.store.Events(ctx, r.ID, r.LastSeq-min(r.LastSeq, few), few) // without them its last time must do
+	for _, e := range events {
+		if e.Type == session.StateChanged && !r.Interrupted {
+			at = e.TimeUS
+		}
+	}
+	return at
 }
 
 // NoResumable is the error where there is no session to resume.

@@ -48,11 +48,11 @@ func TestSpellRepeatsTypedFlags(t *testing.T) {
 	i := &Invocation{globals: globals{config: "my config.yml", allow: []string{"/"}}}
 	for want, h := range map[string]session.Hint{
 		"make room, then": session.Words("make room, then"),
-		"make room, then: acode --config 'my config.yml' --allow-workspace / resume 7k2m":                                                  session.Then("make room, then", session.MoveResume, "7k2m"),
-		"acode --config 'my config.yml' --allow-workspace / resume 7k2m -C 'a b' --on-changes=<continue|abort>":                            {Do: session.MoveDecideChanges, Session: "7k2m", Path: "a b"},
-		"acode --config 'my config.yml' status 7k2m":                                                                                       session.Do(session.MoveStatus, "7k2m"),
-		"acode --config 'my config.yml' approve 7k2m && acode --config 'my config.yml' --allow-workspace / resume 7k2m":                    session.Do(session.MoveApproveResume, "7k2m"),
-		"acode --config 'my config.yml' session cancel 7k2m, then acode --config 'my config.yml' --allow-workspace / run --plan 'p 1.yml'": {Do: session.MoveBeginAgain, Session: "7k2m", Path: "p 1.yml"},
+		"make room, then: acode --config 'my config.yml' --allow-workspace / resume 7k2m":                                   session.Then("make room, then", session.MoveResume, "7k2m"),
+		"acode --config 'my config.yml' --allow-workspace / resume 7k2m -C 'a b' --on-changes=<continue|abort>":             {Do: session.MoveDecideChanges, Session: "7k2m", Path: "a b"},
+		"acode --config 'my config.yml' status 7k2m":                                                                        session.Do(session.MoveStatus, "7k2m"),
+		"acode --config 'my config.yml' approve 7k2m && acode --config 'my config.yml' --allow-workspace / resume 7k2m":     session.Do(session.MoveApproveResume, "7k2m"),
+		"acode --config 'my config.yml' cancel 7k2m, then acode --config 'my config.yml' --allow-workspace / run 'p 1.yml'": {Do: session.MoveBeginAgain, Session: "7k2m", Path: "p 1.yml"},
 		"acode admin migrate": session.Do(session.MoveMigrate, ""),
 	} {
 		if got := i.Spell(h); got != want {

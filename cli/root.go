@@ -47,7 +47,7 @@ func newInvocation() *Invocation {
 
 // Page is where a command answers.
 func (i *Invocation) Page() terminal.Page {
-	return terminal.Page{Out: i.Out, JSON: i.JSON, Now: i.Now, Spell: i.Spell}
+	return terminal.Page{Out: i.Out, JSON: i.JSON, Local: term.IsTerminal(int(i.Out.file.Fd())), Now: i.Now, Spell: i.Spell}
 }
 
 // quietExit ends the process with a status that has been explained already.
@@ -150,7 +150,10 @@ func (i *Invocation) fail(err error, as int) int {
 
 func (i *Invocation) root() *cobra.Command {
 	root := i.bare()
-	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.sessionCommand(),
+	root.Version = Version
+	list := i.listCommand()
+	list.Use = "ls"
+	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand())
 	root.AddCommand(i.deliveryCommands()...)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +21,20 @@ func (i *Invocation) runCommand() *cobra.Command {
 	var share, dryRun bool
 	var given paramFlags
 	cmd := &cobra.Command{
-		Use: "run --plan FILE", Short: "Run a plan as a new session", Args: onlyFlags,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "run FILE", Short: "Run a plan as a new session",
+		Long: "Run a plan as a new session. FILE is a plan if its name ends in .yml, .yaml or .json, or if\nthere is such a file; - is standard input. Anything else is a task in words, which needs an\nagent.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if file != "" {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				if file = args[0]; len(args) > 1 || !isPlan(file) {
+					return inWords()
+				}
+			}
 			flags := map[string]string{}
 			if share {
 				flags["workspace.share"] = "true"
@@ -31,24 +45,23 @@ func (i *Invocation) runCommand() *cobra.Command {
 			return i.run(cmd.Context(), file, given, flags)
 		},
 	}
-	cmd.Flags().StringVar(&file, "plan", "", "plan `file`; - is standard input")
+	cmd.Flags().StringVar(&file, "plan", "", "plan `file`, as FILE")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	given.define(cmd)
-	_ = cmd.MarkFlagRequired("plan") // the flag exists: it was defined above
 	return cmd
 }
 
-// onlyFlags refuses a plan file that stands alone, which is what a newcomer types.
-func onlyFlags(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 || cmd.Flags().Changed("plan") {
-		return cobra.NoArgs(cmd, args)
-	}
-	next := "acode run --plan "
-	if cmd.Flags().NFlag() > 0 { // they would be missing, -C among them
-		next = "write --plan "
-	}
-	return &session.Error{Code: session.ErrUsage, Message: "run takes its plan with --plan; nothing was changed", Place: args[0], Next: session.Words(next + session.ShellQuote(args[0]))}
+// isPlan reports whether an argument of run names a plan, rather than being a task in words.
+func isPlan(arg string) bool {
+	info, err := os.Stat(arg)
+	return arg == "-" || slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(arg)) || err == nil && !info.IsDir()
+}
+
+// inWords refuses a task in words: acode itself carries out plans.
+func inWords() error {
+	return &session.Error{Code: session.ErrConfig, Message: "a task in words needs an agent, and none is installed; nothing was changed",
+		Next: session.Then("write the task down as a plan, then", session.MoveRun, "")}
 }
 
 func (i *Invocation) run(ctx context.Context, file string, given paramFlags, flags map[string]string) error {

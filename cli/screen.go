@@ -105,27 +105,31 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 }
 
 // Confirm implements app.Person.
-func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Position, error)) (bool, error) {
+func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Position, error)) (int, error) {
 	asks := !s.yes && s.interactive()
 	if s.JSON || s.quiet && !asks {
-		return true, nil
+		return 0, nil
 	}
 	position, err := at()
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	err = s.Page().Found(found, []app.Position{position}, session.Do(session.MoveListHere, ""))
 	if !asks {
-		return true, nil // what could not be written is told in the end
+		return 0, nil // what could not be written is told in the end
 	}
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	question := "Resume this session?"
 	if len(found) > 1 {
-		question = "Resume " + found[0].Short + ", the most recent?"
+		number, err := unlessEnded(terminal.Pick(s.in, s.Err, "Resume which one?", min(len(found), terminal.FewRows)))
+		return number - 1, err
 	}
-	return unlessEnded(terminal.Ask(s.in, s.Err, question, true))
+	yes, err := unlessEnded(terminal.Ask(s.in, s.Err, "Resume this session?", true))
+	if !yes {
+		return -1, err
+	}
+	return 0, err
 }
 
 // Secret implements app.Person.

@@ -83,12 +83,13 @@ func asked[T any](ctx context.Context, t *typing, none session.Code, question fu
 	return answer, err
 }
 
-// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no.
-func unlessEnded(yes bool, err error) (bool, error) {
+// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no: the zero value.
+func unlessEnded[T any](answer T, err error) (T, error) {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, nil
+		var no T
+		return no, nil
 	}
-	return yes, err
+	return answer, err
 }
 
 func whoAmI() string {

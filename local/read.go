@@ -204,8 +204,11 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	}
 }
 
-// minPrefix is how much of an id must be given.
-const minPrefix = 4
+// How much of an id must be given: of the short one, and of the long one, which begins with the time.
+const (
+	minShort = 2
+	minLong  = 4
+)
 
 // Find gives the one session that ref names: a short id, a UUID, a prefix of at least four
 // characters of either, or @last for the newest. It returns ErrUnknownID, or ErrAmbiguous
@@ -224,7 +227,7 @@ func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
 		if string(m.ID) == want || m.Short == want {
 			return m.ID, nil
 		}
-		if len(want) >= minPrefix && (strings.HasPrefix(string(m.ID), want) || strings.HasPrefix(m.Short, want)) {
+		if len(want) >= minShort && strings.HasPrefix(m.Short, want) || len(want) >= minLong && strings.HasPrefix(string(m.ID), want) {
 			found = append(found, m)
 		}
 	}

@@ -139,7 +139,7 @@ func TestFind(t *testing.T) {
 	}
 	a, b := create(t, s, 1).Session(), create(t, s, 1).Session()
 	for ref, want := range map[string]session.ID{
-		a.Short: a.ID, strings.ToUpper(b.Short): b.ID, a.Short[:5]: a.ID, string(b.ID): b.ID, string(a.ID[:30]): a.ID, "@last": b.ID,
+		a.Short: a.ID, strings.ToUpper(b.Short): b.ID, a.Short[:2]: a.ID, string(b.ID): b.ID, string(a.ID[:30]): a.ID, "@last": b.ID,
 	} {
 		if got, err := s.Find(t.Context(), ref); err != nil || got != want {
 			t.Errorf("Find(%q): got %v, %v, want %v", ref, got, err, want)
@@ -148,7 +148,7 @@ func TestFind(t *testing.T) {
 	if _, err := s.Find(t.Context(), string(a.ID[:8])); !errors.Is(err, session.ErrAmbiguous) || !strings.Contains(err.Error(), a.Short) || !strings.Contains(err.Error(), b.Short) {
 		t.Errorf("Find of a common prefix: %v", err)
 	}
-	for _, ref := range []string{"", a.Short[:3], "nothing"} {
+	for _, ref := range []string{"", a.Short[:1], "nothing"} {
 		if _, err := s.Find(t.Context(), ref); !errors.Is(err, session.ErrUnknownID) {
 			t.Errorf("Find(%q): %v", ref, err)
 		}

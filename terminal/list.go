@@ -28,11 +28,7 @@ func (p Page) List(rows []app.Row, workspaces bool) error {
 	}
 	table := [][]string{{"ID", "STATE", ageHeading(rows), "WORKSPACE", "TASK"}}
 	for _, r := range rows {
-		task := r.Task
-		if r.Interrupted {
-			task += " (interrupted)"
-		}
-		table = append(table, []string{r.Short, upper(r.State), p.age(r.UpdatedUS), r.Workspace, task})
+		table = append(table, []string{r.Short, stateWord(r), p.age(r.UpdatedUS), r.Workspace, r.Task})
 	}
 	if !workspaces {
 		for i, row := range table {
@@ -40,6 +36,14 @@ func (p Page) List(rows []app.Row, workspaces bool) error {
 		}
 	}
 	return p.columns(table, 12, 12, 20, 24)
+}
+
+// stateWord is the state of a session in one word: one whose process was killed is interrupted.
+func stateWord(r app.Row) string {
+	if r.Interrupted {
+		return "INTERRUPTED"
+	}
+	return upper(r.State)
 }
 
 // age writes how long ago a time in microseconds is, for a column: "10m ago".
@@ -151,22 +155,30 @@ func stand(p app.Position) string {
 	return fmt.Sprintf("Task %d/%d, Step %d/%d", p.Task, p.Tasks, p.Step, p.Steps)
 }
 
-// fewRows is how many of many sessions are named where a question or an error must stay in sight.
-const fewRows = 10
+// FewRows is how many of many sessions are named where a question or an error must stay in sight.
+const FewRows = 10
 
 // Found writes what resume without an id found, the most recent ones, before it asks; all says how all
-// of them are seen.
+// of them are seen. Several are numbered.
 func (p Page) Found(rows []app.Row, at []app.Position, all session.Hint) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))
-	for i, r := range rows[:min(len(rows), fewRows)] {
-		fmt.Fprintf(&b, "  %s - %s - \"%s\"\n", Clean(r.Short), upper(r.State), Clean(r.Task))
+	for i, r := range rows[:min(len(rows), FewRows)] {
+		number := ""
+		if len(rows) > 1 {
+			number = fmt.Sprintf("%d. ", i+1)
+		}
+		fmt.Fprintf(&b, "  %s%s - %s - \"%s\"\n", number, Clean(r.Short), stateWord(r), Clean(r.Task))
 		if i < len(at) {
 			fmt.Fprintf(&b, "  Paused at: %s\n", stand(at[i]))
 		}
-		fmt.Fprintf(&b, "  Paused: %s\n", agoLong(p.Now(), time.UnixMicro(r.UpdatedUS)))
+		since := "Paused"
+		if r.Interrupted {
+			since = "Interrupted"
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", since, agoLong(p.Now(), time.UnixMicro(r.UpdatedUS)))
 	}
-	if more := len(rows) - fewRows; more > 0 {
+	if more := len(rows) - FewRows; more > 0 {
 		fmt.Fprintf(&b, "  and %s more: %s\n", comma(more), Clean(p.Spell(all)))
 	}
 	b.WriteString("\n")

@@ -14,11 +14,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Page is where a command answers: for a person, or as JSON for a script. All fields but JSON must
+// Page is where a command answers: for a person, or as JSON for a script. All fields but the bools must
 // be set.
 type Page struct {
 	Out   io.Writer
 	JSON  bool
+	Local bool // times are those of the local zone
 	Now   func() time.Time
 	Spell func(session.Hint) string // says a hint as its door does
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -23,6 +24,17 @@ func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 	return ask(in, err, Clean(question)+choices, "yes or no", func(answer string) (yes, ok bool) {
 		yes = answer == "y" || answer == "yes"
 		return yes || def && answer == "", yes || answer == "" || answer == "n" || answer == "no"
+	})
+}
+
+// Pick asks for one of the numbers from 1 to n, and returns 1 for an empty answer and 0 for a no.
+func Pick(in io.Reader, err io.Writer, question string, n int) (int, error) {
+	return ask(in, err, Clean(question)+" [1] ", fmt.Sprintf("a number from 1 to %d, or no", n), func(answer string) (int, bool) {
+		if answer == "" {
+			return 1, true
+		}
+		number, bad := strconv.Atoi(answer)
+		return number, bad == nil && number >= 1 && number <= n || answer == "n" || answer == "no"
 	})
 }
 

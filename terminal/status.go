@@ -27,17 +27,17 @@ func NewHolder(h *app.Holder) *Holder {
 	return &Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
 }
 
-// String gives "pid 4711 on host, since 10:04:05Z: resume", cleaned.
-func (h Holder) String() string {
+// holder gives "pid 4711 on host, since 10:04:05Z: resume", cleaned.
+func (p Page) holder(h *app.Holder) string {
 	s := fmt.Sprintf("pid %d", h.PID)
-	if h.Elsewhere {
+	if h.Elsewhere() {
 		s += " in another PID namespace"
 	}
 	if h.Host != "" {
 		s += " on " + Clean(h.Host)
 	}
 	if !h.Since.IsZero() {
-		s += ", since " + instant(h.Since.UnixMicro())
+		s += ", since " + p.instant(h.Since.UnixMicro())
 	}
 	if h.Command != "" {
 		s += ": " + Clean(h.Command)
@@ -108,7 +108,7 @@ func (p Page) status(v app.Status) string {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
 	if v.Holder != nil {
-		fmt.Fprintf(&b, "Held by: %s\n", NewHolder(v.Holder))
+		fmt.Fprintf(&b, "Held by: %s\n", p.holder(v.Holder))
 	}
 	for _, n := range v.Notes {
 		fmt.Fprintf(&b, "Note: %s\n", cleanText(n, "  "))
@@ -197,7 +197,7 @@ func (p Page) Show(v app.Details) error {
 	var b strings.Builder
 	b.WriteString(p.status(v.Status))
 	fmt.Fprintf(&b, "ID: %s\nWorkspace: %s\n", Clean(string(v.ID)), Clean(v.Workspace))
-	fmt.Fprintf(&b, "Created: %s\nUpdated: %s\n", instant(v.CreatedUS), instant(v.UpdatedUS))
+	fmt.Fprintf(&b, "Created: %s\nUpdated: %s\n", p.instant(v.CreatedUS), p.instant(v.UpdatedUS))
 	fmt.Fprintf(&b, "Epoch: %d\nEvents: %s\n", v.Epoch, comma(int(v.LastSeq)))
 	task := 0
 	for _, s := range v.Steps {

@@ -13,15 +13,19 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// sessionCommand is what acode hands over of its own: session list --remote, which it documents.
+// sessionCommand is what acode hands over of its own: session list --remote and ls --remote, which it documents.
 func (p *program) sessionCommand() *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the sessions of the server", Args: cobra.NoArgs,
+	c := cli.Group("session", "List the sessions of the server", p.listCommand("list"))
+	c.Hidden = true
+	return c
+}
+
+func (p *program) listCommand(name string) *cobra.Command {
+	list := &cobra.Command{Use: name, Hidden: true, Short: "List the sessions of the server", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.listRemote(cmd.Context()) }}
 	list.Flags().Bool("remote", true, "always so here")
 	list.Flags().Bool("all", true, "always so here")
-	c := cli.Group("session", "List the sessions of the server", list)
-	c.Hidden = true
-	return c
+	return list
 }
 
 // listRemote delivers what is pending, or says why not, and lists what the server has (FR-052).

@@ -13,7 +13,7 @@ import (
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
-		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand(), p.sessionCommand()}
+		return []*cobra.Command{p.syncCommand(), p.syncerCommand(), p.metricsCommand(), p.adminCommand(), p.sessionCommand(), p.listCommand("ls")}
 	})
 }
 

@@ -36,7 +36,7 @@ func TestProposals(t *testing.T) {
 	tests := map[string]string{
 		"acode resume w2y35b":                                      "[[resume w2y35b]]",
 		"acode approve w2y35b && acode resume w2y35b":              "[[approve w2y35b] [resume w2y35b]]",
-		"start one with: acode run --plan FILE":                    "[[run --plan FILE]]",
+		"start one with: acode run FILE":                           "[[run FILE]]",
 		"look, then: acode resume w2y35b " + truthful:              "[[resume w2y35b " + truthful + "]]",
 		"acode resume w2y35b -C DIR, where DIR is where it is now": "[[resume w2y35b -C DIR]]",
 		"look at the disk":                                         "[]",
