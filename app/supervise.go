@@ -15,9 +15,9 @@ import (
 // session's commands: a program that carries out sessions calls Supervise then.
 const SuperviseCommand = "supervise"
 
-// leastOutput is kept of each output at least: all that a capture or a receipt takes of it,
+// leastOutput is kept of a command's output at least: all that a capture or a receipt takes of it,
 // and so much more that what was cut out is never next to what they keep.
-const leastOutput = 512 << 10
+const leastOutput = 1 << 20
 
 // supervisorArgs are the arguments of a supervisor: the session, the directories of the locks of its workspace
 // and of its commands, and how much of an output is kept.

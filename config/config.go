@@ -69,7 +69,7 @@ type Workspace struct {
 
 // Command bounds what commands leave behind.
 type Command struct {
-	MaxOutputBytes int64 // of each of stdout and stderr
+	MaxOutputBytes int64 // of standard output and standard error together
 }
 
 // Terminal says how output looks.

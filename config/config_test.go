@@ -54,7 +54,7 @@ func TestDefaults(t *testing.T) {
 	want := config.Config{
 		Resume: config.Resume{InProgressStrategy: "rollback", ValidateEnvironment: true, ChangedFilesAction: "prompt", ValidationTimeout: 10 * time.Second},
 		Store:  config.Store{Home: "/state/acode"}, Log: config.Log{Dir: "/state/acode/log", Level: "info", MaxBytes: 10 << 20, Keep: 5},
-		Workspace: config.Workspace{Allow: []string{}}, Command: config.Command{MaxOutputBytes: 10 << 20},
+		Workspace: config.Workspace{Allow: []string{}}, Command: config.Command{MaxOutputBytes: 16 << 20},
 		Terminal: config.Terminal{Color: "auto"}, Key: config.Key{Keyring: true}, Sandbox: "off",
 		Sync: config.Sync{LateAfter: time.Minute, OnParked: "wait", Listen: "127.0.0.1:9464"},
 	}
@@ -341,7 +341,7 @@ func TestKeys(t *testing.T) {
 	}
 	want := map[string]string{
 		"resume.in_progress_strategy": "retry", "resume.validate_environment": "true", "resume.changed_files_action": "prompt",
-		"resume.validation_timeout_seconds": "10", "command.max_output_bytes": "10485760", "sandbox": "off",
+		"resume.validation_timeout_seconds": "10", "command.max_output_bytes": "16777216", "sandbox": "off",
 	}
 	if diff := cmp.Diff(want, other.Keys()); diff != "" {
 		t.Errorf("Keys (-want +got):\n%s", diff)

@@ -107,7 +107,7 @@ func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) 
 	s := e.Journal.Session()
 	return session.CommandRequest{
 		Key: e.key(it, it.Attempt), Epoch: s.Epoch, Argv: r.Command(), Workspace: s.Workspace, Dir: r.Dir,
-		Env: env, Timeout: r.Timeout, Volatile: r.Volatile,
+		Env: env, Timeout: r.Timeout, Volatile: r.Volatile, Split: r.Capture != "",
 	}, nil
 }
 
@@ -147,6 +147,9 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 func (e *Engine) take(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) (doubt string, err error) {
 	if by := rec.Interruption(); by != "" {
 		return "it was ended by " + by + ", which acode did not send; it may have done its work before", nil
+	}
+	if rec.Lost != "" && step.Run.Capture != "" {
+		return "its output, of which a value is captured, is not whole: " + rec.Lost, nil
 	}
 	captured, uncaptured := "", error(nil)
 	if step.Run.Capture != "" && rec.Exit == 0 { // first: it may be a secret, in all that follows

@@ -140,8 +140,8 @@ type Commands interface {
 	// cancelled.
 	Terminate(ctx context.Context, key string) error
 
-	// Output opens what the command wrote so far; raw. The caller closes both. It returns
-	// ErrCorrupt when a file is missing or torn.
+	// Output opens what the command wrote so far, raw: both streams in their order in stdout, unless the
+	// request keeps them apart. The caller closes both. It returns ErrCorrupt when a file is missing or torn.
 	Output(key string) (stdout, stderr io.ReadCloser, err error)
 
 	// Forget removes the output files of a key once its receipt is durable.

@@ -18,6 +18,7 @@ type CommandRequest struct {
 	Env       []string      `json:"env"`                  // the whole environment, KEY=value, before ACODE_IDEMPOTENCY_KEY
 	Timeout   time.Duration `json:"timeout_ns,omitempty"` // 0 means none
 	Volatile  bool          `json:"volatile,omitempty"`   // no syncfs before the exit record
+	Split     bool          `json:"split,omitempty"`      // its standard error is kept apart from its standard output
 }
 
 // CommandState is what the record of a command says.
@@ -52,6 +53,7 @@ type CommandRecord struct {
 	AliveUS    int64    // of unknown: its last sign of life, the latest of its records and of what it wrote
 	Left       []string // descendants that outlived it: "pid command line"
 	Why        string   // of unknown and void: a sentence
+	Lost       string   // what of its output could not be kept, and why; empty: nothing
 	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody
 }
 

@@ -322,7 +322,7 @@ type CommandResult struct {
 	Cancelled  bool     `json:"cancelled,omitempty"` // a person ended it
 	StartError string   `json:"start_error,omitempty"`
 	DurationUS int64    `json:"duration_us"`
-	Stdout     Output   `json:"stdout"`
+	Stdout     Output   `json:"stdout"` // both streams in their order, unless the step has a capture
 	Stderr     Output   `json:"stderr"`
 	Left       []string `json:"left,omitempty"` // descendants that were still running
 }

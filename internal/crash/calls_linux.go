@@ -13,7 +13,7 @@ type Kind string
 const (
 	KindOpen      Kind = "open"       // open that may create or truncate
 	KindWrite     Kind = "write"      // write to a regular file
-	KindCopy      Kind = "copy"       // copy_file_range or sendfile into a regular file
+	KindCopy      Kind = "copy"       // copy_file_range, sendfile or splice into a regular file
 	KindTruncate  Kind = "truncate"   // change of length
 	KindAllocate  Kind = "allocate"   // fallocate
 	KindSync      Kind = "sync"       // fsync or fdatasync of a file or directory
@@ -161,6 +161,9 @@ func addFileCalls(t map[uint64]shape) {
 	}}
 	t[unix.SYS_SENDFILE] = shape{"sendfile", KindCopy, 0, func(a [6]uint64) arguments {
 		return arguments{fd: descriptor(a[0]), length: a[3], here: true}
+	}}
+	t[unix.SYS_SPLICE] = shape{"splice", KindCopy, 0, func(a [6]uint64) arguments {
+		return arguments{fd: descriptor(a[2]), length: a[4], here: a[3] == 0}
 	}}
 	t[unix.SYS_FTRUNCATE] = shape{"ftruncate", KindTruncate, 0, func(a [6]uint64) arguments {
 		return arguments{fd: descriptor(a[0]), offset: int64(a[1])}

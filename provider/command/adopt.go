@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +28,7 @@ func (r *Runner) Adopt(_ context.Context, dir, key string, req session.CommandRe
 		return storeError("make the directory of the session's commands", err)
 	}
 	exit := *c.Exit
-	if exit.Out, exit.Err, err = r.adoptOutputs(dir, key, req.Key); err != nil {
+	if exit.Out, exit.Err, err = r.adoptOutputs(dir, c, req.Key); err != nil {
 		return err
 	}
 	h := c.Header
@@ -52,15 +51,16 @@ func (r *Runner) Adopt(_ context.Context, dir, key string, req session.CommandRe
 	return nil
 }
 
-// adoptOutputs copies what the command of key wrote, and gives the length of both copies.
-func (r *Runner) adoptOutputs(dir, key, to string) (outLen, errLen int64, err error) {
-	stdout, stderr, err := openOutputsOf(dir, key)
+// adoptOutputs copies what the command of the claim c in dir wrote, and gives the length of both copies.
+func (r *Runner) adoptOutputs(dir string, c claim, to string) (outLen, errLen int64, err error) {
+	stdout, stderr, err := c.outputs(dir, c.Header.Key)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { _ = errors.Join(stdout.Close(), stderr.Close()) }() // only read
-	if outLen, err = copyOutput(filepath.Join(r.cfg.Dir, stem(to)+".out"), stdout); err == nil {
-		errLen, err = copyOutput(filepath.Join(r.cfg.Dir, stem(to)+".err"), stderr)
+	paths := outputPaths(r.cfg.Dir, to, c.Header.Split)
+	if outLen, err = copyOutput(paths[0], stdout); err == nil && c.Header.Split {
+		errLen, err = copyOutput(paths[1], stderr)
 	}
 	return outLen, errLen, err
 }

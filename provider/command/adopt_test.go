@@ -16,12 +16,15 @@ import (
 // A session that goes on under another id has the results of its commands, and runs none again.
 func TestAdopt(t *testing.T) {
 	s := newStage(t)
-	old := s.run(s.sh("old", "echo out; echo err >&2; exit 3"))
+	first := s.sh("old", "echo out; echo err >&2; exit 3")
+	first.Split = true
+	old := s.run(first)
 	cfg := config(filepath.Join(s.dir, "new"), 1)
 	cfg.Session = "another"
 	heir := command.NewRunner(cfg)
 	defer heir.Close()
 	req := s.sh("new", "echo out; echo err >&2; exit 3")
+	req.Split = true
 	if err := heir.Adopt(s.ctx(), s.dir, "old", req); err != nil {
 		t.Fatalf("Adopt: %v", err)
 	}

@@ -47,6 +47,7 @@ type header struct {
 	Epoch      uint64     `json:"epoch"`
 	Session    session.ID `json:"session"`
 	Request    string     `json:"request,omitempty"` // digest of what does not change across a resume
+	Split      bool       `json:"split,omitempty"`   // its standard error is kept apart
 	Supervisor process.ID `json:"supervisor"`
 	AtUS       int64      `json:"at_us"`
 }
@@ -76,6 +77,7 @@ type exitBlock struct {
 	EndedUS    int64      `json:"ended_us"`
 	Out        int64      `json:"out"`
 	Err        int64      `json:"err"`
+	Lost       string     `json:"lost,omitempty"` // of what it wrote, and why
 	Left       []leftover `json:"left,omitempty"`
 	More       int        `json:"more,omitempty"` // of those that are left, but did not fit
 	Unknown    string     `json:"unknown,omitempty"`
@@ -385,7 +387,9 @@ func diskError(message string, err error) error {
 // counted, and long texts are cut: the outcome itself always fits.
 func writeExit(w *os.File, key string, e exitBlock) error {
 	const maxText = 400
-	e.StartError, e.Unknown, e.Void = cutText(e.StartError, maxText), cutText(e.Unknown, maxText), cutText(e.Void, maxText)
+	for _, text := range []*string{&e.StartError, &e.Lost, &e.Unknown, &e.Void} {
+		*text = cutText(*text, maxText)
+	}
 	all := e.Left
 	encode := func(without int) ([]byte, error) {
 		e.Left, e.More = all[:len(all)-without], without

@@ -36,6 +36,7 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 		"forked":        {session.CommandUnknown, wrote}, // followed to its end
 		"started":       {session.CommandUnknown, wrote},
 		"ended":         {session.CommandUnknown, wrote},
+		"drained":       {session.CommandUnknown, wrote},
 		"synced":        {session.CommandUnknown, wrote},
 		"recorded":      {session.CommandFinished, wrote},
 		"unlocked":      {session.CommandFinished, wrote},

@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 		os.Exit(clientMain())
 	case "stranger":
 		os.Exit(strangerMain())
+	case "carry":
+		os.Exit(carryMain())
 	case "starved":
 		os.Exit(starvedMain())
 	}

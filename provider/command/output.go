@@ -15,75 +15,114 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// DefaultMaxOutput is how many bytes of each stream are kept: half from its beginning,
-// half from its end.
-const DefaultMaxOutput = 8 << 20
+// DefaultMaxOutput is how many bytes of what a command writes are kept: half from the beginning,
+// half from the end.
+const DefaultMaxOutput = 16 << 20
 
 // leastBlock is what the blocks of a file have at least.
 const leastBlock = 4096
 
-// outputs are the files that a command writes to. It holds them itself.
+// outputs are what keeps what a command writes: one sink for both streams, so that their order is
+// kept, or one for each where the request keeps them apart.
 type outputs struct {
-	out, err         *os.File
-	outPath, errPath string
-	max              int64
+	sinks []*sink
+	max   int64 // of each
 }
 
-// openOutputs opens both files of key without truncating: should somebody else have
-// claimed the key, they are his.
-func openOutputs(dir, key string, maxBytes int64) (outputs, error) {
-	o := outputs{outPath: filepath.Join(dir, stem(key)+".out"), errPath: filepath.Join(dir, stem(key)+".err"), max: maxBytes}
-	var err error
-	if o.out, err = openOutput(o.outPath); err != nil {
-		return o, storeError("open the command's output file", err)
+// The names of what keeps an output, after the stem of its key. The second stands where the standard error is
+// kept apart.
+const (
+	outSuffix = ".out"
+	errSuffix = ".err"
+)
+
+func outputPaths(dir, key string, split bool) []string {
+	paths := []string{filepath.Join(dir, stem(key)+outSuffix)}
+	if split {
+		paths = append(paths, filepath.Join(dir, stem(key)+errSuffix))
 	}
-	if o.err, err = openOutput(o.errPath); err != nil {
-		_ = o.out.Close() // nothing in it yet
-		return o, storeError("open the command's output file", err)
+	return paths
+}
+
+// openOutputs opens what keeps the output of key without truncating: should somebody else have
+// claimed the key, it is his.
+func openOutputs(dir, key string, split bool, maxBytes int64) (outputs, error) {
+	paths := outputPaths(dir, key, split)
+	o := outputs{max: maxBytes / int64(len(paths))}
+	for _, path := range paths {
+		s, err := openSink(path)
+		if err != nil {
+			o.close()
+			return outputs{}, storeError("open the command's output file", err)
+		}
+		o.sinks = append(o.sinks, s)
 	}
 	return o, nil
 }
 
-func openOutput(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+func openOutput(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := ours(f); err != nil {
+	if err := ours(f, 0); err != nil {
 		_ = f.Close() // nothing in it is ours
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
-// ours refuses a file that somebody else could read or that has another name.
-func ours(f *os.File) error {
+// ours refuses a file of another type, that somebody else could read or that has another name.
+func ours(f *os.File, kind fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.Mode().IsRegular() || st.Nlink != 1 || int(st.Uid) != os.Geteuid() || info.Mode().Perm() != 0o600 {
-		return errors.New("it is no regular file of ours with mode 0600 and one name")
+	if !ok || info.Mode().Type() != kind || st.Nlink != 1 || int(st.Uid) != os.Geteuid() || info.Mode().Perm() != 0o600 {
+		return errors.New("it is not ours alone, with mode 0600 and one name")
 	}
 	return nil
 }
 
+// ends gives the descriptors that the command gets as its standard output and its standard error.
+func (o outputs) ends() (stdout, stderr uintptr) {
+	return uintptr(o.sinks[0].end), uintptr(o.sinks[len(o.sinks)-1].end)
+}
+
+// begin carries what the command writes, which has just been started, until drain.
+func (o outputs) begin() {
+	for _, s := range o.sinks {
+		s.begin()
+	}
+}
+
+// drain keeps what the command has written by now, and says what could not be kept.
+func (o outputs) drain() (lost string) {
+	for _, s := range o.sinks {
+		if n, cause := s.drain(); cause != nil {
+			lost = fmt.Sprintf("%d bytes that the command wrote could not be kept: %v", n, cause)
+		}
+	}
+	return lost
+}
+
 func (o outputs) close() {
-	_ = o.out.Close() // the command's own descriptors carry what it writes
-	_ = o.err.Close()
+	for _, s := range o.sinks {
+		s.close()
+	}
 }
 
 // cap gives back the middle of what is longer than max. A failure costs room, nothing
 // else.
 func (o outputs) cap() {
-	for _, f := range []*os.File{o.out, o.err} {
+	for _, s := range o.sinks {
 		var st unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &st) != nil || st.Blocks*512 <= o.max || st.Size <= o.max {
+		if unix.Fstat(int(s.file.Fd()), &st) != nil || st.Blocks*512 <= o.max || st.Size <= o.max {
 			continue
 		}
 		if from, to := middle(st.Size, o.max, int64(st.Blksize)); from < to {
-			_ = punch(f, from, to)
+			_ = punch(s.file, from, to)
 		}
 	}
 }
@@ -97,13 +136,14 @@ func middle(size, limit, block int64) (from, to int64) {
 	return from, (size - from) / block * block
 }
 
-// lengths gives the size of both files, provided that their names still lead to them.
-func (o outputs) lengths() (outLen, errLen int64, err error) {
-	if outLen, err = namedSize(o.out, o.outPath); err != nil {
-		return 0, 0, err
+// lengths gives the sizes of what was kept, provided that its names still lead there.
+func (o outputs) lengths() (sizes [2]int64, err error) {
+	for i, s := range o.sinks {
+		if sizes[i], err = namedSize(s.file, s.path); err != nil {
+			return sizes, err
+		}
 	}
-	errLen, err = namedSize(o.err, o.errPath)
-	return outLen, errLen, err
+	return sizes, nil
 }
 
 func namedSize(f *os.File, path string) (int64, error) {
@@ -187,31 +227,43 @@ func seek(f *os.File, from int64, whence int, size int64) int64 {
 	return min(at, size)
 }
 
-// openOutputsOf opens both outputs of key for reading.
+// openOutputsOf opens both outputs of key for reading; the second is empty where both streams share the first.
 func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	_, c, err := look(dir, key)
 	if err != nil {
 		return nil, nil, err
 	}
+	if stdout, stderr, err = c.outputs(dir, key); err == nil && c.Exit != nil && c.Exit.Lost != "" {
+		stdout = &stream{Reader: io.MultiReader(stdout, strings.NewReader("\n[acode: "+c.Exit.Lost+"]\n")), Closer: stdout}
+	}
+	return stdout, stderr, err
+}
+
+// outputs opens what was kept for the claim c of key.
+func (c claim) outputs(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	rebooted, err := c.rebooted()
 	if err != nil {
 		return nil, nil, unread(c.Path, err)
 	}
-	outLen, errLen := int64(-1), int64(-1)
+	none := io.NopCloser(strings.NewReader(""))
+	paths := outputPaths(dir, key, c.Header.Split)
+	sizes := [2]int64{-1, -1}
 	switch {
 	case c.Header.State == stateVoid:
-		return io.NopCloser(strings.NewReader("")), io.NopCloser(strings.NewReader("")), nil
+		return none, none, nil
 	case c.Exit != nil && c.Exit.Unknown == "":
-		outLen, errLen = c.Exit.Out, c.Exit.Err
+		sizes = [2]int64{c.Exit.Out, c.Exit.Err}
 	case rebooted: // what was written was never made durable, and nothing tells how much is missing
-		return nil, nil, tornOutput(filepath.Join(dir, stem(key)+".out"), "the machine restarted before it was durable", nil)
+		return nil, nil, tornOutput(paths[0], "the machine restarted before it was durable", nil)
 	}
-	if stdout, err = openStream(filepath.Join(dir, stem(key)+".out"), outLen); err != nil {
-		return nil, nil, err
+	opened := []io.ReadCloser{none, none}
+	for i, path := range paths {
+		r, err := openStream(path, sizes[i])
+		if err != nil {
+			_ = opened[0].Close() // only read
+			return nil, nil, err
+		}
+		opened[i] = r
 	}
-	if stderr, err = openStream(filepath.Join(dir, stem(key)+".err"), errLen); err != nil {
-		_ = stdout.Close() // only read
-		return nil, nil, err
-	}
-	return stdout, stderr, nil
+	return opened[0], opened[1], nil
 }

@@ -123,7 +123,7 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	case len(left) > 0: // they closed it
 		return c.lingering(left), nil
 	}
-	return c.unknown(unsupervised), nil
+	return c.unknown(c.unsupervised()), nil
 }
 
 // members lists the processes that belong to the command. A process that forks and ends can slip through one reading
@@ -149,6 +149,16 @@ const (
 	unsupervised = "the supervisor was killed before the end of the command was recorded"
 )
 
+// unsupervised says also whether the pipe of the command may have held something, which ended with the command.
+func (c claim) unsupervised() string {
+	for _, path := range outputPaths(filepath.Dir(c.Path), c.Header.Key, c.Header.Split) {
+		if _, err := os.Lstat(path + pipeSuffix); err == nil {
+			return unsupervised + "; what it wrote last may be lost"
+		}
+	}
+	return unsupervised
+}
+
 func (c claim) unknown(why string) session.CommandRecord {
 	rec := c.record(session.CommandUnknown)
 	rec.Why, rec.AliveUS = why, c.lastSign()
@@ -161,7 +171,7 @@ func (c claim) lastSign() int64 {
 	if c.Start != nil {
 		last = max(last, c.Start.StartedUS)
 	}
-	for _, suffix := range []string{".out", ".err"} {
+	for _, suffix := range outputSuffixes() {
 		if info, err := os.Stat(strings.TrimSuffix(c.Path, claimSuffix) + suffix); err == nil {
 			last = max(last, info.ModTime().UnixMicro())
 		}
@@ -222,7 +232,7 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	}
 	// The leader may have been the last to hold the lock, and have ended since.
 	if free, err := lockFree(f); err != nil || free {
-		return c.unknown(unsupervised), err
+		return c.unknown(c.unsupervised()), err
 	}
 	if elsewhere && len(left) == 0 { // it may be the leader that holds it, where nobody here can look
 		return c.record(session.CommandUnattended), nil
@@ -271,7 +281,7 @@ func (c claim) ended() session.CommandRecord {
 		return rec
 	}
 	rec.Exit, rec.Signal, rec.TimedOut, rec.Cancelled = e.Exit, e.Signal, e.TimedOut, e.Cancelled
-	rec.StartError, rec.Starved, rec.EndedUS = e.StartError, e.Starved, e.EndedUS
+	rec.StartError, rec.Starved, rec.EndedUS, rec.Lost = e.StartError, e.Starved, e.EndedUS, e.Lost
 	for _, l := range e.Left {
 		rec.Left = append(rec.Left, l.describe(c.Header.Supervisor))
 	}

@@ -55,6 +55,7 @@ func runFinishes(t *testing.T, s *stage) {
 		t.Fatalf("Look before: got %+v, %v", rec, err)
 	}
 	req := s.sh("k", `echo out; echo err >&2; exit 7`)
+	req.Split = true
 	req.Volatile = false
 	rec := s.run(req)
 	if rec.State != session.CommandFinished || rec.Exit != 7 || rec.PID == 0 || rec.StartedUS == 0 || rec.EndedUS < rec.StartedUS || rec.Epoch != 1 {
@@ -170,7 +171,7 @@ func environmentAndPlace(t *testing.T, s *stage) {
 func TestDescriptors(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	s := newStage(t, "CMDTEST_LOCK="+lock)
-	s.run(s.sh("k", "printf x >&4; cd /proc/$$/fd; for n in 3 4 5 6 7 8 9 20 21; do test ! -e $n || echo $n; done"))
+	s.run(s.sh("k", "{ printf x >&4; } 2>/dev/null; cd /proc/$$/fd; for n in 3 4 5 6 7 8 9 20 21; do test ! -e $n || echo $n; done"))
 	if out, _ := s.output("k"); out != "20\n21\n" {
 		t.Errorf("descriptors beyond the standard ones: got %q", out)
 	}
@@ -360,6 +361,7 @@ func TestSupervisorKeepsNothingOpen(t *testing.T) {
 		stale := s.sh(key("stale"), "true")
 		stale.Epoch = 0
 		unwritable := s.sh(key("unwritable"), "true")
+		unwritable.Split = true
 		if err := os.Mkdir(filepath.Join(s.dir, command.Stem(unwritable.Key)+".err"), 0o700); err != nil {
 			t.Fatal(err)
 		}

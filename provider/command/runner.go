@@ -230,9 +230,17 @@ func (r *Runner) Wait(ctx context.Context, key string) (session.CommandRecord, e
 func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, error) {
 	tick := time.NewTicker(r.cfg.Poll)
 	defer tick.Stop()
+	var pipes standby
+	defer pipes.close()
 	for {
 		wake := r.wake()
 		rec, err := r.Look(ctx, key)
+		if err == nil {
+			pipes.follow(r.cfg.Dir, rec)
+		}
+		if err == nil && rec.State == session.CommandUnknown && pipes.finish() {
+			rec, err = r.Look(ctx, key) // which says that nothing was lost
+		}
 		if err != nil || isOver(rec.State) {
 			r.cfg.hook("over")
 			return rec, err
@@ -352,4 +360,6 @@ func ForgetAll(dir string) error {
 	return errors.Join(append(errs, syncDir(dir))...)
 }
 
-func outputSuffixes() []string { return []string{".out", ".err"} }
+func outputSuffixes() []string {
+	return []string{outSuffix, errSuffix, outSuffix + pipeSuffix, errSuffix + pipeSuffix}
+}

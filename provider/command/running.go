@@ -156,12 +156,12 @@ func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	var err error
 	c.header = header{
 		V: claimVersion, State: stateClaimed, Key: req.Key, Epoch: req.Epoch, Session: s.cfg.Session,
-		Request: digest(req), Supervisor: s.self, AtUS: s.cfg.Now().UnixMicro(),
+		Request: digest(req), Split: req.Split, Supervisor: s.self, AtUS: s.cfg.Now().UnixMicro(),
 	}
 	if c.place, err = openPlace(req); err != nil {
 		return nil, err
 	}
-	if c.outs, err = openOutputs(s.cfg.Dir, req.Key, s.cfg.MaxOutput); err != nil {
+	if c.outs, err = openOutputs(s.cfg.Dir, req.Key, req.Split, s.cfg.MaxOutput); err != nil {
 		c.place.close()
 		return nil, err
 	}
@@ -188,6 +188,7 @@ func (s *supervisor) begin(c *running, lock *os.File) {
 		go s.finish(c, exitBlock{Exit: -1, StartError: startErr.Error(), Starved: unstartable(startErr)})
 		return
 	}
+	c.outs.begin()
 	s.cfg.hook("started")
 	go s.follow(c)
 }
@@ -202,7 +203,8 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		return err
 	}
 	defer func() { _ = null.Close() }() // the command has its own
-	files := append(make([]uintptr, 0, lockFD+2), null.Fd(), c.outs.out.Fd(), c.outs.err.Fd())
+	stdout, stderr := c.outs.ends()
+	files := append(make([]uintptr, 0, lockFD+2), null.Fd(), stdout, stderr)
 	for len(files) < lockFD {
 		files = append(files, ^uintptr(0)) // closed
 	}
@@ -493,13 +495,16 @@ func (s *supervisor) restore(c *running) {
 // settle makes outputs and workspace durable, as far as was asked for. Where that fails, e says
 // why the outcome is unknown.
 func (s *supervisor) settle(c *running, e *exitBlock) {
+	e.Lost = c.outs.drain()
+	s.cfg.hook("drained")
 	c.outs.cap()
-	var err error
-	if e.Out, e.Err, err = c.outs.lengths(); err != nil {
+	sizes, err := c.outs.lengths()
+	if err != nil {
 		e.Unknown = "what it wrote cannot be opened any more: " + err.Error()
 		return
 	}
-	covered := !c.req.Volatile && sameDevice(c.place.workspace, c.outs.out)
+	e.Out, e.Err = sizes[0], sizes[1]
+	covered := !c.req.Volatile && sameDevice(c.place.workspace, c.outs.sinks[0].file)
 	if !c.req.Volatile {
 		if err := syncFS(c.place.workspace); err != nil {
 			e.Unknown = "what the command wrote could not be made durable: " + err.Error()
@@ -510,11 +515,11 @@ func (s *supervisor) settle(c *running, e *exitBlock) {
 	if covered {
 		return
 	}
-	for f, n := range map[*os.File]int64{c.outs.out: e.Out, c.outs.err: e.Err} {
-		if n == 0 {
+	for i, out := range c.outs.sinks {
+		if sizes[i] == 0 {
 			continue
 		}
-		if err := datasync(f); err != nil {
+		if err := datasync(out.file); err != nil {
 			e.Unknown = "the output of the command could not be made durable: " + err.Error()
 		}
 	}

@@ -33,7 +33,7 @@ type SupervisorConfig struct {
 	LockCommand func(key string, share bool) (*os.File, error)
 
 	Now       func() time.Time
-	MaxOutput int64         // bytes kept of each stream; 0 means DefaultMaxOutput
+	MaxOutput int64         // bytes kept of what a command writes; 0 means DefaultMaxOutput
 	Grace     time.Duration // between INT, TERM and KILL; 0 means 5 s
 
 	hook func(point string) // called at each point where a kill matters; nil does nothing
@@ -175,7 +175,7 @@ func lockSupervisor(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, storeError("open the supervisor's lock", err)
 	}
-	if err = ours(f); err != nil {
+	if err = ours(f, 0); err != nil {
 		err = &session.Error{Code: session.ErrLockMode, Message: "the supervisor's lock could have been changed by others; the command was not started", Place: path, Cause: err}
 	} else if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		err = samePath(f, path)
@@ -306,7 +306,7 @@ func (s *supervisor) loop(ctx context.Context, ln *net.UnixListener, conn *net.U
 	defer signal.Stop(children)
 	// Caught, not ignored: what is ignored would be ignored by the commands too.
 	deaf := make(chan os.Signal, 1)
-	signal.Notify(deaf, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	signal.Notify(deaf, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ)
 	defer signal.Stop(deaf)
 	if conn != nil {
 		s.welcome(conn)

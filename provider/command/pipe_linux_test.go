@@ -1,0 +1,213 @@
+package command_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/session"
+)
+
+// C5: a script that opens its outputs again, and so truncates what is a file, erases nothing.
+func TestTruncationErasesNothing(t *testing.T) { each(t, truncationErasesNothing) }
+
+func truncationErasesNothing(t *testing.T, s *stage) {
+	s.run(s.sh("k", `echo a >&2; echo b > /dev/stderr; echo c; echo d > /dev/stdout; echo e >&2; truncate -s 0 /proc/self/fd/1 2>/dev/null; echo f`))
+	if out, _ := s.output("k"); out != "a\nb\nc\nd\ne\nf\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// Both streams share a pipe, so that what they say stands in the order in which it was said.
+func TestOrderOfBothStreams(t *testing.T) { each(t, orderOfBothStreams) }
+
+func orderOfBothStreams(t *testing.T, s *stage) {
+	s.run(s.sh("k", `i=0; while [ $i -lt 300 ]; do echo $i; echo $i >&2; i=$((i+1)); done`))
+	var want strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&want, "%d\n%d\n", i, i)
+	}
+	if out, errs := s.output("k"); out != want.String() || errs != "" {
+		t.Errorf("got %d bytes and %q, want %d in order", len(out), errs, want.Len())
+	}
+}
+
+// Bytes are bytes: no newline at the end, zeros, what is no text.
+func TestOutputIsBytes(t *testing.T) { each(t, outputIsBytes) }
+
+func outputIsBytes(t *testing.T, s *stage) {
+	s.run(s.sh("k", `head -c 300000 /dev/urandom | tee copy; head -c 5000 /dev/zero | tee -a copy >&2; printf end | tee -a copy`))
+	want, err := os.ReadFile(filepath.Join(s.ws, "copy"))
+	if out, _ := s.output("k"); err != nil || !bytes.Equal([]byte(out), want) {
+		t.Errorf("got %d bytes, want %d: %v", len(out), len(want), err)
+	}
+}
+
+// C5: what a command leaves behind keeps its pipe. The command is over all the same, and what is left writes on.
+func TestChildKeepsThePipe(t *testing.T) { each(t, childKeepsThePipe) }
+
+func childKeepsThePipe(t *testing.T, s *stage) {
+	rec := s.run(s.sh("k", `(sh -c 'echo $PPID > pid'; until test -e go; do sleep 0.01; done; head -c 3000000 /dev/zero && > wrote; until test -e end; do sleep 0.01; done) & echo started`))
+	if out, _ := s.output("k"); out != "started\n" || rec.State != session.CommandFinished || len(rec.Left) == 0 {
+		t.Errorf("got %q, %+v", out, rec)
+	}
+	s.touch("go")
+	eventually(t, "the child to write on", func() bool { return s.has("wrote") })
+	if out, _ := s.output("k"); out != "started\n" {
+		t.Errorf("got %q after the end", out[:min(len(out), 50)])
+	}
+	child := s.pidIn("pid")
+	s.touch("end")
+	eventually(t, "the child to end", func() bool { return !running(child) })
+}
+
+// C5: acode, its supervisor or both are killed. The command gets no signal, and nothing that it writes is lost as long as
+// it lives when someone comes back.
+func TestWriterOutlivesItsReaders(t *testing.T) {
+	for _, who := range []string{"supervisor", "acode", "both"} {
+		t.Run(who, func(t *testing.T) {
+			s := newStage(t)
+			req := s.sh(t.TempDir(), `trap 'echo pipe >> ledger' PIPE; echo first; > up; until test -e go; do sleep 0.01; done
+				seq 30000; seq 30000 >&2; echo ran >> ledger; > wrote; until test -e end; do sleep 0.01; done; echo last`)
+			cmd := s.client([]session.CommandRequest{req})
+			eventually(t, "the command to start", func() bool { return s.has("up") })
+			supervisor := s.supervisorPID()
+			if who != "supervisor" {
+				_ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL)
+				_ = cmd.Wait()
+			}
+			if who != "acode" {
+				_ = syscall.Kill(supervisor, syscall.SIGKILL)
+				s.supervisorGone()
+			}
+			s.touch("go")
+			eventually(t, "the command to write", func() bool { return s.has("wrote") })
+			later := s.runner(2)
+			done := make(chan result, 1)
+			go func() {
+				rec, err := later.Wait(s.ctx(), req.Key)
+				done <- result{rec, err}
+			}()
+			var want strings.Builder
+			want.WriteString("first\n")
+			for range 2 {
+				for i := range 30000 {
+					fmt.Fprintln(&want, i+1)
+				}
+			}
+			eventually(t, "what it wrote to be kept", func() bool {
+				info, err := os.Stat(filepath.Join(s.dir, command.Stem(req.Key)+".out"))
+				return err == nil && info.Size() >= int64(want.Len())
+			})
+			s.touch("end")
+			r := <-done
+			if state := map[bool]session.CommandState{true: session.CommandFinished, false: session.CommandUnknown}[who == "acode"]; r.err != nil || r.rec.State != state {
+				t.Errorf("got %+v, want %s", r, state)
+			}
+			want.WriteString("last\n")
+			if out, _ := s.output(req.Key); out != want.String() || s.ledger() != wrote {
+				t.Errorf("%d bytes, want %d; ledger %q", len(out), want.Len(), s.ledger())
+			}
+			_ = cmd.Wait() // an acode that lives took over, and says so when it has ended
+			if rec, err := s.Look(s.ctx(), req.Key); err != nil || strings.Contains(rec.Why, "lost") {
+				t.Errorf("nothing was lost, but it says %+v, %v", rec, err)
+			}
+		})
+	}
+}
+
+// C5: the command ended first. What its pipe held is lost, and the record says so.
+func TestLostOutputIsTold(t *testing.T) {
+	s := newStage(t)
+	req := s.sh(t.TempDir(), `> up; until test -e go; do sleep 0.01; done; echo gone; echo ran >> ledger`)
+	cmd := s.client([]session.CommandRequest{req})
+	eventually(t, "the command to start", func() bool { return s.has("up") })
+	supervisor := s.supervisorPID()
+	_ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL)
+	_ = cmd.Wait()
+	_ = syscall.Kill(supervisor, syscall.SIGKILL)
+	s.touch("go")
+	eventually(t, "the command to end", func() bool {
+		rec, err := s.Look(s.ctx(), req.Key)
+		return err == nil && rec.State == session.CommandUnknown
+	})
+	rec, err := s.runner(2).Wait(s.ctx(), req.Key)
+	if err != nil || !strings.Contains(rec.Why, "what it wrote last may be lost") || s.ledger() != wrote {
+		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
+	}
+}
+
+var bulk = flag.Int64("bulk", 48<<20, "bytes that go through a pipe whose readers are killed")
+
+// carryMain carries what the pipe at a path holds until it is killed, or no one writes any more.
+func carryMain() int {
+	command.Carry(os.Getenv("CMDTEST_DIR"))
+	return 0
+}
+
+// C5: one reader after the other is killed, at any instant, often while the next one is there already. The bytes are those
+// that a plain pipe gives: none is lost, doubled or moved.
+func TestReadersKilledBetweenMoves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	end, err := command.OpenEnd(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := [32]byte{1: byte(time.Now().UnixNano()), 2: byte(time.Now().UnixNano() >> 8)}
+	t.Logf("seed %v", seed[1:3])
+	want, source := sha256.New(), rand.NewChaCha8(seed)
+	var over atomic.Bool
+	go func() {
+		defer over.Store(true)
+		defer end.Close()
+		if _, err := io.Copy(io.MultiWriter(end, want), io.LimitReader(source, *bulk)); err != nil {
+			t.Errorf("write: %v", err)
+		}
+	}()
+	carrier := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{"CMDTEST_ROLE=carry", "CMDTEST_DIR=" + path, "GORACE=atexit_sleep_ms=0"}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	kills := 0
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for last := carrier(); !over.Load(); kills++ {
+		next := carrier()
+		pause.Reset(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+		<-pause.C
+		_ = last.Process.Kill()
+		go func(c *exec.Cmd) { _ = c.Wait() }(last)
+		last = next
+		t.Cleanup(func() { _ = next.Process.Kill() })
+	}
+	if err := carrier().Wait(); err != nil { // takes what is left
+		t.Fatal(err)
+	}
+	got := sha256.New()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := io.Copy(got, f)
+	if err != nil || n != *bulk || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Errorf("%d bytes came, of %d, %v; the same: %v", n, *bulk, err, bytes.Equal(got.Sum(nil), want.Sum(nil)))
+	}
+	t.Logf("%d readers were killed", kills)
+}
