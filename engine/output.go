@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -52,7 +53,11 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		*o.to = *out
+		if *o.to = *out; cut && e.Masked != nil {
+			if o.to.Whole, err = e.keepWhole(ctx, rec.Key, o.to == &c.Stderr); err != nil {
+				return nil, nil, nil, err
+			}
+		}
 		text = e.clean(text)
 		wrote = append(wrote, session.LastLines(text, wroteLines, 0)...)
 		if end := session.LastLines(text, shownLines, shownBytes); len(end) > 0 {
@@ -60,6 +65,32 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 		}
 	}
 	return c, wrote, last, nil
+}
+
+// keepWhole keeps an output of which the receipt holds only the ends.
+func (e *Engine) keepWhole(ctx context.Context, key string, isErr bool) (session.BlobRef, error) {
+	stdout, stderr, err := e.Commands.Output(key)
+	if err != nil {
+		return session.BlobRef{}, err
+	}
+	defer stdout.Close()
+	defer stderr.Close()
+	from, to := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		raw := stdout
+		if isErr {
+			raw = stderr
+		}
+		masked := e.Masked(to)
+		_, err := io.Copy(masked, raw)
+		_ = to.CloseWithError(errors.Join(err, masked.Close()))
+	}()
+	ref, err := e.Blobs.Stage(ctx, from, -1)
+	_ = from.Close() // ends the goroutine where Stage has failed
+	<-done
+	return ref, err
 }
 
 // lastWrote gives the end of what a command wrote of which there is no receipt: of its standard

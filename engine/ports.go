@@ -41,7 +41,7 @@ type Journal interface {
 // Blobs keeps content that is too large or too secret for the journal. *local.Writer
 // implements it.
 type Blobs interface {
-	// Stage keeps exactly size bytes of r under their hash. Small content becomes durable
+	// Stage keeps exactly size bytes of r, or all of it where size is negative, under their hash. Small content becomes durable
 	// with the next Append; large content is durable when Stage returns. Content that
 	// redaction would change is sealed.
 	Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)

@@ -59,7 +59,7 @@ func newDecoder(r io.Reader) (*zstd.Decoder, error) {
 
 // Stage keeps exactly size bytes of r. Up to 64 KiB become durable with the next Append, and
 // are sealed if redaction would change them; more is sealed in a file of its own, which is
-// durable when Stage returns.
+// durable when Stage returns. So is all of r, however much that is, where size is negative.
 func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.Bl
 }
 
 func (w *Writer) stage(r io.Reader, size int64) (session.BlobRef, error) {
-	if size > smallBytes {
+	if size > smallBytes || size < 0 {
 		return w.st.stageLarge(r, size)
 	}
 	content, err := io.ReadAll(io.LimitReader(r, size+1))
@@ -147,11 +147,14 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 		_ = f.Close()           // closed already where it matters
 		_ = os.Remove(f.Name()) // gone already where it worked
 	}()
-	sum, n, err := s.sealStream(f, io.LimitReader(r, size+1))
+	if size >= 0 {
+		r = io.LimitReader(r, size+1)
+	}
+	sum, n, err := s.sealStream(f, r)
 	if err != nil {
 		return ref, storeError("write blob", err)
 	}
-	if n != size {
+	if size >= 0 && n != size {
 		return ref, wrongSize(size)
 	}
 	name := s.keys.blobName(sum, true)
@@ -168,7 +171,7 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return ref, err
 	}
-	return session.BlobRef{Hash: name.String(), Bytes: size, Sealed: true}, nil
+	return session.BlobRef{Hash: name.String(), Bytes: n, Sealed: true}, nil
 }
 
 // unfinished begins the name of a blob that is being written. Whoever writes it holds its lock.

@@ -83,7 +83,7 @@ func (o *Outbox) look(hash string) (ref session.BlobRef, sealed bool) {
 
 // blobFields are how the fields of payloads begin that name a blob.
 func blobFields() []string {
-	return []string{payloadPrefix + `{"hash":"`, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"learnt":{"hash":"`, `"blob":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`}
+	return []string{payloadPrefix + `{"hash":"`, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"learnt":{"hash":"`, `"blob":{"hash":"`, `"whole":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`}
 }
 
 // blobsOf lists the blobs that an event names. It decodes nothing, which would cost more than to read the

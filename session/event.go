@@ -310,8 +310,9 @@ type FileState struct {
 type Output struct {
 	Text  string  `json:"text,omitempty"`
 	Blob  BlobRef `json:"blob,omitzero"`
-	Bytes int64   `json:"bytes"`         // as produced, before any cut
-	Cut   bool    `json:"cut,omitempty"` // the middle is missing
+	Bytes int64   `json:"bytes"`          // as produced, before any cut
+	Cut   bool    `json:"cut,omitempty"`  // the middle is missing
+	Whole BlobRef `json:"whole,omitzero"` // of a command whose output was cut: all that was kept of it; it stays on this machine
 }
 
 // CommandResult is how a command ended.
