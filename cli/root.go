@@ -153,7 +153,7 @@ func (i *Invocation) root() *cobra.Command {
 	root.Version = Version
 	list := i.listCommand()
 	list.Use = "ls"
-	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
+	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand())
 	root.AddCommand(i.deliveryCommands()...)

@@ -85,7 +85,7 @@ func claimWithoutTask() []edit {
 		{"provider/command/claim.go", "	sum := sha256.Sum256([]byte(key))\n",
 			"	first, rest, _ := bytes.Cut([]byte(key), []byte{'/'})\n	sum := sha256.Sum256(append(first[:bytes.LastIndexByte(first, ':')+1:len(first)], rest...))\n"},
 		{"provider/command/request.go", "	}{req.Key, req.Dir, req.Argv})\n", "	}{\"\", req.Dir, req.Argv})\n"},
-		{"provider/command/runner.go", "	if err := os.Remove(path); err != nil &&", "	if _, err := os.Lstat(path); err != nil &&"},
+		{"provider/command/runner.go", "	if err := unix.Unlink(path); err != nil &&", "	if err := unix.Access(path, unix.F_OK); err != nil &&"},
 	}
 }
 

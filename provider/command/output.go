@@ -184,7 +184,7 @@ func openStream(path string, limit int64) (io.ReadCloser, error) {
 	if limit >= 0 {
 		size = limit
 	}
-	return &stream{Reader: withoutHoles(f, size), Closer: f}, nil
+	return &stream{Reader: withoutHoles(f, 0, size), Closer: f}, nil
 }
 
 type stream struct {
@@ -197,11 +197,11 @@ func tornOutput(path, what string, cause error) error {
 		Next: session.Words("decide by what the command was to do; its output cannot be had again")}
 }
 
-// withoutHoles reads what was written of a file, with a note in the place of each hole: that where the
-// middle was cut out, and those that the command left itself, which may be larger than any disk.
-func withoutHoles(f *os.File, size int64) io.Reader {
+// withoutHoles reads what was written of a file between two places, with a note in the place of each hole: that where the
+// middle was cut out, and where the command writes to the file itself those that it left, which may be larger than any disk.
+func withoutHoles(f *os.File, at, size int64) io.Reader {
 	var parts []io.Reader
-	for at := int64(0); at < size; {
+	for at < size {
 		hole := seek(f, at, seekHole, size)
 		data := seek(f, hole, seekData, size)
 		if data == at { // no file system says both, and none is asked for ever

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
@@ -330,7 +332,7 @@ func (r *Runner) Forget(key string) error {
 
 // removeOutput removes a file that may be gone already.
 func removeOutput(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // os.Remove takes two calls where it is gone
 		return diskError("what a command wrote could not be removed; everything committed before is kept", err)
 	}
 	return nil

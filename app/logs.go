@@ -1,0 +1,223 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
+)
+
+// Logs says which output of commands is wanted.
+type Logs struct {
+	Ref     string // as in Status
+	Step    string // TASK/STEP; empty: of every step
+	Attempt int    // from 1; 0: the latest one of each step
+	Follow  bool   // also what is still to come, until no process executes the session
+
+	// Begin is called before the output of an attempt.
+	Begin func(step session.StepID, attempt int) error
+}
+
+// Logs writes to w what commands wrote, in the order in which they were started: all that was kept, redacted, also
+// of one that runs. It takes no lock and changes nothing.
+func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
+	id, err := s.subject(ctx, o.Ref)
+	if err != nil {
+		return err
+	}
+	if o.Step != "" {
+		if _, err := session.ParseStepID(o.Step); err != nil {
+			return &session.Error{Code: session.ErrUsage, Message: err.Error()}
+		}
+	}
+	l := logs{Logs: o, site: s, id: id, to: w}
+	for {
+		sess, err := s.store.View(ctx, id)
+		if err != nil {
+			return err
+		}
+		runs := s.row(summary(sess)).Running // before the look at its events: none is missed
+		if err := l.read(ctx); err != nil {
+			return err
+		}
+		for ; l.written < len(l.attempts); l.written++ {
+			if err := l.write(ctx, l.attempts[l.written]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case o.Follow && runs:
+		case !l.found && o.Step != "":
+			return &session.Error{Code: session.ErrUsage, Message: "no such attempt of a command was started in this session", Place: o.Step, Next: session.Do(session.MoveShow, string(id))}
+		default:
+			return nil
+		}
+		if !pause(ctx) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pause waits until it is time to look again, and reports whether ctx goes on.
+func pause(ctx context.Context) bool {
+	t := time.NewTimer(100 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// logs is the state of Logs.
+type logs struct {
+	Logs
+	site     *Site
+	id       session.ID
+	to       io.Writer
+	after    uint64 // the last event that was read
+	attempts []*attempt
+	written  int  // so many attempts
+	found    bool // one that is wanted
+}
+
+// attempt is one start of a command.
+type attempt struct {
+	step   session.StepID
+	number int
+	key    string
+	over   bool                   // there is a receipt
+	result *session.CommandResult // of the receipt; nil: it has none
+}
+
+// read takes the events that came since.
+func (l *logs) read(ctx context.Context) error {
+	for {
+		page, err := l.site.store.Events(ctx, l.id, l.after, pageEvents)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := l.take(e); err != nil {
+				return err
+			}
+			l.after = e.Seq
+		}
+		if len(page) < pageEvents {
+			return nil
+		}
+	}
+}
+
+func (l *logs) take(e session.Event) error {
+	switch e.Type {
+	case session.StepStarted:
+		var d session.StepStartedData
+		if err := e.Decode(&d); err != nil || d.Kind != session.KindRun {
+			return err
+		}
+		l.attempts = append(l.attempts, &attempt{step: d.StepID, number: d.Attempt, key: d.Key})
+	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
+		var d struct {
+			Key     string                 `json:"key"`
+			Command *session.CommandResult `json:"command"`
+		}
+		if err := e.Decode(&d); err != nil {
+			return err
+		}
+		for _, a := range l.attempts {
+			if a.key == d.Key {
+				a.over, a.result = true, d.Command
+			}
+		}
+	}
+	return nil
+}
+
+// wants reports whether a is asked for.
+func (l *logs) wants(a *attempt) bool {
+	if l.Step != "" && l.Step != a.step.String() {
+		return false
+	}
+	if l.Attempt > 0 {
+		return l.Attempt == a.number
+	}
+	for _, other := range l.attempts {
+		if other.step == a.step && other.number > a.number {
+			return false
+		}
+	}
+	return true
+}
+
+// write writes what the command of a wrote, until it is over where that is wanted.
+func (l *logs) write(ctx context.Context, a *attempt) error {
+	if !l.wants(a) {
+		return nil
+	}
+	if l.found = true; l.Begin != nil {
+		if err := l.Begin(a.step, a.number); err != nil {
+			return err
+		}
+	}
+	masked := l.site.Redactor.Stream(l.to)
+	for !a.over {
+		over, err := command.Follow(ctx, l.site.commandDir(l.id), a.key, l.Follow, masked)
+		switch {
+		case err == nil && over:
+			return masked.Close()
+		case !errors.Is(err, fs.ErrNotExist): // a line that is not complete may hold half of a secret
+			return err
+		}
+		if err := l.read(ctx); err != nil {
+			return err
+		}
+		sess, err := l.site.store.View(ctx, l.id)
+		if err != nil {
+			return err
+		}
+		if a.over {
+			break
+		}
+		if !l.Follow || !l.site.row(summary(sess)).Running || !pause(ctx) { // it was not started
+			return context.Cause(ctx)
+		}
+	}
+	if a.result == nil {
+		return nil
+	}
+	return errors.Join(l.kept(ctx, a.result, masked), masked.Close())
+}
+
+// kept writes what receipts hold.
+func (l *logs) kept(ctx context.Context, c *session.CommandResult, to *redact.Stream) error {
+	for _, o := range []session.Output{c.Stdout, c.Stderr} {
+		hash := o.Whole.Hash
+		if hash == "" {
+			hash = o.Blob.Hash
+		}
+		if hash == "" {
+			if _, err := io.Copy(to, strings.NewReader(o.Text)); err != nil {
+				return err
+			}
+			continue
+		}
+		r, err := l.site.store.OpenBlob(ctx, hash)
+		if err != nil {
+			return fmt.Errorf("open an output: %w", err)
+		}
+		_, err = io.Copy(to, r)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package command
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// watchEvery is how often an output is looked at that someone follows.
+const watchEvery = 100 * time.Millisecond
+
+// Follow copies to w, raw, what the command of key has written, and with more also what it writes until it is over or
+// ctx ends, and reports whether it is. It takes no lock and changes nothing. It returns fs.ErrNotExist when there is no
+// output: the command was not started, or its receipt has it.
+func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over bool, err error) {
+	_, c, err := look(dir, key)
+	if err != nil {
+		return false, err
+	}
+	var tails []*tail
+	for _, path := range outputPaths(dir, key, c.Header.Split) {
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return false, err
+		}
+		defer func() { _ = f.Close() }() // only read
+		tails = append(tails, &tail{f: f})
+	}
+	for {
+		rec, c, err := look(dir, key) // before what was written by then is read
+		if err != nil {
+			return false, err
+		}
+		sizes := [2]int64{-1, -1}
+		if c.Exit != nil && c.Exit.Unknown == "" {
+			sizes = [2]int64{c.Exit.Out, c.Exit.Err}
+		}
+		for i, t := range tails {
+			if err := t.copy(w, sizes[i]); err != nil {
+				return false, err
+			}
+		}
+		over = isOver(rec.State) || rec.State == session.CommandUnclaimed
+		if !more || over {
+			return over, nil
+		}
+		if !rest(ctx, watchEvery) {
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// tail is an output that grows.
+type tail struct {
+	f  *os.File
+	at int64 // read so far
+}
+
+// copy copies what came since; what lies beyond limit is not the command's, a negative limit says nothing.
+func (t *tail) copy(w io.Writer, limit int64) error {
+	info, err := t.f.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
+	if limit >= 0 {
+		size = min(size, limit)
+	}
+	if size <= t.at {
+		return nil
+	}
+	if _, err := io.Copy(w, withoutHoles(t.f, t.at, size)); err != nil {
+		return err
+	}
+	t.at = size
+	return nil
+}
