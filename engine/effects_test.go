@@ -336,6 +336,8 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		c.w.ledger = append(c.w.ledger, rest)
 	case "echo":
 		c.w.out[req.Key] = rest + "\n"
+	case "overflow": // the disk is full
+		c.w.out[req.Key], rec.Lost = rest+"\n", "9 bytes could not be kept"
 	case "raw":
 		c.w.out[req.Key], _ = strconv.Unquote(rest)
 	case "secret":

@@ -188,6 +188,16 @@ func TestOutputLost(t *testing.T) {
 	}
 }
 
+// E5: a value that was captured from half an output is none. Where nothing is captured the output says itself what is missing.
+func TestCaptureOfAnOutputThatIsNotWhole(t *testing.T) {
+	w := newWorld(t, plan(task("t", command("all", "overflow 1.2"), command("v", "overflow 1.2", capturing("V")))))
+	res := w.process().must()
+	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+	if !strings.Contains(res.Message, "is not whole: 9 bytes could not be kept") || w.sess.Steps[id("t", "all")].Status != session.StepDone {
+		t.Errorf("Execute: got %q, and %+v", res.Message, w.sess.Steps[id("t", "all")])
+	}
+}
+
 // E5: --uncertain answers for the attempt that was in progress when it was said, and for nothing
 // that becomes uncertain later: neither another step nor the attempt that it asked for.
 func TestUncertainAnswersOnce(t *testing.T) {

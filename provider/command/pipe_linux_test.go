@@ -157,6 +157,20 @@ func carryMain() int {
 	return 0
 }
 
+// An output that its file does not take is lost from there on, and the record says how much. The command does not notice.
+func TestOutputThatDoesNotFit(t *testing.T) {
+	const limit, all = 65536, 300_000
+	s := newStage(t, fmt.Sprintf("CMDTEST_FSIZE=%d", limit))
+	rec := s.run(s.sh("k", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo ran >> ledger; exit 3", all)))
+	lost := fmt.Sprintf("%d bytes that the command wrote could not be kept: file too large", all-limit)
+	if rec.State != session.CommandFinished || rec.Exit != 3 || rec.Lost != lost || s.ledger() != wrote {
+		t.Errorf("got %+v, ledger %q, want %q", rec, s.ledger(), lost)
+	}
+	if out, _ := s.output("k"); out != strings.Repeat("x", limit)+"\n[acode: "+lost+"]\n" {
+		t.Errorf("%d bytes of output, the end is %q", len(out), out[max(0, len(out)-100):])
+	}
+}
+
 // C5: one reader after the other is killed, at any instant, often while the next one is there already. The bytes are those
 // that a plain pipe gives: none is lost, doubled or moved.
 func TestReadersKilledBetweenMoves(t *testing.T) {
