@@ -93,7 +93,6 @@ type claim struct {
 	Exit     *exitBlock
 	StartErr error
 	ExitErr  error
-	raw      []byte // of all blocks
 }
 
 // stem is the part of the file names that stands for key.
@@ -229,20 +228,12 @@ func openClaim(path string) (*os.File, error) {
 // readClaim parses an open claim. A damaged header is ErrCorrupt at once, a claim of a
 // newer acode is ErrNewer.
 func readClaim(f *os.File) (claim, error) {
-	return claim{}.reread(f)
-}
-
-// reread is readClaim once more; what has not changed is not parsed again.
-func (c claim) reread(f *os.File) (claim, error) {
 	b := make([]byte, claimBytes)
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return claim{}, unread(f.Name(), err)
 	}
-	if bytes.Equal(b, c.raw) {
-		return c, nil
-	}
 	c, err := parseClaim(b)
-	c.Path, c.raw = f.Name(), b
+	c.Path = f.Name()
 	switch {
 	case err != nil:
 		return c, corrupt(c.Path, err)

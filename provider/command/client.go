@@ -148,7 +148,7 @@ func askClaimed(ctx context.Context, dir, key string) (known bool, err error) {
 			return true, err
 		}
 		if conn == nil { // one that lives is just beginning, or just ending, or cannot be reached
-			lives, err := supervisorLives(dir)
+			lives, err := supervisorLives(dir, nil)
 			return !lives || err != nil, err
 		}
 		defer conn.close()

@@ -75,7 +75,7 @@ func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.Command
 		return rec, c, err
 	}
 	// The supervisor writes the exit record before it unlocks: what stands now is final.
-	if c, err = c.reread(f); err != nil {
+	if c, err = readClaim(f); err != nil {
 		return session.CommandRecord{}, c, err
 	}
 	rec, err := c.over(f)
@@ -217,7 +217,7 @@ func (c claim) supervised() (bool, error) {
 	if lives || err != nil || !by.Elsewhere() {
 		return lives, err
 	}
-	return serves(filepath.Dir(c.Path), by)
+	return supervisorLives(filepath.Dir(c.Path), &by)
 }
 
 // lingers judges a claim that is held by what its command left behind.

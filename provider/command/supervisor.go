@@ -187,27 +187,9 @@ func lockSupervisor(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// serves reports whether the supervisor id, whose pid says nothing here, serves the session of
-// dir: whether its lock is held, and names it.
-func serves(dir string, id process.ID) (bool, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	var by process.ID
-	if json.NewDecoder(f).Decode(&by) != nil || by != id {
-		return false, nil
-	}
-	free, err := lockFree(f)
-	return !free, err
-}
-
-// supervisorLives reports whether a supervisor serves the session of dir.
-func supervisorLives(dir string) (bool, error) {
+// supervisorLives reports whether a supervisor serves the session of dir, by its lock. It must be by, whose pid says
+// nothing here, unless that is nil.
+func supervisorLives(dir string, by *process.ID) (bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -216,6 +198,10 @@ func supervisorLives(dir string) (bool, error) {
 		return false, unread(filepath.Join(dir, "supervisor.lock"), err)
 	}
 	defer func() { _ = f.Close() }() // only read
+	var named process.ID
+	if by != nil && (json.NewDecoder(f).Decode(&named) != nil || named != *by) {
+		return false, nil
+	}
 	free, err := lockFree(f)
 	return !free, err
 }
