@@ -229,14 +229,14 @@ type standby struct {
 	sure  bool // the command was seen to run after they were opened: they lost nothing
 }
 
-// follow does what the record of the command asks for.
-func (p *standby) follow(dir string, rec session.CommandRecord) {
+// follow does what the record of the command asks for. It reports whether to look again at once, at a command whose
+// supervisor is gone: it runs still if nothing was lost before the pipes were opened.
+func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 	switch rec.State {
 	case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
+		p.sure = p.sinks != nil
 		if p.sinks == nil {
-			p.open(dir, rec.Key)
-		} else {
-			p.sure = true
+			again = p.open(dir, rec.Key) && rec.State != session.CommandRunning
 		}
 	}
 	switch rec.State {
@@ -252,14 +252,16 @@ func (p *standby) follow(dir string, rec session.CommandRecord) {
 			}
 		}
 	}
+	return again
 }
 
-func (p *standby) open(dir, key string) {
+func (p *standby) open(dir, key string) bool {
 	for _, path := range outputPaths(dir, key, true) {
 		if pipe, err := openPipe(path); err == nil { // else there is none
 			p.sinks = append(p.sinks, &sink{path: path, end: -1, pipe: pipe})
 		}
 	}
+	return len(p.sinks) > 0
 }
 
 // takeOver carries what the command writes, unless another process does.

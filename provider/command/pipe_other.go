@@ -35,6 +35,6 @@ func (s *sink) close() { _ = s.file.Close() } // the command has its own
 // standby does nothing: the command needs no one to carry what it writes.
 type standby struct{}
 
-func (standby) follow(string, session.CommandRecord) {}
-func (standby) finish() bool                         { return false }
-func (standby) close()                               {}
+func (standby) follow(string, session.CommandRecord) (again bool) { return false }
+func (standby) finish() bool                                      { return false }
+func (standby) close()                                            {}

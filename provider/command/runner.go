@@ -237,8 +237,8 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 	for {
 		wake := r.wake()
 		rec, err := r.Look(ctx, key)
-		if err == nil {
-			pipes.follow(r.cfg.Dir, rec)
+		if err == nil && pipes.follow(r.cfg.Dir, rec) {
+			continue
 		}
 		if err == nil && rec.State == session.CommandUnknown && pipes.finish() {
 			rec, err = r.Look(ctx, key) // which says that nothing was lost
