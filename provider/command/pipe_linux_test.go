@@ -3,13 +3,16 @@ package command_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +20,7 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -168,6 +172,51 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 	}
 	if out, _ := s.output("k"); out != strings.Repeat("x", limit)+"\n[acode: "+lost+"]\n" {
 		t.Errorf("%d bytes of output, the end is %q", len(out), out[max(0, len(out)-100):])
+	}
+}
+
+// Someone who follows a command sees every byte of it while it runs, in little memory, and no secret.
+func TestFollow(t *testing.T) {
+	const count = 2_000_000
+	s := newStage(t, "CMDTEST_MAX=1073741824")
+	req := s.sh("k", fmt.Sprintf("echo first; > up; until test -e go; do sleep 0.01; done; seq %d; printf 'S3cr3t/Val'; > half; until test -e end; do sleep 0.01; done; echo ue+42; echo last", count))
+	done := s.begin(s.Runner, req, "up")
+	want, got := sha256.New(), sha256.New()
+	fmt.Fprintln(want, "first")
+	for i := range count {
+		fmt.Fprintln(want, i+1)
+	}
+	fmt.Fprint(want, "***e+42\nlast\n")
+	masked := redact.New([]string{"S3cr3t/Value+42"}).Stream(got)
+	var before, most runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.touch("go")
+		eventually(t, "half a secret", func() bool {
+			var now runtime.MemStats
+			if runtime.ReadMemStats(&now); now.HeapAlloc > most.HeapAlloc {
+				most = now
+			}
+			return s.has("half")
+		})
+		s.touch("end")
+	}()
+	over, err := command.Follow(s.ctx(), s.dir, "k", true, masked)
+	<-watched
+	if err = errors.Join(err, masked.Close()); err != nil || !over || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Errorf("Follow: got %v, %v; the same: %v", over, err, bytes.Equal(got.Sum(nil), want.Sum(nil)))
+	}
+	if r := <-done; r.err != nil || r.rec.Exit != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if grown := int64(most.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
+		t.Errorf("%d bytes more were in memory", grown)
+	}
+	if _, err := command.Follow(s.ctx(), s.dir, "never", true, masked); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Follow of what was never started: got %v", err)
 	}
 }
 
