@@ -175,7 +175,7 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	}
 	e := &engine.Engine{
 		Journal: w, Blobs: w, Plan: p, Commands: runner,
-		Notify: func(session.Notice) {}, Redact: s.Redactor.String, Masked: s.masked, Captured: s.captured, Log: s.Log.With("session_id", sess.Short),
+		Notify: func(session.Notice) {}, Redact: s.Redactor.String, Masked: s.Redactor.Reader, Captured: s.captured, Log: s.Log.With("session_id", sess.Short),
 	}
 	if root, err := workspace.Open(sess.Workspace, s.Now); err == nil { // else it is gone
 		defer root.Close()

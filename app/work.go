@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"time"
 
@@ -331,7 +330,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	e := &engine.Engine{
 		Journal: w.teller, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Captures: w.choices.Captures, Force: w.choices.Force},
-		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.teller.notice, Redact: w.Redactor.String, Masked: w.masked, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
+		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.teller.notice, Redact: w.Redactor.String, Masked: w.Redactor.Reader, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context) (string, string, error) {
 			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, w.writer.Session()))
@@ -341,9 +340,6 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
 }
-
-// masked keeps secrets out of what is written to w.
-func (s *Site) masked(w io.Writer) io.WriteCloser { return s.Redactor.Stream(w) }
 
 // captured makes a secret of a value that commands get under a telling name.
 func (s *Site) captured(name, value string) {

@@ -540,6 +540,9 @@ func TestOutputs(t *testing.T) {
 			}
 			o := d.Command.Stdout
 			got = append(got, kept{o.Text, w.blobs[o.Blob.Hash], o.Bytes, o.Cut})
+			if whole := w.blobs[o.Whole.Hash]; o.Cut != (int64(len(whole)) == o.Bytes) {
+				t.Errorf("%s: %d of %d bytes are kept whole, cut %v", d.StepID, len(whole), o.Bytes, o.Cut)
+			}
 		}
 	}
 	half := strings.Repeat("y", 128<<10)
@@ -568,6 +571,9 @@ func TestCutSecret(t *testing.T) {
 			kept := strings.NewReplacer("[acode: the middle was left out]", "", "[redacted]", "", "x", "", "\n", "").Replace(w.blobs[o.Blob.Hash])
 			if strings.ContainsAny(kept, "hun2") || o.Bytes != int64(total) || !o.Cut {
 				t.Errorf("secret at %d of %d: %q is kept of it, %d bytes, cut %v", at, total, kept, o.Bytes, o.Cut)
+			}
+			if whole := w.blobs[o.Whole.Hash]; len(whole) < total || strings.Contains(whole, "hunter2") {
+				t.Errorf("secret at %d of %d: %d bytes are kept whole, with it: %v", at, total, len(whole), strings.Contains(whole, "hunter2"))
 			}
 			if n := o.Blob.Bytes; n > 2*half+100 || n < 2*half-100 {
 				t.Errorf("secret at %d of %d: %d bytes are kept", at, total, n)

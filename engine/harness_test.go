@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -94,7 +95,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 	}
 	e := &engine.Engine{
 		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
-		Environ: p.environ, Inputs: p.inputs, Secrets: p.secrets, Redact: redact, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap, Look: p.look,
+		Environ: p.environ, Inputs: p.inputs, Secrets: p.secrets, Redact: redact, Masked: masked, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: p.snap, Look: p.look,
 		Captured: func(name, _ string) { p.w.note("captured %s", name) },
 		Notify: func(n session.Notice) {
 			p.shown = append(p.shown, n)
@@ -120,6 +121,25 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 
 func redact(s string) string {
 	return strings.NewReplacer("hunter2", "[redacted]", longSecret, "[redacted]", bytesSecret, "[redacted]").Replace(s)
+}
+
+// masked is redact for what is read from r.
+func masked(r io.Reader) io.Reader { return &masking{from: r} }
+
+type masking struct {
+	from io.Reader
+	all  io.Reader
+}
+
+func (m *masking) Read(p []byte) (int, error) {
+	if m.all == nil {
+		b, err := io.ReadAll(m.from)
+		if err != nil {
+			return 0, err
+		}
+		m.all = strings.NewReader(redact(string(b)))
+	}
+	return m.all.Read(p)
 }
 
 // bytesSecret is no text; with a byte more its end would be.

@@ -312,6 +312,9 @@ func (w *world) Stage(_ context.Context, r io.Reader, size int64) (session.BlobR
 		return session.BlobRef{}, err
 	}
 	b, err := io.ReadAll(r)
+	if size < 0 {
+		size = int64(len(b))
+	}
 	if err != nil || int64(len(b)) != size {
 		w.t.Errorf("Stage: %d bytes of %d, %v", len(b), size, err)
 	}

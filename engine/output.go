@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -75,22 +74,11 @@ func (e *Engine) keepWhole(ctx context.Context, key string, isErr bool) (session
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	from, to := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		raw := stdout
-		if isErr {
-			raw = stderr
-		}
-		masked := e.Masked(to)
-		_, err := io.Copy(masked, raw)
-		_ = to.CloseWithError(errors.Join(err, masked.Close()))
-	}()
-	ref, err := e.Blobs.Stage(ctx, from, -1)
-	_ = from.Close() // ends the goroutine where Stage has failed
-	<-done
-	return ref, err
+	from := stdout
+	if isErr {
+		from = stderr
+	}
+	return e.Blobs.Stage(ctx, e.Masked(from), -1)
 }
 
 // lastWrote gives the end of what a command wrote of which there is no receipt: of its standard
