@@ -332,8 +332,8 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Captures: w.choices.Captures, Force: w.choices.Force},
 		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.teller.notice, Redact: w.Redactor.String, Masked: w.Redactor.Reader, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
-		Snapshot: func(ctx context.Context) (string, string, error) {
-			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, w.writer.Session()))
+		Snapshot: func(ctx context.Context, status func(session.StepID) session.Status) (string, string, error) {
+			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, status))
 			return shot.Manifest, shot.Git, err
 		},
 		Look: env.look,

@@ -13,50 +13,57 @@ import (
 // cancelled session is in progress. request is the one that is answered, 0 for none. Files may be nil
 // where the workspace is gone.
 func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request) error {
-	e.begins(next)
-	return e.cancel(ctx, request)
+	e.begins(next, nil)
+	return e.newBranch().cancel(ctx, request)
 }
 
-// cancel is Cancel for the process that executes the session.
-func (e *Engine) cancel(ctx context.Context, r session.Request) error {
+// cancelled is Cancel for the process that executes the session, when all branches have ended.
+func (b *branch) cancelled(ctx context.Context, r session.Request) (*stop, error) {
+	b.crew.collect(b)
+	err := b.commit(ctx)
+	if err == nil {
+		err = b.cancel(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cancelled(r.By, r.Reason), nil
+}
+
+func (b *branch) cancel(ctx context.Context, r session.Request) error {
 	ctx = context.WithoutCancel(ctx)
-	for i := range e.next.Items {
-		it := &e.next.Items[i]
-		st := e.Journal.Session().Steps[it.ID]
-		if st == nil || st.Status != session.InProgress {
+	for _, it := range b.next.Items {
+		st := b.book.step(it.ID)
+		if st.Status != session.InProgress {
 			continue
 		}
-		it.Attempt = st.Attempt
-		if err := e.close(ctx, it, st); err != nil {
+		b.at, it.Attempt = st, st.Attempt
+		if err := b.close(ctx, &it, st); err != nil {
 			return err
 		}
 	}
-	drafts := append(e.pending, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		From: e.willBe(e.Journal.Session()), To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason, Code: session.ErrCancelled}})
-	if _, err := e.Journal.AppendAnswering(ctx, r.ID, drafts...); err != nil {
-		return err
-	}
-	return e.committed()
+	return b.book.answering(ctx, b, r.ID, append(b.pending, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+		To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason, Code: session.ErrCancelled}}))
 }
 
 // close queues what became of a step that is in progress when its session is cancelled.
-func (e *Engine) close(ctx context.Context, it *session.Item, st *session.StepState) error {
-	step := &e.Plan.Tasks[it.Task-1].Steps[it.Step-1]
-	e.overUS = 0
+func (b *branch) close(ctx context.Context, it *session.Item, st session.StepState) error {
+	step := &b.Plan.Tasks[it.Task-1].Steps[it.Step-1]
+	b.overUS = 0
 	switch {
 	case step.Kind == session.KindRun:
-		return e.closeCommand(ctx, it, step, st.Key)
+		return b.closeCommand(ctx, it, step, st.Key)
 	case len(step.Changes) > 0:
-		return e.closeChange(ctx, it, st)
+		return b.closeChange(ctx, it, st)
 	}
-	e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before this was done"})
+	b.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before this was done"})
 	return nil
 }
 
-func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *session.Step, key string) error {
-	rec, err := e.Commands.Look(ctx, key) // for other traces the continuation has looked
-	if err == nil && e.runsOn(ctx, key) {
-		rec, err = e.terminate(ctx, key)
+func (b *branch) closeCommand(ctx context.Context, it *session.Item, step *session.Step, key string) error {
+	rec, err := b.Commands.Look(ctx, key) // for other traces the continuation has looked
+	if err == nil && b.runsOn(ctx, key) {
+		rec, err = b.terminate(ctx, key)
 	}
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
@@ -65,18 +72,18 @@ func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *sessi
 	switch {
 	case err != nil:
 		doubt = "its record is damaged"
-	case rec.State == session.CommandUnclaimed && (it.Action == session.ActionDecide || e.leaves(ctx, key)):
+	case rec.State == session.CommandUnclaimed && (it.Action == session.ActionDecide || b.leaves(ctx, key)):
 		doubt = session.RecordLost
 	case rec.State == session.CommandUnclaimed, rec.State == session.CommandVoid:
-		e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before the command was started"})
+		b.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before the command was started"})
 		return nil
 	case rec.State == session.CommandFinished:
 		var f *failure
 		it.Action = session.ActionAttach // the receipt says when it was over
-		doubt, err = e.take(ctx, it, step, rec)
+		doubt, err = b.take(ctx, it, step, rec)
 		switch {
 		case errors.As(err, &f):
-			e.fail(it, f)
+			b.fail(it, f)
 			return nil
 		case errors.Is(err, session.ErrEnvironment):
 			doubt = "its result was not taken: " + err.Error()
@@ -85,36 +92,36 @@ func (e *Engine) closeCommand(ctx context.Context, it *session.Item, step *sessi
 		}
 	}
 	rec.Key, rec.Why = key, doubt
-	return e.recordUnknown(ctx, it, rec)
+	return b.recordUnknown(ctx, it, rec)
 }
 
 // closeChange records a change of files that was carried out, and as unknown one that was carried out
 // in part: nothing is undone for a session that is over. Temporary files go.
-func (e *Engine) closeChange(ctx context.Context, it *session.Item, st *session.StepState) error {
-	d, err := e.intent(ctx, it)
+func (b *branch) closeChange(ctx context.Context, it *session.Item, st session.StepState) error {
+	d, err := b.intent(ctx, it)
 	if err != nil {
 		return err
 	}
 	why := "the session was cancelled, and its workspace is gone"
-	if e.Files != nil {
-		progress, _, err := e.Files.Inspect(ctx, d.Key, d.Files)
+	if b.Files != nil {
+		progress, _, err := b.Files.Inspect(ctx, d.Key, d.Files)
 		if err == nil && progress == session.Applied {
-			return e.applied(ctx, it)
+			return b.applied(ctx, it)
 		}
 		if err == nil {
-			err = e.Files.Tidy(ctx, d.Key, d.Files)
+			err = b.Files.Tidy(ctx, d.Key, d.Files)
 		}
 		switch {
 		case err != nil:
 			why = "the session was cancelled, and its files cannot be looked at: " + err.Error()
 		case progress == session.NotApplied:
-			e.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before its files were changed"})
+			b.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before its files were changed"})
 			return nil
 		default:
 			why = "the session was cancelled while it changed its files, which stay as they are"
 		}
 	}
-	e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Why: why}},
+	b.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Why: why}},
 		session.Notice{Kind: session.NoticeUncertain, Item: it, Text: why})
 	return nil
 }

@@ -20,92 +20,91 @@ const maxQuickPre = 64 << 10
 const maxMade = 64 << 10
 
 // change executes a step that changes files.
-func (e *Engine) change(ctx context.Context, it *session.Item, step *session.Step) error {
+func (b *branch) change(ctx context.Context, it *session.Item, step *session.Step) error {
 	if it.Action == session.ActionApplied {
-		return e.applied(ctx, it)
+		return b.applied(ctx, it)
 	}
-	changes, err := e.expand(ctx, it, step.Changes)
+	changes, err := b.expand(ctx, it, step.Changes)
 	if err != nil {
 		return err
 	}
-	if e.inProgress(it) {
-		d, err := e.intent(ctx, it)
+	if b.inProgress(it) {
+		d, err := b.intent(ctx, it)
 		if err != nil {
 			return err
 		}
 		if len(d.Files) > 0 {
-			return e.redo(ctx, it, d, changes)
+			return b.redo(ctx, it, d, changes)
 		}
 		it.Attempt++ // that one could not even be prepared, so its key stands for nothing
 	}
-	if err := e.settleBefore(ctx, it, changes); err != nil {
+	if err := b.settleBefore(ctx, it, changes); err != nil {
 		return err
 	}
-	key := e.key(it, it.Attempt)
-	ts, err := e.Files.Prepare(ctx, key, changes)
+	key := b.key(it, it.Attempt)
+	ts, err := b.Files.Prepare(ctx, key, changes)
 	if err != nil {
-		return e.unprepared(ctx, it, step, err)
+		return b.unprepared(ctx, it, step, err)
 	}
-	defer e.Files.Discard(key)
-	if err := e.keep(ctx, ts); err != nil {
+	defer b.Files.Discard(key)
+	if err := b.keep(ctx, ts); err != nil {
 		return err
 	}
-	if err := e.keepMade(ctx, step, ts); err != nil {
+	if err := b.keepMade(ctx, step, ts); err != nil {
 		return err
 	}
-	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), Files: ts, By: retriedBy(it)}); err != nil {
+	if err := b.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), Files: ts, By: retriedBy(it)}); err != nil {
 		return err
 	}
-	return e.apply(ctx, it, key)
+	return b.apply(ctx, it, key)
 }
 
 // settleBefore commits the receipt before when preparing the changes will take its time (E4),
 // and removes what an attempt before this one, given up, left behind.
-func (e *Engine) settleBefore(ctx context.Context, it *session.Item, changes []session.Change) error {
+func (b *branch) settleBefore(ctx context.Context, it *session.Item, changes []session.Change) error {
 	large := slices.ContainsFunc(changes, func(c session.Change) bool {
-		return max(e.Files.Size(c.Path), e.Files.Size(c.From), e.Files.Size(c.To)) > maxQuickPre
+		return max(b.Files.Size(c.Path), b.Files.Size(c.From), b.Files.Size(c.To)) > maxQuickPre
 	})
 	if large {
-		if err := e.commit(ctx); err != nil {
+		if err := b.commit(ctx); err != nil {
 			return err
 		}
 	}
-	st := e.Journal.Session().Steps[it.ID]
-	if st == nil || st.Status != session.InProgress {
+	if b.state(it).Status != session.InProgress {
 		return nil
 	}
-	d, err := e.intent(ctx, it)
+	d, err := b.intent(ctx, it)
 	if err != nil {
 		return err
 	}
-	return e.Files.Tidy(ctx, d.Key, d.Files)
+	return b.Files.Tidy(ctx, d.Key, d.Files)
 }
 
 // unprepared records an attempt that failed before anything could be done.
-func (e *Engine) unprepared(ctx context.Context, it *session.Item, step *session.Step, cause error) error {
+func (b *branch) unprepared(ctx context.Context, it *session.Item, step *session.Step, cause error) error {
 	f := fileFailure(cause)
 	if _, ok := f.(*failure); !ok {
 		return f
 	}
-	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: retriedBy(it)}); err != nil {
+	if err := b.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: retriedBy(it)}); err != nil {
 		return err
 	}
 	return f
 }
 
 // keep saves the content that the step will make disappear, before its intent is committed.
-func (e *Engine) keep(ctx context.Context, ts []session.Transition) error {
+func (b *branch) keep(ctx context.Context, ts []session.Transition) error {
 	for i, t := range ts {
 		if t.Pre.Absent() || moves(ts, t.Path) {
 			continue
 		}
 		if t.Pre.Size > maxQuickPre {
-			if err := e.commit(ctx); err != nil {
+			if err := b.commit(ctx); err != nil {
 				return err
 			}
 		}
 		var err error
-		if ts[i].Kept, err = e.stageImage(ctx, t.Path, t.Pre); err != nil {
+		if ts[i].Kept, err = b.stageImage(ctx, t.Path, t.Pre); err != nil {
 			return err
 		}
 	}
@@ -114,13 +113,13 @@ func (e *Engine) keep(ctx context.Context, ts []session.Transition) error {
 
 // keepMade saves the content that the step makes, where it is short and not in the plan: a person may later
 // want to see what somebody changed in it.
-func (e *Engine) keepMade(ctx context.Context, step *session.Step, ts []session.Transition) error {
+func (b *branch) keepMade(ctx context.Context, step *session.Step, ts []session.Transition) error {
 	for i, t := range ts {
 		if t.Post.Absent() || t.From != "" || t.Post.Hash == t.Pre.Hash || t.Post.Size > maxMade || planned(step, t.Post.Hash) {
 			continue
 		}
 		var err error
-		if ts[i].Made, err = e.stageImage(ctx, t.Path, t.Post); err != nil {
+		if ts[i].Made, err = b.stageImage(ctx, t.Path, t.Post); err != nil {
 			return err
 		}
 	}
@@ -138,12 +137,12 @@ func planned(step *session.Step, hash string) bool {
 	})
 }
 
-func (e *Engine) stageImage(ctx context.Context, path string, i session.Image) (blob string, err error) {
-	r, err := e.Files.Image(path, i.Hash)
+func (b *branch) stageImage(ctx context.Context, path string, i session.Image) (blob string, err error) {
+	r, err := b.Files.Image(path, i.Hash)
 	if err != nil {
 		return "", err
 	}
-	ref, err := e.Blobs.Stage(ctx, r, i.Size)
+	ref, err := b.Blobs.Stage(ctx, r, i.Size)
 	return ref.Hash, err
 }
 
@@ -152,8 +151,8 @@ func moves(ts []session.Transition, path string) bool {
 	return slices.ContainsFunc(ts, func(t session.Transition) bool { return t.From == path })
 }
 
-func (e *Engine) apply(ctx context.Context, it *session.Item, key string) error {
-	files, err := e.Files.Apply(context.WithoutCancel(ctx), key)
+func (b *branch) apply(ctx context.Context, it *session.Item, key string) error {
+	files, err := b.Files.Apply(context.WithoutCancel(ctx), key)
 	if err != nil {
 		err = fileFailure(err)
 		var f *failure
@@ -162,7 +161,7 @@ func (e *Engine) apply(ctx context.Context, it *session.Item, key string) error 
 		}
 		return err
 	}
-	e.done(it, session.StepCompletedData{Files: wrote(files)})
+	b.done(it, session.StepCompletedData{Files: wrote(files)})
 	return nil
 }
 
@@ -174,9 +173,9 @@ func wrote(files []session.FileState) []session.FileState {
 }
 
 // intent reads what the attempt in progress meant to do.
-func (e *Engine) intent(ctx context.Context, it *session.Item) (session.StepStartedData, error) {
+func (b *branch) intent(ctx context.Context, it *session.Item) (session.StepStartedData, error) {
 	var d session.StepStartedData
-	ev, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].StartSeq)
+	ev, err := b.Journal.Event(ctx, b.state(it).StartSeq)
 	if err != nil {
 		return d, err
 	}
@@ -184,12 +183,12 @@ func (e *Engine) intent(ctx context.Context, it *session.Item) (session.StepStar
 }
 
 // applied records that the files already are what the attempt wanted (FR-025).
-func (e *Engine) applied(ctx context.Context, it *session.Item) error {
-	d, err := e.intent(ctx, it)
+func (b *branch) applied(ctx context.Context, it *session.Item) error {
+	d, err := b.intent(ctx, it)
 	if err != nil {
 		return err
 	}
-	progress, _, err := e.Files.Inspect(ctx, d.Key, d.Files)
+	progress, _, err := b.Files.Inspect(ctx, d.Key, d.Files)
 	if err != nil {
 		return err
 	}
@@ -200,12 +199,12 @@ func (e *Engine) applied(ctx context.Context, it *session.Item) error {
 	for i, t := range d.Files {
 		known[i] = session.FileState{Path: t.Path}
 	}
-	files, err := e.Files.Stat(ctx, known)
+	files, err := b.Files.Stat(ctx, known)
 	if err != nil {
 		return err
 	}
-	e.handling(it, session.ActionApplied)
-	e.done(it, session.StepCompletedData{Files: wrote(files), By: "applied"})
+	b.handling(it, session.ActionApplied)
+	b.done(it, session.StepCompletedData{Files: wrote(files), By: "applied"})
 	return nil
 }
 
@@ -217,39 +216,39 @@ func changedMeanwhile(it *session.Item) error {
 
 // redo goes on with an attempt that a crash cut short: rolled back first where something of
 // it is there (FR-026), then done under the same key.
-func (e *Engine) redo(ctx context.Context, it *session.Item, d session.StepStartedData, changes []session.Change) error {
-	if err := e.again(ctx, it); err != nil {
+func (b *branch) redo(ctx context.Context, it *session.Item, d session.StepStartedData, changes []session.Change) error {
+	if err := b.again(ctx, it); err != nil {
 		return err
 	}
-	e.handling(it, it.Action)
+	b.handling(it, it.Action)
 	if it.Action == session.ActionRollBack {
-		if err := e.rollBack(ctx, it, d); err != nil {
+		if err := b.rollBack(ctx, it, d); err != nil {
 			return err
 		}
 	}
-	ts, err := e.Files.Prepare(ctx, d.Key, changes)
+	ts, err := b.Files.Prepare(ctx, d.Key, changes)
 	if err != nil {
 		return fileFailure(err)
 	}
-	defer e.Files.Discard(d.Key)
+	defer b.Files.Discard(d.Key)
 	if !sameTransitions(ts, d.Files) {
 		return changedMeanwhile(it)
 	}
-	if err := e.Journal.Fence(ctx); err != nil {
+	if err := b.Journal.Fence(ctx); err != nil {
 		return err
 	}
-	return e.apply(ctx, it, d.Key)
+	return b.apply(ctx, it, d.Key)
 }
 
 // rollBack puts the pre-images of an attempt back. It overwrites content that is neither pre-
 // nor post-image only if that was accepted, and so kept, before it came here.
-func (e *Engine) rollBack(ctx context.Context, it *session.Item, d session.StepStartedData) error {
-	_, foreign, err := e.Files.Inspect(ctx, d.Key, d.Files)
+func (b *branch) rollBack(ctx context.Context, it *session.Item, d session.StepStartedData) error {
+	_, foreign, err := b.Files.Inspect(ctx, d.Key, d.Files)
 	if err != nil {
 		return err
 	}
 	for _, f := range foreign {
-		if known := e.Journal.Session().Files[f.Path]; known == nil || known.Hash != f.Hash {
+		if b.knownHash(f.Path) != f.Hash {
 			return changedMeanwhile(it)
 		}
 	}
@@ -259,9 +258,19 @@ func (e *Engine) rollBack(ctx context.Context, it *session.Item, d session.StepS
 			kept[t.Pre.Hash] = t.Kept
 		}
 	}
-	return e.Files.Rollback(ctx, d.Key, d.Files, foreign, func(hash string) (io.ReadCloser, error) {
-		return e.Blobs.Open(ctx, kept[hash])
+	return b.Files.Rollback(ctx, d.Key, d.Files, foreign, func(hash string) (io.ReadCloser, error) {
+		return b.Blobs.Open(ctx, kept[hash])
 	})
+}
+
+// knownHash is what the session knows of the content at path; empty: nothing, or that there is none.
+func (b *branch) knownHash(path string) (hash string) {
+	b.book.look(func(s *session.Session) {
+		if f := s.Files[path]; f != nil {
+			hash = f.Hash
+		}
+	})
+	return hash
 }
 
 // sameTransitions compares what would be done now with the intent, whatever was kept.
@@ -272,13 +281,13 @@ func sameTransitions(a, b []session.Transition) bool {
 }
 
 // handling tells how a step that was in progress is gone on with.
-func (e *Engine) handling(it *session.Item, a session.Action) {
-	e.Notify(session.Notice{Kind: session.NoticeHandling, Item: it, Level: a, Text: it.Why})
-	e.Log.Info("step was in progress", "event", "in_progress", "step", it.ID.String(), "in_progress_action", string(a), "why", it.Why)
+func (b *branch) handling(it *session.Item, a session.Action) {
+	b.tell(session.Notice{Kind: session.NoticeHandling, Item: it, Level: a, Text: it.Why})
+	b.Log.Info("step was in progress", "event", "in_progress", "step", it.ID.String(), "in_progress_action", string(a), "why", it.Why)
 }
 
 // expand fills inputs, and the captures that it can see, into the contents of changes.
-func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session.Change) ([]session.Change, error) {
+func (b *branch) expand(ctx context.Context, it *session.Item, changes []session.Change) ([]session.Change, error) {
 	var values map[string]string
 	out := slices.Clone(changes)
 	for i, c := range changes {
@@ -287,7 +296,7 @@ func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session
 		}
 		if values == nil {
 			var err error
-			if values, err = e.values(ctx, it, e.Secrets); err != nil {
+			if values, err = b.values(ctx, it, b.Secrets); err != nil {
 				return nil, err
 			}
 		}
@@ -298,14 +307,14 @@ func (e *Engine) expand(ctx context.Context, it *session.Item, changes []session
 }
 
 // captures loads the values that it can see.
-func (e *Engine) captures(ctx context.Context, it *session.Item) (map[string]string, error) {
+func (b *branch) captures(ctx context.Context, it *session.Item) (map[string]string, error) {
 	values := map[string]string{}
-	for name, by := range e.visible.At(it.Task-1, it.Step-1) {
-		c := e.captured(by)
+	for name, by := range b.visible.at(it) {
+		c := b.captured(by)
 		if c == nil {
 			continue
 		}
-		value, err := e.value(ctx, c)
+		value, err := b.value(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("read the value that %s captured: %w", by, err)
 		}
@@ -315,27 +324,24 @@ func (e *Engine) captures(ctx context.Context, it *session.Item) (map[string]str
 }
 
 // captured finds the capture of a step whose receipt is durable or goes with the next commit.
-func (e *Engine) captured(by session.StepID) *session.Capture {
-	for _, d := range e.pending {
+func (b *branch) captured(by session.StepID) *session.Capture {
+	for _, d := range b.pending {
 		if c, ok := d.Data.(session.StepCompletedData); ok && c.StepID == by {
 			return c.Capture
 		}
 	}
-	if st := e.Journal.Session().Steps[by]; st != nil {
-		return st.Capture
-	}
-	return nil
+	return b.book.step(by).Capture
 }
 
-func (e *Engine) value(ctx context.Context, c *session.Capture) (string, error) {
+func (b *branch) value(ctx context.Context, c *session.Capture) (string, error) {
 	if c.Blob.Hash == "" {
 		return c.Value, nil
 	}
-	r, err := e.Blobs.Open(ctx, c.Blob.Hash)
+	r, err := b.Blobs.Open(ctx, c.Blob.Hash)
 	if err != nil {
 		return "", err
 	}
 	defer r.Close()
-	b, err := io.ReadAll(r)
-	return string(b), err
+	content, err := io.ReadAll(r)
+	return string(content), err
 }

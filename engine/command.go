@@ -12,70 +12,71 @@ import (
 )
 
 // run executes a command step under its supervisor.
-func (e *Engine) run(ctx context.Context, it *session.Item, step *session.Step) error {
+func (b *branch) run(ctx context.Context, it *session.Item, step *session.Step) error {
 	if it.Action == session.ActionAttach || it.Action == session.ActionDecide {
-		e.answered = e.key(it, it.Attempt)
+		b.answered = b.key(it, it.Attempt)
 	}
-	if it.Status == session.StepFailed && e.ordered(it) {
-		e.handling(it, it.Action)
+	if it.Status == session.StepFailed && b.ordered(it) {
+		b.handling(it, it.Action)
 		if it.Action == session.ActionDecide {
-			return e.unknown(ctx, it, step, session.CommandRecord{Key: e.key(it, it.Attempt), State: session.CommandUnknown, Why: it.Why})
+			return b.unknown(ctx, it, step, session.CommandRecord{Key: b.key(it, it.Attempt), State: session.CommandUnknown, Why: it.Why})
 		}
 	}
-	if e.uncertain(it) {
-		if err := e.again(ctx, it); err != nil {
+	if b.uncertain(it) {
+		if err := b.again(ctx, it); err != nil {
 			return err
 		}
-		return e.settle(ctx, it, step, session.CommandRecord{Key: e.key(it, it.Attempt), State: session.CommandUnknown, Why: e.Journal.Session().Steps[it.ID].Message})
+		return b.settle(ctx, it, step, session.CommandRecord{Key: b.key(it, it.Attempt), State: session.CommandUnknown, Why: b.state(it).Message})
 	}
 	if it.Action == session.ActionRetry && it.Status == session.InProgress { // its attempt before was cancelled, or void
-		e.handling(it, it.Action)
-		e.spent = append(e.spent, e.key(it, it.Attempt-1))
+		b.handling(it, it.Action)
+		b.spent = append(b.spent, b.key(it, it.Attempt-1))
 	}
-	if err := e.enter(ctx, it, step.Digest()); err != nil {
+	if err := b.enter(ctx, it, step.Digest()); err != nil {
 		return err
 	}
 	switch it.Action {
 	case session.ActionAttach:
-		e.handling(it, it.Action)
+		b.handling(it, it.Action)
 	case session.ActionDecide:
-		rec, err := e.Commands.Look(ctx, e.key(it, it.Attempt))
+		rec, err := b.Commands.Look(ctx, b.key(it, it.Attempt))
 		if err != nil {
 			return err
 		}
 		if rec.State == session.CommandUnclaimed { // its record was lost
 			rec.State, rec.Why = session.CommandUnknown, session.RecordLost
-			return e.unknown(ctx, it, step, rec)
+			return b.unknown(ctx, it, step, rec)
 		}
 		if rec.WasCancelled() {
 			rec.State, rec.Why = session.CommandUnknown, it.Why
-			return e.unknown(ctx, it, step, rec)
+			return b.unknown(ctx, it, step, rec)
 		}
 	}
-	return e.launch(ctx, it, step)
+	return b.launch(ctx, it, step)
 }
 
 // launch hands a command whose intent is durable to its supervisor and takes what comes back.
-func (e *Engine) launch(ctx context.Context, it *session.Item, step *session.Step) error {
-	req, err := e.request(ctx, it, step.Run)
+func (b *branch) launch(ctx context.Context, it *session.Item, step *session.Step) error {
+	req, err := b.request(ctx, it, step.Run)
 	if err != nil {
 		return err
 	}
-	rec, err := e.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	b.crew.attached(b)
+	rec, err := b.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return b.Commands.Run(ctx, req) })
 	if err != nil {
 		return commandFailure(err)
 	}
-	return e.outcome(ctx, it, step, rec)
+	return b.outcome(ctx, it, step, rec)
 }
 
-func (e *Engine) uncertain(it *session.Item) bool {
-	return e.inProgress(it) && e.Journal.Session().Steps[it.ID].Status == session.StepUncertain
+func (b *branch) uncertain(it *session.Item) bool {
+	return b.inProgress(it) && b.state(it).Status == session.StepUncertain
 }
 
 // ordered reports whether the last attempt of it failed because acode ended its command.
-func (e *Engine) ordered(it *session.Item) bool {
-	st := e.Journal.Session().Steps[it.ID]
-	return st != nil && st.Status == session.StepFailed && st.Code.Ordered()
+func (b *branch) ordered(it *session.Item) bool {
+	st := b.state(it)
+	return st.Status == session.StepFailed && st.Code.Ordered()
 }
 
 // commandFailure makes a failed step of a request that the supervisor refused.
@@ -88,12 +89,12 @@ func commandFailure(err error) error {
 }
 
 // request builds what the supervisor is asked to run.
-func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) (session.CommandRequest, error) {
-	values, err := e.captures(ctx, it)
+func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) (session.CommandRequest, error) {
+	values, err := b.captures(ctx, it)
 	if err != nil {
 		return session.CommandRequest{}, err
 	}
-	env := e.Inputs.Environ(e.Environ, e.Secrets)
+	env := b.Inputs.Environ(b.Environ, b.Secrets)
 	for _, vars := range []map[string]string{values, r.Env} {
 		names := make([]string, 0, len(vars))
 		for name := range vars {
@@ -104,20 +105,19 @@ func (e *Engine) request(ctx context.Context, it *session.Item, r *session.Run) 
 			env = append(env, name+"="+vars[name])
 		}
 	}
-	s := e.Journal.Session()
 	return session.CommandRequest{
-		Key: e.key(it, it.Attempt), Epoch: s.Epoch, Argv: r.Command(), Workspace: s.Workspace, Dir: r.Dir,
+		Key: b.key(it, it.Attempt), Epoch: b.epoch, Argv: r.Command(), Workspace: b.workspace, Dir: r.Dir,
 		Env: env, Timeout: r.Timeout, Volatile: r.Volatile, Split: r.Capture != "",
 	}, nil
 }
 
 // outcome turns the record of a command that is over into a receipt or a question.
-func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+func (b *branch) outcome(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	switch rec.State {
 	case session.CommandFinished:
-		return e.finished(ctx, it, step, rec)
+		return b.finished(ctx, it, step, rec)
 	case session.CommandUnknown, session.CommandLingering:
-		return e.unknown(ctx, it, step, rec)
+		return b.unknown(ctx, it, step, rec)
 	case session.CommandVoid: // the next resume starts it under a new key
 		return &session.Error{Code: session.ErrStoreIO, Message: "the command of " + it.ID.String() + " was not started: " + rec.Why, Retryable: true,
 			Next: session.Words("see to the disk that holds acode's state, then resume")}
@@ -127,16 +127,16 @@ func (e *Engine) outcome(ctx context.Context, it *session.Item, step *session.St
 
 // finished takes the result of a command that is over, or asks what became of it where its record
 // does not say.
-func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+func (b *branch) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	if rec.Interruption() != "" {
 		awaitEnd(ctx, ownSignal) // a shutdown reaches acode too: then the next resume decides
 	}
-	doubt, err := e.take(context.WithoutCancel(ctx), it, step, rec)
+	doubt, err := b.take(context.WithoutCancel(ctx), it, step, rec)
 	if doubt != "" {
 		if rec.Why = doubt; rec.Interruption() != "" { // else it did run, and only its output is lost
 			rec.State = session.CommandUnknown
 		}
-		return e.unknown(ctx, it, step, rec)
+		return b.unknown(ctx, it, step, rec)
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (e *Engine) finished(ctx context.Context, it *session.Item, step *session.S
 // take keeps the outputs and the files that a finished command changed, and queues its receipt; a
 // failure comes back as an error. doubt says why there can be no receipt: a signal ended the command
 // that acode did not send, or the output is lost, as in a store that came back without it.
-func (e *Engine) take(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) (doubt string, err error) {
+func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) (doubt string, err error) {
 	if by := rec.Interruption(); by != "" {
 		return "it was ended by " + by + ", which acode did not send; it may have done its work before", nil
 	}
@@ -153,56 +153,56 @@ func (e *Engine) take(ctx context.Context, it *session.Item, step *session.Step,
 	}
 	captured, uncaptured := "", error(nil)
 	if step.Run.Capture != "" && rec.Exit == 0 { // first: it may be a secret, in all that follows
-		captured, uncaptured = e.captureText(rec.Key, step.Run.Capture)
+		captured, uncaptured = b.captureText(rec.Key, step.Run.Capture)
 	}
-	result, wrote, last, err := e.result(ctx, rec)
+	result, wrote, last, err := b.result(ctx, rec)
 	if errors.Is(err, session.ErrCorrupt) {
 		return fmt.Sprintf("its record says that it ended with %s, and what it wrote is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err), nil
 	}
 	if err != nil {
 		return "", err
 	}
-	files, err := e.changedFiles(ctx)
+	files, err := b.changedFiles(ctx)
 	if err != nil {
 		return "", err
 	}
 	if it.Action == session.ActionAttach {
-		e.overUS = rec.EndedUS
+		b.overUS = rec.EndedUS
 	}
-	receipt := session.StepCompletedData{Command: result, Files: files, Manifest: e.look(ctx)}
+	receipt := session.StepCompletedData{Command: result, Files: files, Manifest: b.look(ctx)}
 	f := judge(step.Run, result)
 	if f != nil {
 		f.last = last
 		f.starve(rec)
 	} else if step.Run.Capture != "" {
 		if uncaptured == nil {
-			receipt.Capture, uncaptured = e.keepCapture(ctx, step.Run.Capture, captured)
+			receipt.Capture, uncaptured = b.keepCapture(ctx, step.Run.Capture, captured)
 		}
 		if f, err = captureFailure(uncaptured); err != nil {
 			return "", err
 		}
 	}
 	// Only now: until there is a receipt, the raw output is all that there is.
-	e.spent = append(e.spent, rec.Key)
+	b.spent = append(b.spent, rec.Key)
 	for _, line := range wrote {
-		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
+		b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
 	}
 	if f != nil {
 		f.command, f.files, f.manifest = result, files, receipt.Manifest
 		return "", f
 	}
-	e.done(it, receipt)
+	b.done(it, receipt)
 	if len(result.Left) > 0 {
-		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: e.redacted(result.Left)})
+		b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: b.redacted(result.Left)})
 	}
 	return "", nil
 }
 
 // redacted makes the command lines of descendants fit to be shown.
-func (e *Engine) redacted(left []string) []string {
+func (b *branch) redacted(left []string) []string {
 	out := make([]string, len(left))
 	for i, l := range left {
-		out[i] = e.Redact(l)
+		out[i] = b.Redact(l)
 	}
 	return out
 }
@@ -235,30 +235,37 @@ func fate(ended string, left []string) string {
 
 // look keeps what a command left in the workspace, for its receipt. Where that fails, the next resume names
 // as changed what the command did; it must not keep the result from being recorded.
-func (e *Engine) look(ctx context.Context) (manifest string) {
-	if e.Look == nil {
+func (b *branch) look(ctx context.Context) (manifest string) {
+	if b.Look == nil {
 		return ""
 	}
-	manifest, err := e.Look(ctx)
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	manifest, err := b.Look(ctx)
 	if err != nil {
-		e.Log.Warn("no look at the workspace after a command", "event", "look_failed", "error", err.Error())
+		b.Log.Warn("no look at the workspace after a command", "event", "look_failed", "error", err.Error())
 		return ""
+	}
+	if manifest != "" {
+		b.crew.looked(manifest)
 	}
 	return manifest
 }
 
 // changedFiles lists the session's own files that a command changed: their new hashes go into
 // its receipt, and of what has none, since it is no plain file, its times.
-func (e *Engine) changedFiles(ctx context.Context) ([]session.FileState, error) {
-	s := e.Journal.Session()
-	if len(s.Files) == 0 || e.Files == nil { // nil: the workspace of a session that is cancelled is gone
+func (b *branch) changedFiles(ctx context.Context) ([]session.FileState, error) {
+	var known []session.FileState
+	b.book.look(func(s *session.Session) {
+		known = make([]session.FileState, 0, len(s.Files))
+		for _, f := range s.Files {
+			known = append(known, *f)
+		}
+	})
+	if len(known) == 0 || b.Files == nil { // nil: the workspace of a session that is cancelled is gone
 		return nil, nil
 	}
-	known := make([]session.FileState, 0, len(s.Files))
-	for _, f := range s.Files {
-		known = append(known, *f)
-	}
-	now, err := e.Files.Stat(ctx, known)
+	now, err := b.Files.Stat(ctx, known)
 	if session.CodeOf(err) == session.ErrFileStep { // no step has failed: the next resume takes the result
 		err = &session.Error{Code: session.ErrEnvironment, Message: "the files of the session cannot be looked at, so the result of the command was not taken", Cause: err}
 	}

@@ -1,6 +1,7 @@
-// Package engine carries out a continuation step by step: intent, effect, receipt. The
-// receipt of one step and the intent of the next are one commit, so that a step costs one
-// fsync of the store; nothing is reported before the commit that holds it.
+// Package engine carries out a continuation: intent, effect, receipt. Each running step has a branch,
+// whose code is a straight line. The book commits what the branches hand over: the receipt of one step
+// and the intent of the next are one commit, so that a step costs one fsync of the store, and steps that
+// run at once share it.
 //
 // Invariants, cited by tests:
 //
@@ -9,6 +10,8 @@
 //	E3  Just before each effect the epoch is read again (fencing).
 //	E4  A receipt never waits for something slow: then there are two commits.
 //	E5  What cannot be known is never guessed: check, declared policy or a person decide.
+//	E6  There is one order: that of the journal.
+//	E7  A branch that fails, pauses or waits for a person stops only its own task; on_failure decides about the rest.
 package engine
 
 import (
@@ -16,12 +19,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"slices"
+	"sync"
 
 	"github.com/acode-dev/acode/session"
 )
 
-// Engine executes one session. Every field is needed unless it says otherwise.
+// Engine executes one session. Every field is needed unless it says otherwise. The functions and the
+// adapters are called from several goroutines at once where MaxParallel is above 1, Notify, Look and Snapshot
+// from one at a time.
 type Engine struct {
 	Journal  Journal
 	Blobs    Blobs
@@ -39,268 +44,126 @@ type Engine struct {
 	Captured func(name, value string)  // called before anything that may hold a captured value is kept or shown; nil: nobody wants to know
 	Log      *slog.Logger
 
+	// MaxParallel is how many steps may run at once; below 1 means 1. Commands that run already when the session
+	// is resumed are all waited for.
+	MaxParallel int
+
 	// Snapshot keeps the manifest of the workspace as it is left and gives its blob and the
-	// git state; nil keeps none.
-	Snapshot func(context.Context) (manifest, git string, err error)
+	// git state; status says where a step stands. nil keeps none.
+	Snapshot func(ctx context.Context, status func(session.StepID) session.Status) (manifest, git string, err error)
 
 	// Look keeps what differs in the workspace from the last Snapshot or Look, and gives its blob;
 	// empty: nothing does. nil keeps nothing.
 	Look func(context.Context) (manifest string, err error)
 
-	// Again is closed when a second signal asks to end the running command too.
+	// Again is closed when a second signal asks to end the running commands too.
 	Again <-chan struct{}
 
 	// Last says that commands of this PID namespace end with this process, as they do with PID 1 of a
 	// container. What leaves a command to its supervisor else then ends it, so that its end is recorded.
 	Last bool
 
-	pending  []session.Draft         // receipts and acquisition that the next commit takes along
-	onCommit []session.Notice        // to be shown once they are durable
-	spent    []string                // keys whose raw output goes once the receipt is durable
-	doubt    uint64                  // last seq before a commit that failed; 0 when none did
-	answered string                  // the key that Policy.Uncertain answers for; empty: none
-	overUS   int64                   // when the command that is about to get its receipt was over, if before that; else 0
-	reran    int                     // how often the command at hand ran again, its outcome unknown, with nobody asked
-	visible  *session.Visibility     // captures by step
-	failed   map[string]bool         // tasks with a failed step, or blocked by one
-	refused  map[session.StepID]bool // gates that somebody elsewhere denied while this process executes
-	next     session.Continuation
+	// What follows is set when the execution begins.
+
+	next      session.Continuation // never changes
+	id        session.ID
+	short     string
+	epoch     uint64 // under which this process executes
+	workspace string
+	inputs    string // the hash of the inputs
+	book      *book
+	crew      *crew
+
+	visible *visible
+	persons chan struct{} // holds a token while a person is asked
+	looking sync.Mutex    // around Look and Snapshot
 }
 
 // Policy is what a person or the configuration decided beforehand.
 type Policy struct {
-	Uncertain session.OnInterrupt // --uncertain: of the attempt that was in progress before, instead of on_interrupt; empty asks
+	Uncertain session.OnInterrupt // --uncertain: of the attempts that were in progress before, instead of on_interrupt; empty asks
 	Force     bool                // run tasks although one that they depend on failed
 
-	Captures map[session.StepID]string // --capture: values that a person gives for commands whose outcome is unknown
+	Outcomes map[session.StepID]session.OnInterrupt // like Uncertain, of one step
+	Captures map[session.StepID]string              // --capture: values that a person gives for commands whose outcome is unknown
+}
+
+// visible answers which captures a step can see.
+type visible struct {
+	mu sync.Mutex
+	by *session.Visibility
 }
 
 // Execute carries out next from its first open step to the end and returns how it ended; what
 // the result says is durable. begin is committed together with the first intent. An error
 // means that the store itself failed: the session is then as its last commit left it.
 func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin ...session.Draft) (session.Result, error) {
-	e.begins(next)
-	e.pending = begin
-	e.spent = e.unforgotten()
-	err := e.walk(ctx)
-	var halt *stop
+	e.begins(next, begin)
+	b := e.newBranch()
+	b.spent = e.unforgotten()
+	halt, err := e.crew.run(ctx, b)
+	if err == nil && halt == nil {
+		err = b.afterLast(ctx)
+	}
 	switch {
-	case err == nil:
-		halt = e.ending()
-	case errors.As(err, &halt):
-	default:
-		halt, err = e.halted(ctx, err)
-		if err != nil {
+	case err != nil:
+		if halt, err = b.halted(ctx, err); err != nil {
 			return session.Result{}, err
 		}
+	case halt == nil:
+		halt = b.ending()
 	}
 	ctx = context.WithoutCancel(ctx)
-	result, err := e.finish(ctx, halt)
+	result, err := b.finish(ctx, halt)
 	if errors.Is(err, session.ErrDiskFull) {
-		return e.finishFull(ctx, halt, err)
+		return b.finishFull(ctx, halt, err)
 	}
 	return result, err
 }
 
 // begins forgets what came before.
-func (e *Engine) begins(next session.Continuation) {
-	e.next = next
-	e.visible = session.NewVisibility(e.Plan)
-	e.failed, e.refused = map[string]bool{}, map[session.StepID]bool{}
-}
-
-// walk does the items in order. The one that was in progress comes first: its command may still
-// run, and nothing that failed before it is tried again beside it.
-func (e *Engine) walk(ctx context.Context) error {
-	first := e.next.InProgress
-	if first >= 0 {
-		if err := e.item(ctx, &e.next.Items[first]); err != nil {
-			return err
-		}
-	}
-	for i := range e.next.Items {
-		if i == first {
-			continue
-		}
-		if err := e.item(ctx, &e.next.Items[i]); err != nil {
-			return err
-		}
-	}
-	return e.afterLast(ctx)
-}
-
-// afterLast completes a session that a signal paused while its last command ended.
-func (e *Engine) afterLast(ctx context.Context) error {
+func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	s := e.Journal.Session()
-	if e.willBe(s) != session.Paused {
-		return nil
-	}
-	if err := e.commit(ctx); err != nil {
-		return err
-	}
-	if s = e.Journal.Session(); s.Done < s.StepTotal {
-		return context.Cause(ctx)
-	}
-	e.pending = append(e.pending, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: session.Paused, To: session.Executing}})
-	return nil
-}
-
-func (e *Engine) item(ctx context.Context, it *session.Item) error {
-	if it.Action == session.ActionSkip || e.blocked(it) {
-		return nil
-	}
-	if err := e.boundary(ctx); err != nil {
-		return err
-	}
-	if err := e.Files.InPlace(); err != nil {
-		return err
-	}
-	e.reran = 0
-	return e.stepError(ctx, it, e.step(ctx, it))
-}
-
-// blocked reports whether it cannot run because a step before it, or a task that its task
-// depends on, failed.
-func (e *Engine) blocked(it *session.Item) bool {
-	if e.failed[it.ID.Task] {
-		return true
-	}
-	if e.Policy.Force {
-		return false
-	}
-	for _, d := range e.Plan.Tasks[it.Task-1].DependsOn {
-		if e.failed[d] {
-			e.failed[it.ID.Task] = true
-			return true
+	e.next, e.id, e.short, e.epoch, e.workspace, e.inputs = next, s.ID, s.Short, s.Epoch, s.Workspace, s.Inputs
+	for _, d := range begin {
+		switch data := d.Data.(type) {
+		case session.ExecutionAcquiredData:
+			e.epoch, e.workspace = s.Epoch+1, data.Workspace
+		case session.InputsChangedData:
+			e.inputs = data.Inputs.Hash
 		}
 	}
-	return false
-}
-
-// boundary is where a session may stop between two steps: on a signal, a deadline, or the
-// request of somebody else.
-func (e *Engine) boundary(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	requests, err := e.Journal.Requests(context.WithoutCancel(ctx))
-	if err != nil {
-		return err
-	}
-	for _, r := range requests {
-		if err := e.answer(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// answer turns a request of somebody else into an event, or drops it when it no longer fits. What
-// is pending comes first: it may answer the same question.
-func (e *Engine) answer(ctx context.Context, r session.Request) error {
-	if err := e.commit(ctx); err != nil {
-		return err
-	}
-	if r.Kind == session.RequestCancel {
-		if err := e.cancel(ctx, r); err != nil {
-			return err
-		}
-		return cancelled(r.By, r.Reason)
-	}
-	var question string
-	if at := slices.IndexFunc(e.next.Items, func(it session.Item) bool { return it.ID == r.Step }); at >= 0 {
-		var err error
-		if question, err = e.asks(ctx, &e.next.Items[at]); err != nil {
-			return err
-		}
-	}
-	d := e.Journal.Session().Answered(r, e.epoch(), question)
-	if r.Kind == session.RequestDeny && len(d) > 0 {
-		e.refused[r.Step] = true
-	}
-	_, err := e.Journal.AppendAnswering(ctx, r.ID, d...)
-	return err
-}
-
-func (e *Engine) step(ctx context.Context, it *session.Item) error {
-	e.overUS = 0
-	step := &e.Plan.Tasks[it.Task-1].Steps[it.Step-1]
-	switch step.Kind {
-	case session.KindRead, session.KindSearch:
-		return e.read(ctx, it, step)
-	case session.KindRun:
-		return e.run(ctx, it, step)
-	case session.KindApprove:
-		return e.approve(ctx, it, step)
-	default:
-		return e.change(ctx, it, step)
-	}
-}
-
-// queue lets the next commit take a draft along, and shows n after it (E2).
-func (e *Engine) queue(d session.Draft, n session.Notice) {
-	e.pending = append(e.pending, d)
-	e.onCommit = append(e.onCommit, n)
-}
-
-// commit makes everything pending and drafts durable in one transaction, which a signal
-// does not cut short: its outcome would be unknown.
-func (e *Engine) commit(ctx context.Context, drafts ...session.Draft) error {
-	ctx = context.WithoutCancel(ctx)
-	all := append(e.pending, drafts...)
-	if len(all) == 0 {
-		return nil
-	}
-	e.doubt = e.Journal.Session().LastSeq
-	if _, err := e.Journal.Append(ctx, all...); err != nil {
-		return err
-	}
-	return e.committed()
-}
-
-// committed shows and removes what waited for the commit that has just happened.
-func (e *Engine) committed() error {
-	e.pending, e.doubt = nil, 0
-	for _, n := range e.onCommit {
-		if n.Item != nil {
-			n.Took = took(e.Journal.Session().Steps[n.Item.ID])
-		}
-		e.Notify(n)
-	}
-	e.onCommit = nil
-	return e.forget()
+	e.visible = &visible{by: session.NewVisibility(e.Plan)}
+	e.persons = make(chan struct{}, 1)
+	e.book = newBook(e, begin)
+	e.crew = newCrew(e)
 }
 
 // unforgotten gives the keys whose raw output a process that was killed just after its last
-// commit had no time to remove.
+// commit had no time to remove: of the newest receipt, and of those that can have been committed with it.
 func (e *Engine) unforgotten() (keys []string) {
-	var last *session.StepState
-	for i := range e.next.Items {
-		it := &e.next.Items[i]
-		st := e.Journal.Session().Steps[it.ID]
-		if st == nil || it.Kind != session.KindRun {
-			continue
+	e.book.look(func(s *session.Session) {
+		var ended []*session.StepState
+		var last *session.StepState
+		for i := range e.next.Items {
+			it := &e.next.Items[i]
+			st := s.Steps[it.ID]
+			switch {
+			case st == nil || it.Kind != session.KindRun:
+			case st.EndedUS > 0:
+				ended = append(ended, st)
+				if last == nil || st.LastSeq > last.LastSeq {
+					last = st
+				}
+			case st.Attempt > 1:
+				keys = append(keys, e.key(it, st.Attempt-1))
+			}
 		}
-		if st.EndedUS > 0 && (last == nil || st.LastSeq > last.LastSeq) {
-			last = st
+		for _, st := range ended {
+			if st.LastSeq > last.StartSeq { // it ended after that one had begun
+				keys = append(keys, st.Key)
+			}
 		}
-		if st.EndedUS == 0 && st.Attempt > 1 {
-			keys = append(keys, e.key(it, st.Attempt-1))
-		}
-	}
-	if last != nil {
-		keys = append(keys, last.Key)
-	}
+	})
 	return keys
-}
-
-// forget removes the raw outputs whose receipts are durable now.
-func (e *Engine) forget() error {
-	for _, key := range e.spent {
-		if err := e.Commands.Forget(key); err != nil {
-			return err
-		}
-	}
-	e.spent = nil
-	return nil
 }

@@ -41,22 +41,25 @@ func (f *failure) starve(rec session.CommandRecord) {
 
 const starvation = "the machine gives acode no more files, processes or memory (ulimit -a)"
 
+// errFailed is a step that failed in a session that continues with other tasks.
+var errFailed = errors.New("the step failed")
+
 // stepError records a failed step and says, as an error, whether the session goes on.
-func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) error {
+func (b *branch) stepError(ctx context.Context, it *session.Item, err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
 		return err
 	}
-	e.fail(it, f)
+	b.fail(it, f)
 	// One that ends the session goes with that end: were acode killed between the two, a resume would
 	// try again what must not be.
-	final := e.Plan.OnFailure == session.FailureFails && f.reason == "" && ctx.Err() == nil
+	final := b.Plan.OnFailure == session.FailureFails && f.reason == "" && ctx.Err() == nil
 	if !final {
-		if err := e.commit(context.WithoutCancel(ctx)); err != nil {
+		if err := b.commit(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
-	if err := e.boundary(ctx); err != nil {
+	if err := b.requests(ctx); err != nil {
 		return err
 	}
 	halt := &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: f.code, detail: it.ID.String() + ": " + f.Error()}
@@ -64,10 +67,9 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 		halt.reason = f.reason
 		return halt
 	}
-	switch e.Plan.OnFailure {
+	switch b.Plan.OnFailure {
 	case session.FailureContinues:
-		e.failed[it.ID.Task] = true
-		return nil
+		return errFailed
 	case session.FailureFails:
 		halt.to = session.Failed
 	}
@@ -75,12 +77,12 @@ func (e *Engine) stepError(ctx context.Context, it *session.Item, err error) err
 }
 
 // fail queues the receipt of an attempt that went wrong.
-func (e *Engine) fail(it *session.Item, f *failure) {
-	st := e.Journal.Session().Steps[it.ID]
-	e.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
-		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: e.overUS, Files: f.files, Command: f.command, Manifest: f.manifest,
-	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: e.Redact(f.Error()), Detail: f.last})
-	e.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
+func (b *branch) fail(it *session.Item, f *failure) {
+	st := b.state(it)
+	b.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: b.overUS, Files: f.files, Command: f.command, Manifest: f.manifest,
+	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: b.Redact(f.Error()), Detail: f.last})
+	b.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 }
 
 // ownSignal is how long acode's own signal may be behind the one that a command ended by, where the

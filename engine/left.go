@@ -16,23 +16,27 @@ const leftWait = time.Minute
 // outlive waits for what still runs of a command whose outcome is unknown: what it does may change the answer. A
 // person chooses to wait or to decide now. Where acode cannot ask, it waits as long as the step may take and then
 // stops with ErrUncertain and the list. An answer that was given beforehand decides now.
-func (e *Engine) outlive(ctx context.Context, it *session.Item, step *session.Step, key string) error {
-	if by, _ := e.declared(it, step.Run, key); by == "person" {
+func (b *branch) outlive(ctx context.Context, it *session.Item, step *session.Step, key string) error {
+	if by, _ := b.declared(it, step.Run, key); by == "person" {
 		return nil
 	}
-	left, err := e.Commands.Left(ctx, key)
+	left, err := b.Commands.Left(ctx, key)
 	if err == nil && len(left) > 0 { // what is just ending is worth no question
 		if awaitEnd(ctx, requestPoll); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		left, err = e.Commands.Left(ctx, key)
+		left, err = b.Commands.Left(ctx, key)
 	}
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	e.Notify(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf("what the command of %s started still runs:", it.ID), Detail: e.redacted(left)})
-	e.Log.Warn("a command left processes running", "event", "command_left", "step", it.ID.String(), "key", key, "processes", len(left))
-	wait, err := e.Person.Linger(ctx, *it, e.redacted(left))
+	b.tell(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf("what the command of %s started still runs:", it.ID), Detail: b.redacted(left)})
+	b.Log.Warn("a command left processes running", "event", "command_left", "step", it.ID.String(), "key", key, "processes", len(left))
+	wait := false
+	err = b.asking(ctx, func() (err error) {
+		wait, err = b.Person.Linger(ctx, *it, b.redacted(left))
+		return err
+	})
 	limit, bound := time.Duration(0), ""
 	switch {
 	case errors.Is(err, session.ErrUncertain):
@@ -46,18 +50,18 @@ func (e *Engine) outlive(ctx context.Context, it *session.Item, step *session.St
 	case !wait:
 		return nil
 	}
-	e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Waiting until it ends" + bound + "."})
-	return e.untilNone(ctx, it, key, limit)
+	b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Waiting until it ends" + bound + "."})
+	return b.untilNone(ctx, it, key, limit)
 }
 
 // leaves reports whether something of the command of key is seen to run.
-func (e *Engine) leaves(ctx context.Context, key string) bool {
-	left, err := e.Commands.Left(ctx, key)
+func (b *branch) leaves(ctx context.Context, key string) bool {
+	left, err := b.Commands.Left(ctx, key)
 	return err == nil && len(left) > 0
 }
 
 // untilNone waits until nothing runs of the command of key, at most limit; 0 means without limit.
-func (e *Engine) untilNone(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
+func (b *branch) untilNone(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
 	var over <-chan time.Time
 	if limit > 0 {
 		t := time.NewTimer(limit)
@@ -72,24 +76,24 @@ func (e *Engine) untilNone(ctx context.Context, it *session.Item, key string, li
 			return context.Cause(ctx)
 		case <-tick.C:
 		case <-over:
-			return e.stillLeft(ctx, it, key)
+			return b.stillLeft(ctx, it, key)
 		}
-		if err := e.boundary(ctx); err != nil {
+		if err := b.boundary(ctx); err != nil {
 			return err
 		}
-		if left, err := e.Commands.Left(ctx, key); err != nil || len(left) == 0 {
+		if left, err := b.Commands.Left(ctx, key); err != nil || len(left) == 0 {
 			return err
 		}
 	}
 }
 
 // stillLeft stops the session before a decision that what still runs could make wrong.
-func (e *Engine) stillLeft(ctx context.Context, it *session.Item, key string) error {
-	left, err := e.Commands.Left(ctx, key)
+func (b *branch) stillLeft(ctx context.Context, it *session.Item, key string) error {
+	left, err := b.Commands.Left(ctx, key)
 	if err != nil || len(left) == 0 {
 		return err
 	}
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
-		detail: fmt.Sprintf("%s: the outcome of its command is unknown, and what it started still runs: %s", it.ID, strings.Join(e.redacted(left), "; ")),
-		next:   e.answerWith(it)}
+		detail: fmt.Sprintf("%s: the outcome of its command is unknown, and what it started still runs: %s", it.ID, strings.Join(b.redacted(left), "; ")),
+		next:   b.answerWith(it)}
 }

@@ -29,12 +29,12 @@ func captureFailure(err error) (*failure, error) {
 
 // result keeps what the command wrote; wrote is the end of both outputs, last that of its
 // standard error, or of its standard output where that is empty.
-func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
+func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
 	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
 		StartError: rec.StartError, DurationUS: max(0, rec.EndedUS-rec.StartedUS), Left: rec.Left,
 	}
-	stdout, stderr, err := e.Commands.Output(rec.Key)
+	stdout, stderr, err := b.Commands.Output(rec.Key)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -44,20 +44,20 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 		from io.Reader
 		to   *session.Output
 	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
-		text, size, cut, err := ends(o.from, maxReceipt, e.clean)
+		text, size, cut, err := ends(o.from, maxReceipt, b.clean)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read command output: %w", err)
 		}
-		out, err := e.output(ctx, text, size, cut)
+		out, err := b.output(ctx, text, size, cut)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if *o.to = *out; cut && e.Masked != nil {
-			if o.to.Whole, err = e.keepWhole(ctx, rec.Key, o.to == &c.Stderr); err != nil {
+		if *o.to = *out; cut && b.Masked != nil {
+			if o.to.Whole, err = b.keepWhole(ctx, rec.Key, o.to == &c.Stderr); err != nil {
 				return nil, nil, nil, err
 			}
 		}
-		text = e.clean(text)
+		text = b.clean(text)
 		wrote = append(wrote, session.LastLines(text, wroteLines, 0)...)
 		if end := session.LastLines(text, shownLines, shownBytes); len(end) > 0 {
 			last = end
@@ -67,8 +67,8 @@ func (e *Engine) result(ctx context.Context, rec session.CommandRecord) (c *sess
 }
 
 // keepWhole keeps an output of which the receipt holds only the ends.
-func (e *Engine) keepWhole(ctx context.Context, key string, isErr bool) (session.BlobRef, error) {
-	stdout, stderr, err := e.Commands.Output(key)
+func (b *branch) keepWhole(ctx context.Context, key string, isErr bool) (session.BlobRef, error) {
+	stdout, stderr, err := b.Commands.Output(key)
 	if err != nil {
 		return session.BlobRef{}, err
 	}
@@ -78,21 +78,21 @@ func (e *Engine) keepWhole(ctx context.Context, key string, isErr bool) (session
 	if isErr {
 		from = stderr
 	}
-	return e.Blobs.Stage(ctx, e.Masked(from), -1)
+	return b.Blobs.Stage(ctx, b.Masked(from), -1)
 }
 
 // lastWrote gives the end of what a command wrote of which there is no receipt: of its standard
 // output, then of its standard error. What cannot be read is left out.
-func (e *Engine) lastWrote(key string) (last []string) {
-	stdout, stderr, err := e.Commands.Output(key)
+func (b *branch) lastWrote(key string) (last []string) {
+	stdout, stderr, err := b.Commands.Output(key)
 	if err != nil {
 		return nil
 	}
 	defer stdout.Close()
 	defer stderr.Close()
 	for _, from := range []io.Reader{stdout, stderr} {
-		if text, _, _, err := ends(from, maxReceipt, e.clean); err == nil {
-			last = append(last, session.LastLines(e.clean(text), shownLines, shownBytes)...)
+		if text, _, _, err := ends(from, maxReceipt, b.clean); err == nil {
+			last = append(last, session.LastLines(b.clean(text), shownLines, shownBytes)...)
 		}
 	}
 	return last
@@ -138,14 +138,14 @@ func ends(r io.Reader, limit int, clean func(string) string) (text string, size 
 }
 
 // keepCapture stages a captured value for the receipt.
-func (e *Engine) keepCapture(ctx context.Context, name, value string) (*session.Capture, error) {
-	ref, err := e.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
+func (b *branch) keepCapture(ctx context.Context, name, value string) (*session.Capture, error) {
+	ref, err := b.Blobs.Stage(ctx, strings.NewReader(value), int64(len(value)))
 	return &session.Capture{Name: name, Blob: ref}, err
 }
 
 // captureText gives that value, of which Captured learns.
-func (e *Engine) captureText(key, name string) (string, error) {
-	stdout, stderr, err := e.Commands.Output(key)
+func (b *branch) captureText(key, name string) (string, error) {
+	stdout, stderr, err := b.Commands.Output(key)
 	if err != nil {
 		return "", err
 	}
@@ -156,8 +156,8 @@ func (e *Engine) captureText(key, name string) (string, error) {
 		return "", fmt.Errorf("read command output: %w", err)
 	}
 	value, err := session.CaptureValue(name, string(raw))
-	if err == nil && e.Captured != nil {
-		e.Captured(name, value)
+	if err == nil && b.Captured != nil {
+		b.Captured(name, value)
 	}
 	return value, err
 }
@@ -166,22 +166,22 @@ func (e *Engine) captureText(key, name string) (string, error) {
 const inlineOutput = 2 << 10
 
 // output keeps text, already cut if it had to be, as a receipt holds it.
-func (e *Engine) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
-	text = e.clean(text)
+func (b *branch) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
+	text = b.clean(text)
 	out := &session.Output{Bytes: size, Cut: cut}
 	if len(text) <= inlineOutput {
 		out.Text = text
 		return out, nil
 	}
-	ref, err := e.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
+	ref, err := b.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
 	out.Blob = ref
 	return out, err
 }
 
 // clean makes raw output fit to be kept and shown.
-func (e *Engine) clean(text string) string {
+func (b *branch) clean(text string) string {
 	if !utf8.ValidString(text) { // a secret need be no text either, and is found as it was written
-		text = strings.ToValidUTF8(e.Redact(text), "�")
+		text = strings.ToValidUTF8(b.Redact(text), "�")
 	}
-	return e.Redact(text)
+	return b.Redact(text)
 }

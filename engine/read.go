@@ -8,45 +8,45 @@ import (
 
 // read executes a read or search step. It has no effect, so one that was in progress is
 // simply done again under the same key (FR-024).
-func (e *Engine) read(ctx context.Context, it *session.Item, step *session.Step) error {
-	again := e.inProgress(it)
-	if err := e.enter(ctx, it, step.Digest()); err != nil {
+func (b *branch) read(ctx context.Context, it *session.Item, step *session.Step) error {
+	again := b.inProgress(it)
+	if err := b.enter(ctx, it, step.Digest()); err != nil {
 		return err
 	}
 	if again {
-		e.handling(it, it.Action)
+		b.handling(it, it.Action)
 	}
 	var receipt session.StepCompletedData
 	var err error
 	if step.Kind == session.KindRead {
-		receipt.Files, err = e.Files.Read(ctx, *step.Read)
+		receipt.Files, err = b.Files.Read(ctx, *step.Read)
 	} else {
 		var matches string
 		var cut bool
-		matches, cut, receipt.Files, err = e.Files.Search(ctx, *step.Search)
+		matches, cut, receipt.Files, err = b.Files.Search(ctx, *step.Search)
 		if err == nil {
-			receipt.Matches, err = e.output(ctx, matches, int64(len(matches)), cut)
+			receipt.Matches, err = b.output(ctx, matches, int64(len(matches)), cut)
 		}
 	}
 	if err != nil {
 		return fileFailure(err)
 	}
-	e.done(it, receipt)
+	b.done(it, receipt)
 	return nil
 }
 
 // enter begins a new attempt, or goes on with the one that was in progress.
-func (e *Engine) enter(ctx context.Context, it *session.Item, digest string) error {
-	if e.inProgress(it) {
-		return e.again(ctx, it)
+func (b *branch) enter(ctx context.Context, it *session.Item, digest string) error {
+	if b.inProgress(it) {
+		return b.again(ctx, it)
 	}
-	return e.begin(ctx, it, session.StepStartedData{Digest: digest, By: retriedBy(it)})
+	return b.begin(ctx, it, session.StepStartedData{Digest: digest, By: retriedBy(it)})
 }
 
 // inProgress reports whether the attempt of it has a durable intent and no receipt.
-func (e *Engine) inProgress(it *session.Item) bool {
-	st := e.Journal.Session().Steps[it.ID]
-	return st != nil && st.Attempt == it.Attempt && (st.Status == session.InProgress || st.Status == session.StepUncertain)
+func (b *branch) inProgress(it *session.Item) bool {
+	st := b.state(it)
+	return st.Attempt == it.Attempt && (st.Status == session.InProgress || st.Status == session.StepUncertain)
 }
 
 func retriedBy(it *session.Item) string {

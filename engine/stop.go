@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -31,15 +33,15 @@ func (s *stop) Error() string { return s.detail + s.aside }
 
 // finishFull finishes when the commit of was met a full disk: with all that is pending if the
 // reserved room holds it, else with the pause alone.
-func (e *Engine) finishFull(ctx context.Context, was *stop, cause error) (result session.Result, err error) {
+func (b *branch) finishFull(ctx context.Context, was *stop, cause error) (result session.Result, err error) {
 	for _, alone := range []bool{false, true} {
-		if was, err = e.full(ctx, was, cause); err != nil {
+		if was, err = b.full(ctx, was, cause); err != nil {
 			return result, err
 		}
 		if alone {
-			e.pending, e.onCommit, e.spent = nil, nil, nil // found again at the next resume
+			b.pending, b.onCommit, b.spent = nil, nil, nil // found again at the next resume
 		}
-		if result, cause = e.finish(ctx, was); !errors.Is(cause, session.ErrDiskFull) {
+		if result, cause = b.finish(ctx, was); !errors.Is(cause, session.ErrDiskFull) {
 			return result, cause
 		}
 	}
@@ -62,22 +64,74 @@ func cancelled(by, why string) *stop {
 	return &stop{code: session.ErrCancelled, detail: detail}
 }
 
-// ending is the stop of a session that has nothing left to do now. A time-out counts as one
-// only when it alone keeps the session from being completed.
-func (e *Engine) ending() *stop {
-	s := e.Journal.Session()
-	var halt *stop
-	more := -1 // than the one that is named
-	for i := range e.next.Items {
-		st := s.Steps[e.next.Items[i].ID]
-		if st == nil || st.Status != session.StepFailed {
-			continue
+// interrupted is the stop of a session that a signal ended.
+func interrupted(sig Interrupted) *stop {
+	return &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}
+}
+
+// drains reports whether s ends the session, with all its branches at their next boundary. Who only waits for a person
+// stops its own task.
+func (s *stop) drains() bool {
+	return s.to == session.Failed || s.to == session.Paused && s.reason != session.ReasonUncertain && s.reason != session.ReasonApproval
+}
+
+// weight orders the stops of several branches: the session ends by the least.
+func (s *stop) weight() int {
+	switch {
+	case s.reason == session.ReasonSignal:
+		return 0
+	case s.reason == session.ReasonTimeout, s.reason == session.ReasonUser:
+		return 1
+	case s.reason == session.ReasonEnvironment, s.reason == session.ReasonDiskFull:
+		return 2
+	case s.to == session.Failed:
+		return 3
+	case s.reason == session.ReasonTaskFailed:
+		return 4
+	case s.reason == session.ReasonUncertain:
+		return 5
+	case s.to == session.Paused: // denied
+		return 6
+	}
+	return 7
+}
+
+// verdict is the stop of the session of which branches have stopped: the weightiest, with what the others of
+// its kind say.
+func (c *crew) verdict() *stop {
+	slices.SortStableFunc(c.stops, func(a, b placed) int { return cmp.Or(cmp.Compare(a.weight(), b.weight()), cmp.Compare(a.at, b.at)) })
+	halt := *c.stops[0].stop
+	for _, other := range c.stops[1:] {
+		if other.weight() != halt.weight() {
+			break
 		}
-		more++
-		if halt == nil {
-			halt = &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: st.Code, detail: st.String() + ": " + st.Message}
+		if other.detail != halt.detail {
+			halt.detail += "; " + other.detail
+		}
+		halt.aside += other.aside
+		if halt.code == session.ErrTimeout && other.code != halt.code { // it does not stand alone
+			halt.code = other.code
 		}
 	}
+	return &halt
+}
+
+// ending is the stop of a session that has nothing left to do now. A time-out counts as one
+// only when it alone keeps the session from being completed.
+func (b *branch) ending() (halt *stop) {
+	more := -1 // than the one that is named
+	b.book.look(func(s *session.Session) {
+		for i := range b.next.Items {
+			st := s.Steps[b.next.Items[i].ID]
+			if st == nil || st.Status != session.StepFailed {
+				continue
+			}
+			more++
+			if halt == nil {
+				halt = &stop{to: session.Paused, reason: session.ReasonTaskFailed, code: st.Code, detail: st.String() + ": " + st.Message}
+			}
+		}
+	})
 	switch {
 	case halt == nil:
 		return &stop{to: session.Completed}
@@ -90,23 +144,54 @@ func (e *Engine) ending() *stop {
 	return halt
 }
 
-// halted turns what ended the walk into a stop, or returns it when the store failed.
-func (e *Engine) halted(ctx context.Context, err error) (*stop, error) {
+// afterLast completes a session that a signal paused while its last command ended.
+func (b *branch) afterLast(ctx context.Context) error {
+	b.crew.collect(b)
+	if b.book.willBe(b.pending) != session.Paused {
+		return nil
+	}
+	if err := b.commit(ctx); err != nil {
+		return err
+	}
+	left := 0
+	b.book.look(func(s *session.Session) { left = s.StepTotal - s.Done })
+	if left > 0 {
+		return context.Cause(ctx)
+	}
+	b.pending = append(b.pending, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{To: session.Executing}})
+	return nil
+}
+
+// pause makes a stop of what ends a branch and not the store; nil when the store failed.
+func pause(ctx context.Context, err error) *stop {
+	var halt *stop
+	if errors.As(err, &halt) {
+		return halt
+	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = context.Cause(ctx) // an adapter need not know why it was interrupted
 	}
 	var sig Interrupted
 	switch {
 	case errors.As(err, &sig):
-		return &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}, nil
+		return interrupted(sig)
 	case errors.Is(err, session.ErrTimeout) || errors.Is(err, context.DeadlineExceeded):
-		return outOfTime(""), nil
+		return outOfTime("")
 	case errors.Is(err, context.Canceled):
-		return &stop{to: session.Paused, reason: session.ReasonUser, detail: "interrupted"}, nil
+		return &stop{to: session.Paused, reason: session.ReasonUser, detail: "interrupted"}
 	case errors.Is(err, session.ErrFileChanged) || errors.Is(err, session.ErrEnvironment):
-		return &stop{to: session.Paused, reason: session.ReasonEnvironment, code: session.CodeOf(err), detail: err.Error()}, nil
-	case errors.Is(err, session.ErrDiskFull):
-		return e.full(context.WithoutCancel(ctx), nil, err)
+		return &stop{to: session.Paused, reason: session.ReasonEnvironment, code: session.CodeOf(err), detail: err.Error()}
+	}
+	return nil
+}
+
+// halted turns what ended the branches into a stop, or returns it when the store failed.
+func (b *branch) halted(ctx context.Context, err error) (*stop, error) {
+	if halt := pause(ctx, err); halt != nil {
+		return halt, nil
+	}
+	if errors.Is(err, session.ErrDiskFull) {
+		return b.full(context.WithoutCancel(ctx), nil, err)
 	}
 	return nil, err
 }
@@ -114,47 +199,50 @@ func (e *Engine) halted(ctx context.Context, err error) (*stop, error) {
 // full makes room to leave the session paused on a full disk. What is pending goes with the
 // pause: nobody may be asked twice for an answer. A commit that failed may have happened all
 // the same, which the journal knows now; if it was the one of was, that stands.
-func (e *Engine) full(ctx context.Context, was *stop, cause error) (*stop, error) {
-	if err := e.Journal.Recover(ctx); err != nil {
+func (b *branch) full(ctx context.Context, was *stop, cause error) (*stop, error) {
+	if err := b.Journal.Recover(ctx); err != nil {
 		return nil, errors.Join(cause, err)
 	}
-	s := e.Journal.Session()
-	if happened := e.doubt > 0 && s.LastSeq > e.doubt; happened {
-		if err := e.committed(); err != nil {
-			return nil, errors.Join(cause, err)
-		}
-		if was != nil {
-			return was, nil
-		}
+	happened, err := b.book.happened()
+	if err != nil {
+		return nil, errors.Join(cause, err)
 	}
-	if s.State == session.Cancelled {
-		return cancelled("", s.Detail), nil
+	if happened && was != nil {
+		return was, nil
 	}
-	return &stop{to: session.Paused, reason: session.ReasonDiskFull, code: session.ErrDiskFull, detail: cause.Error()}, nil
+	halt := &stop{to: session.Paused, reason: session.ReasonDiskFull, code: session.ErrDiskFull, detail: cause.Error()}
+	b.book.look(func(s *session.Session) {
+		if s.State == session.Cancelled {
+			halt = cancelled("", s.Detail)
+		}
+	})
+	return halt, nil
 }
 
 // finish commits what is pending with the final state and reports the result.
-func (e *Engine) finish(ctx context.Context, halt *stop) (session.Result, error) {
-	s := e.Journal.Session()
+func (b *branch) finish(ctx context.Context, halt *stop) (r session.Result, err error) {
+	b.crew.collect(b)
 	var last []session.Draft
-	if halt.to != "" && e.willBe(s) != halt.to {
-		d := session.StateChangedData{From: e.willBe(s), To: halt.to, Reason: halt.reason, Detail: halt.detail, Code: halt.code, Signal: halt.signal}
+	if halt.to != "" && b.book.willBe(b.pending) != halt.to {
+		d := session.StateChangedData{To: halt.to, Reason: halt.reason, Detail: halt.detail, Code: halt.code, Signal: halt.signal}
 		if halt.to == session.Paused && halt.reason != session.ReasonDiskFull {
-			d.Manifest, d.Git = e.snapshot(ctx, halt.reason)
+			d.Manifest, d.Git = b.snapshot(ctx, halt.reason)
 		}
 		last = append(last, session.Draft{Type: session.StateChanged, Data: d})
 	}
-	if err := e.commit(ctx, last...); err != nil {
+	if err := b.commit(ctx, last...); err != nil {
 		return session.Result{}, err
 	}
-	r := session.Result{
-		Session: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Done: s.Done, Left: s.StepTotal - s.Done,
-		Code: halt.code, Message: e.Redact(halt.Error()), Next: halt.next, Signal: halt.signal,
+	b.book.look(func(s *session.Session) {
+		r = session.Result{
+			Session: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Done: s.Done, Left: s.StepTotal - s.Done,
+			Code: halt.code, Message: b.Redact(halt.Error()), Next: halt.next, Signal: halt.signal,
+		}
+	})
+	if r.Next.IsZero() && !r.State.Terminal() {
+		r.Next = session.Do(session.MoveResume, r.Short)
 	}
-	if r.Next.IsZero() && !s.State.Terminal() {
-		r.Next = session.Do(session.MoveResume, s.Short)
-	}
-	e.Log.Info("session stopped", "event", "session_stopped", "state", string(s.State), "reason", string(s.Reason), "code", string(halt.code), "done", r.Done, "left", r.Left)
+	b.Log.Info("session stopped", "event", "session_stopped", "state", string(r.State), "reason", string(r.Reason), "code", string(halt.code), "done", r.Done, "left", r.Left)
 	return r, nil
 }
 
@@ -164,8 +252,8 @@ const lastLook = 250 * time.Millisecond
 
 // snapshot takes the workspace as it is left for that reason. Without one the next resume compares
 // with the start, which warns more and asks no less; so its failure must not keep a session from pausing.
-func (e *Engine) snapshot(ctx context.Context, reason session.Reason) (manifest, git string) {
-	if e.Snapshot == nil {
+func (b *branch) snapshot(ctx context.Context, reason session.Reason) (manifest, git string) {
+	if b.Snapshot == nil {
 		return "", ""
 	}
 	if reason == session.ReasonSignal {
@@ -173,10 +261,13 @@ func (e *Engine) snapshot(ctx context.Context, reason session.Reason) (manifest,
 		defer cancel()
 		ctx = limited
 	}
-	manifest, git, err := e.Snapshot(ctx)
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	manifest, git, err := b.Snapshot(ctx, b.book.status)
 	if err != nil {
-		e.Log.Warn("no manifest at the pause", "event", "snapshot_failed", "error", err.Error())
+		b.Log.Warn("no manifest at the pause", "event", "snapshot_failed", "error", err.Error())
 		return "", ""
 	}
+	b.crew.looked(manifest)
 	return manifest, git
 }

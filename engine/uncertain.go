@@ -14,92 +14,96 @@ const maxReruns = 3
 
 // unknown makes it durable that the outcome of a command is unknown, with what it wrote, then
 // settles it.
-func (e *Engine) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+func (b *branch) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	bg := context.WithoutCancel(ctx)
-	if !e.uncertain(it) {
-		if err := e.recordUnknown(bg, it, rec); err != nil {
+	if !b.uncertain(it) {
+		if err := b.recordUnknown(bg, it, rec); err != nil {
 			return err
 		}
-		if err := e.commit(bg); err != nil {
+		if err := b.commit(bg); err != nil {
 			return err
 		}
 	}
-	return e.settle(ctx, it, step, rec)
+	return b.settle(ctx, it, step, rec)
 }
 
 // recordUnknown queues that the outcome of a command is unknown, with what is left of what it wrote.
-func (e *Engine) recordUnknown(ctx context.Context, it *session.Item, rec session.CommandRecord) error {
-	soFar, _, _, err := e.result(ctx, rec)
+func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec session.CommandRecord) error {
+	soFar, _, _, err := b.result(ctx, rec)
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
 	}
-	e.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
-		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar, Manifest: e.look(ctx),
-	}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: e.redacted(rec.Left)})
+	b.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
+		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar, Manifest: b.look(ctx),
+	}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: b.redacted(rec.Left)})
 	return nil
 }
 
 // settle decides what became of a command whose outcome is unknown: its check, then what a
 // person said beforehand, then its policy, then a person (E5).
-func (e *Engine) settle(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
-	if err := e.boundary(ctx); err != nil { // the outcome may be unknown because the session is to be cancelled
+func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+	if err := b.boundary(ctx); err != nil { // the outcome may be unknown because the session is to be cancelled
 		return err
 	}
-	found, err := e.Journal.Event(ctx, e.Journal.Session().Steps[it.ID].LastSeq)
+	found, err := b.Journal.Event(ctx, b.state(it).LastSeq)
 	if err != nil {
 		return err
 	}
-	e.overUS = found.TimeUS
+	b.overUS = found.TimeUS
 	var doubt session.StepUnknownData
 	if err := found.Decode(&doubt); err != nil {
 		return err
 	}
-	if err := e.outlive(ctx, it, step, rec.Key); err != nil {
+	if err := b.outlive(ctx, it, step, rec.Key); err != nil {
 		return err
 	}
-	by, verdict, err := e.check(ctx, it, step.Run)
+	by, verdict, err := b.check(ctx, it, step.Run)
 	if err != nil {
 		return err
 	}
-	if verdict == "" || verdict == session.InterruptDone && e.said(rec.Key) && e.lost(it, step.Run) {
-		by, verdict = e.declared(it, step.Run, rec.Key) // a check cannot bring a lost value back: a person's answer counts
+	if verdict == "" || verdict == session.InterruptDone && b.said(rec.Key) && b.lost(it, step.Run) {
+		by, verdict = b.declared(it, step.Run, rec.Key) // a check cannot bring a lost value back: a person's answer counts
 	}
 	if verdict == session.InterruptReruns && by == "policy" && rec.State == session.CommandFinished {
 		verdict = session.InterruptAsks // it did run: what a policy repeats is what may not have happened
 	}
 	if verdict == session.InterruptReruns && by != "person" {
-		if e.reran++; e.reran > maxReruns {
+		if b.reran++; b.reran > maxReruns {
 			verdict = session.InterruptAsks
 			rec.Why += fmt.Sprintf("; it was run again %d times already", maxReruns)
 		}
 	}
 	if verdict == session.InterruptAsks {
 		by = "person"
-		if last := e.lastWrote(rec.Key); len(last) > 0 {
-			e.Notify(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
+		if last := b.lastWrote(rec.Key); len(last) > 0 {
+			b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
 		}
-		if verdict, err = e.Person.Uncertain(ctx, *it, rec.Why); err != nil {
-			return e.undecided(it, rec, err)
+		err := b.asking(ctx, func() (err error) {
+			verdict, err = b.Person.Uncertain(ctx, *it, rec.Why)
+			return err
+		})
+		if err != nil {
+			return b.undecided(it, rec, err)
 		}
 	}
-	e.Log.Info("uncertain step decided", "event", "uncertain_decided", "step", it.ID.String(), "decision", string(verdict), "by", by)
+	b.Log.Info("uncertain step decided", "event", "uncertain_decided", "step", it.ID.String(), "decision", string(verdict), "by", by)
 	if text := decided(it, by, verdict); text != "" {
-		e.onCommit = append(e.onCommit, session.Notice{Kind: session.NoticeInfo, Text: text})
+		b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeInfo, Text: text})
 	}
 	switch verdict {
 	case session.InterruptDone:
-		return e.declareDone(ctx, it, step, rec.Key, by, doubt.Command)
+		return b.declareDone(ctx, it, step, rec.Key, by, doubt.Command)
 	case session.InterruptFails:
-		e.spent = append(e.spent, rec.Key)
+		b.spent = append(b.spent, rec.Key)
 		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by, command: doubt.Command}
 	case session.InterruptReruns:
-		if err := e.boundary(ctx); err != nil { // since the check, or a person, was asked: nothing new begins
+		if err := b.boundary(ctx); err != nil { // since the check, or a person, was asked: nothing new begins
 			return err
 		}
-		e.spent = append(e.spent, rec.Key)
-		return e.nextAttempt(ctx, it, step, by, found.Seq)
+		b.spent = append(b.spent, rec.Key)
+		return b.nextAttempt(ctx, it, step, by, found.Seq)
 	}
-	return e.undecided(it, rec, session.ErrUncertain)
+	return b.undecided(it, rec, session.ErrUncertain)
 }
 
 // decided says what nobody was asked about; empty when a person decided.
@@ -119,34 +123,35 @@ func decided(it *session.Item, by string, verdict session.OnInterrupt) string {
 }
 
 // check runs the step's own check: exit 0 it happened, 1 it did not, else still unknown.
-func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (by string, verdict session.OnInterrupt, err error) {
+func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (by string, verdict session.OnInterrupt, err error) {
 	if r.Check == "" {
 		return "", "", nil
 	}
-	if err := e.Journal.Fence(ctx); err != nil {
+	if err := b.Journal.Fence(ctx); err != nil {
 		return "", "", err
 	}
-	req, err := e.request(ctx, it, r.Asking())
+	req, err := b.request(ctx, it, r.Asking())
 	if err != nil {
 		return "", "", err
 	}
-	s := e.Journal.Session()
+	var seq uint64
+	b.book.look(func(s *session.Session) { seq = s.LastSeq })
 	// A check may repeat, so each asking has a key of its own: every process, and every new
 	// unknown outcome, commits an event before it asks.
-	req.Key = session.Key{Session: s.ID, Step: it.ID, Operation: "check", Attempt: int(s.LastSeq)}.String()
-	rec, err := e.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return e.Commands.Run(ctx, req) })
+	req.Key = session.Key{Session: b.id, Step: it.ID, Operation: "check", Attempt: int(seq)}.String()
+	rec, err := b.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return b.Commands.Run(ctx, req) })
 	if f := (*failure)(nil); errors.As(commandFailure(err), &f) { // never started, as where its directory is gone
-		e.Notify(session.Notice{Kind: session.NoticeInfo, Text: e.Redact(fmt.Sprintf("The check of %s cannot tell: %s", it.ID, f.message))})
+		b.tell(session.Notice{Kind: session.NoticeInfo, Text: b.Redact(fmt.Sprintf("The check of %s cannot tell: %s", it.ID, f.message))})
 		return "", "", nil
 	}
 	if err != nil {
 		return "", "", err
 	}
-	if err := e.Commands.Forget(req.Key); err != nil {
+	if err := b.Commands.Forget(req.Key); err != nil {
 		return "", "", err
 	}
 	if rec.Cancelled || rec.State != session.CommandFinished { // perhaps because the session is to be cancelled
-		if err := e.boundary(ctx); err != nil {
+		if err := b.boundary(ctx); err != nil {
 			return "", "", err
 		}
 	}
@@ -166,23 +171,23 @@ func (e *Engine) check(ctx context.Context, it *session.Item, r *session.Run) (b
 
 // said reports whether a person answered beforehand. That holds for the attempt that the answer
 // was given for: nobody can have meant what became uncertain later.
-func (e *Engine) said(key string) bool { return e.Policy.Uncertain != "" && e.answered == key }
+func (b *branch) said(key string) bool { return b.Policy.Uncertain != "" && b.answered == key }
 
 // lost reports whether the value that the command of it was to capture is lost. Without the record
 // of an exit nothing proves that the command had written all of it, so only a person can give it.
-func (e *Engine) lost(it *session.Item, r *session.Run) bool {
-	_, given := e.Policy.Captures[it.ID]
+func (b *branch) lost(it *session.Item, r *session.Run) bool {
+	_, given := b.Policy.Captures[it.ID]
 	return r.Capture != "" && !given
 }
 
 // declared gives what was decided beforehand, by a person or by the policy. Who gives the captured
 // value of a command says that it happened.
-func (e *Engine) declared(it *session.Item, r *session.Run, key string) (by string, verdict session.OnInterrupt) {
-	if _, given := e.Policy.Captures[it.ID]; given {
+func (b *branch) declared(it *session.Item, r *session.Run, key string) (by string, verdict session.OnInterrupt) {
+	if _, given := b.Policy.Captures[it.ID]; given {
 		return "person", session.InterruptDone
 	}
-	if e.said(key) {
-		return "person", e.Policy.Uncertain
+	if b.said(key) {
+		return "person", b.Policy.Uncertain
 	}
 	if r.OnInterrupt != "" {
 		return "policy", r.OnInterrupt
@@ -191,71 +196,71 @@ func (e *Engine) declared(it *session.Item, r *session.Run, key string) (by stri
 }
 
 // foresee says what settles the outcome of what runs under key, should that be unknown.
-func (e *Engine) foresee(it *session.Item, key string) string {
-	r := *e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
-	if e.what(it, key) != "command" {
+func (b *branch) foresee(it *session.Item, key string) string {
+	r := *b.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
+	if b.what(it, key) != "command" {
 		r.Check = ""
 	}
-	if by, verdict := e.declared(it, &r, e.key(it, it.Attempt)); by == "person" {
+	if by, verdict := b.declared(it, &r, b.key(it, it.Attempt)); by == "person" {
 		return r.Foresee(verdict)
 	}
 	return r.Foresee("")
 }
 
 // undecided stops with the exact command that continues, its answer not filled in.
-func (e *Engine) undecided(it *session.Item, rec session.CommandRecord, err error) error {
+func (b *branch) undecided(it *session.Item, rec session.CommandRecord, err error) error {
 	if !errors.Is(err, session.ErrUncertain) {
 		return err
 	}
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
 		detail: it.ID.String() + ": nobody can know whether the command happened: " + rec.Why,
-		next:   e.answerWith(it)}
+		next:   b.answerWith(it)}
 }
 
 // answerWith asks for the answer about it.
-func (e *Engine) answerWith(it *session.Item) session.Hint {
-	return e.Plan.Asks(e.Journal.Session().Short, it)
+func (b *branch) answerWith(it *session.Item) session.Hint {
+	return b.Plan.Asks(b.short, it)
 }
 
 // declareDone records a step as done because its check, its policy or a person says so; wrote is
 // what is left of what its command wrote.
-func (e *Engine) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string, wrote *session.CommandResult) error {
+func (b *branch) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string, wrote *session.CommandResult) error {
 	receipt := session.StepCompletedData{By: by, Command: wrote}
 	var err error
 	if name := step.Run.Capture; name != "" {
-		if e.lost(it, step.Run) {
-			return e.valueLost(it, name)
+		if b.lost(it, step.Run) {
+			return b.valueLost(it, name)
 		}
-		value := e.Policy.Captures[it.ID]
-		if e.Captured != nil {
-			e.Captured(name, value)
+		value := b.Policy.Captures[it.ID]
+		if b.Captured != nil {
+			b.Captured(name, value)
 		}
-		if receipt.Capture, err = e.keepCapture(ctx, name, value); err != nil {
+		if receipt.Capture, err = b.keepCapture(ctx, name, value); err != nil {
 			return err
 		}
 	}
-	if receipt.Files, err = e.changedFiles(ctx); err != nil {
+	if receipt.Files, err = b.changedFiles(ctx); err != nil {
 		return err
 	}
-	e.done(it, receipt)
-	e.spent = append(e.spent, key)
+	b.done(it, receipt)
+	b.spent = append(b.spent, key)
 	return nil
 }
 
 // valueLost stops a step that happened and whose captured value later steps would miss.
-func (e *Engine) valueLost(it *session.Item, name string) error {
+func (b *branch) valueLost(it *session.Item, name string) error {
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
 		detail: fmt.Sprintf("%s cannot be declared done: its command was interrupted, so the value of %s is lost", it.ID, name),
-		next:   e.answerWith(it)}
+		next:   b.answerWith(it)}
 }
 
 // nextAttempt starts the command again under a new key: one that was claimed is never started
 // twice. doubt is the seq of the event that says that the outcome before is unknown.
-func (e *Engine) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string, doubt uint64) error {
+func (b *branch) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string, doubt uint64) error {
 	it.Attempt++
-	it.Action, e.overUS = session.ActionRetry, 0
-	if err := e.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by, After: doubt}); err != nil {
+	it.Action, b.overUS = session.ActionRetry, 0
+	if err := b.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: by, After: doubt}); err != nil {
 		return err
 	}
-	return e.launch(ctx, it, step)
+	return b.launch(ctx, it, step)
 }

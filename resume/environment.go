@@ -119,7 +119,7 @@ func (r *Resumer) compare(limited context.Context, s *session.Session) ([]sessio
 		files = append(files, *f)
 	}
 	slices.SortFunc(files, func(a, b session.FileState) int { return strings.Compare(a.Path, b.Path) })
-	changed, unchecked, err := r.Environment.Changes(limited, files, Planned(r.Plan, s), s.Manifest)
+	changed, unchecked, err := r.Environment.Changes(limited, files, Planned(r.Plan, s.Status), s.Manifest)
 	switch {
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return nil, err
@@ -145,13 +145,13 @@ func some(list []string) string {
 	return cmp.Or(session.Few(list, 5), "the rest")
 }
 
-// Planned lists the paths that steps which are not completed name, as patterns: what a change
+// Planned lists the paths that steps which are not completed, by status, name, as patterns: what a change
 // names is one file, whatever characters it has in it.
-func Planned(p *session.Plan, s *session.Session) []string {
+func Planned(p *session.Plan, status func(session.StepID) session.Status) []string {
 	literally := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var paths []string
 	for id, step := range p.All() {
-		if s.Status(id) == session.StepDone {
+		if status(id) == session.StepDone {
 			continue
 		}
 		for _, c := range step.Changes {

@@ -317,7 +317,7 @@ func TestPlannedPaths(t *testing.T) {
 	b.started(id("t", "done"), session.KindWrite)
 	b.completed(id("t", "done"))
 	want := []string{`a\\b\*`, "doc?", `pages/\[id].tsx`, "src/[a-z]*.go", `what\?`}
-	if d := cmp.Diff(want, resume.Planned(p, b.sess)); d != "" {
+	if d := cmp.Diff(want, resume.Planned(p, b.sess.Status)); d != "" {
 		t.Errorf("Planned (-want +got):\n%s", d)
 	}
 	if _, err := b.resume(); err != nil || cmp.Diff(want, b.planned) != "" || cmp.Diff(want, b.hashed) != "" {

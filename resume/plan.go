@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -61,7 +62,7 @@ func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c C
 	if err := belongs(p, s); err != nil {
 		return session.Continuation{}, err
 	}
-	next := session.Continuation{InProgress: -1, Tasks: len(p.Tasks), Items: make([]session.Item, 0, p.Steps())}
+	next := session.Continuation{Tasks: len(p.Tasks), Items: make([]session.Item, 0, p.Steps())}
 	for _, i := range order {
 		task := &p.Tasks[i]
 		done := 0
@@ -74,8 +75,8 @@ func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c C
 			} else {
 				next.Remaining++
 			}
-			if next.InProgress < 0 && (it.Status == session.InProgress || it.Status == session.StepUncertain) {
-				next.InProgress = len(next.Items)
+			if it.WasInProgress() {
+				next.InProgress = append(next.InProgress, len(next.Items))
 			}
 			next.Items = append(next.Items, it)
 		}
@@ -83,6 +84,9 @@ func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c C
 			next.TasksDone++
 		}
 	}
+	slices.SortFunc(next.InProgress, func(a, b int) int {
+		return cmp.Compare(s.Steps[next.Items[a].ID].StartSeq, s.Steps[next.Items[b].ID].StartSeq)
+	})
 	return next, nil
 }
 

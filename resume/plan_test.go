@@ -73,11 +73,11 @@ func TestPlanActions(t *testing.T) {
 			if it.Action != c.action || it.Attempt != c.attempt || !strings.Contains(it.Why, c.why) {
 				t.Errorf("Plan: got %s, attempt %d, %q, want %s, %d, %q", it.Action, it.Attempt, it.Why, c.action, c.attempt, c.why)
 			}
-			inProgress := -1
+			var inProgress []int
 			if c.status == session.InProgress || c.status == session.StepUncertain {
-				inProgress = 0
+				inProgress = []int{0}
 			}
-			if next.InProgress != inProgress {
+			if !slices.Equal(next.InProgress, inProgress) {
 				t.Errorf("Plan: in progress %d, want %d", next.InProgress, inProgress)
 			}
 			if skipped := c.action == session.ActionSkip; skipped && (next.TasksDone != 1 || next.Skipped != 1 || next.Saved != it.Took || it.Took.Microseconds() != 25) {
@@ -173,11 +173,17 @@ func TestPlanPartitionsTheSteps(t *testing.T) {
 				}
 			}
 		}
-		first := slices.IndexFunc(next.Items, func(it session.Item) bool {
-			return it.Status == session.InProgress || it.Status == session.StepUncertain
+		var inProgress []int
+		for i, it := range next.Items {
+			if it.WasInProgress() {
+				inProgress = append(inProgress, i)
+			}
+		}
+		slices.SortStableFunc(inProgress, func(a, b int) int {
+			return int(s.Steps[next.Items[a].ID].StartSeq) - int(s.Steps[next.Items[b].ID].StartSeq)
 		})
-		if next.InProgress != first {
-			t.Errorf("Plan: in progress %d, want the first one, %d", next.InProgress, first)
+		if !slices.Equal(next.InProgress, inProgress) {
+			t.Errorf("Plan: in progress %d, want %d, in the order of their intents", next.InProgress, inProgress)
 		}
 		if len(next.Items) != p.Steps() || next.Skipped != skipped || next.Remaining != remaining || next.TasksDone != tasksDone || next.Tasks != len(p.Tasks) {
 			t.Errorf("Plan: counts %+v of %d items, want skipped %d, remaining %d, tasks done %d", next, len(next.Items), skipped, remaining, tasksDone)

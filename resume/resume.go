@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -287,13 +288,13 @@ func (r *Resumer) choose(ctx context.Context, seen map[session.StepID]Seen) (Cho
 
 // log writes the continuation before anything of it is executed (FR-023, NFR-014, NFR-015).
 func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict) {
-	action := "none"
-	if next.InProgress >= 0 {
-		action = string(next.Items[next.InProgress].Action)
+	var actions []string
+	for _, i := range next.InProgress {
+		actions = append(actions, string(next.Items[i].Action))
 	}
 	r.Log.Info("session resume", "event", "session_resume", "session_id", s.Short, "checkpoint_id", r.Options.Checkpoint,
 		"skipped_tasks", next.TasksDone, "skipped_steps", next.Skipped, "remaining_steps", next.Remaining,
-		"in_progress_action", action, "sync_status", cmp.Or(r.Options.Sync, "off"), "environment_valid", !env.open,
+		"in_progress_action", cmp.Or(strings.Join(actions, ","), "none"), "sync_status", cmp.Or(r.Options.Sync, "off"), "environment_valid", !env.open,
 		"changed_files", len(env.changed), "skipped", skipped(next.Items))
 	for _, it := range next.Items {
 		level := slog.LevelInfo
@@ -331,7 +332,7 @@ func skipped(items []session.Item) []string {
 // begin drafts the events that take the session over.
 func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([]session.Draft, error) {
 	o := r.Options
-	shot, err := r.Environment.Snapshot(ctx, Planned(r.Plan, s))
+	shot, err := r.Environment.Snapshot(ctx, Planned(r.Plan, s.Status))
 	if err != nil {
 		return nil, err
 	}

@@ -126,13 +126,13 @@ func TestHint(t *testing.T) {
 // its newest question.
 func TestWhereASessionStands(t *testing.T) {
 	id := func(step string) session.StepID { return session.StepID{Task: "t", Step: step} }
-	next := session.Continuation{InProgress: -1, Items: []session.Item{
+	next := session.Continuation{Items: []session.Item{
 		{ID: id("a"), Action: session.ActionSkip}, {ID: id("b"), Action: session.ActionRetry}, {ID: id("c"), Action: session.ActionProceed}, {ID: id("d"), Action: session.ActionExecute}}}
 	s := &session.Session{State: session.Paused, Steps: map[session.StepID]*session.StepState{}}
 	if it, ok := next.Stands(s); !ok || it.ID != id("b") {
 		t.Errorf("Stands: got %v, want the first that is left", it.ID)
 	}
-	next.InProgress = 2
+	next.InProgress = []int{2}
 	if it, ok := next.First(); !ok || it.ID != id("c") {
 		t.Errorf("First: got %v, want the one in progress", it.ID)
 	}
@@ -145,7 +145,7 @@ func TestWhereASessionStands(t *testing.T) {
 	if it, _ := next.Stands(s); it.ID != id("d") {
 		t.Errorf("Stands: got %v, want the newest question", it.ID)
 	}
-	over := session.Continuation{InProgress: -1, Items: []session.Item{{ID: id("a"), Action: session.ActionSkip}}}
+	over := session.Continuation{Items: []session.Item{{ID: id("a"), Action: session.ActionSkip}}}
 	if it, ok := over.First(); ok {
 		t.Errorf("First: got %v where nothing is left", it.ID)
 	}

@@ -32,23 +32,26 @@ type Item struct {
 	Why     string        // one sentence for the log and the person
 }
 
+// WasInProgress reports whether the last attempt of it has an intent and no receipt.
+func (it Item) WasInProgress() bool { return it.Status == InProgress || it.Status == StepUncertain }
+
 // Continuation is what is left of a session, in order of execution (FR-019 to FR-022), but that the
-// item in progress comes first. Items holds each step of the plan exactly once.
+// items in progress come first. Items holds each step of the plan exactly once.
 type Continuation struct {
 	Items      []Item
 	Skipped    int           // completed before
 	Remaining  int           // to do, in progress included
 	Saved      time.Duration // what the skipped work took
-	InProgress int           // index into Items of the step that was in progress, or -1
+	InProgress []int         // indexes into Items of the steps that were in progress, in the order of their intents
 	TasksDone  int
 	Tasks      int
 }
 
-// First is the item where the session stood, with which execution begins: the one in progress, else
+// First is the item where the session stood, with which execution begins: the first in progress, else
 // the first that is left; false when none is.
 func (c *Continuation) First() (Item, bool) {
-	if c.InProgress >= 0 && c.InProgress < len(c.Items) {
-		return c.Items[c.InProgress], true
+	if len(c.InProgress) > 0 {
+		return c.Items[c.InProgress[0]], true
 	}
 	for _, it := range c.Items {
 		if it.Action != ActionSkip {

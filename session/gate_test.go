@@ -27,7 +27,7 @@ func gates() (*session.Plan, *session.Continuation) {
 			{ID: "last", Kind: session.KindRun, Run: &session.Run{Shell: "last"}},
 		}},
 	}}
-	c := &session.Continuation{InProgress: -1}
+	c := &session.Continuation{}
 	for i, t := range p.Tasks {
 		for j, s := range t.Steps {
 			it := session.Item{ID: session.StepID{Task: t.ID, Step: s.ID}, Task: i + 1, Step: j + 1, Kind: s.Kind, Label: s.Label(), Action: session.ActionExecute}

@@ -116,6 +116,7 @@ type Run struct {
 	Check       string            `json:"check,omitempty"`
 	OnInterrupt OnInterrupt       `json:"on_interrupt,omitempty"` // empty means ask
 	Volatile    bool              `json:"volatile,omitempty"`     // durable: false; no syncfs after the command
+	Exclusive   bool              `json:"exclusive,omitempty"`    // nothing runs beside it
 }
 
 // Command gives the argument vector that is executed.
@@ -199,6 +200,18 @@ func firstLine(s string) string {
 		return line + " …"
 	}
 	return line
+}
+
+// Paths gives the paths that the intent of s names, each once.
+func (s Step) Paths() (paths []string) {
+	for _, c := range s.Changes {
+		for _, path := range []string{c.Path, c.From, c.To} {
+			if path != "" && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }
 
 // Steps counts the steps of all tasks.

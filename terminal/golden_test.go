@@ -99,7 +99,7 @@ func manual() *session.Continuation {
 			item(2, 4, "Validate", "Add phone validator", do, 0),
 			item(3, 1, "Finish", "Run tests", do, 0),
 		},
-		Skipped: 5, Remaining: 3, InProgress: 5, Tasks: 3, TasksDone: 1, Saved: 15 * time.Second,
+		Skipped: 5, Remaining: 3, InProgress: []int{5}, Tasks: 3, TasksDone: 1, Saved: 15 * time.Second,
 	}
 	return c
 }

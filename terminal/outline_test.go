@@ -17,7 +17,7 @@ func outline() terminal.OutlineView {
 	}
 	return terminal.OutlineView{
 		Task: "Ship\nit", Workspace: "/home/me/shop", OnFailure: session.FailurePauses, Warnings: []string{"validation is off\x07"},
-		Next: &session.Continuation{Tasks: 2, InProgress: -1, Items: []session.Item{
+		Next: &session.Continuation{Tasks: 2, Items: []session.Item{
 			item(2, 1, session.KindRun, "make\rall"), item(1, 1, session.KindWrite, "Write a"), item(1, 2, session.KindRun, "Run b")}},
 	}
 }

@@ -80,10 +80,10 @@ func TestResume(t *testing.T) {
 func TestHeaderEdges(t *testing.T) {
 	s := newScreen(t, nil)
 	c := manual()
-	c.Items, c.Skipped, c.Remaining, c.InProgress = c.Items[:5], 5, 0, -1
+	c.Items, c.Skipped, c.Remaining, c.InProgress = c.Items[:5], 5, 0, nil
 	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Executing), Next: c})
 	untimed := manual()
-	untimed.Items[1].Took, untimed.Items[2].Took, untimed.InProgress = 0, 0, -1
+	untimed.Items[1].Took, untimed.Items[2].Took, untimed.InProgress = 0, 0, nil
 	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning), Next: untimed})
 	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Planning)})
 	golden(t, "header_edges", s.both())
@@ -91,7 +91,7 @@ func TestHeaderEdges(t *testing.T) {
 
 // A header stays short whatever the number of steps and tasks.
 func TestHeaderIsGrouped(t *testing.T) {
-	many := &session.Continuation{InProgress: -1}
+	many := &session.Continuation{}
 	for task := 1; task <= 5000; task++ {
 		for step := 1; step <= 2; step++ {
 			it := item(1, 1, "", "", session.ActionSkip, time.Millisecond)
@@ -106,7 +106,7 @@ func TestHeaderIsGrouped(t *testing.T) {
 		golden(t, "header_many", s.both())
 	})
 	t.Run("tasks_with_holes", func(t *testing.T) {
-		holes := &session.Continuation{InProgress: -1}
+		holes := &session.Continuation{}
 		for i, it := range many.Items {
 			if i%4 == 0 {
 				it.Action = session.ActionExecute

@@ -125,7 +125,7 @@ func blocks() []blockCase {
 	settings := []terminal.Setting{{"resume.in_progress_strategy", "rollback", "default"}, {"log.level", "debug\x1b", "/home/me/.agent/config.yml:3"}}
 	codes := []terminal.ExitCode{{0, "done", []session.Code{}}, {14, "no resumable session", []session.Code{session.ErrNoResumable, session.ErrUnknownID}}}
 	minimal := app.Status{Row: rows()[1]}
-	fresh := app.Forecast{Session: &session.Session{Short: "abc123", State: session.Created}, Next: session.Continuation{Remaining: 1, InProgress: -1}}
+	fresh := app.Forecast{Session: &session.Session{Short: "abc123", State: session.Created}, Next: session.Continuation{Remaining: 1}}
 	at := []app.Position{{Task: 2, Tasks: 3, Step: 3, Steps: 5}, {}}
 	return []blockCase{
 		{"list", func(p terminal.Page) error { return p.List(rows(), false) }, false},
@@ -392,7 +392,7 @@ func poison(s *screen) {
 	sess := aSession(evil)
 	sess.ID, sess.Short, sess.Task, sess.Workspace = evil, evil, evil, evil
 	it := session.Item{Title: evil, Label: evil, Why: evil, Status: evil, Action: session.ActionSkip, Task: 1, Step: 1}
-	c := &session.Continuation{Items: []session.Item{it}, InProgress: -1}
+	c := &session.Continuation{Items: []session.Item{it}}
 	for _, kind := range []session.NoticeKind{
 		session.NoticeSession, session.NoticeCheck, session.NoticeChanged, session.NoticeHeader, session.NoticeStarted,
 		session.NoticeHandling, session.NoticeOutput, session.NoticeCompleted, session.NoticeFailed, session.NoticeUncertain,

@@ -1,0 +1,441 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// crew are the branches of one execution: who carries out what, who waits for whom, and how it ends. A
+// branch that a stop ended keeps its place: with one place alone, the session stops there.
+type crew struct {
+	e     *Engine
+	limit int // steps that may run at once
+
+	mu     sync.Mutex // guards what follows
+	change sync.Cond  // something happened that a waiting branch waits for
+
+	tasks  []task // in the order of execution
+	attach []int  // items whose commands may still run: waited for before anything begins
+	open   []int  // the other items that were in progress, in the order of their intents
+	ready  []int  // tasks that may begin, in the order of execution
+
+	branches  []*branch
+	workers   int        // branches that have not ended
+	working   int        // those that carry something out
+	held      int        // places that a stop keeps
+	attaching int        // commands that ran before and are not waited for yet
+	leaving   []*leaving // commands that their branches leave to the supervisor
+	pausing   bool       // one of those branches pauses the session
+	paused    bool       // it has
+	pauseErr  error
+
+	draining bool // nothing new begins
+	stops    []placed
+	fatal    error
+	cancel   *cancelling
+	denied   map[session.StepID]bool // gates that somebody elsewhere denied while this process executes
+
+	paths pathClaims
+}
+
+// task is what is left of a task of the plan.
+type task struct {
+	first, end int   // its items
+	waits      int   // tasks that it depends on, and items of it in progress, that are not over
+	needed     []int // tasks that depend on it
+	failed     bool  // a step of it, or a task that it depends on, failed
+}
+
+// job is what a branch takes on: a step that was in progress, or all that is left of a task.
+type job struct {
+	task  int
+	items []session.Item
+	again bool // a step that was in progress
+}
+
+// placed is a stop with the place of its step in the order of execution.
+type placed struct {
+	at int
+	*stop
+}
+
+func newCrew(e *Engine) *crew {
+	c := &crew{e: e, limit: max(1, e.MaxParallel), denied: map[session.StepID]bool{}, paths: newPathClaims()}
+	c.change.L = &c.mu
+	c.plan()
+	return c
+}
+
+// plan finds out what is to be done first and what waits for what.
+func (c *crew) plan() {
+	items := c.e.next.Items
+	place := make(map[string]int, len(c.e.Plan.Tasks))
+	for i := 0; i < len(items); {
+		t := task{first: i}
+		for ; i < len(items) && items[i].Task == items[t.first].Task; i++ {
+		}
+		t.end = i
+		place[items[t.first].ID.Task] = len(c.tasks)
+		c.tasks = append(c.tasks, t)
+	}
+	for at := range c.tasks {
+		t := &c.tasks[at]
+		for _, d := range c.e.Plan.Tasks[items[t.first].Task-1].DependsOn {
+			if on, ok := place[d]; ok {
+				c.tasks[on].needed = append(c.tasks[on].needed, at)
+				t.waits++
+			}
+		}
+	}
+	for _, i := range c.e.next.InProgress {
+		it := &items[i]
+		c.tasks[place[it.ID.Task]].waits++
+		if it.Action == session.ActionAttach {
+			c.attach = append(c.attach, i)
+		} else {
+			c.open = append(c.open, i)
+		}
+		if it.Status == session.InProgress {
+			c.paths.claim(it.ID, c.e.named(it))
+		}
+	}
+	c.attaching = len(c.attach)
+	for at := range c.tasks {
+		if c.tasks[at].waits == 0 {
+			c.ready = append(c.ready, at)
+		}
+	}
+}
+
+// run carries out what is left, b on the goroutine of the caller, and says how it ended: nil when
+// nothing stopped it.
+func (c *crew) run(ctx context.Context, b *branch) (*stop, error) {
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(work, c.wake)
+	defer stop()
+	n := min(max(c.limit, len(c.attach)), len(c.tasks)+len(c.attach))
+	c.branches = []*branch{b}
+	for len(c.branches) < n {
+		c.branches = append(c.branches, c.e.newBranch())
+	}
+	c.workers = len(c.branches)
+	var others sync.WaitGroup
+	for _, o := range c.branches[1:] {
+		others.Go(func() { c.work(work, cancel, o) })
+	}
+	c.work(work, cancel, b)
+	others.Wait()
+	switch {
+	case c.fatal != nil:
+		return nil, c.fatal
+	case c.cancel != nil:
+		return b.cancelled(ctx, c.cancel.request)
+	case len(c.stops) > 0:
+		return c.verdict(), nil
+	case len(c.attach)+len(c.open)+len(c.ready) > 0: // nothing more was begun
+		return nil, context.Cause(ctx)
+	}
+	return nil, nil
+}
+
+func (c *crew) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.change.Broadcast()
+}
+
+// work lets b do one job after another until nothing is left for it.
+func (c *crew) work(ctx context.Context, cancel context.CancelCauseFunc, b *branch) {
+	for {
+		j, ok, err := c.take(ctx, b)
+		if ok {
+			var at int
+			at, err = c.carryOut(ctx, b, j)
+			if err == nil || errors.Is(err, errFailed) {
+				c.did(b, j, err != nil)
+				continue
+			}
+			if c.others() && !c.keeps(err) { // who ends last leaves it to the commit of the end
+				err = errors.Join(err, b.commit(ctx))
+			}
+			c.ended(ctx, cancel, b, at, err)
+			return
+		}
+		c.idle(ctx, cancel, err)
+		return
+	}
+}
+
+// keeps reports whether the receipt of a branch goes with the end of the session.
+func (c *crew) keeps(err error) bool {
+	var halt *stop
+	return errors.As(err, &halt) && halt.to == session.Failed
+}
+
+// others reports whether more than one branch carries something out.
+func (c *crew) others() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.working > 1
+}
+
+// take gives b its next job, for which it waits; false when there is none any more. What is pending is
+// committed before it waits.
+func (c *crew) take(ctx context.Context, b *branch) (job, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		j, ok := c.next()
+		switch {
+		case ok:
+			c.working++
+			b.attaching = c.isAttached(j)
+			return j, true, nil
+		case c.working == 0 || c.draining && len(b.pending) == 0:
+			return job{}, false, nil
+		case len(b.pending) > 0:
+			if err := c.commits(ctx, b); err != nil {
+				return job{}, false, err
+			}
+		case ctx.Err() != nil:
+			return job{}, false, nil
+		default:
+			c.change.Wait()
+		}
+	}
+}
+
+// commits lets b commit what is pending while the crew goes on.
+func (c *crew) commits(ctx context.Context, b *branch) error {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return b.commit(ctx)
+}
+
+func (c *crew) isAttached(j job) bool { return j.again && j.items[0].Action == session.ActionAttach }
+
+// next takes the next job: commands that may still run come first, then what else was in progress.
+func (c *crew) next() (job, bool) {
+	items := c.e.next.Items
+	switch {
+	case c.draining:
+	case len(c.attach) > 0:
+		i := c.attach[0]
+		c.attach = c.attach[1:]
+		return job{c.taskOf(i), items[i : i+1], true}, true
+	case c.attaching > 0 || c.working+c.held >= c.limit:
+	case len(c.open) > 0:
+		i := c.open[0]
+		c.open = c.open[1:]
+		return job{c.taskOf(i), items[i : i+1], true}, true
+	case len(c.ready) > 0:
+		at := c.ready[0]
+		c.ready = c.ready[1:]
+		return job{at, items[c.tasks[at].first:c.tasks[at].end], false}, true
+	}
+	return job{}, false
+}
+
+// taskOf is the task that item i is of.
+func (c *crew) taskOf(i int) int {
+	at, _ := slices.BinarySearchFunc(c.tasks, i, func(t task, i int) int {
+		switch {
+		case t.end <= i:
+			return -1
+		case t.first > i:
+			return 1
+		}
+		return 0
+	})
+	return at
+}
+
+// carryOut does the items of a job. What was in progress has been done before its task is a job.
+func (c *crew) carryOut(ctx context.Context, b *branch, j job) (at int, err error) {
+	for i := range j.items {
+		it := j.items[i]
+		if it.Action == session.ActionSkip || !j.again && it.WasInProgress() {
+			continue
+		}
+		if err := b.item(ctx, it); err != nil {
+			return c.tasks[j.task].first + it.Step - 1, err
+		}
+	}
+	return 0, nil
+}
+
+// did lets begin what waited for a job. A task is over when its last receipt is durable, or at once where
+// no other branch is there to go ahead of it.
+func (c *crew) did(b *branch, j job, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.working--
+	c.reattached(b)
+	t := &c.tasks[j.task]
+	t.failed = t.failed || failed
+	switch {
+	case j.again && !failed:
+		if t.waits--; t.waits == 0 {
+			c.begins(j.task)
+		}
+	case c.workers > 1 && len(b.pending) > 0:
+		b.over = append(b.over, j.task)
+	default:
+		c.settle(j.task)
+	}
+	c.change.Broadcast()
+}
+
+// landed settles the tasks of b whose last receipt is durable now.
+func (c *crew) landed(b *branch) {
+	if len(b.over) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range b.over {
+		c.settle(at)
+	}
+	b.over = nil
+	c.change.Broadcast()
+}
+
+// settle lets begin what depends on a task that is over. What depends on one that failed is over too, unless
+// that was ordered to run.
+func (c *crew) settle(at int) {
+	for over := []int{at}; len(over) > 0; {
+		t := &c.tasks[over[0]]
+		over = over[1:]
+		for _, n := range t.needed {
+			d := &c.tasks[n]
+			d.failed = d.failed || t.failed && !c.e.Policy.Force
+			if d.waits--; d.waits > 0 {
+				continue
+			}
+			if d.failed {
+				over = append(over, n)
+			} else {
+				c.begins(n)
+			}
+		}
+	}
+}
+
+func (c *crew) begins(at int) {
+	i, _ := slices.BinarySearch(c.ready, at)
+	c.ready = slices.Insert(c.ready, i, at)
+}
+
+// attached says that b waits for the command that it was to attach to.
+func (c *crew) attached(b *branch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reattached(b)
+	c.change.Broadcast()
+}
+
+func (c *crew) reattached(b *branch) {
+	if b.attaching {
+		b.attaching = false
+		c.attaching--
+	}
+}
+
+// idle ends a branch for which nothing is left.
+func (c *crew) idle(ctx context.Context, cancel context.CancelCauseFunc, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers--
+	if err != nil {
+		c.note(ctx, cancel, 0, err)
+	}
+	c.change.Broadcast()
+}
+
+// ended takes up what ended b at the item at.
+func (c *crew) ended(ctx context.Context, cancel context.CancelCauseFunc, b *branch, at int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers--
+	c.working--
+	c.held++
+	c.reattached(b)
+	c.note(ctx, cancel, at, err)
+	c.change.Broadcast()
+}
+
+// note decides what err of one branch means for the others.
+func (c *crew) note(ctx context.Context, cancel context.CancelCauseFunc, at int, err error) {
+	var asked *cancelling
+	switch halt := pause(ctx, err); {
+	case errors.Is(err, errDrained):
+	case errors.As(err, &asked):
+		c.draining, c.cancel = true, asked
+	case halt != nil:
+		c.stops = append(c.stops, placed{at, halt})
+		c.draining = c.draining || halt.drains()
+	case c.fatal == nil: // of the store: the others meet the same
+		c.draining, c.fatal = true, err
+		cancel(err)
+	}
+}
+
+// drains reports whether nothing new begins since a branch ended the session.
+func (c *crew) drains() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+func (c *crew) refuse(id session.StepID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied[id] = true
+}
+
+func (c *crew) refused(id session.StepID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.denied[id]
+}
+
+// collect gives b all that the others, which have ended, have left pending.
+func (c *crew) collect(b *branch) {
+	for _, o := range c.branches {
+		if o == b {
+			continue
+		}
+		b.pending, b.onCommit, b.spent = append(b.pending, o.pending...), append(b.onCommit, o.onCommit...), append(b.spent, o.spent...)
+		o.pending, o.onCommit, o.spent = nil, nil, nil
+	}
+}
+
+// leave waits until every branch is at a boundary or leaves its command, and until one of those has paused the
+// session with all of them.
+func (c *crew) leave(l *leaving, pause func(all []*leaving) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving = append(c.leaving, l)
+	c.change.Broadcast()
+	for c.pausing || len(c.leaving) < c.working {
+		if c.paused {
+			return c.pauseErr
+		}
+		c.change.Wait()
+	}
+	c.pausing = true
+	all := slices.Clone(c.leaving)
+	func() {
+		c.mu.Unlock()
+		defer c.mu.Lock()
+		c.pauseErr = pause(all)
+	}()
+	c.paused = true
+	c.change.Broadcast()
+	return c.pauseErr
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// pathClaims says which intents are open on which paths: no two on one path at the same time.
+type pathClaims struct {
+	by      map[string]session.StepID
+	of      map[session.StepID][]string
+	running int     // steps that work in the workspace
+	alone   *branch // has, or waits for, the workspace to itself; nil: none
+	look    string  // the newest manifest that a look gave
+}
+
+func newPathClaims() pathClaims {
+	return pathClaims{by: map[string]session.StepID{}, of: map[session.StepID][]string{}}
+}
+
+func (p *pathClaims) claim(id session.StepID, paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	for _, path := range paths {
+		p.by[path] = id
+	}
+	p.of[id] = paths
+}
+
+func (p *pathClaims) release(id session.StepID) {
+	for _, path := range p.of[id] {
+		if p.by[path] == id { // else the branch's next step has it
+			delete(p.by, path)
+		}
+	}
+	delete(p.of, id)
+}
+
+// free reports whether no other step has an intent on one of paths, but for those that b has ended: their
+// receipts go with its next intent.
+func (p *pathClaims) free(b *branch, id session.StepID, paths []string) bool {
+	for _, path := range paths {
+		if by, taken := p.by[path]; taken && by != id && !b.hasEnded(by) {
+			return false
+		}
+	}
+	return true
+}
+
+// named gives the paths that the intent of it names.
+func (e *Engine) named(it *session.Item) (paths []string) {
+	return e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Paths()
+}
+
+// exclusive reports whether it has the workspace to itself.
+func (e *Engine) exclusive(it *session.Item) bool {
+	r := e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
+	return r != nil && r.Exclusive
+}
+
+// admit lets b begin a step once no other one has an intent on its paths, or the workspace to itself. It
+// commits what is pending before it waits, so that no two branches wait for each other. A gate does nothing in
+// the workspace, and a command that runs already is let in.
+func (c *crew) admit(ctx context.Context, b *branch, it *session.Item) error {
+	if it.Kind == session.KindApprove {
+		return nil
+	}
+	paths, alone := c.e.named(it), c.e.exclusive(it)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.free(b, it, paths, alone) {
+		switch {
+		case ctx.Err() != nil || c.draining:
+			c.gaveUp(b)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return errDrained
+		case len(b.pending) > 0:
+			if err := c.commits(ctx, b); err != nil {
+				c.gaveUp(b)
+				return err
+			}
+		default:
+			c.change.Wait()
+		}
+	}
+	c.paths.claim(it.ID, paths)
+	c.paths.running++
+	b.admitted = true
+	c.beside(b, it, paths)
+	return nil
+}
+
+// free reports whether b may begin it. The first branch that wants the workspace to itself keeps the
+// others from beginning.
+func (c *crew) free(b *branch, it *session.Item, paths []string, alone bool) bool {
+	p := &c.paths
+	if it.Action == session.ActionAttach && it.WasInProgress() {
+		if alone {
+			p.alone = b
+		}
+		return true
+	}
+	if p.alone != nil && p.alone != b {
+		return false
+	}
+	if alone {
+		p.alone = b
+		return p.running == 0
+	}
+	return p.free(b, it.ID, paths)
+}
+
+// gaveUp gives the workspace back to the others.
+func (c *crew) gaveUp(b *branch) {
+	if c.paths.alone == b {
+		c.paths.alone = nil
+		c.change.Broadcast()
+	}
+}
+
+// dismiss ends what admit let begin. Its paths stay claimed until its receipt is durable.
+func (c *crew) dismiss(b *branch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.admitted {
+		b.admitted = false
+		c.paths.running--
+		c.gaveUp(b)
+		c.change.Broadcast()
+	}
+}
+
+// beside notes for a step that names no paths in its intent what others change meanwhile: its receipt claims
+// none of that. What others name is noted for those that run.
+func (c *crew) beside(b *branch, it *session.Item, paths []string) {
+	b.before, b.meanwhile = b.meanwhile, nil
+	if len(paths) == 0 {
+		b.meanwhile = map[string]bool{}
+		for id, claimed := range c.paths.of {
+			if !b.hasEnded(id) {
+				note(b.meanwhile, claimed)
+			}
+		}
+	}
+	c.touched(b, paths)
+}
+
+// touched notes for the branches other than b that it changes paths.
+func (c *crew) touched(b *branch, paths []string) {
+	for _, o := range c.branches {
+		if o != b {
+			note(o.before, paths)
+			note(o.meanwhile, paths)
+		}
+	}
+}
+
+func note(set map[string]bool, paths []string) {
+	if set == nil {
+		return
+	}
+	for _, path := range paths {
+		set[path] = true
+	}
+}
+
+// own leaves out of files, which the receipt of a step names, what others changed meanwhile.
+func (c *crew) own(b *branch, id session.StepID, files []session.FileState) []session.FileState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	others := b.meanwhile
+	if b.at.StepID != id {
+		others = b.before
+	}
+	if len(others) == 0 {
+		return files
+	}
+	own := make([]session.FileState, 0, len(files))
+	for _, f := range files {
+		if !others[f.Path] {
+			own = append(own, f)
+		}
+	}
+	return own
+}
+
+// wrote takes up the receipts of b that are durable now: their paths are free, and what a command changed is
+// none of the others' doing.
+func (c *crew) wrote(b *branch, drafts []session.Draft) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range drafts {
+		var id session.StepID
+		var files []session.FileState
+		switch data := d.Data.(type) {
+		case session.StepCompletedData:
+			id, files = data.StepID, data.Files
+		case session.StepFailedData:
+			id, files = data.StepID, data.Files
+		default:
+			continue
+		}
+		c.paths.release(id)
+		for _, f := range files {
+			c.touched(b, []string{f.Path})
+		}
+	}
+	b.before = nil
+	c.change.Broadcast()
+}
+
+// looked takes up the manifest of a look at the workspace, or of a snapshot.
+func (c *crew) looked(manifest string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paths.look = manifest
+}
+
+// latest gives the newest manifest for a receipt that has one: what is committed later was not looked at
+// earlier.
+func (c *crew) latest(manifest string) string {
+	if manifest == "" {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paths.look
+}
