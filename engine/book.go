@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -15,15 +16,17 @@ import (
 type book struct {
 	e *Engine
 
-	turn    sync.Mutex // held by who commits or reads the session
+	turn    sync.Mutex // held by who commits or reads the session itself
 	doubt   uint64     // last seq before a commit that failed; 0 when none did
 	doubted []*entry   // of that commit
 	asking  int        // gates that wait for an answer
 
 	mu     sync.Mutex // guards what follows
 	queue  []*entry
-	begin  []session.Draft // the acquisition, with which the first commit begins
-	notify sync.Mutex      // held while something is shown
+	begin  []session.Draft                      // the acquisition, with which the first commit begins
+	steps  map[session.StepID]session.StepState // as of the last commit; those that somebody asked for
+	files  map[string]session.FileState         // likewise, all that the session knows; nil: nobody asked
+	notify sync.Mutex                           // held while something is shown
 }
 
 // entry is what a branch hands over for one commit.
@@ -34,7 +37,9 @@ type entry struct {
 	err    error
 }
 
-func newBook(e *Engine, begin []session.Draft) *book { return &book{e: e, begin: begin} }
+func newBook(e *Engine, begin []session.Draft) *book {
+	return &book{e: e, begin: begin, steps: map[session.StepID]session.StepState{}}
+}
 
 // look shows the session as it is between two commits. read keeps nothing of it.
 func (k *book) look(read func(*session.Session)) {
@@ -43,18 +48,103 @@ func (k *book) look(read func(*session.Session)) {
 	read(k.e.Journal.Session())
 }
 
-// step gives where a step stands; the zero value when nothing is known of it.
-func (k *book) step(id session.StepID) (st session.StepState) {
-	k.look(func(s *session.Session) {
-		if known := s.Steps[id]; known != nil {
-			st = *known
-			if st.Approval != nil {
-				answer := *st.Approval
-				st.Approval = &answer
+// step gives where a step stands; pending when nothing is known of it. It waits for a commit only the first
+// time.
+func (k *book) step(id session.StepID) session.StepState {
+	k.mu.Lock()
+	st, known := k.steps[id]
+	k.mu.Unlock()
+	if known {
+		return st
+	}
+	k.look(func(s *session.Session) { st = k.note(s, id) })
+	return st
+}
+
+// fresh notes a step of which nothing is known, as the continuation found.
+func (k *book) fresh(id session.StepID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.steps[id]; !known {
+		k.steps[id] = session.StepState{StepID: id, Status: session.Pending}
+	}
+}
+
+// note keeps where a step stands in s.
+func (k *book) note(s *session.Session, id session.StepID) session.StepState {
+	st := session.StepState{StepID: id, Status: session.Pending}
+	if known := s.Steps[id]; known != nil {
+		st = *known
+		if st.Approval != nil {
+			answer := *st.Approval
+			st.Approval = &answer
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.steps[id] = st
+	return st
+}
+
+// known gives the files that the session knows. It waits for a commit only the first time.
+func (k *book) known() []session.FileState {
+	k.mu.Lock()
+	asked := k.files != nil
+	k.mu.Unlock()
+	if !asked {
+		k.look(func(s *session.Session) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.files = make(map[string]session.FileState, len(s.Files))
+			for path, f := range s.Files {
+				k.files[path] = *f
+			}
+		})
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Values(k.files))
+}
+
+// follow notes what drafts have changed.
+func (k *book) follow(drafts []session.Draft) {
+	s := k.e.Journal.Session()
+	for _, d := range drafts {
+		id, files := about(d)
+		if id != (session.StepID{}) {
+			k.note(s, id)
+		}
+		k.mu.Lock()
+		for _, f := range files {
+			if k.files != nil {
+				k.files[f.Path] = *s.Files[f.Path]
 			}
 		}
-	})
-	return st
+		k.mu.Unlock()
+	}
+}
+
+// about gives the step that a draft is about, and the files that it makes known.
+func about(d session.Draft) (id session.StepID, files []session.FileState) {
+	switch data := d.Data.(type) {
+	case session.StepStartedData:
+		return data.StepID, nil
+	case session.StepCompletedData:
+		return data.StepID, data.Files
+	case session.StepFailedData:
+		return data.StepID, data.Files
+	case session.StepUnknownData:
+		return data.StepID, nil
+	case session.ApprovalRequestedData:
+		return data.StepID, nil
+	case session.ApprovalGrantedData:
+		return data.StepID, nil
+	case session.ApprovalDeniedData:
+		return data.StepID, nil
+	case session.ChangesAcceptedData:
+		return session.StepID{}, data.Files
+	}
+	return session.StepID{}, nil
 }
 
 // status says where a step stands.
@@ -118,19 +208,13 @@ func (k *book) append(ctx context.Context, batch []*entry, to func(context.Conte
 		}
 	}
 	for _, n := range batch {
+		c.disown(n.b, n.drafts)
 		for i, d := range n.drafts {
-			switch data := d.Data.(type) {
-			case session.StateChangedData:
+			if data, ok := d.Data.(session.StateChangedData); ok {
 				if asking = stillAsking(asking, data); asking > 0 && data.To == session.Executing || data.To == state {
 					continue // another gate waits, or waited before
 				}
 				data.From, state = state, data.To
-				d.Data = data
-			case session.StepCompletedData:
-				data.Files, data.Manifest = c.own(n.b, data.StepID, data.Files), c.latest(data.Manifest)
-				d.Data = data
-			case session.StepFailedData:
-				data.Files, data.Manifest = c.own(n.b, data.StepID, data.Files), c.latest(data.Manifest)
 				d.Data = data
 			}
 			n.drafts[i] = d
@@ -142,6 +226,7 @@ func (k *book) append(ctx context.Context, batch []*entry, to func(context.Conte
 		return err
 	}
 	k.doubt, k.doubted, k.asking = 0, nil, asking
+	k.follow(all)
 	k.mu.Lock()
 	k.begin = nil
 	k.mu.Unlock()
@@ -162,10 +247,6 @@ func stillAsking(asking int, c session.StateChangedData) int {
 // committed shows and removes what waited for the commit that has just happened (E2).
 func (k *book) committed(n *entry) error {
 	b, s := n.b, k.e.Journal.Session()
-	if st := s.Steps[b.at.StepID]; st != nil {
-		b.at = *st
-		b.at.Approval = nil // others answer it
-	}
 	k.e.crew.wrote(b, n.drafts)
 	b.pending = nil
 	for _, said := range b.onCommit {
@@ -196,7 +277,9 @@ func (k *book) answer(ctx context.Context, r session.Request, question string) (
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	d := k.e.Journal.Session().Answered(r, k.e.epoch, question)
-	_, err = k.e.Journal.AppendAnswering(ctx, r.ID, d...)
+	if _, err = k.e.Journal.AppendAnswering(ctx, r.ID, d...); err == nil {
+		k.follow(d)
+	}
 	return r.Kind == session.RequestDeny && len(d) > 0, err
 }
 
@@ -238,6 +321,7 @@ func (k *book) happened() (yes bool, err error) {
 	k.begin = nil
 	k.mu.Unlock()
 	for _, n := range k.doubted {
+		k.follow(n.drafts)
 		err = errors.Join(err, k.committed(n))
 	}
 	k.doubt, k.doubted = 0, nil

@@ -13,14 +13,14 @@ import (
 type branch struct {
 	*Engine
 
-	at       session.StepState // of the step at hand, as of the branch's own last commit
-	pending  []session.Draft   // receipts that the next commit takes along
-	onCommit []session.Notice  // to be shown once they are durable
-	spent    []string          // keys whose raw output goes once the receipt is durable
-	over     []int             // tasks whose last receipt is pending
-	answered string            // the key that Policy answers for; empty: none
-	overUS   int64             // when the command that is about to get its receipt was over, if before that; else 0
-	reran    int               // how often the command at hand ran again, its outcome unknown, with nobody asked
+	current  session.StepID   // the step at hand
+	pending  []session.Draft  // receipts that the next commit takes along
+	onCommit []session.Notice // to be shown once they are durable
+	spent    []string         // keys whose raw output goes once the receipt is durable
+	over     []job            // those whose last receipt is pending
+	answered string           // the key that Policy answers for; empty: none
+	overUS   int64            // when the command that is about to get its receipt was over, if before that; else 0
+	reran    int              // how often the command at hand ran again, its outcome unknown, with nobody asked
 
 	// What follows is the crew's.
 
@@ -48,10 +48,9 @@ func (b *branch) item(ctx context.Context, it session.Item) error {
 	if err := b.Files.InPlace(); err != nil {
 		return err
 	}
-	b.reran, b.overUS, b.at = 0, 0, session.StepState{StepID: it.ID, Status: session.Pending}
-	if it.Status != session.Pending || it.Kind == session.KindApprove {
-		b.at = b.book.step(it.ID)
-		b.at.StepID, b.at.Approval = it.ID, nil
+	b.reran, b.overUS, b.current = 0, 0, it.ID
+	if it.Status == session.Pending && it.Kind != session.KindApprove {
+		b.book.fresh(it.ID)
 	}
 	return b.stepError(ctx, &it, b.step(ctx, &it))
 }
@@ -159,11 +158,3 @@ func (b *branch) commit(ctx context.Context, drafts ...session.Draft) error {
 
 // tell gives a notice of what needs no commit.
 func (b *branch) tell(n session.Notice) { b.book.show(n) }
-
-// state is where the step stands that the branch carries out.
-func (b *branch) state(it *session.Item) session.StepState {
-	if b.at.StepID == it.ID {
-		return b.at
-	}
-	return b.book.step(it.ID)
-}

@@ -37,7 +37,7 @@ func (b *branch) cancel(ctx context.Context, r session.Request) error {
 		if st.Status != session.InProgress {
 			continue
 		}
-		b.at, it.Attempt = st, st.Attempt
+		b.current, it.Attempt = it.ID, st.Attempt
 		if err := b.close(ctx, &it, st); err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (b *branch) settleBefore(ctx context.Context, it *session.Item, changes []s
 			return err
 		}
 	}
-	if b.state(it).Status != session.InProgress {
+	if b.book.step(it.ID).Status != session.InProgress {
 		return nil
 	}
 	d, err := b.intent(ctx, it)
@@ -175,7 +175,7 @@ func wrote(files []session.FileState) []session.FileState {
 // intent reads what the attempt in progress meant to do.
 func (b *branch) intent(ctx context.Context, it *session.Item) (session.StepStartedData, error) {
 	var d session.StepStartedData
-	ev, err := b.Journal.Event(ctx, b.state(it).StartSeq)
+	ev, err := b.Journal.Event(ctx, b.book.step(it.ID).StartSeq)
 	if err != nil {
 		return d, err
 	}

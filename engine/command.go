@@ -26,7 +26,7 @@ func (b *branch) run(ctx context.Context, it *session.Item, step *session.Step) 
 		if err := b.again(ctx, it); err != nil {
 			return err
 		}
-		return b.settle(ctx, it, step, session.CommandRecord{Key: b.key(it, it.Attempt), State: session.CommandUnknown, Why: b.state(it).Message})
+		return b.settle(ctx, it, step, session.CommandRecord{Key: b.key(it, it.Attempt), State: session.CommandUnknown, Why: b.book.step(it.ID).Message})
 	}
 	if it.Action == session.ActionRetry && it.Status == session.InProgress { // its attempt before was cancelled, or void
 		b.handling(it, it.Action)
@@ -70,12 +70,12 @@ func (b *branch) launch(ctx context.Context, it *session.Item, step *session.Ste
 }
 
 func (b *branch) uncertain(it *session.Item) bool {
-	return b.inProgress(it) && b.state(it).Status == session.StepUncertain
+	return b.inProgress(it) && b.book.step(it.ID).Status == session.StepUncertain
 }
 
 // ordered reports whether the last attempt of it failed because acode ended its command.
 func (b *branch) ordered(it *session.Item) bool {
-	st := b.state(it)
+	st := b.book.step(it.ID)
 	return st.Status == session.StepFailed && st.Code.Ordered()
 }
 
@@ -255,13 +255,7 @@ func (b *branch) look(ctx context.Context) (manifest string) {
 // changedFiles lists the session's own files that a command changed: their new hashes go into
 // its receipt, and of what has none, since it is no plain file, its times.
 func (b *branch) changedFiles(ctx context.Context) ([]session.FileState, error) {
-	var known []session.FileState
-	b.book.look(func(s *session.Session) {
-		known = make([]session.FileState, 0, len(s.Files))
-		for _, f := range s.Files {
-			known = append(known, *f)
-		}
-	})
+	known := b.book.known()
 	if len(known) == 0 || b.Files == nil { // nil: the workspace of a session that is cancelled is gone
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,6 +20,7 @@ type crew struct {
 	change sync.Cond  // something happened that a waiting branch waits for
 
 	tasks  []task // in the order of execution
+	undone int    // tasks that are not over
 	attach []int  // items whose commands may still run: waited for before anything begins
 	open   []int  // the other items that were in progress, in the order of their intents
 	ready  []int  // tasks that may begin, in the order of execution
@@ -26,6 +28,7 @@ type crew struct {
 	branches  []*branch
 	workers   int        // branches that have not ended
 	working   int        // those that carry something out
+	landing   int        // those with jobs that are over once their receipts are durable
 	held      int        // places that a stop keeps
 	attaching int        // commands that ran before and are not waited for yet
 	leaving   []*leaving // commands that their branches leave to the supervisor
@@ -82,6 +85,7 @@ func (c *crew) plan() {
 		place[items[t.first].ID.Task] = len(c.tasks)
 		c.tasks = append(c.tasks, t)
 	}
+	c.undone = len(c.tasks)
 	for at := range c.tasks {
 		t := &c.tasks[at]
 		for _, d := range c.e.Plan.Tasks[items[t.first].Task-1].DependsOn {
@@ -137,11 +141,13 @@ func (c *crew) run(ctx context.Context, b *branch) (*stop, error) {
 		return b.cancelled(ctx, c.cancel.request)
 	case len(c.stops) > 0:
 		return c.verdict(), nil
-	case len(c.attach)+len(c.open)+len(c.ready) > 0: // nothing more was begun
-		return nil, context.Cause(ctx)
+	case c.undone > 0: // the context has ended
+		return nil, cmp.Or(context.Cause(ctx), errUndone)
 	}
 	return nil, nil
 }
+
+var errUndone error = &session.Error{Code: session.ErrInternal, Message: "tasks are left that nothing keeps from being carried out"}
 
 func (c *crew) wake() {
 	c.mu.Lock()
@@ -160,7 +166,7 @@ func (c *crew) work(ctx context.Context, cancel context.CancelCauseFunc, b *bran
 				c.did(b, j, err != nil)
 				continue
 			}
-			if c.others() && !c.keeps(err) { // who ends last leaves it to the commit of the end
+			if c.others(b) && !c.keeps(err) { // who ends last leaves it to the commit of the end
 				err = errors.Join(err, b.commit(ctx))
 			}
 			c.ended(ctx, cancel, b, at, err)
@@ -177,11 +183,11 @@ func (c *crew) keeps(err error) bool {
 	return errors.As(err, &halt) && halt.to == session.Failed
 }
 
-// others reports whether more than one branch carries something out.
-func (c *crew) others() bool {
+// others reports whether more than one branch carries something out, or can once the receipts of b are durable.
+func (c *crew) others(b *branch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.working > 1
+	return c.working > 1 || len(b.over) > 0
 }
 
 // take gives b its next job, for which it waits; false when there is none any more. What is pending is
@@ -196,9 +202,9 @@ func (c *crew) take(ctx context.Context, b *branch) (job, bool, error) {
 			c.working++
 			b.attaching = c.isAttached(j)
 			return j, true, nil
-		case c.working == 0 || c.draining && len(b.pending) == 0:
+		case c.working == 0 && c.landing == 0 || c.draining && (c.working == 0 || len(b.pending) == 0):
 			return job{}, false, nil
-		case len(b.pending) > 0:
+		case len(b.pending) > 0 && (c.working > 0 || len(b.over) > 0):
 			if err := c.commits(ctx, b); err != nil {
 				return job{}, false, err
 			}
@@ -269,7 +275,7 @@ func (c *crew) carryOut(ctx context.Context, b *branch, j job) (at int, err erro
 	return 0, nil
 }
 
-// did lets begin what waited for a job. A task is over when its last receipt is durable, or at once where
+// did lets begin what waited for a job. It is over when its last receipt is durable, or at once where
 // no other branch is there to go ahead of it.
 func (c *crew) did(b *branch, j job, failed bool) {
 	c.mu.Lock()
@@ -278,30 +284,39 @@ func (c *crew) did(b *branch, j job, failed bool) {
 	c.reattached(b)
 	t := &c.tasks[j.task]
 	t.failed = t.failed || failed
-	switch {
-	case j.again && !failed:
-		if t.waits--; t.waits == 0 {
-			c.begins(j.task)
+	j.again = j.again && !failed
+	if c.workers > 1 && len(b.pending) > 0 {
+		if len(b.over) == 0 {
+			c.landing++
 		}
-	case c.workers > 1 && len(b.pending) > 0:
-		b.over = append(b.over, j.task)
-	default:
-		c.settle(j.task)
+		b.over = append(b.over, j)
+	} else {
+		c.over(j)
 	}
 	c.change.Broadcast()
 }
 
-// landed settles the tasks of b whose last receipt is durable now.
+// over lets begin what waits for a job that is over: what is left of its task, or what depends on that.
+func (c *crew) over(j job) {
+	if t := &c.tasks[j.task]; !j.again {
+		c.settle(j.task)
+	} else if t.waits--; t.waits == 0 {
+		c.begins(j.task)
+	}
+}
+
+// landed lets begin what waits for the jobs of b whose last receipt is durable now.
 func (c *crew) landed(b *branch) {
 	if len(b.over) == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, at := range b.over {
-		c.settle(at)
+	for _, j := range b.over {
+		c.over(j)
 	}
 	b.over = nil
+	c.landing--
 	c.change.Broadcast()
 }
 
@@ -311,6 +326,7 @@ func (c *crew) settle(at int) {
 	for over := []int{at}; len(over) > 0; {
 		t := &c.tasks[over[0]]
 		over = over[1:]
+		c.undone--
 		for _, n := range t.needed {
 			d := &c.tasks[n]
 			d.failed = d.failed || t.failed && !c.e.Policy.Force
@@ -407,6 +423,8 @@ func (c *crew) refused(id session.StepID) bool {
 // collect gives b all that the others, which have ended, have left pending.
 func (c *crew) collect(b *branch) {
 	for _, o := range c.branches {
+		c.disown(o, o.pending)
+		o.before, o.meanwhile = nil, nil
 		if o == b {
 			continue
 		}

@@ -137,6 +137,9 @@ func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	e.persons = make(chan struct{}, 1)
 	e.book = newBook(e, begin)
 	e.crew = newCrew(e)
+	if e.crew.limit > 1 {
+		e.book.known()
+	}
 }
 
 // unforgotten gives the keys whose raw output a process that was killed just after its last

@@ -78,7 +78,7 @@ func (b *branch) stepError(ctx context.Context, it *session.Item, err error) err
 
 // fail queues the receipt of an attempt that went wrong.
 func (b *branch) fail(it *session.Item, f *failure) {
-	st := b.state(it)
+	st := b.book.step(it.ID)
 	b.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
 		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: b.overUS, Files: f.files, Command: f.command, Manifest: f.manifest,
 	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: b.Redact(f.Error()), Detail: f.last})

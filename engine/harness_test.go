@@ -64,9 +64,17 @@ type process struct {
 	next    *session.Continuation
 	between func() // after the continuation is planned, before it is executed
 	shown   []session.Notice
+
+	parallel int
+	shared   *shared // of several branches; nil: one has the world
 }
 
 func (w *world) process() *process { return &process{w: w, ctx: context.Background()} }
+
+type journal interface {
+	engine.Journal
+	engine.Blobs
+}
 
 // run resumes the session and executes it to its end, or to the crash.
 func (p *process) run() (res session.Result, crashed bool, err error) {
@@ -80,8 +88,17 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		}
 	}()
 	ws := newWorkspace(p.w)
+	var journal journal = p.w
+	var files engine.Files = ws
+	var commands interface {
+		engine.Commands
+		resume.Commands
+	} = supervisor{p.w}
+	if p.shared != nil {
+		journal, files, commands = p.shared, sharedFiles{p.shared, ws}, sharedCommands{p.shared, supervisor{p.w}}
+	}
 	r := &resume.Resumer{
-		Journal: p.w, Plan: p.w.plan, Files: ws, Commands: supervisor{p.w}, Environment: quiet{}, Person: quiet{},
+		Journal: journal, Plan: p.w.plan, Files: files, Commands: commands, Environment: quiet{}, Person: quiet{},
 		Options: resume.Options{Choices: p.choices, Workspace: "/ws", OnChanges: resume.ChangesContinue, DecidedBy: "flag"},
 		Notify:  func(session.Notice) {}, Log: slog.New(slog.DiscardHandler),
 	}
@@ -94,7 +111,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		p.between()
 	}
 	e := &engine.Engine{
-		Journal: p.w, Blobs: p.w, Files: ws, Commands: supervisor{p.w}, Person: p.person, Plan: p.w.plan, Policy: p.policy,
+		Journal: journal, Blobs: journal, Files: files, Commands: commands, MaxParallel: p.parallel, Person: p.person, Plan: p.w.plan, Policy: p.policy,
 		Environ: p.environ, Inputs: p.inputs, Secrets: p.secrets, Redact: redact, Masked: masked, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: snapshots(p.snap), Look: p.look,
 		Captured: func(name, _ string) { p.w.note("captured %s", name) },
 		Notify: func(n session.Notice) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -168,24 +169,40 @@ func note(set map[string]bool, paths []string) {
 	}
 }
 
-// own leaves out of files, which the receipt of a step names, what others changed meanwhile.
-func (c *crew) own(b *branch, id session.StepID, files []session.FileState) []session.FileState {
+// disown leaves out of the receipts of b what others changed during their steps, and gives them the newest
+// manifest: what is committed later was not looked at earlier.
+func (c *crew) disown(b *branch, receipts []session.Draft) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for i, d := range receipts {
+		switch data := d.Data.(type) {
+		case session.StepCompletedData:
+			data.Files, data.Manifest = b.own(data.StepID, data.Files), c.latest(data.Manifest)
+			receipts[i].Data = data
+		case session.StepFailedData:
+			data.Files, data.Manifest = b.own(data.StepID, data.Files), c.latest(data.Manifest)
+			receipts[i].Data = data
+		}
+	}
+}
+
+// own leaves out of files, which the receipt of a step names, what others changed meanwhile.
+func (b *branch) own(id session.StepID, files []session.FileState) []session.FileState {
 	others := b.meanwhile
-	if b.at.StepID != id {
+	if b.current != id {
 		others = b.before
 	}
 	if len(others) == 0 {
 		return files
 	}
-	own := make([]session.FileState, 0, len(files))
-	for _, f := range files {
-		if !others[f.Path] {
-			own = append(own, f)
-		}
+	return slices.DeleteFunc(slices.Clone(files), func(f session.FileState) bool { return others[f.Path] })
+}
+
+func (c *crew) latest(manifest string) string {
+	if manifest == "" {
+		return ""
 	}
-	return own
+	return c.paths.look
 }
 
 // wrote takes up the receipts of b that are durable now: their paths are free, and what a command changed is
@@ -218,15 +235,4 @@ func (c *crew) looked(manifest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paths.look = manifest
-}
-
-// latest gives the newest manifest for a receipt that has one: what is committed later was not looked at
-// earlier.
-func (c *crew) latest(manifest string) string {
-	if manifest == "" {
-		return ""
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.paths.look
 }

@@ -45,7 +45,7 @@ func (b *branch) enter(ctx context.Context, it *session.Item, digest string) err
 
 // inProgress reports whether the attempt of it has a durable intent and no receipt.
 func (b *branch) inProgress(it *session.Item) bool {
-	st := b.state(it)
+	st := b.book.step(it.ID)
 	return st.Attempt == it.Attempt && (st.Status == session.InProgress || st.Status == session.StepUncertain)
 }
 

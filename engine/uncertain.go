@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if err := b.boundary(ctx); err != nil { // the outcome may be unknown because the session is to be cancelled
 		return err
 	}
-	found, err := b.Journal.Event(ctx, b.state(it).LastSeq)
+	found, err := b.Journal.Event(ctx, b.book.step(it.ID).LastSeq)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 	if err != nil {
 		return err
 	}
-	if verdict == "" || verdict == session.InterruptDone && b.said(rec.Key) && b.lost(it, step.Run) {
+	if verdict == "" || verdict == session.InterruptDone && b.said(it, rec.Key) && b.lost(it, step.Run) {
 		by, verdict = b.declared(it, step.Run, rec.Key) // a check cannot bring a lost value back: a person's answer counts
 	}
 	if verdict == session.InterruptReruns && by == "policy" && rec.State == session.CommandFinished {
@@ -75,10 +76,10 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 	}
 	if verdict == session.InterruptAsks {
 		by = "person"
-		if last := b.lastWrote(rec.Key); len(last) > 0 {
-			b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
-		}
 		err := b.asking(ctx, func() (err error) {
+			if last := b.lastWrote(rec.Key); len(last) > 0 {
+				b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
+			}
 			verdict, err = b.Person.Uncertain(ctx, *it, rec.Why)
 			return err
 		})
@@ -171,7 +172,14 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 
 // said reports whether a person answered beforehand. That holds for the attempt that the answer
 // was given for: nobody can have meant what became uncertain later.
-func (b *branch) said(key string) bool { return b.Policy.Uncertain != "" && b.answered == key }
+func (b *branch) said(it *session.Item, key string) bool {
+	return b.Policy.given(it.ID) != "" && b.answered == key
+}
+
+// given is what a person said beforehand of it.
+func (p Policy) given(id session.StepID) session.OnInterrupt {
+	return cmp.Or(p.Outcomes[id], p.Uncertain)
+}
 
 // lost reports whether the value that the command of it was to capture is lost. Without the record
 // of an exit nothing proves that the command had written all of it, so only a person can give it.
@@ -186,8 +194,8 @@ func (b *branch) declared(it *session.Item, r *session.Run, key string) (by stri
 	if _, given := b.Policy.Captures[it.ID]; given {
 		return "person", session.InterruptDone
 	}
-	if b.said(key) {
-		return "person", b.Policy.Uncertain
+	if b.said(it, key) {
+		return "person", b.Policy.given(it.ID)
 	}
 	if r.OnInterrupt != "" {
 		return "policy", r.OnInterrupt

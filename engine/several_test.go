@@ -1,0 +1,332 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/session"
+)
+
+// three is a plan of three tasks, each with these steps under names of its own.
+func three(steps ...session.Step) *session.Plan {
+	p := plan()
+	for i := range 3 {
+		tk := task(fmt.Sprintf("t%d", i))
+		for _, s := range steps {
+			if s.Changes != nil {
+				s.Changes = slices.Clone(s.Changes)
+				s.Changes[0].Path += fmt.Sprint(i)
+			}
+			tk.Steps = append(tk.Steps, s)
+		}
+		p.Tasks = append(p.Tasks, tk)
+	}
+	return p
+}
+
+// mustBeside is must for a process with several branches.
+func (p *process) mustBeside() session.Result {
+	p.w.t.Helper()
+	res, _, err := p.run()
+	if err != nil {
+		p.w.t.Fatalf("Execute: %v\n%s", err, strings.Join(p.w.trace, "\n"))
+	}
+	p.w.lawfulBeside()
+	return res
+}
+
+// What branches hand over while a commit is on its way is one commit (E2).
+func TestDraftsOfBranchesAreOneCommit(t *testing.T) {
+	w := newWorld(t, three(command("c", "hang")))
+	p := w.beside(3, 0)
+	p.shared.commit = 50 * time.Millisecond // not synctest's: who waits for its turn waits in a mutex
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := w.allRun("t0/c", "t1/c", "t2/c"); err != nil {
+			t.Error(err)
+		}
+		for _, task := range []string{"t0", "t1", "t2"} {
+			supervisor{w}.finish(w.find(task + "/c/main"))
+		}
+	}()
+	wantResult(t, p.mustBeside(), session.Completed, "", "")
+	<-ended
+	if n := w.count("commit"); n > 5 || !slices.ContainsFunc(w.trace, func(l string) bool { return strings.Count(l, "completed t") == 2 }) {
+		t.Errorf("%d commits of three steps at once, or no two receipts in one\n%s", n, strings.Join(w.trace, "\n"))
+	}
+}
+
+// No more steps than max_parallel run at once, and they begin in the order of the plan.
+func TestMaxParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, three(command("c", "hang")))
+		go func() {
+			if err := w.allRun("t0/c", "t1/c"); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if w.find("t2/c") != "" {
+				t.Errorf("a third step began beside two")
+			}
+			supervisor{w}.finish(w.find("t1/c/main"))
+			if err := w.allRun("t2/c"); err != nil {
+				t.Error(err)
+			}
+			supervisor{w}.finish(w.find("t0/c/main"))
+			supervisor{w}.finish(w.find("t2/c/main"))
+		}()
+		wantResult(t, w.beside(2, 0).mustBeside(), session.Completed, "", "")
+	})
+}
+
+// A command that is exclusive runs alone; what comes later waits until it has ended.
+func TestExclusiveRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alone := func(r *session.Run) { r.Exclusive = true }
+		w := newWorld(t, plan(task("a", command("c", "hang")), task("b", command("c", "hang", alone)), task("c", command("c", "hang"))))
+		go func() {
+			if err := w.allRun("a/c"); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if w.find("b/c") != "" {
+				t.Errorf("the exclusive command began beside another")
+			}
+			supervisor{w}.finish(w.find("a/c/main"))
+			for _, step := range []string{"b", "c"} {
+				time.Sleep(time.Second)
+				for _, later := range []string{"b", "c"} {
+					rec, _ := w.record(w.find(later + "/c/main"))
+					if rec.State == session.CommandRunning {
+						step = later
+					}
+				}
+				other := map[string]string{"b": "c", "c": "b"}[step]
+				if rec, _ := w.record(w.find(other + "/c/main")); rec.State == session.CommandRunning {
+					t.Errorf("the exclusive command runs beside another")
+				}
+				supervisor{w}.finish(w.find(step + "/c/main"))
+			}
+		}()
+		wantResult(t, w.beside(3, 0).mustBeside(), session.Completed, "", "")
+	})
+}
+
+// Two steps have no intent on one path at the same time; the later one waits, and its own receipt is not kept
+// waiting.
+func TestIntentsOnOnePathWait(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, plan(task("a", write("1", "x", "a1"), write("2", "y", "a2")), task("b", write("1", "y", "b1"), write("2", "x", "b2")), task("c", write("1", "x", "c1"), write("2", "y", "c2"))))
+			wantResult(t, w.beside(3, seed+1).mustBeside(), session.Completed, "", "")
+		})
+	}
+}
+
+// E7: a gate that nobody can answer stops its own task; the others go on, and each open gate can be answered.
+func TestGatesStopTheirOwnTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("a", gate("g"), command("c", "ledger a")), task("b", gate("g"), command("c", "ledger b")), task("c", command("c", "ledger c"), command("d", "ledger d"))))
+		res := w.beside(3, 7).mustBeside()
+		wantResult(t, res, session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
+		if !slices.Equal(w.ledger, []string{"c", "d"}) || !strings.Contains(res.Message, "a/g") || !strings.Contains(res.Message, "b/g") {
+			t.Errorf("got ledger %v, message %q", w.ledger, res.Message)
+		}
+		p := w.beside(3, 7)
+		p.person = yes()
+		wantResult(t, p.mustBeside(), session.Completed, "", "")
+	})
+}
+
+// The person is asked one question at a time.
+func TestOneQuestionAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, three(gate("g")))
+		p := w.beside(3, 3)
+		open, most := 0, 0
+		p.person.approve = func(context.Context, string) (engine.Answer, error) {
+			open++
+			most = max(most, open)
+			time.Sleep(time.Second)
+			open--
+			return engine.Answer{Granted: true, By: "anna"}, nil
+		}
+		wantResult(t, p.mustBeside(), session.Completed, "", "")
+		if most != 1 {
+			t.Errorf("%d questions were open at once", most)
+		}
+	})
+}
+
+// on_failure: pause and fail let what runs reach its boundary; continue lets the other tasks go on.
+func TestFailureBesideOthers(t *testing.T) {
+	for policy, want := range map[session.OnFailure]struct {
+		state  session.State
+		reason session.Reason
+		ledger []string
+	}{
+		session.FailurePauses:    {session.Paused, session.ReasonTaskFailed, nil},
+		session.FailureFails:     {session.Failed, session.ReasonTaskFailed, nil},
+		session.FailureContinues: {session.Paused, session.ReasonTaskFailed, []string{"after"}},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := plan(task("a", command("c", "hang")), task("b", command("c", "hang"), command("d", "ledger after")))
+				p.OnFailure = policy
+				w := newWorld(t, p)
+				go func() {
+					if err := w.allRun("a/c", "b/c"); err != nil {
+						t.Error(err)
+					}
+					w.amend(w.find("a/c/main"), func(rec *session.CommandRecord) { rec.Exit = 3 })
+					supervisor{w}.finish(w.find("a/c/main"))
+					time.Sleep(time.Second)
+					supervisor{w}.finish(w.find("b/c/main"))
+				}()
+				wantResult(t, w.beside(2, 0).mustBeside(), want.state, want.reason, session.ErrCommand)
+				if !slices.Equal(w.ledger, want.ledger) || w.sess.Steps[id("b", "c")].Status != session.StepDone {
+					t.Errorf("got ledger %v, b/c %s", w.ledger, w.sess.Steps[id("b", "c")].Status)
+				}
+			})
+		})
+	}
+}
+
+// A signal pauses once, whatever runs; the next resume attaches to every command before it begins anything.
+func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, three(command("c", "hang"), command("d", "ledger d")))
+		p := w.beside(3, 0)
+		var cancel context.CancelCauseFunc
+		p.ctx, cancel = context.WithCancelCause(context.Background())
+		go func() {
+			if err := w.allRun("t0/c", "t1/c", "t2/c"); err != nil {
+				t.Error(err)
+			}
+			cancel(engine.Interrupted{Signal: 2})
+		}()
+		res := p.mustBeside()
+		wantResult(t, res, session.Paused, session.ReasonSignal, "")
+		if n := w.count("commit paused"); n != 1 || strings.Count(res.Message, "runs on") != 3 {
+			t.Errorf("paused %d times, message %q", n, res.Message)
+		}
+		w.replay()
+		from := len(w.trace)
+		p = w.beside(1, 0) // what runs is waited for, however many steps may run at once
+		go func() {
+			time.Sleep(time.Second)
+			for _, task := range []string{"t2", "t0", "t1"} {
+				if slices.ContainsFunc(w.trace[from:], func(l string) bool { return strings.HasPrefix(l, "effect") }) && task == "t2" {
+					t.Errorf("something began before all commands were waited for")
+				}
+				supervisor{w}.finish(w.find(task + "/c/main"))
+				synctest.Wait()
+			}
+		}()
+		wantResult(t, p.mustBeside(), session.Completed, "", "")
+		if n := strings.Count(strings.Join(w.trace[from:], "\n"), "notice handling"); n != 3 {
+			t.Errorf("%d steps were said to be attached to, want 3", n)
+		}
+		if len(w.ledger) != 3 {
+			t.Errorf("ledger: %v", w.ledger)
+		}
+	})
+}
+
+// A request to cancel ends every running command, and no step is left in progress.
+func TestCancelEndsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, three(command("c", "hang")))
+		go func() {
+			if err := w.allRun("t0/c", "t1/c", "t2/c"); err != nil {
+				t.Error(err)
+			}
+			w.ask(session.Request{Kind: session.RequestCancel, Reason: "enough"})
+		}()
+		res := w.beside(3, 0).mustBeside()
+		wantResult(t, res, session.Cancelled, session.ReasonUser, session.ErrCancelled)
+		if n := w.count("terminate"); n != 3 {
+			t.Errorf("%d commands were ended, want 3", n)
+		}
+	})
+}
+
+// E5: several unknown outcomes: each stops its own task, and one answer is for all, or each has its own.
+func TestSeveralUnknown(t *testing.T) {
+	for _, each := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, three(command("c", "unknown"), command("d", "ledger d")))
+			res := w.beside(3, 5).mustBeside()
+			wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
+			for _, task := range []string{"t0/c", "t1/c", "t2/c"} {
+				if !strings.Contains(res.Message, task) {
+					t.Errorf("message %q does not name %s", res.Message, task)
+				}
+			}
+			p := w.beside(3, 5)
+			if p.policy.Uncertain = session.InterruptDone; each {
+				p.policy = engine.Policy{Outcomes: map[session.StepID]session.OnInterrupt{id("t1", "c"): session.InterruptDone}}
+				wantResult(t, p.mustBeside(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
+				if len(w.ledger) != 1 {
+					t.Errorf("ledger: %v, want what follows the one that was answered", w.ledger)
+				}
+				return
+			}
+			wantResult(t, p.mustBeside(), session.Completed, "", "")
+		})
+	}
+}
+
+// The journal refuses the drafts of one branch: those of the others are committed all the same.
+func TestRefusedDraftsOfOneBranch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, three(command("c", "hang")))
+		p := w.beside(3, 0)
+		p.shared.refuse = "t1/c"
+		go func() {
+			if err := w.allRun("t0/c", "t1/c", "t2/c"); err != nil {
+				t.Error(err)
+			}
+			for _, task := range []string{"t0", "t1", "t2"} {
+				supervisor{w}.finish(w.find(task + "/c/main"))
+			}
+		}()
+		if _, _, err := p.run(); session.CodeOf(err) != session.ErrConflict {
+			t.Errorf("Execute: got %v, want the refusal", err)
+		}
+		for _, task := range []string{"t0", "t2"} {
+			if st := w.sess.Steps[id(task, "c")]; st.Status != session.StepDone {
+				t.Errorf("%s: got %s, want its receipt", task, st.Status)
+			}
+		}
+	})
+}
+
+// A command claims nothing of what another step changed while it ran.
+func TestCommandClaimsOnlyItsOwnChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("a", write("1", "x", "old"), write("2", "y", "old")), after(task("b", command("c", "hang")), "a"), after(task("c", write("1", "x", "new")), "a")))
+		go func() {
+			if err := w.allRun("b/c"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			w.files["y"] = "of the command"
+			supervisor{w}.finish(w.find("b/c/main"))
+		}()
+		wantResult(t, w.beside(2, 0).mustBeside(), session.Completed, "", "")
+		for _, e := range w.events {
+			var d session.StepCompletedData
+			if e.Type == session.StepCompleted && e.Decode(&d) == nil && d.StepID == id("b", "c") && (len(d.Files) != 1 || d.Files[0].Path != "y") {
+				t.Errorf("the receipt of the command names %v, want y alone", d.Files)
+			}
+		}
+	})
+}
