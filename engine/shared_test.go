@@ -31,6 +31,7 @@ type shared struct {
 	dead   bool
 	commit time.Duration // how long a commit takes
 	refuse string        // the journal refuses receipts of this step
+	tried  int           // how often it did
 }
 
 // pause waits for a while, in no lock of the engine.
@@ -76,6 +77,7 @@ func (s *shared) Append(ctx context.Context, drafts ...session.Draft) ([]session
 	return once(s, func() ([]session.Event, error) {
 		for _, d := range drafts {
 			if r, ok := d.Data.(session.StepCompletedData); ok && r.StepID.String() == s.refuse {
+				s.tried++
 				return nil, &session.Error{Code: session.ErrConflict, Message: "refused"}
 			}
 		}
@@ -349,6 +351,13 @@ func (w *world) beside(n int, seed uint64) *process {
 		p.shared.chance = rand.New(rand.NewPCG(seed, 1))
 	}
 	return p
+}
+
+// traced is what has happened by now.
+func (w *world) traced() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.trace)
 }
 
 // allRun waits until the commands of these steps run.
