@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,24 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	recs, unread := command.Records(s.dir)
 	if len(unread) > 0 || len(recs) != 3 || recs[0].Key != "a" || recs[2].Key != "c" {
 		t.Fatalf("Records: got %+v, %v", recs, unread)
+	}
+}
+
+// Commands that end at the same time leave nothing running, and none is taken for what another one left.
+func TestCommandsBesideEachOther(t *testing.T) {
+	s := newStage(t)
+	for round := range 30 {
+		var ended sync.WaitGroup
+		for i := range 4 {
+			key := fmt.Sprintf("k%d-%d", round, i)
+			ended.Go(func() {
+				rec, err := s.Run(s.ctx(), s.sh(key, `sleep 0.05; true`))
+				if err != nil || rec.State != session.CommandFinished || len(rec.Left) > 0 {
+					t.Errorf("Run: got %+v, %v", rec, err)
+				}
+			})
+		}
+		ended.Wait()
 	}
 }
 

@@ -412,11 +412,17 @@ func (s *supervisor) members(c *running) ([]process.Process, error) {
 		roots = append(roots, c.leader)
 	}
 	for _, p := range ps {
-		if p.Parent == s.self.PID && s.leaders[p.PID] == nil && !s.others(c, p) {
+		if p.Parent == s.self.PID && s.leaders[p.PID] == nil && still(p) && !s.others(c, p) {
 			roots = append(roots, p.PID)
 		}
 	}
 	return process.Below(ps, roots), nil
+}
+
+// still reports whether p runs: since the table was read, it may have been another command's leader and reaped.
+func still(p process.Process) bool {
+	now, err := process.Read(p.PID)
+	return err == nil && now.Start == p.Start
 }
 
 // itself is the leader of c, as long as that is known.
