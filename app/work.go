@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,8 @@ type Start struct {
 	Params  Params        // complete
 	Source  PlanSource    // where Plan can be looked at again
 	Timeout time.Duration // after which the session is paused; 0: never
+
+	MaxParallel int // how many steps may run at once; 0: the plan says, or the configuration
 }
 
 // Resume says which session to continue, and what is decided beforehand.
@@ -39,12 +42,14 @@ type PlanSource struct {
 
 // Choices decide what a resume would ask and the settings do not say.
 type Choices struct {
-	Uncertain   session.OnInterrupt       // what becomes of the command in progress, if its outcome is unknown; empty: its plan decides
-	Captures    map[session.StepID]string // given by a person for commands whose outcome is unknown
-	RestartStep bool                      // roll back the file step that was in progress even if it is complete
-	Force       bool                      // skip dependency checks
-	Renew       bool                      // take the present environment for the inputs
-	Explicit    bool                      // what becomes of changed files was said for this resume, rather than set once for all
+	Uncertain   session.OnInterrupt                    // what becomes of the commands in progress whose outcome is unknown; empty: the plan decides
+	Outcomes    map[session.StepID]session.OnInterrupt // likewise, of one step each
+	Captures    map[session.StepID]string              // given by a person for commands whose outcome is unknown
+	RestartStep bool                                   // roll back the file step that was in progress even if it is complete
+	Force       bool                                   // skip dependency checks
+	Renew       bool                                   // take the present environment for the inputs
+	MaxParallel int                                    // how many steps may run at once; 0: the plan says, or the configuration
+	Explicit    bool                                   // what becomes of changed files was said for this resume, rather than set once for all
 
 	// Edited reports whether the file holds another plan than p by now; nil: nobody can tell.
 	Edited func(from PlanSource, p *session.Plan) bool
@@ -80,7 +85,7 @@ type work struct {
 // Start makes a session of a plan and carries it out. The caller has had the Setup learn the plan, and guard the
 // workspace. What it locks is given back by Close.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
-	w := &work{Site: s, door: door, plan: o.Plan, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
+	w := &work{Site: s, door: door, plan: o.Plan, params: o.Params, fresh: true, timeout: o.Timeout, choices: Choices{MaxParallel: o.MaxParallel}, tally: tally{now: s.Now}}
 	err := w.create(ctx, o.Source)
 	var out Outcome
 	if err == nil {
@@ -329,14 +334,15 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	w.teller = w.Site.teller(ctx, w.writer, w.plan, ready.Next, w.door.Notice)
 	e := &engine.Engine{
 		Journal: w.teller, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
-		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Captures: w.choices.Captures, Force: w.choices.Force},
+		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Outcomes: w.choices.Outcomes, Captures: w.choices.Captures, Force: w.choices.Force},
 		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.teller.notice, Redact: w.Redactor.String, Masked: w.Redactor.Reader, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context, status func(session.StepID) session.Status) (string, string, error) {
 			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, status))
 			return shot.Manifest, shot.Git, err
 		},
-		Look: env.look,
+		Look:        env.look,
+		MaxParallel: cmp.Or(w.choices.MaxParallel, w.plan.MaxParallel, w.Settings.Config.MaxParallel),
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
 }

@@ -21,6 +21,9 @@ type resumeFlags struct {
 	onChanges, inProgress, uncertain  string
 	env                               string
 	given                             []string // --capture, as typed
+	unsure                            []string // --uncertain, as typed
+	parallel                          int
+	outcomes                          map[session.StepID]session.OnInterrupt
 	captures                          map[session.StepID]string
 }
 
@@ -45,6 +48,9 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 		fl.StringVar(c.value, c.flag, "", c.about+": `"+c.allowed+"`")
 		completeValues(cmd, c.flag, c.allowed)
 	}
+	fl.StringArrayVar(&f.unsure, "uncertain", nil, "the commands in progress whose outcome nobody can know, or one of them: `[TASK/STEP=]rerun|done|fail`")
+	completeValues(cmd, "uncertain", outcomes)
+	defineParallel(cmd, &f.parallel)
 	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
@@ -77,15 +83,34 @@ func (f *resumeFlags) answers() []answerFlag {
 	return []answerFlag{
 		{&f.onChanges, "on-changes", "changed files", "continue|abort", "resume.changed_files_action"},
 		{&f.inProgress, "in-progress", "a file step in progress whose files hold something else", "rollback|retry|prompt", "resume.in_progress_strategy"},
-		{&f.uncertain, "uncertain", "the command in progress, if nobody can know its outcome", "rerun|done|fail", ""},
 		{&f.env, "env", "variables that commands read: take the present values, not those of the start", "current", ""},
 	}
 }
+
+// outcomes are the answers to what became of a command.
+const outcomes = "rerun|done|fail"
 
 func (f *resumeFlags) check() error {
 	for _, c := range f.answers() {
 		if *c.value != "" && !strings.Contains("|"+c.allowed+"|", "|"+*c.value+"|") {
 			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, *c.value, c.allowed), Next: session.Words("acode resume --help")}
+		}
+	}
+	if err := parallelFits(f.parallel); err != nil {
+		return err
+	}
+	f.outcomes = map[session.StepID]session.OnInterrupt{}
+	for _, given := range f.unsure {
+		step, answer, one := strings.Cut(given, "=")
+		id, err := session.ParseStepID(step)
+		if !one {
+			f.uncertain, answer, err = given, given, nil
+		}
+		if err != nil || !strings.Contains("|"+outcomes+"|", "|"+answer+"|") {
+			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--uncertain=%s: must be one of %s; nothing was changed", given, outcomes), Next: session.Words("write TASK/STEP=done to answer for one step; acode resume --help")}
+		}
+		if one {
+			f.outcomes[id] = session.OnInterrupt(answer)
 		}
 	}
 	f.captures = map[session.StepID]string{}
@@ -103,7 +128,7 @@ func (f *resumeFlags) check() error {
 }
 
 func (f resumeFlags) choices() app.Choices {
-	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), RestartStep: f.restartStep, Force: f.force, Renew: f.env != "", Explicit: f.onChanges != "" || f.force, Edited: edited}
+	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), Outcomes: f.outcomes, MaxParallel: f.parallel, RestartStep: f.restartStep, Force: f.force, Renew: f.env != "", Explicit: f.onChanges != "" || f.force, Edited: edited}
 }
 
 // settings are the flags that have a key of the configuration.

@@ -19,6 +19,7 @@ import (
 func (i *Invocation) runCommand() *cobra.Command {
 	var file string
 	var share, dryRun bool
+	var parallel int
 	var given paramFlags
 	cmd := &cobra.Command{
 		Use: "run FILE", Short: "Run a plan as a new session",
@@ -42,14 +43,31 @@ func (i *Invocation) runCommand() *cobra.Command {
 			if dryRun {
 				return i.outline(file, given, flags)
 			}
-			return i.run(cmd.Context(), file, given, flags)
+			if err := parallelFits(parallel); err != nil {
+				return err
+			}
+			return i.run(cmd.Context(), file, parallel, given, flags)
 		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`, as FILE")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
+	defineParallel(cmd, &parallel)
 	given.define(cmd)
 	return cmd
+}
+
+// defineParallel adds --max-parallel to cmd. 0 is that it was not given.
+func defineParallel(cmd *cobra.Command, n *int) {
+	cmd.Flags().IntVar(n, "max-parallel", 0, "how many steps may run at once: `1-64`; the plan says, or the configuration")
+}
+
+// parallelFits returns ErrUsage for a number of steps that cannot run at once.
+func parallelFits(n int) error {
+	if n >= 0 && n <= session.MostParallel {
+		return nil
+	}
+	return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--max-parallel=%d: must be from 1 to %d; nothing was changed", n, session.MostParallel)}
 }
 
 // isPlan reports whether an argument of run names a plan, rather than being a task in words.
@@ -64,7 +82,7 @@ func inWords() error {
 		Next: session.Then("write the task down as a plan, then", session.MoveRun, "")}
 }
 
-func (i *Invocation) run(ctx context.Context, file string, given paramFlags, flags map[string]string) error {
+func (i *Invocation) run(ctx context.Context, file string, parallel int, given paramFlags, flags map[string]string) error {
 	p, values, setup, err := i.accept(file, given, flags)
 	if err == nil {
 		err = i.complete(ctx, p, values)
@@ -77,7 +95,7 @@ func (i *Invocation) run(ctx context.Context, file string, given paramFlags, fla
 		return err
 	}
 	d := i.screen(s, true)
-	out, err := s.Start(ctx, d.door(), app.Start{Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout})
+	out, err := s.Start(ctx, d.door(), app.Start{Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout, MaxParallel: parallel})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 

@@ -33,6 +33,8 @@ type Config struct {
 	Key       Key
 	Sync      Sync
 	Sandbox   string // "off", the only value until there is an agent to confine
+
+	MaxParallel int // steps of a session that may run at once, where its plan does not say
 }
 
 // Resume says how a session is gone on with.

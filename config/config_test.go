@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 		Resume: config.Resume{InProgressStrategy: "rollback", ValidateEnvironment: true, ChangedFilesAction: "prompt", ValidationTimeout: 10 * time.Second},
 		Store:  config.Store{Home: "/state/acode"}, Log: config.Log{Dir: "/state/acode/log", Level: "info", MaxBytes: 10 << 20, Keep: 5},
 		Workspace: config.Workspace{Allow: []string{}}, Command: config.Command{MaxOutputBytes: 16 << 20},
-		Terminal: config.Terminal{Color: "auto"}, Key: config.Key{Keyring: true}, Sandbox: "off",
+		Terminal: config.Terminal{Color: "auto"}, Key: config.Key{Keyring: true}, Sandbox: "off", MaxParallel: 1,
 		Sync: config.Sync{LateAfter: time.Minute, OnParked: "wait", Listen: "127.0.0.1:9464"},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {
@@ -104,12 +104,13 @@ sync:
   on_parked: continue
   listen: unix:/run/acode.sock
 sandbox: off
+max_parallel: 3
 `, ""))
 	want := config.Config{
 		Resume: config.Resume{InProgressStrategy: "retry", ChangedFilesAction: "abort", ValidationTimeout: 20 * time.Second},
 		Store:  config.Store{Home: "/home/me/store"}, Log: config.Log{Dir: "/log", Level: "warn", MaxBytes: 2 << 20},
 		Lock: config.Lock{Wait: time.Minute}, Workspace: config.Workspace{Allow: []string{"/a", "/home/me"}, Share: true},
-		Command: config.Command{MaxOutputBytes: 5000}, Terminal: config.Terminal{Color: "never"}, Sandbox: "off",
+		Command: config.Command{MaxOutputBytes: 5000}, Terminal: config.Terminal{Color: "never"}, Sandbox: "off", MaxParallel: 3,
 		Sync: config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, LateAfter: 5 * time.Minute, OnParked: "continue", Listen: "unix:/run/acode.sock"},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {

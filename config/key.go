@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/acode-dev/acode/session"
 )
 
 // kind is the type of a key's value.
@@ -88,6 +90,8 @@ func keys() []key {
 			doc: "What a session does behind an event that the server refused: wait for a person, or go on without it.", set: func(c *Config, v any) { c.Sync.OnParked = v.(string) }},
 		{path: "sync.listen", kind: kindListen, def: "127.0.0.1:9464",
 			doc: "Where the syncer serves metrics and health: host:port, or unix: and a path.", set: func(c *Config, v any) { c.Sync.Listen = v.(string) }},
+		{path: "max_parallel", kind: kindCount, min: 1, max: session.MostParallel, def: "1",
+			doc: "How many steps of a session may run at once, where its plan does not say.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off"}, def: "off", execution: true,
 			doc: "Confinement of commands; off is the only value until there is an agent.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
 	}

@@ -15,7 +15,7 @@ const Version = 1
 
 func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 	d.newer(body)
-	o := d.Object(body, "version", "task", "on_failure", "params", "inputs", "defaults", "tasks")
+	o := d.Object(body, "version", "task", "on_failure", "max_parallel", "params", "inputs", "defaults", "tasks")
 	p := &session.Plan{Version: Version}
 	if f := d.Need(o, "version"); f != nil {
 		if v, ok := number(f); !ok || v != Version {
@@ -28,6 +28,13 @@ func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 		}
 	}
 	p.OnFailure = session.OnFailure(cmp.Or(d.OneOf(o.Get("on_failure"), "pause", "fail", "continue"), "pause"))
+	if f := o.Get("max_parallel"); f != nil {
+		n, ok := number(f)
+		if !ok || n < 1 || n > session.MostParallel {
+			d.Fail(f.At, "", `"max_parallel" is a whole number from 1 to %d, not %s`, session.MostParallel, f.Describe())
+		}
+		p.MaxParallel = int(n)
+	}
 	declared := names{what: "param or input", first: map[string]strictyaml.Position{}}
 	p.Params = d.params(o, &declared)
 	p.Inputs = d.inputs(o, &declared)

@@ -14,7 +14,7 @@ import (
 )
 
 func drawPlan(t *rapid.T) *session.Plan {
-	p := &session.Plan{Version: 1, Task: "t " + drawLine(t), OnFailure: rapid.SampledFrom([]session.OnFailure{"pause", "fail", "continue"}).Draw(t, "on_failure")}
+	p := &session.Plan{Version: 1, Task: "t " + drawLine(t), OnFailure: rapid.SampledFrom([]session.OnFailure{"pause", "fail", "continue"}).Draw(t, "on_failure"), MaxParallel: rapid.IntRange(0, 64).Draw(t, "max_parallel")}
 	for i := range rapid.IntRange(0, 2).Draw(t, "params") {
 		param := session.Param{Name: fmt.Sprintf("P_%d", i), Required: rapid.Bool().Draw(t, "required"), Description: drawLine(t)}
 		if param.Secret = rapid.Bool().Draw(t, "secret"); !param.Secret {
@@ -120,6 +120,9 @@ func written(p *session.Plan) []byte {
 		tasks = append(tasks, filled(object{"id": t.ID, "title": t.Title, "depends_on": t.DependsOn, "steps": steps}))
 	}
 	file := filled(object{"version": p.Version, "task": p.Task, "on_failure": p.OnFailure, "inputs": p.Inputs, "tasks": tasks})
+	if p.MaxParallel > 0 {
+		file["max_parallel"] = p.MaxParallel
+	}
 	var params []any
 	for _, param := range p.Params {
 		o := filled(object{"name": param.Name, "description": param.Description, "choices": param.Choices})
@@ -210,7 +213,7 @@ func writtenRun(o object, r *session.Run) {
 	if r.With != nil {
 		o["shell"] = r.With
 	}
-	o["durable"] = !r.Volatile
+	o["durable"], o["exclusive"] = !r.Volatile, r.Exclusive
 	if r.Timeout > 0 {
 		o["timeout"] = r.Timeout.String()
 	}

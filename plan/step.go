@@ -14,7 +14,7 @@ import (
 // Keys of a step. Those of a command are listed apart because they need "run" beside them.
 var (
 	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}
-	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable"}
+	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable", "exclusive"}
 	stepKeys    = append(append([]string{"id", "name"}, kindKeys...), runKeys...)
 	changeKinds = []string{"write", "edit", "delete", "move"}
 )
@@ -173,6 +173,7 @@ func (d *decoder) run(o *strictyaml.Object, f *strictyaml.Value) *session.Run {
 	r.Check = d.system(o.Get("check"))
 	r.OnInterrupt = session.OnInterrupt(d.OneOf(o.Get("on_interrupt"), "ask", "rerun", "done", "fail"))
 	r.Volatile = !d.Bool(o.Get("durable"), true)
+	r.Exclusive = d.Bool(o.Get("exclusive"), false)
 	return r
 }
 

@@ -76,6 +76,7 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 	case ApprovalRequested:
 		var d ApprovalRequestedData
 		err = e.Decode(&d)
+		f.ask(d)
 		gate := f.gate(d)
 		it := f.item(d.StepID, f.status(d.StepID))
 		if it.Task > 0 { // else the plan does not know it, which a verification says
@@ -150,6 +151,18 @@ func (f *Facts) next(d StateChangedData) Hint {
 		return Do(MoveAnswer, f.last.Short)
 	}
 	return Do(MoveResume, f.last.Short)
+}
+
+// ask gives a gate the label of the question that was asked, in which values are filled in.
+func (f *Facts) ask(d ApprovalRequestedData) {
+	it := f.item(d.StepID, f.status(d.StepID))
+	if it.Task == 0 {
+		return
+	}
+	step := f.Plan.Tasks[it.Task-1].Steps[it.Step-1]
+	step.Approve = d.Question
+	it.Label = f.shown(step.Label())
+	f.known[d.StepID] = *it
 }
 
 // gate describes a question, with the steps that a yes lets happen: those that are not done.

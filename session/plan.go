@@ -37,15 +37,22 @@ const (
 	FailureContinues OnFailure = "continue" // other branches of the DAG go on, then it pauses
 )
 
+// MostParallel bounds how many steps of a session may run at once.
+const MostParallel = 64
+
 // Plan is what a session does: tasks in a DAG, each with steps in order. It is checked before
 // it gets here and never changes once the session has started.
 type Plan struct {
 	Version   int       `json:"version"`
 	Task      string    `json:"task"`
 	OnFailure OnFailure `json:"on_failure"`
-	Params    []Param   `json:"params,omitempty"`
-	Inputs    []string  `json:"inputs,omitempty"` // variables that commands read, and that cannot be seen to
-	Tasks     []Task    `json:"tasks"`
+
+	// MaxParallel is how many steps may run at once, at most MostParallel; 0: the configuration says.
+	MaxParallel int `json:"max_parallel,omitempty"`
+
+	Params []Param  `json:"params,omitempty"`
+	Inputs []string `json:"inputs,omitempty"` // variables that commands read, and that cannot be seen to
+	Tasks  []Task   `json:"tasks"`
 }
 
 // Task is a node of the DAG.
