@@ -30,8 +30,9 @@ func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, er
 	return out, errors.Join(err, s.forgetOver(ctx, id))
 }
 
-// EndCommands ends the commands of a session and leaves the session as it is. ref is as in Status.
-func (s *Site) EndCommands(ctx context.Context, ref string) (Decision, error) {
+// EndCommands ends the commands of a session, or only that of step where it is not empty, and leaves the session as it
+// is. ref is as in Status. It returns ErrUsage where no command of step runs.
+func (s *Site) EndCommands(ctx context.Context, ref, step string) (Decision, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
 		return Decision{}, err
@@ -45,7 +46,11 @@ func (s *Site) EndCommands(ctx context.Context, ref string) (Decision, error) {
 			return Decision{}, err
 		}
 	} // else whoever executes it goes on, and starts what comes next
-	got, err := s.endCommands(ctx, id)
+	got, err := s.endCommands(ctx, id, step)
+	if step != "" && err == nil && got.ended+len(got.beyond) == 0 {
+		return Decision{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("no command of %s runs in session %s; nothing was changed", step, sess.Short),
+			Next: session.Do(session.MoveStatus, sess.Short)}
+	}
 	if err := errors.Join(append(got.unread, err)...); err != nil {
 		return Decision{}, err
 	}
@@ -82,12 +87,15 @@ type endings struct {
 	unread []error  // of these commands nobody can tell
 }
 
-// endCommands ends every command of the session that still runs.
-func (s *Site) endCommands(ctx context.Context, id session.ID) (got endings, err error) {
+// endCommands ends every command of the session that still runs, or only that of step where it is not empty.
+func (s *Site) endCommands(ctx context.Context, id session.ID, step string) (got endings, err error) {
 	records, unread := command.Records(s.commandDir(id))
 	got.unread = unread
 	asked := map[string]bool{}
 	for _, r := range records {
+		if k, err := session.ParseKey(r.Key); step != "" && (err != nil || step != k.Step.String() && step != k.Step.Step) {
+			continue
+		}
 		switch r.State {
 		case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
 			if err := command.Cancel(ctx, s.commandDir(id), r.Key); err != nil {
@@ -139,7 +147,7 @@ func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request
 	if err := s.fence(ctx, sess); err != nil {
 		return err
 	}
-	got, err := s.endCommands(ctx, r.Session)
+	got, err := s.endCommands(ctx, r.Session, "")
 	if err == nil {
 		out.Warnings, err = passOver(got.unread)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // Verdict is the answer to a question that a session waits for.
 type Verdict struct {
 	Ref    string // empty: the only session of the workspace that waits for an answer
-	Step   string // narrows the question down; empty: the first one
+	Step   string // names the question; empty: the only one
 	Grant  bool
 	Reason string // of a denial
 	By     string
@@ -66,6 +67,8 @@ func (s *Site) gate(ctx context.Context, r *session.Request, step string) (sessi
 	if err != nil {
 		return session.Gate{}, err
 	}
+	var found []session.Gate
+	open := 0 // without an answer; they come first
 	for _, it := range next.Items {
 		st := sess.Steps[it.ID]
 		if it.Kind != session.KindApprove || st == nil || st.Approval == nil || st.Status == session.StepDone {
@@ -75,10 +78,24 @@ func (s *Site) gate(ctx context.Context, r *session.Request, step string) (sessi
 			continue
 		}
 		shown, digest, err := s.asks(ctx, sess, p, &next, it)
-		if err != nil || digest == st.Approval.Digest {
-			r.Step, r.Digest, r.Asked = it.ID, digest, st.LastSeq
+		switch {
+		case err != nil:
 			return shown, err
+		case digest != st.Approval.Digest:
+		case st.Approval.Answer == "":
+			found = slices.Insert(found, open, shown)
+			open++
+		default:
+			found = append(found, shown)
 		}
+	}
+	if open > 1 {
+		return session.Gate{}, severalGates(sess, found[:open])
+	}
+	if len(found) > 0 {
+		st := sess.Steps[found[0].ID]
+		r.Step, r.Digest, r.Asked = found[0].ID, st.Approval.Digest, st.LastSeq
+		return found[0], nil
 	}
 	what := "no approval"
 	if step != "" {
@@ -86,6 +103,15 @@ func (s *Site) gate(ctx context.Context, r *session.Request, step string) (sessi
 	}
 	return session.Gate{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("session %s waits for %s; nothing was changed", sess.Short, what),
 		Next: session.Do(session.MoveStatus, sess.Short)}
+}
+
+// severalGates lists the questions of which one is to be named.
+func severalGates(sess *session.Session, open []session.Gate) error {
+	text := fmt.Sprintf("session %s waits for %d approvals; nothing was changed", sess.Short, len(open))
+	for _, g := range open {
+		text += fmt.Sprintf("\n  %s asks: %s", g.ID, strings.Join(strings.Fields(g.Question), " "))
+	}
+	return &session.Error{Code: session.ErrUsage, Message: text, Next: session.Words("name the step that you answer")}
 }
 
 // answer drafts the events of an answer that is given while no process executes the session.

@@ -63,7 +63,7 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	if err != nil {
 		return v, err
 	}
-	v.Gate, v.Notes = open, slices.Concat(v.Notes, s.commandNotes(id), answers)
+	v.Gate, v.Notes = open, slices.Concat(v.Notes, s.commandNotes(id), waitNotes(p, next, v.Running), answers)
 	if sess.State.Terminal() {
 		return v, nil
 	}
@@ -149,6 +149,41 @@ func (s *Site) commandNotes(id session.ID) []string {
 			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)%s", what, pid, halt))
 		case session.CommandLingering:
 			notes = append(notes, "a command is over, and what it started still runs: "+what)
+		}
+	}
+	return notes
+}
+
+// waitNotes says of the steps that are next in their tasks for which step in progress they wait, while the session is
+// executed.
+func waitNotes(p *session.Plan, next session.Continuation, running bool) (notes []string) {
+	if !running {
+		return nil
+	}
+	var beside []session.Item
+	for _, i := range next.InProgress {
+		if it := next.Items[i]; it.Status == session.InProgress {
+			beside = append(beside, it)
+		}
+	}
+	if len(beside) == 0 {
+		return nil
+	}
+	left := map[string]bool{} // tasks that are not done
+	for _, it := range next.Items {
+		left[it.ID.Task] = left[it.ID.Task] || it.Action != session.ActionSkip
+	}
+	for i, it := range next.Items {
+		task := &p.Tasks[it.Task-1]
+		first := it.Step == 1 || next.Items[i-1].Action == session.ActionSkip
+		if it.Status != session.Pending || !first || slices.ContainsFunc(task.DependsOn, func(on string) bool { return left[on] }) {
+			continue
+		}
+		for _, other := range beside {
+			if why := task.Steps[it.Step-1].WaitsFor(&p.Tasks[other.Task-1].Steps[other.Step-1]); why != "" {
+				notes = append(notes, fmt.Sprintf("%s waits for %s: %s", it.ID, other.ID, why))
+				break
+			}
 		}
 	}
 	return notes

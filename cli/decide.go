@@ -44,18 +44,22 @@ func (i *Invocation) decides(v *app.Verdict) func(*cobra.Command, []string) erro
 
 func (i *Invocation) cancelCommand() *cobra.Command {
 	var onlyCommand bool
-	var reason string
+	var reason, step string
 	cmd := &cobra.Command{
-		Use: "cancel [ID]", Short: "Cancel a session, or with --command only its running command", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(openSession),
+		Use: "cancel [ID]", Short: "Cancel a session, or with --command only its running commands", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(openSession),
 		RunE: i.with(app.Open, func(ctx context.Context, s *app.Site, args []string) error {
 			ref := strings.Join(args, "")
 			if onlyCommand {
-				return i.endCommands(ctx, s, ref)
+				return i.endCommands(ctx, s, ref, step)
+			}
+			if step != "" {
+				return &session.Error{Code: session.ErrUsage, Message: "--step goes with --command; nothing was changed"}
 			}
 			return i.decided(s.Cancel(ctx, ref, whoAmI(), reason))
 		}),
 	}
-	cmd.Flags().BoolVar(&onlyCommand, "command", false, "end the running command and leave the session paused")
+	cmd.Flags().BoolVar(&onlyCommand, "command", false, "end the running commands and leave the session paused")
+	cmd.Flags().StringVar(&step, "step", "", "with --command: only that of `TASK/STEP`")
 	cmd.Flags().StringVar(&reason, "reason", "", "why")
 	return cmd
 }
@@ -121,8 +125,8 @@ func (i *Invocation) decidedText(d app.Decision) string {
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
 
 // endCommands ends the commands of a session and leaves the session as it is.
-func (i *Invocation) endCommands(ctx context.Context, s *app.Site, ref string) error {
-	d, err := s.EndCommands(ctx, ref)
+func (i *Invocation) endCommands(ctx context.Context, s *app.Site, ref, step string) error {
+	d, err := s.EndCommands(ctx, ref, step)
 	if err != nil {
 		return err
 	}

@@ -221,6 +221,23 @@ func (s Step) Paths() (paths []string) {
 	return paths
 }
 
+// WaitsFor says why s does not begin while other is in progress; empty where it does.
+func (s *Step) WaitsFor(other *Step) string {
+	if s.Kind == KindApprove || other.Kind == KindApprove {
+		return ""
+	}
+	if other.Run != nil && other.Run.Exclusive || s.Run != nil && s.Run.Exclusive {
+		return "nothing runs beside an exclusive command"
+	}
+	paths := other.Paths()
+	for _, path := range s.Paths() {
+		if slices.Contains(paths, path) {
+			return "both change " + path
+		}
+	}
+	return ""
+}
+
 // Steps counts the steps of all tasks.
 func (p *Plan) Steps() int {
 	n := 0

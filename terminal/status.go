@@ -270,7 +270,8 @@ func (p Page) DryRun(v app.Forecast) error {
 	fmt.Fprintf(&b, "  Skipping: %s (complete)\n", Plural(v.Next.Skipped, "step"))
 	fmt.Fprintf(&b, "  Remaining: %s\n", Plural(v.Next.Remaining, "step"))
 	fmt.Fprintf(&b, "  Sync status: %s\n", delivery{v.Delivery, p.Spell}.status())
-	if it, ok := v.Next.First(); ok && len(v.Next.InProgress) > 0 {
+	for _, i := range v.Next.InProgress {
+		it := v.Next.Items[i]
 		fmt.Fprintf(&b, "  In progress: %s - %s\n", name(it), dryAction(it))
 	}
 	if len(v.Changed) > 0 {
