@@ -34,7 +34,7 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 	if err != nil {
 		return v, err
 	}
-	sess, p, next, err := s.outlook(ctx, id)
+	sess, p, next, err := s.settledOutlook(ctx, id)
 	if err != nil {
 		return v, err
 	}

@@ -140,6 +140,17 @@ func placeOf(p *session.Plan, it session.Item) Position {
 	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
+// settledOutlook is outlook, again where the process that executed the session ended meanwhile, as in settled.
+func (s *Site) settledOutlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
+	sess, p, next, err := s.outlook(ctx, id)
+	if err == nil {
+		if r := s.row(summary(sess)); s.settled(ctx, r).LastSeq != r.LastSeq {
+			return s.outlook(ctx, id)
+		}
+	}
+	return sess, p, next, err
+}
+
 // outlook plans what is left without looking at files or commands.
 func (s *Site) outlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
 	sess, err := s.store.View(ctx, id)

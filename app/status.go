@@ -35,7 +35,7 @@ func (s *Site) Status(ctx context.Context, ref string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	sess, p, next, err := s.outlook(ctx, id)
+	sess, p, next, err := s.settledOutlook(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
