@@ -81,7 +81,7 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	case !v.Running:
 		v.Next = nextHint(sess, p, next)
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
-		v.Next = session.Do(session.MoveApprove, sess.Short) // takes the place of the answer at its terminal
+		v.Next = next.Ask(session.MoveApprove, sess) // takes the place of the answer at its terminal
 	}
 	return v, err
 }
@@ -193,7 +193,7 @@ func waitNotes(p *session.Plan, next session.Continuation, running bool) (notes 
 func nextHint(s *session.Session, p *session.Plan, c session.Continuation) session.Hint {
 	switch {
 	case s.State == session.AwaitingApproval && asksFirst(s, c):
-		return session.Do(session.MoveApproveResume, s.Short)
+		return c.Ask(session.MoveApproveResume, s)
 	case s.Reason == session.ReasonUncertain:
 		if it, ok := c.First(); ok && it.Kind == session.KindRun {
 			return p.Asks(s.Short, &it)

@@ -81,6 +81,8 @@ func (i *Invocation) typed(h session.Hint) string {
 	switch h.Do {
 	case session.MoveAllowWorkspace:
 		rest = strings.Replace(rest, "DIR", quoted(h.Path, "DIR"), 1)
+	case session.MoveApprove:
+		rest = strings.Trim(h.Step.String(), "/")
 	case session.MoveGiveValue:
 		rest = strings.Replace(rest, "STEP", h.Step.String(), 1)
 	}

@@ -139,8 +139,7 @@ func (b *branch) unanswered(it *session.Item, err error) error {
 	if !errors.Is(err, session.ErrApproval) {
 		return err
 	}
-	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval and nobody can be asked here",
-		next: session.Do(session.MoveApproveResume, b.short)}
+	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval and nobody can be asked here"}
 }
 
 // deny records a no with its reason and pauses; the next resume asks anew.

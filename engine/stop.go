@@ -239,6 +239,9 @@ func (b *branch) finish(ctx context.Context, halt *stop) (r session.Result, err 
 			Code: halt.code, Message: b.Redact(halt.Error()), Next: halt.next, Signal: halt.signal,
 		}
 	})
+	if r.Code == session.ErrApproval {
+		b.book.look(func(s *session.Session) { r.Next = b.next.Ask(session.MoveApproveResume, s) })
+	}
 	if r.Next.IsZero() && !r.State.Terminal() {
 		r.Next = session.Do(session.MoveResume, r.Short)
 	}

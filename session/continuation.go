@@ -80,6 +80,24 @@ func (c *Continuation) Stands(s *Session) (Item, bool) {
 	return asked, true
 }
 
+// Ask is the move m that answers a question of s. It names the first one where several are open.
+func (c *Continuation) Ask(m Move, s *Session) Hint {
+	h, open := Do(m, s.Short), 0
+	for _, it := range c.Items {
+		st := s.Steps[it.ID]
+		if st == nil || st.Approval == nil || st.Approval.Answer != "" || st.Status == StepDone {
+			continue
+		}
+		if open++; open == 1 {
+			h.Step = it.ID
+		}
+	}
+	if open < 2 {
+		h.Step = StepID{}
+	}
+	return h
+}
+
 // NoticeKind says what a Notice is about.
 type NoticeKind string
 
