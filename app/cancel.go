@@ -171,7 +171,6 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	}
 	s.Learn(p)
 	sess := w.Session()
-	s.learnSealed(ctx, sess)
 	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID), Session: sess.ID, Epoch: sess.Epoch + 1, Now: s.Now})
 	seen, err := (&resume.Resumer{Journal: w, Plan: p, Commands: recordsOnly{runner}}).LookAtCommands(ctx)
 	if err != nil {

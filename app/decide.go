@@ -247,9 +247,6 @@ func (s *Site) values(ctx context.Context, sess *session.Session, p *session.Pla
 				return nil, fmt.Errorf("read the value that %s captured: %w", by, err)
 			}
 		}
-		if st.Capture.Blob.Sealed {
-			s.Redactor.Learn(sealedWords(name, value))
-		}
 		values[name] = value
 	}
 	return values, nil

@@ -33,7 +33,6 @@ func (s *Site) Follow(ctx context.Context, ref string, after uint64, tell func(s
 	if err != nil {
 		return session.Result{}, err
 	}
-	s.learnSealed(ctx, sess)
 	f := &follower{Site: s, facts: s.facts(ctx, p, next), sess: sess, after: after, tell: tell}
 	if err := f.watch(ctx); err != nil {
 		return session.Result{}, err

@@ -38,7 +38,6 @@ func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, e
 		return Forecast{}, err
 	}
 	s.Learn(w.plan)
-	s.learnSealed(ctx, writer.Session())
 	ready, warnings, err := w.try(ctx)
 	if err != nil {
 		return Forecast{}, err

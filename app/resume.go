@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
 )
@@ -38,7 +37,6 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.found(w.writer.Session())
-	w.learnSealed(ctx, w.writer.Session())
 	if err = resume.Allowed(w.writer.Session()); err != nil {
 		return id, err
 	}
@@ -97,28 +95,6 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.S
 		return nil, err
 	}
 	return s, about(short, Shortage(err))
-}
-
-// learnSealed makes secrets of the captured values that are kept sealed, as far as each is one word or has a telling
-// name: they held one when they were captured, which the environment of this process need not tell any more.
-func (s *Site) learnSealed(ctx context.Context, sess *session.Session) {
-	for _, st := range sess.Steps {
-		if st.Capture == nil || !st.Capture.Blob.Sealed {
-			continue
-		}
-		if value, err := s.content(ctx, session.Output{Blob: st.Capture.Blob}); err == nil { // else the step that needs it says why
-			s.Redactor.Learn(sealedWords(st.Capture.Name, value))
-		}
-	}
-}
-
-// sealedWords gives what is a secret of a captured value that is kept sealed.
-func sealedWords(name, value string) []string {
-	words := redact.FromEnvironment([]string{name + "=" + value})
-	if len(strings.Fields(value)) == 1 {
-		words = append(words, value)
-	}
-	return words
 }
 
 // findToResume gives the session that ref names. An unknown one is ErrNoResumable.

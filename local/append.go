@@ -261,7 +261,7 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired, session.InputsChanged:
 		b.scalars = true
 	default:
-		b.scalars = b.scalars || delta.Manifest
+		b.scalars = b.scalars || delta.Manifest || delta.Learnt
 	}
 	var checkpoint any
 	if e.Type.Receipt() || e.Type == session.CheckpointCreated {

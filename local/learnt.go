@@ -10,6 +10,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// withLearnt gives data with what the process knows of secrets, where it is of an event that has a place
+// for it: at the start of each epoch, and with a captured value that is one.
+func (w *Writer) withLearnt(data any) (any, error) {
+	var err error
+	switch d := data.(type) {
+	case session.ExecutionAcquiredData:
+		d.Learnt, err = w.stageLearnt()
+		return d, err
+	case session.StepCompletedData:
+		if d.Capture != nil && d.Capture.Blob.Sealed && w.sess.Status(d.StepID) != session.StepDone {
+			d.Learnt, err = w.stageLearnt()
+		}
+		return d, err
+	}
+	return data, nil
+}
+
 // stageLearnt keeps what this process knows of secrets for those that come: fingerprints, sealed. It gives
 // nothing where the session has them already.
 func (w *Writer) stageLearnt() (session.BlobRef, error) {

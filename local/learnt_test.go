@@ -3,10 +3,12 @@ package local_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acode-dev/acode/local"
 	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
 )
 
 // What a process that executed a session knew for a secret is known to whatever looks at the session or
@@ -29,6 +31,23 @@ func TestLearntIsRemembered(t *testing.T) {
 	if now := w.Session().Learnt; before == "" || now == before {
 		t.Errorf("Learnt: got %q, then %q", before, now)
 	}
+	const third = "third-0123456789-mnopqr"
+	o.Redactor.(*redact.Redactor).Learn([]string{third}) // as of a captured value
+	ref, err := w.Stage(t.Context(), strings.NewReader(third), int64(len(third)))
+	must(t, err)
+	receipt := completed(w, 0, 1)
+	data := receipt.Data.(session.StepCompletedData)
+	data.Capture = &session.Capture{Name: "TOKEN", Blob: ref}
+	receipt.Data = data
+	appendAll(t, w, started(w, 0, 1), receipt)
+	last := w.Session().Learnt
+	o.Redactor.(*redact.Redactor).Learn([]string{"fourth-0123456789-stuvwx"})
+	if again, err := w.Append(t.Context(), receipt); err != nil || again[0].Seq != w.Session().LastSeq {
+		t.Errorf("Append of the same receipt: %v, %v", again, err)
+	}
+	if w.Session().Learnt != last {
+		t.Error("a receipt that is repeated changed what is learnt")
+	}
 	must(t, w.Close())
 	must(t, s.Close())
 
@@ -38,7 +57,7 @@ func TestLearntIsRemembered(t *testing.T) {
 	if now := w.Session().Learnt; now != load(t, s, id).Session().Learnt {
 		t.Errorf("Learnt: got %q though nothing was learnt", now)
 	}
-	if got := o.Redactor.(*redact.Redactor).String(first + " " + second); got != "***cdef ***ijkl" {
+	if got := o.Redactor.(*redact.Redactor).String(first + " " + second + " " + third); got != "***cdef ***ijkl ***opqr" {
 		t.Errorf("after Load: got %q", got)
 	}
 	must(t, w.Close())
@@ -48,7 +67,7 @@ func TestLearntIsRemembered(t *testing.T) {
 	if _, err := s.View(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.Redactor.(*redact.Redactor).String(first + " " + second); got != "***cdef ***ijkl" {
+	if got := o.Redactor.(*redact.Redactor).String(first + " " + second + " " + third); got != "***cdef ***ijkl ***opqr" {
 		t.Errorf("after View: got %q", got)
 	}
 	if r := verify(t, s); len(r.Problems)+len(r.Unnamed) > 0 {
@@ -59,7 +78,7 @@ func TestLearntIsRemembered(t *testing.T) {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		if got := redact.New([]string{first, second}); got.Changes(content) && string(got.Bytes(content)) != string(redact.New(nil).Bytes(content)) {
+		if got := redact.New([]string{first, second, third}); got.Changes(content) && string(got.Bytes(content)) != string(redact.New(nil).Bytes(content)) {
 			t.Errorf("%s holds a secret", path)
 		}
 		return err

@@ -29,12 +29,9 @@ type prepared struct {
 
 // prepare encodes and redacts data, and moves it to a blob where the journal has no room for it.
 func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error) {
-	if acquired, ok := d.Data.(session.ExecutionAcquiredData); ok {
-		var err error
-		if acquired.Learnt, err = w.stageLearnt(); err != nil {
-			return prepared{}, err
-		}
-		d.Data = acquired
+	var err error
+	if d.Data, err = w.withLearnt(d.Data); err != nil {
+		return prepared{}, err
 	}
 	if w.st.opts.Redactor != nil {
 		d.Data = w.st.opts.Redactor.Value(d.Data)
@@ -99,6 +96,18 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	}
 	e, err := w.event(ctx, st.LastSeq) // what completed the step: nothing changes one that is done
 	if err != nil {
+		return err
+	}
+	var first session.StepCompletedData
+	if err := e.Decode(&first); err != nil {
+		return err
+	}
+	d.Learnt = first.Learnt // no part of the result
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return &session.Error{Code: session.ErrInternal, Message: "a receipt cannot be encoded", Cause: err}
+	}
+	if err := w.place(p, raw); err != nil {
 		return err
 	}
 	if !bytes.Equal(e.Payload, p.payload) {

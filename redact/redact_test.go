@@ -80,7 +80,7 @@ func TestFormsOfOtherPrograms(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	r := redact.New([]string{"exactly8", "exactly8-and-longer", "twelve-bytes", "short", "schlüßelwörterü", "bad\xff\xfebytes-here", " padded-secret\n"})
+	r := redact.New([]string{"exactly8", "exactly8-and-longer", "twelve-bytes", "short", "schlüßelwörterü", "bad\xff\xfebytes-here", " padded-secret\n", "12345678-middle-87654321"})
 	for _, tt := range []struct{ name, in, want string }{
 		{"no_tail_below_12", "x exactly8 y", "x *** y"},
 		{"tail_at_12", "twelve-bytes", "***ytes"},
@@ -92,6 +92,7 @@ func TestMask(t *testing.T) {
 		{"invalid_utf8_as_json_shows_it", "bad\ufffd\ufffdbytes-here", "***here"},
 		{"trimmed", "[padded-secret]", "[***cret]"},
 		{"nothing", "nothing at all", "nothing at all"},
+		{"same_ends", "12345678-MIDDLE-87654321", "12345678-MIDDLE-87654321"},
 		{"empty", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -214,6 +214,8 @@ type StepCompletedData struct {
 	Capture *Capture       `json:"capture,omitempty"`
 
 	Manifest string `json:"manifest,omitempty" redact:"-"` // of a command: the tracked files as it left them; empty: as they were
+
+	Learnt BlobRef `json:"learnt,omitzero"` // of a sealed capture: as in ExecutionAcquiredData; no part of the result
 }
 
 // StepFailedData is the receipt of an attempt that went wrong.

@@ -73,6 +73,7 @@ type Delta struct {
 	Steps    []StepID
 	Files    []string
 	Manifest bool
+	Learnt   bool
 }
 
 // Status gives where a step stands; Pending when nothing is known of it.
@@ -248,7 +249,8 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 	st.Status, st.EndedUS, st.Capture = StepDone, st.end(e, d.EndedUS), d.Capture
 	st.Code, st.Message = "", ""
 	s.Done++
-	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest)}, nil
+	s.Learnt = cmp.Or(d.Learnt.Hash, s.Learnt)
+	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest), Learnt: d.Learnt.Hash != ""}, nil
 }
 
 // seen takes up the manifest of a receipt.
