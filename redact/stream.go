@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // Stream masks what is written to it and passes it on. The result is that of Bytes for the whole text,
@@ -102,7 +103,7 @@ const longBytes = 256 << 10
 // the text. last says that no more comes.
 func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []byte) {
 	if p.within {
-		end := bytes.IndexFunc(b, func(c rune) bool { return c <= ' ' || quote(byte(c)) })
+		end := slices.IndexFunc(b, func(c byte) bool { return c <= ' ' || quote(c) })
 		if p.within = end < 0; p.within {
 			return len(b), nil
 		}
@@ -115,6 +116,7 @@ func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []
 		long = max(long, 2*known.longest)
 	}
 	for {
+		p.seen = min(p.seen, long) // what is known may have become less
 		line := bytes.IndexByte(b[p.seen:min(len(b), long)], '\n')
 		switch {
 		case line < 0 && len(b) >= long:

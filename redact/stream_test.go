@@ -87,6 +87,7 @@ func TestStreamOfOneLongLine(t *testing.T) {
 		"binary":             strings.Repeat("\x00\xff\r", 1<<20),
 		"long_secret":        strings.Repeat("y", 200<<10) + long + strings.Repeat("z", 300<<10),
 		"value_without_end":  "password=" + strings.Repeat("secret", 1<<18) + "\nnext",
+		"value_of_letters":   "password=" + strings.Repeat("ħéx", 1<<17) + "'next",
 		"key_without_end":    "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEabcdefghijklmnop\n", 1<<12) + ".",
 	} {
 		want := r.String(text)
