@@ -118,16 +118,19 @@ func percents(s string) (out []string) {
 	const unreserved = "-_.~" // RFC 3986
 	for _, keep := range []string{"", unreserved, unreserved + "/", unreserved + "!*'()", unreserved + "!*'();/?:@&=+$,#",
 		unreserved + "$&+:=@", unreserved + " "} {
-		for _, escape := range []string{"%%%02X", "%%%02x"} {
-			var b strings.Builder
+		for _, signs := range []string{"0123456789ABCDEF", "0123456789abcdef"} {
+			b := make([]byte, 0, 3*len(s))
 			for i := range len(s) {
-				if alnum[s[i]] || strings.IndexByte(keep, s[i]) >= 0 {
-					b.WriteByte(s[i])
-				} else {
-					fmt.Fprintf(&b, escape, s[i])
+				switch c := s[i]; {
+				case c == ' ' && strings.HasSuffix(keep, " "):
+					b = append(b, '+') // as a query has it
+				case alnum[c] || strings.IndexByte(keep, c) >= 0:
+					b = append(b, c)
+				default:
+					b = append(b, '%', signs[c>>4], signs[c&15])
 				}
 			}
-			out = append(out, strings.ReplaceAll(b.String(), " ", "+")) // a query has it for a blank
+			out = append(out, string(b))
 		}
 	}
 	return out
