@@ -56,6 +56,15 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 		}
 		f.last.Done, f.last.Left = f.last.Done+1, f.last.Left-1
 		n = Notice{Kind: NoticeCompleted, Took: f.took(e, d.StepID, d.EndedUS), Item: f.item(d.StepID, StepDone)}
+		if d.Capture != nil && !d.Capture.Blob.Sealed {
+			n.Text = d.Capture.Value
+		}
+		switch {
+		case n.Item.Kind == KindApprove:
+			n.Text = "approved"
+		case d.By == "person":
+			n.Detail = []string{"a person declared it done"}
+		}
 	case StepFailedEvent:
 		var d StepFailedData
 		err = e.Decode(&d)

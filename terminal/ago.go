@@ -26,7 +26,16 @@ func took(d time.Duration) string {
 	return elapsed(d)
 }
 
-// elapsed writes a running time in whole seconds, so that a live line does not flicker.
+// clock writes a running time: "0:05", "1:02:03".
+func clock(d time.Duration) string {
+	s := int64(d / time.Second)
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+// elapsed writes a time in whole seconds.
 func elapsed(d time.Duration) string {
 	switch s := int64(max(d, 0) / time.Second); {
 	case s < 60:

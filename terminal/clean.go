@@ -91,10 +91,14 @@ func shorten(s string, width int, ellipsis string) string {
 	return s
 }
 
+// columns counts those that s takes, in which only marks have colours.
 func columns(s string) int {
-	n := 0
+	n, colour := 0, false
 	for _, r := range s {
-		n += runeColumns(r)
+		if colour = colour || r == '\x1b'; !colour {
+			n += runeColumns(r)
+		}
+		colour = colour && r != 'm'
 	}
 	return n
 }

@@ -47,7 +47,7 @@ func (p *Printer) Fail(err error, exit int, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.settle()
-	p.line.item = nil
+	p.live.steps = nil
 	if !p.o.JSON {
 		Error(p.o.Err, err, hint)
 		return

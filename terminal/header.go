@@ -24,14 +24,14 @@ func (p *Printer) check(n session.Notice) {
 		p.endChecks()
 		return
 	}
-	p.beginChecks()
-	if n.Text != checksBegin {
+	if p.beginChecks(); n.Text != checksBegin && p.o.Verbose > 0 {
 		p.printf("  %s %s\n", p.m.done, Clean(n.Text))
 	}
 }
 
+// beginChecks opens the environment block, of which only -v shows what is as it was.
 func (p *Printer) beginChecks() {
-	if p.block == noBlock {
+	if p.block == noBlock && p.o.Verbose > 0 {
 		p.printf("%s\n", checksBegin)
 		p.block = checking
 	}
@@ -91,6 +91,7 @@ func (p *Printer) endChecks() {
 		return
 	case p.block == listedChanges && p.asks:
 		p.printf("\n%s\n\n", changesAccepted)
+	case p.o.Verbose == 0:
 	case p.o.Fresh:
 		p.printf("\n%s Running...\n\n", checksPassed)
 	default:
@@ -105,6 +106,16 @@ func (p *Printer) header(n session.Notice) {
 	if p.sess == nil || n.Next == nil {
 		return
 	}
+	p.live.plan(n.Next)
+	d := delivery{p.o.Sync, p.o.Spell}
+	if p.o.Verbose == 0 {
+		p.summary(n.Next)
+		if d.degraded() || d.stopped() {
+			p.printf("Sync: %s\n", d.summary())
+		}
+		p.below("  ", d.why()...)
+		return
+	}
 	gs := groups(n.Next)
 	if p.o.Fresh {
 		p.printf("Running session %s: %s\n", Clean(p.sess.Short), Clean(p.sess.Task))
@@ -114,11 +125,41 @@ func (p *Printer) header(n session.Notice) {
 	for _, g := range gs {
 		p.printf("  %s %s\n", p.m.done, skippedLine(g))
 	}
-	d := delivery{p.o.Sync, p.o.Spell}
 	p.printf("%s\nSync: %s\n", counts(n.Next.Skipped, n.Next.Remaining), d.summary())
-	for _, l := range d.why() {
-		p.printf("  %s\n", l)
+	p.below("  ", d.why()...)
+}
+
+// summary says in one line what is run, or what is resumed and how it stood.
+func (p *Printer) summary(c *session.Continuation) {
+	short, task := Clean(p.sess.Short), Clean(p.sess.Task)
+	switch {
+	case p.o.Fresh && p.compact():
+		right := short + " " + p.m.dot + " " + Plural(len(c.Items), "step")
+		room := p.width() - columns(right) - 2
+		p.printf("%s  %s\n", pad(shorten(task, room, p.m.ellipsis), room), right)
+		return
+	case p.o.Fresh:
+		p.printf("Running session %s: %s\n", short, task)
+		return
 	}
+	stood := "paused"
+	switch p.loaded.state {
+	case session.Created, session.Planning, session.Executing:
+		stood = "killed"
+	case session.AwaitingApproval:
+		stood = "asked"
+	}
+	if p.loaded.atUS > 0 {
+		stood += " " + agoShort(p.o.Now(), time.UnixMicro(p.loaded.atUS))
+	}
+	if p.loaded.reason != "" {
+		stood += " (" + Clean(string(p.loaded.reason)) + ")"
+	}
+	kept := ""
+	if c.Saved > 0 {
+		kept = ", " + took(c.Saved) + " of work kept"
+	}
+	p.printf("%s\n", strings.Join([]string{short, stood, fmt.Sprintf("%s of %s done%s", comma(c.Skipped), comma(len(c.Items)), kept)}, " "+p.m.dot+" "))
 }
 
 func (p *Printer) resumed(c *session.Continuation, gs []group) {
@@ -127,7 +168,7 @@ func (p *Printer) resumed(c *session.Continuation, gs []group) {
 	if it, ok := c.Stands(p.sess); ok {
 		at = " at " + place(it)
 	}
-	p.printf("  Loaded state: %s%s\n", upper(p.loaded), at)
+	p.printf("  Loaded state: %s%s\n", upper(p.loaded.state), at)
 	for _, g := range gs {
 		p.printf("  Skipping: %s (complete)\n", g)
 	}
@@ -154,10 +195,29 @@ func (p *Printer) handling(n session.Notice) {
 	if n.Item == nil {
 		return
 	}
+	if p.o.Verbose == 0 {
+		p.under(*n.Item)
+		if p.compact() {
+			p.printf("%s\n      %s\n", p.row(p.m.again, p.label(*n.Item), ""), handled(n))
+		} else {
+			p.printf("  %s %s - %s\n", p.m.again, name(*n.Item), handled(n))
+		}
+		return
+	}
 	p.printf("Step: %s\n", Clean(cmp.Or(n.Item.Label, place(*n.Item))))
 	for _, line := range handlingLines(n) {
 		p.printf("%s\n", line)
 	}
+}
+
+// handled says in one line what becomes of a step that was in progress.
+func handled(n session.Notice) string {
+	var words []string
+	for _, line := range handlingLines(n) {
+		_, what, _ := strings.Cut(line, ": ")
+		words = append(words, strings.ToLower(what[:1])+what[1:])
+	}
+	return strings.Join(words, "; ")
 }
 
 func handlingLines(n session.Notice) []string {

@@ -151,7 +151,7 @@ func (p *Printer) writeJSON(n session.Notice) {
 	}
 	if n.Kind == session.NoticeSession || n.Kind == session.NoticeHeader {
 		if s := p.sess; s != nil {
-			l.ShortID, l.Task, l.Workspace, l.State = s.Short, s.Task, s.Workspace, p.loaded
+			l.ShortID, l.Task, l.Workspace, l.State = s.Short, s.Task, s.Workspace, p.loaded.state
 		}
 	}
 	switch n.Kind {

@@ -2,54 +2,177 @@ package terminal
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/session"
 )
 
-// liveLine is the one line that is redrawn while a step runs.
-type liveLine struct {
-	item  *session.Item // nil when nothing runs
+// widest lines of a screen: on a wide terminal what stands at the right stays near its name.
+const maxWidth = 100
+
+// lastLines is how many lines of output are shown of the steps that run, all together.
+const lastLines = 3
+
+// live is what is redrawn below the lines that stay, while steps run.
+type live struct {
+	steps       []running
+	tasks       []task // that have not begun
+	done, total int    // steps
+	drawn       int    // lines of it that stand on the terminal now
+	held        bool   // another one writes to the terminal
+}
+
+type running struct {
+	item  session.Item
 	since time.Time
-	last  string // newest line of output, as it came
-	drawn bool   // it stands on the terminal now
-	held  bool   // somebody else writes to the terminal
+	last  []string // newest lines of output, as they came
 }
 
-// end forgets the step id; another step that started since stays.
-func (l *liveLine) end(id session.StepID) {
-	if l.item != nil && l.item.ID == id {
-		l.item = nil
+type task struct {
+	number int
+	title  string
+}
+
+// plan takes over what is left of a session.
+func (l *live) plan(c *session.Continuation) {
+	l.done, l.total, l.tasks = c.Skipped, len(c.Items), nil
+	begun := map[int]bool{}
+	for _, it := range c.Items {
+		begun[it.Task] = begun[it.Task] || it.Action == session.ActionSkip || it.Status == session.InProgress
+	}
+	for _, it := range c.Items {
+		if !begun[it.Task] {
+			begun[it.Task] = true
+			l.tasks = append(l.tasks, task{it.Task, titleOr(it)})
+		}
 	}
 }
 
-// text writes the line within width columns: the step, its time, the last output. The step
-// is cut before its time is. Two columns stay free for the ^C that a terminal writes behind it:
-// where that wraps, the line cannot be taken off any more.
-func (l *liveLine) text(m marks, width int, now time.Time) string {
-	since := " (" + elapsed(now.Sub(l.since)) + ")"
-	title := shorten(name(*l.item), width-6-columns(since), m.ellipsis)
-	s := "  " + m.running + " " + title + since
-	room := width - 8 - columns(title) - columns(since)
-	if l.last != "" && room > 10 {
-		s += "  " + shorten(Clean(l.last), room, m.ellipsis)
+func (l *live) start(it session.Item, since time.Time) {
+	l.end(it.ID)
+	l.steps = append(l.steps, running{item: it, since: since})
+	for i, t := range l.tasks {
+		if t.number == it.Task {
+			l.tasks = append(l.tasks[:i:i], l.tasks[i+1:]...)
+			break
+		}
 	}
-	return s
 }
 
-// draw writes the live line over itself.
+func (l *live) end(id session.StepID) {
+	for i, s := range l.steps {
+		if s.item.ID == id {
+			l.steps = append(l.steps[:i:i], l.steps[i+1:]...)
+			return
+		}
+	}
+}
+
+// output keeps the newest lines of a step, or of the one that runs.
+func (l *live) output(n session.Notice) {
+	for i := range l.steps {
+		s := &l.steps[i]
+		if n.Item == nil || n.Item.ID == s.item.ID {
+			s.last = append(s.last, n.Text)
+			s.last = s.last[max(0, len(s.last)-lastLines):]
+			return
+		}
+	}
+}
+
+// rows gives the lines of what runs, of what waits, and the totals. None is wider than the terminal, and
+// two columns of the last one stay free for the ^C that a terminal writes behind it: where one
+// wraps, the lines cannot be taken off any more.
+func (p *Printer) rows() (rows []string) {
+	now, l := p.o.Now(), &p.live
+	for _, s := range l.steps {
+		since := max(now.Sub(s.since), 0)
+		spin := p.m.spin[since.Milliseconds()/tickEvery.Milliseconds()%int64(len(p.m.spin))]
+		what := p.label(s.item)
+		if p.compact() && s.item.Task != p.task {
+			what = titleOr(s.item) + ": " + what
+		}
+		rows = append(rows, p.row(spin, what, clock(since)))
+		for _, line := range s.last[max(0, len(s.last)-lastLines/len(l.steps)):] {
+			rows = append(rows, p.cut("      "+p.m.bar+" "+Clean(line)))
+		}
+	}
+	if len(l.tasks) > 0 {
+		var titles []string
+		for _, t := range l.tasks[:min(len(l.tasks), maxGroups)] {
+			titles = append(titles, t.title)
+		}
+		rows = append(rows, p.cut("  "+p.m.dot+" "+strings.Join(titles, " "+p.m.dot+" ")))
+	}
+	count, hint := fmt.Sprintf("  %d/%d ", l.done, l.total), " Ctrl-C pauses"
+	if rule := p.width() - 2 - columns(count) - columns(hint); rule > 0 {
+		count += strings.Repeat(p.m.rule, rule) + hint
+	}
+	return append(rows, shorten(count, p.width()-2, p.m.ellipsis))
+}
+
+// row writes a mark and a name, which is cut, with what stands at the right.
+func (p *Printer) row(mark, name, right string) string {
+	indent := "  "
+	if p.compact() {
+		indent = "    "
+	}
+	room := p.width() - columns(indent+mark+"   "+right)
+	return strings.TrimRight(indent+mark+" "+pad(shorten(name, room, p.m.ellipsis), room)+"  "+right, " ")
+}
+
+// width is how many columns a line may have; a line of all of them could wrap.
+func (p *Printer) width() int { return min(p.o.Width()-1, maxWidth) }
+
+func (p *Printer) cut(line string) string { return shorten(line, p.width(), p.m.ellipsis) }
+
+// compact reports whether steps stand below the titles of their tasks.
+func (p *Printer) compact() bool { return p.o.Live && p.o.Verbose == 0 }
+
+// label names a step below the title of its task, or alone.
+func (p *Printer) label(it session.Item) string {
+	if p.compact() && it.Label != "" {
+		return Clean(it.Label)
+	}
+	return name(it)
+}
+
+// under writes the title of the task whose step is written next, unless it stands there already.
+func (p *Printer) under(it session.Item) {
+	if p.compact() && it.Task != p.task {
+		p.task = it.Task
+		p.printf("%s\n", p.cut("  "+titleOr(it)))
+	}
+}
+
+// titleOr is the title of the task of a step, if it has one, else its number.
+func titleOr(it session.Item) string {
+	if it.Title == "" {
+		return fmt.Sprintf("Task %d", it.Task)
+	}
+	return Clean(it.Title)
+}
+
+// draw writes the live lines, over those that stand there.
 func (p *Printer) draw() {
-	if !p.o.Live || p.line.item == nil || p.line.held {
+	if !p.o.Live || len(p.live.steps) == 0 || p.live.held {
 		return
 	}
-	_, _ = fmt.Fprintf(p.o.Out, "\r\x1b[K%s", p.line.text(p.m, p.o.Width(), p.o.Now())) // as in printf
-	p.line.drawn = true
+	rows := p.rows()
+	_, _ = fmt.Fprint(p.o.Out, p.wiped()+strings.Join(rows, "\n")) // as in printf
+	p.live.drawn = len(rows)
 }
 
-// erase takes the live line off the terminal, so that a line that stays can be written.
+// erase takes the live lines off the terminal, so that a line that stays can be written.
 func (p *Printer) erase() {
-	if p.line.drawn {
-		_, _ = fmt.Fprint(p.o.Out, "\r\x1b[K") // as in printf
-		p.line.drawn = false
+	if p.live.drawn > 0 {
+		_, _ = fmt.Fprint(p.o.Out, p.wiped()) // as in printf
+		p.live.drawn = 0
 	}
+}
+
+// wiped goes to the first of the live lines and clears them.
+func (p *Printer) wiped() string {
+	return "\r" + strings.Repeat("\x1b[A", max(p.live.drawn-1, 0)) + "\x1b[J"
 }

@@ -76,18 +76,23 @@ func asciiLocale(getenv func(string) string) bool {
 	return v == "C" || v == "POSIX"
 }
 
-// marks are the symbols of one locale, coloured where Out may be. That of what runs takes one column.
-type marks struct{ done, running, failed, unknown, warn, ellipsis string }
+// marks are the symbols of one locale, coloured where Out may be.
+type marks struct {
+	done, running, failed, unknown, warn, again, ellipsis, bar, dot, rule string
+
+	spin []string
+}
 
 func marksFor(ascii, color bool) marks {
-	m := marks{"✓", "●", "✗", "?", "⚠", "…"}
+	m := marks{"✓", "●", "✗", "?", "⚠", "↻", "…", "│", "·", "─", []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"}}
 	if ascii {
-		m = marks{"[x]", "*", "!", "?", "!", "..."}
+		m = marks{"[x]", "*", "!", "?", "!", "~", "...", "|", "-", "-", []string{"|", "/", "-", "\\"}}
 	}
 	if color {
 		paint := func(code, s string) string { return "\x1b[" + code + "m" + s + "\x1b[0m" }
 		const red, green, yellow, cyan = "31", "32", "33", "36"
-		m = marks{paint(green, m.done), paint(cyan, m.running), paint(red, m.failed), paint(yellow, m.unknown), paint(yellow, m.warn), m.ellipsis}
+		m.done, m.running, m.failed = paint(green, m.done), paint(cyan, m.running), paint(red, m.failed)
+		m.unknown, m.warn, m.again = paint(yellow, m.unknown), paint(yellow, m.warn), paint(yellow, m.again)
 	}
 	return m
 }

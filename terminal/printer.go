@@ -1,8 +1,10 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,12 +22,21 @@ type Printer struct {
 	asks   bool             // a changed file of the block concerns the session
 	gate   []string         // what a yes to the latest question lets happen
 	sess   *session.Session // of the latest notice that had one
-	loaded session.State    // of sess when it was first told: it changes under us
-	line   liveLine
+	loaded loaded
+	task   int // whose title was written last
+	live   live
 	json   jsonLines
 	ended  bool // the result was given
 
 	closed bool
+}
+
+// loaded is how a session stood when it was first told of: it changes under us.
+type loaded struct {
+	state   session.State
+	reason  session.Reason
+	atUS    int64                    // since when
+	started map[session.StepID]int64 // the steps in progress, microseconds
 }
 
 // block is a part of the output that later notices continue.
@@ -38,27 +49,30 @@ const (
 	listedChanges       // the list of changed files is closed
 )
 
-// New makes a Printer. Close it to stop the live line.
+// New makes a Printer. Close it to stop the live lines.
 func New(o Options) *Printer {
 	o.Live, o.Color = o.Live && !o.JSON && !o.Quiet, o.Color && !o.JSON
 	p := &Printer{o: o, m: marksFor(o.ASCII, o.Color)}
 	if o.Live {
-		time.AfterFunc(time.Second, p.tick)
+		time.AfterFunc(tickEvery, p.tick)
 	}
 	return p
 }
 
-// tick redraws the live line each second until Close.
+// tickEvery is how often the live lines are redrawn.
+const tickEvery = 250 * time.Millisecond
+
+// tick redraws the live lines until Close.
 func (p *Printer) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
 		p.draw()
-		time.AfterFunc(time.Second, p.tick)
+		time.AfterFunc(tickEvery, p.tick)
 	}
 }
 
-// Close erases the live line and ends open blocks. A second Close does nothing.
+// Close erases the live lines and ends open blocks. A second Close does nothing.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +81,7 @@ func (p *Printer) Close() {
 	p.closed = true
 }
 
-// Settle erases the live line and ends open blocks, so that somebody else may write to the
+// Settle erases the live lines and ends open blocks, so that somebody else may write to the
 // terminal until the next notice.
 func (p *Printer) Settle() {
 	p.mu.Lock()
@@ -77,7 +91,7 @@ func (p *Printer) Settle() {
 
 func (p *Printer) settle() {
 	p.erase()
-	p.line.held = true
+	p.live.held = true
 	p.endList()
 }
 
@@ -89,7 +103,7 @@ func (p *Printer) Notice(n session.Notice) {
 		return
 	}
 	p.remember(n)
-	p.line.held = false
+	p.live.held = false
 	p.ended = n.Kind == session.NoticeResult
 	if p.o.JSON {
 		p.writeJSON(n)
@@ -101,7 +115,12 @@ func (p *Printer) Notice(n session.Notice) {
 func (p *Printer) remember(n session.Notice) {
 	if n.Session != nil {
 		if p.sess == nil {
-			p.loaded = n.Session.State
+			p.loaded = loaded{n.Session.State, n.Session.Reason, cmp.Or(n.TimeUS, n.Session.LastUS), map[session.StepID]int64{}}
+			for id, st := range n.Session.Steps {
+				if st.Status == session.InProgress {
+					p.loaded.started[id] = st.StartedUS
+				}
+			}
 		}
 		p.sess = n.Session
 	}
@@ -174,56 +193,77 @@ func (p *Printer) started(n session.Notice) {
 	since := p.o.Now()
 	if n.Seq > 0 { // who follows may come later
 		since = time.UnixMicro(n.TimeUS)
+	} else if us := p.loaded.started[n.Item.ID]; us > 0 && n.Item.Action == session.ActionAttach {
+		since = time.UnixMicro(us)
 	}
-	p.line = liveLine{item: n.Item, since: since}
-	if !p.o.Live {
+	p.under(*n.Item)
+	p.live.start(*n.Item, since)
+	if !p.o.Live && p.o.Verbose > 0 {
 		p.printf("  %s %s\n", p.m.running, name(*n.Item))
 	}
 }
 
-// stepEnded replaces the live line, when it is about this step, by a line that stays.
+// stepEnded replaces the live lines of a step by one that stays.
 func (p *Printer) stepEnded(n session.Notice, mark string) {
 	if n.Item == nil {
 		return
 	}
-	p.line.end(n.Item.ID)
-	after := " (" + took(n.Took) + ")"
+	p.live.end(n.Item.ID)
+	if n.Kind == session.NoticeCompleted {
+		p.live.done++
+	}
+	after, indent := took(n.Took), "    "
 	if n.Kind == session.NoticeUncertain && n.Took == 0 { // it may not be known
 		after = ""
 	}
-	p.printf("  %s %s%s\n", mark, name(*n.Item), after)
-	if n.Text != "" && n.Kind != session.NoticeCompleted {
-		p.below("    ", n.Text)
+	p.under(*n.Item)
+	switch {
+	case p.compact():
+		indent = "      "
+		if n.Kind == session.NoticeCompleted {
+			after = fmt.Sprintf("%s  %6s", shorten(Clean(n.Text), p.width()/4, p.m.ellipsis), after)
+		}
+		p.printf("%s\n", p.row(mark, p.label(*n.Item), strings.TrimLeft(after, " ")))
+	case after == "":
+		p.printf("  %s %s\n", mark, name(*n.Item))
+	default:
+		p.printf("  %s %s (%s)\n", mark, name(*n.Item), after)
 	}
-	p.below("    ", n.Detail...)
+	if n.Text != "" && n.Kind != session.NoticeCompleted {
+		p.below(indent, n.Text)
+	}
+	p.below(indent, n.Detail...)
 }
 
-// output keeps the newest line for the live line; it is written out only when asked for.
+// output keeps the newest lines for the live lines; with -v each is written out.
 func (p *Printer) output(n session.Notice) {
-	if p.o.Verbose > 0 {
-		p.erase()
-		p.printf("    | %s\n", cleanLine(n.Text))
+	if p.o.Verbose == 0 {
+		p.live.output(n)
+		return
 	}
-	if p.line.item != nil {
-		p.line.last = n.Text
-		if p.o.Verbose > 0 {
-			p.draw()
-		}
-	}
+	p.erase()
+	p.printf("    | %s\n", cleanLine(n.Text))
+	p.draw()
 }
 
 func (p *Printer) asking(n session.Notice) {
-	what := Clean(n.Text)
+	what, indent := Clean(n.Text), "    "
 	if n.Item != nil {
-		p.line.end(n.Item.ID)
-		what = name(*n.Item)
+		p.live.end(n.Item.ID)
+		p.under(*n.Item)
+		what = p.label(*n.Item)
 	}
-	p.printf("  %s %s (approval needed)\n", p.m.unknown, what)
+	if p.compact() {
+		indent = "      "
+		p.printf("%s\n", p.row(p.m.unknown, what, "approval needed"))
+	} else {
+		p.printf("  %s %s (approval needed)\n", p.m.unknown, what)
+	}
 	p.gate = n.Detail
 	if n.Item != nil && n.Text != "" && n.Text != n.Item.Label {
-		p.below("    ", textLines(n.Text)...)
+		p.below(indent, textLines(n.Text)...)
 	}
-	p.below("    ", n.Detail...)
+	p.below(indent, n.Detail...)
 }
 
 func (p *Printer) warning(n session.Notice) {
@@ -245,7 +285,7 @@ func (p *Printer) result(r *session.Result) {
 	if r == nil {
 		return
 	}
-	p.line.item = nil
+	p.live.steps = nil
 	state := Clean(string(r.State))
 	switch r.State {
 	case session.Created, session.Planning, session.Executing: // nobody executes it now

@@ -42,6 +42,8 @@ func paused() *session.Result {
 	}
 }
 
+func verbose(o *terminal.Options) { o.Verbose = 1 }
+
 // A session that a signal left in the state of one that is under way is not said to be executing.
 func TestResultOfAnInterruptedSession(t *testing.T) {
 	for _, state := range []session.State{session.Created, session.Planning, session.Executing} {
@@ -55,13 +57,14 @@ func TestResultOfAnInterruptedSession(t *testing.T) {
 	}
 }
 
-// T2, FR-020: the same notices and options give the same bytes, those of the manual's "Resume
-// Specific", "What Gets Skipped" and "Environment Validation".
+// T2, FR-020: the same notices and options give the same bytes. With -v they are those of the manual's "Resume
+// Specific", "What Gets Skipped" and "Environment Validation", else what is not as it was.
 func TestResume(t *testing.T) {
 	for name, change := range map[string]func(*terminal.Options){
 		"resume_plain":   nil,
 		"resume_quiet":   func(o *terminal.Options) { o.Quiet = true },
-		"resume_verbose": func(o *terminal.Options) { o.Verbose = 1 },
+		"resume_verbose": verbose,
+		"run_verbose":    func(o *terminal.Options) { o.Verbose, o.Fresh = 1, true },
 		"resume_ascii":   func(o *terminal.Options) { o.ASCII = true },
 		"resume_color":   func(o *terminal.Options) { o.Color = true },
 		"resume_fresh":   func(o *terminal.Options) { o.Fresh = true },
@@ -78,7 +81,7 @@ func TestResume(t *testing.T) {
 // The header of a journal that ended while executing names where it stood; one with nothing
 // left says that.
 func TestHeaderEdges(t *testing.T) {
-	s := newScreen(t, nil)
+	s := newScreen(t, verbose)
 	c := manual()
 	c.Items, c.Skipped, c.Remaining, c.InProgress = c.Items[:5], 5, 0, nil
 	s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Executing), Next: c})
@@ -101,7 +104,7 @@ func TestHeaderIsGrouped(t *testing.T) {
 		}
 	}
 	t.Run("tasks_in_a_row", func(t *testing.T) {
-		s := newScreen(t, nil)
+		s := newScreen(t, verbose)
 		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: many})
 		golden(t, "header_many", s.both())
 	})
@@ -113,7 +116,7 @@ func TestHeaderIsGrouped(t *testing.T) {
 			}
 			holes.Items = append(holes.Items, it)
 		}
-		s := newScreen(t, nil)
+		s := newScreen(t, verbose)
 		s.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: holes})
 		if lines := strings.Count(s.out.String(), "\n"); lines > 50 {
 			t.Errorf("header of 5000 tasks with holes: got %d lines, want at most 50", lines)
@@ -132,7 +135,7 @@ func TestChangedFiles(t *testing.T) {
 		}}
 	}
 	t.Run("asking", func(t *testing.T) {
-		s := newScreen(t, nil)
+		s := newScreen(t, verbose)
 		s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
 		s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Working directory exists"})
 		s.Notice(change("src/login.ts", session.FileModified, "", 5*time.Minute, true))
@@ -148,7 +151,7 @@ func TestChangedFiles(t *testing.T) {
 	})
 	t.Run("said_by_the_notices_themselves", func(t *testing.T) {
 		for _, asks := range []bool{true, false} {
-			s := newScreen(t, nil)
+			s := newScreen(t, verbose)
 			s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Paused)})
 			s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Validating environment..."})
 			s.Notice(session.Notice{Kind: session.NoticeCheck, Text: "Working directory exists"})
@@ -163,7 +166,7 @@ func TestChangedFiles(t *testing.T) {
 		}
 	})
 	t.Run("warning_only", func(t *testing.T) {
-		s := newScreen(t, nil)
+		s := newScreen(t, verbose)
 		s.Notice(change("README.md", session.FileCreated, "", 30*time.Second, false))
 		s.Close()
 		golden(t, "changed_warning", s.both())
@@ -172,7 +175,11 @@ func TestChangedFiles(t *testing.T) {
 
 // The manual's "In-Progress Step Handling" (FR-023 to FR-028).
 func TestHandling(t *testing.T) {
-	s := newScreen(t, nil)
+	handling(newScreen(t, verbose), t, "handling")
+	handling(newScreen(t, nil), t, "handled")
+}
+
+func handling(s *screen, t *testing.T, name string) {
 	show := func(kind session.Kind, label string, a session.Action, why string) {
 		it := item(2, 3, "Validate", label, a, 0)
 		it.Kind, it.Why, it.Attempt, it.Status = kind, why, 2, session.InProgress
@@ -188,7 +195,7 @@ func TestHandling(t *testing.T) {
 	show(session.KindRun, "Run deploy", session.ActionDecide, "Its supervisor was killed")
 	show(session.KindRun, "", session.ActionExecute, "")
 	s.Notice(session.Notice{Kind: session.NoticeHandling})
-	golden(t, "handling", s.both())
+	golden(t, name, s.both())
 }
 
 func TestAsking(t *testing.T) {
@@ -223,33 +230,61 @@ func (s *safe) take() string {
 	return s.b.String()
 }
 
-// On a terminal one line is redrawn each second, cut to the width, and gone at the end.
+// On a terminal what runs is redrawn below what stays, with its time and its last lines of output, and gone
+// at the end.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out safe
 		p := terminal.New(terminal.Options{
-			Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Width: func() int { return 50 },
+			Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Width: func() int { return 41 },
 		})
-		it := manual().Items[5]
+		c := manual()
+		it := c.Items[5]
+		p.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: c})
+		want(t, "header", out.take(), "abc123 · paused · 5 of 8 done, 15s of work kept\n")
 		p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
-		want(t, "started", out.take(), "\r\x1b[K  ● Task 2, Step 3: Add email validator (0s)")
-		p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: "go build \x1b[2J" + strings.Repeat("x", 99)})
+		want(t, "started", out.take(), "  Validate\n\r\x1b[J    ⠋ Add email validator           0:00\n  · Finish\n  5/8 ────────────────── Ctrl-C pauses")
+		for _, line := range []string{"one", "two", "go build \x1b[2J" + strings.Repeat("x", 99), "last"} {
+			p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: line})
+		}
 		want(t, "output alone", out.take(), "")
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(250 * time.Millisecond)
 		synctest.Wait()
-		want(t, "one second", out.take(), "\r\x1b[K  ● Task 2, Step 3: Add email validator (1s)")
+		want(t, "a tick", out.take(), "\r\x1b[A\x1b[A\x1b[J    ⠙ Add email validator           0:00\n      │ two\n      │ go build \\x1b[2Jxxxxxxxxxxxxxxx…\n      │ last\n  · Finish\n  5/8 ────────────────── Ctrl-C pauses")
 		p.Notice(session.Notice{Kind: session.NoticeWarning, Text: "slow"})
-		want(t, "warning", out.take(), "\r\x1b[Kwarning: slow\n\r\x1b[K  ● Task 2, Step 3: Add email validator (1s)")
+		if got, first := out.take(), "\r\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[Jwarning: slow\n\r\x1b[J    ⠙ Add"; !strings.HasPrefix(got, first) {
+			t.Errorf("warning: got %q, want %q first", got, first)
+		}
 		p.Settle()
-		want(t, "settled", out.take(), "\r\x1b[K")
+		want(t, "settled", out.take(), "\r"+strings.Repeat("\x1b[A", 5)+"\x1b[J")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		want(t, "while somebody else writes", out.take(), "")
-		p.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &it, Took: 6500 * time.Millisecond})
-		want(t, "completed", out.take(), "  ✓ Task 2, Step 3: Add email validator (6.5s)\n")
+		want(t, "while another one writes", out.take(), "")
+		p.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &it, Took: 6500 * time.Millisecond, Text: "v0.3.0"})
+		want(t, "completed", out.take(), "    ✓ Add email valida…  v0.3.0    6.5s\n")
 		p.Close()
 		p.Close()
 		want(t, "closed", out.take(), "")
+	})
+}
+
+// A command that went on while no acode was there keeps the time since it began.
+func TestLiveAttach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out safe
+		p := terminal.New(terminal.Options{
+			Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Width: func() int { return 40 },
+		})
+		defer p.Close()
+		c, s := manual(), aSession(session.Executing)
+		it := c.Items[5]
+		it.Action = session.ActionAttach
+		s.Steps = map[session.StepID]*session.StepState{it.ID: {StepID: it.ID, Status: session.InProgress, StartedUS: time.Now().Add(-3725 * time.Second).UnixMicro()}}
+		p.Notice(session.Notice{Kind: session.NoticeSession, Session: s})
+		p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
+		if got := out.take(); !strings.Contains(got, " 1:02:05\n") {
+			t.Errorf("attached: got %q, want the time since the command began", got)
+		}
 	})
 }
 
@@ -260,26 +295,37 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// The live line shows the last output when there is room, and never wraps, also with the ^C behind
-// it that a terminal shows of Ctrl-C.
+// What is redrawn never wraps, also with the ^C behind it that a terminal shows of Ctrl-C.
 func TestLiveWidth(t *testing.T) {
 	for width := range 120 {
 		synctest.Test(t, func(t *testing.T) {
 			var out safe
 			p := terminal.New(terminal.Options{
-				Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Verbose: 1, Width: func() int { return width },
+				Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Width: func() int { return width },
 			})
 			defer p.Close()
-			it := item(2, 3, "", "Übersetze 日本語 🎉 alles", session.ActionExecute, 0)
-			p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
-			p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: strings.Repeat("日本", 99)})
-			lines := strings.Split(out.take(), "\r\x1b[K")
-			last := lines[len(lines)-1]
-			if got := wide(last); width > 13 && got > width-len("^C") {
-				t.Errorf("width %d: the line %q takes %d columns", width, last, got)
+			p.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: manual()})
+			for step := range 3 {
+				it := item(2, 3+step, "", "Übersetze 日本語 🎉 alles", session.ActionExecute, 0)
+				p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
+				p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: strings.Repeat("日本", 99)})
 			}
-			if width > 100 && !strings.Contains(last, "日本日本") {
-				t.Errorf("width %d: the line %q lacks the last output", width, last)
+			out.take()
+			time.Sleep(250 * time.Millisecond)
+			synctest.Wait()
+			_, drawn, _ := strings.Cut(out.take(), "\x1b[J")
+			lines := strings.Split(drawn, "\n")
+			for i, line := range lines {
+				room := width
+				if i == len(lines)-1 {
+					room -= len("^C")
+				}
+				if got := wide(line); width > 13 && got > room {
+					t.Errorf("width %d: the line %q takes %d columns", width, line, got)
+				}
+			}
+			if len(lines) != 8 {
+				t.Errorf("width %d: got %d lines, want three steps with a line of output each, what waits and the totals: %q", width, len(lines), lines)
 			}
 		})
 	}
