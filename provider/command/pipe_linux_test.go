@@ -228,6 +228,11 @@ func TestReadersKilledBetweenMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0) // or what it holds ends with the writer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
 	seed := [32]byte{1: byte(time.Now().UnixNano()), 2: byte(time.Now().UnixNano() >> 8)}
 	t.Logf("seed %v", seed[1:3])
 	want, source := sha256.New(), rand.NewChaCha8(seed)
