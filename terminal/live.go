@@ -81,9 +81,7 @@ func (l *live) output(n session.Notice) {
 	}
 }
 
-// rows gives the lines of what runs, of what waits, and the totals. None is wider than the terminal, and
-// two columns of the last one stay free for the ^C that a terminal writes behind it: where one
-// wraps, the lines cannot be taken off any more.
+// rows gives the lines of what runs, of what waits, and the totals.
 func (p *Printer) rows() (rows []string) {
 	now, l := p.o.Now(), &p.live
 	for _, s := range l.steps {
@@ -105,11 +103,17 @@ func (p *Printer) rows() (rows []string) {
 		}
 		rows = append(rows, p.cut("  "+p.m.dot+" "+strings.Join(titles, " "+p.m.dot+" ")))
 	}
-	count, hint := fmt.Sprintf("  %d/%d ", l.done, l.total), " Ctrl-C pauses"
-	if rule := p.width() - 2 - columns(count) - columns(hint); rule > 0 {
-		count += strings.Repeat(p.m.rule, rule) + hint
+	if l.total == 0 { // another process executes the session
+		return rows
 	}
-	return append(rows, shorten(count, p.width()-2, p.m.ellipsis))
+	totals := fmt.Sprintf("  %d/%d ", l.done, l.total)
+	for _, hint := range []string{" Ctrl-C pauses " + p.m.dot + " acode logs -f shows all output", " Ctrl-C pauses"} {
+		if rule := p.width() - columns(totals) - columns(hint); rule > 2 {
+			totals += strings.Repeat(p.m.rule, rule) + hint
+			break
+		}
+	}
+	return append(rows, p.cut(totals))
 }
 
 // row writes a mark and a name, which is cut, with what stands at the right.
@@ -122,8 +126,9 @@ func (p *Printer) row(mark, name, right string) string {
 	return strings.TrimRight(indent+mark+" "+pad(shorten(name, room, p.m.ellipsis), room)+"  "+right, " ")
 }
 
-// width is how many columns a line may have; a line of all of them could wrap.
-func (p *Printer) width() int { return min(p.o.Width()-1, maxWidth) }
+// width is how many columns a line may have. Two stay free for the ^C that a terminal writes behind the last
+// one: where a line wraps, the lines cannot be taken off any more.
+func (p *Printer) width() int { return min(p.o.Width()-len("^C"), maxWidth) }
 
 func (p *Printer) cut(line string) string { return shorten(line, p.width(), p.m.ellipsis) }
 
