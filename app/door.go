@@ -91,7 +91,7 @@ func (NoPerson) Linger(context.Context, session.Item, []string) (bool, error) {
 }
 
 // Uncertain implements engine.Person.
-func (NoPerson) Uncertain(context.Context, session.Item, string) (session.OnInterrupt, error) {
+func (NoPerson) Uncertain(context.Context, session.Item, []string, string) (session.OnInterrupt, error) {
 	return "", session.ErrUncertain
 }
 

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/lock"
@@ -30,13 +31,35 @@ func (w *work) take(id session.ID) ([]release, error) {
 	}
 	run, err := w.takeWorkspace(self)
 	if err != nil {
-		return nil, errors.Join(err, sessionLock.Release())
+		return nil, errors.Join(w.named(err), sessionLock.Release())
 	}
 	directory, err := lock.AcquireDirectory(w.Workspace, w.Settings.Config.Workspace.Share)
 	if err != nil {
 		return nil, errors.Join(err, run.Release(), sessionLock.Release())
 	}
 	return []release{sessionLock, run, directory}, nil
+}
+
+// named says by its short id which session holds a lock, rather than in which file.
+func (s *Site) named(err error) error {
+	var e *session.Error
+	var held *lock.HeldError
+	if !errors.As(err, &e) || !errors.As(err, &held) || held.Holder.Session == "" {
+		return err
+	}
+	h := held.Holder
+	other, verr := s.store.View(context.Background(), h.Session)
+	if verr != nil { // it is about to be made
+		return err
+	}
+	out := &session.Error{Code: e.Code, Retryable: e.Retryable, Next: e.Next}
+	out.Next.Session, out.Next.Text = other.Short, strings.ReplaceAll(e.Next.Text, string(h.Session), other.Short)
+	by := fmt.Sprintf(": %s since %s: %s; nothing", h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command)
+	if key, kerr := session.ParseKey(h.Key); kerr == nil {
+		by = ": " + key.Step.String() + "; nothing"
+	}
+	out.Message = strings.NewReplacer("another session", "session "+other.Short, string(h.Session), other.Short, " ("+h.Key+")", "", "; nothing", by).Replace(e.Message)
+	return out
 }
 
 // takeWorkspace takes the lock of the workspace by its path, alone, or beside others where it is shared.

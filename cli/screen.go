@@ -169,8 +169,8 @@ func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, e
 }
 
 // Uncertain implements app.Person.
-func (p person) Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error) {
-	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why})
+func (p person) Uncertain(ctx context.Context, item session.Item, command []string, why string) (session.OnInterrupt, error) {
+	p.printer.Notice(session.Notice{Kind: session.NoticeWarning, Item: &item, Text: "Nobody can know whether " + item.ID.String() + " (" + item.Label + ") happened: " + why, Detail: command})
 	chosen, err := p.choose(ctx, session.ErrUncertain, "[R]erun it as a new attempt", "[D]one: it did happen", "[F]ail: it went wrong", "[L]ater: leave the session paused")
 	switch chosen {
 	case "r":

@@ -510,7 +510,7 @@ func (p person) Approve(ctx context.Context, _ session.Item, question string) (e
 	return p.approve(ctx, question)
 }
 
-func (p person) Uncertain(ctx context.Context, _ session.Item, why string) (session.OnInterrupt, error) {
+func (p person) Uncertain(ctx context.Context, _ session.Item, _ []string, why string) (session.OnInterrupt, error) {
 	if p.uncertain == nil {
 		return "", session.ErrUncertain
 	}

@@ -158,9 +158,9 @@ type Person interface {
 	// decide now. It returns ErrUncertain when nobody can be asked.
 	Linger(ctx context.Context, item session.Item, left []string) (wait bool, err error)
 
-	// Uncertain asks what became of a command whose outcome is unknown. It returns
+	// Uncertain asks what became of a command, of these lines, whose outcome is unknown. It returns
 	// ErrUncertain when nobody can be asked.
-	Uncertain(ctx context.Context, item session.Item, why string) (session.OnInterrupt, error)
+	Uncertain(ctx context.Context, item session.Item, command []string, why string) (session.OnInterrupt, error)
 }
 
 // Answer is what a person said to an approve step.

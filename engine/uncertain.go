@@ -80,7 +80,7 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 			if last := b.lastWrote(rec.Key); len(last) > 0 {
 				b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
 			}
-			verdict, err = b.Person.Uncertain(ctx, *it, rec.Why)
+			verdict, err = b.Person.Uncertain(ctx, *it, b.redacted(step.Does()), rec.Why)
 			return err
 		})
 		if err != nil {
