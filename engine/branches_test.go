@@ -59,30 +59,30 @@ func (w *world) endsAs(res session.Result) ends {
 
 // E1 to E7: plans whose tasks touch different files end with any max_parallel and any order of endings as they
 // end one step after another.
-func TestLawAnyOrderEndsAsSerial(tt *testing.T) {
+func TestLawAnyOrderEndsAsSerial(t *testing.T) {
 	atOnce := 0
-	rapid.Check(tt, func(t *rapid.T) {
+	rapid.Check(t, func(rt *rapid.T) {
 		for range 2 {
-			p := drawBeside(t)
-			calm := newWorld(t, p)
+			p := drawBeside(rt)
+			calm := newWorld(rt, p)
 			proc := calm.process()
 			proc.person, proc.environ = yes(), []string{"V=none"}
 			want := calm.endsAs(proc.must())
-			n, seed := rapid.IntRange(2, 5).Draw(t, "max_parallel"), rapid.Uint64Range(0, 1000).Draw(t, "seed")
-			w := newWorld(t, p)
+			n, seed := rapid.IntRange(2, 5).Draw(rt, "max_parallel"), rapid.Uint64Range(0, 1000).Draw(rt, "seed")
+			w := newWorld(rt, p)
 			var got ends
-			inBubble(tt, func() {
+			inBubble(t, func() {
 				proc := w.beside(n, seed)
 				proc.person, proc.environ = yes(), []string{"V=none"}
 				res, _, err := proc.run()
 				if err != nil {
-					t.Fatalf("Execute: %v\n%s", err, strings.Join(w.trace, "\n"))
+					rt.Fatalf("Execute: %v\n%s", err, strings.Join(w.trace, "\n"))
 				}
 				got = w.endsAs(res)
 			})
 			w.lawfulBeside()
 			if d := cmp.Diff(want, got); d != "" {
-				t.Fatalf("max_parallel %d, seed %d (-serial +parallel): %s\n%s", n, seed, oneLine(d), strings.Join(w.trace, "\n"))
+				rt.Fatalf("max_parallel %d, seed %d (-serial +parallel): %s\n%s", n, seed, oneLine(d), strings.Join(w.trace, "\n"))
 			}
 			if slices.ContainsFunc(w.trace, func(l string) bool { return strings.Count(l, "started ") > 1 }) {
 				atOnce++
@@ -90,34 +90,34 @@ func TestLawAnyOrderEndsAsSerial(tt *testing.T) {
 		}
 	})
 	if atOnce == 0 {
-		tt.Errorf("no two steps ever ran at once: it shows nothing")
+		t.Errorf("no two steps ever ran at once: it shows nothing")
 	}
 }
 
 // E1 to E7, NFR-005 to NFR-010: and killed at any calls, again and again, they end so too, each effect once.
-func TestLawKilledWithSeveralBranches(tt *testing.T) {
+func TestLawKilledWithSeveralBranches(t *testing.T) {
 	kills, several := 0, 0
-	rapid.Check(tt, func(t *rapid.T) {
-		p := drawPlan(t)
-		calm := newWorld(t, p)
+	rapid.Check(t, func(rt *rapid.T) {
+		p := drawPlan(rt)
+		calm := newWorld(rt, p)
 		proc := calm.process()
 		proc.person, proc.environ = yes(), []string{"V=none"}
 		want := calm.endsAs(proc.must())
-		w := newWorld(t, p)
+		w := newWorld(rt, p)
 		var got ends
 		for round := 0; w.sess.State != session.Completed; round++ {
-			n, seed := rapid.IntRange(1, 4).Draw(t, "max_parallel"), rapid.Uint64Range(0, 1000).Draw(t, "seed")
+			n, seed := rapid.IntRange(1, 4).Draw(rt, "max_parallel"), rapid.Uint64Range(0, 1000).Draw(rt, "seed")
 			at, after := 0, false
 			if round < 8 {
-				at, after = rapid.IntRange(1, calm.calls).Draw(t, "kill at"), rapid.Bool().Draw(t, "after the call")
+				at, after = rapid.IntRange(1, calm.calls).Draw(rt, "kill at"), rapid.Bool().Draw(rt, "after the call")
 			}
-			inBubble(tt, func() {
+			inBubble(t, func() {
 				proc := w.beside(n, seed)
 				proc.person, proc.environ = yes(), []string{"V=none"}
 				proc.shared.killAt, proc.shared.after = at, after
 				res, _, err := proc.run()
 				if err != nil && !errors.Is(err, errDead) || err == nil && res.State != session.Completed {
-					t.Fatalf("round %d: got %+v, %v\n%s", round, res, err, strings.Join(w.trace, "\n"))
+					rt.Fatalf("round %d: got %+v, %v\n%s", round, res, err, strings.Join(w.trace, "\n"))
 				}
 				if err != nil {
 					kills++
@@ -131,14 +131,14 @@ func TestLawKilledWithSeveralBranches(tt *testing.T) {
 			w.lawfulBeside()
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Fatalf("(-undisturbed +killed): %s\n%s", oneLine(d), strings.Join(w.trace, "\n"))
+			rt.Fatalf("(-undisturbed +killed): %s\n%s", oneLine(d), strings.Join(w.trace, "\n"))
 		}
 		if w.count("commit unknown") > 0 {
-			t.Errorf("uncertain although the supervisor lives")
+			rt.Errorf("uncertain although the supervisor lives")
 		}
 	})
 	if kills == 0 || several == 0 {
-		tt.Errorf("%d kills, %d resumes with several steps in progress: it shows nothing", kills, several)
+		t.Errorf("%d kills, %d resumes with several steps in progress: it shows nothing", kills, several)
 	}
 }
 

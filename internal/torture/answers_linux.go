@@ -19,11 +19,7 @@ func (t *trial) next(ctx context.Context, args []string, res crash.Result, stder
 	case scene.ExitNoneToCarry:
 		return t.afresh(ctx, stderr)
 	case scene.ExitApproval:
-		short, err := t.short(ctx)
-		if err == nil {
-			err = t.aside(ctx, "approve", short)
-		}
-		return []string{"resume", short}, err
+		return t.approve(ctx)
 	case scene.ExitUncertain:
 		return t.answer(ctx, stderr)
 	case scene.ExitFailed:
@@ -57,16 +53,44 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(t.Steps, func(st model.Step) bool { return s.uncertain[st.Name()] })
-	if i < 0 {
-		t.Stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
-		return nil, nil
-	}
-	st := t.Steps[i]
 	lines, err := t.Signatures()
 	if err != nil {
 		return nil, err
 	}
+	args := []string{"resume", s.short}
+	for _, st := range t.Steps {
+		if s.uncertain[st.Name()] {
+			said, err := t.truth(st, lines)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, said...)
+		}
+	}
+	if len(args) == 2 {
+		t.Stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
+	}
+	return args, nil
+}
+
+// approve answers yes to every question that is open.
+func (t *trial) approve(ctx context.Context) ([]string, error) {
+	s, err := t.readStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range t.Steps {
+		if s.asking[st.Name()] {
+			if err := t.aside(ctx, "approve", s.short, st.Name()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return []string{"resume", s.short}, nil
+}
+
+// truth is what a person says of one command, who tidies up what it left.
+func (t *trial) truth(st model.Step, lines map[string]int) ([]string, error) {
 	verdict := "rerun"
 	switch happened := lines[st.Name()] > 0; {
 	case happened && t.answers[st.Name()]:
@@ -78,12 +102,12 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	default:
 		t.Uncertain++
 	}
-	args := append([]string{"resume", s.short}, t.Answer(st.Name(), verdict)...)
+	said := t.Answer(st.Name(), verdict)
 	if t.strict || len(st.Does) == 0 {
-		return args, nil
+		return said, nil
 	}
 	t.restored = false // acode asks about what a person tidies up after a power cut
-	return args, t.Tidy(st.Name(), verdict)
+	return said, t.Tidy(st.Name(), verdict)
 }
 
 // permitted says whether a person goes on although files changed: after a power cut once, else
@@ -101,13 +125,18 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 		return false, err
 	}
 	names := scene.ChangedNames(stderr)
-	i := slices.IndexFunc(t.Steps, func(st model.Step) bool { return s.open[st.Name()] })
-	if len(names) == 0 || i < 0 {
+	var open []model.Change
+	for _, st := range t.Steps {
+		if s.open[st.Name()] {
+			open = append(open, st.Does...)
+		}
+	}
+	if len(names) == 0 {
 		return false, nil
 	}
 	known := t.known(s)
 	for _, name := range names {
-		its := slices.ContainsFunc(t.Steps[i].Does, func(c model.Change) bool { return slices.Contains(c.Paths(), name) })
+		its := slices.ContainsFunc(open, func(c model.Change) bool { return slices.Contains(c.Paths(), name) })
 		if !its || !known(name) && t.OnSuper == 0 {
 			return false, nil
 		}

@@ -28,9 +28,16 @@ type edit struct{ file, old, new string }
 // judge must count what happens then.
 func bugs() []bug {
 	return append([]bug{
-		{name: "acknowledge before commit", judges: []judge{journalJudge()}, edits: []edit{{"engine/engine.go",
-			"	all := append(e.pending, drafts...)\n",
-			"	all := append(e.pending, drafts...)\n	for _, n := range e.onCommit {\n		e.Notify(n)\n	}\n	e.onCommit = nil\n"}}},
+		{name: "acknowledge before commit", judges: []judge{journalJudge()}, edits: []edit{{"engine/branch.go",
+			"	b.onCommit = append(b.onCommit, n)\n", "	b.tell(n)\n"}}},
+		{name: "acknowledge before the common commit", judges: []judge{besideJournalJudge()}, edits: []edit{{"engine/branch.go",
+			"	b.onCommit = append(b.onCommit, n)\n", "	b.tell(n)\n"}}},
+		{name: "drafts lost with another branch's refusal", judges: []judge{besideJudge()}, edits: []edit{
+			{"engine/book.go", "	err := k.append(ctx, batch, k.e.Journal.Append)\n", "	err := k.append(ctx, batch[:1], k.e.Journal.Append)\n"}}},
+		{name: "two intents on one path", judges: []judge{besideJudge()}, edits: []edit{{"engine/paths.go",
+			"	return p.free(b, it.ID, paths)\n", "	return true\n"}}},
+		{name: "a second command not re-attached", judges: []judge{besideJudge()}, edits: []edit{{"engine/crew.go",
+			"		if it.Action == session.ActionAttach {\n", "		if len(c.attach) > 0 {\n			continue\n		}\n		if it.Action == session.ActionAttach {\n"}}},
 		{name: "exec before claim", judges: []judge{supervisorJudge()}, edits: []edit{
 			{"provider/command/claim.go",
 				"	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {\n",

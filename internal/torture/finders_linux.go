@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -98,6 +99,26 @@ func supervisorJudge() judge {
 func randomJudge() judge {
 	return judge{"plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomPlan)
+	}}
+}
+
+// besideJudge carries out plans drawn at random whose tasks run at once, until a session ends badly.
+func besideJudge() judge {
+	return judge{"plans whose tasks run at once", func(ctx context.Context, h *harness) (string, error) {
+		return firstBad(ctx, func(ctx context.Context, n int, done func(disturbance, *trial)) error {
+			return h.randomPlan(ctx, n*besideEvery, done)
+		})
+	}}
+}
+
+// besideJournalJudge is journalJudge for such plans.
+func besideJournalJudge() judge {
+	return judge{"✓ lines of tasks at once and journal at a kill", func(ctx context.Context, h *harness) (found string, err error) {
+		for n := 1; n <= 3 && found == "" && err == nil; n++ {
+			p, _ := h.drawn(n * besideEvery)
+			found, err = journalJudge().find(ctx, h.with(p, fmt.Sprintf("beside-%d", n)))
+		}
+		return found, err
 	}}
 }
 

@@ -88,6 +88,7 @@ type store struct {
 	done         map[string]bool // steps with a receipt
 	uncertain    map[string]bool
 	open         map[string]bool // begun, and without a receipt
+	asking       map[string]bool // gates without an answer
 	approvals    int
 }
 
@@ -96,13 +97,14 @@ const storeQuery = `PRAGMA integrity_check;
 CREATE TEMP TABLE here AS SELECT * FROM sessions WHERE workspace = %s;
 SELECT 'session', short, state FROM here;
 SELECT 'step', task || '/' || step, status FROM steps WHERE session_no IN (SELECT no FROM here);
+SELECT 'asking', task || '/' || step, '' FROM steps WHERE session_no IN (SELECT no FROM here) AND approval <> '' AND json_extract(approval, '$.answer') IS NULL;
 SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'), '' FROM events
 	WHERE type = 'StepCompleted' AND session IN (SELECT no FROM here);
 SELECT 'approval', '', '' FROM events WHERE type = 'ApprovalGranted' AND session IN (SELECT no FROM here);`
 
 // readStore asks for what the judge of a trial needs to know.
 func (t *trial) readStore(ctx context.Context) (store, error) {
-	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}, open: map[string]bool{}}
+	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}, open: map[string]bool{}, asking: map[string]bool{}}
 	out, err := t.Query(ctx, fmt.Sprintf(storeQuery, "'"+t.Workspace()+"'"))
 	s.parse(out)
 	return s, err
@@ -127,6 +129,8 @@ func (s *store) parse(out string) {
 			}
 			s.uncertain[f[1]] = f[2] == "uncertain"
 			s.open[f[1]] = f[2] == "uncertain" || f[2] == "in_progress"
+		case "asking":
+			s.asking[f[1]] = true
 		case "approval":
 			s.approvals++
 		case "receipt":

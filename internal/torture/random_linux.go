@@ -22,11 +22,16 @@ func (h *harness) with(p model.Plan, name string) *harness {
 	return &harness{acode: h.acode, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: p, log: h.log}
 }
 
-// drawn gives the nth random plan, from 1, and what chooses its kills.
+// drawn gives the nth random plan, from 1, and what chooses its kills. In every third plan tasks run at once.
 func (h *harness) drawn(n int) (model.Plan, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(h.seed, 1<<32+uint64(n)))
+	if n%besideEvery == 0 {
+		return model.DrawBeside(rng), rng
+	}
 	return model.Draw(rng), rng
 }
+
+const besideEvery = 3
 
 // randomPlans carries the random plans of the numbers from first to last out, once it has seen
 // that the first fails for a program that does nothing.
@@ -39,7 +44,7 @@ func (h *harness) randomPlans(ctx context.Context, first, last int) ([]row, erro
 	if err != nil {
 		return idle, err
 	}
-	if err := control.randomCuts(ctx, first, func(disturbance, *trial) {}); err == nil {
+	if err := control.randomCuts(ctx, first, func(disturbance, *trial) {}); err == nil && first%besideEvery != 0 {
 		return idle, errors.New("power cuts of random plans: /bin/true passes")
 	}
 	return h.drawnPlans(ctx, first, last)

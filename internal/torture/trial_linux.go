@@ -128,7 +128,7 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 	if res.Struck {
 		t.Killed++
 		if v := spec.At.Victim; v == crash.VictimSupervisor || v == crash.VictimBoth {
-			t.OnSuper++
+			t.OnSuper += max(1, t.Beside) // each command that it ran
 		}
 	}
 	return res, stderr.String(), t.compareJournal(ctx)

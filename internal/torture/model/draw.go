@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Bounds of a plan drawn at random. Each command costs a trial some 30 ms.
@@ -11,6 +12,7 @@ const (
 	drawnTasks     = 5
 	drawnSteps     = 6 // of one task
 	drawnApprovals = 2 // each stops the session once
+	besideTasks    = 4 // of a plan whose tasks run at once
 )
 
 // draw makes a plan at random: step by step in the order of execution, following what the
@@ -27,6 +29,7 @@ type draw struct {
 	dead      map[int]bool // tasks in which nothing is carried out any more
 	failing   int          // steps until one fails; never when below 0
 	naps      bool         // commands take their time, now and then
+	beside    bool         // tasks run at once, each in a directory of its own
 }
 
 // captured is a value that a step captured.
@@ -47,12 +50,28 @@ func DrawSlow(rng *rand.Rand) Plan {
 	return d.whole()
 }
 
+// DrawBeside draws a plan of up to four tasks that touch different files, of which three may run at once. Its commands
+// last long enough to meet those of the others.
+func DrawBeside(rng *rand.Rand) Plan {
+	d := &draw{Dice: Dice{rng}, dead: map[int]bool{}, failing: -1, beside: true}
+	d.plan.Beside = 3
+	return d.whole()
+}
+
+// own is the directory of the task that is drawn; empty where the tasks share all.
+func (d *draw) own() string {
+	if !d.beside {
+		return ""
+	}
+	return "room-" + strconv.Itoa(d.at) + "/"
+}
+
 // whole draws all of a plan.
 func (d *draw) whole() Plan {
 	d.plan.Before = d.workspace()
 	d.now = d.plan.Before
 	d.tasks()
-	if d.One(6) {
+	if !d.beside && d.One(6) {
 		d.failing = d.IntN(8)
 		d.plan.Policy = d.Pick("", "pause", "fail", "continue")
 	}
@@ -69,6 +88,9 @@ const Bystander = "bystander.bin"
 func (d *draw) workspace() Tree {
 	t := Tree{Bystander: {0o644, "\x00\xff\r\nnobody touches this\n"}}
 	for range 3 + d.IntN(6) {
+		if d.beside {
+			d.at = d.IntN(besideTasks)
+		}
 		data := d.text()
 		if d.One(4) {
 			data = "raw \x00\xff\xfe bytes\r\n" + data
@@ -82,6 +104,9 @@ func (d *draw) workspace() Tree {
 // execution.
 func (d *draw) tasks() {
 	n := 1 + d.IntN(drawnTasks)
+	if d.beside {
+		n = 2 + d.IntN(besideTasks-1)
+	}
 	names := []string{"survey-the-premises", "collect-the-facts", "arrange-the-files", "publish-the-result", "clear-the-table"}
 	d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for i := range n {
@@ -96,7 +121,7 @@ func (d *draw) tasks() {
 	for r := range n {
 		i := slices.Index(rank, r)
 		for q := range r {
-			if j := slices.Index(rank, q); d.One(3) {
+			if j := slices.Index(rank, q); d.One(3) && (!d.beside || d.One(3)) {
 				d.plan.tasks[i].dependsOn = append(d.plan.tasks[i].dependsOn, d.plan.tasks[j].id)
 				d.above[i][j] = true
 				for k := range d.above[j] {
@@ -175,6 +200,9 @@ func (d *draw) step(id string) Step {
 		return d.failure()
 	}
 	kinds := []func(string) (Step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
+	if d.beside {
+		kinds = append(kinds, d.meet, d.meet)
+	}
 	if d.naps {
 		kinds = append(kinds, d.sign, d.sign, d.work, d.capture, d.capture)
 	}
@@ -183,6 +211,11 @@ func (d *draw) step(id string) Step {
 			return s
 		}
 	}
+}
+
+// meet draws a step that writes what the other tasks write too: in whatever order, the end is the same.
+func (d *draw) meet(string) (Step, bool) {
+	return Step{Changes: []Change{{op: "write", path: "shared/common.txt", content: strings.Repeat("we all say this\n", 400), mode: 0o644}}}, true
 }
 
 // approve draws a question.
@@ -196,6 +229,9 @@ func (d *draw) approve(string) (Step, bool) {
 
 // look draws a step that reads.
 func (d *draw) look(string) (Step, bool) {
+	if d.beside { // what others change meanwhile is theirs
+		return looking(Look{Glob: d.own() + d.Pick("**/*.txt", "**", "alpha/*")}), true
+	}
 	if d.One(2) {
 		where := d.Pick(append(d.plan.Folders(), ".")...)
 		return looking(Look{Pattern: d.Pick("quokka", `(?i)LINE \d+`, "^$", `\x00`), Path: where}), true

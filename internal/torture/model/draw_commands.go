@@ -55,6 +55,9 @@ func (d *draw) sign(id string) (Step, bool) {
 
 // nap is what a command does before its effect: nothing, or it sleeps.
 func (d *draw) nap() string {
+	if d.beside && d.One(2) {
+		return "sleep 0.0" + d.Pick("2", "5", "9") + "; "
+	}
 	if !d.naps || !d.One(2) {
 		return ""
 	}
@@ -115,6 +118,9 @@ func (d *draw) options(id string) []string {
 	if d.One(4) {
 		keys = append(keys, "timeout: 10m")
 	}
+	if d.beside && d.One(6) {
+		keys = append(keys, "exclusive: true")
+	}
 	return keys
 }
 
@@ -163,7 +169,7 @@ func (d *draw) work(id string) (Step, bool) {
 	keys, checked := d.workOptions(id)
 	s := Step{Signs: true, yaml: keys}
 	up := "./"
-	if dirs := d.now.folders(); len(dirs) > 0 && d.One(3) {
+	if dirs := slices.DeleteFunc(d.now.folders(), func(dir string) bool { return !strings.HasPrefix(dir, d.own()) }); len(dirs) > 0 && d.One(3) {
 		dir := d.Pick(dirs...)
 		up = strings.Repeat("../", 1+strings.Count(dir, "/"))
 		s.yaml = append(s.yaml, "dir: "+quote(dir))

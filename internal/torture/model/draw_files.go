@@ -14,12 +14,12 @@ const drawnChanges = 5
 // anyPath draws a path, of few, so that steps meet. No file is called like a directory.
 func (d *draw) anyPath() string {
 	dir := d.Pick("", "alpha/", "alpha/", "alpha/beta/", "beta gamma/", "ünter/de/ep/")
-	return dir + d.Pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden", strings.Repeat("long", 60))
+	return d.own() + dir + d.Pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden", strings.Repeat("long", 60))
 }
 
 // somePath draws a file that is there, but for the bystander.
 func (d *draw) somePath(t Tree) (string, bool) {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == Bystander })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == Bystander || !strings.HasPrefix(s, d.own()) })
 	if len(names) == 0 {
 		return "", false
 	}
@@ -108,7 +108,7 @@ func (d *draw) change(t Tree, last string) (Change, bool) {
 // or a longer chain.
 func (d *draw) rotation() ([]Change, bool) {
 	const free = "alpha/on its way"
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == Bystander })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == Bystander || !strings.HasPrefix(s, d.own()) })
 	if len(names) < 2 {
 		return nil, false
 	}

@@ -16,6 +16,7 @@ type Plan struct {
 	Steps  []Step // those that come to their end, in the order of execution
 	Policy string // on_failure; empty writes none
 	Fails  string // name of the step that fails, rightly, each time; empty for none
+	Beside int    // how many steps may run at once; 0 writes none
 }
 
 // task is a task of the plan. Names of tasks and steps are too long to be met by chance in

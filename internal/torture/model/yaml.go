@@ -29,6 +29,9 @@ func (p Plan) YAML() string {
 	if p.Policy != "" {
 		fmt.Fprintf(&b, "on_failure: %s\n", p.Policy)
 	}
+	if p.Beside > 0 {
+		fmt.Fprintf(&b, "max_parallel: %d\n", p.Beside)
+	}
 	b.WriteString("tasks:\n")
 	for i, t := range p.tasks {
 		var on []string

@@ -8,7 +8,7 @@ func (p Place) Answer(name, verdict string) []string {
 	if s, _ := p.Find(name); s.Captures && verdict == "done" {
 		return []string{"--capture", name + "=" + s.Value}
 	}
-	return []string{"--uncertain=" + verdict}
+	return []string{"--uncertain=" + name + "=" + verdict}
 }
 
 // Tidy brings the files that the command of a step changes to where the verdict about it says that they
