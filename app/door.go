@@ -90,6 +90,9 @@ func (NoPerson) Linger(context.Context, session.Item, []string) (bool, error) {
 	return false, session.ErrUncertain
 }
 
+// Left implements engine.Person.
+func (NoPerson) Left(context.Context) <-chan struct{} { return nil }
+
 // Uncertain implements engine.Person.
 func (NoPerson) Uncertain(context.Context, session.Item, []string, string) (session.OnInterrupt, error) {
 	return "", session.ErrUncertain

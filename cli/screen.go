@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
 )
@@ -22,10 +27,12 @@ type screen struct {
 	typed   *typing
 	printer *terminal.Printer // nil until the session is in hand
 	stop    func()            // of signals
+	again   <-chan struct{}   // a second signal came
+	cooked  func()            // makes the terminal what it was before Left
 }
 
 func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
-	return &screen{Invocation: i, color: s.Settings.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}}
+	return &screen{Invocation: i, color: s.Settings.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}, cooked: func() {}}
 }
 
 // door is the screen, with the person at the terminal when there is one.
@@ -39,7 +46,7 @@ func (s *screen) door() app.Door {
 // Begin implements app.Door.
 func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Context, <-chan struct{}) {
 	work, again, stop := s.signals(ctx)
-	s.printer, s.stop = s.newPrinter(work.Done(), delivery), stop
+	s.printer, s.stop, s.again = s.newPrinter(work.Done(), delivery), stop, again
 	return work, again
 }
 
@@ -57,6 +64,7 @@ func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *termin
 func (s *screen) Notice(n session.Notice) {
 	switch {
 	case n.Result != nil:
+		s.cooked()
 		r := *n.Result
 		r.Next, n.Result = session.Words(s.Spell(r.Next)), &r
 	case n.Hint.IsZero():
@@ -84,6 +92,7 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	case errors.Is(err, app.ErrDeclined):
 		return quietExit(0)
 	case s.printer != nil:
+		s.cooked()
 		defer s.stop()
 	case s.JSON && out.Session != nil && err != nil: // it is told with the session that it is about
 		s.printer = s.newPrinter(ctx.Done(), app.Delivery{})
@@ -166,6 +175,39 @@ func (p person) Approve(ctx context.Context, _ session.Item, question string) (a
 func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {
 	chosen, err := p.choose(ctx, session.ErrUncertain, "[W]ait until it ends", "[D]ecide now")
 	return chosen == "w", err
+}
+
+// secondChance is how long a person is given to press Ctrl-C again.
+const secondChance = 3 * time.Second
+
+// Left implements app.Person. Another key, and a terminal that is closed, end the wait too. A terminal that
+// gives each key at once gives Ctrl-C as one; in the background it is not ours.
+func (p person) Left(ctx context.Context) <-chan struct{} {
+	if !process.Foreground(p.in) {
+		return nil
+	}
+	p.printer.Tell([]string{fmt.Sprintf("Ctrl-C within %d seconds ends what runs; any other key leaves it running.", secondChance/time.Second)})
+	fd := int(p.in.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, secondChance)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		key, err := p.typed.read(ctx)
+		_ = term.Restore(fd, before) // a terminal that went away needs none
+		if err == nil && key == 3 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // as the key does where the terminal is not raw
+			<-p.again
+		}
+	}()
+	p.cooked = func() {
+		cancel()
+		<-over
+	}
+	return over
 }
 
 // Uncertain implements app.Person.

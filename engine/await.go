@@ -22,8 +22,9 @@ const (
 //	its own end                           its record is the result
 //	a request to cancel the session       terminate: INT, TERM, KILL, and its record
 //	a signal                              leave: the session pauses, the command runs on; if it
-//	                                      ends within againWindow, that is recorded
-//	a second one within againWindow       terminate
+//	                                      ends within againWindow, or as long as the person is
+//	                                      given on a terminal, that is recorded
+//	a second one within that time         terminate
 //	the end of the session's time         it runs on
 //	a signal or that end, where the
 //	command would end with this process   terminate, at once
@@ -99,6 +100,8 @@ type leaving struct {
 	it      *session.Item
 	alone   bool // it has no supervisor any more
 	endsToo bool // it would end with this process, unrecorded
+
+	over <-chan struct{} // the wait for a second signal is; nil: after againWindow
 }
 
 // leave pauses the session with its commands running on, and gives a second signal a moment.
@@ -117,6 +120,10 @@ func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig In
 	}
 	window, tick := time.NewTimer(againWindow), time.NewTicker(endPoll)
 	defer window.Stop()
+	moment := window.C
+	if l.over != nil {
+		moment = nil
+	}
 	defer tick.Stop()
 	for {
 		select {
@@ -124,12 +131,16 @@ func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig In
 			if rec, err := b.Commands.Look(bg, key); err == nil && rec.State == session.CommandFinished {
 				return rec, nil
 			}
-		case <-window.C:
-			halt.aside = b.became(bg, it, key)
-			return session.CommandRecord{}, halt
+			if asked, err := b.Journal.Requests(bg); l.over == nil || err != nil || len(asked) == 0 {
+				continue
+			} // else another process waits for the session
+		case <-moment:
+		case <-l.over:
 		case <-b.Again:
 			return b.terminate(bg, key)
 		}
+		halt.aside = b.became(bg, it, key)
+		return session.CommandRecord{}, halt
 	}
 }
 
@@ -151,8 +162,17 @@ func (b *branch) pauses(ctx context.Context, all []*leaving, halt *stop) error {
 	}
 	b.tell(said)
 	manifest, git := b.snapshot(ctx, halt.reason)
-	return b.commit(ctx, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
-		To: halt.to, Reason: halt.reason, Detail: halt.detail, Signal: halt.signal, Manifest: manifest, Git: git}})
+	if err := b.commit(ctx, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
+		To: halt.to, Reason: halt.reason, Detail: halt.detail, Signal: halt.signal, Manifest: manifest, Git: git}}); err != nil {
+		return err
+	}
+	if !all[0].endsToo {
+		over := b.Person.Left(ctx)
+		for _, l := range all {
+			l.over = over
+		}
+	}
+	return nil
 }
 
 // endsWithUs reports whether the command would end with this process, unrecorded. One that runs in

@@ -517,6 +517,8 @@ func (p person) Uncertain(ctx context.Context, _ session.Item, _ []string, why s
 	return p.uncertain(ctx, why)
 }
 
+func (person) Left(context.Context) <-chan struct{} { return nil }
+
 func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {
 	if p.linger == nil {
 		return false, session.ErrUncertain

@@ -158,6 +158,10 @@ type Person interface {
 	// decide now. It returns ErrUncertain when nobody can be asked.
 	Linger(ctx context.Context, item session.Item, left []string) (wait bool, err error)
 
+	// Left is told that the session is paused and its commands run on. The wait for a second signal, which
+	// ends them, is over when the channel is closed; nil leaves it at a moment.
+	Left(ctx context.Context) <-chan struct{}
+
 	// Uncertain asks what became of a command, of these lines, whose outcome is unknown. It returns
 	// ErrUncertain when nobody can be asked.
 	Uncertain(ctx context.Context, item session.Item, command []string, why string) (session.OnInterrupt, error)

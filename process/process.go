@@ -10,7 +10,16 @@ package process
 import (
 	"errors"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
+
+// Foreground reports whether this process may use its terminal, of which f is a handle: one that does in the
+// background is stopped.
+func Foreground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
 
 // ErrGone says that there is no process with the pid.
 var ErrGone = errors.New("no such process")

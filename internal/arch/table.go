@@ -35,7 +35,7 @@ func Packages() map[string][]string {
 
 		// Doors see neither use cases nor adapters, and neither does what writes their answers.
 		"terminal": {"app", "session", "redact"},
-		"cli":      {"app", "session", "redact", "plan", "config", "terminal"},
+		"cli":      {"app", "session", "redact", "plan", "config", "terminal", "process"},
 
 		// But for the commands of the one program that delivers, which wire what app must not link: a
 		// source of this store, the syncer and the server.
