@@ -62,11 +62,16 @@ func newDecoder(r io.Reader) (*zstd.Decoder, error) {
 // durable when Stage returns. So is all of r, however much that is, where size is negative.
 func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	w.st.mu.Lock()
-	defer w.st.mu.Unlock()
-	if err := w.usable(ctx); err != nil {
+	err := w.usable(ctx)
+	if err == nil && size >= 0 && size <= smallBytes {
+		defer w.st.mu.Unlock()
+		return w.stage(r, size)
+	}
+	w.st.mu.Unlock() // a long content holds up no commit (E4)
+	if err != nil {
 		return session.BlobRef{}, err
 	}
-	return w.stage(r, size)
+	return w.st.stageLarge(r, size)
 }
 
 func (w *Writer) stage(r io.Reader, size int64) (session.BlobRef, error) {

@@ -56,8 +56,8 @@ func peopleBugs() []bug {
 			"	case shellStatus[-r.Exit] != \"\" && slices.Contains(interruptions, r.Signal):\n"}}},
 		{name: "a torn capture is taken", judges: down, shows: "captured", edits: []edit{
 			{"engine/uncertain.go", "	return r.Capture != \"\" && !given\n", "	return r.Capture != \"\" && !given && it == nil\n"},
-			{"engine/uncertain.go", "		value := e.Policy.Captures[it.ID]\n",
-				"		value, given := e.Policy.Captures[it.ID]\n		if !given {\n			value, _ = e.captureText(key, name)\n		}\n"}}},
+			{"engine/uncertain.go", "		value := b.Policy.Captures[it.ID]\n",
+				"		value, given := b.Policy.Captures[it.ID]\n		if !given {\n			value, _ = b.captureText(key, name)\n		}\n"}}},
 		{name: "a claim vanishes", judges: down, shows: "repeated: ", edits: []edit{{"provider/command/record.go",
 			"	return rec, c, err\n}\n\nfunc lookAt(", "	if err == nil && rec.State == session.CommandUnknown {\n		return session.CommandRecord{Key: key, State: session.CommandUnclaimed}, claim{}, os.Remove(claimPath(dir, key))\n	}\n	return rec, c, err\n}\n\nfunc lookAt("}}},
 		{name: "a cancel drops a result", judges: cancelled, shows: "lost: the result of ", edits: []edit{{"engine/cancel.go",
@@ -77,7 +77,7 @@ func peopleBugs() []bug {
 			"	if by == \"person\" {\n		verdict = session.InterruptReruns\n	}\n	switch verdict {\n	case session.InterruptDone:\n"}}},
 		{name: "nobody is locked out", judges: found, edits: []edit{
 			{"app/locks.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.Now().Format(\".000000\"), self)\n"},
-			{"app/locks.go", "		return nil, errors.Join(err, sessionLock.Release())\n",
-				"		if errors.Is(err, session.ErrLocked) {\n			return []release{sessionLock}, nil\n		}\n		return nil, errors.Join(err, sessionLock.Release())\n"}}},
+			{"app/locks.go", "		return nil, errors.Join(w.named(err), sessionLock.Release())\n",
+				"		if errors.Is(err, session.ErrLocked) {\n			return []release{sessionLock}, nil\n		}\n		return nil, errors.Join(w.named(err), sessionLock.Release())\n"}}},
 	}
 }

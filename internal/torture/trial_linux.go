@@ -200,20 +200,6 @@ func told(text string) map[string]bool {
 	return names
 }
 
-// short gives the id that a person would type.
-func (t *trial) short(ctx context.Context) (string, error) {
-	if t.traced { // the recording shall hold nothing but what acode did on its way
-		s, err := t.readStore(ctx)
-		return s.short, err
-	}
-	out, err := t.command(ctx, "session", "list", "--json").Output()
-	m := regexp.MustCompile(`"short_id":"([^"]+)"`).FindSubmatch(out)
-	if err != nil || m == nil {
-		return "", fmt.Errorf("list sessions: %s: %w", out, errors.Join(err, errors.New("no id")))
-	}
-	return string(m[1]), nil
-}
-
 // command prepares acode as a person starts it, untraced.
 func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
 	return t.Program(ctx, t.argv(args))
