@@ -147,6 +147,9 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 		ctx = limited
 	}
 	w.sync = delivery.State
+	own := w.writer.Session().ID
+	w.awaits(own)
+	defer w.announce(context.WithoutCancel(ctx), own)
 	ctx, again := w.door.Begin(ctx, delivery)
 	result, err := w.under(ctx, again)
 	out := Outcome{Session: w.writer.Session(), Result: result}

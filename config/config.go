@@ -34,7 +34,8 @@ type Config struct {
 	Sync      Sync
 	Sandbox   string // "off", the only value until there is an agent to confine
 
-	MaxParallel int // steps of a session that may run at once, where its plan does not say
+	Notify      string // absolute; the program that is told how sessions come to rest; empty: none
+	MaxParallel int    // steps of a session that may run at once, where its plan does not say
 }
 
 // Resume says how a session is gone on with.
