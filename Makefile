@@ -67,6 +67,8 @@ docs: build
 	bin/acode reference >docs/cli.md
 	bin/acode-sync reference >docs/cli-sync.md
 	./scripts/transcript bin/acode docs/guide.md
+	@./scripts/need tmux
+	./scripts/screens bin/acode docs/screens.md
 
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit
 # is marked and fails nothing: the machine may be busy.

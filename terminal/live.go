@@ -83,15 +83,15 @@ func (l *live) output(n session.Notice) {
 
 // rows gives the lines of what runs, of what waits, and the totals.
 func (p *Printer) rows() (rows []string) {
-	now, l := p.o.Now(), &p.live
+	now, l, under := p.o.Now(), &p.live, p.task
 	for _, s := range l.steps {
+		if p.compact() && s.item.Task != under {
+			under = s.item.Task
+			rows = append(rows, p.cut("  "+titleOr(s.item)))
+		}
 		since := max(now.Sub(s.since), 0)
 		spin := p.m.spin[since.Milliseconds()/tickEvery.Milliseconds()%int64(len(p.m.spin))]
-		what := p.label(s.item)
-		if p.compact() && s.item.Task != p.task {
-			what = titleOr(s.item) + ": " + what
-		}
-		rows = append(rows, p.row(spin, what, clock(since)))
+		rows = append(rows, p.row(spin, p.label(s.item), clock(since)))
 		for _, line := range s.last[max(0, len(s.last)-lastLines/len(l.steps)):] {
 			rows = append(rows, p.cut("      "+p.m.bar+" "+Clean(line)))
 		}

@@ -196,7 +196,6 @@ func (p *Printer) started(n session.Notice) {
 	} else if us := p.loaded.started[n.Item.ID]; us > 0 && n.Item.Action == session.ActionAttach {
 		since = time.UnixMicro(us)
 	}
-	p.under(*n.Item)
 	p.live.start(*n.Item, since)
 	if !p.o.Live && p.o.Verbose > 0 {
 		p.printf("  %s %s\n", p.m.running, name(*n.Item))

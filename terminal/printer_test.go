@@ -243,25 +243,25 @@ func TestLive(t *testing.T) {
 		p.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: c})
 		want(t, "header", out.take(), "abc123 · paused · 5 of 8 done, 15s of work kept\n")
 		p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
-		want(t, "started", out.take(), "  Validate\n\r\x1b[J    ⠋ Add email validator           0:00\n  · Finish\n  5/8 ──────────────────── Ctrl-C pauses")
+		want(t, "started", out.take(), "\r\x1b[J  Validate\n    ⠋ Add email validator           0:00\n  · Finish\n  5/8 ──────────────────── Ctrl-C pauses")
 		for _, line := range []string{"one", "two", "go build \x1b[2J" + strings.Repeat("x", 99), "last"} {
 			p.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: line})
 		}
 		want(t, "output alone", out.take(), "")
 		time.Sleep(250 * time.Millisecond)
 		synctest.Wait()
-		want(t, "a tick", out.take(), "\r\x1b[A\x1b[A\x1b[J    ⠙ Add email validator           0:00\n      │ two\n      │ go build \\x1b[2Jxxxxxxxxxxxxxxx…\n      │ last\n  · Finish\n  5/8 ──────────────────── Ctrl-C pauses")
+		want(t, "a tick", out.take(), "\r\x1b[A\x1b[A\x1b[A\x1b[J  Validate\n    ⠙ Add email validator           0:00\n      │ two\n      │ go build \\x1b[2Jxxxxxxxxxxxxxxx…\n      │ last\n  · Finish\n  5/8 ──────────────────── Ctrl-C pauses")
 		p.Notice(session.Notice{Kind: session.NoticeWarning, Text: "slow"})
-		if got, first := out.take(), "\r\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[Jwarning: slow\n\r\x1b[J    ⠙ Add"; !strings.HasPrefix(got, first) {
+		if got, first := out.take(), "\r"+strings.Repeat("\x1b[A", 6)+"\x1b[Jwarning: slow\n\r\x1b[J  Validate\n    ⠙ Add"; !strings.HasPrefix(got, first) {
 			t.Errorf("warning: got %q, want %q first", got, first)
 		}
 		p.Settle()
-		want(t, "settled", out.take(), "\r"+strings.Repeat("\x1b[A", 5)+"\x1b[J")
+		want(t, "settled", out.take(), "\r"+strings.Repeat("\x1b[A", 6)+"\x1b[J")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		want(t, "while another one writes", out.take(), "")
 		p.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &it, Took: 6500 * time.Millisecond, Text: "v0.3.0"})
-		want(t, "completed", out.take(), "    ✓ Add email valida…  v0.3.0    6.5s\n")
+		want(t, "completed", out.take(), "  Validate\n    ✓ Add email valida…  v0.3.0    6.5s\n")
 		p.Close()
 		p.Close()
 		want(t, "closed", out.take(), "")
@@ -320,8 +320,8 @@ func TestLiveWidth(t *testing.T) {
 					t.Errorf("width %d: line %d, %q, takes %d columns", width, i, line, got)
 				}
 			}
-			if len(lines) != 8 {
-				t.Errorf("width %d: got %d lines, want three steps with a line of output each, what waits and the totals: %q", width, len(lines), lines)
+			if len(lines) != 9 {
+				t.Errorf("width %d: got %d lines, want the title, three steps with a line of output each, what waits and the totals: %q", width, len(lines), lines)
 			}
 		})
 	}
