@@ -37,6 +37,8 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	}
 	w.tally.ended(session.PhaseLoad)
 	w.tally.found(w.writer.Session())
+	rested := summary(w.writer.Session())
+	w.restUS = w.stopped(ctx, Row{Summary: rested, Interrupted: underWay(rested.State)})
 	if err = resume.Allowed(w.writer.Session()); err != nil {
 		return id, err
 	}

@@ -80,6 +80,7 @@ type work struct {
 	inputs  *session.Inputs   // nil: none were recorded
 	sync    session.SyncState // how delivery stands at the start; empty: off
 	tally   tally
+	restUS  int64 // when the session came to rest that goes on; 0: it is new
 }
 
 // Start makes a session of a plan and carries it out. The caller has had the Setup learn the plan, and guard the
@@ -312,7 +313,12 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	begin := env
 	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks again
-	r := w.resumer(begin, runner, asking{w.door, w.origin(ctx), env.view}, w.door.Notice)
+	r := w.resumer(begin, runner, asking{w.door, w.origin(ctx), env.view}, func(n session.Notice) {
+		if n.Kind == session.NoticeSession {
+			n.TimeUS = w.restUS
+		}
+		w.door.Notice(n)
+	})
 	if !w.fresh {
 		var err error
 		if r.Options.Inputs, err = w.restore(ctx, w.door); err != nil {
