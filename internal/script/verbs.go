@@ -236,16 +236,18 @@ func nameID(ts *testscript.TestScript, args []string) {
 		ts.Check(err)
 	}
 	ts.Check(ts.Exec("acode", "session", "list", "--all", "--json"))
+	type row struct {
+		ID      string `json:"id"`
+		ShortID string `json:"short_id"`
+	}
 	var list struct {
-		Sessions []struct {
-			ID      string `json:"id"`
-			ShortID string `json:"short_id"`
-		} `json:"sessions"`
+		Sessions []row `json:"sessions"`
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
 	if len(list.Sessions) < nth {
 		ts.Fatalf("there are %d sessions, not %d", len(list.Sessions), nth)
 	}
+	slices.SortFunc(list.Sessions, func(a, b row) int { return strings.Compare(b.ID, a.ID) }) // the newest first: an id begins with its time
 	s := list.Sessions[nth-1]
 	ts.Setenv(args[0], s.ShortID)
 	ts.Setenv(args[0]+"_ID", s.ID)
