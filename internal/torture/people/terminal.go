@@ -72,6 +72,8 @@ func (d *dialogue) answer(ctx context.Context) string {
 	switch {
 	case asks("[Y/n]"):
 		return "y"
+	case asks("[1]"):
+		return "1"
 	case asks("[yes/no]"):
 		if d.says == "yes" {
 			d.yes++
