@@ -51,6 +51,7 @@ func parts() []part {
 		{"operation", (*bench).operation},
 		{"flush", (*bench).flushes},
 		{"syncs", (*bench).syncs},
+		{"parallel", (*bench).parallel},
 		{"files", (*bench).fileSteps},
 		{"bytes", (*bench).bytesPerStep},
 		{"start", (*bench).starts},
