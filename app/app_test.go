@@ -29,6 +29,8 @@ func (d *door) Begin(ctx context.Context, _ app.Delivery) (context.Context, <-ch
 
 func (d *door) Notice(n session.Notice) { d.told = append(d.told, n.Kind) }
 
+func (d *door) Watches() bool { return false }
+
 func (d *door) Waits(time.Duration, error) {}
 
 // house is a store and a workspace.

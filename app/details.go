@@ -120,7 +120,7 @@ func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) 
 
 // ends gives the end of the first of outputs that is not empty; with more that of each, and more of it.
 func (s *Site) ends(ctx context.Context, outputs []session.Output, more bool) []string {
-	count, limit := 5, 4<<10
+	count, limit := 20, 4<<10
 	if more {
 		count, limit = 200, 0
 	}

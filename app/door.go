@@ -73,6 +73,9 @@ type Door interface {
 	// Notice tells what happens. It may be called from several goroutines at once.
 	Notice(n session.Notice)
 
+	// Watches reports whether output is wanted while it is written.
+	Watches() bool
+
 	// Waits says that a lock is waited for, at most for limit, and why.
 	Waits(limit time.Duration, why error)
 }

@@ -100,6 +100,7 @@ func (l lines) Begin(ctx context.Context, _ Delivery) (context.Context, <-chan s
 	return ctx, nil
 }
 func (l lines) Notice(n session.Notice)    { l.tell(n) }
+func (l lines) Watches() bool              { return false }
 func (l lines) Waits(time.Duration, error) {}
 
 func executeForTest() error {

@@ -353,6 +353,13 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		Look:        env.look,
 		MaxParallel: cmp.Or(w.choices.MaxParallel, w.plan.MaxParallel, w.Settings.Config.MaxParallel),
 	}
+	if w.door.Watches() {
+		live := &watched{Runner: runner, dir: w.commandDir(w.writer.Session().ID), items: map[session.StepID]session.Item{}, masked: w.Redactor.Stream, now: w.Now, tell: w.door.Notice}
+		for _, it := range ready.Next.Items {
+			live.items[it.ID] = it
+		}
+		e.Commands = live
+	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
 }
 

@@ -32,6 +32,7 @@ func moves() map[session.Move]move {
 		session.MoveStatus:         {Command: "status"},
 		session.MoveHistory:        {Command: "history", About: "ID"},
 		session.MoveShow:           {Command: "session show", About: "ID"},
+		session.MoveLogs:           {Command: "logs", About: "ID"},
 		session.MoveList:           {Command: "ls --all"},
 		session.MoveListHere:       {Command: "ls --resumable"},
 		session.MoveListResumable:  {Command: "ls --resumable --all"},
@@ -81,7 +82,7 @@ func (i *Invocation) typed(h session.Hint) string {
 	switch h.Do {
 	case session.MoveAllowWorkspace:
 		rest = strings.Replace(rest, "DIR", quoted(h.Path, "DIR"), 1)
-	case session.MoveApprove:
+	case session.MoveApprove, session.MoveLogs:
 		rest = strings.Trim(h.Step.String(), "/")
 	case session.MoveGiveValue:
 		rest = strings.Replace(rest, "STEP", h.Step.String(), 1)

@@ -62,6 +62,9 @@ func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *termin
 
 // Notice implements app.Door.
 func (s *screen) Notice(n session.Notice) {
+	if n.Kind == session.NoticeFailed && n.Hint.Do == session.MoveLogs && s.verbose > 0 && !s.JSON && s.again != nil {
+		n.Detail = nil // its lines stand above; who follows has not seen them
+	}
 	switch {
 	case n.Result != nil:
 		s.cooked()
@@ -76,6 +79,11 @@ func (s *screen) Notice(n session.Notice) {
 		n.Text = s.Spell(n.Hint)
 	}
 	s.printer.Notice(n)
+}
+
+// Watches implements app.Door.
+func (s *screen) Watches() bool {
+	return !s.quiet && (s.JSON || s.verbose > 0 || terminal.Detect(s.Out.file, s.getenv).Live)
 }
 
 // Waits implements app.Door.

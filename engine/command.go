@@ -184,8 +184,10 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	}
 	// Only now: until there is a receipt, the raw output is all that there is.
 	b.spent = append(b.spent, rec.Key)
-	for _, line := range wrote {
-		b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
+	if step.Run.Capture != "" { // other output is told as it is written; this may hold a secret until it is known
+		for _, line := range wrote {
+			b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
+		}
 	}
 	if f != nil {
 		f.command, f.files, f.manifest = result, files, receipt.Manifest

@@ -14,7 +14,7 @@ import (
 const (
 	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
 	cutMargin  = 16 << 10  // seen beyond a cut: no secret is longer
-	shownLines = 5         // of the output of a failed command
+	shownLines = 20        // of the output of a failed command
 	shownBytes = 4 << 10   // of these lines
 	wroteLines = 200       // of each output that whoever wants more is shown
 )

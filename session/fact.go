@@ -73,7 +73,9 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 			n.Text += " by " + d.By
 		}
 		if d.Command != nil && d.By == "" && f.Wrote != nil {
-			n.Detail = f.Wrote(d.Command)
+			if n.Detail = f.Wrote(d.Command); len(n.Detail) > 0 {
+				n.Hint = Hint{Do: MoveLogs, Session: f.last.Short, Step: d.StepID}
+			}
 		}
 	case StepUnknown:
 		var d StepUnknownData

@@ -22,6 +22,7 @@ const (
 	MoveStatus         Move = "status"          // look at the session
 	MoveHistory        Move = "history"         // look at its events
 	MoveShow           Move = "show"            // look at its steps
+	MoveLogs           Move = "logs"            // look at all that a command wrote
 	MoveList           Move = "list"            // look at all sessions
 	MoveListHere       Move = "list_here"       // look at the sessions of the workspace that can be continued
 	MoveListResumable  Move = "list_resumable"  // look at all sessions that can be continued

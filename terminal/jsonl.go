@@ -43,7 +43,8 @@ type line struct {
 	V         int                  `json:"v"`
 	TS        string               `json:"ts"`
 	Type      string               `json:"type"`
-	Seq       uint64               `json:"seq,omitempty"` // of the event that says it
+	ReadAt    string               `json:"read_at,omitempty"` // of output: when acode read it
+	Seq       uint64               `json:"seq,omitempty"`     // of the event that says it
 	SessionID session.ID           `json:"session_id,omitempty"`
 	ShortID   string               `json:"short_id,omitempty"`
 	Task      string               `json:"task,omitempty"`
@@ -143,6 +144,9 @@ func (p *Printer) writeJSON(n session.Notice) {
 	l := p.newLine(n.Kind)
 	if l.Seq = n.Seq; n.Seq > 0 {
 		l.TS = stamp(time.UnixMicro(n.TimeUS))
+	}
+	if n.Kind == session.NoticeOutput && n.TimeUS > 0 {
+		l.ReadAt = stamp(time.UnixMicro(n.TimeUS))
 	}
 	l.Text, l.Detail, l.Changed, l.Action = n.Text, n.Detail, n.Changed, n.Level
 	if n.Item != nil {

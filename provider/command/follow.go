@@ -16,7 +16,7 @@ const watchEvery = 100 * time.Millisecond
 
 // Follow copies to w, raw, what the command of key has written, and with more also what it writes until it is over or
 // ctx ends, and reports whether it is. It takes no lock and changes nothing. It returns fs.ErrNotExist when there is no
-// output: the command was not started, or its receipt has it.
+// output: the command was not started, or its receipt has it. When ctx ends, what is there by then is copied.
 func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over bool, err error) {
 	_, c, err := look(dir, key)
 	if err != nil {
@@ -32,6 +32,7 @@ func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over 
 		tails = append(tails, &tail{f: f})
 	}
 	for {
+		last := ctx.Err() != nil
 		rec, c, err := look(dir, key) // before what was written by then is read
 		if err != nil {
 			return false, err
@@ -49,9 +50,10 @@ func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over 
 		if !more || over {
 			return over, nil
 		}
-		if !rest(ctx, watchEvery) {
+		if last {
 			return false, context.Cause(ctx)
 		}
+		_ = rest(ctx, watchEvery) // when ctx ends, one look is left
 	}
 }
 
