@@ -35,6 +35,7 @@ func (w *watched) Run(ctx context.Context, req session.CommandRequest) (session.
 		return w.Runner.Run(ctx, req)
 	}
 	item := w.items[key.Step]
+	item.Why = "" // it has begun
 	l := &liveLines{now: w.now, tell: w.tell, item: &item}
 	l.masked = w.masked(writerFunc(l.lines))
 	before := &count{}
