@@ -339,3 +339,20 @@ func TestCommandClaimsOnlyItsOwnChanges(t *testing.T) {
 		}
 	})
 }
+
+// A task begins after the receipt of the one that it depends on is durable, whichever branch takes it (E2).
+func TestDependantsBeginAfterTheReceipt(t *testing.T) {
+	for range 200 {
+		w := newWorld(t, plan(task("before", write("x", "a", "1")),
+			after(task("one", write("x", "b", "1")), "before"), after(task("other", write("x", "c", "1")), "before")))
+		p := w.beside(4, 0)
+		wantResult(t, p.mustBeside(), session.Completed, "", "")
+		done := slices.IndexFunc(w.trace, func(l string) bool { return strings.Contains(l, "commit") && strings.Contains(l, "completed before/x") })
+		begun := slices.IndexFunc(w.trace, func(l string) bool {
+			return strings.Contains(l, "commit") && (strings.Contains(l, "started one/x") || strings.Contains(l, "started other/x"))
+		})
+		if done < 0 || begun < done {
+			t.Fatalf("the receipt is line %d, the intent of what depends on it line %d\n%s", done, begun, strings.Join(w.trace, "\n"))
+		}
+	}
+}
