@@ -308,19 +308,23 @@ func TestRowWithoutAnIDIsRefused(t *testing.T) {
 
 // A bad newest checkpoint under a good chain is passed over, and said.
 func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
-	for name, sql := range map[string]string{
-		"changed": `DROP TRIGGER events_update; UPDATE events SET checkpoint = zeroblob(65) WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`,
-		"missing": `DROP TRIGGER events_update; UPDATE events SET checkpoint = NULL WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`,
+	for name, c := range map[string]struct{ sql, found string }{
+		"changed": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = zeroblob(65) WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`, "it is not what the events add up to"},
+		"missing": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = NULL WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`, "it is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, want := closedSample(t)
-			tamper(t, o, sql)
+			tamper(t, o, c.sql)
 			w := load(t, openRead(t, o), want.ID)
 			if r := w.Report(); r.BadCheckpoint == "" || r.Checkpoint != 6 {
 				t.Errorf("Report: got %+v", r)
 			}
 			if diff := cmp.Diff(want, w.Session()); diff != "" {
 				t.Errorf("Load: (-want +got)\n%s", diff)
+			}
+			v, err := openRead(t, o).Verify(t.Context(), want.ID)
+			if err != nil || !slices.ContainsFunc(v.Problems, func(p local.Problem) bool { return p.Message == c.found }) {
+				t.Errorf("Verify: got %+v, %v, want %q", v.Problems, err, c.found)
 			}
 		})
 	}
