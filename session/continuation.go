@@ -124,7 +124,7 @@ const (
 type Notice struct {
 	Kind    NoticeKind
 	Seq     uint64        // of the event that says it, see Facts; 0: no event does
-	TimeUS  int64         // of that event
+	TimeUS  int64         // of that event; of a line of output without one, when acode read it; 0: unknown
 	Session *Session      // of session, header and result
 	Next    *Continuation // of header
 	Item    *Item         // of a step
