@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -61,17 +60,20 @@ type liveLines struct {
 	tell      func(session.Notice)
 	item      *session.Item
 	unwatched int64  // bytes at the beginning that were written while no acode looked
+	seen      int64  // bytes that were taken
+	skip      int64  // of them, those that this look gives again
 	rest      []byte // masked, of a line that is not complete
 }
 
-// follow reads until the command is over or ctx ends, then what is there. What cannot be read is not told: the
-// receipt meets the same error and says so.
+// follow reads until ctx ends, then what is there. A command that is about to begin may look over for a moment, so only
+// the look after its end is the last one. What cannot be read is not told: the receipt meets the same error and says so.
 func (l *liveLines) follow(ctx context.Context, dir, key string) {
 	for {
 		last := ctx.Err() != nil
+		l.skip = l.seen
 		over, err := command.Follow(ctx, dir, key, true, l)
-		if errors.Is(err, fs.ErrNotExist) && !last {
-			_ = pause(ctx) // the look after its end is the last one
+		if ctx.Err() == nil {
+			_ = pause(ctx) // when it ends, one look is left
 			continue
 		}
 		if over {
@@ -80,21 +82,27 @@ func (l *liveLines) follow(ctx context.Context, dir, key string) {
 				l.line(l.rest)
 			}
 		}
-		return
+		if last || over || errors.Is(err, context.Cause(ctx)) {
+			return
+		}
 	}
 }
 
-// Write takes what the command wrote.
+// Write takes what the command wrote, from its beginning at each look.
 func (l *liveLines) Write(p []byte) (int, error) {
-	old := min(int64(len(p)), l.unwatched)
+	known := min(int64(len(p)), l.skip)
+	l.skip -= known
+	fresh := p[known:]
+	l.seen += int64(len(fresh))
+	old := min(int64(len(fresh)), l.unwatched)
 	if old > 0 {
-		if _, err := l.masked.Write(p[:old]); err != nil {
+		if _, err := l.masked.Write(fresh[:old]); err != nil {
 			return 0, err
 		}
 		l.unwatched -= old
 	}
-	n, err := l.masked.Write(p[old:])
-	return int(old) + n, err
+	n, err := l.masked.Write(fresh[old:])
+	return int(known+old) + n, err
 }
 
 // lines takes what is masked.
