@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -18,9 +19,12 @@ const watchEvery = 100 * time.Millisecond
 // ctx ends, and reports whether it is. It takes no lock and changes nothing. It returns fs.ErrNotExist when there is no
 // output: the command was not started, or its receipt has it. When ctx ends, what is there by then is copied.
 func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over bool, err error) {
-	_, c, err := look(dir, key)
+	begun, c, err := look(dir, key)
 	if err != nil {
 		return false, err
+	}
+	if begun.State == session.CommandUnclaimed { // its output may be there before its claim is
+		return false, fs.ErrNotExist
 	}
 	var tails []*tail
 	for _, path := range outputPaths(dir, key, c.Header.Split) {
