@@ -82,16 +82,16 @@ func TestStreamOfOneLongLine(t *testing.T) {
 	r := redact.New([]string{"hunter2hunter2", long})
 	const unit = "0123456789 hunter2hunter2, "
 	for name, text := range map[string]string{
-		"secrets_everywhere": strings.Repeat(unit, 3<<20/len(unit)),
-		"no_blank":           strings.Repeat("x", 1<<20),
-		"binary":             strings.Repeat("\x00\xff\r", 1<<20),
+		"secrets_everywhere": strings.Repeat(unit, 512<<10/len(unit)),
+		"no_blank":           strings.Repeat("x", 400<<10),
+		"binary":             strings.Repeat("\x00\xff\r", 1<<17),
 		"long_secret":        strings.Repeat("y", 200<<10) + long + strings.Repeat("z", 300<<10),
-		"value_without_end":  "password=" + strings.Repeat("secret", 1<<18) + "\nnext",
+		"value_without_end":  "password=" + strings.Repeat("secret", 1<<16) + "\nnext",
 		"value_of_letters":   "password=" + strings.Repeat("ħéx", 1<<17) + "'next",
 		"key_without_end":    "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEabcdefghijklmnop\n", 1<<12) + ".",
 	} {
 		want := r.String(text)
-		for _, size := range []int{1 << 10, 4097, 1 << 20} {
+		for _, size := range []int{4097, 1 << 20} {
 			if got := streamed(t, r, text, func(left int) int { return min(left, size) }); got != want {
 				t.Errorf("%s in pieces of %d: got %d bytes, String gives %d", name, size, len(got), len(want))
 			}
@@ -109,7 +109,7 @@ func TestStreamOfOneLongLine(t *testing.T) {
 
 func TestStreamsMemory(t *testing.T) {
 	r := redact.New([]string{"hunter2hunter2"})
-	zero := func() io.Reader { return io.LimitReader(endless("no line end here, "), 24<<20) }
+	zero := func() io.Reader { return io.LimitReader(endless("no line end here, "), 12<<20) }
 	_, _ = io.Copy(io.Discard, r.Reader(io.LimitReader(endless("x"), 1<<20))) // what is made once
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -125,7 +125,7 @@ func TestStreamsMemory(t *testing.T) {
 		}
 	}
 	if peak > 8<<20 {
-		t.Errorf("Reader of 24 MiB: %d MiB of memory", peak>>20)
+		t.Errorf("Reader of 12 MiB: %d MiB of memory", peak>>20)
 	}
 }
 
