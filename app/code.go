@@ -12,7 +12,7 @@ import (
 // the only place where that is chosen.
 func hints() map[session.Code]session.Hint {
 	verify := session.Do(session.MoveVerify, "")
-	anew := session.Then("start a new session", session.MoveRun, "")
+	another := session.Then("start a new session", session.MoveRun, "")
 	return map[session.Code]session.Hint{
 		session.ErrInternal:     session.Words("this is a bug in acode; the log in the state directory says more; the session can be resumed"),
 		session.ErrStoreIO:      session.Words("check the disk, then resume; what was acknowledged is kept"),
@@ -32,8 +32,8 @@ func hints() map[session.Code]session.Hint {
 		session.ErrTimeout:      session.Words("resume goes on from the last checkpoint"),
 		session.ErrDenied:       session.Words("resume asks again"),
 		session.ErrNoResumable:  session.Then("start one with", session.MoveRun, ""),
-		session.ErrTerminal:     anew,
-		session.ErrCancelled:    anew,
+		session.ErrTerminal:     another,
+		session.ErrCancelled:    another,
 		session.ErrLocked:       session.Then("wait for it; to see who holds what", session.MoveUnlock, ""),
 		session.ErrLockMode:     session.Words("look at who changed the lock file before you restore its mode to 0600"),
 		session.ErrLockOwner:    session.Words("look at who owns the lock file; the session is theirs"),

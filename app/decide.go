@@ -274,7 +274,7 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 			}
 			notes = append(notes, fmt.Sprintf("%s asks: %s", it.ID, g.Question))
 		case a.Answer == "denied":
-			notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks anew", it.ID, a.By))
+			notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks again", it.ID, a.By))
 		case a.For == sess.Epoch+1:
 			notes = append(notes, fmt.Sprintf("%s was approved by %s; the next resume uses that once", it.ID, a.By))
 		}

@@ -55,9 +55,9 @@ func unwritten(err error) *session.Error {
 	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("look where the output goes; what was done stands", session.MoveStatus, "")}
 }
 
-// outlet writes to somebody who may have stopped reading, a pager for one. It waits for them as
-// every write does, but once done is closed no longer than lastWrite, and drops what comes while a
-// write hangs: a signal ends acode within a second whoever reads. It is for one writer at a time.
+// outlet writes to a reader that may have stopped, for example a pager. A write waits for the reader,
+// but after done is closed no longer than lastWrite. Text that comes while a write hangs is dropped, so
+// that a signal ends acode within a second. It is for one writer at a time.
 type outlet struct {
 	to    io.Writer
 	done  <-chan struct{}
@@ -69,7 +69,7 @@ type outlet struct {
 // lastWrite is how long a write may take after a signal.
 const lastWrite = 250 * time.Millisecond
 
-var errUnread = errors.New("nobody reads it")
+var errUnread = errors.New("no reader takes it")
 
 // Write implements io.Writer.
 func (o *outlet) Write(p []byte) (int, error) {

@@ -142,7 +142,7 @@ func (b *branch) unanswered(it *session.Item, err error) error {
 	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval and nobody can be asked here"}
 }
 
-// deny records a no with its reason and pauses; the next resume asks anew.
+// deny records a no with its reason and pauses; the next resume asks again.
 func (b *branch) deny(it *session.Item, digest string, a Answer) error {
 	if b.book.step(it.ID).Approval.Answer != "denied" {
 		b.pending = append(b.pending, session.Draft{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{

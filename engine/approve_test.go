@@ -120,7 +120,7 @@ func TestApprovedAgain(t *testing.T) {
 	}
 }
 
-// A no is recorded with its reason and pauses; the next resume asks anew.
+// A no is recorded with its reason and pauses; the next resume asks again.
 func TestDenied(t *testing.T) {
 	for reason, want := range map[string]string{"not today": "t/g was denied: not today", "": "t/g was denied"} {
 		w := gated(t)
@@ -259,7 +259,7 @@ func TestApprovalOfAnEarlierQuestion(t *testing.T) {
 	old := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "anna"}
 	w.ask(session.Request{Kind: session.RequestDeny, Step: id("t", "g"), Digest: w.digest(), By: "anna"})
 	wantResult(t, w.process().must(), session.Paused, session.ReasonApproval, session.ErrDenied)
-	wantResult(t, w.process().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval) // it asks anew
+	wantResult(t, w.process().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval) // it asks again
 	if w.asked() == old.Asked {
 		t.Fatal("the question was not asked anew")
 	}

@@ -139,7 +139,7 @@ type position struct {
 	Steps int `json:"steps"`
 }
 
-// newPosition gives p for scripts; nil for nowhere.
+// newPosition gives p for scripts. It is nil where the session has no step left.
 func newPosition(p app.Position) *position {
 	if p.Task == 0 {
 		return nil
@@ -147,7 +147,7 @@ func newPosition(p app.Position) *position {
 	return (*position)(&p)
 }
 
-// stand gives "Task 2/3, Step 3/5", or "the end" for nowhere.
+// stand gives "Task 2/3, Step 3/5", or "the end" where the session has no step left.
 func stand(p app.Position) string {
 	if p.Task == 0 {
 		return "the end"
