@@ -24,10 +24,9 @@ type branch struct {
 
 	// What follows is the crew's.
 
-	admitted  bool            // it works in the workspace
-	attaching bool            // it has not come to wait for the command that it is to attach to
-	meanwhile map[string]bool // paths that others changed during the step at hand; nil: its intent names its own
-	before    map[string]bool // likewise of the step whose receipt is pending
+	admitted  bool                               // it works in the workspace
+	attaching bool                               // it has not come to wait for the command that it is to attach to
+	meanwhile map[session.StepID]map[string]bool // paths that others changed during a step without a receipt that names none in its intent
 }
 
 // newBranch makes a branch of the execution that begins has prepared.

@@ -424,7 +424,7 @@ func (c *crew) refused(id session.StepID) bool {
 func (c *crew) collect(b *branch) {
 	for _, o := range c.branches {
 		c.disown(o, o.pending)
-		o.before, o.meanwhile = nil, nil
+		o.meanwhile = nil
 		if o == b {
 			continue
 		}

@@ -138,14 +138,17 @@ func (c *crew) dismiss(b *branch) {
 // beside notes for a step that names no paths in its intent what others change meanwhile: its receipt claims
 // none of that. What others name is noted for those that run.
 func (c *crew) beside(b *branch, it *session.Item, paths []string) {
-	b.before, b.meanwhile = b.meanwhile, nil
 	if len(paths) == 0 {
-		b.meanwhile = map[string]bool{}
+		others := map[string]bool{}
 		for id, claimed := range c.paths.of {
 			if !b.hasEnded(id) {
-				note(b.meanwhile, claimed)
+				note(others, claimed)
 			}
 		}
+		if b.meanwhile == nil {
+			b.meanwhile = map[session.StepID]map[string]bool{}
+		}
+		b.meanwhile[it.ID] = others
 	}
 	c.touched(b, paths)
 }
@@ -153,17 +156,16 @@ func (c *crew) beside(b *branch, it *session.Item, paths []string) {
 // touched notes for the branches other than b that it changes paths.
 func (c *crew) touched(b *branch, paths []string) {
 	for _, o := range c.branches {
-		if o != b {
-			note(o.before, paths)
-			note(o.meanwhile, paths)
+		if o == b {
+			continue
+		}
+		for _, others := range o.meanwhile {
+			note(others, paths)
 		}
 	}
 }
 
 func note(set map[string]bool, paths []string) {
-	if set == nil {
-		return
-	}
 	for _, path := range paths {
 		set[path] = true
 	}
@@ -188,10 +190,7 @@ func (c *crew) disown(b *branch, receipts []session.Draft) {
 
 // own leaves out of files, which the receipt of a step names, what others changed meanwhile.
 func (b *branch) own(id session.StepID, files []session.FileState) []session.FileState {
-	others := b.meanwhile
-	if b.current != id {
-		others = b.before
-	}
+	others := b.meanwhile[id]
 	if len(others) == 0 {
 		return files
 	}
@@ -222,11 +221,11 @@ func (c *crew) wrote(b *branch, drafts []session.Draft) {
 			continue
 		}
 		c.paths.release(id)
+		delete(b.meanwhile, id)
 		for _, f := range files {
 			c.touched(b, []string{f.Path})
 		}
 	}
-	b.before = nil
 	c.change.Broadcast()
 }
 
