@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -66,7 +67,8 @@ type process struct {
 	shown   []session.Notice
 
 	parallel int
-	shared   *shared // of several branches; nil: one has the world
+	limit    time.Duration // how long it may take; 0: for ever
+	shared   *shared       // of several branches; nil: one has the world
 }
 
 func (w *world) process() *process { return &process{w: w, ctx: context.Background()} }
@@ -78,6 +80,12 @@ type journal interface {
 
 // run resumes the session and executes it to its end, or to the crash.
 func (p *process) run() (res session.Result, crashed bool, err error) {
+	ctx := p.ctx
+	if p.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.limit)
+		defer cancel()
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(crash); !ok {
@@ -102,7 +110,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		Options: resume.Options{Choices: p.choices, Workspace: "/ws", OnChanges: resume.ChangesContinue, DecidedBy: "flag"},
 		Notify:  func(session.Notice) {}, Log: slog.New(slog.DiscardHandler),
 	}
-	ready, err := r.Resume(p.ctx)
+	ready, err := r.Resume(ctx)
 	if err != nil {
 		return res, false, err
 	}
@@ -132,7 +140,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 			p.w.note("%s", line)
 		},
 	}
-	res, err = e.Execute(p.ctx, ready.Next, ready.Begin...)
+	res, err = e.Execute(ctx, ready.Next, ready.Begin...)
 	return res, false, err
 }
 

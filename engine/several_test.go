@@ -86,34 +86,32 @@ func TestMaxParallel(t *testing.T) {
 	})
 }
 
-// A command that is exclusive runs alone; what comes later waits until it has ended.
+// A command that is exclusive runs alone: it waits for those that run, and what comes later waits for it.
 func TestExclusiveRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone := func(r *session.Run) { r.Exclusive = true }
-		w := newWorld(t, plan(task("a", command("c", "hang")), task("b", command("c", "hang", alone)), task("c", command("c", "hang"))))
-		go func() {
-			if err := w.allRun("a/c"); err != nil {
+		w := newWorld(t, plan(task("a", command("c", "hang")), task("b", command("first", "hang"), command("c", "hang", alone)), task("c", command("first", "hang"), command("c", "hang"))))
+		ends := func(step string, waiting ...string) {
+			if err := w.allRun(step); err != nil {
 				t.Error(err)
 			}
-			synctest.Wait()
-			if w.find("b/c") != "" {
-				t.Errorf("the exclusive command began beside another")
-			}
-			supervisor{w}.finish(w.find("a/c/main"))
-			for _, step := range []string{"b", "c"} {
-				time.Sleep(time.Second)
-				for _, later := range []string{"b", "c"} {
-					rec, _ := w.record(w.find(later + "/c/main"))
-					if rec.State == session.CommandRunning {
-						step = later
-					}
+			time.Sleep(time.Second) // what has ended is seen, and what may begin has begun
+			for _, later := range waiting {
+				if w.find(later) != "" {
+					t.Errorf("%s began beside the exclusive command, or that beside another", later)
 				}
-				other := map[string]string{"b": "c", "c": "b"}[step]
-				if rec, _ := w.record(w.find(other + "/c/main")); rec.State == session.CommandRunning {
-					t.Errorf("the exclusive command runs beside another")
-				}
-				supervisor{w}.finish(w.find(step + "/c/main"))
 			}
+			supervisor{w}.finish(w.find(step + "/main"))
+		}
+		go func() {
+			if err := w.allRun("a/c", "b/first", "c/first"); err != nil {
+				t.Error(err)
+			}
+			ends("b/first")
+			ends("c/first", "b/c")
+			ends("a/c", "b/c", "c/c")
+			ends("b/c", "c/c")
+			ends("c/c")
 		}()
 		wantResult(t, w.beside(3, 0).mustBeside(), session.Completed, "", "")
 	})

@@ -343,9 +343,11 @@ func (w *world) lawfulBeside() {
 	w.apart()
 }
 
-// beside is a process that carries out up to n steps at once; seed decides how long each call takes, 0 that none waits.
+// beside is a process that carries out up to n steps at once, for a minute at most; seed decides how long each
+// call takes, 0 that none waits.
 func (w *world) beside(n int, seed uint64) *process {
 	p := w.process()
+	p.limit = time.Minute
 	p.parallel, p.shared = n, &shared{w: w}
 	if seed > 0 {
 		p.shared.chance = rand.New(rand.NewPCG(seed, 1))
@@ -362,7 +364,7 @@ func (w *world) traced() []string {
 
 // allRun waits until the commands of these steps run.
 func (w *world) allRun(steps ...string) error {
-	for range 2_000 {
+	for range 20_000 {
 		n := 0
 		for _, step := range steps {
 			if rec, ok := w.record(w.find(step + "/main")); ok && rec.State == session.CommandRunning {
