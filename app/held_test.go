@@ -42,8 +42,8 @@ func TestEndedBetweenTwoLooks(t *testing.T) {
 	if _, err := w.Append(ctx, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: w.Session().State, To: session.Paused, Reason: session.ReasonSignal}}); err != nil {
 		t.Fatal(err)
 	}
-	if now := s.settled(ctx, seen[0]); now.Interrupted || now.State != session.Paused {
-		t.Errorf("settled: got %+v", now)
+	if err := s.settle(ctx, "/ws", seen); err != nil || seen[0].Interrupted || seen[0].State != session.Paused {
+		t.Errorf("settle: got %+v, %v", seen[0], err)
 	}
 }
 

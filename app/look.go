@@ -90,21 +90,35 @@ func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	}
 	rows := make([]Row, len(sums))
 	for i, sum := range sums {
-		rows[i] = s.settled(ctx, s.row(sum))
+		rows[i] = s.row(sum)
+	}
+	if err := s.settle(ctx, where, rows); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.UpdatedUS, a.UpdatedUS) })
 	return rows, nil
 }
 
-// settled looks again at a session that seems interrupted: one whose process ended between the look at the store
-// and that at its lock has its end in the store now.
-func (s *Site) settled(ctx context.Context, r Row) Row {
-	if r.Interrupted {
-		if now, err := s.store.View(ctx, r.ID); err == nil && now.LastSeq != r.LastSeq {
-			return s.row(summary(now))
+// settle looks again at the sessions of where that seem interrupted: one whose process ended between the look at the
+// store and that at its lock has its end in the store now.
+func (s *Site) settle(ctx context.Context, where string, rows []Row) error {
+	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Interrupted }) {
+		return nil
+	}
+	sums, err := s.store.Summaries(ctx, where)
+	if err != nil {
+		return err
+	}
+	now := make(map[session.ID]session.Summary, len(sums))
+	for _, sum := range sums {
+		now[sum.ID] = sum
+	}
+	for i, r := range rows {
+		if sum, ok := now[r.ID]; ok && r.Interrupted && sum.LastSeq != r.LastSeq {
+			rows[i] = s.row(sum)
 		}
 	}
-	return r
+	return nil
 }
 
 func (s *Site) row(sum session.Summary) Row {
@@ -140,11 +154,11 @@ func placeOf(p *session.Plan, it session.Item) Position {
 	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
-// settledOutlook is outlook, again where the process that executed the session ended meanwhile, as in settled.
+// settledOutlook is outlook, again where the process that executed the session ended meanwhile, as in settle.
 func (s *Site) settledOutlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
 	sess, p, next, err := s.outlook(ctx, id)
 	if err == nil {
-		if r := s.row(summary(sess)); s.settled(ctx, r).LastSeq != r.LastSeq {
+		if rows := []Row{s.row(summary(sess))}; s.settle(ctx, sess.Workspace, rows) == nil && rows[0].LastSeq != sess.LastSeq {
 			return s.outlook(ctx, id)
 		}
 	}

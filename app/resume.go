@@ -167,9 +167,12 @@ func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (sessio
 func (s *Site) stopped(ctx context.Context, r Row) int64 {
 	const few = 64
 	at := r.UpdatedUS
+	if r.Interrupted {
+		return at
+	}
 	events, _ := s.store.Events(ctx, r.ID, r.LastSeq-min(r.LastSeq, few), few) // without them its last time must do
 	for _, e := range events {
-		if e.Type == session.StateChanged && !r.Interrupted {
+		if e.Type == session.StateChanged {
 			at = e.TimeUS
 		}
 	}
