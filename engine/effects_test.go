@@ -56,6 +56,9 @@ func (f *workspace) state(path string) session.FileState {
 }
 
 func (f *workspace) Read(ctx context.Context, r session.Read) ([]session.FileState, error) {
+	if f.w.onRead != nil {
+		f.w.onRead()
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -64,6 +64,7 @@ type world struct {
 	out     map[string]string
 	ends    map[string]chan struct{}
 	onFence func()
+	onRead  func()
 	during  func(w *world, shell string) // while a command runs
 }
 

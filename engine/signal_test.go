@@ -491,7 +491,7 @@ func TestSignalInsideAPort(t *testing.T) {
 			}
 			switch c.name {
 			case "read":
-				w.onFence = func() { signal(1) }
+				w.onRead = func() { signal(1) }
 			case "settle":
 				w.during = func(*world, string) { signal(1) }
 			}

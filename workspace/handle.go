@@ -233,7 +233,7 @@ func (r *Root) hash(ctx context.Context, f *os.File, name string) (session.FileS
 		}
 		now := r.now()
 		sum := sha256.New()
-		if _, err := io.Copy(sum, &section{ctx: ctx, r: io.NewSectionReader(f, 0, math.MaxInt64)}); err != nil {
+		if _, err := io.CopyBuffer(sum, &section{ctx: ctx, r: io.NewSectionReader(f, 0, math.MaxInt64)}, make([]byte, min(max(before.size+1, 512), 32<<10))); err != nil {
 			return session.FileState{}, before, err
 		}
 		after, err := fstat(f)

@@ -142,10 +142,8 @@ func step(ctx context.Context, w *local.Writer, drafts ...session.Draft) error {
 	if _, err := w.Requests(ctx); err != nil {
 		return err
 	}
-	if _, err := w.Append(ctx, drafts...); err != nil {
-		return err
-	}
-	return w.Fence(ctx)
+	_, err := w.Append(ctx, drafts...)
+	return err
 }
 
 // rawBytes is the size of the file that is overwritten, that of the store's log.
