@@ -9,8 +9,8 @@ import (
 type Gate struct {
 	ID       StepID
 	Question string     // params, inputs and captures filled in
-	Steps    []GateStep // up to the next gate, in order of execution
-	Next     string     // the next gate; empty when a yes leads to the end of the plan
+	Steps    []GateStep // up to the next gates, in order of execution
+	Next     []StepID   // the next gates; none when a yes leads to the end of the plan
 }
 
 // GateStep is one step that a yes lets happen.
@@ -20,32 +20,47 @@ type GateStep struct {
 	Does  []string // its command, or its changes, line by line
 }
 
-// UntilGate gives the items that a yes to gate lets happen: those behind it that are not done, up to
-// the next gate, which is nil where there is none.
-func (c *Continuation) UntilGate(gate StepID) (items []Item, next *Item) {
-	behind := false
-	for i := range c.Items {
-		it := &c.Items[i]
+// standing says what a yes to a gate does to what is left of a task.
+type standing int
+
+const (
+	apart  standing = iota // nothing: it does not wait for that gate
+	freed                  // lets it happen
+	halted                 // lets it happen up to a further gate
+)
+
+// untilGate gives the items of c that a yes to gate lets happen: those that wait for it and are not done, up
+// to the next gates. Where one step runs at a time, all that follows waits. Elsewhere what is left of its
+// task does, and what depends on that.
+func (p *Plan) untilGate(c *Continuation, gate StepID) (items []Item, next []StepID) {
+	tasks := map[string]standing{}
+	for _, it := range c.Items {
+		line := ""
+		if p.MaxParallel > 1 {
+			line = it.ID.Task
+			if _, met := tasks[line]; !met {
+				for _, on := range p.Tasks[it.Task-1].DependsOn {
+					tasks[line] = max(tasks[line], tasks[on])
+				}
+			}
+		}
 		switch {
 		case it.ID == gate:
-			behind = true
-		case !behind || it.Action == ActionSkip:
+			tasks[line] = freed
+		case tasks[line] != freed || it.Action == ActionSkip:
 		case it.Kind == KindApprove:
-			return items, it
+			tasks[line], next = halted, append(next, it.ID)
 		default:
-			items = append(items, *it)
+			items = append(items, it)
 		}
 	}
-	return items, nil
+	return items, next
 }
 
 // GateOf describes the gate of c that asks question.
 func (p *Plan) GateOf(c *Continuation, gate StepID, question string) Gate {
-	items, next := c.UntilGate(gate)
-	g := Gate{ID: gate, Question: question}
-	if next != nil {
-		g.Next = next.ID.String()
-	}
+	items, next := p.untilGate(c, gate)
+	g := Gate{ID: gate, Question: question, Next: next}
 	for _, it := range items {
 		step := p.Tasks[it.Task-1].Steps[it.Step-1]
 		g.Steps = append(g.Steps, GateStep{Item: it, Named: step.Name != "", Does: step.Does()})
@@ -107,11 +122,24 @@ func (g Gate) Lines() []string {
 	return lines
 }
 
-func (g Gate) until() string {
-	if g.Next == "" {
-		return ""
+// NextNames gives Next as text.
+func (g Gate) NextNames() []string {
+	names := make([]string, len(g.Next))
+	for i, id := range g.Next {
+		names[i] = id.String()
 	}
-	return ", up to the next approval, " + g.Next
+	return names
+}
+
+func (g Gate) until() string {
+	switch len(g.Next) {
+	case 0:
+		return ""
+	case 1:
+		return ", up to the next approval, " + g.Next[0].String()
+	}
+	names := g.NextNames()
+	return ", up to the next approvals, " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // Redacted gives g with redact applied to all that came from the plan or from values.

@@ -68,6 +68,43 @@ func TestGateOf(t *testing.T) {
 	}
 }
 
+// With several tasks at once a yes lets happen what waits for the gate: the rest of its task and what depends on
+// that, each up to its own next gate.
+func TestGateOfSeveralTasks(t *testing.T) {
+	p := &session.Plan{MaxParallel: 2}
+	c := &session.Continuation{}
+	task := func(id string, needs []string, steps ...string) {
+		one := session.Task{ID: id, DependsOn: needs}
+		for i, s := range steps {
+			step := session.Step{ID: fmt.Sprint(i + 1), Kind: session.KindRun, Run: &session.Run{Shell: s}}
+			if s == "gate" {
+				step = session.Step{ID: step.ID, Kind: session.KindApprove, Approve: "Go?"}
+			}
+			one.Steps = append(one.Steps, step)
+			c.Items = append(c.Items, session.Item{ID: session.StepID{Task: id, Step: step.ID}, Task: len(p.Tasks) + 1, Step: i + 1, Kind: step.Kind, Label: step.Label(), Action: session.ActionExecute})
+		}
+		p.Tasks = append(p.Tasks, one)
+	}
+	task("a", nil, "a1", "gate", "a3")
+	task("b", nil, "b1", "gate", "b3", "gate", "b5")
+	task("c", nil, "c1")
+	task("after", []string{"a", "c"}, "after1", "gate", "after3")
+	task("both", []string{"a", "b"}, "gate", "both2")
+	task("last", []string{"both"}, "last1")
+	task("join", []string{"a", "c"}, "join1")
+	for gate, want := range map[session.StepID][]string{
+		{Task: "a", Step: "2"}:     {"A yes runs, up to the next approvals, after/2 and both/1:", "  Task 1, Step 3: a3", "  Task 4, Step 1: after1", "  Task 7, Step 1: join1"},
+		{Task: "b", Step: "2"}:     {"A yes runs, up to the next approval, b/4:", "  Task 2, Step 3: b3"},
+		{Task: "b", Step: "4"}:     {"A yes runs, up to the next approval, both/1:", "  Task 2, Step 5: b5"},
+		{Task: "after", Step: "2"}: {"A yes runs:", "  Task 4, Step 3: after3"},
+		{Task: "both", Step: "1"}:  {"A yes runs:", "  Task 5, Step 2: both2", "  Task 6, Step 1: last1"},
+	} {
+		if diff := cmp.Diff(want, p.GateOf(c, gate, "Go?").Lines()); diff != "" {
+			t.Errorf("%s: Lines (-want +got):\n%s", gate, diff)
+		}
+	}
+}
+
 // However much follows, what is shown has a bound and says how much more there is.
 func TestGateLinesAreBounded(t *testing.T) {
 	g := session.Gate{}

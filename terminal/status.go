@@ -59,8 +59,8 @@ type GateJSON struct {
 	TaskID   string         `json:"task_id"`
 	StepID   string         `json:"step_id"`
 	Question string         `json:"question"`
-	Steps    []gateStepJSON `json:"steps"`     // up to the next gate, in order of execution
-	NextGate string         `json:"next_gate"` // empty: a yes leads to the end of the plan
+	Steps    []gateStepJSON `json:"steps"`      // up to the next gates, in order of execution
+	Next     []string       `json:"next_gates"` // none: a yes leads to the end of the plan
 }
 
 type gateStepJSON struct {
@@ -73,7 +73,7 @@ func NewGateJSON(g *session.Gate) *GateJSON {
 	if g == nil {
 		return nil
 	}
-	out := &GateJSON{TaskID: g.ID.Task, StepID: g.ID.Step, Question: g.Question, Steps: []gateStepJSON{}, NextGate: g.Next}
+	out := &GateJSON{TaskID: g.ID.Task, StepID: g.ID.Step, Question: g.Question, Steps: []gateStepJSON{}, Next: g.NextNames()}
 	for _, s := range g.Steps {
 		out.Steps = append(out.Steps, gateStepJSON{newStepJSON(s.Item), append([]string{}, s.Does...)})
 	}
