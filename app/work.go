@@ -48,7 +48,7 @@ type Choices struct {
 	RestartStep bool                                   // roll back the file step that was in progress even if it is complete
 	Force       bool                                   // skip dependency checks
 	Renew       bool                                   // take the present environment for the inputs
-	MaxParallel int                                    // how many steps may run at once; 0: the plan says, or the configuration
+	MaxParallel int                                    // how many steps may run at once in this resume; 0: as many as at the start
 	Explicit    bool                                   // what becomes of changed files was said for this resume, rather than set once for all
 
 	// Edited reports whether the file holds another plan than p by now; nil: nobody can tell.
@@ -86,7 +86,9 @@ type work struct {
 // Start makes a session of a plan and carries it out. The caller has had the Setup learn the plan, and guard the
 // workspace. What it locks is given back by Close.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
-	w := &work{Site: s, door: door, plan: o.Plan, params: o.Params, fresh: true, timeout: o.Timeout, choices: Choices{MaxParallel: o.MaxParallel}, tally: tally{now: s.Now}}
+	p := *o.Plan // the session keeps its number of steps at once, wherever that comes from
+	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
+	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
 	err := w.create(ctx, o.Source)
 	var out Outcome
 	if err == nil {
@@ -201,6 +203,7 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 		if w.plan, err = w.writer.Plan(ctx); err != nil {
 			return session.Result{}, err
 		}
+		w.plan.MaxParallel = cmp.Or(w.choices.MaxParallel, w.plan.MaxParallel)
 		w.Learn(w.plan)
 	}
 	if !w.fresh {
@@ -351,7 +354,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 			return shot.Manifest, shot.Git, err
 		},
 		Look:        env.look,
-		MaxParallel: cmp.Or(w.choices.MaxParallel, w.plan.MaxParallel, w.Settings.Config.MaxParallel),
+		MaxParallel: w.plan.MaxParallel,
 	}
 	if w.door.Watches() {
 		live := &watched{Runner: runner, dir: w.commandDir(w.writer.Session().ID), items: map[session.StepID]session.Item{}, masked: w.Redactor.Stream, now: w.Now, tell: w.door.Notice}

@@ -64,6 +64,9 @@ func edited(from app.PlanSource, p *session.Plan) bool {
 		return true
 	}
 	now, err := plan.Load(from.File)
+	if err == nil {
+		now.MaxParallel = p.MaxParallel // a session may have got another one when it started
+	}
 	return err != nil || !samePlan(now, p)
 }
 

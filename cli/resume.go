@@ -50,7 +50,7 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	}
 	fl.StringArrayVar(&f.unsure, "uncertain", nil, "the commands in progress whose outcome nobody can know, or one of them: `[TASK/STEP=]rerun|done|fail`")
 	completeValues(cmd, "uncertain", outcomes)
-	defineParallel(cmd, &f.parallel)
+	defineParallel(cmd, &f.parallel, "otherwise as many as when the session started")
 	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")

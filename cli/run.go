@@ -52,14 +52,14 @@ func (i *Invocation) runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`, as FILE")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
-	defineParallel(cmd, &parallel)
+	defineParallel(cmd, &parallel, "the plan says otherwise, or the configuration")
 	given.define(cmd)
 	return cmd
 }
 
-// defineParallel adds --max-parallel to cmd. 0 is that it was not given.
-func defineParallel(cmd *cobra.Command, n *int) {
-	cmd.Flags().IntVar(n, "max-parallel", 0, "how many steps may run at once: `1-64`; the plan says, or the configuration")
+// defineParallel adds --max-parallel to cmd. 0 is that it was not given: then it is what otherwise says.
+func defineParallel(cmd *cobra.Command, n *int, otherwise string) {
+	cmd.Flags().IntVar(n, "max-parallel", 0, "how many steps may run at once: `1-64`; "+otherwise)
 }
 
 // parallelFits returns ErrUsage for a number of steps that cannot run at once.

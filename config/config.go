@@ -35,7 +35,7 @@ type Config struct {
 	Sandbox   string // "off", the only value until there is an agent to confine
 
 	Notify      string // absolute; the program that is told how sessions come to rest; empty: none
-	MaxParallel int    // steps of a session that may run at once, where its plan does not say
+	MaxParallel int    // steps of a session that may run at once, where neither run nor its plan says
 }
 
 // Resume says how a session is gone on with.

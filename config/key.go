@@ -91,7 +91,7 @@ func keys() []key {
 		{path: "sync.listen", kind: kindListen, def: "127.0.0.1:9464",
 			doc: "Where the syncer serves metrics and health: host:port, or unix: and a path.", set: func(c *Config, v any) { c.Sync.Listen = v.(string) }},
 		{path: "max_parallel", kind: kindCount, min: 1, max: session.MostParallel, def: "1",
-			doc: "How many steps of a session may run at once, where its plan does not say.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
+			doc: "How many steps of a session may run at once, where neither --max-parallel nor its plan says so when it starts.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
 		{path: "notify", kind: kindPath, doc: "Program that gets a JSON object on standard input when a session needs a person, fails or completes.",
 			set: func(c *Config, v any) { c.Notify = v.(string) }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off"}, def: "off", execution: true,

@@ -47,7 +47,8 @@ type Plan struct {
 	Task      string    `json:"task"`
 	OnFailure OnFailure `json:"on_failure"`
 
-	// MaxParallel is how many steps may run at once, at most MostParallel; 0: the configuration says.
+	// MaxParallel is how many steps may run at once, at most MostParallel. In a session's plan it is the number with
+	// which the session started; 0 in a plan that no session has yet: the configuration says.
 	MaxParallel int `json:"max_parallel,omitempty"`
 
 	Params []Param  `json:"params,omitempty"`
