@@ -187,7 +187,7 @@ func unread(path string, cause error) error {
 			return corrupt(path, cause)
 		}
 	}
-	next := "see to the disk that holds acode's state, then resume"
+	next := "check the disk that holds acode's state, then resume; what was acknowledged is kept"
 	if starved(cause) {
 		next = "give acode more open files (ulimit -n) or memory, then resume"
 	}
@@ -367,9 +367,9 @@ func storeError(what string, err error) error {
 // diskError gives a failure of the claims' directory its code.
 func diskError(message string, err error) error {
 	e := &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: message, Cause: err, Retryable: true,
-		Next: session.Words("see to the disk that holds acode's state, then resume")}
+		Next: session.Words("check the disk that holds acode's state, then resume; what was acknowledged is kept")}
 	if e.Code == session.ErrDiskFull {
-		e.Next = session.Words("make room on the disk that holds acode's state, then resume")
+		e.Next = session.Words("make room on the disk that holds acode's state, then resume; what was acknowledged is kept")
 	}
 	return e
 }
