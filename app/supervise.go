@@ -15,6 +15,13 @@ import (
 // session's commands: a program that carries out sessions calls Supervise then.
 const SuperviseCommand = "supervise"
 
+// TerminalCommand is the first argument with which a supervisor starts this program to run a command on a terminal: a
+// program that calls Supervise calls OnTerminal then, with the arguments behind the next one, which is "--".
+const TerminalCommand = "on-terminal"
+
+// OnTerminal is what such a process does, with the file of a program and its arguments; it returns the exit status.
+func OnTerminal(args []string) int { return command.OnTerminal(args[0], args[1:]) }
+
 // leastOutput is kept of a command's output at least: all that a capture or a receipt takes of it,
 // and so much more that what was cut out is never next to what they keep.
 const leastOutput = 1 << 20
@@ -37,6 +44,7 @@ func Supervise(ctx context.Context, args []string, now func() time.Time) error {
 	}
 	return command.Supervise(ctx, command.SupervisorConfig{
 		Dir: dir, Session: id, Conn: os.NewFile(3, "connection"), Now: now, MaxOutput: max(maxOutput, leastOutput),
+		Terminal: []string{TerminalCommand, "--"},
 		LockCommand: func(key string, share bool) (*os.File, error) {
 			if share {
 				return lock.SharedCommandLock(locks, id)

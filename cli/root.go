@@ -155,7 +155,7 @@ func (i *Invocation) root() *cobra.Command {
 	list.Use = "ls"
 	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
-		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand())
+		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand(), i.terminalCommand())
 	root.AddCommand(i.deliveryCommands()...)
 	return root
 }
@@ -208,5 +208,13 @@ func (i *Invocation) superviseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: app.SuperviseCommand + " SESSION LOCKS DIR MAXOUTPUT", Hidden: true, Args: cobra.ExactArgs(4),
 		RunE: func(cmd *cobra.Command, args []string) error { return app.Supervise(cmd.Context(), args, i.Now) },
+	}
+}
+
+// terminalCommand is what a supervisor starts to run a command on a terminal. It is not for people.
+func (i *Invocation) terminalCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: app.TerminalCommand + " -- FILE NAME [ARGUMENT...]", Hidden: true, Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return quietExit(app.OnTerminal(args)) },
 	}
 }

@@ -107,7 +107,7 @@ func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) 
 	}
 	return session.CommandRequest{
 		Key: b.key(it, it.Attempt), Epoch: b.epoch, Argv: r.Command(), Workspace: b.workspace, Dir: r.Dir,
-		Env: env, Timeout: r.Timeout, Volatile: r.Volatile, Split: r.Capture != "",
+		Env: env, Timeout: r.Timeout, Volatile: r.Volatile, Split: r.Capture != "", TTY: r.TTY,
 	}, nil
 }
 

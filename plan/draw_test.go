@@ -100,7 +100,10 @@ func drawRun(t *rapid.T) *session.Run {
 		r.Argv = []string{drawWord(t), drawWord(t)}
 	}
 	if rapid.Bool().Draw(t, "more") {
-		r.Dir, r.Capture, r.Check = drawPath(t), "NAME_1", drawWord(t)
+		r.Dir, r.Check = drawPath(t), drawWord(t)
+		if r.TTY = rapid.Bool().Draw(t, "tty"); !r.TTY {
+			r.Capture = "NAME_1"
+		}
 		r.Env = map[string]string{"A": drawWord(t), "_b": ""}
 		r.OnInterrupt = rapid.SampledFrom([]session.OnInterrupt{"ask", "rerun", "done", "fail"}).Draw(t, "on_interrupt")
 	}
@@ -213,7 +216,7 @@ func writtenRun(o object, r *session.Run) {
 	if r.With != nil {
 		o["shell"] = r.With
 	}
-	o["durable"], o["exclusive"] = !r.Volatile, r.Exclusive
+	o["durable"], o["exclusive"], o["tty"] = !r.Volatile, r.Exclusive, r.TTY
 	if r.Timeout > 0 {
 		o["timeout"] = r.Timeout.String()
 	}

@@ -88,7 +88,7 @@ func TestParseEveryKind(t *testing.T) {
 				Shell: "make all", Env: map[string]string{"MODE": "release"}, Timeout: 10 * time.Minute, Capture: "VERSION",
 				Check: "test -f bin/app", OnInterrupt: session.InterruptReruns, Volatile: true,
 			}},
-			{ID: "2", Kind: session.KindRun, Run: &session.Run{Argv: []string{"echo", "a b", ""}, Dir: "sub/dir"}},
+			{ID: "2", Kind: session.KindRun, Run: &session.Run{Argv: []string{"echo", "a b", ""}, Dir: "sub/dir", Exclusive: true, TTY: true}},
 			{ID: "gate", Kind: session.KindApprove, Approve: "Deploy to production?"},
 		}},
 	}}

@@ -14,7 +14,7 @@ import (
 // Keys of a step. Those of a command are listed apart because they need "run" beside them.
 var (
 	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}
-	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable", "exclusive"}
+	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable", "exclusive", "tty"}
 	stepKeys    = append(append([]string{"id", "name"}, kindKeys...), runKeys...)
 	changeKinds = []string{"write", "edit", "delete", "move"}
 )
@@ -174,6 +174,10 @@ func (d *decoder) run(o *strictyaml.Object, f *strictyaml.Value) *session.Run {
 	r.OnInterrupt = session.OnInterrupt(d.OneOf(o.Get("on_interrupt"), "ask", "rerun", "done", "fail"))
 	r.Volatile = !d.Bool(o.Get("durable"), true)
 	r.Exclusive = d.Bool(o.Get("exclusive"), false)
+	if r.TTY = d.Bool(o.Get("tty"), false); r.TTY && o.Get("capture") != nil {
+		d.Fail(o.Get("capture").KeyAt, "remove one of the two, or capture in a step of its own",
+			`"capture" takes the standard output alone; with "tty" a command writes both streams to one terminal`)
+	}
 	return r
 }
 

@@ -19,6 +19,7 @@ type CommandRequest struct {
 	Timeout   time.Duration `json:"timeout_ns,omitempty"` // 0 means none
 	Volatile  bool          `json:"volatile,omitempty"`   // no syncfs before the exit record
 	Split     bool          `json:"split,omitempty"`      // its standard error is kept apart from its standard output
+	TTY       bool          `json:"tty,omitempty"`        // on a pseudo-terminal; excludes Split
 }
 
 // CommandState is what the record of a command says.

@@ -125,6 +125,7 @@ type Run struct {
 	OnInterrupt OnInterrupt       `json:"on_interrupt,omitempty"` // empty means ask
 	Volatile    bool              `json:"volatile,omitempty"`     // durable: false; no syncfs after the command
 	Exclusive   bool              `json:"exclusive,omitempty"`    // nothing runs beside it
+	TTY         bool              `json:"tty,omitempty"`          // on a pseudo-terminal; excludes Capture
 }
 
 // Command gives the argument vector that is executed.

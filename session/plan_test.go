@@ -235,7 +235,7 @@ func TestStepDigest(t *testing.T) {
 		{}, {ID: "a"}, {Name: "a"}, {Kind: "a"}, {Read: &session.Read{Path: "a"}}, {Search: &session.Search{Pattern: "a"}}, {Search: &session.Search{Path: "a"}},
 		{Changes: []session.Change{{Path: "a"}}}, {Changes: []session.Change{{Content: "a"}}}, {Changes: []session.Change{{Mode: 1}}},
 		{Run: &session.Run{Shell: "a"}}, {Run: &session.Run{Argv: []string{"a"}}}, {Run: &session.Run{Dir: "a"}}, {Run: &session.Run{Env: map[string]string{"A": "a"}}},
-		{Run: &session.Run{Timeout: 1}}, {Run: &session.Run{Capture: "a"}}, {Run: &session.Run{Check: "a"}}, {Run: &session.Run{OnInterrupt: "a"}}, {Run: &session.Run{Volatile: true}}, {Run: &session.Run{With: []string{"a"}}},
+		{Run: &session.Run{Timeout: 1}}, {Run: &session.Run{Capture: "a"}}, {Run: &session.Run{Check: "a"}}, {Run: &session.Run{OnInterrupt: "a"}}, {Run: &session.Run{Volatile: true}}, {Run: &session.Run{Exclusive: true}}, {Run: &session.Run{TTY: true}}, {Run: &session.Run{With: []string{"a"}}},
 		{Approve: "a"},
 	}
 	seen := map[string]bool{}

@@ -98,7 +98,7 @@ func Modules() map[string][]string {
 		// Libraries of tests, which scaffolding shares.
 		"pgregory.net/rapid":              {"internal"},
 		"github.com/rogpeppe/go-internal": {"internal"},
-		"github.com/creack/pty":           {"internal"},
+		"github.com/creack/pty":           {"provider", "internal"},
 	}
 }
 

@@ -28,11 +28,15 @@ const (
 	testSession = session.ID("01890000-0000-7000-8000-000000000001")
 	grace       = 150 * time.Millisecond
 	patience    = time.Minute // bounds every wait, on a machine that does much else
+	onTerminal  = "on-terminal"
 )
 
 // TestMain lets the test binary be the supervisor, and a client that can be killed.
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
+	if len(os.Args) > 3 && os.Args[1] == onTerminal {
+		os.Exit(command.OnTerminal(os.Args[2], os.Args[3:]))
+	}
 	switch os.Getenv("CMDTEST_ROLE") {
 	case "supervisor":
 		os.Exit(superviseMain())
@@ -70,7 +74,7 @@ func deadly(spec string, sig syscall.Signal) func(string) {
 // supervisorConfig reads a supervisor's configuration from an environment.
 func supervisorConfig(get func(string) string) command.SupervisorConfig {
 	maxOut, _ := strconv.ParseInt(get("CMDTEST_MAX"), 10, 64)
-	cfg := command.SupervisorConfig{Dir: get("CMDTEST_DIR"), Session: testSession, Now: time.Now, Grace: grace, MaxOutput: maxOut}
+	cfg := command.SupervisorConfig{Dir: get("CMDTEST_DIR"), Session: testSession, Now: time.Now, Grace: grace, MaxOutput: maxOut, Terminal: []string{onTerminal}}
 	if d, err := time.ParseDuration(get("CMDTEST_GRACE")); err == nil {
 		cfg.Grace = d
 	}

@@ -80,11 +80,13 @@ func childKeepsThePipe(t *testing.T, s *stage) {
 // C5: acode, its supervisor or both are killed. The command gets no signal, and nothing that it writes is lost as long as
 // it lives when someone comes back.
 func TestWriterOutlivesItsReaders(t *testing.T) {
-	for _, who := range []string{"supervisor", "acode", "both"} {
+	for _, who := range []string{"supervisor", "acode", "both", "supervisor of a terminal", "acode at a terminal", "both at a terminal"} {
 		t.Run(who, func(t *testing.T) {
 			s := newStage(t)
+			who, terminal, _ := strings.Cut(who, " ")
 			req := s.sh(t.TempDir(), `trap 'echo pipe >> ledger' PIPE; echo first; > up; until test -e go; do sleep 0.01; done
 				seq 30000; seq 30000 >&2; echo ran >> ledger; > wrote; until test -e end; do sleep 0.01; done; echo last`)
+			req.TTY = terminal != ""
 			cmd := s.client([]session.CommandRequest{req})
 			eventually(t, "the command to start", func() bool { return s.has("up") })
 			supervisor := s.supervisorPID()

@@ -45,6 +45,8 @@ func checkRequest(req session.CommandRequest) error {
 		return refuse("it names no program")
 	case !filepath.IsAbs(req.Workspace):
 		return refuse("its workspace is no absolute path")
+	case req.TTY && req.Split:
+		return refuse("a terminal has one stream for both outputs")
 	}
 	for _, s := range slices.Concat(req.Argv, req.Env) {
 		if strings.ContainsRune(s, 0) {

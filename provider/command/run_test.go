@@ -230,6 +230,7 @@ func refusals(t *testing.T, s *stage) {
 		"no_argv":   func(r *session.CommandRequest) { r.Argv = nil },
 		"relative":  func(r *session.CommandRequest) { r.Workspace = "x" },
 		"zero_byte": func(r *session.CommandRequest) { r.Env = []string{"A=\x00"} },
+		"tty_split": func(r *session.CommandRequest) { r.TTY, r.Split = true, true },
 		"long_key":  func(r *session.CommandRequest) { r.Key = strings.Repeat("k", 2000) },
 	}
 	for name, spoil := range bad {

@@ -204,6 +204,11 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	}
 	defer func() { _ = null.Close() }() // the command has its own
 	stdout, stderr := c.outs.ends()
+	argv := c.req.Argv
+	if c.req.TTY && lookErr == nil {
+		file, argv, lookErr = s.onTerminal(file, argv)
+		stderr = null.Fd() // what this program's runtime says is not the command's
+	}
 	files := append(make([]uintptr, 0, lockFD+2), null.Fd(), stdout, stderr)
 	for len(files) < lockFD {
 		files = append(files, ^uintptr(0)) // closed
@@ -220,7 +225,7 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	}
 	s.cfg.hook("forking")
 	dir := pathOf(c.place.dir, c.req.Workspace+"/"+c.req.Dir)
-	pid, err := syscall.ForkExec(file, c.req.Argv, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{
 		Dir: dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if errors.Is(err, unix.ENOENT) && isThere(dir, file) {

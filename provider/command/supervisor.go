@@ -27,6 +27,10 @@ type SupervisorConfig struct {
 	Session session.ID // as in Config
 	Conn    *os.File   // the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
 
+	// Terminal are the arguments of this program, before a file and the arguments of a command, with which
+	// it calls OnTerminal.
+	Terminal []string
+
 	// LockCommand takes the workspace's command lock, by flock, before the command of key is claimed;
 	// share says that the session shares the workspace. The command inherits the file; the supervisor unlocks it after the exit record. nil
 	// takes none. Its error refuses the request.

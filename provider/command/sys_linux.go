@@ -13,6 +13,9 @@ import (
 const (
 	seekData = unix.SEEK_DATA
 	seekHole = unix.SEEK_HOLE
+
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETS
 )
 
 func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

@@ -20,6 +20,11 @@ const (
 	seekData = 4
 )
 
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
+)
+
 func datasync(f *os.File) error { return f.Sync() }
 
 // renameNew renames a file unless there is one of the new name.
