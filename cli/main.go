@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Version is that of both programs.
+// Version is that of both programs. The Makefile reads this line.
 const Version = "0.1.0-dev"
 
 // Main carries out acode's command line and returns the exit status.

@@ -9,12 +9,19 @@ import (
 	"github.com/acode-dev/acode/app"
 )
 
-// referenceCommand prints the reference of the command line, from which docs/ is made.
+// referenceCommand prints the reference of the command line, from which docs/ is made, or writes it
+// as manual pages.
 func (i *Invocation) referenceCommand() *cobra.Command {
-	return &cobra.Command{Use: "reference", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	var manual string
+	c := &cobra.Command{Use: "reference", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if manual != "" {
+			return writeManual(cmd.Root(), manual)
+		}
 		_, err := fmt.Fprint(i.Out, reference(cmd.Root()))
 		return err
 	}}
+	c.Flags().StringVar(&manual, "man", "", "write a manual page for each command into this `directory`")
+	return c
 }
 
 // reference describes every command of root, and what all of them share.
@@ -43,13 +50,10 @@ func reference(root *cobra.Command) string {
 
 func describe(b *strings.Builder, c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
+		if unlisted(sub) {
 			continue
 		}
-		text := sub.Long
-		if text == "" {
-			text = sub.Short + "."
-		}
+		text := explained(sub)
 		if sub.Runnable() && !sub.HasSubCommands() {
 			fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n", sub.CommandPath(), text, sub.UseLine())
 			if flags := sub.NonInheritedFlags().FlagUsages(); flags != "" {
@@ -59,4 +63,17 @@ func describe(b *strings.Builder, c *cobra.Command) {
 		}
 		describe(b, sub)
 	}
+}
+
+// unlisted reports whether the reference leaves a command out.
+func unlisted(c *cobra.Command) bool {
+	return c.Hidden || c.Name() == "help" || c.Name() == "completion"
+}
+
+// explained is what the help of a command says first.
+func explained(c *cobra.Command) string {
+	if c.Long == "" {
+		return c.Short + "."
+	}
+	return c.Long
 }

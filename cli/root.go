@@ -153,7 +153,7 @@ func (i *Invocation) root() *cobra.Command {
 	root.Version = Version
 	list := i.listCommand()
 	list.Use = "ls"
-	root.AddCommand(i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
+	root.AddCommand(i.initCommand(), i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand(), i.terminalCommand())
 	root.AddCommand(i.deliveryCommands()...)
@@ -190,16 +190,6 @@ func (i *Invocation) bare() *cobra.Command {
 // interactive reports whether a person can be asked.
 func (i *Invocation) interactive() bool {
 	return !i.noInput && !i.JSON && term.IsTerminal(int(i.in.Fd())) && term.IsTerminal(int(i.Err.Fd()))
-}
-
-func (i *Invocation) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if i.JSON {
-			return terminal.JSON(i.Out, map[string]any{"v": 1, "version": Version})
-		}
-		_, err := fmt.Fprintln(i.Out, "acode "+Version)
-		return err
-	}}
 }
 
 // superviseCommand is what acode starts, detached, to run a session's commands. It is not
