@@ -90,6 +90,7 @@ func Modules() map[string][]string {
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
+		"github.com/spf13/pflag":             {"cli"},
 		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal"},
 		"mvdan.cc/sh/v3":                     {"shell"},
 
