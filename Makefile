@@ -1,15 +1,66 @@
 # The two commands of a newcomer are `make demo` and `make test`; the rest is for developers.
 
 GO ?= go
+export GO
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-COVERED := ./session/...,./resume/...,./engine/...,./local/...,./lock/...
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
+VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/main.go)
+PREFIX ?= /usr/local
 
-.PHONY: build demo demo-sync test test-postgres18 check cross torture mutants bench clean docs
+.PHONY: build share install uninstall package reproducible stranger demo demo-sync test test-postgres18 check cross torture mutants bench clean docs
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/acode ./cmd/acode-sync
+	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync
 
-# Runs an example plan, kills acode with -9 in the middle, resumes, and shows the ledger.
+# What is installed beside the programs: completion, and a manual page for each command.
+share: build
+	@rm -rf bin/share
+	@mkdir -p bin/share/bash-completion/completions bin/share/zsh/site-functions bin/share/fish/vendor_completions.d
+	@bin/acode completion bash >bin/share/bash-completion/completions/acode
+	@bin/acode completion zsh >bin/share/zsh/site-functions/_acode
+	@bin/acode completion fish >bin/share/fish/vendor_completions.d/acode.fish
+	@bin/acode-sync reference --man bin/share/man/man1
+	@bin/acode reference --man bin/share/man/man1
+
+# make install PREFIX=$HOME/.local needs no other user. As root, where Go is not in the path, this
+# installs the programs that `make share` built before.
+install:
+	@if command -v $(GO) >/dev/null || ! [ -d bin/share ]; then $(MAKE) --no-print-directory share; fi
+	@install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/doc/acode"
+	@install -m 0755 bin/acode bin/acode-sync "$(DESTDIR)$(PREFIX)/bin"
+	@install -m 0644 LICENSE "$(DESTDIR)$(PREFIX)/share/doc/acode"
+	@cd bin/share && find . -type d -exec install -d "$(DESTDIR)$(PREFIX)/share/{}" \; && find . -type f -exec install -m 0644 {} "$(DESTDIR)$(PREFIX)/share/{}" \;
+	@echo "Installed acode $(VERSION) into $(DESTDIR)$(PREFIX); remove it with: make uninstall PREFIX=$(PREFIX)"
+
+# Removes what install wrote. Stores, logs and configuration stay.
+uninstall:
+	@rm -f "$(DESTDIR)$(PREFIX)/bin/acode" "$(DESTDIR)$(PREFIX)/bin/acode-sync"
+	@rm -f "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/acode" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_acode" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/acode.fish"
+	@rm -f "$(DESTDIR)$(PREFIX)/share/man/man1/acode.1" "$(DESTDIR)$(PREFIX)/share/man/man1"/acode-*.1
+	@rm -rf "$(DESTDIR)$(PREFIX)/share/doc/acode"
+	@echo "Removed acode from $(DESTDIR)$(PREFIX); its sessions stay"
+
+# deb, rpm and tar.gz for each platform, with checksums and a list of the modules inside (SBOM), in
+# bin/dist. The first time it compiles goreleaser, which takes some minutes.
+package: share
+	@echo "Packaging acode $(VERSION) with goreleaser: about a minute; the first time some minutes more."
+	@ACODE_VERSION=$(VERSION) $(GO) run $(GORELEASER) release --snapshot --clean
+	@./scripts/formula v$(VERSION) >bin/dist/acode.rb
+	@echo "The packages are in bin/dist:" && ls bin/dist | grep -E '\.(deb|rpm|tar\.gz|txt|rb|json)$$' | grep -vE '^(artifacts|metadata)'
+
+# Builds programs and packages in two directories with a cache each, and compares them; installs with
+# go install, as from a module proxy. Takes some minutes.
+reproducible:
+	@./scripts/reproducible
+
+# What a stranger does first, in a root that holds a shell and the package: install, run, Ctrl-C, resume,
+# kill -9, logs, approve, status, remove.
+stranger: package
+	@./scripts/need busybox:busybox-static script:bsdutils man:man-db
+	@./scripts/stranger bin/dist/acode_*_linux_$$($(GO) env GOARCH).deb
+
+# Runs an example plan, kills acode with -9 in the middle, resumes, and shows the ledger. Takes half a
+# minute, and one or two more to compile for the first time.
 demo: build
 	@./scripts/demo bin/acode
 
@@ -19,10 +70,12 @@ demo-sync: build
 	@./scripts/demo-sync bin
 
 # Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL, PgBouncer, Prometheus
-# and systemd where they are missing. The PostgreSQL is a private one that ends with the tests;
-# systemd only reads the units.
+# and systemd where they are missing; bash-completion, zsh, busybox, dpkg and man for what is installed.
+# The PostgreSQL is a private one that ends with the tests; systemd only reads the units.
 test:
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd
+	@ACODE_RACE=1 ./scripts/compile
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd \
+		zsh dh_bash-completion:bash-completion busybox:busybox-static script:bsdutils man:man-db dpkg-deb:dpkg
 	@./scripts/test
 
 # What talks to PostgreSQL, against version 18, which Debian does not have yet. The restored server
