@@ -279,9 +279,9 @@ func Documents(name, text string) []Breach {
 			continue
 		}
 		switch {
-		case inFence || noProse.MatchString(l):
+		case inFence || noProse.MatchString(l) || strings.TrimSpace(l) == "":
 			flush()
-		case strings.TrimSpace(l) == "" || listItem.MatchString(l):
+		case listItem.MatchString(l):
 			flush()
 			from = i + 1
 			block = append(block, l)

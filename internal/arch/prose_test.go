@@ -62,6 +62,7 @@ func TestProsePlanted(t *testing.T) {
 		"sentence": {"- A list.\n- " + long + "\n", "at most 35 words"},
 		"two":      {"- A list. " + long[:80] + ". " + long[80:] + "\n", ""},
 		"fence":    {"```\n" + long + "\n```\n", ""},
+		"code":     {"Type:\n\n    " + long + "\n", ""},
 		"table":    {"| a | " + long + " |\n", ""},
 		"archaic":  {"The file shall be there.\n", `"shall"`},
 	} {
