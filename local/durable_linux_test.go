@@ -253,6 +253,7 @@ func run(t *testing.T, root string, spec crash.Spec, exits ...int) (calls []cras
 	tracer := crash.NewTracer()
 	defer tracer.Close()
 	var said bytes.Buffer
+	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0") // with the race detector each exit would take a second
 	spec.Argv, spec.Dir, spec.Roots, spec.Stdout, spec.Stderr = []string{os.Args[0]}, root, []string{root}, &said, &said
 	spec.Record = func(c crash.Call) { calls = append(calls, c) }
 	res, err := tracer.Run(t.Context(), spec)
