@@ -26,12 +26,12 @@ import (
 // same.
 func TestEveryByteOfAClaimFlipped(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("done", "exit 4"))
-	want, err := s.Look(s.ctx(), "done")
+	s.run(s.sh(s.key+"-done", "exit 4"))
+	want, err := s.Look(s.ctx(), s.key+"-done")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := command.ClaimPath(s.dir, "done")
+	path := command.ClaimPath(s.dir, s.key+"-done")
 	whole, err := os.ReadFile(path)
 	if err != nil || len(whole) != 4096 {
 		t.Fatalf("claim of %d bytes, %v", len(whole), err)
@@ -46,7 +46,7 @@ func TestEveryByteOfAClaimFlipped(t *testing.T) {
 		if _, err := f.WriteAt([]byte{b ^ 1<<(i%8)}, int64(i)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Look(s.ctx(), "done")
+		got, err := s.Look(s.ctx(), s.key+"-done")
 		var e *session.Error
 		switch {
 		case errors.Is(err, session.ErrCorrupt) && errors.As(err, &e) && e.Place == path:
@@ -65,10 +65,10 @@ func TestEveryByteOfAClaimFlipped(t *testing.T) {
 
 func TestClaimReplaced(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "echo ran >> ledger"))
-	s.run(s.sh("other", "true"))
-	path := command.ClaimPath(s.dir, "k")
-	whole, err := os.ReadFile(command.ClaimPath(s.dir, "other"))
+	s.run(s.sh(s.key, "echo ran >> ledger"))
+	s.run(s.sh(s.key+"-other", "true"))
+	path := command.ClaimPath(s.dir, s.key)
+	whole, err := os.ReadFile(command.ClaimPath(s.dir, s.key+"-other"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +83,13 @@ func TestClaimReplaced(t *testing.T) {
 		"of_other":  func() error { return os.WriteFile(path, whole, 0o600) },
 		"directory": func() error { return os.Mkdir(path, 0o700) },
 		"fifo":      func() error { return syscall.Mkfifo(path, 0o600) },
-		"symlink":   func() error { return os.Symlink(command.ClaimPath(s.dir, "other"), path) },
+		"symlink":   func() error { return os.Symlink(command.ClaimPath(s.dir, s.key+"-other"), path) },
 		"elsewhere": func() error { return os.Symlink(own, path) },
 	} {
 		if err := errors.Join(os.Remove(path), damage()); err != nil {
 			t.Fatal(err)
 		}
-		if rec, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrCorrupt) {
+		if rec, err := s.Run(s.ctx(), s.sh(s.key, "echo ran >> ledger")); !errors.Is(err, session.ErrCorrupt) {
 			t.Errorf("%s: got %+v, %v, want ErrCorrupt", name, rec, err)
 		}
 		if _, unread := command.Records(s.dir); !errors.Is(errors.Join(unread...), session.ErrCorrupt) {
@@ -126,7 +126,7 @@ func TestClaimThatIsNotDurable(t *testing.T) {
 		}
 	})
 	s.inside()
-	req := s.sh("k", "echo ran >> ledger")
+	req := s.sh(s.key, "echo ran >> ledger")
 	if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrStoreIO) {
 		t.Errorf("Run: got %+v, %v, want ErrStoreIO", rec, err)
 	}
@@ -137,7 +137,7 @@ func TestClaimThatIsNotDurable(t *testing.T) {
 	if err != nil || rec.State != session.CommandVoid || !strings.Contains(rec.Why, "could not sync the claim's directory") || rec.PID != 0 {
 		t.Errorf("Run again: got %+v, %v, want why it was not started", rec, err)
 	}
-	if s.run(s.sh("next", "echo next >> ledger")); s.ledger() != "next\n" {
+	if s.run(s.sh(s.key+"-next", "echo next >> ledger")); s.ledger() != "next\n" {
 		t.Errorf("ledger %q, want the next command alone", s.ledger())
 	}
 }
@@ -146,7 +146,7 @@ func TestClaimThatIsNotDurable(t *testing.T) {
 // another process table: who holds that claim is the command.
 func TestSupervisorOfAnotherNamespaceIsGone(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "true"))
+	s.run(s.sh(s.key, "true"))
 	release, err := command.HoldElsewhere(s.dir, "far")
 	if err != nil {
 		t.Fatal(err)
@@ -169,13 +169,13 @@ func TestClaimRemoved(t *testing.T) {
 	cfg.SetHook(firstTime("waiting", func() { close(waits) }))
 	r := command.NewRunner(cfg)
 	t.Cleanup(func() { _ = r.Close() })
-	done := s.begin(r, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	done := s.begin(r, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
 	select { // before that the claim may still be looked for, to be made
 	case <-waits:
 	case r := <-done:
 		t.Fatalf("Run came back while the command runs: %+v", r)
 	}
-	if err := os.Remove(command.ClaimPath(s.dir, "k")); err != nil {
+	if err := os.Remove(command.ClaimPath(s.dir, s.key)); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-done; !errors.Is(r.err, session.ErrCorrupt) {
@@ -189,7 +189,7 @@ func TestClaimRemoved(t *testing.T) {
 func TestClaimRemovedByItsCommand(t *testing.T) {
 	for range 20 {
 		s := newStage(t)
-		req := s.sh("k", "rm -f "+command.ClaimPath(s.dir, "k")+"; echo ran >> ledger")
+		req := s.sh(s.key, "rm -f "+command.ClaimPath(s.dir, s.key)+"; echo ran >> ledger")
 		for range 2 { // the supervisor remembers, too
 			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCorrupt) && rec.State != session.CommandFinished {
 				t.Errorf("got %+v, %v, want ErrCorrupt or the result", rec, err)
@@ -212,8 +212,8 @@ func TestClaimRemovedByItsCommand(t *testing.T) {
 // that the supervisor made in its place has it.
 func TestClaimReplacedWhileItIsRead(t *testing.T) {
 	s := newStage(t)
-	want := s.run(s.sh("k", "exit 3"))
-	path := command.ClaimPath(s.dir, "k")
+	want := s.run(s.sh(s.key, "exit 3"))
+	path := command.ClaimPath(s.dir, s.key)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -247,12 +247,12 @@ func later(req session.CommandRequest) session.CommandRequest {
 // its outcome unknown, for a reason that is true.
 func TestEverythingRemovedByItsCommand(t *testing.T) {
 	s := newStage(t)
-	req := s.sh("k", "rm -rf "+s.dir+"; echo ran >> ledger")
+	req := s.sh(s.key, "rm -rf "+s.dir+"; echo ran >> ledger")
 	_, _ = s.Run(s.ctx(), req) // fails, or is told the outcome
 	eventually(t, "a line in the ledger", func() bool { return s.ledger() != "" })
 	_ = s.Close()
 	eventually(t, "the claim to be there again", func() bool {
-		rec, err := s.Look(s.ctx(), "k")
+		rec, err := s.Look(s.ctx(), s.key)
 		return err == nil && rec.State == session.CommandUnknown
 	})
 	rec, err := s.runner(2).Run(s.ctx(), later(req))
@@ -274,13 +274,13 @@ func firstTime(point string, do func()) func(string) {
 func TestOutputIsCapped(t *testing.T) { each(t, outputIsCapped, "CMDTEST_MAX=131072") }
 
 func outputIsCapped(t *testing.T, s *stage) {
-	req := s.sh("k", `i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; printf small >&2`)
+	req := s.sh(s.key, `i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; printf small >&2`)
 	req.Split = true // and shares what may be kept
 	rec := s.run(req)
 	if rec.Exit != 0 {
 		t.Fatalf("got %+v", rec)
 	}
-	out, errs := s.output("k")
+	out, errs := s.output(s.key)
 	if errs != "small" {
 		t.Errorf("stderr: %q", errs)
 	}
@@ -292,7 +292,7 @@ func outputIsCapped(t *testing.T, s *stage) {
 	if _, err := fmt.Sscanf(note, "\n[acode: %d bytes cut out here]\n", &cut); err != nil {
 		t.Fatalf("no note in the output: %v", err)
 	}
-	info, err := os.Stat(filepath.Join(s.dir, command.Stem("k")+".out"))
+	info, err := os.Stat(filepath.Join(s.dir, command.Stem(s.key)+".out"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,10 +326,10 @@ func TestWholeBlocksAreCutOut(t *testing.T) {
 
 func TestOutputTornOrMissing(t *testing.T) {
 	s := newStage(t)
-	req := s.sh("k", "echo hello; echo oops >&2")
+	req := s.sh(s.key, "echo hello; echo oops >&2")
 	req.Split = true
 	s.run(req)
-	out, errs := filepath.Join(s.dir, command.Stem("k")+".out"), filepath.Join(s.dir, command.Stem("k")+".err")
+	out, errs := filepath.Join(s.dir, command.Stem(s.key)+".out"), filepath.Join(s.dir, command.Stem(s.key)+".err")
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -341,7 +341,7 @@ func TestOutputTornOrMissing(t *testing.T) {
 	if err := errors.Join(err, longer.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if o, e := s.output("k"); o != "hello\n" || e != "oops\n" {
+	if o, e := s.output(s.key); o != "hello\n" || e != "oops\n" {
 		t.Errorf("got %q, %q", o, e)
 	}
 	for name, damage := range map[string]func() error{
@@ -352,7 +352,7 @@ func TestOutputTornOrMissing(t *testing.T) {
 		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Output("k"); !errors.Is(err, session.ErrCorrupt) {
+		if _, _, err := s.Output(s.key); !errors.Is(err, session.ErrCorrupt) {
 			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
 		}
 		if err := errors.Join(os.Remove(out), os.WriteFile(out, []byte("hello\n"), 0o600)); err != nil {
@@ -362,7 +362,7 @@ func TestOutputTornOrMissing(t *testing.T) {
 	if err := os.Remove(errs); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Output("k"); !errors.Is(err, session.ErrCorrupt) {
+	if _, _, err := s.Output(s.key); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("missing: got %v, want ErrCorrupt", err)
 	}
 }
@@ -372,7 +372,7 @@ func TestOutputReplacedWhileRunning(t *testing.T) { each(t, outputReplacedWhileR
 
 func outputReplacedWhileRunning(t *testing.T, s *stage) {
 	for i, replace := range []bool{false, true} {
-		key := fmt.Sprint("k", i)
+		key := fmt.Sprint(s.key, i)
 		up, proceed := "up"+key, "go"+key
 		done := s.begin(s.Runner, s.sh(key, "touch "+up+"; until test -e "+proceed+"; do sleep 0.01; done"), up)
 		out := filepath.Join(s.dir, command.Stem(key)+".out")
@@ -406,21 +406,21 @@ func outputRefused(t *testing.T, s *stage) {
 		"open":     func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o644)) },
 	} {
 		for _, suffix := range []string{".out", ".err"} {
-			path := filepath.Join(s.dir, command.Stem("k")+suffix)
+			path := filepath.Join(s.dir, command.Stem(s.key)+suffix)
 			if err := plant(path); err != nil {
 				t.Fatal(err)
 			}
-			req := s.sh("k", "echo ran >> ledger")
+			req := s.sh(s.key, "echo ran >> ledger")
 			req.Split = true
 			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrStoreIO) {
 				t.Errorf("%s%s: got %+v, %v, want ErrStoreIO", name, suffix, rec, err)
 			}
-			if err := s.Forget("k"); err != nil {
+			if err := s.Forget(s.key); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	s.run(s.sh("k", "echo ran >> ledger"))
+	s.run(s.sh(s.key, "echo ran >> ledger"))
 	if s.ledger() != wrote {
 		t.Errorf("ledger %q", s.ledger())
 	}
@@ -429,13 +429,13 @@ func outputRefused(t *testing.T, s *stage) {
 // What a command wrote and cannot be removed is told with a code, and stands where it stood.
 func TestOutputThatStays(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "true"))
-	path := filepath.Join(s.dir, command.Stem("k")+".out")
+	s.run(s.sh(s.key, "true"))
+	path := filepath.Join(s.dir, command.Stem(s.key)+".out")
 	if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for name, forget := range map[string]func() error{
-		"Forget":    func() error { return s.Forget("k") },
+		"Forget":    func() error { return s.Forget(s.key) },
 		"ForgetAll": func() error { return command.ForgetAll(s.dir) },
 	} {
 		if err := forget(); session.CodeOf(err) != session.ErrStoreIO {
@@ -471,12 +471,12 @@ func TestUnreachableRecordIsNoDamage(t *testing.T) {
 		t.Errorf("Look: got %v (%s), want %s", err, session.CodeOf(err), session.ErrStoreIO)
 	}
 	s := newStage(t)
-	s.run(s.sh("done", "exit 4"))
-	path := command.ClaimPath(s.dir, "done")
+	s.run(s.sh(s.key+"-done", "exit 4"))
+	path := command.ClaimPath(s.dir, s.key+"-done")
 	if err := errors.Join(os.Remove(path), os.Symlink("/dev/null", path)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Look(s.ctx(), "done"); !errors.Is(err, session.ErrCorrupt) {
+	if _, err := s.Look(s.ctx(), s.key+"-done"); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Look at a symbolic link: got %v, want %s", err, session.ErrCorrupt)
 	}
 }
@@ -485,9 +485,9 @@ func TestUnreachableRecordIsNoDamage(t *testing.T) {
 // is none, and no damage.
 func TestRecordsWhileAClaimVanishes(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "true"))
-	s.run(s.sh("stays", "true"))
-	path := command.ClaimPath(s.dir, "k")
+	s.run(s.sh(s.key, "true"))
+	s.run(s.sh(s.key+"-stays", "true"))
+	path := command.ClaimPath(s.dir, s.key)
 	var stop atomic.Bool
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -510,11 +510,11 @@ func TestRecordsWhileAClaimVanishes(t *testing.T) {
 // own command still runs.
 func TestRecordsBesideDamage(t *testing.T) {
 	s := newStage(t)
-	for _, key := range []string{"a", "b"} {
+	for _, key := range []string{s.key + "-a", s.key + "-b"} {
 		s.run(s.sh(key, "true"))
 	}
-	done := s.begin(s.Runner, s.sh("held", "touch here; until [ -e go ]; do sleep 0.02; done"), "here")
-	for _, key := range []string{"a", "held"} {
+	done := s.begin(s.Runner, s.sh(s.key+"-held", "touch here; until [ -e go ]; do sleep 0.02; done"), "here")
+	for _, key := range []string{s.key + "-a", s.key + "-held"} {
 		path := command.ClaimPath(s.dir, key)
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
@@ -526,7 +526,7 @@ func TestRecordsBesideDamage(t *testing.T) {
 		}
 	}
 	recs, unread := command.Records(s.dir)
-	if len(recs) != 1 || recs[0].Key != "b" || len(unread) != 2 {
+	if len(recs) != 1 || recs[0].Key != s.key+"-b" || len(unread) != 2 {
 		t.Fatalf("Records: got %+v, %v", recs, unread)
 	}
 	for _, err := range unread {
@@ -534,7 +534,7 @@ func TestRecordsBesideDamage(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != session.ErrCorrupt {
 			t.Fatalf("Records: got %v, want ErrCorrupt", err)
 		}
-		if runs := e.Place == command.ClaimPath(s.dir, "held"); errors.Is(err, command.ErrHeld) != runs {
+		if runs := e.Place == command.ClaimPath(s.dir, s.key+"-held"); errors.Is(err, command.ErrHeld) != runs {
 			t.Errorf("%v: ErrHeld is %t, want %t", err, !runs, runs)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 func TestOrderOfDurableCalls(t *testing.T) {
 	s := newStage(t)
 	root := filepath.Dir(s.ws)
-	req := s.sh("k", "echo done > out")
+	req := s.sh(s.key, "echo done > out")
 	req.Volatile = false
 	reqs, err := json.Marshal([]session.CommandRequest{req})
 	if err != nil {
@@ -43,10 +43,10 @@ func TestOrderOfDurableCalls(t *testing.T) {
 	if err == nil {
 		_, err = tracer.Wait(t.Context())
 	}
-	if err != nil || !strings.Contains(said.String(), "k finished 0") {
+	if err != nil || !strings.Contains(said.String(), s.key+" finished 0") {
 		t.Fatalf("client: %v: %s", err, said.String())
 	}
-	claim := command.ClaimPath(s.dir, "k")
+	claim := command.ClaimPath(s.dir, s.key)
 	at := 0
 	follows := func(what string, is func(crash.Call) bool) crash.Call {
 		t.Helper()

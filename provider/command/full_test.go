@@ -70,7 +70,7 @@ func TestExitRecordFitsOnFullDisk(t *testing.T) {
 }
 
 func exitRecordFits(t *testing.T, s *stage, tmp string) {
-	req := s.sh("k", "touch up; until test -e go; do sleep 0.01; done; setsid sleep 303 & exit 5")
+	req := s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done; setsid sleep 303 & exit 5")
 	done := s.begin(s.Runner, req, "up")
 	f := filler{filepath.Join(tmp, "commands", "fill")}
 	f.fill(t)
@@ -79,13 +79,13 @@ func exitRecordFits(t *testing.T, s *stage, tmp string) {
 		t.Errorf("got %+v", r)
 	}
 	killLeft(t, s)
-	if rec, err := s.Run(s.ctx(), s.sh("next", "echo ran >> ledger")); !errors.Is(err, session.ErrDiskFull) {
+	if rec, err := s.Run(s.ctx(), s.sh(s.key+"-next", "echo ran >> ledger")); !errors.Is(err, session.ErrDiskFull) {
 		t.Errorf("claim on a full disk: got %+v, %v, want ErrDiskFull", rec, err)
 	}
 	if err := os.Remove(f.path); err != nil {
 		t.Fatal(err)
 	}
-	s.run(s.sh("next", "echo ran >> ledger"))
+	s.run(s.sh(s.key+"-next", "echo ran >> ledger"))
 	if s.ledger() != wrote {
 		t.Errorf("ledger %q", s.ledger())
 	}
@@ -95,11 +95,11 @@ func TestExitRecordFitsUnderSizeLimit(t *testing.T) { limitedSize(t) }
 
 func limitedSize(t *testing.T) {
 	s := newStage(t, "CMDTEST_FSIZE=4096")
-	if rec := s.run(s.sh("k", "exit 5")); rec.State != session.CommandFinished || rec.Exit != 5 {
+	if rec := s.run(s.sh(s.key, "exit 5")); rec.State != session.CommandFinished || rec.Exit != 5 {
 		t.Errorf("got %+v", rec)
 	}
 	s = newStage(t, "CMDTEST_FSIZE=2048")
-	if rec, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrDiskFull) {
+	if rec, err := s.Run(s.ctx(), s.sh(s.key, "echo ran >> ledger")); !errors.Is(err, session.ErrDiskFull) {
 		t.Errorf("got %+v, %v, want ErrDiskFull", rec, err)
 	}
 	if s.ledger() != "" {
@@ -118,7 +118,7 @@ func TestSupervisorThatCannotServe(t *testing.T) {
 	if err := os.WriteFile(lock, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
+	_, err := s.Run(s.ctx(), s.sh(s.key, "echo k >> ledger"))
 	if !errors.Is(err, session.ErrLockMode) || !strings.Contains(err.Error(), lock) {
 		t.Errorf("Run: got %v, want ErrLockMode of %s", err, lock)
 	}
@@ -131,14 +131,14 @@ func TestSupervisorThatCannotServe(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "s", "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
+	_, err = s.Run(s.ctx(), s.sh(s.key, "echo k >> ledger"))
 	if !errors.Is(err, session.ErrStoreIO) || !strings.Contains(err.Error(), "could not open the supervisor's socket") {
 		t.Errorf("Run: got %v, want ErrStoreIO of the socket", err)
 	}
 	if err := os.RemoveAll(filepath.Join(s.dir, "s")); err != nil {
 		t.Fatal(err)
 	}
-	s.run(s.sh("k", "echo k >> ledger"))
+	s.run(s.sh(s.key, "echo k >> ledger"))
 	if s.ledger() != "k\n" {
 		t.Errorf("ledger %q", s.ledger())
 	}

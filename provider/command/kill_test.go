@@ -56,7 +56,7 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 			if again := s.run(req); again.State != want.state || s.ledger() != want.ledger {
 				t.Errorf("again: got %+v, ledger %q", again, s.ledger())
 			}
-			if rec := s.run(s.sh("next", "echo next >> ledger")); rec.State != session.CommandFinished || s.ledger() != want.ledger+"next\n" {
+			if rec := s.run(s.sh(s.key+"-next", "echo next >> ledger")); rec.State != session.CommandFinished || s.ledger() != want.ledger+"next\n" {
 				t.Errorf("next key: got %+v, ledger %q", rec, s.ledger())
 			}
 			entries, err := os.ReadDir(s.dir)
@@ -176,12 +176,12 @@ func TestBothKilled(t *testing.T) {
 // its output, is followed to its end, and then nobody can know.
 func TestSupervisorDiesUnderClient(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", "echo a; touch up; until test -e go; do sleep 0.01; done; echo b; echo ran >> ledger"), "up")
+	done := s.begin(s.Runner, s.sh(s.key, "echo a; touch up; until test -e go; do sleep 0.01; done; echo b; echo ran >> ledger"), "up")
 	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "unattended", func() bool {
-		rec, err := s.Look(s.ctx(), "k")
+		rec, err := s.Look(s.ctx(), s.key)
 		return err == nil && rec.State == session.CommandUnattended && rec.PID > 0
 	})
 	select {
@@ -202,7 +202,7 @@ func TestSupervisorDiesUnderClient(t *testing.T) {
 	if err != nil || r.rec.AliveUS != wroteAt.ModTime().UnixMicro() || r.rec.AliveUS <= r.rec.StartedUS {
 		t.Errorf("last sign of life: got %d of %+v, want that of its output at %v, %v", r.rec.AliveUS, r.rec, wroteAt.ModTime(), err)
 	}
-	if out, _ := s.output("k"); out != "a\nb\n" || s.ledger() != wrote {
+	if out, _ := s.output(s.key); out != "a\nb\n" || s.ledger() != wrote {
 		t.Fatalf("output %q, ledger %q", out, s.ledger())
 	}
 }
@@ -214,18 +214,18 @@ const letGo = `for f in /proc/$$/fd/*; do n=${f##*/}; test $n -lt 3 || eval "exe
 func TestUnattendedWithoutItsLock(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		s := newStage(t)
-		req := s.sh("k", "")
+		req := s.sh(s.key, "")
 		req.Argv = []string{"/usr/bin/env", "-i", "/bin/bash", "-c", letGo + "> up; until test -e go; do /bin/sleep 0.01; done; echo ran >> ledger"}
 		done := s.begin(s.Runner, req, "up")
 		if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		s.supervisorGone()
-		if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnattended {
+		if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnattended {
 			t.Errorf("Look: got %+v, %v", rec, err)
 		}
 		if cancel {
-			if err := s.Terminate(s.ctx(), "k"); err != nil {
+			if err := s.Terminate(s.ctx(), s.key); err != nil {
 				t.Fatal(err)
 			}
 		} else {
@@ -272,7 +272,7 @@ func TestKilledBeforeStartBlock(t *testing.T) {
 // The leader is gone and its supervisor too: what it left is listed, and can be ended.
 func TestLingering(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", "setsid sleep 300 & touch up; until test -e go; do sleep 0.01; done"), "up")
+	done := s.begin(s.Runner, s.sh(s.key, "setsid sleep 300 & touch up; until test -e go; do sleep 0.01; done"), "up")
 	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -281,10 +281,10 @@ func TestLingering(t *testing.T) {
 	if r.err != nil || r.rec.State != session.CommandLingering || len(r.rec.Left) != 1 || !strings.Contains(r.rec.Left[0], "sleep 300") {
 		t.Fatalf("got %+v", r)
 	}
-	if err := s.Terminate(s.ctx(), "k"); err != nil {
+	if err := s.Terminate(s.ctx(), s.key); err != nil {
 		t.Fatal(err)
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnknown {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnknown {
 		t.Fatalf("after Terminate: got %+v, %v", rec, err)
 	}
 }
@@ -383,23 +383,23 @@ func TestCancelChildrenWithoutTheLock(t *testing.T) {
 func TestCancelUnattended(t *testing.T) {
 	s := newStage(t)
 	script := `trap "" INT TERM; (setsid sh -c 'trap "" INT TERM; echo $$ > orphan.t; mv orphan.t orphan; while :; do sleep 1; done' &) ; echo $$ > leader.t; mv leader.t leader; while :; do sleep 1; done`
-	done := s.begin(s.Runner, s.sh("k", script), "leader")
+	done := s.begin(s.Runner, s.sh(s.key, script), "leader")
 	orphan, leader := s.pidIn("orphan"), s.pidIn("leader")
 	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "unattended", func() bool {
-		rec, err := s.Look(s.ctx(), "k")
+		rec, err := s.Look(s.ctx(), s.key)
 		return err == nil && rec.State == session.CommandUnattended
 	})
-	if err := s.Terminate(s.ctx(), "k"); err != nil {
+	if err := s.Terminate(s.ctx(), s.key); err != nil {
 		t.Fatal(err)
 	}
 	// Whoever waits may look between the end of the leader and that of the orphan.
 	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown && r.rec.State != session.CommandLingering {
 		t.Errorf("got %+v", r)
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnknown {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnknown {
 		t.Errorf("after Terminate: got %+v, %v", rec, err)
 	}
 	if running(orphan) || running(leader) {
@@ -411,7 +411,7 @@ func TestCancelUnattended(t *testing.T) {
 // once.
 func TestLockFileRemoved(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("a", "echo a >> ledger; touch up; until test -e go; do sleep 0.01; done"), "up")
+	done := s.begin(s.Runner, s.sh(s.key+"-a", "echo a >> ledger; touch up; until test -e go; do sleep 0.01; done"), "up")
 	first := s.supervisorPID()
 	for _, name := range []string{"supervisor.lock", "s"} {
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
@@ -420,7 +420,7 @@ func TestLockFileRemoved(t *testing.T) {
 	}
 	second := s.runner(2)
 	other := s.begin(second, func() session.CommandRequest {
-		req := s.sh("b", "echo b >> ledger; touch up2")
+		req := s.sh(s.key+"-b", "echo b >> ledger; touch up2")
 		req.Epoch = 2
 		return req
 	}(), "up2")
@@ -430,7 +430,7 @@ func TestLockFileRemoved(t *testing.T) {
 	if s.supervisorPID() == first {
 		t.Error("the test did not make a second supervisor")
 	}
-	if rec, err := second.Look(s.ctx(), "a"); err != nil || rec.State != session.CommandRunning {
+	if rec, err := second.Look(s.ctx(), s.key+"-a"); err != nil || rec.State != session.CommandRunning {
 		t.Errorf("a: got %+v, %v", rec, err)
 	}
 	s.touch("go")
@@ -462,7 +462,7 @@ func TestLockFileSymlinked(t *testing.T) {
 // What a killed supervisor left goes when its session is over; what one that lives needs, stays.
 func TestForgetAllSweeps(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	done := s.begin(s.Runner, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
 	forget := func() {
 		t.Helper()
 		if err := command.ForgetAll(s.dir); err != nil {
@@ -494,7 +494,8 @@ func TestForgetAllSweeps(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	if want := []string{filepath.Base(command.ClaimPath(s.dir, "k")), "epoch", "supervisor.lock"}; err != nil || !slices.Equal(left, want) {
+	want := []string{filepath.Base(command.ClaimPath(s.dir, s.key)), "epoch", "supervisor.lock"}
+	if slices.Sort(want); err != nil || !slices.Equal(left, want) {
 		t.Errorf("ForgetAll: %v is left, %v; want %v", left, err, want)
 	}
 }

@@ -50,11 +50,11 @@ const stubborn = `(setsid env -i /bin/bash -c 'exec 20>&- 21>&- >/dev/null 2>&1;
 func TestTimeoutEndsEveryDescendant(t *testing.T) { each(t, timeoutEndsEveryDescendant) }
 
 func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
-	req := s.sh("k", stubborn+"echo ready; touch up; while :; do sleep 1; done")
+	req := s.sh(s.key, stubborn+"echo ready; touch up; while :; do sleep 1; done")
 	req.Timeout = 300 * time.Millisecond
 	rec := s.run(req)
 	for !s.has("up") && req.Timeout < patience { // a slow machine gets as far in more time
-		req.Key, req.Timeout = req.Key+"k", 3*req.Timeout
+		req.Key, req.Timeout = req.Key+s.key, 3*req.Timeout
 		_ = os.Remove(filepath.Join(s.ws, "orphan"))
 		rec = s.run(req)
 	}
@@ -74,11 +74,11 @@ func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
 func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
 	for range 3 { // which of the two it sees first is not told
 		s := newStage(t)
-		req := s.sh("k", "touch up; until test -e go; do sleep 0.01; done")
+		req := s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done")
 		req.Timeout = time.Second
 		late := time.NewTimer(req.Timeout)
 		done := s.begin(s.Runner, req, "up")
-		rec, err := s.Look(s.ctx(), "k")
+		rec, err := s.Look(s.ctx(), s.key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,8 +100,8 @@ func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
 func TestTerminate(t *testing.T) { each(t, terminate) }
 
 func terminate(t *testing.T, s *stage) {
-	done := s.begin(s.Runner, s.sh("k", stubborn+"touch up; while :; do sleep 0.05; done"), "up")
-	if err := command.Cancel(s.ctx(), s.dir, "k"); err != nil {
+	done := s.begin(s.Runner, s.sh(s.key, stubborn+"touch up; while :; do sleep 0.05; done"), "up")
+	if err := command.Cancel(s.ctx(), s.dir, s.key); err != nil {
 		t.Fatal(err)
 	}
 	r := <-done
@@ -111,7 +111,7 @@ func terminate(t *testing.T, s *stage) {
 	if pid := s.pidIn("orphan"); running(pid) {
 		t.Errorf("orphan %d runs on", pid)
 	}
-	if err := s.Terminate(s.ctx(), "k"); err != nil {
+	if err := s.Terminate(s.ctx(), s.key); err != nil {
 		t.Errorf("Terminate of a command that is over: %v", err)
 	}
 }
@@ -129,14 +129,14 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	})
 	r := command.NewRunner(cfg)
 	t.Cleanup(func() { _ = r.Close() })
-	if _, err := r.Run(s.ctx(), s.sh("a", "echo a >> ledger")); err != nil {
+	if _, err := r.Run(s.ctx(), s.sh(s.key+"-a", "echo a >> ledger")); err != nil {
 		t.Fatal(err)
 	}
 	<-connected
 	pid := s.freeze()
 	ctx, cancel := context.WithCancelCause(s.ctx())
 	left := make(chan error, 1)
-	req := s.sh("b", "echo b >> ledger")
+	req := s.sh(s.key+"-b", "echo b >> ledger")
 	go func() {
 		_, err := r.Run(ctx, req)
 		left <- err
@@ -147,13 +147,13 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	if err := <-left; !errors.Is(err, errPatience) {
 		t.Fatalf("Run: got %v, want the cause", err)
 	}
-	if err := r.Terminate(s.ctx(), "b"); err != nil {
+	if err := r.Terminate(s.ctx(), s.key+"-b"); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Run(s.ctx(), s.sh("c", "echo c >> ledger")); err != nil { // it comes after b
+	if _, err := r.Run(s.ctx(), s.sh(s.key+"-c", "echo c >> ledger")); err != nil { // it comes after b
 		t.Fatal(err)
 	}
 	if s.ledger() != "a\nc\n" {
@@ -163,7 +163,7 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	if err != nil || rec.State != session.CommandFinished || !rec.Cancelled || rec.Exit != -1 || rec.EndedUS < rec.StartedUS {
 		t.Errorf("Run again: got %+v, %v", rec, err)
 	}
-	if out, _ := s.output("b"); out != "" {
+	if out, _ := s.output(s.key + "-b"); out != "" {
 		t.Errorf("output %q", out)
 	}
 	if err := r.Terminate(s.ctx(), "never"); !errors.Is(err, session.ErrCommand) {
@@ -206,7 +206,7 @@ func TestTerminateBetweenClaimAndStart(t *testing.T) {
 	s := newStage(t)
 	asked := make(chan error, 1)
 	s.supervisorHook = firstTime("claimed", func() {
-		go func() { asked <- command.AskToEnd(s.ctx(), s.dir, "k") }()
+		go func() { asked <- command.AskToEnd(s.ctx(), s.dir, s.key) }()
 		answer := time.NewTimer(200 * time.Millisecond) // which may have to wait for the start
 		defer answer.Stop()
 		select {
@@ -216,7 +216,7 @@ func TestTerminateBetweenClaimAndStart(t *testing.T) {
 		}
 	})
 	s.inside()
-	rec := s.run(s.sh("k", "until test -e go; do sleep 0.01; done"))
+	rec := s.run(s.sh(s.key, "until test -e go; do sleep 0.01; done"))
 	if err := <-asked; err != nil || rec.State != session.CommandFinished || !rec.Cancelled || rec.Signal == "" {
 		t.Errorf("asked: %v; got %+v, want cancelled", err, rec)
 	}
@@ -226,14 +226,14 @@ func TestTerminateBetweenClaimAndStart(t *testing.T) {
 func TestTerminateAsksFirst(t *testing.T) { each(t, terminateAsksFirst, "CMDTEST_GRACE=1m") }
 
 func terminateAsksFirst(t *testing.T, s *stage) {
-	done := s.begin(s.Runner, s.sh("k", `trap "echo bye; exit 3" INT; touch up; while :; do sleep 0.05; done`), "up")
-	if err := command.Cancel(s.ctx(), s.dir, "k"); err != nil {
+	done := s.begin(s.Runner, s.sh(s.key, `trap "echo bye; exit 3" INT; touch up; while :; do sleep 0.05; done`), "up")
+	if err := command.Cancel(s.ctx(), s.dir, s.key); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-done; r.err != nil || r.rec.State != session.CommandFinished || !r.rec.Cancelled || r.rec.TimedOut || r.rec.Exit != 3 {
 		t.Errorf("got %+v", r)
 	}
-	if out, _ := s.output("k"); out != "bye\n" {
+	if out, _ := s.output(s.key); out != "bye\n" {
 		t.Errorf("output %q: INT did not come first", out)
 	}
 }
@@ -241,11 +241,11 @@ func terminateAsksFirst(t *testing.T, s *stage) {
 // Nor does he wait for the command's own end where nobody can ask its supervisor, and nothing is ended then.
 func TestCancelWithoutTheSocket(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", `touch up; until test -e go; do sleep 0.01; done`), "up")
+	done := s.begin(s.Runner, s.sh(s.key, `touch up; until test -e go; do sleep 0.01; done`), "up")
 	if err := os.Remove(filepath.Join(s.dir, "s")); err != nil {
 		t.Fatal(err)
 	}
-	if err := command.Cancel(s.ctx(), s.dir, "k"); !errors.Is(err, session.ErrLocked) || !strings.Contains(err.Error(), "cannot be reached") {
+	if err := command.Cancel(s.ctx(), s.dir, s.key); !errors.Is(err, session.ErrLocked) || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("Cancel: got %v", err)
 	}
 	s.touch("go")
@@ -257,10 +257,10 @@ func TestCancelWithoutTheSocket(t *testing.T) {
 // Whoever asks is told that the command has ended, or that it was not seen to within his time.
 func TestCancelEndsWithItsContext(t *testing.T) {
 	s := newStage(t, "CMDTEST_GRACE=1m")
-	done := s.begin(s.Runner, s.sh("k", `trap "" INT; touch up; until test -e go; do sleep 0.01; done`), "up")
+	done := s.begin(s.Runner, s.sh(s.key, `trap "" INT; touch up; until test -e go; do sleep 0.01; done`), "up")
 	ctx, cancel := timeoutCause(s)
 	defer cancel()
-	if err := command.Cancel(ctx, s.dir, "k"); !errors.Is(err, errPatience) {
+	if err := command.Cancel(ctx, s.dir, s.key); !errors.Is(err, errPatience) {
 		t.Errorf("Cancel: got %v, want the context's cause", err)
 	}
 	s.touch("go")
@@ -277,7 +277,7 @@ func TestBackgroundChildIsListed(t *testing.T) {
 }
 
 func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
-	rec := s.run(s.sh("a", "sleep 301 & until grep -q sleep /proc/$!/comm; do sleep 0.01; done; echo $! > bg; exit 0"))
+	rec := s.run(s.sh(s.key+"-a", "sleep 301 & until grep -q sleep /proc/$!/comm; do sleep 0.01; done; echo $! > bg; exit 0"))
 	bg := s.pidIn("bg")
 	t.Cleanup(func() { _ = syscall.Kill(bg, syscall.SIGKILL) })
 	if want := fmt.Sprintf("%d sleep 301", bg); rec.State != session.CommandFinished || len(rec.Left) != 1 || rec.Left[0] != want {
@@ -288,7 +288,7 @@ func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
 		t.Fatalf("the background child keeps the command lock: %v", err)
 	}
 	_ = f.Close()
-	req := s.sh("b", "sleep 302")
+	req := s.sh(s.key+"-b", "sleep 302")
 	req.Timeout = 100 * time.Millisecond
 	if rec := s.run(req); !rec.TimedOut {
 		t.Errorf("b: got %+v", rec)
@@ -298,7 +298,7 @@ func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
 	}
 	_ = syscall.Kill(bg, syscall.SIGKILL)
 	eventually(t, "the name alone", func() bool {
-		rec, err := s.Look(s.ctx(), "a")
+		rec, err := s.Look(s.ctx(), s.key+"-a")
 		return err == nil && len(rec.Left) == 1 && rec.Left[0] == fmt.Sprintf("%d sleep", bg)
 	})
 }
@@ -312,14 +312,14 @@ func TestCommandLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); !errors.Is(err, session.ErrLocked) {
+	if _, err := s.Run(s.ctx(), s.sh(s.key, "echo ran >> ledger")); !errors.Is(err, session.ErrLocked) {
 		t.Errorf("lock held elsewhere: got %v, want ErrLocked", err)
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnclaimed {
 		t.Errorf("Look: got %+v, %v", rec, err)
 	}
 	_ = held.Close()
-	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	done := s.begin(s.Runner, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
 	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -343,13 +343,13 @@ func TestCommandLock(t *testing.T) {
 // record.
 func TestSupervisorIgnoresTerm(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", "trap 'exit 9' TERM; touch up; while :; do sleep 0.01; done"), "up")
+	done := s.begin(s.Runner, s.sh(s.key, "trap 'exit 9' TERM; touch up; while :; do sleep 0.01; done"), "up")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		if err := syscall.Kill(s.supervisorPID(), sig); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rec, err := s.Look(s.ctx(), "k")
+	rec, err := s.Look(s.ctx(), s.key)
 	if err != nil || rec.State != session.CommandRunning {
 		t.Fatalf("Look: got %+v, %v", rec, err)
 	}
@@ -370,7 +370,7 @@ func TestTimeoutOfAnotherUsersProgram(t *testing.T) {
 	}
 	s := newStage(t)
 	tmp := filepath.Dir(s.ws)
-	req := s.sh("k", "")
+	req := s.sh(s.key, "")
 	req.Argv = []string{filepath.Join(tmp, "setuid"), "--reuid=0", "--keep-groups", "sleep", "305"}
 	req.Timeout = 300 * time.Millisecond
 	b, err := json.Marshal([]session.CommandRequest{req})
@@ -385,7 +385,7 @@ func TestTimeoutOfAnotherUsersProgram(t *testing.T) {
 	cmd.Dir = tmp
 	cmd.Env = append(os.Environ(), "CMDTEST_ROLE=client", "GORACE=atexit_sleep_ms=0", "CMDTEST_DIR="+s.dir, "CMDTEST_REQS="+filepath.Join(tmp, "reqs"))
 	out, err := cmd.CombinedOutput()
-	rec, lookErr := s.Look(s.ctx(), "k")
+	rec, lookErr := s.Look(s.ctx(), s.key)
 	t.Cleanup(func() { killLeft(t, s) })
 	if err != nil || lookErr != nil || rec.State != session.CommandFinished || !rec.TimedOut || len(rec.Left) != 1 || !strings.Contains(rec.Left[0], "sleep 305") {
 		t.Errorf("got %+v, %v, %v: %s", rec, lookErr, err, out)

@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,6 +171,7 @@ type stage struct {
 	t   *testing.T
 	ws  string
 	dir string
+	key string // of its command: what an aborted test left, perhaps of another run, carries another one
 	*command.Runner
 
 	supervisorHook func(point string) // of a supervisor inside the test; nil does nothing
@@ -182,7 +184,7 @@ func newStage(t *testing.T, env ...string) *stage {
 
 func newStageIn(t *testing.T, tmp string, env ...string) *stage {
 	t.Helper()
-	s := &stage{t: t, ws: filepath.Join(tmp, "ws"), dir: filepath.Join(tmp, "commands", "session")}
+	s := &stage{t: t, ws: filepath.Join(tmp, "ws"), dir: filepath.Join(tmp, "commands", "session"), key: "k-" + rand.Text()}
 	if err := os.MkdirAll(s.ws, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ import (
 func TestTruncationErasesNothing(t *testing.T) { each(t, truncationErasesNothing) }
 
 func truncationErasesNothing(t *testing.T, s *stage) {
-	s.run(s.sh("k", `echo a >&2; echo b > /dev/stderr; echo c; echo d > /dev/stdout; echo e >&2; truncate -s 0 /proc/self/fd/1 2>/dev/null; echo f`))
-	if out, _ := s.output("k"); out != "a\nb\nc\nd\ne\nf\n" {
+	s.run(s.sh(s.key, `echo a >&2; echo b > /dev/stderr; echo c; echo d > /dev/stdout; echo e >&2; truncate -s 0 /proc/self/fd/1 2>/dev/null; echo f`))
+	if out, _ := s.output(s.key); out != "a\nb\nc\nd\ne\nf\n" {
 		t.Errorf("got %q", out)
 	}
 }
@@ -38,12 +38,12 @@ func truncationErasesNothing(t *testing.T, s *stage) {
 func TestOrderOfBothStreams(t *testing.T) { each(t, orderOfBothStreams) }
 
 func orderOfBothStreams(t *testing.T, s *stage) {
-	s.run(s.sh("k", `i=0; while [ $i -lt 300 ]; do echo $i; echo $i >&2; i=$((i+1)); done`))
+	s.run(s.sh(s.key, `i=0; while [ $i -lt 300 ]; do echo $i; echo $i >&2; i=$((i+1)); done`))
 	var want strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&want, "%d\n%d\n", i, i)
 	}
-	if out, errs := s.output("k"); out != want.String() || errs != "" {
+	if out, errs := s.output(s.key); out != want.String() || errs != "" {
 		t.Errorf("got %d bytes and %q, want %d in order", len(out), errs, want.Len())
 	}
 }
@@ -52,9 +52,9 @@ func orderOfBothStreams(t *testing.T, s *stage) {
 func TestOutputIsBytes(t *testing.T) { each(t, outputIsBytes) }
 
 func outputIsBytes(t *testing.T, s *stage) {
-	s.run(s.sh("k", `head -c 300000 /dev/urandom | tee copy; head -c 5000 /dev/zero | tee -a copy >&2; printf end | tee -a copy`))
+	s.run(s.sh(s.key, `head -c 300000 /dev/urandom | tee copy; head -c 5000 /dev/zero | tee -a copy >&2; printf end | tee -a copy`))
 	want, err := os.ReadFile(filepath.Join(s.ws, "copy"))
-	if out, _ := s.output("k"); err != nil || !bytes.Equal([]byte(out), want) {
+	if out, _ := s.output(s.key); err != nil || !bytes.Equal([]byte(out), want) {
 		t.Errorf("got %d bytes, want %d: %v", len(out), len(want), err)
 	}
 }
@@ -63,13 +63,13 @@ func outputIsBytes(t *testing.T, s *stage) {
 func TestChildKeepsThePipe(t *testing.T) { each(t, childKeepsThePipe) }
 
 func childKeepsThePipe(t *testing.T, s *stage) {
-	rec := s.run(s.sh("k", `(sh -c 'echo $PPID > pid'; until test -e go; do sleep 0.01; done; head -c 3000000 /dev/zero && > wrote; until test -e end; do sleep 0.01; done) & echo started`))
-	if out, _ := s.output("k"); out != "started\n" || rec.State != session.CommandFinished || len(rec.Left) == 0 {
+	rec := s.run(s.sh(s.key, `(sh -c 'echo $PPID > pid'; until test -e go; do sleep 0.01; done; head -c 3000000 /dev/zero && > wrote; until test -e end; do sleep 0.01; done) & echo started`))
+	if out, _ := s.output(s.key); out != "started\n" || rec.State != session.CommandFinished || len(rec.Left) == 0 {
 		t.Errorf("got %q, %+v", out, rec)
 	}
 	s.touch("go")
 	eventually(t, "the child to write on", func() bool { return s.has("wrote") })
-	if out, _ := s.output("k"); out != "started\n" {
+	if out, _ := s.output(s.key); out != "started\n" {
 		t.Errorf("got %q after the end", out[:min(len(out), 50)])
 	}
 	child := s.pidIn("pid")
@@ -167,12 +167,12 @@ func carryMain() int {
 func TestOutputThatDoesNotFit(t *testing.T) {
 	const limit, all = 65536, 300_000
 	s := newStage(t, fmt.Sprintf("CMDTEST_FSIZE=%d", limit))
-	rec := s.run(s.sh("k", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo ran >> ledger; exit 3", all)))
+	rec := s.run(s.sh(s.key, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo ran >> ledger; exit 3", all)))
 	lost := fmt.Sprintf("%d bytes that the command wrote could not be kept: file too large", all-limit)
 	if rec.State != session.CommandFinished || rec.Exit != 3 || rec.Lost != lost || s.ledger() != wrote {
 		t.Errorf("got %+v, ledger %q, want %q", rec, s.ledger(), lost)
 	}
-	if out, _ := s.output("k"); out != strings.Repeat("x", limit)+"\n[acode: "+lost+"]\n" {
+	if out, _ := s.output(s.key); out != strings.Repeat("x", limit)+"\n[acode: "+lost+"]\n" {
 		t.Errorf("%d bytes of output, the end is %q", len(out), out[max(0, len(out)-100):])
 	}
 }
@@ -181,7 +181,7 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 func TestFollow(t *testing.T) {
 	const count = 2_000_000
 	s := newStage(t, "CMDTEST_MAX=1073741824")
-	req := s.sh("k", fmt.Sprintf("echo first; > up; until test -e go; do sleep 0.01; done; seq %d; printf 'S3cr3t/Val'; > half; until test -e end; do sleep 0.01; done; echo ue+42; echo last", count))
+	req := s.sh(s.key, fmt.Sprintf("echo first; > up; until test -e go; do sleep 0.01; done; seq %d; printf 'S3cr3t/Val'; > half; until test -e end; do sleep 0.01; done; echo ue+42; echo last", count))
 	done := s.begin(s.Runner, req, "up")
 	want, got := sha256.New(), sha256.New()
 	fmt.Fprintln(want, "first")
@@ -206,7 +206,7 @@ func TestFollow(t *testing.T) {
 		})
 		s.touch("end")
 	}()
-	over, err := command.Follow(s.ctx(), s.dir, "k", true, masked)
+	over, err := command.Follow(s.ctx(), s.dir, s.key, true, masked)
 	<-watched
 	if err = errors.Join(err, masked.Close()); err != nil || !over || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
 		t.Errorf("Follow: got %v, %v; the same: %v", over, err, bytes.Equal(got.Sum(nil), want.Sum(nil)))

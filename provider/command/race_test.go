@@ -64,19 +64,19 @@ func TestProcessesRace(t *testing.T) {
 func TestEarlierEpochIsFenced(t *testing.T) { each(t, earlierEpochIsFenced) }
 
 func earlierEpochIsFenced(t *testing.T, s *stage) {
-	s.run(s.sh("a", "echo a >> ledger"))
+	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
 	later := s.runner(2)
 	if err := later.Announce(s.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
+	if _, err := s.Run(s.ctx(), s.sh(s.key+"-b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
 		t.Errorf("connected: got %v, want ErrFenced", err)
 	}
 	_ = s.Close()
-	if _, err := s.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
+	if _, err := s.Run(s.ctx(), s.sh(s.key+"-b", "echo b >> ledger")); !errors.Is(err, session.ErrFenced) {
 		t.Errorf("new connection: got %v, want ErrFenced", err)
 	}
-	req := s.sh("b", "echo b2 >> ledger")
+	req := s.sh(s.key+"-b", "echo b2 >> ledger")
 	req.Epoch = 2
 	if rec, err := later.Run(s.ctx(), req); err != nil || rec.State != session.CommandFinished || rec.Epoch != 2 {
 		t.Errorf("later epoch: got %+v, %v", rec, err)
@@ -153,11 +153,11 @@ func still(pid int) bool {
 // ends.
 func TestFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("a", "echo a >> ledger"))
+	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
 	pid := s.freeze()
 	ctx, cancel := timeoutCause(s)
 	defer cancel()
-	if _, err := s.runner(1).Run(ctx, s.sh("b", "echo b >> ledger")); !errors.Is(err, errPatience) {
+	if _, err := s.runner(1).Run(ctx, s.sh(s.key+"-b", "echo b >> ledger")); !errors.Is(err, errPatience) {
 		t.Errorf("Run: got %v, want the context's cause", err)
 	}
 	if err := s.Announce(s.ctx()); err != nil {
@@ -167,7 +167,7 @@ func TestFrozenSupervisor(t *testing.T) {
 		t.Errorf("supervisor %d after %d, ledger %q", s.supervisorPID(), pid, s.ledger())
 	}
 	_ = syscall.Kill(pid, syscall.SIGCONT)
-	if rec, err := s.runner(1).Run(s.ctx(), s.sh("c", "echo c >> ledger")); err != nil || rec.State != session.CommandFinished {
+	if rec, err := s.runner(1).Run(s.ctx(), s.sh(s.key+"-c", "echo c >> ledger")); err != nil || rec.State != session.CommandFinished {
 		t.Errorf("after the thaw: got %+v, %v", rec, err)
 	}
 }
@@ -175,15 +175,15 @@ func TestFrozenSupervisor(t *testing.T) {
 // Nobody waits for ever: whatever is frozen or held, the caller's context ends the wait.
 func TestContextEndsEveryWait(t *testing.T) {
 	s := newStage(t)
-	done := s.begin(s.Runner, s.sh("k", "touch up; until test -e go; do sleep 0.01; done"), "up")
+	done := s.begin(s.Runner, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
 	pid := s.freeze()
 	for name, call := range map[string]func(context.Context) error{
 		"run": func(ctx context.Context) error {
-			_, err := s.runner(1).Run(ctx, s.sh("next", "true"))
+			_, err := s.runner(1).Run(ctx, s.sh(s.key+"-next", "true"))
 			return err
 		},
 		"wait": func(ctx context.Context) error {
-			_, err := s.runner(1).Wait(ctx, "k")
+			_, err := s.runner(1).Wait(ctx, s.key)
 			return err
 		},
 	} {
@@ -212,12 +212,12 @@ func TestContextEndsEveryWait(t *testing.T) {
 	if err := later.Announce(s.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.runner(1).Wait(s.ctx(), "k"); !errors.Is(err, session.ErrFenced) {
+	if _, err := s.runner(1).Wait(s.ctx(), s.key); !errors.Is(err, session.ErrFenced) {
 		t.Errorf("Wait under an earlier epoch: got %v, want ErrFenced", err)
 	}
 	s.touch("go")
 	<-done
-	if rec, err := later.Wait(s.ctx(), "k"); err != nil || rec.State != session.CommandFinished {
+	if rec, err := later.Wait(s.ctx(), s.key); err != nil || rec.State != session.CommandFinished {
 		t.Errorf("Wait: got %+v, %v", rec, err)
 	}
 }
@@ -226,8 +226,8 @@ func TestContextEndsEveryWait(t *testing.T) {
 func TestLongDirectory(t *testing.T) {
 	tmp := filepath.Join(t.TempDir(), strings.Repeat("d", 200), strings.Repeat("e", 200))
 	s := newStageIn(t, tmp)
-	s.run(s.sh("a", "echo a >> ledger"))
-	if rec, err := s.runner(1).Run(s.ctx(), s.sh("b", "echo b >> ledger")); err != nil || rec.State != session.CommandFinished {
+	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
+	if rec, err := s.runner(1).Run(s.ctx(), s.sh(s.key+"-b", "echo b >> ledger")); err != nil || rec.State != session.CommandFinished {
 		t.Errorf("got %+v, %v", rec, err)
 	}
 	if s.ledger() != "a\nb\n" {
@@ -245,12 +245,12 @@ func TestCancelOfAnUnclaimedKey(t *testing.T) {
 // A supervisor serves one session only.
 func TestForeignSession(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("a", "echo a >> ledger"))
+	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
 	cfg := config(s.dir, 1)
 	cfg.Session = "01890000-0000-7000-8000-000000000002"
 	r := command.NewRunner(cfg)
 	t.Cleanup(func() { _ = r.Close() })
-	if _, err := r.Run(s.ctx(), s.sh("b", "echo b >> ledger")); !errors.Is(err, session.ErrInternal) {
+	if _, err := r.Run(s.ctx(), s.sh(s.key+"-b", "echo b >> ledger")); !errors.Is(err, session.ErrInternal) {
 		t.Errorf("got %v, want ErrInternal", err)
 	}
 }
@@ -260,10 +260,10 @@ func TestSupervisorCannotStart(t *testing.T) {
 	cfg := config(s.dir, 1)
 	cfg.Executable = filepath.Join(s.ws, "none")
 	r := command.NewRunner(cfg)
-	if _, err := r.Run(s.ctx(), s.sh("a", "echo a >> ledger")); !errors.Is(err, session.ErrInternal) {
+	if _, err := r.Run(s.ctx(), s.sh(s.key+"-a", "echo a >> ledger")); !errors.Is(err, session.ErrInternal) {
 		t.Errorf("got %v, want ErrInternal", err)
 	}
-	if rec, err := r.Look(s.ctx(), "a"); err != nil || rec.State != session.CommandUnclaimed {
+	if rec, err := r.Look(s.ctx(), s.key+"-a"); err != nil || rec.State != session.CommandUnclaimed {
 		t.Errorf("Look: got %+v, %v", rec, err)
 	}
 }
@@ -273,7 +273,7 @@ func TestCommandUnlocksItsClaim(t *testing.T) {
 	s := newStage(t)
 	ended := make(chan session.CommandState, 1)
 	s.supervisorHook = firstTime("ended", func() {
-		rec, err := s.Look(context.Background(), "k")
+		rec, err := s.Look(context.Background(), s.key)
 		if err != nil {
 			t.Error(err)
 		}
@@ -283,12 +283,12 @@ func TestCommandUnlocksItsClaim(t *testing.T) {
 	ctx, leave := context.WithCancel(s.ctx())
 	defer leave()
 	go func() {
-		_, _ = s.Run(ctx, s.sh("k", `flock -u 20; touch up; until [ -e go ]; do sleep 0.02; done; flock -u 20`))
+		_, _ = s.Run(ctx, s.sh(s.key, `flock -u 20; touch up; until [ -e go ]; do sleep 0.02; done; flock -u 20`))
 	}()
 	looks := func(want session.CommandState) {
 		t.Helper()
 		eventually(t, string(want), func() bool {
-			rec, err := s.Look(s.ctx(), "k")
+			rec, err := s.Look(s.ctx(), s.key)
 			return err == nil && rec.State == want && s.has("up")
 		})
 	}
@@ -315,11 +315,11 @@ func TestClaimedMeanwhile(t *testing.T) {
 	s.inside()
 	done := make(chan result, 1)
 	go func() {
-		rec, err := s.Run(s.ctx(), s.sh("k", "echo k >> ledger"))
+		rec, err := s.Run(s.ctx(), s.sh(s.key, "echo k >> ledger"))
 		done <- result{rec, err}
 	}()
 	<-reached
-	err := s.Terminate(s.ctx(), "k")
+	err := s.Terminate(s.ctx(), s.key)
 	close(go1)
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +353,7 @@ func TestAnnounceWaitsForAStart(t *testing.T) {
 		}
 	}
 	s.inside()
-	_, _ = s.Run(s.ctx(), s.sh("k", "true")) // its wait may already be refused
+	_, _ = s.Run(s.ctx(), s.sh(s.key, "true")) // its wait may already be refused
 	if first, second := <-order, <-order; first != "started" || second != "announced" {
 		t.Errorf("got %s, then %s, want the start first", first, second)
 	}
@@ -373,7 +373,7 @@ func TestSupervisorAnswersItsUserOnly(t *testing.T) {
 		t.Skip("it takes root to be another user")
 	}
 	s := newStage(t)
-	s.run(s.sh("k", "true"))
+	s.run(s.sh(s.key, "true"))
 	for name, as := range map[string]struct{ before, want string }{
 		"own":     {"", `"op":"claimed"`},
 		"another": {"setpriv --reuid=65534 --regid=65534 --clear-groups ", "EOF"},

@@ -20,11 +20,11 @@ import (
 // Whatever is to be recorded, the outcome fits in the room that the claim reserved.
 func TestExitRecordAlwaysFits(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "exit 4"))
-	if err := command.WriteFullExit(command.ClaimPath(s.dir, "k"), "k", 10_000); err != nil {
+	s.run(s.sh(s.key, "exit 4"))
+	if err := command.WriteFullExit(command.ClaimPath(s.dir, s.key), s.key, 10_000); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := s.Look(s.ctx(), "k")
+	rec, err := s.Look(s.ctx(), s.key)
 	if err != nil || rec.Exit != 6 || len(rec.Left) < 20 || !strings.HasSuffix(rec.StartError, "é…") {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
@@ -36,33 +36,33 @@ func TestExitRecordAlwaysFits(t *testing.T) {
 
 func TestUnknownHasItsReason(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "exit 4"))
-	if err := command.WriteUnknownExit(command.ClaimPath(s.dir, "k"), "k", "the workspace could not be synced"); err != nil {
+	s.run(s.sh(s.key, "exit 4"))
+	if err := command.WriteUnknownExit(command.ClaimPath(s.dir, s.key), s.key, "the workspace could not be synced"); err != nil {
 		t.Fatal(err)
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnknown || rec.Why != "the workspace could not be synced" {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnknown || rec.Why != "the workspace could not be synced" {
 		t.Errorf("got %+v, %v", rec, err)
 	}
-	if err := command.WriteOldBoot(s.dir, "old", 1); err != nil {
+	if err := command.WriteOldBoot(s.dir, s.key+"-old", 1); err != nil {
 		t.Fatal(err)
 	}
 	if rec := s.run(session.CommandRequest{Key: "v", Argv: []string{"true"}, Workspace: s.ws, Epoch: 1, Env: []string{"PATH=" + os.Getenv("PATH")}}); rec.Exit != 0 {
 		t.Errorf("true: got %+v", rec)
 	}
-	rec, err := s.Wait(s.ctx(), "old")
+	rec, err := s.Wait(s.ctx(), s.key+"-old")
 	if err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "machine restarted") {
 		t.Errorf("after a restart: got %+v, %v", rec, err)
 	}
 	// A power cut may tear blocks on their way to the disk, and leave an output file without
 	// what was written to it.
-	tear(t, command.ClaimPath(s.dir, "old"), 1024, 1536)
-	if err := os.WriteFile(strings.TrimSuffix(command.ClaimPath(s.dir, "old"), ".claim")+".out", nil, 0o600); err != nil {
+	tear(t, command.ClaimPath(s.dir, s.key+"-old"), 1024, 1536)
+	if err := os.WriteFile(strings.TrimSuffix(command.ClaimPath(s.dir, s.key+"-old"), ".claim")+".out", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if rec, err := s.Look(s.ctx(), "old"); err != nil || rec.State != session.CommandUnknown {
+	if rec, err := s.Look(s.ctx(), s.key+"-old"); err != nil || rec.State != session.CommandUnknown {
 		t.Errorf("blocks torn by a restart: got %+v, %v, want unknown", rec, err)
 	}
-	if _, _, err := s.Output("old"); !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "machine restarted") {
+	if _, _, err := s.Output(s.key + "-old"); !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "machine restarted") {
 		t.Errorf("Output after a restart: got %v, want refused as torn", err)
 	}
 	if err := command.WriteOldBoot(s.dir, "newer", 2); err != nil {
@@ -101,7 +101,7 @@ func TestStoreErrors(t *testing.T) {
 // A second supervisor sends its client to the first; nonsense is answered, not obeyed.
 func TestSecondSupervisorDeclines(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
-		s.run(s.sh("k", "echo ran >> ledger"))
+		s.run(s.sh(s.key, "echo ran >> ledger"))
 		pid := s.supervisorPID()
 		if err := s.Spawned(s.ctx(), "hello"); !errors.Is(err, command.ErrLost) {
 			t.Errorf("second supervisor: got %v, want the lost connection", err)
@@ -148,7 +148,7 @@ func TestDirectoryUnusable(t *testing.T) {
 	}
 	s := newStage(t)
 	r := command.NewRunner(command.Config{Dir: filepath.Join(file, "x"), Session: testSession})
-	if _, err := r.Run(s.ctx(), s.sh("k", "echo ran >> ledger")); err == nil {
+	if _, err := r.Run(s.ctx(), s.sh(s.key, "echo ran >> ledger")); err == nil {
 		t.Error("Run below a file: got no error")
 	}
 	if err := r.Announce(s.ctx()); !errors.Is(err, session.ErrStoreIO) {
@@ -188,7 +188,7 @@ func TestProgramIsFoundByTheCommandsPath(t *testing.T) {
 			{bin, "adir", "not found"},
 			{"", "bin/tool", ""},
 		} {
-			req := s.sh(fmt.Sprint("k", i), "")
+			req := s.sh(fmt.Sprint(s.key, i), "")
 			req.Argv, req.Env = []string{c.name, "arg"}, []string{"PATH=" + c.path}
 			rec := s.run(req)
 			if !strings.Contains(rec.StartError, c.startError) || (rec.Exit == 0) != (c.startError == "") {
@@ -208,7 +208,7 @@ func TestRecordedIsNotToldYet(t *testing.T) {
 	seen := make(chan session.CommandRecord, 1)
 	s.supervisorHook = func(point string) {
 		if point == "recorded" {
-			rec, err := s.Look(s.ctx(), "k")
+			rec, err := s.Look(s.ctx(), s.key)
 			if err != nil {
 				t.Error(err)
 			}
@@ -216,7 +216,7 @@ func TestRecordedIsNotToldYet(t *testing.T) {
 		}
 	}
 	s.inside()
-	if rec := s.run(s.sh("k", "exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
+	if rec := s.run(s.sh(s.key, "exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
 		t.Errorf("Run: got %+v", rec)
 	}
 	if rec := <-seen; rec.State != session.CommandRunning {

@@ -52,30 +52,30 @@ func (s *stage) output(key string) (string, string) {
 func TestRunFinishes(t *testing.T) { each(t, runFinishes) }
 
 func runFinishes(t *testing.T, s *stage) {
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnclaimed {
 		t.Fatalf("Look before: got %+v, %v", rec, err)
 	}
-	req := s.sh("k", `echo out; echo err >&2; exit 7`)
+	req := s.sh(s.key, `echo out; echo err >&2; exit 7`)
 	req.Split = true
 	req.Volatile = false
 	rec := s.run(req)
 	if rec.State != session.CommandFinished || rec.Exit != 7 || rec.PID == 0 || rec.StartedUS == 0 || rec.EndedUS < rec.StartedUS || rec.Epoch != 1 {
 		t.Fatalf("Run: got %+v", rec)
 	}
-	if o, e := s.output("k"); o != "out\n" || e != "err\n" {
+	if o, e := s.output(s.key); o != "out\n" || e != "err\n" {
 		t.Fatalf("Output: got %q, %q", o, e)
 	}
 	again := s.run(req)
 	if again.EndedUS != rec.EndedUS {
 		t.Fatalf("Run twice: got %+v, want %+v", again, rec)
 	}
-	if err := s.Forget("k"); err != nil {
+	if err := s.Forget(s.key); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Output("k"); !errors.Is(err, session.ErrCorrupt) {
+	if _, _, err := s.Output(s.key); !errors.Is(err, session.ErrCorrupt) {
 		t.Fatalf("Output after Forget: got %v, want ErrCorrupt", err)
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandFinished {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandFinished {
 		t.Fatalf("Look after Forget: got %+v, %v", rec, err)
 	}
 }
@@ -83,9 +83,9 @@ func runFinishes(t *testing.T, s *stage) {
 // C1, and one supervisor for all commands of a session.
 func TestOneSupervisorServesAll(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("a", "echo a >> ledger"))
+	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
 	pid := s.supervisorPID()
-	s.run(s.sh("b", "echo b >> ledger"))
+	s.run(s.sh(s.key+"-b", "echo b >> ledger"))
 	if got := s.supervisorPID(); got != pid {
 		t.Fatalf("second supervisor %d after %d", got, pid)
 	}
@@ -94,12 +94,12 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	}
 	s.supervisorGone() // ends by itself
 	eventually(t, "the supervisor's process to end", func() bool { return !running(pid) })
-	s.run(s.sh("c", "echo c >> ledger"))
+	s.run(s.sh(s.key+"-c", "echo c >> ledger"))
 	if s.ledger() != "a\nb\nc\n" {
 		t.Fatalf("ledger: %q", s.ledger())
 	}
 	recs, unread := command.Records(s.dir)
-	if len(unread) > 0 || len(recs) != 3 || recs[0].Key != "a" || recs[2].Key != "c" {
+	if len(unread) > 0 || len(recs) != 3 || recs[0].Key != s.key+"-a" || recs[2].Key != s.key+"-c" {
 		t.Fatalf("Records: got %+v, %v", recs, unread)
 	}
 }
@@ -125,18 +125,18 @@ func TestCommandsBesideEachOther(t *testing.T) {
 func TestSignalExitAndExecFailure(t *testing.T) { each(t, signalExitAndExecFailure) }
 
 func signalExitAndExecFailure(t *testing.T, s *stage) {
-	rec := s.run(s.sh("sig", "kill -9 $$"))
+	rec := s.run(s.sh(s.key+"-sig", "kill -9 $$"))
 	if rec.State != session.CommandFinished || rec.Signal != "SIGKILL" || rec.Exit != -1 || rec.Cancelled || rec.TimedOut {
 		t.Errorf("signal: got %+v", rec)
 	}
-	if rec := s.run(s.sh("realtime", "kill -s 40 $$")); rec.Signal != "signal 40" || rec.Exit != -1 {
+	if rec := s.run(s.sh(s.key+"-realtime", "kill -s 40 $$")); rec.Signal != "signal 40" || rec.Exit != -1 {
 		t.Errorf("a signal without a name: got %+v", rec)
 	}
 	for _, argv := range [][]string{{"no-such-program-here"}, {"/no/such/program"}, {"./plain"}} {
 		if err := os.WriteFile(filepath.Join(s.ws, "plain"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		req := s.sh("x"+argv[0], "")
+		req := s.sh(s.key+"-x"+argv[0], "")
 		req.Argv = argv
 		rec := s.run(req)
 		if rec.State != session.CommandFinished || rec.Exit != -1 || rec.StartError == "" || strings.Contains(rec.StartError, argv[0]) || rec.PID != 0 || rec.EndedUS-rec.StartedUS > patience.Microseconds() {
@@ -152,7 +152,7 @@ func TestMissingInterpreter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, program := range []string{"./script", filepath.Join(s.ws, "script")} {
-		req := s.sh("k"+program, "")
+		req := s.sh(s.key+program, "")
 		req.Argv = []string{program}
 		if rec := s.run(req); rec.State != session.CommandFinished || !strings.HasPrefix(rec.StartError, "its interpreter") {
 			t.Errorf("%s: got %+v", program, rec)
@@ -166,12 +166,12 @@ func environmentAndPlace(t *testing.T, s *stage) {
 	if err := os.MkdirAll(filepath.Join(s.ws, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	req := s.sh("k", `tr '\0' '\n' < /proc/$$/environ; echo "cwd=$(pwd)"; cat; ls -l /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' ' ; echo $$`)
+	req := s.sh(s.key, `tr '\0' '\n' < /proc/$$/environ; echo "cwd=$(pwd)"; cat; ls -l /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' ' ; echo $$`)
 	req.Dir = "sub"
 	req.Env = append(req.Env, "MODE=debug", "ACODE_HOME=/secret", "ACODE_CHECKPOINT_SECRET=x", "ACODE_IDEMPOTENCY_KEY=other", "MODE=release", "PWD=/wrong", "LATIN=caf\xe9")
 	s.run(req)
-	out, _ := s.output("k")
-	for _, want := range []string{"MODE=release\n", "LATIN=caf\xe9\n", "ACODE_IDEMPOTENCY_KEY=k\n", "PWD=" + s.ws + "/sub\n", "cwd=" + s.ws + "/sub\n"} {
+	out, _ := s.output(s.key)
+	for _, want := range []string{"MODE=release\n", "LATIN=caf\xe9\n", "ACODE_IDEMPOTENCY_KEY=" + s.key + "\n", "PWD=" + s.ws + "/sub\n", "cwd=" + s.ws + "/sub\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
@@ -190,8 +190,8 @@ func environmentAndPlace(t *testing.T, s *stage) {
 func TestDescriptors(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	s := newStage(t, "CMDTEST_LOCK="+lock)
-	s.run(s.sh("k", "{ printf x >&4; } 2>/dev/null; cd /proc/$$/fd; for n in 3 4 5 6 7 8 9 20 21; do test ! -e $n || echo $n; done"))
-	if out, _ := s.output("k"); out != "20\n21\n" {
+	s.run(s.sh(s.key, "{ printf x >&4; } 2>/dev/null; cd /proc/$$/fd; for n in 3 4 5 6 7 8 9 20 21; do test ! -e $n || echo $n; done"))
+	if out, _ := s.output(s.key); out != "20\n21\n" {
 		t.Errorf("descriptors beyond the standard ones: got %q", out)
 	}
 	if b, err := os.ReadFile(lock); err != nil || len(b) != 0 {
@@ -207,16 +207,16 @@ func dirIsConfined(t *testing.T, s *stage) {
 		t.Fatal(err)
 	}
 	for dir, code := range map[string]session.Code{"..": session.ErrEscape, "/": session.ErrEscape, "link/tmp": session.ErrEscape, "none": session.ErrCommand} {
-		req := s.sh("k", "echo ran >> ledger")
+		req := s.sh(s.key, "echo ran >> ledger")
 		req.Dir = dir
 		if rec, err := s.Run(s.ctx(), req); !errors.Is(err, code) {
 			t.Errorf("%s: got %+v, %v, want %s", dir, rec, err, code)
 		}
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed || s.ledger() != "" {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnclaimed || s.ledger() != "" {
 		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
 	}
-	s.run(s.sh("k", "echo ran >> ledger")) // a refusal does not use the key up
+	s.run(s.sh(s.key, "echo ran >> ledger")) // a refusal does not use the key up
 	if s.ledger() != "ran\n" {
 		t.Errorf("ledger: %q", s.ledger())
 	}
@@ -231,17 +231,17 @@ func refusals(t *testing.T, s *stage) {
 		"relative":  func(r *session.CommandRequest) { r.Workspace = "x" },
 		"zero_byte": func(r *session.CommandRequest) { r.Env = []string{"A=\x00"} },
 		"tty_split": func(r *session.CommandRequest) { r.TTY, r.Split = true, true },
-		"long_key":  func(r *session.CommandRequest) { r.Key = strings.Repeat("k", 2000) },
+		"long_key":  func(r *session.CommandRequest) { r.Key = strings.Repeat(s.key, 2000) },
 	}
 	for name, spoil := range bad {
-		req := s.sh("k", "echo ran >> ledger")
+		req := s.sh(s.key, "echo ran >> ledger")
 		spoil(&req)
 		if _, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCommand) {
 			t.Errorf("%s: got %v, want ErrCommand", name, err)
 		}
 	}
-	s.run(s.sh("k", "echo ran >> ledger"))
-	if _, err := s.Run(s.ctx(), s.sh("k", "echo other >> ledger")); !errors.Is(err, session.ErrConflict) {
+	s.run(s.sh(s.key, "echo ran >> ledger"))
+	if _, err := s.Run(s.ctx(), s.sh(s.key, "echo other >> ledger")); !errors.Is(err, session.ErrConflict) {
 		t.Errorf("another command under one key: got %v, want ErrConflict", err)
 	}
 	if s.ledger() != "ran\n" {
@@ -254,7 +254,7 @@ func TestRequestIsNeverOnDisk(t *testing.T) { each(t, requestIsNeverOnDisk) }
 
 func requestIsNeverOnDisk(t *testing.T, s *stage) {
 	const secret = "hunter2-planted-secret"
-	req := s.sh("k", "touch up; : "+secret+"; until test -e go; do sleep 0.01; done; sleep 60 "+"& exit 0")
+	req := s.sh(s.key, "touch up; : "+secret+"; until test -e go; do sleep 0.01; done; sleep 60 "+"& exit 0")
 	req.Env = append(req.Env, "TOKEN="+secret)
 	grep := func() {
 		found := 0
@@ -289,14 +289,14 @@ func TestContextEndsCommandGoesOn(t *testing.T) { each(t, contextEndsCommandGoes
 func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 	cause := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(s.ctx())
-	req := s.sh("k", "echo ran >> ledger; touch up; until test -e go; do sleep 0.01; done; echo done")
+	req := s.sh(s.key, "echo ran >> ledger; touch up; until test -e go; do sleep 0.01; done; echo done")
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Run(ctx, req)
 		done <- err
 	}()
 	eventually(t, "start", func() bool {
-		rec, err := s.Look(s.ctx(), "k")
+		rec, err := s.Look(s.ctx(), s.key)
 		return s.has("up") && err == nil && rec.PID > 0
 	})
 	cancel(cause)
@@ -307,20 +307,20 @@ func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 		t.Fatal(err)
 	}
 	later := s.runner(2)
-	if rec, err := later.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandRunning || rec.PID == 0 {
+	if rec, err := later.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandRunning || rec.PID == 0 {
 		t.Fatalf("Look: got %+v, %v", rec, err)
 	}
 	wait := make(chan result, 1)
 	ctx2 := s.ctx()
 	go func() {
-		rec, err := later.Wait(ctx2, "k")
+		rec, err := later.Wait(ctx2, s.key)
 		wait <- result{rec, err}
 	}()
 	s.touch("go")
 	if r := <-wait; r.err != nil || r.rec.State != session.CommandFinished || r.rec.Exit != 0 {
 		t.Fatalf("Wait: got %+v", r)
 	}
-	if out, _ := s.output("k"); out != "done\n" || s.ledger() != "ran\n" {
+	if out, _ := s.output(s.key); out != "done\n" || s.ledger() != "ran\n" {
 		t.Fatalf("output %q, ledger %q", out, s.ledger())
 	}
 	if rec, err := later.Wait(s.ctx(), "never"); err != nil || rec.State != session.CommandUnclaimed {
@@ -342,7 +342,7 @@ func TestSupervisorInheritsNothing(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Run(s.ctx(), s.sh("k", "touch up; until test -e go; do sleep 0.01; done"))
+		_, err := s.Run(s.ctx(), s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"))
 		done <- err
 	}()
 	eventually(t, "the command to run", func() bool { return s.has("up") })

@@ -64,13 +64,13 @@ func TestStartedAtALimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, "CMDTEST_FORKING="+limit)
-			if rec := s.run(s.sh("k", "echo ran >> ledger")); rec.State != session.CommandFinished || rec.StartError == "" || !rec.Starved || s.has("ledger") {
+			if rec := s.run(s.sh(s.key, "echo ran >> ledger")); rec.State != session.CommandFinished || rec.StartError == "" || !rec.Starved || s.has("ledger") {
 				t.Errorf("Run: got %+v", rec)
 			}
 		})
 	}
 	s := newStage(t, "CMDTEST_FORKING="+denial(unix.EACCES, unix.SYS_EXECVE))
-	if rec := s.run(s.sh("k", "true")); rec.StartError == "" || rec.Starved {
+	if rec := s.run(s.sh(s.key, "true")); rec.StartError == "" || rec.Starved {
 		t.Errorf("Run: got %+v", rec)
 	}
 }
@@ -79,7 +79,7 @@ func TestStartedAtALimit(t *testing.T) {
 func TestSpawnWithoutSockets(t *testing.T) {
 	for errno, want := range map[unix.Errno]session.Code{unix.EAFNOSUPPORT: session.ErrEnvironment, unix.EMFILE: session.ErrInternal} {
 		s := newStage(t)
-		cmd := s.client([]session.CommandRequest{s.sh("k", "touch ran")}, "CMDTEST_CLIENT_"+strings.TrimPrefix(denial(errno, unix.SYS_SOCKETPAIR), "CMDTEST_"))
+		cmd := s.client([]session.CommandRequest{s.sh(s.key, "touch ran")}, "CMDTEST_CLIENT_"+strings.TrimPrefix(denial(errno, unix.SYS_SOCKETPAIR), "CMDTEST_"))
 		_ = cmd.Wait() // what it prints counts
 		if out := fmt.Sprint(cmd.Stdout); !strings.Contains(out, " "+string(want)+" ") || !strings.Contains(out, errno.Error()) || s.has("ran") {
 			t.Errorf("%v: got %s, want %s", errno, out, want)

@@ -19,8 +19,8 @@ import (
 // starvedMain looks at a record and its output with room for no more file, one more, and so on, and prints what
 // it makes of it.
 func starvedMain() int {
-	r := command.NewRunner(config(os.Getenv("CMDTEST_DIR"), 1))
-	if _, err := r.Look(context.Background(), "k"); err != nil { // whatever the runtime opens is open
+	r, key := command.NewRunner(config(os.Getenv("CMDTEST_DIR"), 1)), os.Getenv("CMDTEST_KEY")
+	if _, err := r.Look(context.Background(), key); err != nil { // whatever the runtime opens is open
 		return 1
 	}
 	var was unix.Rlimit
@@ -32,13 +32,13 @@ func starvedMain() int {
 		if unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: was.Max}) != nil {
 			return 3
 		}
-		rec, err := r.Look(context.Background(), "k")
+		rec, err := r.Look(context.Background(), key)
 		if err == nil {
 			said = append(said, string(rec.State))
 		} else {
 			said = append(said, "error")
 		}
-		out, errOut, err := r.Output("k")
+		out, errOut, err := r.Output(key)
 		if errors.Is(err, session.ErrCorrupt) {
 			said = append(said, "lost")
 		}
@@ -54,10 +54,10 @@ func starvedMain() int {
 // end of the command, nor an output that it cannot open for one that is lost.
 func TestStarvedLookGuessesNothing(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("k", "true"))
+	s.run(s.sh(s.key, "true"))
 	look := func(want string) {
 		t.Helper()
-		got := strings.Fields(mustRun(t, "starved", "CMDTEST_DIR="+s.dir))
+		got := strings.Fields(mustRun(t, "starved", "CMDTEST_DIR="+s.dir, "CMDTEST_KEY="+s.key))
 		for _, state := range got {
 			if state != want && state != "error" {
 				t.Errorf("Look: got %q among %q, want %q or an error", state, got, want)
@@ -69,7 +69,7 @@ func TestStarvedLookGuessesNothing(t *testing.T) {
 	}
 	look("finished")
 	s = newStage(t)
-	done := s.begin(s.Runner, s.sh("k", `touch up; until [ -e go ]; do sleep 0.02; done`), "up")
+	done := s.begin(s.Runner, s.sh(s.key, `touch up; until [ -e go ]; do sleep 0.02; done`), "up")
 	look("running")
 	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -93,12 +93,12 @@ func lacking(spec string) func(string) {
 // kept it from starting. One that has ended is done.
 func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
 	s := newStage(t, "CMDTEST_FILES=asked:3")
-	req := s.sh("k", "echo ran >> ledger")
+	req := s.sh(s.key, "echo ran >> ledger")
 	rec, err := s.Run(s.ctx(), req)
 	if !errors.Is(err, syscall.EMFILE) || session.CodeOf(err) != session.ErrInternal || s.ledger() != "" {
 		t.Errorf("got %+v, %v, ledger %q, want an error that says EMFILE", rec, err, s.ledger())
 	}
-	if rec, err := s.Look(s.ctx(), "k"); err != nil || rec.State != session.CommandUnclaimed {
+	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnclaimed {
 		t.Errorf("Look: got %+v, %v, want unclaimed", rec, err)
 	}
 	_ = s.Close()
@@ -109,12 +109,12 @@ func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
 	}
 	for _, spec := range []string{"claimed:3", "forking:3", "forking:21"} {
 		s := newStage(t, "CMDTEST_FILES="+spec)
-		if rec := s.run(s.sh("k", "echo ran >> ledger")); !rec.Starved || rec.StartError == "" || s.ledger() != "" {
+		if rec := s.run(s.sh(s.key, "echo ran >> ledger")); !rec.Starved || rec.StartError == "" || s.ledger() != "" {
 			t.Errorf("%s: got %+v, ledger %q, want that a limit kept it from starting", spec, rec, s.ledger())
 		}
 	}
 	s = newStage(t, "CMDTEST_FILES=ended:3")
-	if rec := s.run(s.sh("k", "echo ran >> ledger; exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
+	if rec := s.run(s.sh(s.key, "echo ran >> ledger; exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
 		t.Errorf("at its end: got %+v, want what it ended with", rec)
 	}
 }

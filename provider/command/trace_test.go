@@ -60,7 +60,7 @@ func TestTraceOfAClaimRemovedAfterTheEnd(t *testing.T) {
 	s, k := newStage(t), t.TempDir() // no other command has the key k
 	s.run(s.sh(k, "echo ran >> ledger"))
 	t.Cleanup(func() { s.touch("go") })
-	done := s.begin(s.Runner, s.sh("next", "touch up; until test -e go; do sleep 0.01; done"), "up") // its supervisor stays
+	done := s.begin(s.Runner, s.sh(s.key+"-next", "touch up; until test -e go; do sleep 0.01; done"), "up") // its supervisor stays
 	s.unclaim(k)
 	if rec := s.trace(k, session.CommandUnknown); rec.Why == "" {
 		t.Errorf("Trace: got %+v, want a reason", rec)
@@ -105,11 +105,11 @@ func TestTraceOfWhatWasWritten(t *testing.T) {
 // A supervisor that lives and cannot be asked may have claimed the key: nothing is said of it.
 func TestTraceOfAFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
-	s.run(s.sh("a", "true"))
+	s.run(s.sh(s.key+"-a", "true"))
 	s.freeze()
 	ctx, cancel := timeoutCause(s)
 	defer cancel()
-	if rec, err := s.runner(2).Trace(ctx, "b"); !errors.Is(err, errPatience) {
+	if rec, err := s.runner(2).Trace(ctx, s.key+"-b"); !errors.Is(err, errPatience) {
 		t.Errorf("Trace: got %+v, %v, want the context's cause", rec, err)
 	}
 }

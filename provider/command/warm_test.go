@@ -32,14 +32,14 @@ func TestWarmSupervisorServes(t *testing.T) {
 	s := newStage(t)
 	r, spawned := s.warmed()
 	r.Warm() // changes nothing
-	if rec, err := r.Run(s.ctx(), s.sh("k", "echo once >> ledger")); err != nil || rec.Exit != 0 {
+	if rec, err := r.Run(s.ctx(), s.sh(s.key, "echo once >> ledger")); err != nil || rec.Exit != 0 {
 		t.Fatalf("Run: got %+v, %v", rec, err)
 	}
 	if s.ledger() != "once\n" || spawned.Load() != 1 {
 		t.Errorf("ledger %q, %d supervisors; want once and 1", s.ledger(), spawned.Load())
 	}
 	other, more := s.warmed() // one lives
-	if rec, err := other.Run(s.ctx(), s.sh("l", "echo twice >> ledger")); err != nil || rec.Exit != 0 || more.Load() != 0 {
+	if rec, err := other.Run(s.ctx(), s.sh(s.key+"-l", "echo twice >> ledger")); err != nil || rec.Exit != 0 || more.Load() != 0 {
 		t.Errorf("Run beside a supervisor: got %+v, %v, %d supervisors more", rec, err, more.Load())
 	}
 }
@@ -71,7 +71,7 @@ func TestWarmSupervisorKilled(t *testing.T) {
 	if err := syscall.Kill(s.supervisorPID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if rec, err := r.Run(s.ctx(), s.sh("k", "echo once >> ledger")); err != nil || rec.Exit != 0 {
+	if rec, err := r.Run(s.ctx(), s.sh(s.key, "echo once >> ledger")); err != nil || rec.Exit != 0 {
 		t.Fatalf("Run: got %+v, %v", rec, err)
 	}
 	if s.ledger() != "once\n" || spawned.Load() != 2 {
