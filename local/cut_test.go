@@ -52,12 +52,17 @@ func (c *counted) Err() error {
 const uncut = 4000
 
 // sweep calls f with a context that ends ever later, until f succeeds twice running. From the
-// twelfth look on it takes some of them only.
+// seventh look on it takes some of them only, unless make torture runs it.
 func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	t.Helper()
-	failed, succeeded := 0, 0
+	failed, succeeded, taken := 0, 0, 0
+	step := func(looks int) int { return 1 + looks/7 }
+	if long() {
+		step = func(int) int { return 1 }
+	}
 	var last error
-	for looks := 1; succeeded < 2; looks += 1 + looks/12 {
+	for looks := 1; succeeded < 2; looks += step(looks) {
+		taken++
 		if looks > uncut {
 			t.Fatalf("it never succeeds: %v", last)
 		}
@@ -70,6 +75,7 @@ func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	if failed == 0 {
 		t.Error("it was never cut")
 	}
+	t.Logf("cut at %d points", taken)
 }
 
 // A store whose making is cut short anywhere leaves nothing behind, the directories above it

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,6 +222,9 @@ func TestCompletingTwice(t *testing.T) {
 	appendAll(t, w, started(w, 1, 1))
 }
 
+// long says that make torture runs the tests: they take every point, and much that rapid draws.
+func long() bool { return os.Getenv("ACODE_TORTURE_LONG") != "" }
+
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
 	launch()
@@ -234,6 +238,13 @@ func TestMain(m *testing.M) {
 	}
 	if database := os.Getenv(trapDatabase); database != "" {
 		trapProcess(database)
+	}
+	draws := "25"
+	if long() {
+		draws = "400"
+	}
+	if err := flag.Set("rapid.checks", draws); err != nil { // the flag itself is read later
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

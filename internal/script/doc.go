@@ -32,6 +32,9 @@ func Setup(env *testscript.Env) error {
 	env.Setenv("NO_COLOR", "1")
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // with the race detector each exit would take a second
 	env.Values[scriptKey{}] = newScript(env.WorkDir)
+	env.Defer(func() { // a supervisor that a script stopped, and did not come to let go on, would stay for ever
+		_ = exec.Command("pkill", "-CONT", "-f", "supervise .*"+env.WorkDir).Run() // it fails where there is none
+	})
 	env.Cd = in("ws")
 	return errors.Join(
 		os.MkdirAll(in("ws"), 0o755), os.MkdirAll(in("home"), 0o755), os.MkdirAll(in("bin"), 0o755),
