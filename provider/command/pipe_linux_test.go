@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
@@ -219,6 +221,49 @@ func TestFollow(t *testing.T) {
 	}
 	if _, err := command.Follow(s.ctx(), s.dir, "never", true, masked); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Follow of what was never started: got %v", err)
+	}
+}
+
+// C5: a reader is killed before, in or after the call that puts the first bytes into the file. The next one finds those that
+// it did not put there, and no others.
+func TestReaderKilledAtAMove(t *testing.T) {
+	for _, when := range []crash.When{crash.Before, crash.Inside, crash.After} {
+		t.Run(string(when), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			end, err := command.OpenEnd(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0) // or what it holds ends with the writer
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.Close()
+			if _, err := end.WriteString("first\n"); err != nil {
+				t.Fatal(err)
+			}
+			carry := crash.Spec{Argv: []string{os.Args[0]}, Env: []string{"CMDTEST_ROLE=carry", "CMDTEST_DIR=" + path}, Roots: []string{filepath.Dir(path)},
+				Counts: func(c crash.Call) bool { return c.Path == path && (c.Kind == crash.KindCopy || c.Kind == crash.KindWrite) }}
+			killed := carry
+			killed.At = crash.Point{Role: crash.RoleAcode, N: 1, When: when}
+			tracer := crash.NewTracer()
+			defer tracer.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if res, err := tracer.Run(ctx, killed); err != nil || !res.Struck {
+				t.Fatalf("Run: got %+v, %v, want a kill", res, err)
+			}
+			_, err = end.WriteString("second\n")
+			if err := errors.Join(err, end.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if res, err := tracer.Run(ctx, carry); err != nil || res.ExitCode != 0 {
+				t.Fatalf("Run: got %+v, %v", res, err)
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != "first\nsecond\n" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
 	}
 }
 
