@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	for _, st := range t.Steps {
 		if s.uncertain[st.Name()] {
 			said, err := t.truth(st, lines)
-			if err != nil {
+			if err = errors.Join(err, t.excuse(st)); err != nil {
 				return nil, err
 			}
 			args = append(args, said...)
@@ -71,6 +72,34 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 		t.Stuck = "exit 20 without an uncertain step: " + strings.TrimSpace(stderr)
 	}
 	return args, nil
+}
+
+// excuse counts the outcome of a command as one that no one could know: once for each attempt, and only if its claim has no
+// record of its end and names a supervisor that was killed, or lived in a boot that is over. One supervisor runs all
+// commands of a session. So one kill excuses up to as many outcomes as steps run at once, but not that of a command which
+// had ended before or which another supervisor ran. What the command wrote is compared with the truth on this occasion.
+func (t *trial) excuse(st model.Step) error {
+	c, found, err := t.LastClaim(st.Name())
+	if err != nil || !found {
+		return err
+	}
+	if t.unknowable(c) && !t.excused[c.Key] {
+		t.excused[c.Key] = true
+		t.Excused++
+	}
+	if st.Prints == "" || !t.strict {
+		return nil
+	}
+	text, torn, err := c.Output()
+	if whole := text == st.Prints; err == nil && !whole && !(torn && strings.HasPrefix(st.Prints, text)) {
+		t.Breach("%s wrote %q, of which %q was kept", st.Name(), st.Prints, text)
+	}
+	return err
+}
+
+// unknowable reports whether the supervisor of a command was gone before it recorded the end.
+func (t *trial) unknowable(c scene.Claim) bool {
+	return !c.Ended && (t.boot != "" || t.killed[c.Supervisor])
 }
 
 // approve answers yes to every question that is open.
@@ -126,9 +155,15 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 	}
 	names := scene.ChangedNames(stderr)
 	var open []model.Change
+	unsupervised := false
 	for _, st := range t.Steps {
-		if s.open[st.Name()] {
+		if s.open[st.Name()] && len(st.Does) > 0 {
+			c, found, err := t.LastClaim(st.Name())
+			if err != nil {
+				return false, err
+			}
 			open = append(open, st.Does...)
+			unsupervised = unsupervised || found && t.unknowable(c)
 		}
 	}
 	if len(names) == 0 {
@@ -137,7 +172,7 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 	known := t.known(s)
 	for _, name := range names {
 		its := slices.ContainsFunc(open, func(c model.Change) bool { return slices.Contains(c.Paths(), name) })
-		if !its || !known(name) && t.OnSuper == 0 {
+		if !its || !known(name) && !unsupervised {
 			return false, nil
 		}
 	}

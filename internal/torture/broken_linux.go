@@ -24,7 +24,6 @@ const endsAlone = 20 * time.Second
 func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, error) {
 	broken := &life{Place: l.Place, kind: l.kind, dir: l.dir, disk: l.begun.Fork()}
 	t := &trial{Case: scene.Case{Place: l.Place}}
-	t.OnSuper = 1 // a supervisor that cannot record the end of its command
 	struck := false
 	err := broken.mounted(func() error {
 		broken.from = broken.disk.Len()

@@ -38,6 +38,13 @@ func bugs() []bug {
 			"	return p.free(b, it.ID, paths)\n", "	return true\n"}}},
 		{name: "a second command not re-attached", judges: []judge{besideJudge()}, edits: []edit{{"engine/crew.go",
 			"		if it.Action == session.ActionAttach {\n", "		if len(c.attach) > 0 {\n			continue\n		}\n		if it.Action == session.ActionAttach {\n"}}},
+		{name: "a write-only pipe end", judges: []judge{outputJudge()}, shows: "lines of the ledger belong to no step", edits: []edit{{"provider/command/pipe_linux.go",
+			"		s.end, err = unix.Open(path+pipeSuffix, unix.O_RDWR|", "		s.end, err = unix.Open(path+pipeSuffix, unix.O_WRONLY|"}}},
+		{name: "read and write instead of splice", judges: []judge{outputJudge()}, shows: "of which ", edits: []edit{{"provider/command/pipe_linux.go",
+			"		moved, err := unix.Splice(pipe, nil, int(s.file.Fd()), nil, limit, unix.SPLICE_F_NONBLOCK)\n",
+			"		b := make([]byte, min(limit, little))\n		moved, err := unix.Read(pipe, b)\n		if err == nil {\n			_, err = s.file.Write(b[:moved])\n		}\n"}}},
+		{name: "exit record before the pipe is empty", judges: []judge{endJudge()}, shows: "captured ", edits: []edit{{"provider/command/running.go",
+			"	e.Lost = c.outs.drain()\n", "	e.Lost = \"\"\n"}}},
 		{name: "exec before claim", judges: []judge{supervisorJudge()}, edits: []edit{
 			{"provider/command/claim.go",
 				"	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {\n",

@@ -84,6 +84,22 @@ func journalJudge() judge {
 	}}
 }
 
+// outputJudge kills the supervisor, or acode too, just before it moves what a command writes, and compares what was kept
+// with what the command wrote.
+func outputJudge() judge {
+	return judge{"kills at the moves of an output", func(ctx context.Context, h *harness) (found string, err error) {
+		own := h.with(model.Talking(), "talking")
+		for _, victim := range []crash.Victim{crash.VictimSupervisor, crash.VictimBoth} {
+			if found == "" && err == nil {
+				found, err = own.hunt(ctx, victim, crash.RoleSupervisor, func(c crash.Call) bool {
+					return (c.Kind == crash.KindCopy || c.Kind == crash.KindWrite) && strings.HasSuffix(c.Path, ".out")
+				}, scene.Outcome.Bad)
+			}
+		}
+		return found, err
+	}}
+}
+
 // supervisorJudge kills the supervisor just before it publishes a claim and counts what was
 // done twice.
 func supervisorJudge() judge {

@@ -81,7 +81,7 @@ func (r *row) add(o scene.Outcome) {
 	r.lost += len(o.Lost)
 	r.repeated += len(o.Repeated)
 	r.uncertain += o.Uncertain
-	r.over += max(0, o.Uncertain-o.OnSuper)
+	r.over += max(0, o.Uncertain-o.Excused)
 	r.wrong += len(o.Wrong)
 	if o.Stuck != "" {
 		r.stuck++

@@ -190,7 +190,6 @@ func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error
 		return nil, err
 	}
 	t := &trial{Case: scene.Case{Place: r.Place}, boot: boot}
-	t.OnSuper = r.cuts + 1 // how often the machine went down, and one operation is open at a time
 	t.printed.WriteString(r.said + acknowledged(image.Calls))
 	if err := t.compareJournal(ctx); err != nil {
 		return t, err

@@ -122,7 +122,6 @@ func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, e
 		return nil, nil, err
 	}
 	t := &trial{Case: scene.Case{Place: l.Place}, boot: boot}
-	t.OnSuper = next.cuts // how often the machine went down, and one operation is open at a time
 	t.printed.WriteString(l.told(n))
 	args := []string{"resume"}
 	if rng.IntN(4) == 0 {

@@ -51,6 +51,8 @@ type trial struct {
 	tracer   *crash.Tracer
 	printed  strings.Builder // all that acode printed
 	answers  map[string]bool // captures declared done
+	killed   map[int]bool    // pids
+	excused  map[string]bool // keys of commands whose outcome no one could know
 	ended    []crash.Result  // of each process
 }
 
@@ -63,7 +65,7 @@ func (t *trial) run(ctx context.Context) error {
 func (t *trial) carry(ctx context.Context, args []string) error {
 	t.tracer = crash.NewTracer()
 	defer t.tracer.Close()
-	t.answers = map[string]bool{}
+	t.answers, t.killed, t.excused = map[string]bool{}, map[int]bool{}, map[string]bool{}
 	for n := range maxProcesses {
 		res, stderr, err := t.process(ctx, n, args)
 		if err != nil {
@@ -127,8 +129,8 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 	t.printed.Write(out.Bytes())
 	if res.Struck {
 		t.Killed++
-		if v := spec.At.Victim; v == crash.VictimSupervisor || v == crash.VictimBoth {
-			t.OnSuper += max(1, t.Beside) // each command that it ran
+		for _, pid := range res.Killed {
+			t.killed[pid] = true
 		}
 	}
 	return res, stderr.String(), t.compareJournal(ctx)

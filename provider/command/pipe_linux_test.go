@@ -243,7 +243,9 @@ func TestReaderKilledAtAMove(t *testing.T) {
 				t.Fatal(err)
 			}
 			carry := crash.Spec{Argv: []string{os.Args[0]}, Env: []string{"CMDTEST_ROLE=carry", "CMDTEST_DIR=" + path}, Roots: []string{filepath.Dir(path)},
-				Counts: func(c crash.Call) bool { return c.Path == path && (c.Kind == crash.KindCopy || c.Kind == crash.KindWrite) }}
+				Counts: func(c crash.Call) bool {
+					return c.Path == path && (c.Kind == crash.KindCopy || c.Kind == crash.KindWrite)
+				}}
 			killed := carry
 			killed.At = crash.Point{Role: crash.RoleAcode, N: 1, When: when}
 			tracer := crash.NewTracer()

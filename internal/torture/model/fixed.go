@@ -138,3 +138,18 @@ func Long() Plan {
 	sleep := Step{task: "survey-the-premises", id: "sleep-well", Signs: true, yaml: []string{"run: " + quote("sleep 4; "+signature(""))}}
 	return Plan{Before: Tree{}, tasks: []task{{id: sleep.task, steps: []Step{sleep}}}, Steps: []Step{sleep}}
 }
+
+// Talking is a plan of one command that writes for a while before it signs the ledger. Ended by SIGPIPE, or only hit by it,
+// it leaves a line that belongs to no step.
+func Talking() Plan {
+	const words = 6
+	talk := Step{task: "survey-the-premises", id: "talk-on", Signs: true}
+	script := `trap 'echo pipe >> "$` + LedgerVariable + `"' PIPE; `
+	for i := range words {
+		word := fmt.Sprintf("word %d\n", i)
+		talk.Prints += word
+		script += "printf " + octal(word) + "; sleep 0.05; "
+	}
+	talk.yaml = []string{"run: " + quote(script+signature(""))}
+	return Plan{Before: Tree{}, tasks: []task{{id: talk.task, steps: []Step{talk}}}, Steps: []Step{talk}}
+}

@@ -38,6 +38,7 @@ type Step struct {
 	Extra    string   // what follows the step's name in that line
 	Captures bool     // its outcome includes Value, which it prints
 	Value    string   // without the space around it
+	Prints   string   // all that its command writes; empty: not worked out
 	Mended   bool     // it fails until a person has mended the cause
 	Volatile bool     // a power cut may take what it did
 }

@@ -122,7 +122,7 @@ func (s *Scenario) agreeOnDecision(t *typed, was journal) error {
 // more, and nobody had ended a command or killed a supervisor.
 func (s *Scenario) judgeResults() error {
 	b, err := os.ReadFile(s.Ledger())
-	if err != nil || !s.nobody || s.OnSuper+s.ended > 0 {
+	if err != nil || !s.nobody || s.Excused+s.ended > 0 {
 		return err
 	}
 	for name, acted := range attempts(string(b)) {

@@ -42,7 +42,7 @@ func (s *Scenario) killSupervisors() {
 	for _, p := range s.Left() {
 		if p.Supervises() && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
 			s.Killed++
-			s.OnSuper++
+			s.Excused++
 			s.tell("   killed: %v", p)
 		}
 	}

@@ -195,7 +195,7 @@ func (s *Scenario) strike(t *typed, b blow) {
 		if b.whom == onAll {
 			s.Killed++
 			if s.shutDown(t, sig) { // a command, or its supervisor: below nohup acode goes on after a hangup
-				s.OnSuper++
+				s.Excused++
 			}
 		}
 		if b.whom == onAcode || b.whom == onGroup || b.whom == onBoth {

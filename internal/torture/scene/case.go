@@ -21,18 +21,17 @@ type Case struct {
 // Outcome is what a session showed.
 type Outcome struct {
 	Killed    int      // kills that struck
-	OnSuper   int      // of these, those that had a supervisor among their victims
-	Uncertain int      // outcomes that nobody could know
+	Uncertain int      // outcomes that acode did not know
+	Excused   int      // outcomes that no one could know
 	Lost      []string // steps and files that must be there
 	Repeated  []string // steps that acted, or were completed, more than once
 	Wrong     []string // any other breach
 	Stuck     string   // why nothing leads to the end; empty where it was reached
 }
 
-// Bad reports whether anything was wrong. No more outcomes may be uncertain than kills had a supervisor
-// among their victims.
+// Bad reports whether anything was wrong. No outcome may be unknown that could be known.
 func (o Outcome) Bad() bool {
-	return len(o.Lost)+len(o.Repeated)+len(o.Wrong) > 0 || o.Stuck != "" || o.Uncertain > o.OnSuper
+	return len(o.Lost)+len(o.Repeated)+len(o.Wrong) > 0 || o.Stuck != "" || o.Uncertain > o.Excused
 }
 
 // String says what was wrong; empty for nothing.
@@ -47,8 +46,8 @@ func (o Outcome) String() string {
 	if o.Stuck != "" {
 		parts = append(parts, "stuck: "+o.Stuck)
 	}
-	if o.Uncertain > o.OnSuper {
-		parts = append(parts, fmt.Sprintf("uncertain %d times with %d kills of a supervisor", o.Uncertain, o.OnSuper))
+	if o.Uncertain > o.Excused {
+		parts = append(parts, fmt.Sprintf("%d outcomes are unknown, of which %d could not be known", o.Uncertain, o.Excused))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -1,0 +1,82 @@
+package scene
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Claim is what is known of one attempt of a step's command, from its claim alone.
+type Claim struct {
+	Key        string // of the attempt
+	Supervisor int    // pid of the process that started it
+	Ended      bool   // its end stands recorded
+	path       string
+}
+
+// Where the blocks of a claim begin that matter here, and what stands in each before its text: length and digest.
+const (
+	headerAt  = 0
+	exitAt    = 1536
+	blockHead = 4 + 32
+)
+
+// LastClaim gives the claim of the last attempt of a step; false says that there is none.
+func (p Place) LastClaim(step string) (last Claim, found bool, err error) {
+	names, err := filepath.Glob(filepath.Join(p.Home(), "commands", "*", "*.claim"))
+	if err != nil {
+		return last, false, err
+	}
+	most := -1
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return last, false, fmt.Errorf("read claim: %w", err)
+		}
+		var h struct {
+			Key        string `json:"key"`
+			Supervisor struct {
+				PID int `json:"pid"`
+			} `json:"supervisor"`
+		}
+		var n int
+		if !block(b, headerAt, &h) {
+			continue
+		}
+		_, attempt, its := strings.Cut(h.Key, ":"+step+"/main:")
+		if _, err := fmt.Sscan(attempt, &n); !its || err != nil || n <= most {
+			continue
+		}
+		var exit struct {
+			Unknown string `json:"unknown"`
+		}
+		ended := block(b, exitAt, &exit) && exit.Unknown == ""
+		last, found, most = Claim{Key: h.Key, Supervisor: h.Supervisor.PID, Ended: ended, path: name}, true, n
+	}
+	return last, found, nil
+}
+
+// block reads what stands in a claim at an offset, and reports whether anything whole does.
+func block(b []byte, at int, v any) bool {
+	if len(b) < at+blockHead {
+		return false
+	}
+	n := int(binary.BigEndian.Uint32(b[at:]))
+	b = b[at+blockHead:]
+	return n > 0 && n <= len(b) && json.Unmarshal(b[:n], v) == nil
+}
+
+// Output gives what the command wrote, as it is kept beside the claim, and whether the record admits that the end of it
+// may be lost.
+func (c Claim) Output() (text string, torn bool, err error) {
+	at := strings.TrimSuffix(c.path, ".claim") + ".out"
+	b, err := os.ReadFile(at)
+	if err != nil {
+		return "", false, fmt.Errorf("read output: %w", err)
+	}
+	_, err = os.Lstat(at + "-pipe")
+	return string(b), err == nil, nil
+}
