@@ -143,7 +143,7 @@ func TestGatesStopTheirOwnTasks(t *testing.T) {
 	})
 }
 
-// The person is asked one question at a time.
+// The person is asked one question at a time, and the session waits for approval until the last one is answered.
 func TestOneQuestionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(gate("g")))
@@ -154,6 +154,11 @@ func TestOneQuestionAtATime(t *testing.T) {
 			most = max(most, open)
 			time.Sleep(time.Second)
 			open--
+			p.shared.mu.Lock()
+			defer p.shared.mu.Unlock()
+			if w.sess.State != session.AwaitingApproval {
+				t.Errorf("a question is open, and the session is %s", w.sess.State)
+			}
 			return engine.Answer{Granted: true, By: "anna"}, nil
 		}
 		wantResult(t, p.mustBeside(), session.Completed, "", "")
@@ -234,6 +239,33 @@ func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
 		}
 		if len(w.ledger) != 3 {
 			t.Errorf("ledger: %v", w.ledger)
+		}
+	})
+}
+
+// Nothing begins beside a command that still runs and is not waited for yet.
+func TestNothingBeginsBeforeAllAreAttached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, plan(task("a", command("c", "hang")), task("b", command("c", "ledger b"))))
+		p := w.beside(1, 0)
+		var cancel context.CancelCauseFunc
+		p.ctx, cancel = context.WithCancelCause(context.Background())
+		go func() {
+			if err := w.allRun("a/c"); err != nil {
+				t.Error(err)
+			}
+			cancel(engine.Interrupted{Signal: 2})
+		}()
+		wantResult(t, p.mustBeside(), session.Paused, session.ReasonSignal, "")
+		w.replay()
+		p = w.beside(2, 0)
+		p.shared.fence = time.Second
+		time.AfterFunc(time.Minute/2, func() { supervisor{w}.finish(w.find("a/c/main")) })
+		wantResult(t, p.mustBeside(), session.Completed, "", "")
+		attached := slices.Index(w.trace, "notice handling a/c attach")
+		begun := slices.IndexFunc(w.trace, func(l string) bool { return strings.Contains(l, "started b/c/main:1") })
+		if attached < 0 || begun < attached {
+			t.Errorf("a/c is attached to in line %d, b/c begins in line %d\n%s", attached, begun, strings.Join(w.trace, "\n"))
 		}
 	})
 }
@@ -329,13 +361,32 @@ func TestCommandClaimsOnlyItsOwnChanges(t *testing.T) {
 			supervisor{w}.finish(w.find("b/c/main"))
 		}()
 		wantResult(t, p.mustBeside(), session.Completed, "", "")
-		for _, e := range w.events {
-			var d session.StepCompletedData
-			if e.Type == session.StepCompleted && e.Decode(&d) == nil && d.StepID == id("b", "c") && (len(d.Files) != 1 || d.Files[0].Path != "y") {
-				t.Errorf("the receipt of the command names %v, want y alone", d.Files)
-			}
-		}
+		w.claims("b/c", "y")
 	})
+}
+
+// A command claims nothing of what another step changed whose receipt is not durable yet.
+func TestCommandClaimsNoPendingChange(t *testing.T) {
+	w := newWorld(t, plan(task("a", write("1", "x", "old"), write("2", "y", "old")), after(task("b", command("c", "hang")), "a"), after(task("c", write("1", "x", "new")), "a")))
+	p := w.beside(2, 0)
+	p.shared.commit = 200 * time.Millisecond // not synctest's: who waits for its turn waits in a mutex
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := w.allRun("b/c"); err != nil {
+			t.Error(err)
+		}
+		for !slices.Contains(w.traced(), "effect c/1/main:1") {
+			time.Sleep(time.Millisecond)
+		}
+		p.shared.mu.Lock()
+		w.files["y"] = "of the command"
+		p.shared.mu.Unlock()
+		supervisor{w}.finish(w.find("b/c/main"))
+	}()
+	wantResult(t, p.mustBeside(), session.Completed, "", "")
+	<-ended
+	w.claims("b/c", "y")
 }
 
 // A task begins after the receipt of the one that it depends on is durable, whichever branch takes it (E2).

@@ -30,6 +30,7 @@ type shared struct {
 	calls  int
 	dead   bool
 	commit time.Duration // how long a commit takes
+	fence  time.Duration // how long a look at the fence takes
 	refuse string        // the journal refuses receipts of this step
 	tried  int           // how often it did
 }
@@ -90,6 +91,7 @@ func (s *shared) AppendAnswering(ctx context.Context, id int64, drafts ...sessio
 }
 
 func (s *shared) Fence(ctx context.Context) error {
+	time.Sleep(s.fence)
 	return s.do(func() error { return s.w.Fence(ctx) })
 }
 
@@ -377,4 +379,19 @@ func (w *world) allRun(steps ...string) error {
 		time.Sleep(time.Millisecond)
 	}
 	return fmt.Errorf("not all of %v run", steps)
+}
+
+// claims checks that the receipt of a step names one path alone.
+func (w *world) claims(step, path string) {
+	w.t.Helper()
+	for _, e := range w.events {
+		var d session.StepCompletedData
+		if e.Type == session.StepCompleted && e.Decode(&d) == nil && d.StepID.String() == step {
+			if len(d.Files) != 1 || d.Files[0].Path != path {
+				w.t.Errorf("the receipt of %s names %v, want %s alone", step, d.Files, path)
+			}
+			return
+		}
+	}
+	w.t.Errorf("%s has no receipt", step)
 }

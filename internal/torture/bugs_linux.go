@@ -30,13 +30,13 @@ func bugs() []bug {
 	return append([]bug{
 		{name: "acknowledge before commit", judges: []judge{journalJudge()}, edits: []edit{{"engine/branch.go",
 			"	b.onCommit = append(b.onCommit, n)\n", "	b.tell(n)\n"}}},
-		{name: "acknowledge before the common commit", judges: []judge{besideJournalJudge()}, edits: []edit{{"engine/branch.go",
+		{name: "acknowledge before the common commit", judges: []judge{besideJournalJudge()}, shows: "told of ", edits: []edit{{"engine/branch.go",
 			"	b.onCommit = append(b.onCommit, n)\n", "	b.tell(n)\n"}}},
 		{name: "drafts lost with another branch's refusal", judges: []judge{besideJudge()}, edits: []edit{
 			{"engine/book.go", "	err := k.append(ctx, batch, k.e.Journal.Append)\n", "	err := k.append(ctx, batch[:1], k.e.Journal.Append)\n"}}},
-		{name: "two intents on one path", judges: []judge{besideJudge()}, edits: []edit{{"engine/paths.go",
+		{name: "two intents on one path", judges: []judge{besideJudge()}, shows: "stuck: exit 17", edits: []edit{{"engine/paths.go",
 			"	return p.free(b, it.ID, paths)\n", "	return true\n"}}},
-		{name: "a second command not re-attached", judges: []judge{besideJudge()}, edits: []edit{{"engine/crew.go",
+		{name: "a second command not re-attached", judges: []judge{besideJudge()}, shows: "tasks are left", edits: []edit{{"engine/crew.go",
 			"		if it.Action == session.ActionAttach {\n", "		if len(c.attach) > 0 {\n			continue\n		}\n		if it.Action == session.ActionAttach {\n"}}},
 		{name: "a write-only pipe end", judges: []judge{outputJudge()}, shows: "lines of the ledger belong to no step", edits: []edit{{"provider/command/pipe_linux.go",
 			"		s.end, err = unix.Open(path+pipeSuffix, unix.O_RDWR|", "		s.end, err = unix.Open(path+pipeSuffix, unix.O_WRONLY|"}}},
