@@ -24,13 +24,9 @@ const (
 // errBad ends a row of images: the files of the one that ended badly are looked at by people.
 var errBad = errors.New("a session ended badly")
 
-// randomCuts judges images of a session of the nth random plan, and of the resumes after them. Of a plan whose tasks run
-// at once it judges none: what an image must hold is worked out from the order of the steps.
+// randomCuts judges images of a session of the nth random plan, and of the resumes after them.
 func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, *trial)) error {
 	p, rng := h.drawn(n)
-	if p.Beside > 0 {
-		return nil
-	}
 	own := h.with(p, fmt.Sprintf("plan-%d", n))
 	rec, err := own.record(ctx, filepath.Join(own.scratch, "cuts"), true)
 	if err == nil {

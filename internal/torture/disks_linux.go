@@ -70,9 +70,10 @@ func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, do
 	for i := range n {
 		l := []*life{warm, cold, nil}[i%3]
 		if l == nil {
-			p, _ := h.drawn(i)
+			n := 1 + i/3
+			p, _ := h.drawn(n)
 			if l, err = h.with(p, "").lived(ctx, k, dir, true); err != nil {
-				return fmt.Errorf("random plan %d of seed %d: %w", i, h.seed, err)
+				return fmt.Errorf("random plan %d of seed %d: %w", n, h.seed, err)
 			}
 		}
 		if err := l.cutAgain(ctx, rand.New(rand.NewPCG(h.seed, 3<<32+uint64(i))), done); err != nil {

@@ -227,32 +227,48 @@ func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error 
 	if err != nil {
 		return err
 	}
-	done := 0
 	for _, s := range t.Steps {
-		if !must[s.Name()] {
-			break
-		}
-		done++
-		if s.Signs && !s.Volatile && lines[s.Name()] == 0 {
+		if must[s.Name()] && s.Signs && !s.Volatile && lines[s.Name()] == 0 {
 			t.Breach("told of %s, but its line in the ledger is gone", s.Name())
 		}
 	}
-	now, next := states[done], states[min(done+1, len(states)-1)]
+	var errs []error
+	for _, r := range t.Rows() {
+		errs = append(errs, t.compareRow(r, states, must))
+	}
+	return errors.Join(errs...)
+}
+
+// compareRow compares the files that only the steps of a row change.
+func (t *trial) compareRow(r model.Row, states []model.Tree, must map[string]bool) error {
+	now, next := states[0], states[0]
+	done := 0
+	var doing []model.Change
+	for _, i := range r.Steps {
+		next = states[i+1]
+		if !must[t.Steps[i].Name()] {
+			doing = t.Steps[i].Does
+			break
+		}
+		now = next
+		done++
+	}
 	names := union(now, next)
-	if done < len(t.Steps) {
-		for _, c := range t.Steps[done].Does {
-			for _, name := range c.Paths() {
-				delete(names, name)
-			}
+	for _, c := range doing {
+		for _, name := range c.Paths() {
+			delete(names, name)
 		}
 	}
 	for name := range names {
+		if !r.Owns(name) {
+			continue
+		}
 		f, err := t.Read(name)
 		if err != nil {
 			return err
 		}
 		if !now.Has(name, f) && !next.Has(name, f) {
-			t.Breach("told of %d steps, but %s is not as they left it", done, name)
+			t.Breach("told of %d steps%s, but %s is not as they left it", done, r.Name, name)
 		}
 	}
 	return nil

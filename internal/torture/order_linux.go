@@ -52,8 +52,8 @@ func (r *recording) exitsRecorded() error {
 	return nil
 }
 
-// namesDurable checks that each change of a directory of the workspace is durable before
-// acode says that a step is done.
+// namesDurable checks that each change of a directory of the workspace is durable before acode says that a step is done
+// which makes it. Others that run at once may make others.
 func (r *recording) namesDurable() error {
 	changed := map[string]crash.Call{} // directories, by their last change
 	seen := 0
@@ -71,14 +71,33 @@ func (r *recording) namesDurable() error {
 			if last, ok := changed[c.Path]; ok && c.Begin > last.End {
 				delete(changed, c.Path)
 			}
-		case c.Kind == crash.KindAck && len(told(string(c.Data))) > 0:
-			for dir, last := range changed {
-				return fmt.Errorf("a step is told of before %s is durable: %v", dir, last)
+		case c.Kind == crash.KindAck:
+			for name := range told(string(c.Data)) {
+				if err := r.durableFor(name, changed); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	if seen == 0 {
 		return fmt.Errorf("a change of a directory: %w", errUnseen)
+	}
+	return nil
+}
+
+// durableFor finds a directory among those that are not durable in which only the step that is told of, and those before
+// and after it, change anything.
+func (r *recording) durableFor(step string, changed map[string]crash.Call) error {
+	_, at := r.Find(step)
+	for _, row := range r.Rows() {
+		if !slices.Contains(row.Steps, at) {
+			continue
+		}
+		for dir, last := range changed {
+			if name, _ := filepath.Rel(r.Workspace(), dir); row.Owns(name + "/") {
+				return fmt.Errorf("a step is told of before %s is durable: %v", dir, last)
+			}
+		}
 	}
 	return nil
 }

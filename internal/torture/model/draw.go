@@ -63,8 +63,11 @@ func (d *draw) own() string {
 	if !d.beside {
 		return ""
 	}
-	return "room-" + strconv.Itoa(d.at) + "/"
+	return room(d.at)
 }
+
+// room is the directory of a task that runs beside others.
+func room(task int) string { return "room-" + strconv.Itoa(task) + "/" }
 
 // whole draws all of a plan.
 func (d *draw) whole() Plan {

@@ -76,6 +76,38 @@ func (s Step) key(name string) string {
 	return ""
 }
 
+// Row is steps that come one after the other, and whose files no other row changes.
+type Row struct {
+	Name  string // empty: it is the whole plan
+	Steps []int  // places among the steps of the plan
+	own   string // how the names of its files begin
+}
+
+// Owns reports whether only steps of the row change the file of a name.
+func (r Row) Owns(name string) bool { return strings.HasPrefix(name, r.own) }
+
+// Rows gives the rows of a plan: its tasks where they run at once. What these all write is in no row.
+func (p Plan) Rows() []Row {
+	if p.Beside == 0 {
+		whole := Row{}
+		for i := range p.Steps {
+			whole.Steps = append(whole.Steps, i)
+		}
+		return []Row{whole}
+	}
+	var rows []Row
+	for at, t := range p.tasks {
+		r := Row{Name: " of " + t.id, own: room(at)}
+		for i, s := range p.Steps {
+			if s.task == t.id {
+				r.Steps = append(r.Steps, i)
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
 // Find gives the step of a name that comes to its end, and its place among those; -1 where there is none.
 func (p Plan) Find(name string) (Step, int) {
 	for i, s := range p.Steps {
