@@ -75,9 +75,9 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 }
 
 // excuse counts the outcome of a command as one that no one could know: once for each attempt, and only if its claim has no
-// record of its end and names a supervisor that was killed, or lived in a boot that is over. One supervisor runs all
-// commands of a session. So one kill excuses up to as many outcomes as steps run at once, but not that of a command which
-// had ended before or which another supervisor ran. What the command wrote is compared with the truth on this occasion.
+// record of its end and names a supervisor that was killed, or ended with the power. One supervisor runs all commands of a
+// session. So one kill excuses up to as many outcomes as steps run at once, but not that of a command which had ended before
+// or which another supervisor ran. What the command wrote is compared with the truth on this occasion.
 func (t *trial) excuse(st model.Step) error {
 	c, found, err := t.LastClaim(st.Name())
 	if err != nil || !found {
@@ -99,7 +99,7 @@ func (t *trial) excuse(st model.Step) error {
 
 // unknowable reports whether the supervisor of a command was gone before it recorded the end.
 func (t *trial) unknowable(c scene.Claim) bool {
-	return !c.Ended && (t.boot != "" || t.killed[c.Supervisor])
+	return !c.Ended && (!t.strict || t.killed[c.Supervisor])
 }
 
 // approve answers yes to every question that is open.

@@ -9,7 +9,8 @@
 //
 // What one plan does not combine, plans drawn at random do: groups of changes that move over
 // each other's paths, captures that only some tasks see, commands that change files, steps
-// that fail rightly. In every third plan up to four tasks run at once, three steps at a time. Each is carried out undisturbed, which holds acode and the computed end
+// that fail rightly. In every third plan up to four tasks run at once, three
+// steps at a time. Each is carried out undisturbed, which holds acode and the computed end
 // against each other, and then killed anywhere, often in the middle of a group of changes and of
 // its rollback. Then the machine goes down: in images of a session of its own, and once more
 // while it is resumed, so that the recovery from a power cut is cut too. A seed and a number name

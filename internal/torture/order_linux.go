@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/internal/crash"
+	"github.com/acode-dev/acode/internal/torture/scene"
 )
-
-// exitOffset is where the record of a command's end begins in its claim.
-const exitOffset = 1536
 
 // errUnseen says of a check of the order that there was nothing to look at.
 var errUnseen = errors.New("nothing of it was seen")
@@ -44,7 +42,7 @@ func (r *recording) exitsRecorded() error {
 		return fmt.Errorf("the end of a command: %w", errUnseen)
 	}
 	err := crash.DurableBefore(r.calls, func(c crash.Call) bool {
-		return supervisor(c) && c.Kind == crash.KindWrite && c.Offset == exitOffset && strings.HasPrefix(c.Path, r.Home())
+		return supervisor(c) && c.Kind == crash.KindWrite && c.Offset == scene.ExitAt && strings.HasPrefix(c.Path, r.Home())
 	}, told)
 	if err != nil {
 		return fmt.Errorf("exit told before it was recorded: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -306,6 +307,48 @@ func TestJudgeOfStuckSession(t *testing.T) {
 	tr.CountReceipts(map[string]int{done.Name(): 1, next.Name(): 2})
 	if len(tr.Repeated) != 1 || !strings.Contains(tr.Repeated[0], next.Name()) {
 		t.Errorf("countReceipts: got %q, want %s", tr.Repeated, next.Name())
+	}
+}
+
+// An unknown outcome is excused once, by a claim without a record of the end that names a supervisor which was killed.
+func TestUnknownIsExcusedByItsClaim(t *testing.T) {
+	step := model.Fixed().Steps[3]
+	key := func(attempt int) string {
+		return fmt.Sprintf("v1:01a1fdbc-b294-7906-ab4e-ce54abc4a0b4:%s/main:%d", step.Name(), attempt)
+	}
+	block := func(text string) string {
+		return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + strings.Repeat("d", 32) + text
+	}
+	tr := &trial{strict: true, killed: map[int]bool{7: true}, excused: map[string]bool{},
+		Case: scene.Case{Place: scene.Place{Root: t.TempDir(), Plan: model.Fixed()}}}
+	dir := filepath.Join(tr.Home(), "commands", "session")
+	must(t, os.MkdirAll(dir, 0o755))
+	claim := func(attempt, supervisor int, exit string) {
+		b := make([]byte, 4096)
+		copy(b, block(fmt.Sprintf(`{"key":%q,"supervisor":{"pid":%d}}`, key(attempt), supervisor)))
+		if exit != "" {
+			copy(b[scene.ExitAt:], block(exit))
+		}
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.claim", attempt)), b, 0o600))
+	}
+	for _, tt := range []struct {
+		name    string
+		make    func()
+		excused int // by now
+	}{
+		{"no_claim", func() {}, 0},
+		{"another_supervisor", func() { claim(1, 8, "") }, 0},
+		{"killed", func() { claim(2, 7, "") }, 1},
+		{"asked_again", func() {}, 1},
+		{"ended", func() { claim(10, 7, `{"exit":0}`) }, 1},
+		{"end_not_recorded", func() { claim(11, 7, `{"exit":0,"unknown":"the disk is full"}`) }, 2},
+		{"half_a_record", func() { claim(12, 7, `{"exit":`) }, 3},
+	} {
+		tt.make()
+		must(t, tr.excuse(step))
+		if tr.Excused != tt.excused {
+			t.Errorf("%s: %d are excused, want %d", tt.name, tr.Excused, tt.excused)
+		}
 	}
 }
 

@@ -17,11 +17,12 @@ type Claim struct {
 	path       string
 }
 
-// Where the blocks of a claim begin that matter here, and what stands in each before its text: length and digest.
+// ExitAt is where the record of a command's end begins in its claim.
+const ExitAt = 1536
+
 const (
 	headerAt  = 0
-	exitAt    = 1536
-	blockHead = 4 + 32
+	blockHead = 4 + 32 // length and digest, before the text of a block
 )
 
 // LastClaim gives the claim of the last attempt of a step; false says that there is none.
@@ -53,7 +54,7 @@ func (p Place) LastClaim(step string) (last Claim, found bool, err error) {
 		var exit struct {
 			Unknown string `json:"unknown"`
 		}
-		ended := block(b, exitAt, &exit) && exit.Unknown == ""
+		ended := block(b, ExitAt, &exit) && exit.Unknown == ""
 		last, found, most = Claim{Key: h.Key, Supervisor: h.Supervisor.PID, Ended: ended, path: name}, true, n
 	}
 	return last, found, nil
