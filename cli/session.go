@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,7 +136,7 @@ func (i *Invocation) explain(l app.Locks) error {
 	}
 	said := "Session lock: free. A lock is never left behind: the kernel frees it when its holder ends.\n"
 	if h := l.Holder; h != nil {
-		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.Process(), h.Since.UTC().Format(time.RFC3339), terminal.Clean(h.Command))
+		said = fmt.Sprintf("Session lock: held by %s since %s: %s\nIt is free as soon as that process ends; nothing was removed.\n", h.Process(), i.Page().Instant(h.Since.UnixMicro()), terminal.Clean(h.Command))
 	}
 	for _, n := range l.Notes {
 		said += terminal.Clean(n) + "\n"

@@ -251,6 +251,30 @@ func TestStepDigest(t *testing.T) {
 	}
 }
 
+// A step waits for one that works on a path of its own, and nothing is beside an exclusive command.
+func TestWaitsFor(t *testing.T) {
+	write := session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindWrite, Path: "a"}}}
+	move := session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindMove, From: "b", To: "a"}}}
+	other := session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindDelete, Path: "c"}}}
+	run := session.Step{Kind: session.KindRun, Run: &session.Run{Shell: "x"}}
+	alone := session.Step{Kind: session.KindRun, Run: &session.Run{Shell: "x", Exclusive: true}}
+	gate := session.Step{Kind: session.KindApprove, Approve: "Go?"}
+	for name, c := range map[string]struct {
+		a, b session.Step
+		want string
+	}{
+		"one path":            {write, move, "both change a"},
+		"different paths":     {write, other, ""},
+		"commands":            {run, run, ""},
+		"exclusive beside":    {write, alone, "nothing runs beside an exclusive command"},
+		"exclusive and gates": {alone, gate, ""},
+	} {
+		if got, back := c.a.WaitsFor(&c.b), c.b.WaitsFor(&c.a); got != c.want || back != c.want {
+			t.Errorf("%s: WaitsFor: got %q and %q, want %q", name, got, back, c.want)
+		}
+	}
+}
+
 func TestPlanSteps(t *testing.T) {
 	p := &session.Plan{Tasks: []session.Task{{Steps: make([]session.Step, 2)}, {}, {Steps: make([]session.Step, 3)}}}
 	if got := p.Steps(); got != 5 {

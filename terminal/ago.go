@@ -74,8 +74,8 @@ func agoLong(now, then time.Time) string {
 	return humanize.RelTime(then, now, "ago", "from now")
 }
 
-// instant writes a time to the second, as the clock of a person shows it who reads it on a terminal, else in UTC.
-func (p Page) instant(us int64) string {
+// Instant writes a time to the second, as the clock of a person shows it who reads it on a terminal, else in UTC.
+func (p Page) Instant(us int64) string {
 	if p.Local {
 		return time.UnixMicro(us).Local().Format("2006-01-02 15:04:05")
 	}

@@ -52,7 +52,7 @@ func (p Page) History(events iter.Seq2[session.Event, error]) error {
 	}
 	damage := each(events, func(e session.Event) error {
 		table = append(table, []string{
-			strconv.FormatUint(e.Seq, 10), p.instant(e.TimeUS), strconv.FormatUint(e.Epoch, 10),
+			strconv.FormatUint(e.Seq, 10), p.Instant(e.TimeUS), strconv.FormatUint(e.Epoch, 10),
 			e.Actor, string(e.Type), gist(e),
 		})
 		if len(table) < historyLines {

@@ -37,7 +37,7 @@ func (p Page) holder(h *app.Holder) string {
 		s += " on " + Clean(h.Host)
 	}
 	if !h.Since.IsZero() {
-		s += ", since " + p.instant(h.Since.UnixMicro())
+		s += ", since " + p.Instant(h.Since.UnixMicro())
 	}
 	if h.Command != "" {
 		s += ": " + Clean(h.Command)
@@ -197,7 +197,7 @@ func (p Page) Show(v app.Details) error {
 	var b strings.Builder
 	b.WriteString(p.status(v.Status))
 	fmt.Fprintf(&b, "ID: %s\nWorkspace: %s\n", Clean(string(v.ID)), Clean(v.Workspace))
-	fmt.Fprintf(&b, "Created: %s\nUpdated: %s\n", p.instant(v.CreatedUS), p.instant(v.UpdatedUS))
+	fmt.Fprintf(&b, "Created: %s\nUpdated: %s\n", p.Instant(v.CreatedUS), p.Instant(v.UpdatedUS))
 	fmt.Fprintf(&b, "Epoch: %d\nEvents: %s\n", v.Epoch, comma(int(v.LastSeq)))
 	task := 0
 	for _, s := range v.Steps {
