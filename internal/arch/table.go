@@ -63,6 +63,7 @@ func Packages() map[string][]string {
 		"internal/reqs":     {},
 		"internal/mutants":  {},
 		"internal/deploy":   {},
+		"internal/install":  {},
 
 		// Rooms of torture.
 		"internal/torture/model":  {},                                                   // plans, and where each must end

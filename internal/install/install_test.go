@@ -1,0 +1,153 @@
+package install_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+const top = "../.."
+
+// patience bounds every wait; a test that reaches it has failed.
+const patience = 60 * time.Second
+
+// A stranger installs acode where there is nothing but a shell, runs the README's plan, interrupts and kills
+// it, resumes, approves and removes it. `make stranger` does the same with the Debian package.
+func TestStranger(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "./scripts/stranger")
+	cmd.Dir = top
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("scripts/stranger: %v\n%s", err, out)
+	}
+}
+
+// What is installed completes the ids of sessions in bash and in zsh.
+func TestShellsCompleteIDs(t *testing.T) {
+	root := t.TempDir()
+	run(t, top, nil, "make", "install", "DESTDIR="+root, "PREFIX=/usr")
+	share := filepath.Join(root, "usr/share")
+	env := append(os.Environ(), "PATH="+filepath.Join(root, "usr/bin")+":"+os.Getenv("PATH"), "ACODE_HOME="+filepath.Join(root, "home"),
+		"ACODE_KEY_KEYRING=false", "TERM=xterm", "BASH_COMPLETION_USER_DIR="+filepath.Join(share, "bash-completion"), "PS1=ready> ")
+	shop := filepath.Join(root, "shop")
+	if err := os.Mkdir(shop, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plan := "version: 1\ntask: Ask\ntasks: [{id: one, steps: [{run: 'true'}]}]\n"
+	if err := os.WriteFile(filepath.Join(shop, "plan.yml"), []byte(plan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, shop, env, filepath.Join(root, "usr/bin/acode"), "run", "plan.yml")
+	id, _, _ := strings.Cut(strings.TrimPrefix(run(t, shop, env, filepath.Join(root, "usr/bin/acode"), "status"), "Session: "), "\n")
+	if len(id) < 4 {
+		t.Fatalf("acode status: got session %q", id)
+	}
+	for name, shell := range map[string]struct {
+		args  []string
+		setup string
+	}{
+		"bash": {[]string{"bash", "--norc", "--noprofile", "-i"}, "source /usr/share/bash-completion/bash_completion"},
+		"zsh":  {[]string{"zsh", "-f", "-i"}, "fpath=(" + filepath.Join(share, "zsh/site-functions") + " $fpath); autoload -Uz compinit; compinit -u -D"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, shop, env, shell.args)
+			s.types(t, shell.setup+"; echo set''up\n")
+			s.shows(t, "setup")
+			s.types(t, "acode logs "+id[:2]+"\t")
+			s.shows(t, "acode logs "+id)
+		})
+	}
+}
+
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// shell is an interactive shell on a terminal of its own.
+type shell struct {
+	tty    *os.File
+	mu     sync.Mutex
+	screen bytes.Buffer
+	more   chan struct{} // something was written
+}
+
+func begin(t *testing.T, dir string, env, args []string) *shell {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = dir, env
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{tty: tty, more: make(chan struct{}, 1)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(s, tty) // ends with the shell
+	}()
+	t.Cleanup(func() {
+		err := cmd.Process.Kill()
+		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // killed
+		_ = tty.Close()
+		<-read
+	})
+	return s
+}
+
+// Write implements io.Writer.
+func (s *shell) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return s.screen.Write(p)
+}
+
+func (s *shell) types(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := s.tty.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shows waits until the screen has a text.
+func (s *shell) shows(t *testing.T, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		screen := s.screen.String()
+		s.mu.Unlock()
+		if strings.Contains(screen, text) {
+			return
+		}
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			t.Fatalf("the screen does not show %q:\n%q", text, screen)
+		}
+	}
+}
