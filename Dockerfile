@@ -1,15 +1,17 @@
-# The two programs alone, for docker-compose.yml; built from the root of the repository.
+# The two programs alone: docker build -t acode .
+# Run a plan with: docker run --rm -it -v "$PWD:/work" -v acode:/var/lib/acode acode acode run plan.yml
 FROM golang:1.26.5-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o /out/ ./cmd/acode ./cmd/acode-sync
+RUN make build
 
 FROM alpine:3.22.1
 # A new volume takes over owner and mode of this directory.
 RUN addgroup -g 1000 acode && adduser -D -u 1000 -G acode acode && install -d -m 0700 -o acode -g acode /var/lib/acode
-COPY --from=build /out/ /usr/local/bin/
+COPY --from=build /src/bin/acode /src/bin/acode-sync /usr/local/bin/
 ENV ACODE_HOME=/var/lib/acode ACODE_CONFIG=/etc/acode/config.yml
 USER acode
+WORKDIR /work
 CMD ["acode", "syncer"]
