@@ -32,98 +32,131 @@ type Config struct {
 	Terminal  Terminal
 	Key       Key
 	Sync      Sync
-	Sandbox   string // "off", the only value until there is an agent to confine
+	// "off", the only value until there is an agent to confine
+	Sandbox string
 
-	Notify      string // absolute; the program that is told how sessions come to rest; empty: none
-	MaxParallel int    // steps of a session that may run at once, where neither run nor its plan says
+	// absolute; the program that is told how sessions come to rest; empty: none
+	Notify string
+	// steps of a session that may run at once, where neither run nor its plan says
+	MaxParallel int
 }
 
 // Resume says how a session is gone on with.
 type Resume struct {
-	InProgressStrategy  string        // rollback, retry or prompt (FR-027, FR-028)
-	ValidateEnvironment bool          // look for changes before going on
-	ChangedFilesAction  string        // prompt, continue or abort
-	ValidationTimeout   time.Duration // for looking; at least 1s
+	// rollback, retry or prompt (FR-027, FR-028)
+	InProgressStrategy string
+	// look for changes before going on
+	ValidateEnvironment bool
+	// prompt, continue or abort
+	ChangedFilesAction string
+	// for looking; at least 1s
+	ValidationTimeout time.Duration
 }
 
 // Store says where sessions are kept.
 type Store struct {
-	Home string // absolute
+	// absolute
+	Home string
 }
 
 // Log says what is logged and where.
 type Log struct {
-	Dir      string // absolute; in the store's directory unless set
-	Level    string // debug, info, warn or error
-	MaxBytes int64  // of one file, after which the next is begun
-	Keep     int    // how many full files are kept
+	// absolute; in the store's directory unless set
+	Dir string
+	// debug, info, warn or error
+	Level string
+	// of one file, after which the next is begun
+	MaxBytes int64
+	// how many full files are kept
+	Keep int
 }
 
 // Lock says how a lock that somebody else holds is met.
 type Lock struct {
-	Wait time.Duration // 0 does not wait
+	// 0 does not wait
+	Wait time.Duration
 }
 
 // Workspace says which directories may be worked in.
 type Workspace struct {
-	Allow []string // absolute; directories that are accepted though they would be refused
-	Share bool     // let several sessions execute in one workspace
+	// absolute; directories that are accepted though they would be refused
+	Allow []string
+	// let several sessions execute in one workspace
+	Share bool
 }
 
 // Command bounds what commands leave behind.
 type Command struct {
-	MaxOutputBytes int64 // of standard output and standard error together
+	// of standard output and standard error together
+	MaxOutputBytes int64
 }
 
 // Terminal says how output looks.
 type Terminal struct {
-	Color string // auto, always or never
+	// auto, always or never
+	Color string
 }
 
 // Key says where the store's key may be kept.
 type Key struct {
-	Keyring bool // use the system's keyring when there is one
+	// use the system's keyring when there is one
+	Keyring bool
 }
 
 // Sync says where sessions are delivered to, and how.
 type Sync struct {
-	URL            string        // with its password; empty: nowhere (FR-048)
-	AllowPlaintext bool          // accept a server beyond this machine without TLS
-	LateAfter      time.Duration // delivery is late when the oldest pending event is older
-	OnParked       string        // wait or continue
-	Listen         string        // of the syncer: host:port, or unix:/path
+	// with its password; empty: nowhere (FR-048)
+	URL string
+	// accept a server beyond this machine without TLS
+	AllowPlaintext bool
+	// delivery is late when the oldest pending event is older
+	LateAfter time.Duration
+	// wait or continue
+	OnParked string
+	// of the syncer: host:port, or unix:/path
+	Listen string
 }
 
 // Value is one setting as text, with where it was set.
 type Value struct {
-	Key    string // path with dots
-	Value  string
-	Origin string // "default", "/path/config.yml:12", "environment ACODE_HOME", "flag --wait"
+	// path with dots
+	Key   string
+	Value string
+	// "default", "/path/config.yml:12", "environment ACODE_HOME", "flag --wait"
+	Origin string
 }
 
 // Sources are the layers, read by the caller. Nil data is a file that does not exist.
 type Sources struct {
-	UserFile    string // name for places and origins
+	// name for places and origins
+	UserFile    string
 	UserData    []byte
 	ProjectFile string
 	ProjectData []byte
-	Getenv      func(string) string // nil looks into Environ
-	Environ     []string            // in the form of os.Environ; without it no variable is warned about
-	Flags       map[string]string   // by key path; only those that were given
+	// nil looks into Environ
+	Getenv func(string) string
+	// in the form of os.Environ; without it no variable is warned about
+	Environ []string
+	// by key path; only those that were given
+	Flags map[string]string
 }
 
 // Loaded is a configuration with the story of each value.
 type Loaded struct {
-	Config   Config
-	Values   []Value  // every key, in the order of the table
-	Warnings []string // one line each, for a person; not nil
+	Config Config
+	// every key, in the order of the table
+	Values []Value
+	// one line each, for a person; not nil
+	Warnings []string
 
-	lasting map[string]string // what decides execution, without flags
+	// what decides execution, without flags
+	lasting map[string]string
 }
 
 // setting is a value on its way into the configuration.
 type setting struct {
-	text   string // canonical
+	// canonical
+	text   string
 	value  any
 	origin string
 	layer  layer
@@ -174,7 +207,8 @@ func (l *Loaded) Keys() map[string]string {
 
 type loader struct {
 	keys []key
-	home string // the user's, for ~/
+	// the user's, for ~/
+	home string
 	set  map[string]setting
 }
 

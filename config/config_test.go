@@ -510,8 +510,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// An editor that goes by the schema marks what would be refused, and nothing else; of a number of bytes
-// as text only its form.
+// An editor that goes by the schema marks what would be refused, and nothing else; of a
+// number of bytes as text only its form.
 func TestSchemaAllowsWhatIsTaken(t *testing.T) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(config.Schema(), &schema); err != nil {

@@ -87,8 +87,8 @@ func Home(getenv func(string) string) string {
 	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state")), "acode")
 }
 
-// UserDir returns $HOME; where that is not set, as in many a service, the directory of the
-// account; empty when there is neither.
+// UserDir returns $HOME; where that is not set, as in many a service, the directory of
+// the account; empty when there is neither.
 func UserDir(getenv func(string) string) string {
 	if home := getenv("HOME"); filepath.IsAbs(home) {
 		return filepath.Clean(home)

@@ -17,28 +17,41 @@ import (
 type kind int
 
 const (
-	kindEnum     kind = iota + 1
-	kindBool          // true or false
-	kindCount         // a whole number between min and max
-	kindBytes         // a whole number, also with KB, MB, GB, KiB, MiB, GiB
-	kindDuration      // as Go writes it
-	kindPath          // absolute, ~/ for the user's directory
-	kindPaths         // a list of those
-	kindServer        // URL of a PostgreSQL database; its password is not shown
-	kindListen        // host:port or unix: and an absolute path
+	kindEnum kind = iota + 1
+	// true or false
+	kindBool
+	// a whole number between min and max
+	kindCount
+	// a whole number, also with KB, MB, GB, KiB, MiB, GiB
+	kindBytes
+	// as Go writes it
+	kindDuration
+	// absolute, ~/ for the user's directory
+	kindPath
+	// a list of those
+	kindPaths
+	// URL of a PostgreSQL database; its password is not shown
+	kindServer
+	// host:port or unix: and an absolute path
+	kindListen
 )
 
 // key describes one setting; every layer, the schema and the documentation come from it.
 type key struct {
-	path      string
-	kind      kind
-	values    []string // of an enum
-	min, max  int64
-	def       string
-	env       string // when it is not ACODE_ and the path
-	flag      string // when it is not the path
-	project   bool   // a project's file may set it
-	execution bool   // decides how a session is executed: Keys has it
+	path string
+	kind kind
+	// of an enum
+	values   []string
+	min, max int64
+	def      string
+	// when it is not ACODE_ and the path
+	env string
+	// when it is not the path
+	flag string
+	// a project's file may set it
+	project bool
+	// decides how a session is executed: Keys has it
+	execution bool
 	doc       string
 	set       func(c *Config, v any)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/acode-dev/acode/subtree"
 )
 
-const maxFileBytes = 64 << 10 // far more than a configuration needs
+// far more than a configuration needs
+const maxFileBytes = 64 << 10
 
 // projectFile lies in the workspace, which somebody else may have filled.
 const projectFile = ".agent/config.yml"

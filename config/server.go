@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// parseServer takes the URL of a database. Its canonical text, which is what people and logs
-// see, has no password; nor has an error.
+// parseServer takes the URL of a database. Its canonical text, which is what people and
+// logs see, has no password; nor has an error.
 func (k key) parseServer(text string) (parsed, error) {
 	if text == "" {
 		return parsed{"", ""}, nil
@@ -38,7 +38,8 @@ func withoutPassword(u *url.URL) string {
 	return shown.Redacted()
 }
 
-// hidePasswords makes a line of a file fit to be shown, whether its URL is well formed or not.
+// hidePasswords makes a line of a file fit to be shown, whether its URL is well formed or
+// not.
 func hidePasswords(line string) string {
 	password := regexp.MustCompile(`(://[^:@/\s]*:)[^@\s]*(@)|((?i:password)=)[^&\s"']*`)
 	return password.ReplaceAllString(line, "${1}${3}"+hidden+"${2}")

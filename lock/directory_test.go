@@ -23,7 +23,8 @@ func acquireDirectory(t *testing.T, path string, shared bool) *lock.Directory {
 	return d
 }
 
-// K1: a directory is one workspace, by whatever path it is reached and whatever its path becomes.
+// K1: a directory is one workspace, by whatever path it is reached and whatever its path
+// becomes.
 func TestDirectoryByTwoPaths(t *testing.T) {
 	for name, other := range map[string]func(t *testing.T, path string) string{
 		"same": func(_ *testing.T, path string) string { return path },
@@ -64,7 +65,8 @@ func TestDirectoryByTwoPaths(t *testing.T) {
 	}
 }
 
-// Sessions that share a workspace have it in common, and keep out a session that does not share.
+// Sessions that share a workspace have it in common, and keep out a session that does not
+// share.
 func TestDirectoryShared(t *testing.T) {
 	path := t.TempDir()
 	one, two := acquireDirectory(t, path, true), acquireDirectory(t, path, true)
@@ -74,7 +76,8 @@ func TestDirectoryShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := acquireDirectory(t, path, false)
-	acquireDirectory(t, path, true) // a person wants it beside the other
+	// a person wants it beside the other
+	acquireDirectory(t, path, true)
 	if err := alone.Release(); err != nil {
 		t.Fatal(err)
 	}

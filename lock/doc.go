@@ -1,12 +1,13 @@
-// Package lock lets one process execute a session, and one session execute in a workspace.
+// Package lock lets one process execute a session, and one session execute in a
+// workspace.
 //
 // The lock is flock(2): the kernel gives it back the instant its holder dies, and nothing
-// else ends it, however old it is. What a lock file says is information for people and for
-// readers that take no lock; of a holder in another PID namespace, whose pid says nothing, they ask
-// the lock. The file is never removed and never truncated to nothing:
-// removing it would let two processes lock two files of one name.
-// Only the file of a session that shares its workspace is locked in common, by that session and its
-// command: it keeps out who does not share.
+// else ends it, however old it is. What a lock file says is information for people and
+// for readers that take no lock; of a holder in another PID namespace, whose pid says
+// nothing, they ask the lock. The file is never removed and never truncated to nothing:
+// removing it would let two processes lock two files of one name. Only the file of a
+// session that shares its workspace is locked in common, by that session and its command:
+// it keeps out who does not share.
 //
 // Invariants, cited by tests:
 //

@@ -13,7 +13,8 @@ import (
 	"github.com/acode-dev/acode/lock"
 )
 
-// slow is a file that gives nothing before it is told to: who reads it is in the kernel until then, killed or not.
+// slow is a file that gives nothing before it is told to: who reads it is in the kernel
+// until then, killed or not.
 type slow struct {
 	fs.Inode
 	asked chan struct{}
@@ -39,8 +40,9 @@ func (d *folder) OnAdd(ctx context.Context) {
 	d.AddChild("slow", d.NewPersistentInode(ctx, d.file, fs.StableAttr{}), false)
 }
 
-// A holder that was killed and has not ended yet, as the system is still busy with what it asked for, keeps its lock.
-// It executes nothing any more: it counts as no holder, and whoever comes next waits for its end.
+// A holder that was killed and has not ended yet, as the system is still busy with what
+// it asked for, keeps its lock. It executes nothing any more: it counts as no holder, and
+// whoever comes next waits for its end.
 func TestHolderThatIsDying(t *testing.T) {
 	path, dir := lockPath(t), t.TempDir()
 	file := &slow{asked: make(chan struct{}), give: make(chan struct{})}
@@ -49,7 +51,8 @@ func TestHolderThatIsDying(t *testing.T) {
 		t.Skipf("this system lets nobody serve a file system: %v", err)
 	}
 	released := make(chan struct{})
-	release := time.AfterFunc(time.Minute, func() { close(file.give); close(released) }) // at the latest
+	// at the latest
+	release := time.AfterFunc(time.Minute, func() { close(file.give); close(released) })
 	t.Cleanup(func() {
 		if release.Stop() {
 			close(file.give)
@@ -69,7 +72,8 @@ func TestHolderThatIsDying(t *testing.T) {
 	if _, held, err := lock.Read(path); err != nil || held {
 		t.Errorf("Read: got %v, %v of a holder that was killed, want not held", held, err)
 	}
-	release.Reset(1500 * time.Millisecond) // longer than for a holder that is not named
+	// longer than for a holder that is not named
+	release.Reset(1500 * time.Millisecond)
 	l, err := lock.Acquire(path, self(t))
 	if err != nil {
 		t.Fatalf("Acquire: %v", err)

@@ -11,7 +11,8 @@ import (
 
 func IOError(path string, err error) error { return ioError(path, err) }
 
-// AcquireBy is Acquire, once locked has been called with the path whenever its file has been locked.
+// AcquireBy is Acquire, once locked has been called with the path whenever its file has
+// been locked.
 func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
 	return acquire(path, h, func(f *flock.Flock) (bool, error) {
 		ok, err := f.TryLock()

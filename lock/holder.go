@@ -20,15 +20,17 @@ import (
 // Holder says who holds a lock: one process, for good. The zero Holder names no process.
 type Holder struct {
 	process.ID
-	Host    string     `json:"host"`
-	Command string     `json:"command"` // as typed, for people
+	Host string `json:"host"`
+	// as typed, for people
+	Command string     `json:"command"`
 	Since   time.Time  `json:"since"`
 	Session session.ID `json:"session,omitempty"`
-	Key     string     `json:"key,omitempty"` // of the command, in a command lock
+	// of the command, in a command lock
+	Key string `json:"key,omitempty"`
 }
 
-// Self describes this process. The caller adds the session. It returns ErrEnvironment where pids mean nothing,
-// because /proc does not show the processes.
+// Self describes this process. The caller adds the session. It returns ErrEnvironment
+// where pids mean nothing, because /proc does not show the processes.
 func Self(command string, now time.Time) (Holder, error) {
 	id, err := process.Self()
 	var blind *process.BlindError
@@ -43,8 +45,8 @@ func Self(command string, now time.Time) (Holder, error) {
 	return Holder{ID: id, Host: host, Command: command, Since: now.UTC()}, nil
 }
 
-// Alive reports whether the process of h is seen to run, as process.ID says. One that could not be looked at is not
-// seen.
+// Alive reports whether the process of h is seen to run, as process.ID says. One that
+// could not be looked at is not seen.
 func (h Holder) Alive() bool {
 	lives, err := h.ID.Alive()
 	return lives && err == nil
@@ -96,8 +98,9 @@ func (h Holder) foreign() string {
 
 // HeldError is the cause of an ErrLocked: somebody else has the lock.
 type HeldError struct {
-	Path   string
-	Holder Holder // zero when the file does not say
+	Path string
+	// zero when the file does not say
+	Holder Holder
 }
 
 // Error names the holder.
@@ -137,11 +140,11 @@ func overwrite(f *os.File, b []byte) error {
 	return nil
 }
 
-// Read says what the lock file at path says, and whether the holder that it names is alive. A holder that
-// was killed and is still ending is not: it executes nothing any more.
-// It writes nothing and takes no lock, so that it never disturbs a holder; but where that is
-// Elsewhere it asks for the lock, shared and for an instant. A file that is missing, empty or not
-// of this form names nobody.
+// Read says what the lock file at path says, and whether the holder that it names is
+// alive. A holder that was killed and is still ending is not: it executes nothing any
+// more. It writes nothing and takes no lock, so that it never disturbs a holder; but
+// where that is Elsewhere it asks for the lock, shared and for an instant. A file that is
+// missing, empty or not of this form names nobody.
 func Read(path string) (h Holder, held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +161,8 @@ func Read(path string) (h Holder, held bool, err error) {
 		return Holder{}, false, err
 	}
 	if h.Elsewhere() {
-		free, err := tryFlock(f, unix.LOCK_SH) // f is closed next, which gives it back
+		// f is closed next, which gives it back
+		free, err := tryFlock(f, unix.LOCK_SH)
 		return h, !free && err == nil, err
 	}
 	return h, h.Alive() && !h.Dying(), nil

@@ -23,15 +23,18 @@ const attempts = 100
 // Lock is a lock that this process holds. Its descriptor is closed on exec, so no command
 // inherits it.
 type Lock struct {
-	path   string
-	flock  *flock.Flock
-	file   *os.File // the same file, for what flock.Flock does not give away
-	killed Holder   // see Killed
+	path  string
+	flock *flock.Flock
+	// the same file, for what flock.Flock does not give away
+	file *os.File
+	// see Killed
+	killed Holder
 }
 
-// persist takes a lock, and puts up for a moment with one that no process has signed that is seen
-// to live: somebody only asks whether it is free, or a child of a process that has ended has not
-// begun its own program yet. It puts up longer with a process that was killed and is still ending.
+// persist takes a lock, and puts up for a moment with one that no process has signed that
+// is seen to live: somebody only asks whether it is free, or a child of a process that
+// has ended has not begun its own program yet. It puts up longer with a process that was
+// killed and is still ending.
 func persist[L any](take func() (L, error)) (L, error) {
 	const pause, patience, untilDead = 10 * time.Millisecond, 100, 3000
 	tick := time.NewTicker(pause)
@@ -47,7 +50,8 @@ func persist[L any](take func() (L, error)) (L, error) {
 		case by.Holder.Dying():
 			limit, dying = untilDead, n
 		case by.Holder.PID == 0 || by.Holder.Elsewhere():
-			limit = dying + patience // one that was dying may be gone an instant before its lock is free
+			// one that was dying may be gone an instant before its lock is free
+			limit = dying + patience
 		}
 		if n >= limit {
 			return l, err
@@ -56,12 +60,13 @@ func persist[L any](take func() (L, error)) (L, error) {
 	}
 }
 
-// Acquire takes the lock at path without waiting for a process that lives, and writes h into
-// the file, which it makes when it is missing. It returns
+// Acquire takes the lock at path without waiting for a process that lives, and writes h
+// into the file, which it makes when it is missing. It returns
 //
 //   - ErrLocked with a *HeldError as its cause when somebody else has it,
 //   - ErrLockHolder when that is a live process that is no acode,
-//   - ErrLockMode or ErrLockOwner when the file is not a regular one of mode 0600 or belongs
+//   - ErrLockMode or ErrLockOwner when the file is not a regular one of mode 0600 or
+//     belongs
 //     to another user.
 //
 // The caller calls Release; the death of the process does the same.
@@ -98,8 +103,8 @@ func replaced(path string) error {
 	}
 }
 
-// take opens the locked file once more, by its path, checks it and signs it. current is false
-// when the path has come to name another file, which says nothing against this one.
+// take opens the locked file once more, by its path, checks it and signs it. current is
+// false when the path has come to name another file, which says nothing against this one.
 func (l *Lock) take(h Holder) (current bool, err error) {
 	if l.file, err = os.OpenFile(l.path, openFlags, 0o600); err != nil {
 		return false, openError(l.path, err)
@@ -123,14 +128,17 @@ func (l *Lock) take(h Holder) (current bool, err error) {
 	return true, nil
 }
 
-// Killed is the holder before this one, when it ended without a Release; else the zero Holder.
+// Killed is the holder before this one, when it ended without a Release; else the zero
+// Holder.
 func (l *Lock) Killed() Holder { return l.killed }
 
 func (l *Lock) close() {
 	if l.file != nil {
-		_ = l.file.Close() // every write to it was checked
+		// every write to it was checked
+		_ = l.file.Close()
 	}
-	_ = l.flock.Unlock() // its descriptor closes with it, and that unlocks in any case
+	// its descriptor closes with it, and that unlocks in any case
+	_ = l.flock.Unlock()
 }
 
 // Release gives the lock up. The file stays and names nobody: removing it would let two
@@ -139,7 +147,8 @@ func (l *Lock) Release() error {
 	if !l.flock.Locked() && !l.flock.RLocked() {
 		return nil
 	}
-	// The kernel's lock is what counts; a file that still names us is only a wrong report.
+	// The kernel's lock is what counts; a file that still names us is only a wrong
+	// report.
 	_ = overwrite(l.file, nil)
 	_ = l.file.Close()
 	if err := l.flock.Unlock(); err != nil {
@@ -148,7 +157,8 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// same reports whether path still names the file that f is, not following a symbolic link.
+// same reports whether path still names the file that f is, not following a symbolic
+// link.
 func same(path string, f *os.File) bool {
 	there, err := os.Lstat(path)
 	if err != nil {
@@ -202,7 +212,8 @@ func held(path string) error {
 	}
 	h, alive, err := Read(path)
 	if err != nil || !alive && !h.Dying() {
-		h = Holder{} // a process that took it just now, or a child of one that died
+		// a process that took it just now, or a child of one that died
+		h = Holder{}
 	}
 	if exe := h.foreign(); alive && exe != "" {
 		return &session.Error{

@@ -49,7 +49,8 @@ func TestMain(m *testing.M) {
 // lineOf is an error on one line, with its code.
 func lineOf(err error) string { return fmt.Sprintf("%s %v", session.CodeOf(err), err) }
 
-// play does what a helper process is for, says "holding" and waits for the end of its input.
+// play does what a helper process is for, says "holding" and waits for the end of its
+// input.
 func play(role string, args []string) error {
 	h, err := lock.Self("acode "+role, time.Now())
 	if err != nil {
@@ -65,7 +66,8 @@ func play(role string, args []string) error {
 		fmt.Println("holding")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return l.Release()
-	case "reader": // holds the lock, and reads a file meanwhile
+	case "reader":
+		// holds the lock, and reads a file meanwhile
 		if _, err := lock.Acquire(args[0], h); err != nil {
 			return err
 		}
@@ -80,7 +82,8 @@ func play(role string, args []string) error {
 		fmt.Println("holding")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return d.Release()
-	case "headless": // its main thread ends, and others hold on until the end of input
+	case "headless":
+		// its main thread ends, and others hold on until the end of input
 		if _, err := lock.Acquire(args[0], h); err != nil {
 			return err
 		}
@@ -91,7 +94,8 @@ func play(role string, args []string) error {
 		}()
 		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 		return nil
-	case "stranger": // becomes another program and keeps the lock
+	case "stranger":
+		// becomes another program and keeps the lock
 		f, err := lock.AcquireFile(args[0])
 		if err != nil {
 			return err
@@ -107,7 +111,8 @@ func play(role string, args []string) error {
 			return err
 		}
 		return unix.Exec("/bin/sh", []string{"sh", "-c", "echo holding; read _; :"}, []string{})
-	case "full", "full_workspace": // a limit on file sizes is a disk without room
+	case "full", "full_workspace":
+		// a limit on file sizes is a disk without room
 		signal.Ignore(unix.SIGXFSZ)
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: 100}); err != nil {
 			return err
@@ -300,7 +305,8 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second does nothing
+	// the second does nothing
+	for range 2 {
 		if err := l.Release(); err != nil {
 			t.Errorf("Release: %v", err)
 		}
@@ -349,8 +355,8 @@ func TestReplacedUnderHolder(t *testing.T) {
 	}
 }
 
-// A frozen holder keeps its lock. When its file is removed another takes over, and keeps what
-// it has when the first one runs again and ends.
+// A frozen holder keeps its lock. When its file is removed another takes over, and keeps
+// what it has when the first one runs again and ends.
 func TestFrozenHolder(t *testing.T) {
 	path := lockPath(t)
 	p := start(t, "holder", path)
@@ -373,8 +379,8 @@ func TestFrozenHolder(t *testing.T) {
 	wantCode(t, err, session.ErrLocked)
 }
 
-// K1: while files are exchanged all the time many hold at once, each another file: of the one
-// that stays, no more than one.
+// K1: while files are exchanged all the time many hold at once, each another file: of the
+// one that stays, no more than one.
 func TestAcquireDuringReplacement(t *testing.T) {
 	path, h := lockPath(t), self(t)
 	stop := make(chan struct{})
@@ -406,7 +412,8 @@ func TestAcquireDuringReplacement(t *testing.T) {
 	if got == 0 {
 		t.Error("Acquire: never succeeded")
 	}
-	if l, err := lock.Acquire(path, h); err == nil { // else somebody holds the last file already
+	// else somebody holds the last file already
+	if l, err := lock.Acquire(path, h); err == nil {
 		keep(t, l)
 	}
 	_, err := lock.Acquire(path, h)
@@ -554,8 +561,8 @@ func TestHolderThatIsEnding(t *testing.T) {
 	}
 }
 
-// K4: a command does not inherit the lock of a session: it outlives the holder, and the lock
-// is free.
+// K4: a command does not inherit the lock of a session: it outlives the holder, and the
+// lock is free.
 func TestCommandsDoNotInherit(t *testing.T) {
 	path := lockPath(t)
 	l := acquire(t, path)
@@ -677,8 +684,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A pid of another process table says nothing: the lock itself says whether its holder lives, and
-// who has the same pid here is not taken for it.
+// A pid of another process table says nothing: the lock itself says whether its holder
+// lives, and who has the same pid here is not taken for it.
 func TestHolderElsewhere(t *testing.T) {
 	path, h := lockPath(t), self(t)
 	if h.NS == 0 {
@@ -702,7 +709,8 @@ func TestHolderElsewhere(t *testing.T) {
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	forge(t, path, h) // killed
+	// killed
+	forge(t, path, h)
 	if _, held, err := lock.Read(path); err != nil || held {
 		t.Errorf("Read of what nobody holds: got %t, %v", held, err)
 	}
@@ -721,7 +729,8 @@ func forge(t *testing.T, path string, h lock.Holder) {
 	}
 }
 
-// K1, trap: a file that was replaced while it was being locked is no lock: another process holds the new one.
+// K1, trap: a file that was replaced while it was being locked is no lock: another
+// process holds the new one.
 func TestReplacedWhileLocked(t *testing.T) {
 	for name, acquireBy := range map[string]func(path string, locked func()) (release func() error, err error){
 		"signed": func(path string, locked func()) (func() error, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// AcquireShared lets the session that h names execute beside others in the workspace whose lock
-// files lie in dir, which it makes when it is missing. Nobody is asked; whoever comes later and
-// does not share is refused. It returns what Acquire returns.
+// AcquireShared lets the session that h names execute beside others in the workspace
+// whose lock files lie in dir, which it makes when it is missing. Nobody is asked;
+// whoever comes later and does not share is refused. It returns what Acquire returns.
 func AcquireShared(dir string, h Holder) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioError(dir, err)
@@ -26,15 +26,16 @@ func AcquireShared(dir string, h Holder) (*Lock, error) {
 	})
 }
 
-// SharedCommandLock is CommandLock for a session that shares the workspace: nobody is asked here either.
+// SharedCommandLock is CommandLock for a session that shares the workspace: nobody is
+// asked here either.
 func SharedCommandLock(dir string, id session.ID) (*os.File, error) {
 	return persist(func() (*os.File, error) {
 		return acquireFile(filepath.Join(dir, sharePrefix+string(id)), unix.LOCK_SH, tryFlock)
 	})
 }
 
-// unshared returns ErrLocked while another session than id, or a command of one, executes in the
-// workspace because it shares it.
+// unshared returns ErrLocked while another session than id, or a command of one, executes
+// in the workspace because it shares it.
 func unshared(dir string, id session.ID) error {
 	names, err := sharing(dir)
 	if err != nil {
@@ -52,7 +53,8 @@ func unshared(dir string, id session.ID) error {
 	return nil
 }
 
-// sharing names the lock files in dir of the sessions that ever shared the workspace. No dir has none.
+// sharing names the lock files in dir of the sessions that ever shared the workspace. No
+// dir has none.
 func sharing(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +69,8 @@ func sharing(dir string) ([]string, error) {
 	return names, nil
 }
 
-// ended returns ErrLocked while the session id has the lock at path, which it took to share a workspace.
+// ended returns ErrLocked while the session id has the lock at path, which it took to
+// share a workspace.
 func ended(path string, id session.ID) error {
 	f, err := AcquireFile(path)
 	if err == nil {

@@ -13,16 +13,21 @@ import (
 
 // The lock files of a workspace.
 const (
-	runFile     = "run"     // held by the acode that executes there
-	commandFile = "command" // held by a supervisor, and by its command, while one runs
-	sharePrefix = "share-"  // and a session's id: held, in common, by that session and its command, where it shares the workspace
+	// held by the acode that executes there
+	runFile = "run"
+	// held by a supervisor, and by its command, while one runs
+	commandFile = "command"
+	// and a session's id: held, in common, by that session and its command, where it
+	// shares the workspace
+	sharePrefix = "share-"
 )
 
-// AcquireRun takes the right to execute alone in the workspace whose lock files lie in dir, for the
-// session that h names. It makes dir when it is missing. Besides what Acquire returns, it
-// returns ErrLocked when a command of another session still runs in the workspace, or another session
-// executes there that shares it; the *HeldError then has that session, and the command's key. runs reports whether the command that
-// a holder names still runs although nobody has its lock: it may have closed what it inherited,
+// AcquireRun takes the right to execute alone in the workspace whose lock files lie in
+// dir, for the session that h names. It makes dir when it is missing. Besides what
+// Acquire returns, it returns ErrLocked when a command of another session still runs in
+// the workspace, or another session executes there that shares it; the *HeldError then
+// has that session, and the command's key. runs reports whether the command that a holder
+// names still runs although nobody has its lock: it may have closed what it inherited,
 // and its supervisor have been killed. nil believes the lock.
 func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -45,7 +50,8 @@ func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, e
 		return l, unshared(dir, h.Session)
 	})
 	if err != nil {
-		_ = l.Release() // the error says more
+		// the error says more
+		_ = l.Release()
 		return nil, err
 	}
 	return l, nil
@@ -76,7 +82,8 @@ func commandFree(dir string, id session.ID, runs func(Holder) (bool, error)) err
 	switch h.Session {
 	case id:
 		return nil
-	case "": // taken this instant and not signed yet
+	case "":
+		// taken this instant and not signed yet
 		return lockedBy(path, Holder{})
 	}
 	return heldByCommand(path, h)
@@ -94,9 +101,9 @@ func heldByCommand(path string, h Holder) error {
 	}
 }
 
-// Holders says who lives and holds the lock files of a workspace in dir: executing are there,
-// first who does not share it; command supervises a command of such a one, zero when nobody does.
-// It takes no lock and writes nothing.
+// Holders says who lives and holds the lock files of a workspace in dir: executing are
+// there, first who does not share it; command supervises a command of such a one, zero
+// when nobody does. It takes no lock and writes nothing.
 func Holders(dir string) (executing []Holder, command Holder, err error) {
 	names, err := sharing(dir)
 	if err != nil {
@@ -118,9 +125,9 @@ func Holders(dir string) (executing []Holder, command Holder, err error) {
 	return executing, h, nil
 }
 
-// AcquireFile takes the plain flock(2) of the file at path without waiting and makes the file
-// when it is missing. A command can inherit the file; then the lock lasts until ReleaseFile
-// or until the last of them has ended. It returns what Acquire returns.
+// AcquireFile takes the plain flock(2) of the file at path without waiting and makes the
+// file when it is missing. A command can inherit the file; then the lock lasts until
+// ReleaseFile or until the last of them has ended. It returns what Acquire returns.
 func AcquireFile(path string) (*os.File, error) {
 	return acquireFile(path, unix.LOCK_EX, tryFlock)
 }
@@ -139,7 +146,8 @@ func acquireFile(path string, how int, try func(f *os.File, how int) (bool, erro
 		if locked && same(path, f) {
 			return f, nil
 		}
-		_ = f.Close() // nothing was written
+		// nothing was written
+		_ = f.Close()
 		switch {
 		case err != nil:
 			return nil, err
@@ -163,9 +171,9 @@ func tryFlock(f *os.File, how int) (bool, error) {
 	}
 }
 
-// CommandLock takes the right to run a command in the workspace whose lock files lie in dir,
-// for the session that h names. The command inherits the file. It returns ErrLocked while
-// another command runs there, or when another session has begun to execute there.
+// CommandLock takes the right to run a command in the workspace whose lock files lie in
+// dir, for the session that h names. The command inherits the file. It returns ErrLocked
+// while another command runs there, or when another session has begun to execute there.
 func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	h.Key = key
 	path := filepath.Join(dir, commandFile)
@@ -174,7 +182,8 @@ func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 		return nil, lingering(path, h.Session, err)
 	}
 	if err := write(f, h); err != nil {
-		_ = unlock(f) // the error of write says more
+		// the error of write says more
+		_ = unlock(f)
 		return nil, ioError(f.Name(), err)
 	}
 	path = filepath.Join(dir, runFile)
@@ -186,7 +195,8 @@ func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		_ = ReleaseFile(f) // the error says more
+		// the error says more
+		_ = ReleaseFile(f)
 		return nil, err
 	}
 	return f, nil
@@ -205,10 +215,11 @@ func lingering(path string, id session.ID, err error) error {
 	}
 }
 
-// ReleaseFile gives up the lock of f, also for every process that inherited it, makes the file
-// name nobody, and closes it.
+// ReleaseFile gives up the lock of f, also for every process that inherited it, makes the
+// file name nobody, and closes it.
 func ReleaseFile(f *os.File) error {
-	// The kernel's lock is what counts; a file that still names us is only a wrong report.
+	// The kernel's lock is what counts; a file that still names us is only a wrong
+	// report.
 	_ = overwrite(f, nil)
 	return unlock(f)
 }

@@ -48,8 +48,8 @@ func TestAcquireRun(t *testing.T) {
 	}
 }
 
-// A command outlives acode and its supervisor: until it has ended, its own session may go on
-// in the workspace and no other.
+// A command outlives acode and its supervisor: until it has ended, its own session may go
+// on in the workspace and no other.
 func TestCommandOutlivesSupervisor(t *testing.T) {
 	dir := madeLocksDir(t)
 	p := start(t, "supervisor", dir)
@@ -77,7 +77,8 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 		t.Error(err)
 	}
 
-	p.rest() // the command ends with its input
+	// the command ends with its input
+	p.rest()
 	l, err = lock.AcquireRun(dir, other, nil)
 	if err != nil {
 		t.Fatalf("AcquireRun after the command: %v", err)
@@ -87,8 +88,8 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 	}
 }
 
-// A command may have closed the lock that it inherited: whoever knows of commands is asked whether
-// the last one of another session, whose supervisor was killed, still runs.
+// A command may have closed the lock that it inherited: whoever knows of commands is
+// asked whether the last one of another session, whose supervisor was killed, still runs.
 func TestCommandThatLetGo(t *testing.T) {
 	dir := madeLocksDir(t)
 	other := self(t)
@@ -97,7 +98,8 @@ func TestCommandThatLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = f.Close() // as the end of a process does
+	// as the end of a process does
+	_ = f.Close()
 	blind := errors.New("blind")
 	for _, c := range []struct {
 		id     session.ID
@@ -130,8 +132,8 @@ func TestCommandThatLetGo(t *testing.T) {
 	}
 }
 
-// A supervisor that a killed acode left behind takes the command lock and signs it a moment
-// later: whose it is can be told only then.
+// A supervisor that a killed acode left behind takes the command lock and signs it a
+// moment later: whose it is can be told only then.
 func TestCommandLockBeingSigned(t *testing.T) {
 	for _, id := range []session.ID{"mine", "other"} {
 		dir := madeLocksDir(t)
@@ -225,8 +227,8 @@ func TestCommandLockLate(t *testing.T) {
 	}
 }
 
-// What an earlier command of the session started keeps the lock when its supervisor was killed:
-// whoever meets it is told what it is, and how to end it.
+// What an earlier command of the session started keeps the lock when its supervisor was
+// killed: whoever meets it is told what it is, and how to end it.
 func TestCommandLockLingering(t *testing.T) {
 	dir := madeLocksDir(t)
 	p := start(t, "supervisor", dir)
@@ -328,8 +330,8 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// Whoever shares the workspace is let in beside anybody; whoever does not is refused while one who
-// shares, or a command of his, is there.
+// Whoever shares the workspace is let in beside anybody; whoever does not is refused
+// while one who shares, or a command of his, is there.
 func TestAcquireShared(t *testing.T) {
 	dir := locksDir(t)
 	mine, other := self(t), self(t)
@@ -378,8 +380,8 @@ func TestAcquireShared(t *testing.T) {
 	}
 }
 
-// What stands in the place of the lock files of those who share, or of their directory, is named, and
-// nobody is let in past it.
+// What stands in the place of the lock files of those who share, or of their directory,
+// is named, and nobody is let in past it.
 func TestAcquireSharedRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

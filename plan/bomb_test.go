@@ -71,8 +71,8 @@ func BenchmarkParse100000(b *testing.B) {
 	b.ReportMetric(float64(m.Sys)/1e6, "MB-process")
 }
 
-// roundTrips holds for every plan that Parse lets through: it is stored as JSON, so JSON must
-// keep all of it, and its promises hold.
+// roundTrips holds for every plan that Parse lets through: it is stored as JSON, so JSON
+// must keep all of it, and its promises hold.
 func roundTrips(p *session.Plan) error {
 	stored, err := json.Marshal(p)
 	if err != nil {

@@ -15,21 +15,24 @@ const maxErrors = 100
 
 // Report is what Check found in a plan file.
 type Report struct {
-	Errors   []error // in the order of the file; with one the file is no plan
-	More     bool    // there are more errors than Errors has
+	// in the order of the file; with one the file is no plan
+	Errors []error
+	// there are more errors than Errors has
+	More     bool
 	Warnings []Warning
 }
 
 // Warning is something that a person should look at before a plan runs.
 type Warning struct {
-	Place   string // file, line and column
+	// file, line and column
+	Place   string
 	Step    session.StepID
 	Message string
 	Next    string
 }
 
-// Check reads data, the content of the file called name, and gives all that is wrong with it. It
-// looks for warnings where there is no error.
+// Check reads data, the content of the file called name, and gives all that is wrong with
+// it. It looks for warnings where there is no error.
 func Check(name string, data []byte) Report {
 	d := &decoder{Reader: strictyaml.Reader{Format: format(), Name: name, Most: maxErrors + 1}, steps: map[session.StepID]strictyaml.Position{}}
 	p := d.parse(data)
@@ -63,7 +66,8 @@ type linter struct {
 	plan     *session.Plan
 	visible  *session.Visibility
 	declared map[string]bool
-	captured map[string]session.StepID // the first step that captures a name
+	// the first step that captures a name
+	captured map[string]session.StepID
 	warn     func(id session.StepID, next, format string, args ...any)
 	found    []Warning
 }

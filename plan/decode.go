@@ -44,7 +44,8 @@ func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 	return p
 }
 
-// newer refuses a plan of a later version before anything else, which may mean something else there.
+// newer refuses a plan of a later version before anything else, which may mean something
+// else there.
 func (d *decoder) newer(body *strictyaml.Value) {
 	v := new(strictyaml.Reader).Object(body).Get("version")
 	if n, ok := number(v); ok && n > Version {

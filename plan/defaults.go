@@ -11,8 +11,10 @@ import (
 
 // defaults are what commands have that do not say otherwise themselves.
 type defaults struct {
-	run   session.Run // its shell, directory, variables and timeout
-	bytes int         // what they can add to a step, which keeps a copy of its own
+	// its shell, directory, variables and timeout
+	run session.Run
+	// what they can add to a step, which keeps a copy of its own
+	bytes int
 }
 
 // defaults reads those of o, which count before the ones above.

@@ -12,7 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A step's own word counts before its task's, that before the plan's; variables are added up.
+// A step's own word counts before its task's, that before the plan's; variables are added
+// up.
 func TestDefaults(t *testing.T) {
 	p, err := plan.Parse("plan.yml", []byte(`
 version: 1

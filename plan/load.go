@@ -7,7 +7,8 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// MaxBytes is the size above which a plan file is refused before anything of it is parsed.
+// MaxBytes is the size above which a plan file is refused before anything of it is
+// parsed.
 const MaxBytes = 16 << 20
 
 // hint is the next step of an error that has no better one.
@@ -23,12 +24,12 @@ func format() strictyaml.Format {
 // largeBytes is where parsing begins to take longer than people wait without a word.
 const largeBytes = 1 << 20
 
-// Large reports whether a plan of size bytes takes seconds to check, so that the caller says
-// what is being done.
+// Large reports whether a plan of size bytes takes seconds to check, so that the caller
+// says what is being done.
 func Large(size int64) bool { return size > largeBytes }
 
-// Load reads and checks the plan file at path. It returns ErrPlan, with the place, when the
-// file cannot be read or is not a plan.
+// Load reads and checks the plan file at path. It returns ErrPlan, with the place, when
+// the file cannot be read or is not a plan.
 func Load(path string) (*session.Plan, error) {
 	data, err := ReadFile(path)
 	if err != nil {
@@ -47,8 +48,8 @@ func ReadFile(path string) ([]byte, error) {
 	return format().ReadFile(f, path, false)
 }
 
-// Parse checks data, the content of the file called name. It returns ErrPlan, with the place,
-// when data is not a plan.
+// Parse checks data, the content of the file called name. It returns ErrPlan, with the
+// place, when data is not a plan.
 func Parse(name string, data []byte) (*session.Plan, error) {
 	d := &decoder{Reader: strictyaml.Reader{Format: format(), Name: name}}
 	p := d.parse(data)
@@ -58,11 +59,14 @@ func Parse(name string, data []byte) (*session.Plan, error) {
 // decoder makes a plan of a file. After the first error the result is no plan.
 type decoder struct {
 	strictyaml.Reader
-	steps map[session.StepID]strictyaml.Position // nil: no one asks where steps stand
-	added int                                    // bytes that defaults added to the steps
+	// nil: no one asks where steps stand
+	steps map[session.StepID]strictyaml.Position
+	// bytes that defaults added to the steps
+	added int
 }
 
-// parse reads the plan, which is nil where there are errors. What is no YAML has one error.
+// parse reads the plan, which is nil where there are errors. What is no YAML has one
+// error.
 func (d *decoder) parse(data []byte) *session.Plan {
 	body := d.Root(data)
 	if body == nil && d.Err() == nil {

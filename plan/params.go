@@ -121,8 +121,8 @@ func (d *decoder) notCaptured(p *session.Plan, declared names) {
 	}
 }
 
-// Values reads a file of params: one mapping of names to text, YAML or JSON. Its errors show nothing
-// of the text.
+// Values reads a file of params: one mapping of names to text, YAML or JSON. Its errors
+// show nothing of the text.
 func Values(name string, data []byte) (map[string]string, error) {
 	f := format()
 	f.Name, f.Bare = "file of params", true

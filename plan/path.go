@@ -31,8 +31,8 @@ func (d *decoder) path(f *strictyaml.Value, directory bool) string {
 	return path.Clean(p)
 }
 
-// leaves says why p could name something outside the workspace. ".." is refused even where it
-// seems to lead back in: behind a symbolic link it does not.
+// leaves says why p could name something outside the workspace. ".." is refused even
+// where it seems to lead back in: behind a symbolic link it does not.
 func leaves(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return "it is absolute"

@@ -11,7 +11,8 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// Keys of a step. Those of a command are listed apart because they need "run" beside them.
+// Keys of a step. Those of a command are listed apart because they need "run" beside
+// them.
 var (
 	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}
 	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable", "exclusive", "tty"}
@@ -243,7 +244,8 @@ func (d *decoder) capture(o *strictyaml.Object) string {
 	return name
 }
 
-// reserved reports whether a command gets the variable of this name from acode, or not at all.
+// reserved reports whether a command gets the variable of this name from acode, or not at
+// all.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, "ACODE_") || name == "PWD" || name == "OLDPWD"
 }

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupsOnly says whether processes can only be followed by their process group, which outlives its leader.
+// GroupsOnly says whether processes can only be followed by their process group, which
+// outlives its leader.
 const GroupsOnly = true
 
 // SSTOP and SZOMB of sys/proc.h.
@@ -17,8 +18,8 @@ const (
 	zombie = 5
 )
 
-// Boot names this run of the machine. The time at which it began would not do: the system counts it back from the
-// clock, so that setting the clock moves it.
+// Boot names this run of the machine. The time at which it began would not do: the system
+// counts it back from the clock, so that setting the clock moves it.
 func Boot() (string, error) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
@@ -30,8 +31,8 @@ func Boot() (string, error) {
 // namespace is 0: there is one process table.
 func namespace() (uint64, error) { return 0, nil }
 
-// Read reads the state of pid, with its start in microseconds of the clock at that time. It returns ErrGone where
-// no process has it.
+// Read reads the state of pid, with its start in microseconds of the clock at that time.
+// It returns ErrGone where no process has it.
 func Read(pid int) (Process, error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) || err == nil && int(info.Proc.P_pid) != pid { // the first: there was nothing to read
@@ -48,7 +49,8 @@ func Read(pid int) (Process, error) {
 // dying cannot tell.
 func dying(int) bool { return false }
 
-// Executable gives the name only, of at most 16 bytes: the path is not to be had without cgo.
+// Executable gives the name only, of at most 16 bytes: the path is not to be had without
+// cgo.
 func Executable(pid int) (string, error) {
 	p, err := Read(pid)
 	return p.Name, err

@@ -24,8 +24,9 @@ func Boot() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// namespace names the PID namespace of this process by its inode. It returns a *BlindError where /proc is missing,
-// shows the processes of another namespace, hides those of other users, or does not name the run of the machine.
+// namespace names the PID namespace of this process by its inode. It returns a
+// *BlindError where /proc is missing, shows the processes of another namespace, hides
+// those of other users, or does not name the run of the machine.
 func namespace() (uint64, error) {
 	var st unix.Stat_t
 	self, err := os.Readlink("/proc/self")
@@ -61,7 +62,8 @@ func Read(pid int) (Process, error) {
 	return parse(pid, b)
 }
 
-// parse reads a line of /proc/PID/stat. The name of the program stands in parentheses and may itself hold some.
+// parse reads a line of /proc/PID/stat. The name of the program stands in parentheses and
+// may itself hold some.
 func parse(pid int, b []byte) (Process, error) {
 	name, fields, err := split(b)
 	if err != nil {
@@ -90,7 +92,8 @@ func split(b []byte) (name string, fields []string, err error) {
 
 // dying reports whether each thread of pid is ending, or has a SIGKILL pending.
 func dying(pid int) bool {
-	const exiting = 0x4                                            // PF_EXITING of the kernel's sched.h
+	// PF_EXITING of the kernel's sched.h
+	const exiting = 0x4
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is right
 	for _, task := range tasks {
 		b, err := ReadFile(task + "/stat")
@@ -111,8 +114,8 @@ func dying(pid int) bool {
 	return len(tasks) > 0
 }
 
-// killed reports whether SIGKILL is pending for the thread, or its process, of a status file. The masks are
-// hexadecimal, and bit n-1 stands for signal n.
+// killed reports whether SIGKILL is pending for the thread, or its process, of a status
+// file. The masks are hexadecimal, and bit n-1 stands for signal n.
 func killed(status string) bool {
 	b, _ := ReadFile(status) // of a thread that has ended, which has none
 	for line := range strings.Lines(string(b)) {
@@ -130,7 +133,8 @@ func killed(status string) bool {
 // Executable gives the path of the program that pid runs.
 func Executable(pid int) (string, error) { return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) }
 
-// SameExecutable reports whether pid runs the very file that this process runs, under whatever name.
+// SameExecutable reports whether pid runs the very file that this process runs, under
+// whatever name.
 func SameExecutable(pid int) bool {
 	own, ownErr := os.Stat("/proc/self/exe")
 	other, otherErr := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))

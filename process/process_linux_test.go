@@ -97,7 +97,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// An ID is what the kernel says, and another process of the same namespace gets the same boot and namespace.
+// An ID is what the kernel says, and another process of the same namespace gets the same
+// boot and namespace.
 func TestSelf(t *testing.T) {
 	id, err := process.Self()
 	if err != nil || id.PID != os.Getpid() || id.Start == 0 || len(id.Boot) != 36 {
@@ -145,7 +146,8 @@ func leadsSession() bool {
 	return err == nil && sid == os.Getpid()
 }
 
-// A process whose main thread has ended, while others run, is alive: it holds its locks and does its work.
+// A process whose main thread has ended, while others run, is alive: it holds its locks
+// and does its work.
 func TestMainThreadEnded(t *testing.T) {
 	cmd, out := play(t, "headless")
 	line(t, out)
@@ -202,8 +204,8 @@ func TestZombieAndStopped(t *testing.T) {
 	}
 }
 
-// childless says what Childless gives without a child, with one that runs, with one that is dead and not reaped, and
-// after it was reaped.
+// childless says what Childless gives without a child, with one that runs, with one that
+// is dead and not reaped, and after it was reaped.
 func childless() {
 	before := process.Childless()
 	cmd := exec.Command("/bin/sh", "-c", "read line; exit 0")
@@ -251,7 +253,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// Where /proc hides the processes of other users a pid means nothing, and the error says what cures it.
+// Where /proc hides the processes of other users a pid means nothing, and the error says
+// what cures it.
 func TestBlind(t *testing.T) {
 	for name, mount := range map[string]string{
 		"hidepid": "mount -t proc -o hidepid=2 proc /proc", "subset": "mount -t proc -o subset=pid proc /proc", "missing": "umount -l /proc",

@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupsOnly says whether processes can only be followed by their process group, which outlives its leader. Here
-// every process is followed, and the pid of a leader may be used again once it was waited for.
+// GroupsOnly says whether processes can only be followed by their process group, which
+// outlives its leader. Here every process is followed, and the pid of a leader may be
+// used again once it was waited for.
 const GroupsOnly = false
 
-// ReadFile reads a file of the kernel. It saves the system calls with which os.ReadFile asks for a size that such
-// files do not have, and offers them for polling.
+// ReadFile reads a file of the kernel. It saves the system calls with which os.ReadFile
+// asks for a size that such files do not have, and offers them for polling.
 func ReadFile(path string) ([]byte, error) {
 	fd, err := ignoringEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -49,7 +50,8 @@ func ignoringEINTR(call func() (int, error)) (int, error) {
 	}
 }
 
-// Table lists the processes. An error says that this process could not look, for want of descriptors or memory.
+// Table lists the processes. An error says that this process could not look, for want of
+// descriptors or memory.
 func Table() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -79,8 +81,9 @@ func unseen(err error) error {
 	return err
 }
 
-// Childless reports whether this process surely has no child, dead or alive. An adopter of orphans then has no
-// descendant either, and the process table need not be read to know it.
+// Childless reports whether this process surely has no child, dead or alive. An adopter
+// of orphans then has no descendant either, and the process table need not be read to
+// know it.
 func Childless() bool {
 	_, err := ignoringEINTR(func() (int, error) {
 		return 0, unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
@@ -88,7 +91,8 @@ func Childless() bool {
 	return errors.Is(err, unix.ECHILD)
 }
 
-// Below lists everything below roots in the process table ps, the dead left out. The roots themselves belong to it.
+// Below lists everything below roots in the process table ps, the dead left out. The
+// roots themselves belong to it.
 func Below(ps []Process, roots []int) []Process {
 	children := make(map[int][]Process, len(ps))
 	byPID := make(map[int]Process, len(ps))
@@ -116,7 +120,8 @@ func Below(ps []Process, roots []int) []Process {
 	return found
 }
 
-// CommandLine gives the arguments of p with spaces between them, or its name where it has ended.
+// CommandLine gives the arguments of p with spaces between them, or its name where it has
+// ended.
 func (p Process) CommandLine() string {
 	b, _ := ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // gone: its name is all that is left
 	if line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")); line != "" {
@@ -125,8 +130,9 @@ func (p Process) CommandLine() string {
 	return p.Name
 }
 
-// Variable gives the value of a variable in the environment that pid was started with. Of another user's process, or
-// one that has ended, it is empty. An error says that this process could not look.
+// Variable gives the value of a variable in the environment that pid was started with. Of
+// another user's process, or one that has ended, it is empty. An error says that this
+// process could not look.
 func Variable(pid int, name string) (string, error) {
 	b, err := ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -140,7 +146,8 @@ func Variable(pid int, name string) (string, error) {
 	return "", nil
 }
 
-// Locks reports whether pid has file open with an exclusive flock(2). An error says that this process could not look.
+// Locks reports whether pid has file open with an exclusive flock(2). An error says that
+// this process could not look.
 func Locks(pid int, file os.FileInfo) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -163,8 +170,9 @@ func Locks(pid int, file os.FileInfo) (bool, error) {
 	return false, nil
 }
 
-// Signal sends sig to exactly the process p. The pidfd is opened before the start is compared, so that a process
-// that has the pid by then is not met. A process that is gone is no error.
+// Signal sends sig to exactly the process p. The pidfd is opened before the start is
+// compared, so that a process that has the pid by then is not met. A process that is gone
+// is no error.
 func (p Process) Signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {

@@ -92,8 +92,9 @@ func telling() [15]string {
 		"access_key", "access-key", "accesskey", "account_key", "accountkey", "signing_key", "encryption_key"}
 }
 
-// quoted reports whether the value at from and to stands in quotes, which says that it is one, however
-// short it is. In a document even flags have quotes, but there the names have them too.
+// quoted reports whether the value at from and to stands in quotes, which says that it is
+// one, however short it is. In a document even flags have quotes, but there the names
+// have them too.
 func quoted(b []byte, from, to int) bool {
 	return quote(b[from-1]) && to < len(b) && b[to] == b[from-1]
 }

@@ -26,8 +26,8 @@ func FromEnvironment(environ []string) []string {
 	return slices.Compact(out)
 }
 
-// SecretName reports whether the name of a variable says that its value is a secret. It judges the
-// parts of the name, so that XAUTHORITY or GIT_AUTHOR is none.
+// SecretName reports whether the name of a variable says that its value is a secret. It
+// judges the parts of the name, so that XAUTHORITY or GIT_AUTHOR is none.
 func SecretName(name string) bool {
 	name = strings.ToUpper(name)
 	switch name {
@@ -58,8 +58,8 @@ func secretPart(part string) bool {
 	return false
 }
 
-// passwords returns those of URLs and the values of password=… and its kin in v, as in a connection
-// string, a query or a list with semicolons: as written and decoded.
+// passwords returns those of URLs and the values of password=… and its kin in v, as in a
+// connection string, a query or a list with semicolons: as written and decoded.
 func passwords(v string) (out []string) {
 	lower := lowerASCII(v)
 	for _, word := range []string{"://", "password", "passwd", "pwd", "secret", "accountkey", "sharedaccesskey", "token"} {

@@ -12,34 +12,43 @@ import (
 	"strings"
 )
 
-// fingerprint tells one form of a secret from other texts without holding it. Its hashes of the first
-// and the last MinSecretBytes are cut so short that many texts have them; only the MAC decides.
+// fingerprint tells one form of a secret from other texts without holding it. Its hashes
+// of the first and the last MinSecretBytes are cut so short that many texts have them;
+// only the MAC decides.
 type fingerprint struct {
 	size  uint32
 	first uint32
 	last  uint32
 	flags uint8
-	mac   [16]byte // HMAC-SHA256 of all of it
+	// HMAC-SHA256 of all of it
+	mac [16]byte
 }
 
 const (
-	showsTail = 1 << iota // the last characters may be shown
-	hasLines              // there is a line end in it
-	endsEarly             // in its first MinSecretBytes
+	// the last characters may be shown
+	showsTail = 1 << iota
+	// there is a line end in it
+	hasLines
+	// in its first MinSecretBytes
+	endsEarly
 )
 
 // keyBytes is the length of a key of fingerprints.
 const keyBytes = 32
 
-// fingerprints find many secrets in one pass: the first MinSecretBytes at each place are hashed.
+// fingerprints find many secrets in one pass: the first MinSecretBytes at each place are
+// hashed.
 type fingerprints struct {
-	key     []byte
-	add     uint64 // what the hash of MinSecretBytes is made with
+	key []byte
+	// what the hash of MinSecretBytes is made with
+	add     uint64
 	times   uint64
 	byFirst map[uint32][]fingerprint
-	filter  [1 << 10]uint64 // a bit for the first 16 bits of each hash in byFirst
+	// a bit for the first 16 bits of each hash in byFirst
+	filter  [1 << 10]uint64
 	longest int
-	flags   uint8 // of any
+	// of any
+	flags uint8
 }
 
 func newFingerprints(key []byte, secrets []string, more []fingerprint) *fingerprints {
@@ -158,8 +167,9 @@ func (n *fingerprints) find(b []byte, found []span) []span {
 // has reports whether byFirst may have h.
 func (n *fingerprints) has(h uint32) bool { return n.filter[h>>14]&(1<<(h>>8&63)) != 0 }
 
-// open reports whether a secret of several lines may begin within the first part bytes of b and end
-// behind them. Where a secret endsEarly it needs MinSecretBytes of b behind that part.
+// open reports whether a secret of several lines may begin within the first part bytes of
+// b and end behind them. Where a secret endsEarly it needs MinSecretBytes of b behind
+// that part.
 func (n *fingerprints) open(b []byte, part int) bool {
 	if n == nil || n.flags&hasLines == 0 {
 		return false

@@ -14,7 +14,8 @@ import (
 
 // forms lists how s may be written.
 func forms(s string) []string {
-	// What encoders make of bytes that are no UTF-8: a mark for each, or one for all in a row.
+	// What encoders make of bytes that are no UTF-8: a mark for each, or one for all in a
+	// row.
 	plains := slices.Compact([]string{s, string([]rune(s)), strings.ToValidUTF8(s, "\ufffd")})
 	out := append(plains, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
 	out = slices.Concat(out, percents(s), shellQuotes(s), base64Lines(s))
@@ -53,7 +54,8 @@ func quoteJSON(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// asciiOnly escapes what is no ASCII in the inside of a JSON string, as Python and PHP do.
+// asciiOnly escapes what is no ASCII in the inside of a JSON string, as Python and PHP
+// do.
 func asciiOnly(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {
 		return text
@@ -71,8 +73,8 @@ func asciiOnly(text string) string {
 	return b.String()
 }
 
-// shellQuotes gives s as a trace of a shell shows it, by what stands for a quote inside quotes, and
-// with a backslash before each sign, as printf %q of bash writes it.
+// shellQuotes gives s as a trace of a shell shows it, by what stands for a quote inside
+// quotes, and with a backslash before each sign, as printf %q of bash writes it.
 func shellQuotes(s string) (out []string) {
 	for _, quote := range []string{`'\''`, `'"'"'`} {
 		out = append(out, strings.ReplaceAll(s, "'", quote))
@@ -87,8 +89,8 @@ func shellQuotes(s string) (out []string) {
 	return append(out, b.String())
 }
 
-// base64Lines gives the lines of s in base64 as base64(1) and openssl break it, alone or as a line
-// of text. What fits in one line is found as it is.
+// base64Lines gives the lines of s in base64 as base64(1) and openssl break it, alone or
+// as a line of text. What fits in one line is found as it is.
 func base64Lines(s string) (out []string) {
 	for _, text := range []string{s, s + "\n"} {
 		encoded := base64.StdEncoding.EncodeToString([]byte(text))
@@ -113,9 +115,11 @@ func base64At(enc *base64.Encoding, s string, skip int) string {
 	return text[from:to]
 }
 
-// percents gives s in percent-encoding: encoders differ in what they leave as it is, and in case.
+// percents gives s in percent-encoding: encoders differ in what they leave as it is, and
+// in case.
 func percents(s string) (out []string) {
-	const unreserved = "-_.~" // RFC 3986
+	// RFC 3986
+	const unreserved = "-_.~"
 	for _, keep := range []string{"", unreserved, unreserved + "/", unreserved + "!*'()", unreserved + "!*'();/?:@&=+$,#",
 		unreserved + "$&+:=@", unreserved + " "} {
 		for _, signs := range []string{"0123456789ABCDEF", "0123456789abcdef"} {

@@ -29,7 +29,8 @@ const (
 	// occur by chance and masking them would destroy the text around.
 	MinSecretBytes = 8
 
-	minTailBytes = 12 // shorter secrets show nothing of themselves
+	// shorter secrets show nothing of themselves
+	minTailBytes = 12
 	tailBytes    = 4
 	mark         = "***"
 
@@ -42,7 +43,8 @@ const (
 // Redactor masks secrets. It is safe for concurrent use. A nil *Redactor knows no exact
 // values and applies the rules of form and context only.
 type Redactor struct {
-	exact atomic.Pointer[fingerprints] // nil until they are needed, and after each change
+	// nil until they are needed, and after each change
+	exact atomic.Pointer[fingerprints]
 
 	learning   sync.Mutex
 	key        []byte
@@ -50,9 +52,9 @@ type Redactor struct {
 	remembered []fingerprint
 }
 
-// New returns a Redactor for exact values, which are found also in base64, also broken into
-// lines, in hexadecimal, percent-encoded, backslash-escaped and as shells quote them. Values
-// below MinSecretBytes are ignored.
+// New returns a Redactor for exact values, which are found also in base64, also broken
+// into lines, in hexadecimal, percent-encoded, backslash-escaped and as shells quote
+// them. Values below MinSecretBytes are ignored.
 func New(secrets []string) *Redactor {
 	go theRules() // a process that starts has something else to do until they are needed
 	r := &Redactor{}
@@ -75,9 +77,9 @@ func (r *Redactor) Learn(secrets []string) {
 	}
 }
 
-// Memory gives fingerprints of all that r knows, made with key, of keyBytes. They tell nothing of the
-// values but their lengths to those who do not have the key. They are for Remember with this key, also
-// in another process. It is empty where nothing is known.
+// Memory gives fingerprints of all that r knows, made with key, of keyBytes. They tell
+// nothing of the values but their lengths to those who do not have the key. They are for
+// Remember with this key, also in another process. It is empty where nothing is known.
 func (r *Redactor) Memory(key []byte) []byte {
 	r.learning.Lock()
 	defer r.learning.Unlock()
@@ -85,8 +87,8 @@ func (r *Redactor) Memory(key []byte) []byte {
 	return r.build().encode()
 }
 
-// Remember makes known what Memory with the same key gave. Without a memory it only tells the key, which
-// spares making fingerprints with another one first.
+// Remember makes known what Memory with the same key gave. Without a memory it only tells
+// the key, which spares making fingerprints with another one first.
 func (r *Redactor) Remember(key, memory []byte) error {
 	more, err := decodeFingerprints(memory)
 	if err != nil {
@@ -102,7 +104,8 @@ func (r *Redactor) Remember(key, memory []byte) error {
 	return nil
 }
 
-// use makes key the one of all fingerprints. What was remembered with another one is of another store.
+// use makes key the one of all fingerprints. What was remembered with another one is of
+// another store.
 func (r *Redactor) use(key []byte) {
 	if !bytes.Equal(r.key, key) {
 		r.key, r.remembered = slices.Clone(key), nil
@@ -155,7 +158,8 @@ func (r *Redactor) String(s string) string {
 // masked, and never writes to b.
 func (r *Redactor) Bytes(b []byte) []byte {
 	var p parts
-	var out []byte // nil while nothing is masked
+	// nil while nothing is masked
+	var out []byte
 	known := r.known()
 	for done := 0; done < len(b); {
 		n, masked := p.take(known, b[done:], true)
@@ -182,7 +186,8 @@ func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] =
 // span is a part of a text that must not be seen.
 type span struct {
 	from, to int
-	tail     bool // the last characters may be shown
+	// the last characters may be shown
+	tail bool
 }
 
 // spans returns what to mask in b, in order and without overlap. Overlapping secrets

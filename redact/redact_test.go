@@ -51,8 +51,8 @@ func TestExactValuesInEveryForm(t *testing.T) {
 	}
 }
 
-// As programs other than Go write a secret: Python, PHP, JavaScript, shells, base64(1), and what is
-// left of bytes that are no UTF-8.
+// As programs other than Go write a secret: Python, PHP, JavaScript, shells, base64(1),
+// and what is left of bytes that are no UTF-8.
 func TestFormsOfOtherPrograms(t *testing.T) {
 	long := strings.Repeat("0123456789+-*/", 10)
 	wrapped := base64.StdEncoding.EncodeToString([]byte(long + "\n"))
@@ -361,8 +361,8 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// Hostile text must not cost the square of its length: three times the length may not take six times as
-// long. A machine that does something else in between gets more tries.
+// Hostile text must not cost the square of its length: three times the length may not
+// take six times as long. A machine that does something else in between gets more tries.
 func TestHostileTextIsLinear(t *testing.T) {
 	r := redact.New([]string{"aaaaaaaa", "abababab"})
 	for _, unit := range []string{

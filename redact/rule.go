@@ -49,7 +49,8 @@ func (c *class) run(b []byte, i int) int {
 // in vain; without that, hostile text would cost the square of its length.
 type rule struct {
 	words []string
-	fold  bool // the words match in upper and lower case
+	// the words match in upper and lower case
+	fold  bool
 	match func(b []byte, i int, word string) (s span, seen int)
 }
 
@@ -77,10 +78,12 @@ func rules() []rule {
 	}...)
 }
 
-// ruleSet is rules arranged for one pass: each is entered by the first two bytes of a word.
+// ruleSet is rules arranged for one pass: each is entered by the first two bytes of a
+// word.
 type ruleSet struct {
-	rules  []rule
-	group  [1 << 16]uint8 // by pair: index of its words in groups; 0 has none
+	rules []rule
+	// by pair: index of its words in groups; 0 has none
+	group  [1 << 16]uint8
 	groups [][]entry
 }
 
@@ -116,7 +119,8 @@ func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 
 func findByRule(b []byte, found []span) []span {
 	set := theRules()
-	var seen []int // by rule; made at the first word that is met
+	// by rule; made at the first word that is met
+	var seen []int
 	for i := 0; i+1 < len(b); i++ {
 		group := set.group[pair(b[i], b[i+1])]
 		if group == 0 {
@@ -200,7 +204,8 @@ func token(c *class, atLeast int, prefixes ...string) rule {
 	}}
 }
 
-// matchThreat4 takes what 011.c names as a form of secret: a vendor's name and at least 20 letters and digits.
+// matchThreat4 takes what 011.c names as a form of secret: a vendor's name and at least
+// 20 letters and digits.
 func matchThreat4(b []byte, i int, prefix string) (span, int) {
 	end := alnum.run(b, i+len(prefix))
 	if end-i-len(prefix) < 20 || !starts(b, i) {
@@ -257,7 +262,8 @@ func matchPrivateKey(b []byte, i int, _ string) (span, int) {
 
 const keyBegin = "-----BEGIN "
 
-// keyHead reads the line at i that begins a private key: where its body begins, or 0, and what ends it.
+// keyHead reads the line at i that begins a private key: where its body begins, or 0, and
+// what ends it.
 func keyHead(b []byte, i int) (body int, closing []byte) {
 	const headBytes, lineEnd = 64, "-----"
 	head := b[i+len(keyBegin) : min(len(b), i+len(keyBegin)+headBytes)]
@@ -286,8 +292,8 @@ func keyOpen(b []byte) bool {
 // maxKeyBytes is more than the longest private key that is in use.
 const maxKeyBytes = 32 << 10
 
-// matchBearer takes a token by the word before it. In prose that is followed by another word, which is
-// shorter and of small letters only.
+// matchBearer takes a token by the word before it. In prose that is followed by another
+// word, which is shorter and of small letters only.
 func matchBearer(b []byte, i int, name string) (span, int) {
 	from := skipBlank(b, i+len(name))
 	end := bearer.run(b, from)

@@ -7,15 +7,16 @@ import (
 	"slices"
 )
 
-// Stream masks what is written to it and passes it on. The result is that of Bytes for the whole text,
-// however the text is split into writes. A line is passed on when it is complete, unless a secret may
-// begin in it that ends in a later one. It holds a few hundred KiB at most, or some times the longest secret.
-// It is for one goroutine.
+// Stream masks what is written to it and passes it on. The result is that of Bytes for
+// the whole text, however the text is split into writes. A line is passed on when it is
+// complete, unless a secret may begin in it that ends in a later one. It holds a few
+// hundred KiB at most, or some times the longest secret. It is for one goroutine.
 type Stream struct {
 	r     *Redactor
 	w     io.Writer
 	parts parts
-	text  []byte // not passed on yet
+	// not passed on yet
+	text []byte
 }
 
 // Stream returns a Stream that writes to w. Close it.
@@ -70,7 +71,8 @@ type reader struct {
 	stream *Stream
 	masked bytes.Buffer
 	chunk  [chunkBytes]byte
-	err    error // of from
+	// of from
+	err error
 }
 
 // Read implements io.Reader.
@@ -88,19 +90,21 @@ func (m *reader) Read(p []byte) (int, error) {
 	return m.masked.Read(p)
 }
 
-// parts cuts a text into parts that are masked one by one. Where it cuts depends on the text alone. A
-// part is a line, unless a secret may begin in it that ends in a later one. A text without a place to
-// cut is cut where it is long, but not within a secret.
+// parts cuts a text into parts that are masked one by one. Where it cuts depends on the
+// text alone. A part is a line, unless a secret may begin in it that ends in a later one.
+// A text without a place to cut is cut where it is long, but not within a secret.
 type parts struct {
-	seen   int  // bytes of the next part in which no end was found
-	within bool // the text goes on within a secret that was cut
+	// bytes of the next part in which no end was found
+	seen int
+	// the text goes on within a secret that was cut
+	within bool
 }
 
 // longBytes is where a text without a place to cut is cut.
 const longBytes = 256 << 10
 
-// take gives the length of the first part of b and what it is when masked; 0 where more must be known of
-// the text. last says that no more comes.
+// take gives the length of the first part of b and what it is when masked; 0 where more
+// must be known of the text. last says that no more comes.
 func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []byte) {
 	if p.within {
 		end := slices.IndexFunc(b, func(c byte) bool { return c <= ' ' || quote(c) })

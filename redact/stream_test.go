@@ -50,7 +50,8 @@ func TestStreamOfAnySplit(t *testing.T) {
 	})
 }
 
-// A secret that spans two reads is masked, and a line is passed on as soon as it is complete.
+// A secret that spans two reads is masked, and a line is passed on as soon as it is
+// complete.
 func TestStreamOfASecretInTwoWrites(t *testing.T) {
 	r := redact.New([]string{"hunter2hunter2", "first-line\nsecond-line"})
 	var out strings.Builder
@@ -76,7 +77,8 @@ func TestStreamOfASecretInTwoWrites(t *testing.T) {
 	}
 }
 
-// A line without an end is cut where no secret stands, and what it costs stays within a bound.
+// A line without an end is cut where no secret stands, and what it costs stays within a
+// bound.
 func TestStreamOfOneLongLine(t *testing.T) {
 	long := strings.Repeat("long-secret-", 11<<9)
 	r := redact.New([]string{"hunter2hunter2", long})

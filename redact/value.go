@@ -5,13 +5,14 @@ import (
 	"reflect"
 )
 
-// Value gives a copy of v with its texts masked, in structs, lists and maps too. A field with the tag
-// redact:"-" stays as it is. A text that a map has under a name that tells of a secret is masked as a
-// whole.
+// Value gives a copy of v with its texts masked, in structs, lists and maps too. A field
+// with the tag redact:"-" stays as it is. A text that a map has under a name that tells
+// of a secret is masked as a whole.
 func (r *Redactor) Value(v any) any { return Texts(v, r.under) }
 
-// Texts gives a copy of v in which mask has made each text: those of structs, but for fields with the
-// tag redact:"-", of lists, and the names and texts of maps. name is what a map has the text under, else empty.
+// Texts gives a copy of v in which mask has made each text: those of structs, but for
+// fields with the tag redact:"-", of lists, and the names and texts of maps. name is what
+// a map has the text under, else empty.
 func Texts(v any, mask func(name, text string) string) any {
 	if v == nil {
 		return nil

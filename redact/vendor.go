@@ -11,8 +11,8 @@ var (
 	path        = classOf(digits + letters + "/")
 )
 
-// vendorRules are the forms of tokens of particular vendors. gitleaks is the oracle for which
-// there are; each prefix is one that nothing else begins with.
+// vendorRules are the forms of tokens of particular vendors. gitleaks is the oracle for
+// which there are; each prefix is one that nothing else begins with.
 func vendorRules() []rule {
 	return []rule{
 		token(&word, 20, "glptt-", "gldt-", "glrt-", "glcbt-", "glsoat-", "glimt-", "glft-", "glagent-", "gloas-", "glffct-"),
@@ -34,8 +34,8 @@ func vendorRules() []rule {
 	}
 }
 
-// around makes the rule of a token whose middle gives it away: at least before bytes of c stand
-// before it and at least behind letters or the like follow it.
+// around makes the rule of a token whose middle gives it away: at least before bytes of c
+// stand before it and at least behind letters or the like follow it.
 func around(middle string, c *class, before, most, behind int) rule {
 	return rule{words: []string{middle}, match: func(b []byte, i int, _ string) (span, int) {
 		from := i
@@ -60,8 +60,8 @@ func matchSlackHook(b []byte, i int, host string) (span, int) {
 	return span{from: from, to: end, tail: true}, end
 }
 
-// matchAuthorization takes what follows the scheme of a header, and all of it after bearer. Basic has a
-// rule of its own.
+// matchAuthorization takes what follows the scheme of a header, and all of it after
+// bearer. Basic has a rule of its own.
 func matchAuthorization(b []byte, i int, name string) (span, int) {
 	at := skipBlank(b, skipQuote(b, i+len(name)))
 	if at == len(b) || b[at] != ':' && b[at] != '=' {

@@ -26,17 +26,20 @@ const (
 
 // Snapshot is the state of the workspace, opaque to this package.
 type Snapshot struct {
-	Manifest string // blob hash; staged, durable with the next commit
-	Git      string // JSON; empty outside a repository, and when git says nothing of it
+	// blob hash; staged, durable with the next commit
+	Manifest string
+	// JSON; empty outside a repository, and when git says nothing of it
+	Git string
 
-	GitSilent string // why git says nothing of a repository that seems to be there
+	// why git says nothing of a repository that seems to be there
+	GitSilent string
 }
 
 // Environment is the workspace as validation sees it. app implements it.
 type Environment interface {
-	// Changes compares the files that the session knows, those that its remaining steps name
-	// (patterns), and the tracked files of manifest (a blob hash, empty for none) with what is
-	// there now. unchecked lists what the end of ctx left unchecked.
+	// Changes compares the files that the session knows, those that its remaining steps
+	// name (patterns), and the tracked files of manifest (a blob hash, empty for none)
+	// with what is there now. unchecked lists what the end of ctx left unchecked.
 	Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) (changed []session.ChangedFile, unchecked []string, err error)
 
 	// GitChanges says in words how git differs from a Snapshot's Git.
@@ -45,8 +48,8 @@ type Environment interface {
 	// Suspicious lists lines, added while the session slept, that look like an attack.
 	Suspicious(ctx context.Context, changed []session.ChangedFile) []string
 
-	// Snapshot takes the state now and keeps its manifest, with the content's hashes of the files
-	// that remaining steps name (patterns).
+	// Snapshot takes the state now and keeps its manifest, with the content's hashes of
+	// the files that remaining steps name (patterns).
 	Snapshot(ctx context.Context, planned []string) (Snapshot, error)
 
 	// Keep saves content that is about to be accepted, before it may be overwritten, and
@@ -56,12 +59,12 @@ type Environment interface {
 
 // Person answers what no policy may decide. A door implements it.
 type Person interface {
-	// Changed asks whether to go on although files changed. It returns ErrEnvironment when
-	// nobody can be asked.
+	// Changed asks whether to go on although files changed. It returns ErrEnvironment
+	// when nobody can be asked.
 	Changed(ctx context.Context, changed []session.ChangedFile) (bool, error)
 
-	// InProgress asks how to handle foreign content under a step. It returns "" when nobody
-	// can be asked.
+	// InProgress asks how to handle foreign content under a step. It returns "" when
+	// nobody can be asked.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 }
 
@@ -70,7 +73,8 @@ type verdict struct {
 	changed  []session.ChangedFile
 	accepted []session.FileState
 	by       string
-	open     bool // something asks and nothing was decided: a dry run
+	// something asks and nothing was decided: a dry run
+	open bool
 }
 
 // validate compares the environment with what the session left (FR-039 to FR-045).
@@ -111,8 +115,8 @@ func (r *Resumer) ok(text string) {
 	r.Notify(session.Notice{Kind: session.NoticeCheck, Text: text})
 }
 
-// compare looks at the files until the time of validation, limited, ends; beyond it, it says what
-// was not checked.
+// compare looks at the files until the time of validation, limited, ends; beyond it, it
+// says what was not checked.
 func (r *Resumer) compare(limited context.Context, s *session.Session) ([]session.ChangedFile, error) {
 	files := make([]session.FileState, 0, len(s.Files))
 	for _, f := range s.Files {
@@ -145,8 +149,8 @@ func some(list []string) string {
 	return cmp.Or(session.Few(list, 5), "the rest")
 }
 
-// Planned lists the paths that steps which are not completed, by status, name, as patterns: what a change
-// names is one file, whatever characters it has in it.
+// Planned lists the paths that steps which are not completed, by status, name, as
+// patterns: what a change names is one file, whatever characters it has in it.
 func Planned(p *session.Plan, status func(session.StepID) session.Status) []string {
 	literally := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var paths []string
@@ -168,9 +172,9 @@ func Planned(p *session.Plan, status func(session.StepID) session.Status) []stri
 	return slices.DeleteFunc(slices.Compact(paths), func(s string) bool { return s == "" })
 }
 
-// own marks what changed while a command of the session ran of which there is no receipt: such
-// changes never ask, unless they touch a file whose changes receipts record. Content that is neither
-// pre- nor post-image of a step in progress always asks.
+// own marks what changed while a command of the session ran of which there is no receipt:
+// such changes never ask, unless they touch a file whose changes receipts record. Content
+// that is neither pre- nor post-image of a step in progress always asks.
 func own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, open []span) []session.ChangedFile {
 	expected := map[string]bool{}
 	foreign := map[string]session.ChangedFile{}
@@ -201,8 +205,8 @@ func own(s *session.Session, changed []session.ChangedFile, seen map[session.Ste
 	return out
 }
 
-// foreignChange compares what lies under a step in progress with what was there before it, or with
-// what it makes where nothing was: one of them is what somebody changed.
+// foreignChange compares what lies under a step in progress with what was there before
+// it, or with what it makes where nothing was: one of them is what somebody changed.
 func foreignChange(f session.FileState, before string) session.ChangedFile {
 	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: before, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: session.FileInProgress, Asks: true}
 	if f.Hash == "" {
@@ -214,9 +218,10 @@ func foreignChange(f session.FileState, before string) session.ChangedFile {
 // span is the time in which a command ran, in µs; to is 0 while it runs.
 type span struct{ from, to int64 }
 
-// openCommands gives when the commands ran that have no receipt. The last look at the workspace was
-// before or at the last receipt, so nothing else can have made a difference. Where the end of one is
-// unknown, nothing after its last sign of life is its doing.
+// openCommands gives when the commands ran that have no receipt. The last look at the
+// workspace was before or at the last receipt, so nothing else can have made a
+// difference. Where the end of one is unknown, nothing after its last sign of life is its
+// doing.
 func (r *Resumer) openCommands(ctx context.Context, s *session.Session, seen map[session.StepID]Seen) (open []span, err error) {
 	for id, st := range s.Steps {
 		rec := seen[id].Record
@@ -241,8 +246,8 @@ func (r *Resumer) openCommands(ctx context.Context, s *session.Session, seen map
 	return open, nil
 }
 
-// leftAt gives the seq of the event that kept the workspace as the session left it when it stopped
-// in order; 0 when there is none.
+// leftAt gives the seq of the event that kept the workspace as the session left it when
+// it stopped in order; 0 when there is none.
 func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error) {
 	if s.State != session.Paused && s.State != session.AwaitingApproval {
 		return 0, nil
@@ -269,16 +274,17 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 	return 0, nil
 }
 
-// How far the clock of files may be behind the one that the journal goes by: the kernel moves it on
-// 100 times a second, or more often; but ext4 with small inodes keeps whole seconds.
+// How far the clock of files may be behind the one that the journal goes by: the kernel
+// moves it on 100 times a second, or more often; but ext4 with small inodes keeps whole
+// seconds.
 const (
 	tick  = 10 * time.Millisecond
 	whole = time.Second
 )
 
-// holds reports whether c changed in that time. What moves a file, or gives it an old date, sets the
-// time of its change all the same. An end before the start is one by a clock that was set back, and
-// as good as none.
+// holds reports whether c changed in that time. What moves a file, or gives it an old
+// date, sets the time of its change all the same. An end before the start is one by a
+// clock that was set back, and as good as none.
 func (o span) holds(c session.ChangedFile) bool {
 	ns := cmp.Or(c.CTimeNS, c.MTimeNS)
 	behind := tick
@@ -342,7 +348,8 @@ func configText(keys map[string]string) string {
 	return string(b)
 }
 
-// decide shows the changes and asks, or lets the policy answer, where they are significant.
+// decide shows the changes and asks, or lets the policy answer, where they are
+// significant.
 func (r *Resumer) decide(ctx context.Context, changed []session.ChangedFile) (verdict, error) {
 	v := verdict{changed: changed}
 	var asking []session.ChangedFile

@@ -42,16 +42,17 @@ func TestNothingChanged(t *testing.T) {
 	}
 }
 
-// FR-045: significant changes ask as the policy says; aborting leaves the session alone, and
-// going on keeps what is accepted and records who decided.
+// FR-045: significant changes ask as the policy says; aborting leaves the session alone,
+// and going on keeps what is accepted and records who decided.
 func TestChangedFiles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy resume.OnChanges
 		goOn   bool
 		fails  error
-		by     string // empty: refused
-		asked  bool
+		// empty: refused
+		by    string
+		asked bool
 	}{
 		{"continue", resume.ChangesContinue, false, nil, "flag", false},
 		{"abort", resume.ChangesAbort, true, nil, "", false},
@@ -108,16 +109,18 @@ func TestChangedFiles(t *testing.T) {
 	}
 }
 
-// What changed while a command ran of which there is no receipt is its own, unless it is a file whose
-// changes receipts record. The last look was at a receipt at the latest, so what differs since is no doing
-// of commands that have one (FR-044, FR-045).
+// What changed while a command ran of which there is no receipt is its own, unless it is
+// a file whose changes receipts record. The last look was at a receipt at the latest, so
+// what differs since is no doing of commands that have one (FR-044, FR-045).
 func TestOwnChanges(t *testing.T) {
-	const us = int64(1000) // ns
+	// ns
+	const us = int64(1000)
 	started := func(b *bench) int64 { return b.sess.Steps[id("t", "make")].StartedUS }
 	for name, c := range map[string]struct {
 		record func(start int64) session.CommandRecord
-		then   func(b *bench) // after the start
-		own    []string
+		// after the start
+		then func(b *bench)
+		own  []string
 	}{
 		"finished": {func(s int64) session.CommandRecord {
 			return session.CommandRecord{State: session.CommandFinished, EndedUS: s + 20}
@@ -213,8 +216,8 @@ func TestOwnChanges(t *testing.T) {
 	}
 }
 
-// Under a step in progress only content that is neither pre- nor post-image asks, and always
-// does, also when files are not compared.
+// Under a step in progress only content that is neither pre- nor post-image asks, and
+// always does, also when files are not compared.
 func TestForeignContentAsks(t *testing.T) {
 	for _, validate := range []bool{true, false} {
 		b := paused(t)
@@ -271,7 +274,8 @@ func TestValidationTimeout(t *testing.T) {
 	})
 }
 
-// Git has the same time, and no more: a FIFO among the files that it reads would keep it for ever.
+// Git has the same time, and no more: a FIFO among the files that it reads would keep it
+// for ever.
 func TestValidationTimeoutOfGit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := paused(t)
@@ -303,8 +307,8 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-// FR-045: what a change names is one file, whatever characters it has in it; what is read or searched may be a
-// pattern. Steps that are completed name nothing any more.
+// FR-045: what a change names is one file, whatever characters it has in it; what is read
+// or searched may be a pattern. Steps that are completed name nothing any more.
 func TestPlannedPaths(t *testing.T) {
 	p := plan(session.Task{ID: "t", Steps: []session.Step{
 		write("done", "done"), write("w", "pages/[id].tsx"),
@@ -362,7 +366,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// What git says is said to be perhaps the session's own, where it was stopped in the middle of steps.
+// What git says is said to be perhaps the session's own, where it was stopped in the
+// middle of steps.
 func TestWarningsOfGit(t *testing.T) {
 	const perhapsOwn = " (the session was stopped in the middle: one of its steps may have done it)"
 	pause := session.StateChangedData{From: session.Executing, To: session.Paused, Manifest: "m2", Git: `{"head":"1"}`}

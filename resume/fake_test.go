@@ -27,30 +27,37 @@ type tester interface {
 
 // bench is a session with everything around it, all faked.
 type bench struct {
-	t       tester
-	sess    *session.Session
-	events  []session.Event
-	trace   []string // what was asked of the ports and shown, in order
+	t      tester
+	sess   *session.Session
+	events []session.Event
+	// what was asked of the ports and shown, in order
+	trace   []string
 	notices []session.Notice
 	log     bytes.Buffer
 
-	progress  session.Progress
-	foreign   []session.FileState
-	record    session.CommandRecord
-	kept      map[string]session.CommandRecord // by key; others are record
+	progress session.Progress
+	foreign  []session.FileState
+	record   session.CommandRecord
+	// by key; others are record
+	kept      map[string]session.CommandRecord
 	changed   []session.ChangedFile
 	unchecked []string
 	git       []string
-	lines     []string // suspicious
-	fails     map[string]error
-	changesFn func(ctx context.Context) error // instead of an answer of Changes
-	gitFn     func(ctx context.Context) error // instead of an answer of GitChanges
+	// suspicious
+	lines []string
+	fails map[string]error
+	// instead of an answer of Changes
+	changesFn func(ctx context.Context) error
+	// instead of an answer of GitChanges
+	gitFn func(ctx context.Context) error
 
 	goOn     bool
 	strategy resume.Strategy
 
-	planned  []string // what Changes was asked about
-	hashed   []string // likewise Snapshot
+	// what Changes was asked about
+	planned []string
+	// likewise Snapshot
+	hashed   []string
 	compared []session.FileState
 	r        *resume.Resumer
 }

@@ -9,17 +9,21 @@ import (
 
 // Inputs is how the environment of this process differs from the inputs of the session.
 type Inputs struct {
-	Differ  []string // variables of which only a digest is recorded
-	Missing []string // secrets that remaining steps need
-	Renew   bool     // the present values replace the recorded ones
-	Renewed []string // those that are other ones
+	// variables of which only a digest is recorded
+	Differ []string
+	// secrets that remaining steps need
+	Missing []string
+	// the present values replace the recorded ones
+	Renew bool
+	// those that are other ones
+	Renewed []string
 }
 
 // namesShown bounds the names on one line.
 const namesShown = 20
 
-// inputs says on one line which variables differ; that never asks. It returns ErrEnvironment where a
-// secret is missing that only this process can give.
+// inputs says on one line which variables differ; that never asks. It returns
+// ErrEnvironment where a secret is missing that only this process can give.
 func (r *Resumer) inputs(s *session.Session) error {
 	in := r.Options.Inputs
 	if len(in.Differ) > 0 {

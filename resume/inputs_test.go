@@ -10,7 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// One line names the variables that differ, and asks nothing; a missing secret refuses, but for a dry run.
+// One line names the variables that differ, and asks nothing; a missing secret refuses,
+// but for a dry run.
 func TestInputs(t *testing.T) {
 	many := []string{"A"}
 	for range 30 {

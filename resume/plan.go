@@ -9,13 +9,17 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Seen is what was found out about a step that was in progress when the session stopped. The
-// zero value means that nothing needed to be found out.
+// Seen is what was found out about a step that was in progress when the session stopped.
+// The zero value means that nothing needed to be found out.
 type Seen struct {
-	Progress session.Progress      // of a file step
-	Foreign  []session.FileState   // of a file step: content that is neither pre- nor post-image
-	Files    []session.Transition  // of a file step: its intent
-	Record   session.CommandRecord // of a command
+	// of a file step
+	Progress session.Progress
+	// of a file step: content that is neither pre- nor post-image
+	Foreign []session.FileState
+	// of a file step: its intent
+	Files []session.Transition
+	// of a command
+	Record session.CommandRecord
 }
 
 // Strategy is how foreign content under a step in progress is handled (FR-027).
@@ -23,18 +27,22 @@ type Strategy string
 
 // The strategies. StrategyPrompt acts as StrategyRollBack when nobody can be asked.
 const (
-	StrategyRollBack Strategy = "rollback" // the default (FR-028)
+	// the default (FR-028)
+	StrategyRollBack Strategy = "rollback"
 	StrategyRetry    Strategy = "retry"
 	StrategyPrompt   Strategy = "prompt"
 )
 
 // Choices steer a plan.
 type Choices struct {
-	InProgress  Strategy // empty means StrategyRollBack
-	RestartStep bool     // roll a file step that was in progress back even when it is done
+	// empty means StrategyRollBack
+	InProgress Strategy
+	// roll a file step that was in progress back even when it is done
+	RestartStep bool
 	Redact      func(string) string
 
-	Captures map[session.StepID]string // values that a person gives for commands whose outcome is unknown
+	// values that a person gives for commands whose outcome is unknown
+	Captures map[session.StepID]string
 }
 
 // unwanted returns ErrUsage when a value is given for a step that waits for none.
@@ -52,8 +60,8 @@ func (c Choices) unwanted(p *session.Plan, next session.Continuation) error {
 }
 
 // Plan computes what is left of p in session s. Equal arguments give equal continuations
-// (FR-036); each step of p is in it exactly once. It returns ErrPlanning when s and p do not
-// belong together.
+// (FR-036); each step of p is in it exactly once. It returns ErrPlanning when s and p do
+// not belong together.
 func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c Choices) (session.Continuation, error) {
 	order, cycle := p.Order()
 	if cycle != nil {
@@ -139,8 +147,8 @@ func item(task *session.Task, i, j int, s *session.Session, seen map[session.Ste
 	return it
 }
 
-// failedBefore plans a new attempt of a step that failed. Where acode itself ended its command, which
-// may have done its work by then, the check is asked first.
+// failedBefore plans a new attempt of a step that failed. Where acode itself ended its
+// command, which may have done its work by then, the check is asked first.
 func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
 	it.Action, it.Why = session.ActionRetry, "failed before; a new attempt"
 	switch {
@@ -154,7 +162,8 @@ func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
 	it.Attempt++
 }
 
-// inProgress chooses what to do with a step whose intent is durable and whose receipt is not.
+// inProgress chooses what to do with a step whose intent is durable and whose receipt is
+// not.
 func inProgress(it *session.Item, step *session.Step, seen Seen, c Choices) {
 	switch it.Kind {
 	case session.KindRead, session.KindSearch:
@@ -191,7 +200,8 @@ func command(rec session.CommandRecord, r *session.Run) (session.Action, string)
 	return decide(rec.Why, r)
 }
 
-// cancelledBefore is why a command runs again that a person ended while no acode waited for it.
+// cancelledBefore is why a command runs again that a person ended while no acode waited
+// for it.
 const cancelledBefore = "the command was ended on request"
 
 // decide says of an unknown outcome what is known, and what decides it.

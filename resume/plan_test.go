@@ -124,8 +124,8 @@ func drawn(t *rapid.T) (*session.Plan, *session.Session, map[session.StepID]resu
 	return p, s, seen, c
 }
 
-// R1, FR-019 to FR-022: a continuation holds each step of the plan exactly once, completed
-// ones skipped and no other, in an order that respects the DAG.
+// R1, FR-019 to FR-022: a continuation holds each step of the plan exactly once,
+// completed ones skipped and no other, in an order that respects the DAG.
 func TestPlanPartitionsTheSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s, seen, c := drawn(t)
@@ -250,17 +250,18 @@ func TestPlanRedacts(t *testing.T) {
 // oneLine folds a difference, so that a search for the failures of a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }
 
-// What is known of a command's end decides what its step does next: an end by a signal that acode did
-// not send is no result, and one that acode ordered asks the check first.
+// What is known of a command's end decides what its step does next: an end by a signal
+// that acode did not send is no result, and one that acode ordered asks the check first.
 func TestPlanAfterAnEndByForce(t *testing.T) {
 	ended := func(rec session.CommandRecord) session.CommandRecord {
 		rec.State = session.CommandFinished
 		return rec
 	}
 	for _, c := range []struct {
-		name    string
-		status  session.Status
-		code    session.Code // of a failure
+		name   string
+		status session.Status
+		// of a failure
+		code    session.Code
 		check   string
 		rec     session.CommandRecord
 		action  session.Action

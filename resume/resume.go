@@ -1,8 +1,8 @@
-// Package resume takes a session from where its last commit left it to the point where the
-// engine goes on: check what it is, look at its environment, find out how far the step in
-// progress got, plan what is left, say so, hand over. A fresh run is a resume with nothing
-// to skip. Until it hands over it changes nothing: failing anywhere leaves the session
-// exactly as it was (FR-061), and a dry run ends there.
+// Package resume takes a session from where its last commit left it to the point where
+// the engine goes on: check what it is, look at its environment, find out how far the
+// step in progress got, plan what is left, say so, hand over. A fresh run is a resume
+// with nothing to skip. Until it hands over it changes nothing: failing anywhere leaves
+// the session exactly as it was (FR-061), and a dry run ends there.
 //
 // Invariants, cited by tests:
 //
@@ -33,7 +33,8 @@ type Commands interface {
 	// Look reads the record of key.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
-	// Trace is Look, and where there is no record it looks for other traces of the command.
+	// Trace is Look, and where there is no record it looks for other traces of the
+	// command.
 	Trace(ctx context.Context, key string) (session.CommandRecord, error)
 }
 
@@ -54,30 +55,38 @@ type Resumer struct {
 	Options     Options
 	Notify      func(session.Notice)
 	Log         *slog.Logger
-	Mark        func(session.ResumePhase) // is told of the end of each phase; nil: nobody asks
+	// is told of the end of each phase; nil: nobody asks
+	Mark func(session.ResumePhase)
 }
 
 // Options are what the configuration and the command line say about this resume.
 type Options struct {
 	Choices
-	Validate   bool          // compare files and git
-	Timeout    time.Duration // of validation; 0 means none
-	OnChanges  OnChanges     // empty means ChangesPrompt
-	DecidedBy  string        // who chose OnChanges: "flag" or "policy"
-	Config     map[string]string
-	Inputs     Inputs
-	Device     string
-	Host       string
-	PID        int
-	Workspace  string // absolute; may differ from where the session was
-	DryRun     bool
-	Checkpoint string // of the log: which one was used
-	Sync       string // of the log: how delivery stands; empty means off
-	Order      session.ReplayOrder
+	// compare files and git
+	Validate bool
+	// of validation; 0 means none
+	Timeout time.Duration
+	// empty means ChangesPrompt
+	OnChanges OnChanges
+	// who chose OnChanges: "flag" or "policy"
+	DecidedBy string
+	Config    map[string]string
+	Inputs    Inputs
+	Device    string
+	Host      string
+	PID       int
+	// absolute; may differ from where the session was
+	Workspace string
+	DryRun    bool
+	// of the log: which one was used
+	Checkpoint string
+	// of the log: how delivery stands; empty means off
+	Sync  string
+	Order session.ReplayOrder
 }
 
-// Ready is a session that may be executed: what is left, and the events that take it over,
-// to be committed with the first intent.
+// Ready is a session that may be executed: what is left, and the events that take it
+// over, to be committed with the first intent.
 type Ready struct {
 	Next    session.Continuation
 	Begin   []session.Draft
@@ -180,8 +189,8 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 	return seen, nil
 }
 
-// LookAtCommands finds out what became of the commands in progress, for a caller that executes nothing;
-// it needs Journal, Plan and Commands.
+// LookAtCommands finds out what became of the commands in progress, for a caller that
+// executes nothing; it needs Journal, Plan and Commands.
 func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, error) {
 	s, seen := r.Journal.Session(), map[session.StepID]Seen{}
 	for id, step := range r.Plan.All() {
@@ -202,8 +211,9 @@ func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, 
 	return seen, nil
 }
 
-// inTheWay makes a changed environment of what Inspect cannot look at: since the session wrote there,
-// somebody has put a directory, a link or the like in the place of its file. No step has failed.
+// inTheWay makes a changed environment of what Inspect cannot look at: since the session
+// wrote there, somebody has put a directory, a link or the like in the place of its file.
+// No step has failed.
 func (r *Resumer) inTheWay(s *session.Session, err error) error {
 	if code := session.CodeOf(err); err == nil || code != session.ErrEscape && code != session.ErrFileStep {
 		return err
@@ -212,7 +222,8 @@ func (r *Resumer) inTheWay(s *session.Session, err error) error {
 		Next: r.again(s, "put it out of the way, then")}
 }
 
-// Again repeats a resume of s in workspace which changed nothing: s stays in the workspace that it had.
+// Again repeats a resume of s in workspace which changed nothing: s stays in the
+// workspace that it had.
 func Again(s *session.Session, workspace string) session.Hint {
 	next := session.Do(session.MoveResume, s.Short)
 	if workspace != s.Workspace {
@@ -225,9 +236,10 @@ func (r *Resumer) again(s *session.Session, words string) session.Hint {
 	return Again(s, r.Options.Workspace).After(words)
 }
 
-// look reads the record of a command in progress. Without one, and without another trace of the command,
-// it was never started, but only where records are kept: those of completed commands stay for good, and where
-// one is missing, as in a store of which a part came back from a backup, the outcome is unknown.
+// look reads the record of a command in progress. Without one, and without another trace
+// of the command, it was never started, but only where records are kept: those of
+// completed commands stay for good, and where one is missing, as in a store of which a
+// part came back from a backup, the outcome is unknown.
 func (r *Resumer) look(ctx context.Context, s *session.Session, key string) (session.CommandRecord, error) {
 	rec, err := r.Commands.Trace(ctx, key)
 	if err != nil || rec.State != session.CommandUnclaimed {
@@ -249,7 +261,8 @@ func (r *Resumer) recordsLost(ctx context.Context, s *session.Session) (bool, er
 	if err := first.Decode(&made); err != nil || made.ForkedFrom != nil { // the session before it has them
 		return false, err
 	}
-	var last *session.StepState // the newest of those that have a record
+	// the newest of those that have a record
+	var last *session.StepState
 	for id, step := range r.Plan.All() {
 		st := s.Steps[id]
 		if step.Kind == session.KindRun && st != nil && st.Status == session.StepDone && (last == nil || st.LastSeq > last.LastSeq) {
@@ -286,7 +299,8 @@ func (r *Resumer) choose(ctx context.Context, seen map[session.StepID]Seen) (Cho
 	return c, nil
 }
 
-// log writes the continuation before anything of it is executed (FR-023, NFR-014, NFR-015).
+// log writes the continuation before anything of it is executed (FR-023, NFR-014,
+// NFR-015).
 func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict) {
 	var actions []string
 	for _, i := range next.InProgress {

@@ -79,9 +79,9 @@ func TestBeginFollowsTheTransitionTable(t *testing.T) {
 	}
 }
 
-// FR-007, FR-023, FR-037, FR-056 to FR-058, NFR-014, NFR-015, R2: start, replay order, the
-// continuation with the fields of a resume and each decision are logged before the header is
-// shown and the hand-over.
+// FR-007, FR-023, FR-037, FR-056 to FR-058, NFR-014, NFR-015, R2: start, replay order,
+// the continuation with the fields of a resume and each decision are logged before the
+// header is shown and the hand-over.
 func TestLogging(t *testing.T) {
 	b := newBench(t, usual())
 	b.acquired("{}")
@@ -153,8 +153,8 @@ func TestLoggingOfSkippedSteps(t *testing.T) {
 	}
 }
 
-// FR-010, FR-021: the steps in progress are looked at: commands by their record, file steps
-// by their files, others not at all.
+// FR-010, FR-021: the steps in progress are looked at: commands by their record, file
+// steps by their files, others not at all.
 func TestObserve(t *testing.T) {
 	b := newBench(t, plan(session.Task{ID: "t", Steps: []session.Step{command("run"), write("file", "f"), write("bare", "g"), {ID: "read", Kind: session.KindRead, Read: &session.Read{Path: "f"}}}}))
 	b.acquired("")
@@ -209,8 +209,8 @@ func TestPortErrors(t *testing.T) {
 	}
 }
 
-// FR-027, FR-028: foreign content is handled as the strategy, or the person it asks, says;
-// with nobody there, rolled back, and that is said. A dry run asks nobody.
+// FR-027, FR-028: foreign content is handled as the strategy, or the person it asks,
+// says; with nobody there, rolled back, and that is said. A dry run asks nobody.
 func TestInProgressStrategy(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -297,8 +297,9 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What stands in the way of a look at a step in progress is a change of the environment; any other
-// error is what it was. The command that goes on names the workspace where it is another one.
+// What stands in the way of a look at a step in progress is a change of the environment;
+// any other error is what it was. The command that goes on names the workspace where it
+// is another one.
 func TestInTheWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails error
@@ -323,14 +324,16 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// E5: a command in progress without a record was never started, unless records of others are
-// missing too. A session that was forked off has those of before with the one it left.
+// E5: a command in progress without a record was never started, unless records of others
+// are missing too. A session that was forked off has those of before with the one it
+// left.
 func TestMissingRecords(t *testing.T) {
 	p := &session.Plan{Version: 1, Task: "test", Tasks: []session.Task{{ID: "t", Steps: []session.Step{
 		{ID: "a", Kind: session.KindRun, Run: &session.Run{Shell: "a"}}, {ID: "b", Kind: session.KindRun, Run: &session.Run{Shell: "b"}}}}}}
 	first, second := session.StepID{Task: "t", Step: "a"}, session.StepID{Task: "t", Step: "b"}
 	for name, c := range map[string]struct {
-		done   bool // the first one
+		// the first one
+		done   bool
 		forked *session.ForkPoint
 		want   session.Action
 	}{
@@ -358,8 +361,8 @@ func TestMissingRecords(t *testing.T) {
 	}
 }
 
-// Of the records of completed commands the newest tells, whatever the order of the plan: a part that
-// comes back from a backup is older.
+// Of the records of completed commands the newest tells, whatever the order of the plan:
+// a part that comes back from a backup is older.
 func TestNewestRecordTells(t *testing.T) {
 	p := plan(session.Task{ID: "second", DependsOn: []string{"first"}, Steps: []session.Step{command("a"), command("b")}},
 		session.Task{ID: "first", Steps: []session.Step{command("a")}})
@@ -381,8 +384,8 @@ func TestNewestRecordTells(t *testing.T) {
 	}
 }
 
-// A value that a person gives is for a command with a capture whose outcome is unknown, and for no
-// other step; given for another it changes nothing.
+// A value that a person gives is for a command with a capture whose outcome is unknown,
+// and for no other step; given for another it changes nothing.
 func TestValueForAStepThatWaitsForNone(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// NFR-012: what an answer does depends on the question as it stands now: it fits one question, counts
-// once, and a yes is for one epoch. A no can follow a yes.
+// NFR-012: what an answer does depends on the question as it stands now: it fits one
+// question, counts once, and a yes is for one epoch. A no can follow a yes.
 func TestAnswered(t *testing.T) {
 	step := session.StepID{Task: "t", Step: "gate"}
 	const asked, granted, denied = session.ApprovalRequested, session.ApprovalGranted, session.ApprovalDenied
@@ -17,8 +17,9 @@ func TestAnswered(t *testing.T) {
 		kind     session.RequestKind
 		approval *session.Approval
 		status   session.Status
-		last     uint64 // seq of the question
-		want     []session.EventType
+		// seq of the question
+		last uint64
+		want []session.EventType
 	}{
 		"yes":                     {session.RequestApprove, &session.Approval{Digest: "d"}, session.Pending, 7, []session.EventType{granted}},
 		"no":                      {session.RequestDeny, &session.Approval{Digest: "d"}, session.Pending, 7, []session.EventType{denied}},
@@ -122,8 +123,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// A session stands at the step in progress, else at the first that is left; a session that asks stands at
-// its newest question.
+// A session stands at the step in progress, else at the first that is left; a session
+// that asks stands at its newest question.
 func TestWhereASessionStands(t *testing.T) {
 	id := func(step string) session.StepID { return session.StepID{Task: "t", Step: step} }
 	next := session.Continuation{Items: []session.Item{

@@ -2,20 +2,26 @@ package session
 
 import "encoding/binary"
 
-// Checkpoint is the constant-size proof of a session's state after a receipt: from it, and
-// from the events above it, a resume starts (FR-009, FR-015).
+// Checkpoint is the constant-size proof of a session's state after a receipt: from it,
+// and from the events above it, a resume starts (FR-009, FR-015).
 type Checkpoint struct {
 	Session ID
-	Seq     uint64 // of the event that it was committed with
-	Cursor  StepID // the step that the receipt ended; zero for an extra checkpoint
-	State   State
-	Epoch   uint64
-	Steps   Hash // keyed digest of all step rows
-	Files   Hash // keyed digest of all file rows: the manifest root
-	Plan    string
-	Head    Hash   // hash of the event at Seq
-	KeyID   string // which key signed it
-	HMAC    Hash
+	// of the event that it was committed with
+	Seq uint64
+	// the step that the receipt ended; zero for an extra checkpoint
+	Cursor StepID
+	State  State
+	Epoch  uint64
+	// keyed digest of all step rows
+	Steps Hash
+	// keyed digest of all file rows: the manifest root
+	Files Hash
+	Plan  string
+	// hash of the event at Seq
+	Head Hash
+	// which key signed it
+	KeyID string
+	HMAC  Hash
 }
 
 // checkpointDomain separates checkpoint HMACs from every other use of the key.
@@ -34,18 +40,22 @@ func (c Checkpoint) Signed() []byte {
 	return append(b, c.Head[:]...)
 }
 
-// Commit is the signed summary of the newest commit of a session: it stands in the session's
-// row and, as a copy, outside the database, so that a store that lost its end is known.
+// Commit is the signed summary of the newest commit of a session: it stands in the
+// session's row and, as a copy, outside the database, so that a store that lost its end
+// is known.
 type Commit struct {
 	Session ID
 	LastSeq uint64
 	Head    Hash
 	Epoch   uint64
-	Row     Hash // keyed digest of the session's own row
-	Steps   Hash // as in Checkpoint, now
-	Files   Hash // as in Checkpoint, now
-	KeyID   string
-	HMAC    Hash
+	// keyed digest of the session's own row
+	Row Hash
+	// as in Checkpoint, now
+	Steps Hash
+	// as in Checkpoint, now
+	Files Hash
+	KeyID string
+	HMAC  Hash
 }
 
 const commitDomain = "acode-commit-v1\x00"

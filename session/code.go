@@ -2,8 +2,8 @@ package session
 
 import "errors"
 
-// Code names a failure that somebody can act on. A Code is itself an error, so that callers
-// match it with errors.Is; the exit status is chosen from it alone.
+// Code names a failure that somebody can act on. A Code is itself an error, so that
+// callers match it with errors.Is; the exit status is chosen from it alone.
 type Code string
 
 // Error implements error.
@@ -11,72 +11,125 @@ func (c Code) Error() string { return string(c) }
 
 // The codes, in the groups of the exit table. Names of 011.c are kept as they are.
 const (
-	ErrNoResumable  Code = "ACODE-RESUME-001" // no resumable session found
-	ErrTerminal     Code = "ACODE-RESUME-002" // the session is completed, failed or cancelled
-	ErrLocked       Code = "ACODE-RESUME-003" // another process executes the session or workspace
-	ErrEnvironment  Code = "ACODE-RESUME-004" // the environment is not what the session left
-	ErrNoCheckpoint Code = "ACODE-RESUME-005" // no valid checkpoint, or a journal that is not trusted
-	ErrPlanning     Code = "ACODE-RESUME-006" // no continuation could be planned
-	ErrConflict     Code = "ACODE-RESUME-007" // one idempotency key, two payloads
+	// no resumable session found
+	ErrNoResumable Code = "ACODE-RESUME-001"
+	// the session is completed, failed or cancelled
+	ErrTerminal Code = "ACODE-RESUME-002"
+	// another process executes the session or workspace
+	ErrLocked Code = "ACODE-RESUME-003"
+	// the environment is not what the session left
+	ErrEnvironment Code = "ACODE-RESUME-004"
+	// no valid checkpoint, or a journal that is not trusted
+	ErrNoCheckpoint Code = "ACODE-RESUME-005"
+	// no continuation could be planned
+	ErrPlanning Code = "ACODE-RESUME-006"
+	// one idempotency key, two payloads
+	ErrConflict Code = "ACODE-RESUME-007"
 
-	ErrLockMode   Code = "LOCK-001" // the lock file has other permissions than 0600
-	ErrLockOwner  Code = "LOCK-002" // the lock file belongs to another user
-	ErrLockHolder Code = "LOCK-003" // a live holder is not acode
+	// the lock file has other permissions than 0600
+	ErrLockMode Code = "LOCK-001"
+	// the lock file belongs to another user
+	ErrLockOwner Code = "LOCK-002"
+	// a live holder is not acode
+	ErrLockHolder Code = "LOCK-003"
 
-	ErrTampered    Code = "CKPT-001" // an HMAC does not match, or the store is older than its heads
-	ErrFileChanged Code = "FILE-001" // a file is not what was hashed before
+	// an HMAC does not match, or the store is older than its heads
+	ErrTampered Code = "CKPT-001"
+	// a file is not what was hashed before
+	ErrFileChanged Code = "FILE-001"
 
-	ErrOrder     Code = "ACODE-JOURNAL-001" // time order and seq order differ (FR-038)
-	ErrCorrupt   Code = "ACODE-JOURNAL-002" // the chain, a blob or the database is damaged
-	ErrNewer     Code = "ACODE-STORE-001"   // the store was written by a newer acode
-	ErrStoreMode Code = "ACODE-STORE-002"   // the store belongs to somebody else or is open to others
-	ErrStoreNet  Code = "ACODE-STORE-003"   // the store lies on a network file system
-	ErrStoreIO   Code = "ACODE-STORE-004"   // the store could not be read or written
-	ErrDiskFull  Code = "ACODE-STORE-005"   // no room left
-	ErrReadOnly  Code = "ACODE-STORE-006"   // the file system or the store is read-only
-	ErrKey       Code = "ACODE-KEY-001"     // the key that sealed or signed is not at hand
-	ErrFenced    Code = "ACODE-FENCE-001"   // another process took the session over
-	ErrForked    Code = "ACODE-FENCE-002"   // the server has another history of the session
+	// time order and seq order differ (FR-038)
+	ErrOrder Code = "ACODE-JOURNAL-001"
+	// the chain, a blob or the database is damaged
+	ErrCorrupt Code = "ACODE-JOURNAL-002"
+	// the store was written by a newer acode
+	ErrNewer Code = "ACODE-STORE-001"
+	// the store belongs to somebody else or is open to others
+	ErrStoreMode Code = "ACODE-STORE-002"
+	// the store lies on a network file system
+	ErrStoreNet Code = "ACODE-STORE-003"
+	// the store could not be read or written
+	ErrStoreIO Code = "ACODE-STORE-004"
+	// no room left
+	ErrDiskFull Code = "ACODE-STORE-005"
+	// the file system or the store is read-only
+	ErrReadOnly Code = "ACODE-STORE-006"
+	// the key that sealed or signed is not at hand
+	ErrKey Code = "ACODE-KEY-001"
+	// another process took the session over
+	ErrFenced Code = "ACODE-FENCE-001"
+	// the server has another history of the session
+	ErrForked Code = "ACODE-FENCE-002"
 
-	ErrOffline     Code = "ACODE-SYNC-001" // the server cannot be reached, or has passing trouble
-	ErrRemoteAuth  Code = "ACODE-SYNC-002" // the server refused role, password or right
-	ErrRemoteOld   Code = "ACODE-SYNC-003" // the server's schema and this program do not fit
-	ErrOtherRemote Code = "ACODE-SYNC-004" // the address leads to another database than before
-	ErrParked      Code = "ACODE-SYNC-005" // the server refused a row
-	ErrSyncDiffers Code = "ACODE-SYNC-006" // store and server do not hold the same
-	ErrSyncOff     Code = "ACODE-SYNC-007" // no server is configured
+	// the server cannot be reached, or has passing trouble
+	ErrOffline Code = "ACODE-SYNC-001"
+	// the server refused role, password or right
+	ErrRemoteAuth Code = "ACODE-SYNC-002"
+	// the server's schema and this program do not fit
+	ErrRemoteOld Code = "ACODE-SYNC-003"
+	// the address leads to another database than before
+	ErrOtherRemote Code = "ACODE-SYNC-004"
+	// the server refused a row
+	ErrParked Code = "ACODE-SYNC-005"
+	// store and server do not hold the same
+	ErrSyncDiffers Code = "ACODE-SYNC-006"
+	// no server is configured
+	ErrSyncOff Code = "ACODE-SYNC-007"
 
-	ErrPlan      Code = "ACODE-PLAN-001"      // the plan file is wrong
-	ErrConfig    Code = "ACODE-CONFIG-001"    // the configuration is wrong
-	ErrWorkspace Code = "ACODE-WORKSPACE-001" // the workspace is refused
-	ErrEscape    Code = "ACODE-WORKSPACE-002" // a path leaves the workspace or is no regular file
-	ErrFileStep  Code = "ACODE-STEP-001"      // a file step cannot be carried out as written
-	ErrCommand   Code = "ACODE-STEP-002"      // a command failed
-	ErrTimeout   Code = "ACODE-STEP-003"      // a step or session ran out of time
-	ErrUncertain Code = "ACODE-STEP-004"      // it cannot be known whether an effect happened
-	ErrStopped   Code = "ACODE-STEP-005"      // acode ended a command: a cancel, or a second signal
-	ErrApproval  Code = "ACODE-APPROVAL-001"  // approval is needed and nobody can be asked
-	ErrDenied    Code = "ACODE-APPROVAL-002"  // approval was denied
-	ErrCancelled Code = "ACODE-SESSION-001"   // the session was cancelled from elsewhere
-	ErrUsage     Code = "ACODE-USAGE-001"     // the command line is wrong
-	ErrAmbiguous Code = "ACODE-USAGE-002"     // an id prefix fits several sessions
-	ErrUnknownID Code = "ACODE-USAGE-003"     // no session has this id
-	ErrInternal  Code = "ACODE-INTERNAL-001"  // acode broke a promise of its own
+	// the plan file is wrong
+	ErrPlan Code = "ACODE-PLAN-001"
+	// the configuration is wrong
+	ErrConfig Code = "ACODE-CONFIG-001"
+	// the workspace is refused
+	ErrWorkspace Code = "ACODE-WORKSPACE-001"
+	// a path leaves the workspace or is no regular file
+	ErrEscape Code = "ACODE-WORKSPACE-002"
+	// a file step cannot be carried out as written
+	ErrFileStep Code = "ACODE-STEP-001"
+	// a command failed
+	ErrCommand Code = "ACODE-STEP-002"
+	// a step or session ran out of time
+	ErrTimeout Code = "ACODE-STEP-003"
+	// it cannot be known whether an effect happened
+	ErrUncertain Code = "ACODE-STEP-004"
+	// acode ended a command: a cancel, or a second signal
+	ErrStopped Code = "ACODE-STEP-005"
+	// approval is needed and nobody can be asked
+	ErrApproval Code = "ACODE-APPROVAL-001"
+	// approval was denied
+	ErrDenied Code = "ACODE-APPROVAL-002"
+	// the session was cancelled from elsewhere
+	ErrCancelled Code = "ACODE-SESSION-001"
+	// the command line is wrong
+	ErrUsage Code = "ACODE-USAGE-001"
+	// an id prefix fits several sessions
+	ErrAmbiguous Code = "ACODE-USAGE-002"
+	// no session has this id
+	ErrUnknownID Code = "ACODE-USAGE-003"
+	// acode broke a promise of its own
+	ErrInternal Code = "ACODE-INTERNAL-001"
 )
 
-// Ordered reports whether c is the failure of a command that acode itself ended, by its timeout, a
-// cancel or a second signal. The command may have done its work by then, so that its check is asked
-// before it runs again.
+// Ordered reports whether c is the failure of a command that acode itself ended, by its
+// timeout, a cancel or a second signal. The command may have done its work by then, so
+// that its check is asked before it runs again.
 func (c Code) Ordered() bool { return c == ErrTimeout || c == ErrStopped }
 
-// Error is the one envelope of a failure that a person or a script can meet (FR-063, FR-064).
+// Error is the one envelope of a failure that a person or a script can meet (FR-063,
+// FR-064).
 type Error struct {
-	Code      Code   // what kind of failure; decides exit status and hint
-	Message   string // what happened and what was kept, one sentence
-	Place     string // file:line:column, path or seq; empty when there is none
-	Next      Hint   // what to do next; empty leaves the hint to the code's own
-	Retryable bool   // the same call may succeed later
-	Cause     error  // nil when the message says all
+	// what kind of failure; decides exit status and hint
+	Code Code
+	// what happened and what was kept, one sentence
+	Message string
+	// file:line:column, path or seq; empty when there is none
+	Place string
+	// what to do next; empty leaves the hint to the code's own
+	Next Hint
+	// the same call may succeed later
+	Retryable bool
+	// nil when the message says all
+	Cause error
 }
 
 // Error gives the message, its place and its cause, without code or hint.

@@ -10,16 +10,22 @@ import (
 
 // CommandRequest asks a supervisor to run a command under an idempotency key.
 type CommandRequest struct {
-	Key       string        `json:"key"`
-	Epoch     uint64        `json:"epoch"`
-	Argv      []string      `json:"argv"`
-	Workspace string        `json:"workspace"` // absolute; Dir is opened below it without leaving it
-	Dir       string        `json:"dir,omitempty"`
-	Env       []string      `json:"env"`                  // the whole environment, KEY=value, before ACODE_IDEMPOTENCY_KEY
-	Timeout   time.Duration `json:"timeout_ns,omitempty"` // 0 means none
-	Volatile  bool          `json:"volatile,omitempty"`   // no syncfs before the exit record
-	Split     bool          `json:"split,omitempty"`      // its standard error is kept apart from its standard output
-	TTY       bool          `json:"tty,omitempty"`        // on a pseudo-terminal; excludes Split
+	Key   string   `json:"key"`
+	Epoch uint64   `json:"epoch"`
+	Argv  []string `json:"argv"`
+	// absolute; Dir is opened below it without leaving it
+	Workspace string `json:"workspace"`
+	Dir       string `json:"dir,omitempty"`
+	// the whole environment, KEY=value, before ACODE_IDEMPOTENCY_KEY
+	Env []string `json:"env"`
+	// 0 means none
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	// no syncfs before the exit record
+	Volatile bool `json:"volatile,omitempty"`
+	// its standard error is kept apart from its standard output
+	Split bool `json:"split,omitempty"`
+	// on a pseudo-terminal; excludes Split
+	TTY bool `json:"tty,omitempty"`
 }
 
 // CommandState is what the record of a command says.
@@ -27,50 +33,71 @@ type CommandState string
 
 // The states of a command's record.
 const (
-	CommandUnclaimed  CommandState = "unclaimed"  // never started: no claim
-	CommandVoid       CommandState = "void"       // never started: its claim could not be made durable, so its key is spent
-	CommandRunning    CommandState = "running"    // its supervisor lives, or its leader does
-	CommandFinished   CommandState = "finished"   // the exit record stands
-	CommandUnknown    CommandState = "unknown"    // claimed, over, and no exit record
-	CommandLingering  CommandState = "lingering"  // unknown, and descendants still run
-	CommandUnattended CommandState = "unattended" // running, but its supervisor is gone: the outcome will be unknown
+	// never started: no claim
+	CommandUnclaimed CommandState = "unclaimed"
+	// never started: its claim could not be made durable, so its key is spent
+	CommandVoid CommandState = "void"
+	// its supervisor lives, or its leader does
+	CommandRunning CommandState = "running"
+	// the exit record stands
+	CommandFinished CommandState = "finished"
+	// claimed, over, and no exit record
+	CommandUnknown CommandState = "unknown"
+	// unknown, and descendants still run
+	CommandLingering CommandState = "lingering"
+	// running, but its supervisor is gone: the outcome will be unknown
+	CommandUnattended CommandState = "unattended"
 )
 
 // CommandRecord is the truth about one key, read from its claim file.
 type CommandRecord struct {
-	Key        string
-	State      CommandState
-	Epoch      uint64
-	StartedUS  int64
-	PID        int    // of the leader; 0 when it never started, or Elsewhere
-	Elsewhere  bool   // it runs, or ran, in another PID namespace than ours
-	Exit       int    // when finished: 0 to 255, -1 for a signal or a failed start
-	Signal     string // "SIGKILL"
-	TimedOut   bool   // its timeout ended it
-	Cancelled  bool   // a person ended it
-	StartError string // why it could not start; does not name the program, which may hold a secret
-	Starved    bool   // StartError is a limit, of processes for one, that was reached: the command need not be at fault
-	EndedUS    int64
-	AliveUS    int64    // of unknown: its last sign of life, the latest of its records and of what it wrote
-	Left       []string // descendants that outlived it: "pid command line"
-	Why        string   // of unknown and void: a sentence
-	Lost       string   // what of its output could not be kept, and why; empty: nothing
-	Stopped    string   // a sentence about who is stopped, where that was looked at; empty: nobody
+	Key       string
+	State     CommandState
+	Epoch     uint64
+	StartedUS int64
+	// of the leader; 0 when it never started, or Elsewhere
+	PID int
+	// it runs, or ran, in another PID namespace than ours
+	Elsewhere bool
+	// when finished: 0 to 255, -1 for a signal or a failed start
+	Exit int
+	// "SIGKILL"
+	Signal string
+	// its timeout ended it
+	TimedOut bool
+	// a person ended it
+	Cancelled bool
+	// why it could not start; does not name the program, which may hold a secret
+	StartError string
+	// StartError is a limit, of processes for one, that was reached: the command need not
+	// be at fault
+	Starved bool
+	EndedUS int64
+	// of unknown: its last sign of life, the latest of its records and of what it wrote
+	AliveUS int64
+	// descendants that outlived it: "pid command line"
+	Left []string
+	// of unknown and void: a sentence
+	Why string
+	// what of its output could not be kept, and why; empty: nothing
+	Lost string
+	// a sentence about who is stopped, where that was looked at; empty: nobody
+	Stopped string
 }
 
 // RecordLost is why the outcome of a command is unknown whose record is gone.
 const RecordLost = "records of the session's commands are missing, and its own may be one of them"
 
-// interruptions are the signals that end a command together with its surroundings: a shutdown, a
-// closed terminal, the OOM killer.
+// interruptions are the signals that end a command together with its surroundings: a
+// shutdown, a closed terminal, the OOM killer.
 var interruptions = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL"}
 
 // shellStatus is how a shell reports that one of these signals ended its last command.
 var shellStatus = map[int]string{129: "SIGHUP", 130: "SIGINT", 131: "SIGQUIT", 137: "SIGKILL", 143: "SIGTERM"}
 
-// Interruption describes how a finished command was ended by a signal that acode did not send, or
-// is empty when it was not. Such a command may or may not have done its work: its outcome is
-// unknown. A crash of its own (SEGV, ABRT, PIPE) is no interruption.
+// Interruption describes how a finished command was ended by a signal that acode did not
+// send, or is empty when it was not. Such a command may or may not have done its work:
+// its outcome is unknown. A crash of its own (SEGV, ABRT, PIPE) is no interruption.
 func (r CommandRecord) Interruption() string {
 	switch {
 	case r.TimedOut || r.Cancelled:
@@ -83,8 +110,8 @@ func (r CommandRecord) Interruption() string {
 	return ""
 }
 
-// WasCancelled reports whether a person ended a command before it was done, and nothing of it runs on. One that ends with
-// status 0 when it is asked to end has done its work.
+// WasCancelled reports whether a person ended a command before it was done, and nothing
+// of it runs on. One that ends with status 0 when it is asked to end has done its work.
 func (r CommandRecord) WasCancelled() bool {
 	return r.State == CommandFinished && r.Cancelled && r.Exit != 0 && len(r.Left) == 0
 }
@@ -92,8 +119,9 @@ func (r CommandRecord) WasCancelled() bool {
 // MaxCaptureBytes bounds the value of a capture.
 const MaxCaptureBytes = 64 << 10
 
-// CaptureValue makes the value of the capture name of what a command wrote, or of what a person gave
-// in its place: without surrounding space. It returns ErrCommand for what is too long or no text.
+// CaptureValue makes the value of the capture name of what a command wrote, or of what a
+// person gave in its place: without surrounding space. It returns ErrCommand for what is
+// too long or no text.
 func CaptureValue(name, raw string) (string, error) {
 	value := strings.TrimSpace(raw)
 	what := ""
@@ -120,14 +148,20 @@ const (
 
 // Request is what cancel, approve and deny leave in the store for the holder of the lock.
 type Request struct {
-	ID      int64 // row; 0 before it is stored
+	// row; 0 before it is stored
+	ID      int64
 	Session ID
 	Kind    RequestKind
-	Step    StepID // of approve and deny
-	Digest  string // of what is answered
-	Asked   uint64 // seq of the question that an approve answers; a later one with that digest is another
-	Reason  string
-	By      string // who asked; of cancel also when
+	// of approve and deny
+	Step StepID
+	// of what is answered
+	Digest string
+	// seq of the question that an approve answers; a later one with that digest is
+	// another
+	Asked  uint64
+	Reason string
+	// who asked; of cancel also when
+	By string
 }
 
 // Summary is one line of a list of sessions.
@@ -152,10 +186,14 @@ type Progress string
 
 // What Inspect can find.
 const (
-	NotApplied Progress = "not_applied" // every path equals its pre-image, nothing is left over
-	Applied    Progress = "applied"     // every path equals its post-image
-	Partial    Progress = "partial"     // leftover temporary files, or some paths pre and some post
-	Foreign    Progress = "foreign"     // some path is neither
+	// every path equals its pre-image, nothing is left over
+	NotApplied Progress = "not_applied"
+	// every path equals its post-image
+	Applied Progress = "applied"
+	// leftover temporary files, or some paths pre and some post
+	Partial Progress = "partial"
+	// some path is neither
+	Foreign Progress = "foreign"
 )
 
 // Change kinds of ChangedFile.
@@ -163,30 +201,37 @@ const (
 	FileModified = "modified"
 	FileDeleted  = "deleted"
 	FileCreated  = "created"
-	FileUnsure   = "may have changed" // its size is the same, its times are not, and its content was never read
+	// its size is the same, its times are not, and its content was never read
+	FileUnsure = "may have changed"
 )
 
 // FileUse is what the session did or will do with a file.
 type FileUse string
 
-// The uses of ChangedFile. The empty one is a file that the session has nothing to do with.
+// The uses of ChangedFile. The empty one is a file that the session has nothing to do
+// with.
 const (
-	FileRead       FileUse = "read"
-	FileWrote      FileUse = "wrote"
-	FilePlanned    FileUse = "plans to change" // or to read: a step that is left names it
-	FileInProgress FileUse = "in progress"     // a step in progress works on it
+	FileRead  FileUse = "read"
+	FileWrote FileUse = "wrote"
+	// or to read: a step that is left names it
+	FilePlanned FileUse = "plans to change"
+	// a step in progress works on it
+	FileInProgress FileUse = "in progress"
 	FileBeside     FileUse = "changed while its command ran"
 )
 
 // ChangedFile is a difference between what the session knew and what lies there now.
 type ChangedFile struct {
-	Path    string  `json:"path"`
-	Kind    string  `json:"kind"` // FileModified, FileDeleted, FileCreated, FileUnsure
-	Old     string  `json:"old,omitempty"`
-	New     string  `json:"new,omitempty"`
-	Size    int64   `json:"size"`
-	MTimeNS int64   `json:"mtime_ns"`
-	CTimeNS int64   `json:"-"` // 0 where it is unknown
+	Path string `json:"path"`
+	// FileModified, FileDeleted, FileCreated, FileUnsure
+	Kind    string `json:"kind"`
+	Old     string `json:"old,omitempty"`
+	New     string `json:"new,omitempty"`
+	Size    int64  `json:"size"`
+	MTimeNS int64  `json:"mtime_ns"`
+	// 0 where it is unknown
+	CTimeNS int64   `json:"-"`
 	Session FileUse `json:"session,omitempty"`
-	Asks    bool    `json:"asks"` // significant (FR-045)
+	// significant (FR-045)
+	Asks bool `json:"asks"`
 }

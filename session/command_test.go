@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// An end by a signal that acode did not send says nothing of the work; one that acode ordered, and a
-// crash of the command's own, are results.
+// An end by a signal that acode did not send says nothing of the work; one that acode
+// ordered, and a crash of the command's own, are results.
 func TestInterruption(t *testing.T) {
 	for _, c := range []struct {
 		rec  session.CommandRecord
@@ -38,7 +38,8 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
-// A command that acode ended may have done its work: by its timeout, a cancel or a second signal.
+// A command that acode ended may have done its work: by its timeout, a cancel or a second
+// signal.
 func TestOrdered(t *testing.T) {
 	for code, want := range map[session.Code]bool{session.ErrTimeout: true, session.ErrStopped: true, session.ErrCommand: false, session.ErrUncertain: false} {
 		if got := code.Ordered(); got != want {

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// DiskCode says what a failed call of the file system means: ErrDiskFull where there is no room left,
-// for a quota or a limit on the size of files too, and ErrReadOnly where nothing can be written. Any
-// other failure is otherwise.
+// DiskCode says what a failed call of the file system means: ErrDiskFull where there is
+// no room left, for a quota or a limit on the size of files too, and ErrReadOnly where
+// nothing can be written. Any other failure is otherwise.
 func DiskCode(err error, otherwise Code) Code {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, full) {

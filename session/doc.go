@@ -1,6 +1,7 @@
-// Package session is the domain: sessions, tasks and steps, the events that record them, the
-// rules that they follow, and the codes that name what went wrong. It is pure: standard
-// library only, no clock, no file, no network; equal arguments give equal results (FR-036).
+// Package session is the domain: sessions, tasks and steps, the events that record them,
+// the rules that they follow, and the codes that name what went wrong. It is pure:
+// standard library only, no clock, no file, no network; equal arguments give equal
+// results (FR-036).
 //
 // Invariants, cited by tests:
 //

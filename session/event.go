@@ -15,19 +15,27 @@ type EventType string
 
 // The types of events. Each has a payload type of the same name with the suffix Data.
 const (
-	SessionCreated    EventType = "SessionCreated"
-	StateChanged      EventType = "StateChanged"
-	ExecutionAcquired EventType = "ExecutionAcquired" // epoch + 1; the fence of who executes
-	ChangesAccepted   EventType = "ChangesAccepted"   // a person or policy went on with changed files
-	InputsChanged     EventType = "InputsChanged"     // a person took the present environment for the inputs
-	StepStarted       EventType = "StepStarted"       // the intent of an attempt
-	StepCompleted     EventType = "StepCompleted"     // its receipt
-	StepFailedEvent   EventType = "StepFailed"        // its receipt, when it went wrong
-	StepUnknown       EventType = "StepUnknown"       // it cannot be known whether it happened
+	SessionCreated EventType = "SessionCreated"
+	StateChanged   EventType = "StateChanged"
+	// epoch + 1; the fence of who executes
+	ExecutionAcquired EventType = "ExecutionAcquired"
+	// a person or policy went on with changed files
+	ChangesAccepted EventType = "ChangesAccepted"
+	// a person took the present environment for the inputs
+	InputsChanged EventType = "InputsChanged"
+	// the intent of an attempt
+	StepStarted EventType = "StepStarted"
+	// its receipt
+	StepCompleted EventType = "StepCompleted"
+	// its receipt, when it went wrong
+	StepFailedEvent EventType = "StepFailed"
+	// it cannot be known whether it happened
+	StepUnknown       EventType = "StepUnknown"
 	ApprovalRequested EventType = "ApprovalRequested"
 	ApprovalGranted   EventType = "ApprovalGranted"
 	ApprovalDenied    EventType = "ApprovalDenied"
-	CheckpointCreated EventType = "CheckpointCreated" // an extra one; a receipt brings its own
+	// an extra one; a receipt brings its own
+	CheckpointCreated EventType = "CheckpointCreated"
 )
 
 // EventTypes lists every type, for schemas and exhaustive tests.
@@ -36,7 +44,8 @@ var EventTypes = []EventType{
 	StepFailedEvent, StepUnknown, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
 }
 
-// Receipt reports whether events of this type end an attempt and carry a checkpoint (FR-014).
+// Receipt reports whether events of this type end an attempt and carry a checkpoint
+// (FR-014).
 func (t EventType) Receipt() bool { return t == StepCompleted || t == StepFailedEvent }
 
 // Hash is a SHA-256.
@@ -46,19 +55,27 @@ type Hash [32]byte
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // Event is one immutable fact of a session. Payload is redacted JSON of at most
-// MaxPayloadBytes; larger content is a blob that it names. What has the tag redact:"-" in a payload
-// type is kept as it is: a name by which something is found again, or a word of acode's own.
+// MaxPayloadBytes; larger content is a blob that it names. What has the tag redact:"-" in
+// a payload type is kept as it is: a name by which something is found again, or a word of
+// acode's own.
 type Event struct {
-	ID      [16]byte // UUIDv7
+	// UUIDv7
+	ID      [16]byte
 	Session ID
-	Seq     uint64 // contiguous from 1
-	TimeUS  int64  // hybrid clock, strictly increasing in a store
-	Type    EventType
-	Actor   string // who: "user", "acode", "policy"
-	Epoch   uint64 // of the executing process; of the last one for events that nobody executing wrote
+	// contiguous from 1
+	Seq uint64
+	// hybrid clock, strictly increasing in a store
+	TimeUS int64
+	Type   EventType
+	// who: "user", "acode", "policy"
+	Actor string
+	// of the executing process; of the last one for events that nobody executing wrote
+	Epoch   uint64
 	Payload []byte
-	Hash    Hash   // covers all of the above and the hash of the event before
-	Full    []byte // the payload when Payload only names a blob; not chained
+	// covers all of the above and the hash of the event before
+	Hash Hash
+	// the payload when Payload only names a blob; not chained
+	Full []byte
 }
 
 // MaxPayloadBytes bounds a payload in the journal.
@@ -83,13 +100,16 @@ func (e Event) Decode(data any) error {
 	return nil
 }
 
-// chainDomain separates this hash from every other use of SHA-256; its number is the format's.
+// chainDomain separates this hash from every other use of SHA-256; its number is the
+// format's.
 const chainDomain = "acode-event-v1\x00"
 
-// ChainHash computes what e.Hash must be after an event whose hash was prev (I6). The layout
-// is written down in docs/format.md; the first event of a session follows the zero hash.
+// ChainHash computes what e.Hash must be after an event whose hash was prev (I6). The
+// layout is written down in docs/format.md; the first event of a session follows the zero
+// hash.
 func (e Event) ChainHash(prev Hash) Hash {
-	var few [2048]byte // enough for most: a backlog has a million, which would all be garbage
+	// enough for most: a backlog has a million, which would all be garbage
+	var few [2048]byte
 	b := append(few[:0], chainDomain...)
 	b = append(b, prev[:]...)
 	b = append(b, e.ID[:]...)
@@ -111,44 +131,58 @@ func appendText(b []byte, s string) []byte {
 
 // Draft is an event before the journal has given it id, seq, time, epoch and hash.
 type Draft struct {
-	Type  EventType
-	Actor string // empty means "acode"
-	Data  any    // the payload type of Type
+	Type EventType
+	// empty means "acode"
+	Actor string
+	// the payload type of Type
+	Data any
 }
 
 // SessionCreatedData opens a session.
 type SessionCreatedData struct {
-	V         int       `json:"v"`
-	Short     string    `json:"short_id" redact:"-"`
-	Task      string    `json:"task"`
-	Workspace string    `json:"workspace" redact:"-"`           // absolute
-	Plan      BlobRef   `json:"plan"`                           // JSON of a Plan
-	Inputs    BlobRef   `json:"inputs,omitzero"`                // JSON of Inputs; zero: none were recorded
-	Learnt    BlobRef   `json:"learnt,omitzero"`                // fingerprints of the secrets that were known; zero: of none
-	PlanFile  string    `json:"plan_file,omitempty" redact:"-"` // absolute: where the plan was read from; empty: from no file
-	PlanSum   string    `json:"plan_sum,omitempty" redact:"-"`  // SHA-256 of that file in hex
+	V     int    `json:"v"`
+	Short string `json:"short_id" redact:"-"`
+	Task  string `json:"task"`
+	// absolute
+	Workspace string `json:"workspace" redact:"-"`
+	// JSON of a Plan
+	Plan BlobRef `json:"plan"`
+	// JSON of Inputs; zero: none were recorded
+	Inputs BlobRef `json:"inputs,omitzero"`
+	// fingerprints of the secrets that were known; zero: of none
+	Learnt BlobRef `json:"learnt,omitzero"`
+	// absolute: where the plan was read from; empty: from no file
+	PlanFile string `json:"plan_file,omitempty" redact:"-"`
+	// SHA-256 of that file in hex
+	PlanSum   string    `json:"plan_sum,omitempty" redact:"-"`
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
 	OnFailure OnFailure `json:"on_failure" redact:"-"`
-	Config    string    `json:"config,omitempty" redact:"-"` // JSON of the configuration that started it
-	Program   string    `json:"program" redact:"-"`          // version of acode
+	// JSON of the configuration that started it
+	Config string `json:"config,omitempty" redact:"-"`
+	// version of acode
+	Program string `json:"program" redact:"-"`
 
-	ForkedFrom *ForkPoint `json:"forked_from,omitempty"` // nil: the session began here
+	// nil: the session began here
+	ForkedFrom *ForkPoint `json:"forked_from,omitempty"`
 }
 
 // ForkPoint is where a session left the history of another one, which the server has.
 type ForkPoint struct {
-	Session ID     `json:"session" redact:"-"`
-	Seq     uint64 `json:"seq"`                       // of the last event that both have; 0: they share none
-	Hash    string `json:"hash,omitempty" redact:"-"` // of that event, in hex
+	Session ID `json:"session" redact:"-"`
+	// of the last event that both have; 0: they share none
+	Seq uint64 `json:"seq"`
+	// of that event, in hex
+	Hash string `json:"hash,omitempty" redact:"-"`
 }
 
-// BlobRef names content that is kept outside the journal: its SHA-256 in hex and its length
-// before compression and sealing. The zero value names nothing.
+// BlobRef names content that is kept outside the journal: its SHA-256 in hex and its
+// length before compression and sealing. The zero value names nothing.
 type BlobRef struct {
-	Hash   string `json:"hash,omitempty" redact:"-"`
-	Bytes  int64  `json:"bytes,omitempty"`
-	Sealed bool   `json:"sealed,omitempty"` // encrypted: never shown, logged or sent
+	Hash  string `json:"hash,omitempty" redact:"-"`
+	Bytes int64  `json:"bytes,omitempty"`
+	// encrypted: never shown, logged or sent
+	Sealed bool `json:"sealed,omitempty"`
 }
 
 // StateChangedData moves a session from one state to another.
@@ -157,93 +191,120 @@ type StateChangedData struct {
 	To     State  `json:"to" redact:"-"`
 	Reason Reason `json:"reason,omitempty" redact:"-"`
 	Detail string `json:"detail,omitempty"`
-	Code   Code   `json:"code,omitempty" redact:"-"` // of a failure that is the reason
-	Signal int    `json:"signal,omitempty"`          // number of the signal that is the reason
+	// of a failure that is the reason
+	Code Code `json:"code,omitempty" redact:"-"`
+	// number of the signal that is the reason
+	Signal int `json:"signal,omitempty"`
 
-	Manifest string `json:"manifest,omitempty" redact:"-"` // of a pause or a question: the tracked files as they were left
-	Git      string `json:"git,omitempty" redact:"-"`      // likewise
+	// of a pause or a question: the tracked files as they were left
+	Manifest string `json:"manifest,omitempty" redact:"-"`
+	// likewise
+	Git string `json:"git,omitempty" redact:"-"`
 }
 
 // ExecutionAcquiredData begins an epoch; the number is the event's own Epoch.
 type ExecutionAcquiredData struct {
-	Device    string `json:"device" redact:"-"` // random id of the store
-	Host      string `json:"host"`
-	PID       int    `json:"pid"`
-	Workspace string `json:"workspace" redact:"-"`          // may have moved
-	Manifest  string `json:"manifest,omitempty" redact:"-"` // blob hash of the tracked files' manifest
-	Git       string `json:"git,omitempty" redact:"-"`      // JSON of the git state, opaque here
-	Config    string `json:"config,omitempty" redact:"-"`   // JSON of the configuration now
+	// random id of the store
+	Device string `json:"device" redact:"-"`
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	// may have moved
+	Workspace string `json:"workspace" redact:"-"`
+	// blob hash of the tracked files' manifest
+	Manifest string `json:"manifest,omitempty" redact:"-"`
+	// JSON of the git state, opaque here
+	Git string `json:"git,omitempty" redact:"-"`
+	// JSON of the configuration now
+	Config string `json:"config,omitempty" redact:"-"`
 
-	Learnt BlobRef `json:"learnt,omitzero"` // fingerprints of all secrets that are known; zero: as before
+	// fingerprints of all secrets that are known; zero: as before
+	Learnt BlobRef `json:"learnt,omitzero"`
 }
 
 // ChangesAcceptedData takes changed files as the new truth.
 type ChangesAcceptedData struct {
-	By    string      `json:"by"` // "person", "policy", "flag"
+	// "person", "policy", "flag"
+	By    string      `json:"by"`
 	Files []FileState `json:"files"`
 }
 
 // InputsChangedData puts the present environment in the place of the inputs.
 type InputsChangedData struct {
-	Inputs BlobRef  `json:"inputs"`                     // JSON of Inputs
-	Names  []string `json:"names,omitempty" redact:"-"` // variables whose recorded values changed, the first of many
+	// JSON of Inputs
+	Inputs BlobRef `json:"inputs"`
+	// variables whose recorded values changed, the first of many
+	Names []string `json:"names,omitempty" redact:"-"`
 }
 
 // StepStartedData is the intent of one attempt.
 type StepStartedData struct {
 	StepID
-	Kind    Kind         `json:"kind" redact:"-"`
-	Key     string       `json:"key" redact:"-"`
-	Attempt int          `json:"attempt"`
-	Digest  string       `json:"digest" redact:"-"` // of what will be done, captures filled in
-	Files   []Transition `json:"files,omitempty"`   // of a file step
-	By      string       `json:"by,omitempty"`      // who ordered a further attempt: "check", "policy", "person", "resume"
-	After   uint64       `json:"after,omitempty"`   // seq of the StepUnknown of the attempt before; 0: that one has a receipt
+	Kind    Kind   `json:"kind" redact:"-"`
+	Key     string `json:"key" redact:"-"`
+	Attempt int    `json:"attempt"`
+	// of what will be done, captures filled in
+	Digest string `json:"digest" redact:"-"`
+	// of a file step
+	Files []Transition `json:"files,omitempty"`
+	// who ordered a further attempt: "check", "policy", "person", "resume"
+	By string `json:"by,omitempty"`
+	// seq of the StepUnknown of the attempt before; 0: that one has a receipt
+	After uint64 `json:"after,omitempty"`
 }
 
 // StepCompletedData is the receipt of an attempt that worked.
 type StepCompletedData struct {
 	StepID
-	Key     string         `json:"key" redact:"-"`
-	Attempt int            `json:"attempt"`
-	By      string         `json:"by,omitempty"` // empty: it was carried out; "applied", "check", "policy", "person": found or declared done
-	Files   []FileState    `json:"files,omitempty"`
-	EndedUS int64          `json:"ended_us,omitempty"` // of a command that was over before this: when
-	Matches *Output        `json:"matches,omitempty"`  // of a search
+	Key     string `json:"key" redact:"-"`
+	Attempt int    `json:"attempt"`
+	// empty: it was carried out; "applied", "check", "policy", "person": found or
+	// declared done
+	By    string      `json:"by,omitempty"`
+	Files []FileState `json:"files,omitempty"`
+	// of a command that was over before this: when
+	EndedUS int64 `json:"ended_us,omitempty"`
+	// of a search
+	Matches *Output        `json:"matches,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 	Capture *Capture       `json:"capture,omitempty"`
 
-	Manifest string `json:"manifest,omitempty" redact:"-"` // of a command: the tracked files as it left them; empty: as they were
+	// of a command: the tracked files as it left them; empty: as they were
+	Manifest string `json:"manifest,omitempty" redact:"-"`
 
-	Learnt BlobRef `json:"learnt,omitzero"` // of a sealed capture: as in ExecutionAcquiredData; no part of the result
+	// of a sealed capture: as in ExecutionAcquiredData; no part of the result
+	Learnt BlobRef `json:"learnt,omitzero"`
 }
 
 // StepFailedData is the receipt of an attempt that went wrong.
 type StepFailedData struct {
 	StepID
-	Key     string         `json:"key" redact:"-"`
-	Attempt int            `json:"attempt"`
-	By      string         `json:"by,omitempty"`
-	Code    Code           `json:"code" redact:"-"`
-	Message string         `json:"message"`
-	EndedUS int64          `json:"ended_us,omitempty"` // of a command that was over before this: when
+	Key     string `json:"key" redact:"-"`
+	Attempt int    `json:"attempt"`
+	By      string `json:"by,omitempty"`
+	Code    Code   `json:"code" redact:"-"`
+	Message string `json:"message"`
+	// of a command that was over before this: when
+	EndedUS int64          `json:"ended_us,omitempty"`
 	Files   []FileState    `json:"files,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 
-	Manifest string `json:"manifest,omitempty" redact:"-"` // as in StepCompletedData
+	// as in StepCompletedData
+	Manifest string `json:"manifest,omitempty" redact:"-"`
 }
 
-// StepUnknownData records that an attempt's outcome is unknown: of one in progress, or of one that
-// failed because acode ended its command.
+// StepUnknownData records that an attempt's outcome is unknown: of one in progress, or of
+// one that failed because acode ended its command.
 type StepUnknownData struct {
 	StepID
 	Key     string `json:"key" redact:"-"`
 	Attempt int    `json:"attempt"`
 	Why     string `json:"why"`
 
-	Command *CommandResult `json:"command,omitempty"` // what it had written by then; nil: nothing is left of it
+	// what it had written by then; nil: nothing is left of it
+	Command *CommandResult `json:"command,omitempty"`
 
-	Manifest string `json:"manifest,omitempty" redact:"-"` // as in StepCompletedData
+	// as in StepCompletedData
+	Manifest string `json:"manifest,omitempty" redact:"-"`
 }
 
 // ApprovalRequestedData asks a person; Digest binds the answer to what is asked.
@@ -258,7 +319,8 @@ type ApprovalGrantedData struct {
 	StepID
 	Digest string `json:"digest" redact:"-"`
 	By     string `json:"by"`
-	For    uint64 `json:"for_epoch"` // the one epoch that may use it
+	// the one epoch that may use it
+	For uint64 `json:"for_epoch"`
 }
 
 // ApprovalDeniedData is a no.
@@ -276,10 +338,13 @@ type CheckpointCreatedData struct {
 
 // Image is what a path holds at one moment.
 type Image struct {
-	Kind string `json:"kind" redact:"-"`           // "absent", "file"
-	Hash string `json:"hash,omitempty" redact:"-"` // SHA-256 in hex
+	// "absent", "file"
+	Kind string `json:"kind" redact:"-"`
+	// SHA-256 in hex
+	Hash string `json:"hash,omitempty" redact:"-"`
 	Size int64  `json:"size,omitempty"`
-	Mode uint32 `json:"mode,omitempty"` // permission bits
+	// permission bits
+	Mode uint32 `json:"mode,omitempty"`
 }
 
 // Absent reports whether the path holds nothing.
@@ -290,51 +355,69 @@ type Transition struct {
 	Path string `json:"path" redact:"-"`
 	Pre  Image  `json:"pre"`
 	Post Image  `json:"post"`
-	From string `json:"from,omitempty" redact:"-"` // Post is the file that lies at From now, by rename
-	Kept string `json:"kept,omitempty" redact:"-"` // name of the blob that keeps the pre-image's content
-	Made string `json:"made,omitempty" redact:"-"` // likewise the post-image's, where it is at most 64 KiB and not in the plan
+	// Post is the file that lies at From now, by rename
+	From string `json:"from,omitempty" redact:"-"`
+	// name of the blob that keeps the pre-image's content
+	Kept string `json:"kept,omitempty" redact:"-"`
+	// likewise the post-image's, where it is at most 64 KiB and not in the plan
+	Made string `json:"made,omitempty" redact:"-"`
 }
 
 // FileState is a file as the session last knew it.
 type FileState struct {
-	Path    string `json:"path" redact:"-"`
-	Hash    string `json:"hash,omitempty" redact:"-"` // empty: the file is absent
+	Path string `json:"path" redact:"-"`
+	// empty: the file is absent
+	Hash    string `json:"hash,omitempty" redact:"-"`
 	Size    int64  `json:"size,omitempty"`
 	Mode    uint32 `json:"mode,omitempty"`
 	MTimeNS int64  `json:"mtime_ns,omitempty"`
 	CTimeNS int64  `json:"ctime_ns,omitempty"`
 	Inode   uint64 `json:"inode,omitempty"`
-	Racy    bool   `json:"racy,omitempty"`  // touched within the clock's granularity: hash, do not trust the stat
-	Wrote   bool   `json:"wrote,omitempty"` // the session wrote it; else it read it
+	// touched within the clock's granularity: hash, do not trust the stat
+	Racy bool `json:"racy,omitempty"`
+	// the session wrote it; else it read it
+	Wrote bool `json:"wrote,omitempty"`
 }
 
-// Output is text that a step produced, redacted. Blob holds it when it is too long for Text.
+// Output is text that a step produced, redacted. Blob holds it when it is too long for
+// Text.
 type Output struct {
-	Text  string  `json:"text,omitempty"`
-	Blob  BlobRef `json:"blob,omitzero"`
-	Bytes int64   `json:"bytes"`          // as produced, before any cut
-	Cut   bool    `json:"cut,omitempty"`  // the middle is missing
-	Whole BlobRef `json:"whole,omitzero"` // of a command whose output was cut: all that was kept of it; it stays on this machine
+	Text string  `json:"text,omitempty"`
+	Blob BlobRef `json:"blob,omitzero"`
+	// as produced, before any cut
+	Bytes int64 `json:"bytes"`
+	// the middle is missing
+	Cut bool `json:"cut,omitempty"`
+	// of a command whose output was cut: all that was kept of it; it stays on this
+	// machine
+	Whole BlobRef `json:"whole,omitzero"`
 }
 
 // CommandResult is how a command ended.
 type CommandResult struct {
-	Exit       int      `json:"exit"`                        // 0 to 255; -1 when a signal ended it or it never started
-	Signal     string   `json:"signal,omitempty" redact:"-"` // "SIGKILL"
-	TimedOut   bool     `json:"timed_out,omitempty"`
-	Cancelled  bool     `json:"cancelled,omitempty"` // a person ended it
-	StartError string   `json:"start_error,omitempty"`
-	DurationUS int64    `json:"duration_us"`
-	Stdout     Output   `json:"stdout"` // both streams in their order, unless the step has a capture
-	Stderr     Output   `json:"stderr"`
-	Left       []string `json:"left,omitempty"` // descendants that were still running
+	// 0 to 255; -1 when a signal ended it or it never started
+	Exit int `json:"exit"`
+	// "SIGKILL"
+	Signal   string `json:"signal,omitempty" redact:"-"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	// a person ended it
+	Cancelled  bool   `json:"cancelled,omitempty"`
+	StartError string `json:"start_error,omitempty"`
+	DurationUS int64  `json:"duration_us"`
+	// both streams in their order, unless the step has a capture
+	Stdout Output `json:"stdout"`
+	Stderr Output `json:"stderr"`
+	// descendants that were still running
+	Left []string `json:"left,omitempty"`
 }
 
 // Capture is a value that later steps use.
 type Capture struct {
-	Name  string  `json:"name" redact:"-"`
-	Value string  `json:"value,omitempty"` // when redaction leaves it as it is
-	Blob  BlobRef `json:"blob,omitzero"`   // otherwise, sealed
+	Name string `json:"name" redact:"-"`
+	// when redaction leaves it as it is
+	Value string `json:"value,omitempty"`
+	// otherwise, sealed
+	Blob BlobRef `json:"blob,omitzero"`
 }
 
 // ParseUUID reads the 16 bytes of a UUID in canonical text form.

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Expand replaces each ${NAME} in content by values[NAME] when values has NAME, and each $${
-// by a literal ${. Everything else stays as written, and what was put in is not looked at
-// again.
+// Expand replaces each ${NAME} in content by values[NAME] when values has NAME, and each
+// $${ by a literal ${. Everything else stays as written, and what was put in is not
+// looked at again.
 func Expand(content string, values map[string]string) string {
 	if !strings.Contains(content, "${") {
 		return content
@@ -48,19 +48,26 @@ func ValidVariable(s string) bool {
 	return s != "" && strings.Trim(s, letters+digits+"_") == "" && !strings.Contains(digits, s[:1])
 }
 
-// Visibility answers which captures a step can see. It keeps the last answer, so that asking
-// in the order of execution costs each step about one lookup; it is not safe for concurrent
-// use.
+// Visibility answers which captures a step can see. It keeps the last answer, so that
+// asking in the order of execution costs each step about one lookup; it is not safe for
+// concurrent use.
 type Visibility struct {
-	plan     *Plan
-	order    []int   // indexes of the tasks in order of execution
-	needs    [][]int // indexes of the tasks that each one depends on
-	captures [][]int // indexes of the capturing steps of each task
-	exports  [][]int // those of captures whose name none later in the task takes
-	any      bool    // one step captures at all
+	plan *Plan
+	// indexes of the tasks in order of execution
+	order []int
+	// indexes of the tasks that each one depends on
+	needs [][]int
+	// indexes of the capturing steps of each task
+	captures [][]int
+	// those of captures whose name none later in the task takes
+	exports [][]int
+	// one step captures at all
+	any bool
 
-	task int // of the last answer; -1 before the first
-	next int // into captures[task]: the first one that the answer does not hold
+	// of the last answer; -1 before the first
+	task int
+	// into captures[task]: the first one that the answer does not hold
+	next int
 	last map[string]StepID
 }
 
@@ -102,10 +109,10 @@ func latest(t *Task, captures []int) []int {
 	return kept
 }
 
-// At gives, for a step named by its indexes, each capture that it can see and the step that
-// makes it: one earlier in its task, or one of a task that its task depends on, directly or
-// not. When several steps capture one name, the latest in order of execution wins. The map is
-// for reading only and holds until the next call.
+// At gives, for a step named by its indexes, each capture that it can see and the step
+// that makes it: one earlier in its task, or one of a task that its task depends on,
+// directly or not. When several steps capture one name, the latest in order of execution
+// wins. The map is for reading only and holds until the next call.
 func (v *Visibility) At(task, step int) map[string]StepID {
 	if !v.any {
 		return nil

@@ -2,19 +2,25 @@ package session
 
 import "time"
 
-// Facts turns the events of one session, oldest first, into what a person is told of them. The
-// process that executes a session and one that reads its journal use the same fold, so that what
-// they tell cannot differ.
+// Facts turns the events of one session, oldest first, into what a person is told of
+// them. The process that executes a session and one that reads its journal use the same
+// fold, so that what they tell cannot differ.
 type Facts struct {
-	Plan   *Plan
-	Items  []Item                        // each step of Plan once, in order of execution, as it may be shown
-	Redact func(string) string           // nil shows everything
-	Wrote  func(*CommandResult) []string // the end of what a failed command wrote, as it may be shown; nil: nothing
+	Plan *Plan
+	// each step of Plan once, in order of execution, as it may be shown
+	Items []Item
+	// nil shows everything
+	Redact func(string) string
+	// the end of what a failed command wrote, as it may be shown; nil: nothing
+	Wrote func(*CommandResult) []string
 
-	known map[StepID]Item       // Items by step
-	at    map[StepID]*StepState // what is known of the steps that began
+	// Items by step
+	known map[StepID]Item
+	// what is known of the steps that began
+	at    map[StepID]*StepState
 	state State
-	last  Result // of the latest event that moved the session to another state
+	// of the latest event that moved the session to another state
+	last Result
 }
 
 // Begin takes over what is known of s, whose next event is the first that Of is given.
@@ -26,9 +32,9 @@ func (f *Facts) Begin(s *Session) {
 	}
 }
 
-// Of gives what the next event says; false: nothing that a person is told. data is what the payload of e
-// decodes to, but for redaction, where the caller has it, else nil. It returns ErrCorrupt for a payload
-// that cannot be read.
+// Of gives what the next event says; false: nothing that a person is told. data is what
+// the payload of e decodes to, but for redaction, where the caller has it, else nil. It
+// returns ErrCorrupt for a payload that cannot be read.
 func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 	switch e.Type {
 	case SessionCreated:
@@ -115,7 +121,8 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 // State is that of the session after the last event.
 func (f *Facts) State() State { return f.state }
 
-// Result is how the session stands after the last event, for those who meet it with no process that executes it.
+// Result is how the session stands after the last event, for those who meet it with no
+// process that executes it.
 func (f *Facts) Result() Result {
 	r := f.last
 	switch f.state {
@@ -127,7 +134,8 @@ func (f *Facts) Result() Result {
 	return r
 }
 
-// killed is the number of SIGKILL, whose status a shell gives for a process that ended without a word.
+// killed is the number of SIGKILL, whose status a shell gives for a process that ended
+// without a word.
 const killed = 9
 
 // moved takes up another state. A session that goes to rest has come to a result.
@@ -164,7 +172,8 @@ func (f *Facts) next(d StateChangedData) Hint {
 	return Do(MoveResume, f.last.Short)
 }
 
-// ask gives a gate the label of the question that was asked, in which values are filled in.
+// ask gives a gate the label of the question that was asked, in which values are filled
+// in.
 func (f *Facts) ask(d ApprovalRequestedData) {
 	it := f.item(d.StepID, f.status(d.StepID))
 	if it.Task == 0 {
@@ -176,7 +185,8 @@ func (f *Facts) ask(d ApprovalRequestedData) {
 	f.known[d.StepID] = *it
 }
 
-// gate describes a question, with the steps that a yes lets happen: those that are not done.
+// gate describes a question, with the steps that a yes lets happen: those that are not
+// done.
 func (f *Facts) gate(d ApprovalRequestedData) Gate {
 	left := Continuation{Items: make([]Item, len(f.Items))}
 	for i, it := range f.Items {

@@ -9,7 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What the events of two attempts and of a question say, and how the session stands after each.
+// What the events of two attempts and of a question say, and how the session stands after
+// each.
 func TestFacts(t *testing.T) {
 	run, gate := session.StepID{Task: "t", Step: "run"}, session.StepID{Task: "t", Step: "gate"}
 	p := &session.Plan{Task: "x", Tasks: []session.Task{{ID: "t", Steps: []session.Step{

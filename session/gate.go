@@ -7,31 +7,39 @@ import (
 
 // Gate is a question that a person is asked, and what a yes lets happen.
 type Gate struct {
-	ID       StepID
-	Question string     // params, inputs and captures filled in
-	Steps    []GateStep // up to the next gates, in order of execution
-	Next     []StepID   // the next gates; none when a yes leads to the end of the plan
+	ID StepID
+	// params, inputs and captures filled in
+	Question string
+	// up to the next gates, in order of execution
+	Steps []GateStep
+	// the next gates; none when a yes leads to the end of the plan
+	Next []StepID
 }
 
 // GateStep is one step that a yes lets happen.
 type GateStep struct {
-	Item  Item
-	Named bool     // its label is a name, and does not only repeat what it does
-	Does  []string // its command, or its changes, line by line
+	Item Item
+	// its label is a name, and does not only repeat what it does
+	Named bool
+	// its command, or its changes, line by line
+	Does []string
 }
 
 // standing says what a yes to a gate does to what is left of a task.
 type standing int
 
 const (
-	apart  standing = iota // nothing: it does not wait for that gate
-	freed                  // lets it happen
-	halted                 // lets it happen up to a further gate
+	// nothing: it does not wait for that gate
+	apart standing = iota
+	// lets it happen
+	freed
+	// lets it happen up to a further gate
+	halted
 )
 
-// untilGate gives the items of c that a yes to gate lets happen: those that wait for it and are not done, up
-// to the next gates. Where one step runs at a time, all that follows waits. Elsewhere what is left of its
-// task does, and what depends on that.
+// untilGate gives the items of c that a yes to gate lets happen: those that wait for it
+// and are not done, up to the next gates. Where one step runs at a time, all that follows
+// waits. Elsewhere what is left of its task does, and what depends on that.
 func (p *Plan) untilGate(c *Continuation, gate StepID) (items []Item, next []StepID) {
 	tasks := map[string]standing{}
 	for _, it := range c.Items {
@@ -68,7 +76,8 @@ func (p *Plan) GateOf(c *Continuation, gate StepID, question string) Gate {
 	return g
 }
 
-// Does says what s does, line by line: of a command its text, or its arguments as a shell would take them.
+// Does says what s does, line by line: of a command its text, or its arguments as a shell
+// would take them.
 func (s Step) Does() []string {
 	switch {
 	case s.Run == nil && len(s.Changes) == 0:
@@ -95,7 +104,8 @@ const (
 	maxStepLines = 30
 )
 
-// Lines says for people what a yes lets happen; nothing where no step follows before the next gate.
+// Lines says for people what a yes lets happen; nothing where no step follows before the
+// next gate.
 func (g Gate) Lines() []string {
 	if len(g.Steps) == 0 {
 		return nil

@@ -68,8 +68,8 @@ func TestGateOf(t *testing.T) {
 	}
 }
 
-// With several tasks at once a yes lets happen what waits for the gate: the rest of its task and what depends on
-// that, each up to its own next gate.
+// With several tasks at once a yes lets happen what waits for the gate: the rest of its
+// task and what depends on that, each up to its own next gate.
 func TestGateOfSeveralTasks(t *testing.T) {
 	p := &session.Plan{MaxParallel: 2}
 	c := &session.Continuation{}

@@ -2,58 +2,100 @@ package session
 
 import "strings"
 
-// Move is something that a person or a client can do next. Each door knows how it is done there: in a
-// shell MoveResume is a command line, for a client it is a call.
+// Move is something that a person or a client can do next. Each door knows how it is done
+// there: in a shell MoveResume is a command line, for a client it is a call.
 type Move string
 
 // The moves.
 const (
-	MoveRun            Move = "run"             // start a session from a plan
-	MoveBeginAgain     Move = "begin_again"     // give the session up and run its plan as a new one
-	MoveResume         Move = "resume"          // continue the session
-	MoveResumeIn       Move = "resume_in"       // continue it in a directory that the person names
-	MoveWait           Move = "wait"            // continue it as soon as its holder ends
-	MoveForecast       Move = "forecast"        // look at what a resume would do
-	MoveDecideChanges  Move = "decide_changes"  // continue it and say what the changed files mean for it
-	MoveAnswer         Move = "answer"          // continue it and say what became of its command
-	MoveGiveValue      Move = "give_value"      // the same, or give the value that its command was to print
-	MoveApprove        Move = "approve"         // answer the question that it waits for
-	MoveApproveResume  Move = "approve_resume"  // answer the question, then continue
-	MoveStatus         Move = "status"          // look at the session
-	MoveHistory        Move = "history"         // look at its events
-	MoveShow           Move = "show"            // look at its steps
-	MoveLogs           Move = "logs"            // look at all that a command wrote
-	MoveList           Move = "list"            // look at all sessions
-	MoveListHere       Move = "list_here"       // look at the sessions of the workspace that can be continued
-	MoveListResumable  Move = "list_resumable"  // look at all sessions that can be continued
-	MoveVerify         Move = "verify"          // check what is stored
-	MoveUnlock         Move = "unlock"          // see who holds the locks
-	MoveCancel         Move = "cancel"          // give the session up
-	MoveCancelCommand  Move = "cancel_command"  // end its command
-	MoveShareWorkspace Move = "share_workspace" // do the same beside the session that works there
-	MoveWorkIn         Move = "work_in"         // do the same in a directory that the person names
-	MoveAllowWorkspace Move = "allow_workspace" // do the same and allow the directory
-	MoveSyncStatus     Move = "sync_status"     // look at the delivery
-	MoveSyncNow        Move = "sync_now"        // deliver now
-	MoveSyncUnpause    Move = "sync_unpause"    // let the delivery continue
-	MoveSyncRebind     Move = "sync_rebind"     // accept another database
-	MoveSyncParked     Move = "sync_parked"     // look at the refused events
-	MoveForkOff        Move = "fork_off"        // make a new session of what is here
-	MoveMigrate        Move = "migrate"         // bring the server's schema forward
-	MoveDevices        Move = "devices"         // look at the devices of the server
-	MoveCheckConfig    Move = "check_config"    // check the configuration
-	MovePlanSchema     Move = "plan_schema"     // see the format of plan files
-	MoveConfigSchema   Move = "config_schema"   // see the format of the configuration
-	MoveHelp           Move = "help"            // see what can be asked for
+	// start a session from a plan
+	MoveRun Move = "run"
+	// give the session up and run its plan as a new one
+	MoveBeginAgain Move = "begin_again"
+	// continue the session
+	MoveResume Move = "resume"
+	// continue it in a directory that the person names
+	MoveResumeIn Move = "resume_in"
+	// continue it as soon as its holder ends
+	MoveWait Move = "wait"
+	// look at what a resume would do
+	MoveForecast Move = "forecast"
+	// continue it and say what the changed files mean for it
+	MoveDecideChanges Move = "decide_changes"
+	// continue it and say what became of its command
+	MoveAnswer Move = "answer"
+	// the same, or give the value that its command was to print
+	MoveGiveValue Move = "give_value"
+	// answer the question that it waits for
+	MoveApprove Move = "approve"
+	// answer the question, then continue
+	MoveApproveResume Move = "approve_resume"
+	// look at the session
+	MoveStatus Move = "status"
+	// look at its events
+	MoveHistory Move = "history"
+	// look at its steps
+	MoveShow Move = "show"
+	// look at all that a command wrote
+	MoveLogs Move = "logs"
+	// look at all sessions
+	MoveList Move = "list"
+	// look at the sessions of the workspace that can be continued
+	MoveListHere Move = "list_here"
+	// look at all sessions that can be continued
+	MoveListResumable Move = "list_resumable"
+	// check what is stored
+	MoveVerify Move = "verify"
+	// see who holds the locks
+	MoveUnlock Move = "unlock"
+	// give the session up
+	MoveCancel Move = "cancel"
+	// end its command
+	MoveCancelCommand Move = "cancel_command"
+	// do the same beside the session that works there
+	MoveShareWorkspace Move = "share_workspace"
+	// do the same in a directory that the person names
+	MoveWorkIn Move = "work_in"
+	// do the same and allow the directory
+	MoveAllowWorkspace Move = "allow_workspace"
+	// look at the delivery
+	MoveSyncStatus Move = "sync_status"
+	// deliver now
+	MoveSyncNow Move = "sync_now"
+	// let the delivery continue
+	MoveSyncUnpause Move = "sync_unpause"
+	// accept another database
+	MoveSyncRebind Move = "sync_rebind"
+	// look at the refused events
+	MoveSyncParked Move = "sync_parked"
+	// make a new session of what is here
+	MoveForkOff Move = "fork_off"
+	// bring the server's schema forward
+	MoveMigrate Move = "migrate"
+	// look at the devices of the server
+	MoveDevices Move = "devices"
+	// check the configuration
+	MoveCheckConfig Move = "check_config"
+	// see the format of plan files
+	MovePlanSchema Move = "plan_schema"
+	// see the format of the configuration
+	MoveConfigSchema Move = "config_schema"
+	// see what can be asked for
+	MoveHelp Move = "help"
 )
 
 // Hint says what to do next: in plain words, by a move, or by both, words first.
 type Hint struct {
-	Text    string `json:"text,omitempty"`    // names no command and no option of any door; empty where Do says all
-	Do      Move   `json:"do,omitempty"`      // empty where Text says all
-	Session string `json:"session,omitempty"` // id or short id of the session that Do is about; empty: the one at hand
-	Step    StepID `json:"step,omitzero"`     // the step that Do is about, if it needs one
-	Path    string `json:"path,omitempty"`    // the file or directory that Do is about; empty: the one at hand
+	// names no command and no option of any door; empty where Do says all
+	Text string `json:"text,omitempty"`
+	// empty where Text says all
+	Do Move `json:"do,omitempty"`
+	// id or short id of the session that Do is about; empty: the one at hand
+	Session string `json:"session,omitempty"`
+	// the step that Do is about, if it needs one
+	Step StepID `json:"step,omitzero"`
+	// the file or directory that Do is about; empty: the one at hand
+	Path string `json:"path,omitempty"`
 }
 
 // Words is a hint without a move.
@@ -71,8 +113,8 @@ func (h Hint) After(text string) Hint {
 // Then is a hint whose words lead to a move. An empty id means the session at hand.
 func Then(text string, m Move, id string) Hint { return Do(m, id).After(text) }
 
-// Asks is the hint for the session short, which stopped since no one can know what became of the command
-// of it: a command with a capture is not declared done without its value.
+// Asks is the hint for the session short, which stopped since no one can know what became
+// of the command of it: a command with a capture is not declared done without its value.
 func (p *Plan) Asks(short string, it *Item) Hint {
 	if p.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
 		return Hint{Do: MoveGiveValue, Session: short, Step: it.ID}
@@ -83,7 +125,8 @@ func (p *Plan) Asks(short string, it *Item) Hint {
 // IsZero reports whether h says nothing.
 func (h Hint) IsZero() bool { return h == Hint{} }
 
-// String names the move and what it is about. It is for logs and tests, which belong to no door.
+// String names the move and what it is about. It is for logs and tests, which belong to
+// no door.
 func (h Hint) String() string {
 	out := []string{}
 	if h.Text != "" {

@@ -28,8 +28,8 @@ func ParseStepID(s string) (StepID, error) {
 	return StepID{Task: task, Step: step}, nil
 }
 
-// ValidName reports whether s may be the id of a task or a step: 1 to 64 of A-Z, a-z, 0-9,
-// dot, underscore and hyphen, but not "." or "..".
+// ValidName reports whether s may be the id of a task or a step: 1 to 64 of A-Z, a-z,
+// 0-9, dot, underscore and hyphen, but not "." or "..".
 func ValidName(s string) bool {
 	return s != "" && len(s) <= 64 && s != "." && s != ".." && strings.Trim(s, letters+digits+"._-") == ""
 }
@@ -42,12 +42,14 @@ const (
 // OpMain is the operation of a step that has only one.
 const OpMain = "main"
 
-// Key is an idempotency key: one attempt of one operation of one step of one session (FR-029).
+// Key is an idempotency key: one attempt of one operation of one step of one session
+// (FR-029).
 type Key struct {
 	Session   ID
 	Step      StepID
 	Operation string
-	Attempt   int // from 1; a crash does not start a new attempt
+	// from 1; a crash does not start a new attempt
+	Attempt int
 }
 
 // String gives v1:<session>:<task>/<step>/<operation>:<attempt>.

@@ -8,32 +8,42 @@ import (
 
 // Param is a value that a plan asks for when a session starts.
 type Param struct {
-	Name        string   `json:"name"`
-	Default     *string  `json:"default,omitempty"` // nil: there is none
-	Required    bool     `json:"required,omitempty"`
-	Secret      bool     `json:"secret,omitempty"`  // never recorded
-	Choices     []string `json:"choices,omitempty"` // what the value may be; empty: anything
+	Name string `json:"name"`
+	// nil: there is none
+	Default  *string `json:"default,omitempty"`
+	Required bool    `json:"required,omitempty"`
+	// never recorded
+	Secret bool `json:"secret,omitempty"`
+	// what the value may be; empty: anything
+	Choices     []string `json:"choices,omitempty"`
 	Description string   `json:"description,omitempty"`
 }
 
-// Inputs are what a session began with besides its plan: the values of params and of the variables
-// that its commands read. They are restored on resume. An *Inputs that is nil records nothing.
+// Inputs are what a session began with besides its plan: the values of params and of the
+// variables that its commands read. They are restored on resume. An *Inputs that is nil
+// records nothing.
 type Inputs struct {
-	Params  map[string]string  `json:"params,omitempty"`
-	Env     map[string]*string `json:"env,omitempty"`     // nil: the variable was not set
-	Secrets map[string]bool    `json:"secrets,omitempty"` // names whose values are not recorded: whether each was set
-	Others  map[string]string  `json:"others,omitempty"`  // a keyed digest of every other variable
+	Params map[string]string `json:"params,omitempty"`
+	// nil: the variable was not set
+	Env map[string]*string `json:"env,omitempty"`
+	// names whose values are not recorded: whether each was set
+	Secrets map[string]bool `json:"secrets,omitempty"`
+	// a keyed digest of every other variable
+	Others map[string]string `json:"others,omitempty"`
 }
 
 // Environment is how Record sees the variables and the secrets of a process.
 type Environment struct {
-	Vars   map[string]string
-	Secret func(name string) bool // does a name say that its value is a secret
+	Vars map[string]string
+	// does a name say that its value is a secret
+	Secret func(name string) bool
 	Digest func(name, value string) string
-	Reads  func(r *Run) []string // names that a command, or its check, reads before it gives them a value
+	// names that a command, or its check, reads before it gives them a value
+	Reads func(r *Run) []string
 }
 
-// Record takes the inputs of p: params has the value of each param that has one and is no secret.
+// Record takes the inputs of p: params has the value of each param that has one and is no
+// secret.
 func Record(p *Plan, params map[string]string, e Environment) *Inputs {
 	in := &Inputs{Params: maps.Clone(params), Env: map[string]*string{}, Secrets: map[string]bool{}, Others: map[string]string{}}
 	names := p.reads(e.Reads, func(StepID) bool { return true })
@@ -75,8 +85,9 @@ func (in *Inputs) has(name string) bool {
 	return param || env || secret
 }
 
-// reads gives the variables that the commands of the steps which want accepts read from outside: no
-// capture that they can see, nothing that they are given by env, nothing that is never recorded.
+// reads gives the variables that the commands of the steps which want accepts read from
+// outside: no capture that they can see, nothing that they are given by env, nothing that
+// is never recorded.
 func (p *Plan) reads(reads func(*Run) []string, want func(StepID) bool) map[string]bool {
 	names := map[string]bool{}
 	visible := NewVisibility(p)
@@ -103,8 +114,8 @@ func (p *Plan) reads(reads func(*Run) []string, want func(StepID) bool) map[stri
 	return names
 }
 
-// Environ gives present, an environment, with what in recorded in the place of its own values, and
-// the secrets that are at hand.
+// Environ gives present, an environment, with what in recorded in the place of its own
+// values, and the secrets that are at hand.
 func (in *Inputs) Environ(present []string, secrets map[string]string) []string {
 	if in == nil {
 		return slices.Clone(present)
@@ -134,8 +145,8 @@ func (in *Inputs) Environ(present []string, secrets map[string]string) []string 
 	return out
 }
 
-// Values gives what ${NAME} stands for in contents and questions, but for captures: params and
-// declared inputs. One that has no value is empty.
+// Values gives what ${NAME} stands for in contents and questions, but for captures:
+// params and declared inputs. One that has no value is empty.
 func (in *Inputs) Values(p *Plan, secrets map[string]string) map[string]string {
 	if in == nil {
 		return nil
@@ -174,8 +185,8 @@ func (p *Plan) Declared() []string {
 	return names
 }
 
-// Differ names the variables of which in has only a digest and that are missing now or have another
-// value, sorted.
+// Differ names the variables of which in has only a digest and that are missing now or
+// have another value, sorted.
 func (in *Inputs) Differ(e Environment) []string {
 	var names []string
 	for name, digest := range in.Others {
@@ -187,8 +198,9 @@ func (in *Inputs) Differ(e Environment) []string {
 	return names
 }
 
-// Missing names the secrets that were set at the start, are not at hand, and are declared or read by
-// a command of a step that is not done, sorted. have says whether one is at hand.
+// Missing names the secrets that were set at the start, are not at hand, and are declared
+// or read by a command of a step that is not done, sorted. have says whether one is at
+// hand.
 func (in *Inputs) Missing(p *Plan, e Environment, have func(name string) bool, done func(StepID) bool) []string {
 	var names []string
 	for name, set := range in.Secrets {
@@ -206,8 +218,8 @@ func (in *Inputs) Missing(p *Plan, e Environment, have func(name string) bool, d
 	return names
 }
 
-// Renew is Record with the environment of now and the params of in. changed names the variables
-// whose recorded values differ, sorted.
+// Renew is Record with the environment of now and the params of in. changed names the
+// variables whose recorded values differ, sorted.
 func (in *Inputs) Renew(p *Plan, e Environment) (now *Inputs, changed []string) {
 	now = Record(p, in.Params, e)
 	for _, param := range p.Params {
@@ -225,8 +237,8 @@ func (in *Inputs) Renew(p *Plan, e Environment) (now *Inputs, changed []string) 
 	return now, changed
 }
 
-// Unrecorded reports whether a variable is never recorded: acode, the shell, the terminal or the
-// login session sets it.
+// Unrecorded reports whether a variable is never recorded: acode, the shell, the terminal
+// or the login session sets it.
 func Unrecorded(name string) bool {
 	return slices.ContainsFunc(UnrecordedNames(), func(pattern string) bool {
 		prefix, all := strings.CutSuffix(pattern, "*")

@@ -11,7 +11,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// environ is an environment in which each word of a command that begins with $ is a name that it reads.
+// environ is an environment in which each word of a command that begins with $ is a name
+// that it reads.
 func environ(vars map[string]string) session.Environment {
 	return session.Environment{
 		Vars: vars, Secret: func(name string) bool { return strings.HasSuffix(name, "TOKEN") },
@@ -84,7 +85,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A secret counts as missing if it was set, is not at hand, and is declared or read by a step that is left.
+// A secret counts as missing if it was set, is not at hand, and is declared or read by a
+// step that is left.
 func TestMissingSecrets(t *testing.T) {
 	p := inputsPlan()
 	in := &session.Inputs{Secrets: map[string]bool{"B_TOKEN": true, "LISTED_TOKEN": true, "S": true, "NEVER_TOKEN": false, "UNUSED_TOKEN": true}}

@@ -32,27 +32,32 @@ type OnFailure string
 
 // The policies for a failed step.
 const (
-	FailurePauses    OnFailure = "pause"    // the session pauses; resume runs the step again
-	FailureFails     OnFailure = "fail"     // the session is failed for good
-	FailureContinues OnFailure = "continue" // other branches of the DAG go on, then it pauses
+	// the session pauses; resume runs the step again
+	FailurePauses OnFailure = "pause"
+	// the session is failed for good
+	FailureFails OnFailure = "fail"
+	// other branches of the DAG go on, then it pauses
+	FailureContinues OnFailure = "continue"
 )
 
 // MostParallel bounds how many steps of a session may run at once.
 const MostParallel = 64
 
-// Plan is what a session does: tasks in a DAG, each with steps in order. It is checked before
-// it gets here and never changes once the session has started.
+// Plan is what a session does: tasks in a DAG, each with steps in order. It is checked
+// before it gets here and never changes once the session has started.
 type Plan struct {
 	Version   int       `json:"version"`
 	Task      string    `json:"task"`
 	OnFailure OnFailure `json:"on_failure"`
 
-	// MaxParallel is how many steps may run at once, at most MostParallel. In a session's plan it is the number with
-	// which the session started; 0 in a plan that no session has yet: the configuration says.
+	// MaxParallel is how many steps may run at once, at most MostParallel. In a session's
+	// plan it is the number with which the session started; 0 in a plan that no session
+	// has yet: the configuration says.
 	MaxParallel int `json:"max_parallel,omitempty"`
 
-	Params []Param  `json:"params,omitempty"`
-	Inputs []string `json:"inputs,omitempty"` // variables that commands read, and that cannot be seen to
+	Params []Param `json:"params,omitempty"`
+	// variables that commands read, and that cannot be seen to
+	Inputs []string `json:"inputs,omitempty"`
 	Tasks  []Task   `json:"tasks"`
 }
 
@@ -64,8 +69,8 @@ type Task struct {
 	Steps     []Step   `json:"steps"`
 }
 
-// Step is one unit of work. Exactly the field that its Kind names is set; write, edit, delete,
-// move and changes all use Changes.
+// Step is one unit of work. Exactly the field that its Kind names is set; write, edit,
+// delete, move and changes all use Changes.
 type Step struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name,omitempty"`
@@ -74,7 +79,8 @@ type Step struct {
 	Search  *Search  `json:"search,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
-	Approve string   `json:"approve,omitempty"` // the question
+	// the question
+	Approve string `json:"approve,omitempty"`
 }
 
 // Read hashes the files that a glob names; ** crosses directories.
@@ -90,15 +96,23 @@ type Search struct {
 
 // Change is one change of files. Op is KindWrite, KindEdit, KindDelete or KindMove.
 type Change struct {
-	Op      Kind   `json:"op"`
-	Path    string `json:"path,omitempty"`    // write, edit, delete: slash-separated, relative to the workspace
-	Content string `json:"content,omitempty"` // write
-	Mode    uint32 `json:"mode,omitempty"`    // write: permission bits; 0 keeps the file's own, 0644 for a new one
-	Old     string `json:"old,omitempty"`     // edit
-	New     string `json:"new,omitempty"`     // edit
-	All     bool   `json:"all,omitempty"`     // edit: replace every match instead of requiring exactly one
-	From    string `json:"from,omitempty"`    // move
-	To      string `json:"to,omitempty"`      // move
+	Op Kind `json:"op"`
+	// write, edit, delete: slash-separated, relative to the workspace
+	Path string `json:"path,omitempty"`
+	// write
+	Content string `json:"content,omitempty"`
+	// write: permission bits; 0 keeps the file's own, 0644 for a new one
+	Mode uint32 `json:"mode,omitempty"`
+	// edit
+	Old string `json:"old,omitempty"`
+	// edit
+	New string `json:"new,omitempty"`
+	// edit: replace every match instead of requiring exactly one
+	All bool `json:"all,omitempty"`
+	// move
+	From string `json:"from,omitempty"`
+	// move
+	To string `json:"to,omitempty"`
 }
 
 // OnInterrupt says what becomes of a command whose outcome stays unknown.
@@ -114,18 +128,27 @@ const (
 
 // Run is a command. Shell and Argv exclude each other.
 type Run struct {
-	Shell       string            `json:"shell,omitempty"` // text for a shell
-	With        []string          `json:"with,omitempty"`  // the program that takes Shell as its last argument; empty means /bin/sh -e -c
-	Argv        []string          `json:"argv,omitempty"`  // without a shell
-	Dir         string            `json:"dir,omitempty"`   // relative to the workspace; empty is the workspace
-	Env         map[string]string `json:"env,omitempty"`
-	Timeout     time.Duration     `json:"timeout_ns,omitempty"` // 0 means none
-	Capture     string            `json:"capture,omitempty"`
-	Check       string            `json:"check,omitempty"`
-	OnInterrupt OnInterrupt       `json:"on_interrupt,omitempty"` // empty means ask
-	Volatile    bool              `json:"volatile,omitempty"`     // durable: false; no syncfs after the command
-	Exclusive   bool              `json:"exclusive,omitempty"`    // nothing runs beside it
-	TTY         bool              `json:"tty,omitempty"`          // on a pseudo-terminal; excludes Capture
+	// text for a shell
+	Shell string `json:"shell,omitempty"`
+	// the program that takes Shell as its last argument; empty means /bin/sh -e -c
+	With []string `json:"with,omitempty"`
+	// without a shell
+	Argv []string `json:"argv,omitempty"`
+	// relative to the workspace; empty is the workspace
+	Dir string            `json:"dir,omitempty"`
+	Env map[string]string `json:"env,omitempty"`
+	// 0 means none
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Capture string        `json:"capture,omitempty"`
+	Check   string        `json:"check,omitempty"`
+	// empty means ask
+	OnInterrupt OnInterrupt `json:"on_interrupt,omitempty"`
+	// durable: false; no syncfs after the command
+	Volatile bool `json:"volatile,omitempty"`
+	// nothing runs beside it
+	Exclusive bool `json:"exclusive,omitempty"`
+	// on a pseudo-terminal; excludes Capture
+	TTY bool `json:"tty,omitempty"`
 }
 
 // Command gives the argument vector that is executed.
@@ -144,8 +167,8 @@ func (r Run) Asking() *Run {
 	return &Run{Argv: []string{"/bin/sh", "-c", r.Check}, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true}
 }
 
-// Foresee says how an unknown outcome of r is decided: by its check, then by what a person said
-// beforehand (empty: nothing), then by on_interrupt, then by a person.
+// Foresee says how an unknown outcome of r is decided: by its check, then by what a
+// person said beforehand (empty: nothing), then by on_interrupt, then by a person.
 func (r Run) Foresee(said OnInterrupt) string {
 	then := "a person has to say"
 	switch {
@@ -249,7 +272,8 @@ func (p *Plan) Steps() int {
 	return n
 }
 
-// All walks the steps of all tasks, in the order in which they are written. A step is the plan's own, not a copy.
+// All walks the steps of all tasks, in the order in which they are written. A step is the
+// plan's own, not a copy.
 func (p *Plan) All() iter.Seq2[StepID, *Step] {
 	return func(yield func(StepID, *Step) bool) {
 		for i := range p.Tasks {
@@ -263,8 +287,8 @@ func (p *Plan) All() iter.Seq2[StepID, *Step] {
 	}
 }
 
-// Digest is the hex SHA-256 of the step as it is stored: what an idempotency key stands for,
-// and what an approval is bound to.
+// Digest is the hex SHA-256 of the step as it is stored: what an idempotency key stands
+// for, and what an approval is bound to.
 func (s Step) Digest() string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -274,9 +298,10 @@ func (s Step) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Order gives the indexes of the tasks so that each follows what it depends on, otherwise in
-// the plan's own order. cycle names the tasks of a dependency cycle, first one repeated at
-// the end, and is nil when there is none; an unknown dependency is ignored here.
+// Order gives the indexes of the tasks so that each follows what it depends on, otherwise
+// in the plan's own order. cycle names the tasks of a dependency cycle, first one
+// repeated at the end, and is nil when there is none; an unknown dependency is ignored
+// here.
 func (p *Plan) Order() (order []int, cycle []string) {
 	index := make(map[string]int, len(p.Tasks))
 	for i, t := range p.Tasks {
@@ -292,7 +317,8 @@ func (p *Plan) Order() (order []int, cycle []string) {
 			}
 		}
 	}
-	var ready []int // sorted
+	// sorted
+	var ready []int
 	for i := range p.Tasks {
 		if waits[i] == 0 {
 			ready = append(ready, i)
@@ -314,8 +340,8 @@ func (p *Plan) Order() (order []int, cycle []string) {
 	return order, nil
 }
 
-// findCycle walks from a task that never became ready through dependencies that never became
-// ready either, until one repeats.
+// findCycle walks from a task that never became ready through dependencies that never
+// became ready either, until one repeats.
 func (p *Plan) findCycle(index map[string]int, waits []int) []string {
 	at := 0
 	for waits[at] == 0 {

@@ -111,8 +111,8 @@ func drawPlan(t *rapid.T, n int) *session.Plan {
 	return p
 }
 
-// Order is the order that a slow search finds: again and again the first task, in the plan's
-// own order, of which nothing that it depends on is left.
+// Order is the order that a slow search finds: again and again the first task, in the
+// plan's own order, of which nothing that it depends on is left.
 func TestOrderOfTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlan(t, 8)
@@ -154,8 +154,8 @@ func known(p *session.Plan, id string) bool {
 	return slices.ContainsFunc(p.Tasks, func(task session.Task) bool { return task.ID == id })
 }
 
-// checkCycle holds a cycle to what it claims: each task depends on the next, the first one
-// comes again at the end, no other comes twice.
+// checkCycle holds a cycle to what it claims: each task depends on the next, the first
+// one comes again at the end, no other comes twice.
 func checkCycle(t *rapid.T, p *session.Plan, cycle []string) {
 	if len(cycle) < 2 || cycle[0] != cycle[len(cycle)-1] {
 		t.Fatalf("cycle: got %v, want the first one repeated at the end", cycle)
@@ -251,7 +251,8 @@ func TestStepDigest(t *testing.T) {
 	}
 }
 
-// A step waits for one that works on a path of its own, and nothing is beside an exclusive command.
+// A step waits for one that works on a path of its own, and nothing is beside an
+// exclusive command.
 func TestWaitsFor(t *testing.T) {
 	write := session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindWrite, Path: "a"}}}
 	move := session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindMove, From: "b", To: "a"}}}

@@ -13,11 +13,12 @@ import (
 type ReplayOrder struct {
 	First, Last [16]byte
 	Count       int
-	Digest      string // hex SHA-256 over the ids in order
+	// hex SHA-256 over the ids in order
+	Digest string
 }
 
-// Order sorts events by time, then id (FR-034, FR-035), and returns ErrOrder when that is not
-// the order of their seqs (FR-038).
+// Order sorts events by time, then id (FR-034, FR-035), and returns ErrOrder when that is
+// not the order of their seqs (FR-038).
 func Order(events []Event) (ReplayOrder, error) {
 	slices.SortStableFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), bytes.Compare(a.ID[:], b.ID[:]))
@@ -36,9 +37,9 @@ func Order(events []Event) (ReplayOrder, error) {
 	return o, nil
 }
 
-// Replay computes the state that events add up to, from the first one on (FR-036). It sorts
-// them in place and returns ErrOrder, ErrCorrupt or ErrConflict, with the place, as soon as
-// one does not fit; the session returned then holds what precedes it.
+// Replay computes the state that events add up to, from the first one on (FR-036). It
+// sorts them in place and returns ErrOrder, ErrCorrupt or ErrConflict, with the place, as
+// soon as one does not fit; the session returned then holds what precedes it.
 func Replay(events []Event) (*Session, ReplayOrder, error) {
 	order, err := Order(events)
 	s := &Session{}

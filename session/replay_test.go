@@ -16,8 +16,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-036: replay of any legal history gives the state that the generator's own books say, and
-// gives it again.
+// FR-036: replay of any legal history gives the state that the generator's own books say,
+// and gives it again.
 func TestReplayIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events, model := history.DrawModel(t)
@@ -97,7 +97,8 @@ func TestReplayOfAPrefixGoesOn(t *testing.T) {
 	})
 }
 
-// The clock of a generated history does step back, or the properties show nothing about it.
+// The clock of a generated history does step back, or the properties show nothing about
+// it.
 func TestHistoriesCoverEveryType(t *testing.T) {
 	seen := map[session.EventType]int{}
 	ticks, ends := 0, 0

@@ -8,32 +8,46 @@ import (
 
 // Session is the state that a journal adds up to. Only Apply changes it (I1).
 type Session struct {
-	ID        ID
-	Short     string // about 6 characters, unique in the store
-	Task      string
-	Workspace string // absolute
+	ID ID
+	// about 6 characters, unique in the store
+	Short string
+	Task  string
+	// absolute
+	Workspace string
 	Plan      BlobRef
-	Inputs    string // blob hash of the Inputs; empty: none were recorded
-	Learnt    string // blob hash of the fingerprints of all secrets that its processes knew; empty: of none
-	Tasks     int    // of the plan
-	StepTotal int    // of the plan
+	// blob hash of the Inputs; empty: none were recorded
+	Inputs string
+	// blob hash of the fingerprints of all secrets that its processes knew; empty: of
+	// none
+	Learnt string
+	// of the plan
+	Tasks int
+	// of the plan
+	StepTotal int
 	OnFailure OnFailure
-	Config    string // JSON of the configuration of the latest epoch
+	// JSON of the configuration of the latest epoch
+	Config string
 
-	State  State
-	Left   State  // the state that Paused left; empty otherwise
-	Reason Reason // of State, when it has one
+	State State
+	// the state that Paused left; empty otherwise
+	Left State
+	// of State, when it has one
+	Reason Reason
 	Detail string
 
-	Epoch     uint64 // 0 before the first acquisition
-	Device    string
-	Manifest  string // blob hash of the latest manifest of tracked files
+	// 0 before the first acquisition
+	Epoch  uint64
+	Device string
+	// blob hash of the latest manifest of tracked files
+	Manifest  string
 	Git       string
 	LastSeq   uint64
 	LastUS    int64
 	CreatedUS int64
-	Head      Hash // of the last event
-	Done      int  // completed steps
+	// of the last event
+	Head Hash
+	// completed steps
+	Done int
 
 	Steps map[StepID]*StepState
 	Files map[string]*FileState
@@ -42,30 +56,35 @@ type Session struct {
 // StepState is what is known of a step that has started or been asked about.
 type StepState struct {
 	StepID
-	Status    Status
-	Attempt   int
-	Key       string
-	StartSeq  uint64 // of its latest StepStarted; 0 when it never started
-	LastSeq   uint64 // of the event that last changed it
+	Status  Status
+	Attempt int
+	Key     string
+	// of its latest StepStarted; 0 when it never started
+	StartSeq uint64
+	// of the event that last changed it
+	LastSeq   uint64
 	StartedUS int64
-	EndedUS   int64 // 0 while it is not over
-	Code      Code  // of a failure
-	Message   string
-	Capture   *Capture
-	Approval  *Approval
+	// 0 while it is not over
+	EndedUS int64
+	// of a failure
+	Code     Code
+	Message  string
+	Capture  *Capture
+	Approval *Approval
 }
 
 // Approval is the latest question of an approve step and what became of it.
 type Approval struct {
 	Digest string `json:"digest"`
-	Answer string `json:"answer,omitempty"` // "", "granted", "denied"
+	// "", "granted", "denied"
+	Answer string `json:"answer,omitempty"`
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	For    uint64 `json:"for_epoch,omitempty"`
 }
 
-// Lapsed reports whether a yes was for an epoch before this one: nobody can use it any more, and it can
-// be given again when the question is asked anew.
+// Lapsed reports whether a yes was for an epoch before this one: nobody can use it any
+// more, and it can be given again when the question is asked anew.
 func (a Approval) Lapsed(epoch uint64) bool { return a.Answer == "granted" && a.For < epoch }
 
 // Delta names what an Apply changed besides the session's own fields.
@@ -88,13 +107,13 @@ func (s *Session) Status(id StepID) Status {
 func (s *Session) Resumable() bool { return s.State != "" && !s.State.Terminal() }
 
 // Apply adds the next event. It returns ErrOrder when e does not follow in seq and time,
-// ErrCorrupt when its payload or its hash is wrong, and ErrConflict when the rules forbid it;
-// the session is unusable after an error.
+// ErrCorrupt when its payload or its hash is wrong, and ErrConflict when the rules forbid
+// it; the session is unusable after an error.
 func (s *Session) Apply(e Event) (Delta, error) { return s.ApplyData(e, nil) }
 
-// ApplyData is Apply for a caller that has the payload decoded: data is of the payload type of
-// e.Type and what Decode would give, which is believed. Any other data, nil too, is left aside
-// and the payload decoded. The session may keep what data points to.
+// ApplyData is Apply for a caller that has the payload decoded: data is of the payload
+// type of e.Type and what Decode would give, which is believed. Any other data, nil too,
+// is left aside and the payload decoded. The session may keep what data points to.
 func (s *Session) ApplyData(e Event, data any) (Delta, error) {
 	if err := s.follows(e); err != nil {
 		return Delta{}, err
@@ -268,8 +287,9 @@ func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
 	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest)}, nil
 }
 
-// end is when an attempt was over: at its receipt, or before it where a command ended while nobody
-// looked. Its supervisor goes by a clock that may have been set back since the attempt began.
+// end is when an attempt was over: at its receipt, or before it where a command ended
+// while nobody looked. Its supervisor goes by a clock that may have been set back since
+// the attempt began.
 func (st *StepState) end(e Event, endedUS int64) int64 {
 	if endedUS < st.StartedUS || endedUS > e.TimeUS {
 		return e.TimeUS
@@ -339,7 +359,8 @@ func (s *Session) step(id StepID) *StepState {
 	return st
 }
 
-// setFiles makes fs what the session knows of these paths. A path once written stays written.
+// setFiles makes fs what the session knows of these paths. A path once written stays
+// written.
 func (s *Session) setFiles(fs []FileState) []string {
 	paths := make([]string, 0, len(fs))
 	for _, f := range fs {

@@ -60,8 +60,8 @@ var allStates = []session.State{
 	session.Paused, session.Completed, session.Failed, session.Cancelled,
 }
 
-// I2, FR-002 to FR-004: the table, written down a second time: a letter for each state that
-// may follow, in the order of allStates, and a dot for each that may not.
+// I2, FR-002 to FR-004: the table, written down a second time: a letter for each state
+// that may follow, in the order of allStates, and a dot for each that may not.
 func TestTransitions(t *testing.T) {
 	allowed := map[session.State]string{
 		session.Created:          ".P..p.FC",
@@ -307,13 +307,14 @@ func TestStepLife(t *testing.T) {
 	}
 }
 
-// A command that ended while nobody looked took as long as it ran; a time of another clock that is
-// before its start or after its receipt says nothing.
+// A command that ended while nobody looked took as long as it ran; a time of another
+// clock that is before its start or after its receipt says nothing.
 func TestStepEndsWithItsCommand(t *testing.T) {
 	id := session.StepID{Task: "build", Step: "make"}
 	for _, c := range []struct {
-		name      string
-		end, want int64 // us after the start; the receipt comes after 100
+		name string
+		// us after the start; the receipt comes after 100
+		end, want int64
 	}{{"unknown", math.MinInt64, 100}, {"before its receipt", 40, 40}, {"clock set back", -1, 100}, {"clock ahead", 101, 100}} {
 		for _, failed := range []bool{false, true} {
 			s := in(t, session.Executing)
@@ -333,7 +334,8 @@ func TestStepEndsWithItsCommand(t *testing.T) {
 	}
 }
 
-// NFR-012: an answer is kept with who gave it and for which epoch; a new question replaces it.
+// NFR-012: an answer is kept with who gave it and for which epoch; a new question
+// replaces it.
 func TestApprovals(t *testing.T) {
 	s := in(t, session.Executing)
 	id := session.StepID{Task: "t", Step: "gate"}

@@ -32,7 +32,8 @@ func (s State) Terminal() bool { return len(next[s]) == 0 }
 // CanBecome reports whether the transition table allows s to be followed by to.
 func (s State) CanBecome(to State) bool { return slices.Contains(next[s], to) }
 
-// Reason says why a session is paused, failed or cancelled; empty where nothing needs saying.
+// Reason says why a session is paused, failed or cancelled; empty where nothing needs
+// saying.
 type Reason string
 
 // The reasons of a pause.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ShellQuote writes a path as one word of the shell, for a command in Next: what is copied from there
-// must run.
+// ShellQuote writes a path as one word of the shell, for a command in Next: what is
+// copied from there must run.
 func ShellQuote(path string) string {
 	if path != "" && strings.Trim(path, letters+digits+"/._-+=:,@%") == "" {
 		return path
@@ -23,8 +23,8 @@ func Few(names []string, most int) string {
 	return text
 }
 
-// LastLines gives the end of text as a person is shown it: at most so many lines, and of them no
-// more than limit bytes, with "…" before what is left of a line; 0 is no limit.
+// LastLines gives the end of text as a person is shown it: at most so many lines, and of
+// them no more than limit bytes, with "…" before what is left of a line; 0 is no limit.
 func LastLines(text string, count, limit int) []string {
 	text = strings.TrimSpace(text)
 	if text == "" {

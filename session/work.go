@@ -5,23 +5,28 @@ import (
 	"time"
 )
 
-// WorkKey names what is counted of the work in a store. The set is closed: metrics list all
-// of it, see WorkKeys.
+// WorkKey names what is counted of the work in a store. The set is closed: metrics list
+// all of it, see WorkKeys.
 type WorkKey struct {
-	Kind    string // one of the kinds below
-	Mode    string // of a resume; empty for the other kinds
+	// one of the kinds below
+	Kind string
+	// of a resume; empty for the other kinds
+	Mode    string
 	Outcome string
 }
 
 // What is counted.
 const (
-	WorkSteps   = "steps"   // attempts of steps that came to an end
-	WorkResumes = "resumes" // of sessions that were executed before
-	WorkLocks   = "locks"   // attempts to take a session for execution
+	// attempts of steps that came to an end
+	WorkSteps = "steps"
+	// of sessions that were executed before
+	WorkResumes = "resumes"
+	// attempts to take a session for execution
+	WorkLocks = "locks"
 )
 
-// The outcomes of an attempt of a step. One that nobody could know at first, and that was found
-// out later, counts as both.
+// The outcomes of an attempt of a step. One that nobody could know at first, and that was
+// found out later, counts as both.
 const (
 	StepsCompleted = "completed"
 	StepsFailed    = "failed"
@@ -30,28 +35,36 @@ const (
 
 // The modes of a resume: how it found the session.
 const (
-	ResumeContinue = "continue" // it had stopped in order
-	ResumeRecover  = "recover"  // its process had ended without a word
-	ResumeNone     = "none"     // not known: it was refused before, or the next resume tells of it
+	// it had stopped in order
+	ResumeContinue = "continue"
+	// its process had ended without a word
+	ResumeRecover = "recover"
+	// not known: it was refused before, or the next resume tells of it
+	ResumeNone = "none"
 )
 
-// The outcomes of a resume: what it led to. The process notes its own when it ends; that it was
-// interrupted is noted by the next resume.
+// The outcomes of a resume: what it led to. The process notes its own when it ends; that
+// it was interrupted is noted by the next resume.
 const (
-	ResumeCompleted   = "completed"
-	ResumePaused      = "paused"
-	ResumeFailed      = "failed"
-	ResumeCancelled   = "cancelled"
-	ResumeRefused     = "refused" // nothing was executed
-	ResumeApproval    = "awaiting_approval"
-	ResumeInterrupted = "interrupted" // its process ended without a word
+	ResumeCompleted = "completed"
+	ResumePaused    = "paused"
+	ResumeFailed    = "failed"
+	ResumeCancelled = "cancelled"
+	// nothing was executed
+	ResumeRefused  = "refused"
+	ResumeApproval = "awaiting_approval"
+	// its process ended without a word
+	ResumeInterrupted = "interrupted"
 )
 
 // The outcomes of an attempt to take a session for execution.
 const (
-	LockAcquired = "acquired" // an epoch of the session began
-	LockHeld     = "held"     // another process executes the session, or in its workspace
-	LockRefused  = "refused"  // the lock cannot be trusted or used
+	// an epoch of the session began
+	LockAcquired = "acquired"
+	// another process executes the session, or in its workspace
+	LockHeld = "held"
+	// the lock cannot be trusted or used
+	LockRefused = "refused"
 )
 
 // WorkKeys lists everything that is counted.
@@ -74,24 +87,28 @@ type ResumePhase string
 
 // The phases of a resume, in their order.
 const (
-	PhaseLock        ResumePhase = "lock"        // until session and workspace are locked, waiting for others included
-	PhaseLoad        ResumePhase = "load"        // the session is read and verified
-	PhaseEnvironment ResumePhase = "environment" // files and git are compared, and how far the step in progress got
-	PhasePlan        ResumePhase = "plan"        // what is left is computed
+	// until session and workspace are locked, waiting for others included
+	PhaseLock ResumePhase = "lock"
+	// the session is read and verified
+	PhaseLoad ResumePhase = "load"
+	// files and git are compared, and how far the step in progress got
+	PhaseEnvironment ResumePhase = "environment"
+	// what is left is computed
+	PhasePlan ResumePhase = "plan"
 )
 
 // ResumePhases lists every phase.
 var ResumePhases = []ResumePhase{PhaseLock, PhaseLoad, PhaseEnvironment, PhasePlan}
 
-// PhaseBounds are the upper bounds of the buckets that durations of phases are counted in; what
-// is longer than the last has a bucket of its own.
+// PhaseBounds are the upper bounds of the buckets that durations of phases are counted
+// in; what is longer than the last has a bucket of its own.
 var PhaseBounds = []time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute,
 }
 
-// BucketOf is the index of the bound that a duration is counted under, one more than there are
-// where it exceeds them all.
+// BucketOf is the index of the bound that a duration is counted under, one more than
+// there are where it exceeds them all.
 func BucketOf(d time.Duration) int {
 	i, _ := slices.BinarySearch(PhaseBounds, d)
 	return i
@@ -106,7 +123,8 @@ type PhaseBucket struct {
 // Work is what was done in a store. What is missing is zero.
 type Work struct {
 	Counts map[WorkKey]uint64
-	Phases map[ResumePhase]map[int]PhaseBucket // by BucketOf
+	// by BucketOf
+	Phases map[ResumePhase]map[int]PhaseBucket
 }
 
 // Observe adds the duration of a phase.

@@ -15,19 +15,21 @@ func (r *reader) simple(c *syntax.CallExpr) {
 	}
 	r.words(c.Args)
 	args := literals(c.Args)
-	r.apart(func() { // they are for the command alone
+	// they are for the command alone
+	r.apart(func() {
 		r.assigns(c.Assigns, false)
 		r.inside(args)
 	})
 	r.effects(args[0], args[1:])
 }
 
-// assigns follows assignments, also those of export, local and their like. A name without a value that
-// is exported is one that commands are meant to see, so it counts as read.
+// assigns follows assignments, also those of export, local and their like. A name without
+// a value that is exported is one that commands are meant to see, so it counts as read.
 func (r *reader) assigns(list []*syntax.Assign, local bool) {
 	for _, a := range list {
 		r.value(a)
-		if a.Name == nil { // an option, or what an expansion gives
+		// an option, or what an expansion gives
+		if a.Name == nil {
 			continue
 		}
 		naked := a.Naked && !local
@@ -82,11 +84,13 @@ func (r *reader) effects(name string, args []string) {
 	switch name {
 	case "read":
 		r.input(args)
-	case "printenv", "export", "readonly", "local", "declare", "typeset": // the last five as POSIX has them
+	case "printenv", "export", "readonly", "local", "declare", "typeset":
+		// the last five as POSIX has them
 		for _, a := range args {
 			r.read(a)
 		}
-	case "envsubst": // it is given the text in which it is to replace names
+	case "envsubst":
+		// it is given the text in which it is to replace names
 		for _, a := range args {
 			r.text(": " + a)
 		}
@@ -107,7 +111,8 @@ func (r *reader) input(args []string) {
 			r.assign(a)
 			continue
 		}
-		const valued = "dinNptu" // options with a value of their own; that of -a is a name
+		// options with a value of their own; that of -a is a name
+		const valued = "dinNptu"
 		if last := a[len(a)-1:]; strings.Contains(valued, last) && !strings.ContainsAny(a[1:len(a)-1], valued) {
 			i++
 		}
@@ -157,7 +162,8 @@ func literal(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// unescaped removes each backslash before one of only, or before anything when only is empty.
+// unescaped removes each backslash before one of only, or before anything when only is
+// empty.
 func unescaped(s, only string) string {
 	if !strings.Contains(s, `\`) {
 		return s

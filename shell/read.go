@@ -11,13 +11,15 @@ const maxNested = 8
 
 // reader follows a text in the order in which it is executed.
 type reader struct {
-	reads  map[string]bool // before they had a value
-	set    *layer          // what has a value here
+	// before they had a value
+	reads map[string]bool
+	// what has a value here
+	set    *layer
 	nested int
 }
 
-// layer holds names that surely have a value. Those of a part that may not be executed, or whose
-// assignments are lost, are in a layer of its own above.
+// layer holds names that surely have a value. Those of a part that may not be executed,
+// or whose assignments are lost, are in a layer of its own above.
 type layer struct {
 	below *layer
 	names map[string]bool
@@ -77,7 +79,8 @@ func (r *reader) command(s *syntax.Stmt) {
 	for _, redir := range s.Redirs {
 		r.word(redir.Word)
 		r.word(redir.Hdoc)
-		if redir.N != nil { // {fd}>file
+		// {fd}>file
+		if redir.N != nil {
 			r.assign(strings.Trim(redir.N.Value, "{}"))
 		}
 	}
@@ -113,13 +116,15 @@ func (r *reader) command(s *syntax.Stmt) {
 		r.stmt(c.Stmt)
 	case *syntax.CoprocClause:
 		r.apart(func() { r.stmt(c.Stmt) })
-	case *syntax.FuncDecl: // it may be called at any place behind this, or never
+	case *syntax.FuncDecl:
+		// it may be called at any place behind this, or never
 		r.apart(func() { r.stmt(c.Body) })
 	}
 }
 
 func (r *reader) binary(c *syntax.BinaryCmd) {
-	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll { // each is a subshell
+	// each is a subshell
+	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
 		r.apart(func() { r.stmt(c.X) })
 	} else {
 		r.stmt(c.X)
@@ -135,7 +140,8 @@ func (r *reader) either(c *syntax.IfClause) {
 		return
 	}
 	other := r.apart(func() {
-		if c.Else.ThenPos.IsValid() { // elif
+		// elif
+		if c.Else.ThenPos.IsValid() {
 			r.either(c.Else)
 		} else {
 			r.stmts(c.Else.Then)
@@ -204,7 +210,8 @@ func (r *reader) parts(list []syntax.WordPart) {
 }
 
 func (r *reader) param(p *syntax.ParamExp) {
-	if p.Param != nil && p.Names == 0 { // else it begins names
+	// else it begins names
+	if p.Param != nil && p.Names == 0 {
 		r.read(p.Param.Value)
 	}
 	r.arithm(p.Index)
@@ -217,7 +224,8 @@ func (r *reader) param(p *syntax.ParamExp) {
 		r.word(p.Repl.With)
 	}
 	if p.Exp != nil {
-		r.apart(func() { r.word(p.Exp.Word) }) // it may not be needed
+		// it may not be needed
+		r.apart(func() { r.word(p.Exp.Word) })
 	}
 }
 

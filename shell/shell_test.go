@@ -8,7 +8,8 @@ import (
 	"github.com/acode-dev/acode/shell"
 )
 
-// The names that a text reads before it gives them a value. Where only the run would tell, a name counts.
+// The names that a text reads before it gives them a value. Where only the run would
+// tell, a name counts.
 func TestReads(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":                {"make all", ""},
@@ -166,7 +167,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// A text of the greatest length costs neither the stack nor much time, however it is nested.
+// A text of the greatest length costs neither the stack nor much time, however it is
+// nested.
 func TestReadsBombs(t *testing.T) {
 	for _, part := range []string{"$(", "if ", "${a[", "a() {", "f() { f; }; f; ", "A=1;(:);", "f() { A=1; return; };"} {
 		text := strings.Repeat(part, shell.MaxBytes/len(part)-2)

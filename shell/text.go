@@ -11,11 +11,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxBytes is the length above which a text is not read. Linux passes no longer argument to a program.
+// MaxBytes is the length above which a text is not read. Linux passes no longer argument
+// to a program.
 const MaxBytes = 128 << 10
 
-// Reads gives the names of the variables that text reads before it gives them a value, sorted. A
-// text that cannot be parsed is an error, and has no names.
+// Reads gives the names of the variables that text reads before it gives them a value,
+// sorted. A text that cannot be parsed is an error, and has no names.
 func Reads(text string) ([]string, error) {
 	if !mayRead(text) {
 		return nil, nil
@@ -29,7 +30,8 @@ func Reads(text string) ([]string, error) {
 	return slices.Sorted(maps.Keys(r.reads)), nil
 }
 
-// mayRead tells texts that surely read no variable from others, at no cost: most of 100,000.
+// mayRead tells texts that surely read no variable from others, at no cost: most of
+// 100,000.
 func mayRead(text string) bool {
 	for _, sign := range []string{"$", "+=", "((", "[[", "let ", "-v", "export", "declare", "typeset", "readonly", "printenv"} {
 		if strings.Contains(text, sign) {
@@ -45,8 +47,8 @@ func Check(text string) error {
 	return err
 }
 
-// Pipeline reports whether text has a pipeline whose first failing command would be ignored: one, and
-// no word of pipefail.
+// Pipeline reports whether text has a pipeline whose first failing command would be
+// ignored: one, and no word of pipefail.
 func Pipeline(text string) bool {
 	if !strings.Contains(text, "|") || strings.Contains(text, "pipefail") {
 		return false
@@ -65,8 +67,8 @@ func Pipeline(text string) bool {
 	return found
 }
 
-// parse reads text as bash does, which understands nearly all that is written for other shells too,
-// else as POSIX has it.
+// parse reads text as bash does, which understands nearly all that is written for other
+// shells too, else as POSIX has it.
 func parse(text string) (*syntax.File, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the text is longer than %d KiB", MaxBytes>>10)
@@ -85,8 +87,8 @@ func parse(text string) (*syntax.File, error) {
 	return nil, err
 }
 
-// Script gives the text that an argument vector hands to a shell, as [bash, -ec, TEXT] does, also
-// behind another program, as [env, sh, -c, TEXT].
+// Script gives the text that an argument vector hands to a shell, as [bash, -ec, TEXT]
+// does, also behind another program, as [env, sh, -c, TEXT].
 func Script(argv []string) (text string, ok bool) {
 	for i := range argv {
 		if known(argv[i]) {
@@ -119,7 +121,8 @@ func scriptOf(args []string) (string, bool) {
 		case strings.HasPrefix(a, "--"):
 		case len(a) > 1 && (a[0] == '-' || a[0] == '+'):
 			given = given || a[0] == '-' && strings.Contains(a, "c")
-			if strings.HasSuffix(a, "o") || strings.HasSuffix(a, "O") { // the name of an option follows
+			// the name of an option follows
+			if strings.HasSuffix(a, "o") || strings.HasSuffix(a, "O") {
 				i++
 			}
 		case given:

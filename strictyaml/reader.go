@@ -1,11 +1,11 @@
 // Package strictyaml reads a strict subset of YAML for the files that people write.
 //
-// Anchors, aliases, tags, merge keys, directives and a second document are refused; so are unknown
-// and repeated keys, values of the wrong kind and characters that parsers read differently. Each
-// error has file, line, column and a caret under the place.
+// Anchors, aliases, tags, merge keys, directives and a second document are refused; so
+// are unknown and repeated keys, values of the wrong kind and characters that parsers
+// read differently. Each error has file, line, column and a caret under the place.
 //
-// Memory and time stay within a bound that the file's size gives: bombs are refused by the count
-// and the depth of their parts, before a tree is built from them.
+// Memory and time stay within a bound that the file's size gives: bombs are refused by
+// the count and the depth of their parts, before a tree is built from them.
 package strictyaml
 
 import (
@@ -27,8 +27,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxMarks bounds the parser's tokens and nodes, of some 200 bytes each: no two begin without one of marks
-// between them. A plan of 100,000 ordinary steps has below 2,000,000.
+// maxMarks bounds the parser's tokens and nodes, of some 200 bytes each: no two begin
+// without one of marks between them. A plan of 100,000 ordinary steps has below
+// 2,000,000.
 const (
 	maxMarks = 2_500_000
 	marks    = ",:[]{}-#?&*!|>%\"'"
@@ -36,19 +37,27 @@ const (
 
 // Format is what the files of one kind have for themselves.
 type Format struct {
-	Code  session.Code // of every error
-	Name  string       // for messages: "plan"
-	Bytes int          // above this size a file is refused before anything of it is parsed
-	Next  session.Hint // the next step of an error that has no better one
-	Split string       // the next step for a file that is too large
-	Path  string       // the next step for a file that cannot be read
-	Bare  bool         // errors do not show the text: it may hold secrets
+	// of every error
+	Code session.Code
+	// for messages: "plan"
+	Name string
+	// above this size a file is refused before anything of it is parsed
+	Bytes int
+	// the next step of an error that has no better one
+	Next session.Hint
+	// the next step for a file that is too large
+	Split string
+	// the next step for a file that cannot be read
+	Path string
+	// errors do not show the text: it may hold secrets
+	Bare bool
 
-	Mask func(line string) string // hides secrets in a line beside those that redact knows; may be nil
+	// hides secrets in a line beside those that redact knows; may be nil
+	Mask func(line string) string
 }
 
-// ReadFile reads file, which is open under the name path, up to one byte more than the format allows.
-// Where only a regular file will do it refuses another, such as a pipe.
+// ReadFile reads file, which is open under the name path, up to one byte more than the
+// format allows. Where only a regular file will do it refuses another, such as a pipe.
 func (f Format) ReadFile(file *os.File, path string, regular bool) ([]byte, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -96,17 +105,21 @@ func (f Format) error(place, next, format string, args ...any) error {
 	return &session.Error{Code: f.Code, Message: fmt.Sprintf(format, args...), Place: place, Next: hint}
 }
 
-// Reader reads one file in its order and keeps the errors that it meets. After the first one what
-// it gives has no meaning.
+// Reader reads one file in its order and keeps the errors that it meets. After the first
+// one what it gives has no meaning.
 type Reader struct {
 	Format Format
-	Name   string // of the file, for places
-	Most   int    // errors that are kept; 0 means one
+	// of the file, for places
+	Name string
+	// errors that are kept; 0 means one
+	Most int
 
-	text  []byte // valid UTF-8 once Root has begun to read it
+	// valid UTF-8 once Root has begun to read it
+	text  []byte
 	lines []string
 	errs  []fault
-	wrong map[Position]bool // where something is wrong: one error is said of one place
+	// where something is wrong: one error is said of one place
+	wrong map[Position]bool
 }
 
 // Position counts lines and columns from 1; a column is a code point.
@@ -117,7 +130,8 @@ type fault struct {
 	err error
 }
 
-// Fail keeps an error about a place, the first one only. Without next it has that of the format.
+// Fail keeps an error about a place, the first one only. Without next it has that of the
+// format.
 func (r *Reader) Fail(at Position, next, format string, args ...any) {
 	if len(r.errs) >= max(r.Most, 1) || r.wrong[at] {
 		return
@@ -149,7 +163,8 @@ func (r *Reader) Errs() []error {
 	return errs
 }
 
-// Root gives the one document in data; nil when there is none or it is refused, which is one error.
+// Root gives the one document in data; nil when there is none or it is refused, which is
+// one error.
 func (r *Reader) Root(data []byte) *Value {
 	root, err := r.read(data)
 	if err != nil {
@@ -161,18 +176,19 @@ func (r *Reader) Root(data []byte) *Value {
 	return valueOf(root, "a "+r.Format.Name)
 }
 
-// lines takes the byte order mark off and gives each line the end that YAML reads it with, so that places
-// are found by counting one character.
+// lines takes the byte order mark off and gives each line the end that YAML reads it
+// with, so that places are found by counting one character.
 func lines(data []byte) []byte {
 	text := bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 }
 
-// halves are the escapes of two halves in which JSON writes a character that it does not have.
+// halves are the escapes of two halves in which JSON writes a character that it does not
+// have.
 var halves = regexp.MustCompile(`\\*\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
 
-// joined gives JSON with one escape for each two halves, of which YAML knows nothing. In other YAML the
-// parser refuses them.
+// joined gives JSON with one escape for each two halves, of which YAML knows nothing. In
+// other YAML the parser refuses them.
 func joined(text []byte) []byte {
 	if !halves.Match(text) || !json.Valid(text) {
 		return text
@@ -191,7 +207,8 @@ func joined(text []byte) []byte {
 	})
 }
 
-// checkText refuses what is no YAML before it is parsed, and more of it than can be parsed.
+// checkText refuses what is no YAML before it is parsed, and more of it than can be
+// parsed.
 func (r *Reader) checkText() error {
 	parts := 0
 	for at := 0; at < len(r.text); {
@@ -225,9 +242,10 @@ func (r *Reader) fault(at Position, next, format string, args ...any) error {
 // excerptWidth is how many code points stand before and after the caret at most.
 const excerptWidth = 60
 
-// excerpt shows the line of a place with a caret below it. What cannot be printed becomes a
-// replacement character, so that a file cannot steer the terminal through its own error. Secrets
-// are masked before the line is cut, which would leave parts that are not recognised.
+// excerpt shows the line of a place with a caret below it. What cannot be printed becomes
+// a replacement character, so that a file cannot steer the terminal through its own
+// error. Secrets are masked before the line is cut, which would leave parts that are not
+// recognised.
 func (r *Reader) excerpt(at Position) string {
 	if r.Format.Bare {
 		return ""
@@ -274,7 +292,8 @@ func (r *Reader) masked(line []rune) []rune {
 	return []rune(redact.New(nil).String(text))
 }
 
-// wide reports whether terminals give c two columns, as they do for East Asian text and emoji.
+// wide reports whether terminals give c two columns, as they do for East Asian text and
+// emoji.
 func wide(c rune) bool {
 	return c >= 0x1f300 || c >= 0xff01 && c <= 0xff60 || c >= 0x3000 && c <= 0x303e ||
 		unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)

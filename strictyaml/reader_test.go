@@ -149,7 +149,8 @@ func TestErrs(t *testing.T) {
 	}
 }
 
-// JSON writes a character that it does not have in two halves. In other YAML they are no character.
+// JSON writes a character that it does not have in two halves. In other YAML they are no
+// character.
 func TestHalves(t *testing.T) {
 	const written = `"\ud83d\ude00\uD83D\uDE01 \\ud83d \\\ud83d\ude00 \\\\ud83d\\ude00 \u0085\u2028\ufeff"`
 	r := reader()

@@ -25,8 +25,8 @@ func (r *Reader) refuse(at Position, part string) error {
 	return r.fault(at, unused[part], "%s are not used in a %s", part, r.Format.Name)
 }
 
-// syntax says what is wrong with a file that is no YAML: usual mistakes in words of our own, where the parser
-// says what it was about to do, and the rest in the parser's.
+// syntax says what is wrong with a file that is no YAML: usual mistakes in words of our
+// own, where the parser says what it was about to do, and the rest in the parser's.
 func (r *Reader) syntax(e *yaml.LoadError) error {
 	at, begun := Position{e.Mark.Line, e.Mark.Column}, Position{e.ContextMark.Line, e.ContextMark.Column}
 	if begun.Line == 0 {
@@ -103,7 +103,8 @@ func (r *Reader) quoted(message string, at, begun Position) error {
 	return r.fault(at, next, "%s in double quotes is no character", regexp.MustCompile(escape).FindString(text))
 }
 
-// flow names what is wrong in the brackets that were begun, in front of the character next.
+// flow names what is wrong in the brackets that were begun, in front of the character
+// next.
 func (r *Reader) flow(at, begun Position, next string) error {
 	_, behind := r.around(begun)
 	switch open := first(behind); {

@@ -13,12 +13,14 @@ import (
 // The bounds of a tree; a plan nests 8 deep.
 const (
 	maxDepth = 32
-	maxKeys  = 1000 // in one mapping
-	maxKey   = 256  // bytes in one key
+	// in one mapping
+	maxKeys = 1000
+	// bytes in one key
+	maxKey = 256
 )
 
-// read gives the root of the one document, in which nothing is left that is refused; nil for a file
-// without content.
+// read gives the root of the one document, in which nothing is left that is refused; nil
+// for a file without content.
 func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	if len(data) > r.Format.Bytes {
 		return nil, r.Format.tooLarge(r.Name)
@@ -32,7 +34,8 @@ func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	}
 	start := Position{1, 1}
 	defer func() {
-		// The file may be foreign, and a parser that trips over it must not end the program.
+		// The file may be foreign, and a parser that trips over it must not end the
+		// program.
 		if p := recover(); p != nil {
 			root, err = nil, r.fault(start, "", "the file is not YAML (%v)", p)
 		}
@@ -100,9 +103,10 @@ func (r *Reader) check(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// lost reports whether the parser left out text below the "|" or ">" of n, in what begins at column: where a
-// line without text stands above it with more blanks, it takes those for the indentation, and lines that are
-// indented less for comments if they begin with "#".
+// lost reports whether the parser left out text below the "|" or ">" of n, in what begins
+// at column: where a line without text stands above it with more blanks, it takes those
+// for the indentation, and lines that are indented less for comments if they begin with
+// "#".
 func (r *Reader) lost(n *yaml.Node, column int) bool {
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 || strings.Trim(n.Value, "\n") != "" {
 		return false

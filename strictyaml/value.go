@@ -15,7 +15,8 @@ import (
 // Kind says what a value is.
 type Kind int
 
-// The kinds of values. A date is text, for YAML 1.2 knows none, and so is what would be a merge key.
+// The kinds of values. A date is text, for YAML 1.2 knows none, and so is what would be a
+// merge key.
 const (
 	Text Kind = iota + 1
 	Mapping
@@ -26,12 +27,17 @@ const (
 	Nothing
 )
 
-// Value is one value of a file. The methods of Reader take a nil one for a value that is absent.
+// Value is one value of a file. The methods of Reader take a nil one for a value that is
+// absent.
 type Value struct {
-	Key   string   // in its mapping; empty in a list
-	At    Position // where it stands, or its key when nothing is written
-	KeyAt Position // where its key stands
-	What  string   // what messages call it; empty means its key in quotes
+	// in its mapping; empty in a list
+	Key string
+	// where it stands, or its key when nothing is written
+	At Position
+	// where its key stands
+	KeyAt Position
+	// what messages call it; empty means its key in quotes
+	What string
 
 	node *yaml.Node
 }
@@ -99,13 +105,14 @@ func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 type Object struct {
 	At     Position
 	Fields []Value
-	Broken bool // some keys could not be taken: what is missing may be one of them
+	// some keys could not be taken: what is missing may be one of them
+	Broken bool
 
 	what string
 }
 
-// Get gives the value of key, nil when it is absent. Mappings are small: a scan costs less
-// than a map for each of 100,000 steps.
+// Get gives the value of key, nil when it is absent. Mappings are small: a scan costs
+// less than a map for each of 100,000 steps.
 func (o *Object) Get(key string) *Value {
 	for i := range o.Fields {
 		if o.Fields[i].Key == key {
@@ -189,8 +196,8 @@ func (r *Reader) List(v *Value, of, each string) []*Value {
 	return v.Entries(each)
 }
 
-// Text reads text, byte for byte. Numbers and the like are not turned into text: 1.10 would become
-// another version.
+// Text reads text, byte for byte. Numbers and the like are not turned into text: 1.10
+// would become another version.
 func (r *Reader) Text(v *Value) string {
 	if v == nil {
 		return ""

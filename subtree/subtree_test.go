@@ -20,7 +20,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// site is a tree with links that stay inside, and links that lead to the directory beside it.
+// site is a tree with links that stay inside, and links that lead to the directory beside
+// it.
 func site(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
@@ -94,8 +95,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// What lies outside is neither opened nor looked at nor changed, and the error is none of the operating
-// system, but for a link that leads nowhere.
+// What lies outside is neither opened nor looked at nor changed, and the error is none of
+// the operating system, but for a link that leads nowhere.
 func TestOutside(t *testing.T) {
 	tree, outside := opened(t)
 	calls := map[string]func(name string) error{

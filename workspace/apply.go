@@ -21,9 +21,10 @@ import (
 // are durable (W4). It returns ErrFileChanged, with nothing changed, when a path is no
 // longer what was hashed; any other failure is undone as well before it returns, and the
 // files that were put back are given as they are now: their content is the old one, their
-// times are not. Where case does not count, two paths that are one new file are found only now: ErrFileStep.
-// It returns ErrStoreIO when it could not undo one, or could not look at what it had done:
-// then the step has not failed, and Inspect says how far it got.
+// times are not. Where case does not count, two paths that are one new file are found
+// only now: ErrFileStep. It returns ErrStoreIO when it could not undo one, or could not
+// look at what it had done: then the step has not failed, and Inspect says how far it
+// got.
 //
 // In order: missing directories, temporary files with their content, mode and fsync, a
 // last look at every path, renames and unlinks, one fsync per distinct directory. So a
@@ -52,8 +53,10 @@ type applying struct {
 	p     *prepared
 	key   string
 	nodes []*node
-	made  []string // directories, outermost first
-	done  []*node  // whose path has changed, the last one perhaps
+	// directories, outermost first
+	made []string
+	// whose path has changed, the last one perhaps
+	done []*node
 }
 
 func (a *applying) run(ctx context.Context) error {
@@ -161,8 +164,9 @@ func (a *applying) commit(n *node) error {
 	return err
 }
 
-// step looks at n once more, and at the file that it gets, and then changes its path. What fails may have been done all the same, where
-// the answer was lost on its way: undo looks.
+// step looks at n once more, and at the file that it gets, and then changes its path.
+// What fails may have been done all the same, where the answer was lost on its way: undo
+// looks.
 func (a *applying) step(op string, n *node, change func() error) error {
 	if err := a.r.effect(op + " " + n.path); err != nil {
 		return err
@@ -179,8 +183,9 @@ func (a *applying) step(op string, n *node, change func() error) error {
 	return retry(change)
 }
 
-// twice is the error for a path at which there was nothing and now is a file that a.done put there, by
-// another name: those of a file system for which case does not count. Before, nothing tells.
+// twice is the error for a path at which there was nothing and now is a file that a.done
+// put there, by another name: those of a file system for which case does not count.
+// Before, nothing tells.
 func (a *applying) twice(n *node) error {
 	st, err := n.dir.lstat(path.Base(n.path))
 	if err != nil || n.f != nil {
@@ -257,8 +262,8 @@ func (a *applying) undo(ctx context.Context, cause error) error {
 	return cause
 }
 
-// discard removes the temporary files and makes that durable: the next attempt gives its own other names,
-// and would not find one that a power cut brings back.
+// discard removes the temporary files and makes that durable: the next attempt gives its
+// own other names, and would not find one that a power cut brings back.
 func (a *applying) discard() error {
 	var dirs []*folder
 	var errs []error
@@ -282,8 +287,8 @@ func (a *applying) discard() error {
 	return errors.Join(errs...)
 }
 
-// unmake removes the directories that were made, unless somebody has put something into them, and makes
-// that durable.
+// unmake removes the directories that were made, unless somebody has put something into
+// them, and makes that durable.
 func (a *applying) unmake() error {
 	above := ""
 	for _, dir := range slices.Backward(a.made) {
@@ -310,7 +315,8 @@ func (a *applying) back(ctx context.Context) []session.FileState {
 	return states
 }
 
-// undoing lists the transitions that have happened, the last one perhaps, sources of renames included.
+// undoing lists the transitions that have happened, the last one perhaps, sources of
+// renames included.
 func (a *applying) undoing() (ts []session.Transition) {
 	all := a.p.transitions()
 	for i, n := range a.nodes {
@@ -364,8 +370,8 @@ func (n *node) file() *os.File {
 	return n.out
 }
 
-// unsettled is a failure after which only Inspect can say what a step did. Its code is one
-// that no step fails with.
+// unsettled is a failure after which only Inspect can say what a step did. Its code is
+// one that no step fails with.
 func unsettled(message string, cause error) error {
 	next := "check the disk, then resume"
 	if errors.Is(cause, fs.ErrPermission) {

@@ -214,7 +214,8 @@ func TestApplyNoticesChanges(t *testing.T) {
 	}
 }
 
-// FILE-001, W2: nor is it in the last instant, when another path of the group has been changed; that is undone.
+// FILE-001, W2: nor is it in the last instant, when another path of the group has been
+// changed; that is undone.
 func TestApplyNoticesLateChanges(t *testing.T) {
 	changes := map[string]session.Change{
 		"write": write("a", "mine"), "delete": remove("a"), "move": move("a", "b"), "move_over": move("c", "a"),
@@ -253,7 +254,8 @@ func TestApplyNoticesLateChanges(t *testing.T) {
 	}
 }
 
-// W2: what an edit is made from is what was hashed. A file that changes in between is no fault of the plan.
+// W2: what an edit is made from is what was hashed. A file that changes in between is no
+// fault of the plan.
 func TestEditNoticesChanges(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "old")
@@ -269,8 +271,8 @@ func TestEditNoticesChanges(t *testing.T) {
 	wantCode(t, "Prepare", err, session.ErrFileChanged)
 }
 
-// A directory that somebody else makes at the same instant is as good as one of our own, and stays
-// theirs when the step is undone.
+// A directory that somebody else makes at the same instant is as good as one of our own,
+// and stays theirs when the step is undone.
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		dir := t.TempDir()
@@ -403,8 +405,8 @@ func TestApplyOrderOfDurableCalls(t *testing.T) {
 	}
 }
 
-// W4: a directory whose maker was killed before it could sync the parent is durable once the
-// step is done, though doing it again finds it there.
+// W4: a directory whose maker was killed before it could sync the parent is durable once
+// the step is done, though doing it again finds it there.
 func TestDirectoryOfAKilledStep(t *testing.T) {
 	ctx := context.Background()
 	for at := range 5 {
@@ -483,7 +485,8 @@ func TestApplyUndoesFailures(t *testing.T) {
 		_, err := r.Prepare(context.Background(), "key", changes)
 		must(t, err)
 		n := 0
-		var ops []string // that were done before the one that failed
+		// that were done before the one that failed
+		var ops []string
 		r.SetHook(func(op string) error {
 			if n++; n == at+1 {
 				return unix.ENOSPC
@@ -516,7 +519,8 @@ func TestApplyUndoesFailures(t *testing.T) {
 	}
 }
 
-// That the machine gives no more files or memory says nothing about the step, which is not to fail of it.
+// That the machine gives no more files or memory says nothing about the step, which is
+// not to fail of it.
 func TestApplyWithTooFewFiles(t *testing.T) {
 	for _, no := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
 		r := open(t, t.TempDir())
@@ -531,8 +535,8 @@ func TestApplyWithTooFewFiles(t *testing.T) {
 	}
 }
 
-// A group that was carried out whole and cannot be looked at is not one that failed, whatever
-// the disk says: it is found applied.
+// A group that was carried out whole and cannot be looked at is not one that failed,
+// whatever the disk says: it is found applied.
 func TestApplyThatCannotBeLookedAt(t *testing.T) {
 	changes := []session.Change{write("a", "2"), move("b", "n/b"), remove("c"), write("m/x", "y")}
 	for _, no := range []unix.Errno{unix.EIO, unix.ENOMEM, unix.ENOSPC, unix.EROFS} {
@@ -566,15 +570,16 @@ func TestApplyThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// W4: what a failed change leaves behind is gone for good. The next attempt, whose temporary files have
-// other names, would not find what a power cut brings back.
+// W4: what a failed change leaves behind is gone for good. The next attempt, whose
+// temporary files have other names, would not find what a power cut brings back.
 func TestUndoneIsDurable(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/a", "1")
 	r := open(t, dir)
 	_, err := r.Prepare(context.Background(), "key", []session.Change{write("d/a", "2"), write("d/b", "2"), write("x/y/z", "3")})
 	must(t, err)
-	var ops []string // from the one on that failed
+	// from the one on that failed
+	var ops []string
 	r.SetHook(func(op string) error {
 		if ops = append(ops, op); op == "rename d/a" {
 			ops = ops[:0]
@@ -605,7 +610,8 @@ func TestUndoneIsDurable(t *testing.T) {
 	}
 }
 
-// What a power cut brought back of attempts that are over is removed for good; nothing else is.
+// What a power cut brought back of attempts that are over is removed for good; nothing
+// else is.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	old, other := workspace.TempName("old", 12), workspace.TempName("other", 0)
@@ -635,8 +641,8 @@ func TestSweep(t *testing.T) {
 	wantCode(t, "Sweep that may not remove", r.Sweep([]string{"d"}, keys), session.ErrStoreIO)
 }
 
-// A group that fails half-way and cannot be undone has not failed either: it is found half
-// done, and put back.
+// A group that fails half-way and cannot be undone has not failed either: it is found
+// half done, and put back.
 func TestApplyThatCannotBeUndone(t *testing.T) {
 	changes := []session.Change{write("a", "2"), write("b", "2")}
 	for _, no := range []unix.Errno{unix.EIO, unix.ENOSPC, unix.EROFS, unix.EPERM} {
@@ -671,8 +677,8 @@ func TestApplyThatCannotBeUndone(t *testing.T) {
 	}
 }
 
-// W2: what somebody wrote into a half-applied group is theirs: nothing is undone over it, and the answer
-// names the file, not the disk.
+// W2: what somebody wrote into a half-applied group is theirs: nothing is undone over it,
+// and the answer names the file, not the disk.
 func TestUndoLeavesForeignContent(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
@@ -749,7 +755,8 @@ func recovered(t testing.TB, dir string, changes []session.Change, ts []session.
 	}
 }
 
-// What runs as somebody else never comes to run as this process: a file made in its place would.
+// What runs as somebody else never comes to run as this process: a file made in its place
+// would.
 func TestSetUserIDOfAnother(t *testing.T) {
 	for _, c := range []struct {
 		mode, uid, gid uint32
@@ -776,8 +783,8 @@ func TestSetUserIDOfAnother(t *testing.T) {
 	apply(t, r, move("f", "g")) // it stays the file that it is
 }
 
-// A file that was moved over one of the same content: each gets a file of its own back, with its
-// own mode, though content alone tells no difference.
+// A file that was moved over one of the same content: each gets a file of its own back,
+// with its own mode, though content alone tells no difference.
 func TestRollbackOfMoveOverEqualContent(t *testing.T) {
 	ctx := context.Background()
 	changes := []session.Change{move("from", "to"), write("z", "new")}
@@ -1028,7 +1035,8 @@ func TestRollbackOfForeignContent(t *testing.T) {
 	}
 }
 
-// W2: what somebody changes while a rollback is under way is left alone, and the rollback says so.
+// W2: what somebody changes while a rollback is under way is left alone, and the rollback
+// says so.
 func TestRollbackNoticesLateChanges(t *testing.T) {
 	ctx := context.Background()
 	ts := []session.Transition{
@@ -1085,8 +1093,8 @@ func TestTidy(t *testing.T) {
 	wantCode(t, "Tidy beside a link", r.Tidy(ctx, "key", ts), session.ErrEscape)
 }
 
-// W3: a rollback that lacks one pre-image puts nothing back, and leaves nothing beside the files for which
-// it had one; a directory that is gone is no obstacle.
+// W3: a rollback that lacks one pre-image puts nothing back, and leaves nothing beside
+// the files for which it had one; a directory that is gone is no obstacle.
 func TestRollbackWithoutAPreImage(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "2")

@@ -14,13 +14,13 @@ import (
 
 // Changes lists, sorted by path, what differs from what the session knew (FR-039 to
 // FR-045): the files that it read or wrote, the paths that its remaining steps name
-// (patterns as Read takes them, known to the manifest's Scan too), and the other tracked files of
-// the manifest, which may be nil. A changed or vanished file of the first two kinds asks; one of
-// which only the mode or the times differ, and every other file, does not. Of a file above 64 MiB
-// that a step names no content is known: another size asks, and other times ask as
-// session.FileUnsure. When ctx ends by its deadline, unchecked lists
-// what was not looked at, sorted, and the error is nil; what cannot be read is unchecked
-// as well.
+// (patterns as Read takes them, known to the manifest's Scan too), and the other tracked
+// files of the manifest, which may be nil. A changed or vanished file of the first two
+// kinds asks; one of which only the mode or the times differ, and every other file, does
+// not. Of a file above 64 MiB that a step names no content is known: another size asks,
+// and other times ask as session.FileUnsure. When ctx ends by its deadline, unchecked
+// lists what was not looked at, sorted, and the error is nil; what cannot be read is
+// unchecked as well.
 func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
 	own := make(map[string]bool, len(files))
 	plan := newNamed(plannedPaths)
@@ -66,8 +66,8 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 	return changed, unchecked, nil
 }
 
-// changedSince compares one file that the session read or wrote. needed gives the directories that its other
-// files, and the remaining steps, need.
+// changedSince compares one file that the session read or wrote. needed gives the
+// directories that its other files, and the remaining steps, need.
 func (r *Root) changedSince(ctx context.Context, f session.FileState, needed func() map[string]bool) (*session.ChangedFile, error) {
 	now, err := r.stat(ctx, f)
 	if err != nil {
@@ -94,10 +94,11 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState, needed fun
 	return &c, nil
 }
 
-// knownOdd reports whether what lies at the path of f, which describes no plain file, is the one that f
-// describes, or a needed directory where f describes nothing: a step that writes below it has made it, and no
-// receipt names directories. What is below a directory has paths of its own. A plain file that may not be read
-// is none of these: nobody knows what f describes.
+// knownOdd reports whether what lies at the path of f, which describes no plain file, is
+// the one that f describes, or a needed directory where f describes nothing: a step that
+// writes below it has made it, and no receipt names directories. What is below a
+// directory has paths of its own. A plain file that may not be read is none of these:
+// nobody knows what f describes.
 func (r *Root) knownOdd(f session.FileState, needed bool) bool {
 	needed = needed && f.Inode == 0
 	if f.Inode == 0 && !needed {

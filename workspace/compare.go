@@ -15,9 +15,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// compare gives what differs from old, as With takes it: files that are not as they were, and, where a
-// directory changed, those that came; the files that plan names are looked at wherever they are.
-// unchecked lists what could not be looked at, or what ctx left no time for.
+// compare gives what differs from old, as With takes it: files that are not as they were,
+// and, where a directory changed, those that came; the files that plan names are looked
+// at wherever they are. unchecked lists what could not be looked at, or what ctx left no
+// time for.
 func (r *Root) compare(ctx context.Context, old *Manifest, plan named) (diff *Manifest, unchecked []string, err error) {
 	diff, unchecked, news := r.examine(ctx, old, plan)
 	names := plan.files()
@@ -40,8 +41,8 @@ func (r *Root) compare(ctx context.Context, old *Manifest, plan named) (diff *Ma
 	return diff, append(unchecked, rest...), nil
 }
 
-// change says how now differs from was, of which nil says that it did not exist; ok is false where the
-// content and the mode are known to be the same.
+// change says how now differs from was, of which nil says that it did not exist; ok is
+// false where the content and the mode are known to be the same.
 func (r *Root) change(was *session.FileState, now session.FileState) (c session.ChangedFile, ok bool) {
 	c = session.ChangedFile{Path: now.Path, Kind: session.FileModified, Size: now.Size, MTimeNS: now.MTimeNS, CTimeNS: now.CTimeNS}
 	if was == nil {
@@ -60,8 +61,8 @@ func (r *Root) change(was *session.FileState, now session.FileState) (c session.
 	return c, was.Hash == "" || now.Hash != was.Hash || now.Mode != was.Mode
 }
 
-// changedAbove is when the directory that held a file changed, or the next one above that is left. When the
-// file vanished is not known: it was then or earlier.
+// changedAbove is when the directory that held a file changed, or the next one above that
+// is left. When the file vanished is not known: it was then or earlier.
 func (r *Root) changedAbove(name string) int64 {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		if info, err := r.root.Stat(dir); err == nil {
@@ -75,14 +76,18 @@ func (r *Root) changedAbove(name string) int64 {
 
 // examined is what was found in one directory.
 type examined struct {
-	done        bool
-	dirs, files []session.FileState // that are not as they were; without an inode: gone
-	failed      []string            // files that could not be looked at
-	news        []string            // what lies there and m does not have
+	done bool
+	// that are not as they were; without an inode: gone
+	dirs, files []session.FileState
+	// files that could not be looked at
+	failed []string
+	// what lies there and m does not have
+	news []string
 }
 
-// examine gives those directories and files of m that are not as m says. unchecked lists the files that could not
-// be looked at, news what lies in directories that changed and m does not have.
+// examine gives those directories and files of m that are not as m says. unchecked lists
+// the files that could not be looked at, news what lies in directories that changed and m
+// does not have.
 func (r *Root) examine(ctx context.Context, m *Manifest, plan named) (diff *Manifest, unchecked, news []string) {
 	groups := m.groups()
 	found := make([]examined, len(groups))
@@ -103,8 +108,8 @@ func (r *Root) examine(ctx context.Context, m *Manifest, plan named) (diff *Mani
 	return diff, unchecked, news
 }
 
-// examineFolder looks at one directory of m and its files. It is not done where ctx ended first, or where the
-// directory may not be read.
+// examineFolder looks at one directory of m and its files. It is not done where ctx ended
+// first, or where the directory may not be read.
 func (r *Root) examineFolder(ctx context.Context, m *Manifest, g group, plan named) (l examined) {
 	now := session.FileState{Path: g.dir.Path}
 	d, err := r.folder(g.dir.Path)
@@ -159,8 +164,8 @@ func (m *Manifest) lacks(d *folder) (names []string) {
 	return names
 }
 
-// refresh gives a file as it is now. It is hashed where its content must be known later, unless the hash that
-// was says still holds, the file is too large, or it cannot be read.
+// refresh gives a file as it is now. It is hashed where its content must be known later,
+// unless the hash that was says still holds, the file is too large, or it cannot be read.
 func (r *Root) refresh(ctx context.Context, d *folder, was session.FileState, plan named) (session.FileState, error) {
 	_, base := split(was.Path)
 	st, err := d.lstat(base)
@@ -187,13 +192,15 @@ func (r *Root) refresh(ctx context.Context, d *folder, was session.FileState, pl
 	return now, ctx.Err()
 }
 
-// Watch follows a workspace from one look to the next, so that what a command changed is known
-// when it ends. Its methods are called from one goroutine at a time.
+// Watch follows a workspace from one look to the next, so that what a command changed is
+// known when it ends. Its methods are called from one goroutine at a time.
 type Watch struct {
 	r    *Root
 	plan named
-	now  *Manifest                    // the workspace as it was at the last look
-	dirs map[string]session.FileState // directories that differ since the last difference that Look gave
+	// the workspace as it was at the last look
+	now *Manifest
+	// directories that differ since the last difference that Look gave
+	dirs map[string]session.FileState
 }
 
 // Watch begins with m, the workspace as it is now, of which Scan knew the planned paths.
@@ -201,9 +208,9 @@ func (r *Root) Watch(m *Manifest, planned []string) *Watch {
 	return &Watch{r: r, plan: newNamed(planned), now: m, dirs: map[string]session.FileState{}}
 }
 
-// Look compares the workspace with the last look and gives the difference, to be kept beside the
-// manifest that the Watch began with and the differences before this one; nil: no file differs.
-// It costs a stat a file. A failure leaves the Watch where it was.
+// Look compares the workspace with the last look and gives the difference, to be kept
+// beside the manifest that the Watch began with and the differences before this one; nil:
+// no file differs. It costs a stat a file. A failure leaves the Watch where it was.
 func (w *Watch) Look(ctx context.Context) (*Manifest, error) {
 	diff, _, err := w.r.compare(ctx, w.now, w.plan)
 	if err != nil || ctx.Err() != nil {
@@ -229,7 +236,8 @@ func (m *Manifest) With(diff *Manifest) *Manifest {
 	return &Manifest{Git: diff.Git, Entries: overlay(m.Entries, diff.Entries, byFolder), Dirs: overlay(m.Dirs, diff.Dirs, byPath)}
 }
 
-// overlay puts later over earlier states; both are sorted. A later one without inode is no more.
+// overlay puts later over earlier states; both are sorted. A later one without inode is
+// no more.
 func overlay(earlier, later []session.FileState, order func(a, b session.FileState) int) []session.FileState {
 	out := make([]session.FileState, 0, len(earlier)+len(later))
 	for _, l := range later {

@@ -11,9 +11,10 @@ import (
 // manifestVersion is the first byte of an encoded manifest.
 const manifestVersion = 1
 
-// Encode gives the manifest as bytes: the version, the base, whether git chose the files, the number of
-// directories and of files, and each of them. A path is the length of what it shares with the one before,
-// and the rest. Numbers and flags are varints, texts have their length before them.
+// Encode gives the manifest as bytes: the version, the base, whether git chose the files,
+// the number of directories and of files, and each of them. A path is the length of what
+// it shares with the one before, and the rest. Numbers and flags are varints, texts have
+// their length before them.
 func (m *Manifest) Encode() []byte {
 	b := make([]byte, 0, 64+64*(len(m.Dirs)+len(m.Entries)))
 	b = appendText(append(b, manifestVersion), m.Base)

@@ -190,8 +190,8 @@ func (a arena) landed(t *testing.T) (n int) {
 }
 
 // race calls step while another goroutine swaps directories and links, and judges after
-// each call whether a byte landed outside. It goes on until a call has succeeded: on a busy machine the
-// first ones may all be in vain.
+// each call whether a byte landed outside. It goes on until a call has succeeded: on a
+// busy machine the first ones may all be in vain.
 func race(t *testing.T, a arena, rounds int, step func(i int) error) (landed, succeeded int) {
 	var stop atomic.Bool
 	var wait sync.WaitGroup

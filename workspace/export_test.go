@@ -25,7 +25,8 @@ func (r *Root) SetHook(f func(op string) error) {
 	}
 }
 
-// SetSeen makes f hear of every last look that Apply takes at what it did; an error fails it.
+// SetSeen makes f hear of every last look that Apply takes at what it did; an error fails
+// it.
 func (r *Root) SetSeen(f func(name string) error) {
 	r.hook = func(op string) error {
 		name, looked := strings.CutPrefix(op, "look at ")
@@ -45,13 +46,14 @@ func Matches(glob, name string) (match, under bool) {
 	return err == nil && p.match(name), err == nil && p.under(name)
 }
 
-// Lends reports whether a file of this mode, user and group is one that no new file of these takes
-// the place of.
+// Lends reports whether a file of this mode, user and group is one that no new file of
+// these takes the place of.
 func Lends(mode, uid, gid, asUID, asGID uint32) bool {
 	return stat{mode: mode, uid: uid, gid: gid}.lends(asUID, asGID)
 }
 
-// Racy reports whether a change right after now could leave these times behind, in nanoseconds.
+// Racy reports whether a change right after now could leave these times behind, in
+// nanoseconds.
 func Racy(mtime, ctime int64, now time.Time) bool { return stat{mtime: mtime, ctime: ctime}.racy(now) }
 
 // Compare lists what differs from old.

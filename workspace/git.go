@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// gitPatience is how long git may take for one answer. A FIFO among the files that it reads, or a
-// dead network, keeps it waiting for ever.
+// gitPatience is how long git may take for one answer. A FIFO among the files that it
+// reads, or a dead network, keeps it waiting for ever.
 const gitPatience = 30 * time.Second
 
 // repository is a directory that git is asked about, and how long each answer may take.
@@ -24,15 +24,20 @@ type repository struct {
 	patience time.Duration
 }
 
-// Git is what git says about a workspace. The zero value means that there is no repository.
+// Git is what git says about a workspace. The zero value means that there is no
+// repository.
 type Git struct {
-	Head   string `json:"head,omitempty"`   // commit; empty before the first one
-	Branch string `json:"branch,omitempty"` // empty when detached
-	Dirty  bool   `json:"dirty,omitempty"`  // something tracked differs, or is untracked
-	Digest string `json:"digest,omitempty"` // SHA-256 of the status: equal digests, equal state; empty when git says nothing
+	// commit; empty before the first one
+	Head string `json:"head,omitempty"`
+	// empty when detached
+	Branch string `json:"branch,omitempty"`
+	// something tracked differs, or is untracked
+	Dirty bool `json:"dirty,omitempty"`
+	// SHA-256 of the status: equal digests, equal state; empty when git says nothing
+	Digest string `json:"digest,omitempty"`
 
-	// Silent says why git says nothing although a repository seems to be there: it is not installed,
-	// does not trust the repository's owner, or did not answer in time.
+	// Silent says why git says nothing although a repository seems to be there: it is not
+	// installed, does not trust the repository's owner, or did not answer in time.
 	Silent string `json:"-"`
 }
 
@@ -60,7 +65,8 @@ func (r repository) state(ctx context.Context) (Git, error) {
 	return parseStatus(out), nil
 }
 
-// silence says in one line why git failed. It is empty where git looked for a repository and found none.
+// silence says in one line why git failed. It is empty where git looked for a repository
+// and found none.
 func (r repository) silence(err error) string {
 	if errors.Is(err, exec.ErrNotFound) {
 		return "it is not installed"
@@ -83,8 +89,8 @@ func (r repository) silence(err error) string {
 var errNoRepository = errors.New("no repository")
 
 // inRepository reports whether git could find a repository with a work tree for dir: it
-// looks for a .git in the real directory and each one above. To look costs a few system calls, to
-// start git a few milliseconds. Where it cannot look, git decides.
+// looks for a .git in the real directory and each one above. To look costs a few system
+// calls, to start git a few milliseconds. Where it cannot look, git decides.
 func inRepository(dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil || !filepath.IsAbs(real) {
@@ -161,8 +167,8 @@ func (r repository) filterNames(ctx context.Context) ([]setting, error) {
 	return off, nil
 }
 
-// lastWords is how long what git wrote may still come when git itself has ended, or has been: what it started, as
-// a script of that name does, may hold its output for good.
+// lastWords is how long what git wrote may still come when git itself has ended, or has
+// been: what it started, as a script of that name does, may hold its output for good.
 const lastWords = 500 * time.Millisecond
 
 // git runs one git command in r with everything executable switched off and none of the
@@ -196,8 +202,8 @@ func (r repository) git(ctx context.Context, more []setting, args ...string) ([]
 // maxNamed is how many paths git gets as arguments; of more it lists the whole tree.
 const maxNamed = 1000
 
-// listed gives the files at or below some paths in r that git tracks, and the untracked ones that it does
-// not ignore.
+// listed gives the files at or below some paths in r that git tracks, and the untracked
+// ones that it does not ignore.
 func (r repository) listed(ctx context.Context, at []string) ([]string, error) {
 	if !inRepository(r.dir) {
 		return nil, errNoRepository

@@ -76,8 +76,9 @@ func TestGitState(t *testing.T) {
 	}
 }
 
-// Where git says nothing of a repository, somebody hears why: HEAD and branch are not compared then,
-// and what it ignores is. What the system's configuration trusts is trusted here too.
+// Where git says nothing of a repository, somebody hears why: HEAD and branch are not
+// compared then, and what it ignores is. What the system's configuration trusts is
+// trusted here too.
 func TestGitSaysWhyItIsSilent(t *testing.T) {
 	for want, script := range map[string]string{
 		"detected dubious ownership in repository at '/w'": "echo \"fatal: detected dubious ownership in repository at '/w'\nTo add an exception, call:\" >&2; exit 128",
@@ -96,8 +97,8 @@ func TestGitSaysWhyItIsSilent(t *testing.T) {
 	}
 }
 
-// counted puts a git before the real one that writes a line into the file whose name is given for
-// each time that it is started.
+// counted puts a git before the real one that writes a line into the file whose name is
+// given for each time that it is started.
 func counted(t *testing.T) (calls string) {
 	t.Helper()
 	real, err := exec.LookPath("git")
@@ -141,8 +142,8 @@ func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
 	}
 }
 
-// What a hook of git has in its environment names another repository, and does not count here; what a person
-// configured does.
+// What a hook of git has in its environment names another repository, and does not count
+// here; what a person configured does.
 func TestGitIsOfThisRepository(t *testing.T) {
 	dir, other, home := t.TempDir(), t.TempDir(), t.TempDir()
 	gitIn(t, dir, "init", "-q", "-b", "main")
@@ -237,7 +238,8 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A git that is a script ends, and what it started goes on and has its output: nobody waits for that either.
+// A git that is a script ends, and what it started goes on and has its output: nobody
+// waits for that either.
 func TestGitThatLeavesItsOutputOpen(t *testing.T) {
 	for _, script := range []string{"cat %s\nexit 0", "cat %s &\nexit 3"} { // it does not answer; it does
 		dir, bin := t.TempDir(), t.TempDir()

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	maxRead     = 10_000    // files of one read, which its receipt has
-	maxSearched = 1_000_000 // files in which one search looks
+	// files of one read, which its receipt has
+	maxRead = 10_000
+	// files in which one search looks
+	maxSearched = 1_000_000
 )
 
 // pattern is a glob: segments as path.Match knows them, and ** for any number of
@@ -40,8 +42,8 @@ func (p pattern) literal() bool {
 	return !slices.ContainsFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
 }
 
-// plain gives the one path that p names, without its escapes; ok is false when it may name
-// several.
+// plain gives the one path that p names, without its escapes; ok is false when it may
+// name several.
 func (p pattern) plain() (name string, ok bool) {
 	var b strings.Builder
 	escaped := false
@@ -107,9 +109,10 @@ func segmentMatches(segment, name string) bool {
 	return ok && err == nil
 }
 
-// files lists the regular files and symbolic links at or below dir that p matches, sorted; nil matches all.
-// It neither follows links to directories nor enters .git. A dir that is none has no files. Directories
-// below it that vanish meanwhile or cannot be read are passed over. More than most files are ErrFileStep.
+// files lists the regular files and symbolic links at or below dir that p matches,
+// sorted; nil matches all. It neither follows links to directories nor enters .git. A dir
+// that is none has no files. Directories below it that vanish meanwhile or cannot be read
+// are passed over. More than most files are ErrFileStep.
 func (r *Root) files(ctx context.Context, most int, dir string, p pattern) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {

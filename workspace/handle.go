@@ -17,8 +17,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// How far apart two writes must lie for the file system to give them different times: a tick of the
-// kernel's coarse clock is at most 10 ms, but ext4 with small inodes keeps whole seconds.
+// How far apart two writes must lie for the file system to give them different times: a
+// tick of the kernel's coarse clock is at most 10 ms, but ext4 with small inodes keeps
+// whole seconds.
 const (
 	granularity = 20 * time.Millisecond
 	coarsest    = time.Second + granularity
@@ -29,10 +30,12 @@ const permissionBits = 0o7777
 // stat is what is compared to know whether a path is still the same file.
 type stat struct {
 	dev, ino, links uint64
-	mode            uint32 // with the type bits
-	uid, gid        uint32
-	size            int64
-	mtime, ctime    int64 // nanoseconds
+	// with the type bits
+	mode     uint32
+	uid, gid uint32
+	size     int64
+	// nanoseconds
+	mtime, ctime int64
 }
 
 func fromUnix(st *unix.Stat_t) stat {
@@ -69,8 +72,8 @@ func (s stat) state(name, hash string, now time.Time) session.FileState {
 		MTimeNS: s.mtime, CTimeNS: s.ctime, Inode: s.ino, Racy: s.racy(now)}
 }
 
-// lends reports whether s runs as somebody other than the user and group given, which a new file
-// of its content and mode would do as these.
+// lends reports whether s runs as somebody other than the user and group given, which a
+// new file of its content and mode would do as these.
 func (s stat) lends(uid, gid uint32) bool {
 	return s.mode&unix.S_ISUID != 0 && s.uid != uid || s.mode&unix.S_ISGID != 0 && s.gid != gid
 }
@@ -108,7 +111,8 @@ func fstat(f *os.File) (stat, error) {
 // folder is an open directory below the root. Files are named relative to it by one
 // component, so that no later rename or symbolic link can lead elsewhere (W1).
 type folder struct {
-	name string // slash-separated, "." for the root
+	// slash-separated, "." for the root
+	name string
 	f    *os.File
 	st   stat
 }

@@ -12,10 +12,9 @@ import (
 
 // Inspect says how far an earlier process got with ts under key; foreign lists the paths
 // that are neither pre- nor post-image, as they are now. A mode that differs counts as
-// different. It makes durable
-// what the process that died may have had no time for (W4): the directories before it says
-// Applied, else those that lead to new files, which doing it again finds made. It changes
-// no byte.
+// different. It makes durable what the process that died may have had no time for (W4):
+// the directories before it says Applied, else those that lead to new files, which doing
+// it again finds made. It changes no byte.
 func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error) {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -46,8 +45,8 @@ func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition)
 	return session.NotApplied, nil, nil
 }
 
-// Reached tells the paths of ts that an earlier process changed under key from those that are not what ts
-// makes of them. It changes nothing.
+// Reached tells the paths of ts that an earlier process changed under key from those that
+// are not what ts makes of them. It changes nothing.
 func (r *Root) Reached(ctx context.Context, key string, ts []session.Transition) (changed, not []string, err error) {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -63,8 +62,8 @@ func (r *Root) Reached(ctx context.Context, key string, ts []session.Transition)
 	return changed, not, err
 }
 
-// anchor makes the directories durable that lead to files which are not there yet: Apply syncs only
-// the parents of those that it makes itself.
+// anchor makes the directories durable that lead to files which are not there yet: Apply
+// syncs only the parents of those that it makes itself.
 func (v *survey) anchor() error {
 	done := map[string]bool{}
 	for _, p := range v.places {
@@ -84,14 +83,19 @@ func (v *survey) anchor() error {
 
 // place is what lies at the path of one transition.
 type place struct {
-	t      session.Transition
-	dir    *folder // nil when the directory is missing
-	base   string
-	state  session.FileState // Hash is empty when the path is absent
-	st     stat
-	target *place // the place that this one's file was moved to; nil when it was not
-	temp   string // staged
-	moves  bool   // gets its file back by a rename of target
+	t session.Transition
+	// nil when the directory is missing
+	dir  *folder
+	base string
+	// Hash is empty when the path is absent
+	state session.FileState
+	st    stat
+	// the place that this one's file was moved to; nil when it was not
+	target *place
+	// staged
+	temp string
+	// gets its file back by a rename of target
+	moves bool
 }
 
 func (p *place) is(i session.Image) bool {

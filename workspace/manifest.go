@@ -14,28 +14,34 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Manifest is the tracked files of a workspace as they were at one moment, and the files that
-// remaining steps name. To make one costs a stat a file. An entry has a hash where its content
-// must be known later: a remaining step names it, or it was touched so recently that its times
-// could hide a change. Of any other entry a different stat counts as modified. What a session
-// reads and writes is known exactly, by FileStates of its own.
+// Manifest is the tracked files of a workspace as they were at one moment, and the files
+// that remaining steps name. To make one costs a stat a file. An entry has a hash where
+// its content must be known later: a remaining step names it, or it was touched so
+// recently that its times could hide a change. Of any other entry a different stat counts
+// as modified. What a session reads and writes is known exactly, by FileStates of its
+// own.
 type Manifest struct {
-	Base    string // blob hash of the manifest that this one only differs from, as Watch.Look says; empty: it is whole
-	Git     bool   // git chose the files: tracked ones, and untracked ones that are not ignored
+	// blob hash of the manifest that this one only differs from, as Watch.Look says;
+	// empty: it is whole
+	Base string
+	// git chose the files: tracked ones, and untracked ones that are not ignored
+	Git     bool
 	Entries []session.FileState
-	Dirs    []session.FileState // all directories above entries; their times tell where files came
+	// all directories above entries; their times tell where files came
+	Dirs []session.FileState
 }
 
-// maxHashed is the size in bytes up to which a manifest has hashes: to hash more takes longer than
-// a person waits for a start.
+// maxHashed is the size in bytes up to which a manifest has hashes: to hash more takes
+// longer than a person waits for a start.
 const maxHashed = 64 << 20
 
 // Scan makes the manifest of the workspace: the files that git lists (tracked, or
 // untracked and not ignored) when it answers and the workspace is a repository, else
 // every file outside .git; what a killed Apply left half-made is none. The files that
-// planned names (patterns as Read takes them) are hashed up to 64 MiB, and are in the manifest
-// also where git ignores them. before is an earlier manifest, whose hashes hold for files
-// with the same stat; nil: there is none. Files that vanish meanwhile are left out.
+// planned names (patterns as Read takes them) are hashed up to 64 MiB, and are in the
+// manifest also where git ignores them. before is an earlier manifest, whose hashes hold
+// for files with the same stat; nil: there is none. Files that vanish meanwhile are left
+// out.
 func (r *Root) Scan(ctx context.Context, planned []string, before *Manifest) (*Manifest, error) {
 	names, git, err := r.list(ctx, true, []string{"."})
 	if err != nil {
@@ -72,7 +78,8 @@ func newManifest(names []string, git bool) *Manifest {
 	return m
 }
 
-// list names the files at or below some paths, as git does where it is to be asked and answers; else all.
+// list names the files at or below some paths, as git does where it is to be asked and
+// answers; else all.
 func (r *Root) list(ctx context.Context, git bool, at []string) (names []string, byGit bool, err error) {
 	if git {
 		if names, err = r.repository().listed(ctx, at); err == nil {
@@ -132,8 +139,9 @@ func ancestors(entries []session.FileState) []session.FileState {
 
 // group is one directory with its files.
 type group struct {
-	dir        *session.FileState
-	from, upto int // of Entries
+	dir *session.FileState
+	// of Entries
+	from, upto int
 }
 
 // groups pairs directories with their files; both are sorted alike.

@@ -127,8 +127,9 @@ func TestManifestHashesRacyFiles(t *testing.T) {
 	}
 }
 
-// Where a file system keeps whole seconds, as ext4 with small inodes does, a file can change
-// for as long without another time. Whoever sets a time cannot make a file look older than it is.
+// Where a file system keeps whole seconds, as ext4 with small inodes does, a file can
+// change for as long without another time. Whoever sets a time cannot make a file look
+// older than it is.
 func TestRacyWhereTimesAreCoarse(t *testing.T) {
 	const second = int64(time.Second)
 	now := time.Unix(1_000_001, 999_000_000)
@@ -234,8 +235,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// FR-045: a file that a remaining step names asks when its content changed, whether git tracks it or not, and not
-// when only its times did. One above 64 MiB asks when its size changed; with other times alone nobody knows.
+// FR-045: a file that a remaining step names asks when its content changed, whether git
+// tracks it or not, and not when only its times did. One above 64 MiB asks when its size
+// changed; with other times alone nobody knows.
 func TestChangesOfTimesAlone(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -285,8 +287,8 @@ func TestChangesOfTimesAlone(t *testing.T) {
 	}
 }
 
-// What is known for no plain file, since a receipt or a person says so, is no change as long as it is the
-// same: not what a directory holds, but all else that its stat tells.
+// What is known for no plain file, since a receipt or a person says so, is no change as
+// long as it is the same: not what a directory holds, but all else that its stat tells.
 func TestChangesKnowsWhatIsNoFile(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -326,8 +328,8 @@ func TestChangesKnowsWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// A directory where the session left nothing is no change when a file of the session lies below it, or is to:
-// one of its steps made it. Anything else there is one.
+// A directory where the session left nothing is no change when a file of the session lies
+// below it, or is to: one of its steps made it. Anything else there is one.
 func TestChangesKnowsTheDirectoriesOfSteps(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -349,7 +351,8 @@ func TestChangesKnowsTheDirectoriesOfSteps(t *testing.T) {
 	}
 }
 
-// A socket or a FIFO is in no manifest that git made, and so is not created when its directory changes.
+// A socket or a FIFO is in no manifest that git made, and so is not created when its
+// directory changes.
 func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -370,8 +373,8 @@ func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	}
 }
 
-// A repository inside the workspace has a history of its own: git lists none of its files, and what comes
-// into it is not the workspace's.
+// A repository inside the workspace has a history of its own: git lists none of its
+// files, and what comes into it is not the workspace's.
 func TestCompareLeavesOutRepositoriesWithin(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -533,8 +536,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// FR-045: what a killed Apply left half-made is acode's own, also where a step that is yet to come
-// reads every file.
+// FR-045: what a killed Apply left half-made is acode's own, also where a step that is
+// yet to come reads every file.
 func TestChangesLeavesOutTemporaryFiles(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

@@ -32,8 +32,9 @@ func descriptors(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A session may have any number of steps and a process only so many descriptors: each call closes what
-// it opened, also one that is refused or fails, and Discard and Close close what Prepare keeps.
+// A session may have any number of steps and a process only so many descriptors: each
+// call closes what it opened, also one that is refused or fails, and Discard and Close
+// close what Prepare keeps.
 func TestNothingStaysOpen(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what is forgotten, sooner or later
 	dir := quick(t)
@@ -145,8 +146,8 @@ func TestNothingStaysOpen(t *testing.T) {
 	}
 }
 
-// FR-040: a file that cannot be read is named as unchecked, not taken for unchanged. What the kernel shows of
-// this process's memory is one, whoever asks.
+// FR-040: a file that cannot be read is named as unchecked, not taken for unchanged. What
+// the kernel shows of this process's memory is one, whoever asks.
 func TestChangesNamesWhatCannotBeRead(t *testing.T) {
 	r := open(t, fmt.Sprintf("/proc/%d", os.Getpid()))
 	known := []session.FileState{{Path: "mem", Hash: sum("x"), Size: 1, Inode: 1, Wrote: true}}

@@ -18,14 +18,18 @@ import (
 )
 
 const (
-	maxEdit   = 64 << 20  // bytes of a file that an edit loads
-	maxResult = 256 << 20 // bytes that an edit may make of it
-	newMode   = 0o644     // of a file that is new and whose mode nobody gave
+	// bytes of a file that an edit loads
+	maxEdit = 64 << 20
+	// bytes that an edit may make of it
+	maxResult = 256 << 20
+	// of a file that is new and whose mode nobody gave
+	newMode = 0o644
 )
 
 // prepared is what Prepare worked out for one key, with all that it opened.
 type prepared struct {
-	nodes   []*node // in the order of first mention
+	// in the order of first mention
+	nodes   []*node
 	byPath  map[string]*node
 	folders map[string]*folder
 }
@@ -33,21 +37,28 @@ type prepared struct {
 // node is one path of a group of changes: what it held, and what it will hold.
 type node struct {
 	path string
-	dir  *folder  // nil while the directory does not exist
-	f    *os.File // what was hashed; nil when the path was absent
-	st   stat     // of f
+	// nil while the directory does not exist
+	dir *folder
+	// what was hashed; nil when the path was absent
+	f *os.File
+	// of f
+	st   stat
 	racy bool
 	pre  session.Image
-	cur  *content // nil: absent
-	temp string   // name of the temporary file, while there is one
-	out  *os.File // the file that Apply put there
+	// nil: absent
+	cur *content
+	// name of the temporary file, while there is one
+	temp string
+	// the file that Apply put there
+	out *os.File
 }
 
 // content is what a path holds in the overlay: bytes, or the untouched file of some node,
 // so that large files are never loaded.
 type content struct {
-	data   []byte
-	origin *node // when not nil, the bytes are those of its file
+	data []byte
+	// when not nil, the bytes are those of its file
+	origin *node
 	image  session.Image
 }
 
@@ -110,7 +121,8 @@ func (r *Root) prepare(ctx context.Context, p *prepared, changes []session.Chang
 }
 
 // harmless refuses to put a new file, now or in a rollback, in the place of one that is
-// set-user-ID of somebody else: it would have its mode and content, and run as this process.
+// set-user-ID of somebody else: it would have its mode and content, and run as this
+// process.
 func (p *prepared) harmless() error {
 	for _, n := range p.effective() {
 		stays := n.cur != nil && n.cur.origin == n || p.moved(n)
@@ -308,8 +320,9 @@ func (p *prepared) effective() (nodes []*node) {
 	return nodes
 }
 
-// Image reads the content with this hash that Prepare found at path or worked out for it: what it
-// found from the same handle. The reader ends with ErrFileChanged if a file no longer has that content.
+// Image reads the content with this hash that Prepare found at path or worked out for it:
+// what it found from the same handle. The reader ends with ErrFileChanged if a file no
+// longer has that content.
 func (r *Root) Image(name, hash string) (io.Reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

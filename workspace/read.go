@@ -203,7 +203,8 @@ func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState
 	return session.FileState{}, err
 }
 
-// bare describes what lies at k's path without its content; the zero inode says that nothing does.
+// bare describes what lies at k's path without its content; the zero inode says that
+// nothing does.
 func (r *Root) bare(k session.FileState) session.FileState {
 	now := session.FileState{}
 	if st, err := r.lstat(k.Path); err == nil {
@@ -213,8 +214,8 @@ func (r *Root) bare(k session.FileState) session.FileState {
 	return now
 }
 
-// hidden describes a file that may not be read, as far as it can be looked at; else it is the file
-// that k was.
+// hidden describes a file that may not be read, as far as it can be looked at; else it is
+// the file that k was.
 func (r *Root) hidden(k session.FileState) session.FileState {
 	now := r.bare(k)
 	now.Inode = cmp.Or(now.Inode, k.Inode)

@@ -107,7 +107,8 @@ func TestNamesThatAreNotText(t *testing.T) {
 	}
 }
 
-// What a search meets does not count when it is no plain file, also when it is all there is.
+// What a search meets does not count when it is no plain file, also when it is all there
+// is.
 func TestSearchMeetsOnlyALink(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
@@ -235,7 +236,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A search may look into more files than a read may name: its receipt has only those that matched.
+// A search may look into more files than a read may name: its receipt has only those that
+// matched.
 func TestSearchInMoreFilesThanARead(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10_001 {
@@ -288,7 +290,8 @@ func (e *endsAfter) Err() error {
 	return nil
 }
 
-// A search that ends in the midst of a file says so: what it gives is all there is, and what it read is known.
+// A search that ends in the midst of a file says so: what it gives is all there is, and
+// what it read is known.
 func TestSearchThatEndsEarly(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", strings.Repeat("TODO it\n", 20_000)) // more than is given
@@ -365,7 +368,8 @@ func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	wantCode(t, "Content of a link", err, session.ErrEscape)
 }
 
-// Who ends a read or a search, as a signal does, ends it: no file is passed over for that, nor blamed.
+// Who ends a read or a search, as a signal does, ends it: no file is passed over for
+// that, nor blamed.
 func TestReadingThatIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {
@@ -388,7 +392,8 @@ func TestReadingThatIsEnded(t *testing.T) {
 		"read_one": read("b"), "read": read("*"), "search": search(""), "search_pattern": search("?"), "search_one": search("b"),
 	} {
 		ctx, end := context.WithCancelCause(context.Background())
-		r := openAt(t, dir, func() time.Time { end(signal); return wall() }) // once a file is open
+		// once a file is open
+		r := openAt(t, dir, func() time.Time { end(signal); return wall() })
 		if err := call(ctx, r); !errors.Is(err, signal) || session.CodeOf(err) != session.ErrInternal {
 			t.Errorf("%s: got %v, want only that it was ended", name, err)
 		}

@@ -17,10 +17,10 @@ import (
 
 // Rollback puts the pre-images back for paths that equal their post-image, removes
 // leftover temporary files, and makes that durable. Paths that hold what overwrite says
-// of them, which was kept, are put back as well; any other foreign path is ErrFileChanged,
-// before anything is changed. pre gives kept content; of files that were moved, what lies at their new name
-// is used. Directories that Apply made stay. Killed anywhere, it can be called again with
-// the same arguments.
+// of them, which was kept, are put back as well; any other foreign path is
+// ErrFileChanged, before anything is changed. pre gives kept content; of files that were
+// moved, what lies at their new name is used. Directories that Apply made stay. Killed
+// anywhere, it can be called again with the same arguments.
 func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -83,7 +83,8 @@ func (r *Root) unlink(d *folder, base string) error {
 }
 
 // stage gets the pre-image of p ready beside it, so that what can fail fails before a
-// path changes. What restore does then depends on what lies there, and where the pre-image is:
+// path changes. What restore does then depends on what lies there, and where the
+// pre-image is:
 //
 //	what lies there               the pre-image is                    restore
 //	the pre-image                 in place                            nothing

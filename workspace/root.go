@@ -40,20 +40,23 @@ import (
 // Root is an open workspace. Its methods may be called from several goroutines, those
 // that concern one key from one at a time.
 type Root struct {
-	// Redact masks secrets in lines of which a search keeps only the start, while they are whole; nil
-	// masks none. It is set before anything else is done.
+	// Redact masks secrets in lines of which a search keeps only the start, while they
+	// are whole; nil masks none. It is set before anything else is done.
 	Redact func(string) string
 
 	dir  string
 	root *os.Root
 	now  func() time.Time
-	hook func(op string) error // of tests: called before each effect, and when Apply looks at what it did
+	// of tests: called before each effect, and when Apply looks at what it did
+	hook func(op string) error
 
-	patience time.Duration // with git
+	// with git
+	patience time.Duration
 
 	mu       sync.Mutex
 	prepared map[string]*prepared
-	calm     map[string]session.FileState // by path: hashed when nothing was racy
+	// by path: hashed when nothing was racy
+	calm map[string]session.FileState
 }
 
 // Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when
@@ -81,8 +84,9 @@ func (r *Root) repository() repository { return repository{r.dir, r.patience} }
 // Dir is the absolute path that the workspace was opened by.
 func (r *Root) Dir() string { return r.dir }
 
-// InPlace returns ErrEnvironment when the path that the workspace was opened by leads elsewhere by
-// now. Commands go by that path, files by what was opened: they would no longer meet.
+// InPlace returns ErrEnvironment when the path that the workspace was opened by leads
+// elsewhere by now. Commands go by that path, files by what was opened: they would no
+// longer meet.
 func (r *Root) InPlace() error {
 	opened, err := r.root.Stat(".")
 	if err == nil {

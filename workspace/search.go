@@ -16,17 +16,22 @@ import (
 )
 
 const (
-	maxMatches   = 64 << 10 // bytes of all matches together
-	maxMatchLine = 400      // bytes of one line that are shown
-	cutMargin    = 16 << 10 // bytes seen beyond the end of what is shown: no secret is longer
-	sniff        = 8 << 10  // bytes in which a NUL makes a file binary
+	// bytes of all matches together
+	maxMatches = 64 << 10
+	// bytes of one line that are shown
+	maxMatchLine = 400
+	// bytes seen beyond the end of what is shown: no secret is longer
+	cutMargin = 16 << 10
+	// bytes in which a NUL makes a file binary
+	sniff = 8 << 10
 )
 
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
 // may be a glob. It gives lines "path:line: text" with text cut at 400 bytes, as valid
 // UTF-8, at most 64 KiB of them, and the files that matched up to there, as far as their
-// names are UTF-8; binary files, .git and what a line has behind its first MiB are passed over. It returns
-// ErrFileStep for a bad pattern, a missing path and more than a million files.
+// names are UTF-8; binary files, .git and what a line has behind its first MiB are passed
+// over. It returns ErrFileStep for a bad pattern, a missing path and more than a million
+// files.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
 	re, err := regexp.Compile(s.Pattern)
 	if err != nil {
@@ -56,8 +61,8 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 	return m.text.String(), m.cut, files, nil
 }
 
-// searched lists the files that a search path stands for; met says that they were not named
-// but found.
+// searched lists the files that a search path stands for; met says that they were not
+// named but found.
 func (r *Root) searched(ctx context.Context, where string) (names []string, met bool, err error) {
 	if where == "" {
 		where = "."
@@ -99,7 +104,8 @@ func (m *matches) add(name string, line int, text []byte) {
 	}
 }
 
-// start gives what is shown of a long line. Who redacts it later cannot tell a secret by its beginning.
+// start gives what is shown of a long line. Who redacts it later cannot tell a secret by
+// its beginning.
 func (m *matches) start(text []byte) []byte {
 	if m.redact != nil {
 		seen := text[:min(len(text), maxMatchLine+cutMargin)]

@@ -10,14 +10,19 @@ import (
 // Suspicion is an added line that looks like an attack (Threat 3). It is a warning, never
 // a verdict.
 type Suspicion struct {
-	Line    int    // in the new content, from 1
-	Pattern string // as in Threat 3; the first of several
-	Text    string // of the line, at most 200 bytes, valid UTF-8
+	// in the new content, from 1
+	Line int
+	// as in Threat 3; the first of several
+	Pattern string
+	// of the line, at most 200 bytes, valid UTF-8
+	Text string
 }
 
 const (
-	maxSuspicious = 200     // bytes of a line that are shown
-	maxDiff       = 8 << 20 // bytes above which a diff would take too long
+	// bytes of a line that are shown
+	maxSuspicious = 200
+	// bytes above which a diff would take too long
+	maxDiff = 8 << 20
 )
 
 // suspicious lists the patterns of Threat 3.

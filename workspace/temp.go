@@ -86,9 +86,10 @@ func (r *Root) makeFolders(dir string) (made []string, err error) {
 	return made, nil
 }
 
-// Sweep removes from dirs, durably, the temporary files of attempts that are over. There are none but where
-// a power cut brought one back: btrfs may replay its log so, although the directory that the file was gone from was
-// synced. keys gives the keys of those attempts, and is asked only when there is a temporary file.
+// Sweep removes from dirs, durably, the temporary files of attempts that are over. There
+// are none but where a power cut brought one back: btrfs may replay its log so, although
+// the directory that the file was gone from was synced. keys gives the keys of those
+// attempts, and is asked only when there is a temporary file.
 func (r *Root) Sweep(dirs []string, keys func() []string) error {
 	var errs []error
 	for _, dir := range dirs {

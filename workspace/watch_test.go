@@ -15,7 +15,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// What looks add up to is what a scan finds, whatever was made, changed, moved and removed between them.
+// What looks add up to is what a scan finds, whatever was made, changed, moved and
+// removed between them.
 func TestLooksAddUpToAScan(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -65,7 +66,8 @@ func TestLooksAddUpToAScan(t *testing.T) {
 	})
 }
 
-// A look at a repository leaves out what git ignores, now and later, and the repository itself.
+// A look at a repository leaves out what git ignores, now and later, and the repository
+// itself.
 func TestLookAtARepository(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

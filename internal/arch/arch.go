@@ -1,6 +1,7 @@
-// Package arch holds the rules of how the code is laid out, as tests: who imports whom, who
-// reads the clock, what lives at package level, what is documented, who names a command line.
-// Each rule is a function from sources to breaches, so that it can be tried on a planted breach.
+// Package arch holds the rules of how the code is laid out, as tests: who imports whom,
+// who reads the clock, what lives at package level, what is documented, who names a
+// command line. Each rule is a function from sources to breaches, so that it can be tried
+// on a planted breach.
 //
 // To add a package, add its line to Packages; to add a module, its line to Modules.
 package arch
@@ -23,9 +24,12 @@ const Module = "github.com/acode-dev/acode"
 
 // File is one parsed Go file.
 type File struct {
-	Path string // slash-separated, relative to the root of the module
-	Dir  string // its folder; "." is the root
-	Test bool   // a _test.go file
+	// slash-separated, relative to the root of the module
+	Path string
+	// its folder; "." is the root
+	Dir string
+	// a _test.go file
+	Test bool
 	AST  *ast.File
 }
 
@@ -37,14 +41,17 @@ type Tree struct {
 
 // Breach is a place where a rule does not hold.
 type Breach struct {
-	Place   string // file:line:column, or a folder
-	Message string // what is wrong and what to do
+	// file:line:column, or a folder
+	Place string
+	// what is wrong and what to do
+	Message string
 }
 
 // String gives place and message.
 func (b Breach) String() string { return b.Place + ": " + b.Message }
 
-// Load parses every Go file below root, without test data, hidden folders and nested modules.
+// Load parses every Go file below root, without test data, hidden folders and nested
+// modules.
 func Load(root string) (*Tree, error) {
 	t := &Tree{Fset: token.NewFileSet()}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

@@ -9,28 +9,34 @@ import (
 	"strings"
 )
 
-// doors are the folders whose texts are read by people who type: only they know how a move is typed.
-// Scaffolding types commands too.
+// doors are the folders whose texts are read by people who type: only they know how a
+// move is typed. Scaffolding types commands too.
 func doors() []string { return []string{"cli", "cmd", "internal", "bench"} }
 
 var typed = regexp.MustCompile(`\bacode(-sync)? (run|resume|status|session|approve|deny|verify|check|sync|syncer|admin|metrics|config|schema|exit-codes|supervise)\b|(^|[ (=])--[a-z][a-z-]*|(^|[ (])-C\b`)
 
-// Arguments lists the texts that Commands lets pass, by file and by how they begin: the name under which
-// acode starts itself, and options of other programs.
+// Arguments lists the texts that Commands lets pass, by file and by how they begin: the
+// name under which acode starts itself, and options of other programs.
 func Arguments() map[string][]string {
 	return map[string][]string{
-		"app/supervise.go":         {"acode supervise"}, // the supervisor's name in the lock that it holds
-		"config/key.go":            {"--"},              // the flag that sets a key: a door looks for it there
-		"process/process_linux.go": {"--mount-proc"},    // unshare
-		"redact/vendor.go":         {"--user"},          // curl
-		"shell/text.go":            {"--"},              // bash
-		"workspace/git.go":         {"--"},              // git
+		// the supervisor's name in the lock that it holds
+		"app/supervise.go": {"acode supervise"},
+		// the flag that sets a key: a door looks for it there
+		"config/key.go": {"--"},
+		// unshare
+		"process/process_linux.go": {"--mount-proc"},
+		// curl
+		"redact/vendor.go": {"--user"},
+		// bash
+		"shell/text.go": {"--"},
+		// git
+		"workspace/git.go": {"--"},
 	}
 }
 
-// Commands finds texts outside the doors that name a command or an option of acode's command line: an error
-// carries a hint there, and each door says it in its own words. Tests are exempt. An entry of allowed that no
-// text needs is a breach too.
+// Commands finds texts outside the doors that name a command or an option of acode's
+// command line: an error carries a hint there, and each door says it in its own words.
+// Tests are exempt. An entry of allowed that no text needs is a breach too.
 func Commands(t *Tree, allowed map[string][]string) []Breach {
 	var out []Breach
 	used := map[string]bool{}

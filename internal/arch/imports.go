@@ -24,8 +24,8 @@ func Layout(t *Tree, packages map[string][]string) []Breach {
 	return out
 }
 
-// Imports finds imports of ours and of third parties that the tables do not allow. Tests are
-// exempt.
+// Imports finds imports of ours and of third parties that the tables do not allow. Tests
+// are exempt.
 func Imports(t *Tree, packages, modules map[string][]string) []Breach {
 	var out []Breach
 	for _, f := range t.code() {
@@ -38,9 +38,9 @@ func Imports(t *Tree, packages, modules map[string][]string) []Breach {
 	return out
 }
 
-// Idle finds what the tables permit and nothing needs: a folder without Go files, an import that
-// no file of its folder has, an owner that does not use its module. Tests need no permission,
-// and redact is everybody's.
+// Idle finds what the tables permit and nothing needs: a folder without Go files, an
+// import that no file of its folder has, an owner that does not use its module. Tests
+// need no permission, and redact is everybody's.
 func Idle(t *Tree, packages, modules map[string][]string) []Breach {
 	used := map[string][]string{} // imports by folder
 	for _, f := range t.Files {

@@ -12,19 +12,26 @@ import (
 
 // Limits of prose. Rates are in a thousand words of a folder's comments.
 const (
-	maxVague    = 1  // nobody, somebody, whoever, whatever
-	maxWhat     = 3  // what
-	maxColumns  = 90 // of a line with a comment of its own
-	maxTrailing = 15 // percent of the lines with comments that have code before it
-	maxSentence = 35 // words
+	// nobody, somebody, whoever, whatever
+	maxVague = 1
+	// what
+	maxWhat = 3
+	// of a line with a comment of its own
+	maxColumns = 90
+	// percent of the lines with comments that have code before it
+	maxTrailing = 15
+	// words
+	maxSentence = 35
 )
 
 // Prose counts the words of the comments of one folder.
 type Prose struct {
-	Dir                    string
-	Words, Vague, What     int
-	Lines, Trailing        int // with comments; of these with code before it
-	Wide, Long, Old        int // lines over 90 columns; sentences over 35 words; archaic words
+	Dir                string
+	Words, Vague, What int
+	// with comments; of these with code before it
+	Lines, Trailing int
+	// lines over 90 columns; sentences over 35 words; archaic words
+	Wide, Long, Old        int
 	breaches               []Breach
 	vague, what, trailings []token.Position
 }
@@ -74,7 +81,8 @@ var (
 	directive = regexp.MustCompile(`^//(go|nolint|lint|export|line)\b`)
 )
 
-// paragraphs splits lines of prose at empty lines and list items. Indented lines of a comment are code.
+// paragraphs splits lines of prose at empty lines and list items. Indented lines of a
+// comment are code.
 func paragraphs(lines []string) []string {
 	var out []string
 	var now []string
@@ -251,8 +259,8 @@ var (
 	markdown = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// Documents finds long sentences and archaic words in a document of Markdown; code, tables and headings are
-// not read.
+// Documents finds long sentences and archaic words in a document of Markdown; code,
+// tables and headings are not read.
 func Documents(name, text string) []Breach {
 	var out []Breach
 	inFence := false

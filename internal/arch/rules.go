@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Clock finds uses of the wall clock outside cmd and cli: others take a now func() time.Time or use
-// timers, so that tests decide what time it is. Tests are exempt.
+// Clock finds uses of the wall clock outside cmd and cli: others take a now func()
+// time.Time or use timers, so that tests decide what time it is. Tests are exempt.
 func Clock(t *Tree) []Breach {
 	banned := []string{"Now", "Since", "Until", "Sleep"}
 	var out []Breach
@@ -56,7 +56,8 @@ func localName(spec *ast.ImportSpec) string {
 	return path.Base(importPath(spec))
 }
 
-// Inits finds init functions: a package does nothing before it is called. Tests are exempt.
+// Inits finds init functions: a package does nothing before it is called. Tests are
+// exempt.
 func Inits(t *Tree) []Breach {
 	var out []Breach
 	for _, f := range t.code() {
@@ -90,7 +91,8 @@ func Names(t *Tree) []Breach {
 }
 
 // declared lists the names of variables that a file declares: by var, :=, range, as
-// parameters, results and receivers. Fields of structs and methods of interfaces are none.
+// parameters, results and receivers. Fields of structs and methods of interfaces are
+// none.
 func declared(f *ast.File) []*ast.Ident {
 	var out []*ast.Ident
 	add := func(list ...ast.Expr) {
@@ -132,8 +134,8 @@ func declared(f *ast.File) []*ast.Ident {
 }
 
 // Docs finds packages, and exported types, functions, methods, constants and variables,
-// without a doc comment. A comment on a group covers constants and variables in it. Tests are
-// exempt.
+// without a doc comment. A comment on a group covers constants and variables in it. Tests
+// are exempt.
 func Docs(t *Tree) []Breach {
 	var out []Breach
 	pkgs := t.packages()
@@ -200,8 +202,8 @@ func undocumented(d *ast.GenDecl, spec ast.Spec) *ast.Ident {
 	return nil
 }
 
-// Cited finds invariants of a package comment that no comment of its tests names: what is only
-// claimed is not shown. "D1 to D4" and "F3–F5" name all of them.
+// Cited finds invariants of a package comment that no comment of its tests names: what is
+// only claimed is not shown. "D1 to D4" and "F3–F5" name all of them.
 func Cited(t *Tree) []Breach {
 	named := regexp.MustCompile(`\b([A-Z])(\d)(?:(?: to |–)[A-Z]?(\d))?\b`)
 	cited := map[string]map[string]bool{} // by folder
@@ -236,7 +238,8 @@ func invariants(f *File) (names []string) {
 	return names
 }
 
-// Letters finds an invariant whose letter is that of another package's: what cites it would name both.
+// Letters finds an invariant whose letter is that of another package's: what cites it
+// would name both.
 func Letters(t *Tree) []Breach {
 	owner := map[byte]string{}
 	var out []Breach
@@ -254,8 +257,8 @@ func Letters(t *Tree) []Breach {
 	return out
 }
 
-// cite adds the invariants of matches, each a letter, a number, and the last number of a range
-// or nothing, to names.
+// cite adds the invariants of matches, each a letter, a number, and the last number of a
+// range or nothing, to names.
 func cite(matches [][]string, names map[string]bool) {
 	for _, m := range matches {
 		for n, last := m[2][0], (m[2] + m[3])[len(m[3])]; n <= last; n++ {

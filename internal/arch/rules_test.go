@@ -8,16 +8,18 @@ import (
 	"github.com/acode-dev/acode/internal/arch"
 )
 
-// planted is a source with what a rule must say about it; an empty want is a source that the
-// rule must let pass.
+// planted is a source with what a rule must say about it; an empty want is a source that
+// the rule must let pass.
 type planted struct {
 	sources map[string]string
-	want    string // in the only breach; empty: no breach
+	// in the only breach; empty: no breach
+	want string
 }
 
 func one(path, source string) map[string]string { return map[string]string{path: source} }
 
-// tryRule holds a rule to each planted source: it catches the breach, once, with its place.
+// tryRule holds a rule to each planted source: it catches the breach, once, with its
+// place.
 func tryRule(t *testing.T, rule func(*arch.Tree) []arch.Breach, cases map[string]planted) {
 	t.Helper()
 	for name, c := range cases {
@@ -109,8 +111,8 @@ func TestImportsRule(t *testing.T) {
 	})
 }
 
-// The table itself lets nobody but app, and the commands of the one program that delivers, see a use case
-// or an adapter of another room.
+// The table itself lets nobody but app, and the commands of the one program that
+// delivers, see a use case or an adapter of another room.
 func TestOnlyAppSeesBothSides(t *testing.T) {
 	sides := []string{"resume", "engine", "outbox", "local", "remote", "lock", "workspace", "provider/command"}
 	for dir, allowed := range arch.Packages() {
@@ -305,7 +307,8 @@ func TestModuleRules(t *testing.T) {
 	}
 }
 
-// A source that does not parse, or a tree that is not there, is an error, not a clean house.
+// A source that does not parse, or a tree that is not there, is an error, not a clean
+// house.
 func TestLoadErrors(t *testing.T) {
 	if _, err := arch.Parse(one("a/a.go", "package")); err == nil {
 		t.Errorf("Parse of half a file: got nil, want an error")

@@ -1,15 +1,21 @@
 package arch
 
-// Packages says which packages of ours each package may import besides itself. Tests may import
-// what they like. A folder that is not listed is a breach: a new one needs a noun of the domain.
+// Packages says which packages of ours each package may import besides itself. Tests may
+// import what they like. A folder that is not listed is a breach: a new one needs a noun
+// of the domain.
 func Packages() map[string][]string {
 	return map[string][]string{
-		"session": {}, // types and rules
-		"redact":  {}, // a second leaf
-		"subtree": {}, // a third: os.Root, where it holds
-		"shell":   {}, // a fourth: what a shell text reads
+		// types and rules
+		"session": {},
+		// a second leaf
+		"redact": {},
+		// a third: os.Root, where it holds
+		"subtree": {},
+		// a fourth: what a shell text reads
+		"shell": {},
 
-		"process": {}, // a fifth: which process a pid means
+		// a fifth: which process a pid means
+		"process": {},
 
 		// Use cases declare small interfaces and know no adapter.
 		"engine": {"session", "redact"},
@@ -25,20 +31,23 @@ func Packages() map[string][]string {
 		"migrations":       {},
 
 		// What serves the command line.
-		"plan":       {"session", "strictyaml", "shell"},
-		"config":     {"session", "strictyaml", "subtree"},
-		"strictyaml": {"session", "redact"}, // YAML without surprises, with the places of errors
+		"plan":   {"session", "strictyaml", "shell"},
+		"config": {"session", "strictyaml", "subtree"},
+		// YAML without surprises, with the places of errors
+		"strictyaml": {"session", "redact"},
 
-		// Wires use cases to adapters, for every door. Without outbox and remote: what links app
-		// starts quickly, because it links neither PostgreSQL's driver nor metrics.
+		// Wires use cases to adapters, for every door. Without outbox and remote: what
+		// links app starts quickly, because it links neither PostgreSQL's driver nor
+		// metrics.
 		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
 
-		// Doors see neither use cases nor adapters, and neither does what writes their answers.
+		// Doors see neither use cases nor adapters, and neither does what writes their
+		// answers.
 		"terminal": {"app", "session", "redact"},
 		"cli":      {"app", "session", "redact", "plan", "config", "terminal", "process"},
 
-		// But for the commands of the one program that delivers, which wire what app must not link: a
-		// source of this store, the syncer and the server.
+		// But for the commands of the one program that delivers, which wire what app must
+		// not link: a source of this store, the syncer and the server.
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// Programs: main functions.
@@ -46,13 +55,16 @@ func Packages() map[string][]string {
 		"cmd/acode-sync": {"cli/sync"},
 
 		// Scaffolding of tests; the program never imports it.
-		"internal/arch":    {},
-		"internal/crash":   {},
-		"internal/disk":    {}, // a disk whose power can be cut
+		"internal/arch":  {},
+		"internal/crash": {},
+		// a disk whose power can be cut
+		"internal/disk":    {},
 		"internal/history": {"session"},
 		"internal/script":  {},
-		"internal/pgtest":  {}, // a private PostgreSQL
-		"internal/pgwire":  {}, // a proxy that understands its protocol
+		// a private PostgreSQL
+		"internal/pgtest": {},
+		// a proxy that understands its protocol
+		"internal/pgwire": {},
 
 		// Campaigns of tests with a program of their own.
 		"internal/torture":  {"internal/crash", "internal/disk", "internal/torture/model", "internal/torture/scene", "internal/torture/people"},
@@ -66,14 +78,17 @@ func Packages() map[string][]string {
 		"internal/install":  {},
 
 		// Rooms of torture.
-		"internal/torture/model":  {},                                                   // plans, and where each must end
-		"internal/torture/scene":  {"internal/torture/model"},                           // where a session happens, and what can be seen there
-		"internal/torture/people": {"internal/torture/model", "internal/torture/scene"}, // what people do, at random
+		// plans, and where each must end
+		"internal/torture/model": {},
+		// where a session happens, and what can be seen there
+		"internal/torture/scene": {"internal/torture/model"},
+		// what people do, at random
+		"internal/torture/people": {"internal/torture/model", "internal/torture/scene"},
 	}
 }
 
-// Modules says which folders may import each third-party module, or its subfolder where that
-// is named; the longest name that fits counts. Tests are exempt.
+// Modules says which folders may import each third-party module, or its subfolder where
+// that is named; the longest name that fits counts. Tests are exempt.
 func Modules() map[string][]string {
 	return map[string][]string{
 		"modernc.org/libc":                   {"local"},
@@ -104,8 +119,8 @@ func Modules() map[string][]string {
 	}
 }
 
-// TemplateUsers are the modules that may link text/template: neither executes a template here,
-// so that the linker still drops methods that nobody calls.
+// TemplateUsers are the modules that may link text/template: neither executes a template
+// here, so that the linker still drops methods that nobody calls.
 func TemplateUsers() []string {
 	return []string{"html/template", "text/template", "github.com/spf13/cobra", "github.com/pressly/goose/v3"}
 }

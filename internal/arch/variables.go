@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Variables finds package variables that can change: one without a value, one of a type that
-// exists to change, and one that some file of the package assigns, changes an element of, or
-// gives away by address; also such changes of variables of other packages. What stays are
-// errors, patterns, tables, embedded files and assertions of interfaces. Tests are exempt.
+// Variables finds package variables that can change: one without a value, one of a type
+// that exists to change, and one that some file of the package assigns, changes an
+// element of, or gives away by address; also such changes of variables of other packages.
+// What stays are errors, patterns, tables, embedded files and assertions of interfaces.
+// Tests are exempt.
 func Variables(t *Tree) []Breach {
 	var out []Breach
 	pkgs := t.packages()
@@ -26,8 +27,8 @@ func Variables(t *Tree) []Breach {
 	return out
 }
 
-// declarations judges the package variables of f by how they are declared, and notes their
-// names in vars.
+// declarations judges the package variables of f by how they are declared, and notes
+// their names in vars.
 func (t *Tree) declarations(f *ast.File, vars map[string]bool) []Breach {
 	var out []Breach
 	for _, d := range f.Decls {
@@ -55,8 +56,8 @@ func embedded(doc *ast.CommentGroup) bool {
 	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") })
 }
 
-// changeable reports whether s has something of sync or sync/atomic, or a channel, outside a
-// function. A sync.OnceValue is a table that is computed late.
+// changeable reports whether s has something of sync or sync/atomic, or a channel,
+// outside a function. A sync.OnceValue is a table that is computed late.
 func changeable(s *ast.ValueSpec) bool {
 	found := false
 	see := func(n ast.Node) bool {
@@ -81,7 +82,8 @@ func changeable(s *ast.ValueSpec) bool {
 	return found
 }
 
-// changes finds where f changes a variable of its package, named in vars, or of another one.
+// changes finds where f changes a variable of its package, named in vars, or of another
+// one.
 func (t *Tree) changes(f *ast.File, vars map[string]bool) []Breach {
 	var out []Breach
 	imported := map[string]bool{}
@@ -183,8 +185,8 @@ func root(e ast.Expr) *ast.Ident {
 	}
 }
 
-// packageLevel reports whether id means something declared at package level, in this file or
-// in another one, rather than something that hides it.
+// packageLevel reports whether id means something declared at package level, in this file
+// or in another one, rather than something that hides it.
 func packageLevel(f *ast.File, id *ast.Ident) bool {
 	return id.Obj == nil || f.Scope.Lookup(id.Name) == id.Obj
 }

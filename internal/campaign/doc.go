@@ -1,6 +1,6 @@
-// Package campaign holds the tests that treat acode as an enemy would: they flip bytes of its
-// files, put old files back, take its locks away, start it two hundred times at once, freeze
-// it, and swap directories for symbolic links under its hands.
+// Package campaign holds the tests that treat acode as an enemy would: they flip bytes of
+// its files, put old files back, take its locks away, start it two hundred times at once,
+// freeze it, and swap directories for symbolic links under its hands.
 //
 // They build cmd/acode and run it as real processes. What must hold:
 //
@@ -12,9 +12,9 @@
 //	A5  A holder whose lock was taken away writes nothing once another has taken over.
 //	A6  No byte lands outside the workspace while its directories become symbolic links.
 //
-// No judge asks acode about itself where it can look: it compares trees, counts the lines of a
-// ledger, and reads copies of the store with sqlite3. Each judge must fail for a program that
-// does nothing.
+// No judge asks acode about itself where it can look: it compares trees, counts the lines
+// of a ledger, and reads copies of the store with sqlite3. Each judge must fail for a
+// program that does nothing.
 //
 // A plain test takes a sample. The long form is chosen by the environment:
 //

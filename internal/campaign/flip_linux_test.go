@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// smallPlan touches everything that a store keeps: blobs in the clear, sealed and in a file, an
-// approval, claims with and without a receipt, a capture.
+// smallPlan touches everything that a store keeps: blobs in the clear, sealed and in a
+// file, an approval, claims with and without a receipt, a capture.
 const smallPlan = `version: 1
 task: Small session for tampering
 tasks:
@@ -44,8 +44,8 @@ func bigText(rng *rand.Rand) string {
 	return b.String()
 }
 
-// smallSession runs smallPlan until its last command but one is running, kills acode, and lets
-// the command end. Nothing of it runs any more when it returns.
+// smallSession runs smallPlan until its last command but one is running, kills acode, and
+// lets the command end. Nothing of it runs any more when it returns.
 func smallSession(t testing.TB, dir string) site {
 	t.Helper()
 	s := newSite(t, dir, smallPlan, map[string]string{"big.txt": bigText(rand.New(rand.NewPCG(1, 1))), "other.txt": "other\n"})
@@ -234,11 +234,12 @@ func (c *campaign) flip(t testing.TB, f flip) {
 	must(t, os.WriteFile(name, b, 0o600))
 }
 
-// halfWay is the class of a resume that met the damage only when it came to write on the page: no
-// reading notices a header that says wrongly where there is room.
+// halfWay is the class of a resume that met the damage only when it came to write on the
+// page: no reading notices a header that says wrongly where there is room.
 const halfWay = "resume 18 half-way"
 
-// mended puts the bit back after such a resume: what that one did is neither lost nor repeated.
+// mended puts the bit back after such a resume: what that one did is neither lost nor
+// repeated.
 func (c *campaign) mended(t testing.TB, f flip) (class, finding string) {
 	t.Helper()
 	c.site.quiet(t)
@@ -393,7 +394,8 @@ func runFlips(t *testing.T, name string, database bool) {
 	}
 }
 
-// controls shows that the judge passes what is whole, and fails a program that does nothing.
+// controls shows that the judge passes what is whole, and fails a program that does
+// nothing.
 func (c *campaign) controls(t *testing.T) {
 	t.Helper()
 	if v := c.trial(t, nil); v.finding != "" || v.class != "verify good; resume 0" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// judgeLedger reads lines "begin KEY" and "end KEY" and says what is wrong: two that run at
-// once, and steps that did not happen exactly once.
+// judgeLedger reads lines "begin KEY" and "end KEY" and says what is wrong: two that run
+// at once, and steps that did not happen exactly once.
 func judgeLedger(lines []string, steps []string) []string {
 	var wrong []string
 	open := ""
@@ -73,8 +73,8 @@ func TestJudgeLedger(t *testing.T) {
 	}
 }
 
-// signPlan is a plan of n commands that each sign the ledger before and after they work, with
-// a file written between two commands. It gives the ids of the commands.
+// signPlan is a plan of n commands that each sign the ledger before and after they work,
+// with a file written between two commands. It gives the ids of the commands.
 func signPlan(n int, work string) (plan string, steps []string, files map[string]string) {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Sign the ledger\ntasks:\n  - id: sign\n    steps:\n")

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gatedPlan has a command that waits while the gate is closed, between commands that do not.
+// gatedPlan has a command that waits while the gate is closed, between commands that do
+// not.
 func gatedPlan() (plan string, steps []string, files map[string]string) {
 	plan, steps, files = signPlan(4, "true")
 	return behindGate(plan, 0), steps, files
@@ -87,9 +88,9 @@ func TestLockFileOfAHolder(t *testing.T) {
 	}
 }
 
-// A5: with every lock file gone another takes over, if it may share the directory, whose own lock
-// no one can remove; the first, awake or frozen meanwhile,
-// writes nothing more, and each effect happens once.
+// A5: with every lock file gone another takes over, if it may share the directory, whose
+// own lock no one can remove; the first, awake or frozen meanwhile, writes nothing more,
+// and each effect happens once.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	plan, steps, files := gatedPlan()
@@ -141,8 +142,8 @@ func (s site) epoch(t testing.TB) int {
 	return strings.Count(dump(t, s.store()), "'ExecutionAcquired'")
 }
 
-// freeze stops p and waits until each of its threads stands still. The signal goes to one of
-// them, and on a busy machine the others run on until that one is scheduled.
+// freeze stops p and waits until each of its threads stands still. The signal goes to one
+// of them, and on a busy machine the others run on until that one is scheduled.
 func (p *process) freeze(t testing.TB) {
 	t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -160,8 +161,8 @@ func (p *process) freeze(t testing.TB) {
 	})
 }
 
-// inTransaction reports whether somebody holds a lock of the database. The bytes are those
-// that SQLite locks in the index of its log.
+// inTransaction reports whether somebody holds a lock of the database. The bytes are
+// those that SQLite locks in the index of its log.
 func (s site) inTransaction(t testing.TB) bool {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(s.store(), "acode.db-shm"), os.O_RDWR, 0)
@@ -172,8 +173,8 @@ func (s site) inTransaction(t testing.TB) bool {
 	return lock.Type != unix.F_UNLCK
 }
 
-// A5: frozen anywhere, in particular between two steps, where the next thing is a claim or a
-// write of a file.
+// A5: frozen anywhere, in particular between two steps, where the next thing is a claim
+// or a write of a file.
 func TestFrozenAnywhere(t *testing.T) {
 	t.Parallel()
 	seed := uint64(setting(t, "ACODE_TORTURE_SEED", 1))
@@ -226,9 +227,9 @@ func TestFrozenAnywhere(t *testing.T) {
 	}
 }
 
-// A5: two that are awake, because every lock file was replaced under the first one, may both
-// give up, but no effect happens twice, and whoever resumes next finishes. The second may also
-// meet files that the first has written since, and refuse.
+// A5: two that are awake, because every lock file was replaced under the first one, may
+// both give up, but no effect happens twice, and whoever resumes next finishes. The
+// second may also meet files that the first has written since, and refuse.
 func TestBothAwake(t *testing.T) {
 	t.Parallel()
 	seed := uint64(setting(t, "ACODE_TORTURE_SEED", 1))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// refused checks that verify names what is wrong, and that resume refuses with the same code
-// and changes nothing (A3).
+// refused checks that verify names what is wrong, and that resume refuses with the same
+// code and changes nothing (A3).
 func (c *campaign) refused(t *testing.T, id, code string) {
 	t.Helper()
 	if e := c.site.acode(t, "verify"); e.exit != 18 || !strings.Contains(e.output, code) {
@@ -77,8 +77,8 @@ func TestOlderDatabase(t *testing.T) {
 	c.refused(t, s.id(t), "CKPT-001")
 }
 
-// All of the store put back cannot be known from it alone: what the session did since lies in
-// the workspace, and asks.
+// All of the store put back cannot be known from it alone: what the session did since
+// lies in the workspace, and asks.
 func TestOlderHome(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)

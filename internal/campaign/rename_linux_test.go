@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// swapper exchanges a directory and a symbolic link that leads outside, until it is stopped.
+// swapper exchanges a directory and a symbolic link that leads outside, until it is
+// stopped.
 type swapper struct {
 	dir, link string
 	swaps     atomic.Int64
@@ -61,8 +62,8 @@ func (w *swapper) end() {
 // minSwaps is how many renames a race must have had.
 const minSwaps = 2000
 
-// A6: a plan that writes, edits, moves and deletes through a directory that becomes a symbolic
-// link and back leaves no byte outside.
+// A6: a plan that writes, edits, moves and deletes through a directory that becomes a
+// symbolic link and back leaves no byte outside.
 func TestRenamesUnderAPlan(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Write through a directory that moves\non_failure: continue\ntasks:\n")
@@ -106,7 +107,8 @@ func TestRenamesUnderAPlan(t *testing.T) {
 	}
 }
 
-// The same race against a writer that looks first: bytes land outside, so the race is one.
+// The same race against a writer that looks first: bytes land outside, so the race is
+// one.
 func TestRenamesUnderANaiveWriter(t *testing.T) {
 	_, w, outside := racedSite(t, "")
 	before := tree(t, outside)

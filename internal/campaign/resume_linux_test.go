@@ -43,7 +43,8 @@ func (s site) acquisitions(t testing.TB) (pids []int) {
 	return pids
 }
 
-// executes gives the one of pids that the journal says has taken the session up; 0 for none.
+// executes gives the one of pids that the journal says has taken the session up; 0 for
+// none.
 func (s site) executes(t testing.TB, pids []int) int {
 	t.Helper()
 	for line := range strings.Lines(dump(t, s.store())) {
@@ -84,9 +85,9 @@ type crowd struct {
 	exits  map[int]int
 }
 
-// kill starts the processes to be killed and kills them one after another: any of them, and
-// now and then the one that holds the lock, so that holders are among them. The first victim
-// surely executes.
+// kill starts the processes to be killed and kills them one after another: any of them,
+// and now and then the one that holds the lock, so that holders are among them. The first
+// victim surely executes.
 func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
 	doomed := map[int]*process{}
 	for i := range c.doomed {
@@ -146,8 +147,8 @@ func (c *crowd) end(pid int, e ended, doomed bool) {
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	n := setting(t, "ACODE_TORTURE_RESUMES", 60)
-	// The last command waits for the gate, so that the session cannot end while killing goes on:
-	// then one of the doomed might be the one that ends it.
+	// The last command waits for the gate, so that the session cannot end while killing
+	// goes on: then one of the doomed might be the one that ends it.
 	plan, steps, files := signPlan(max(16, n/3), "sleep 0.02")
 	plan = behindGate(plan, len(steps)-1)
 	c := &crowd{site: newSite(t, scratch(t), plan, nil), doomed: n * 2 / 3, others: n - n*2/3, killed: map[int]bool{}, exits: map[int]int{},

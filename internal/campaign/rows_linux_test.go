@@ -19,7 +19,8 @@ const (
 		INSERT INTO main.sqlite_master SELECT * FROM kept WHERE type = 'trigger';`
 )
 
-// edit changes rows of a store with sqlite3, whatever the schema says, without acode's key.
+// edit changes rows of a store with sqlite3, whatever the schema says, without acode's
+// key.
 func (s site) edit(t testing.TB, script string) {
 	t.Helper()
 	out, err := exec.Command("sqlite3", "-batch", "-bail", filepath.Join(s.store(), "acode.db"), loosen+script+";"+tighten).CombinedOutput()

@@ -61,7 +61,8 @@ type site struct {
 	program string // stands for acode
 }
 
-// scratch gives an empty directory, in memory where that can be: a kill leaves the same there.
+// scratch gives an empty directory, in memory where that can be: a kill leaves the same
+// there.
 func scratch(t testing.TB) string {
 	t.Helper()
 	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
@@ -122,8 +123,8 @@ type ended struct {
 	output string
 }
 
-// String says it on one line, so that a search for the failures of a log finds it. What says
-// why stands at the end.
+// String says it on one line, so that a search for the failures of a log finds it. What
+// says why stands at the end.
 func (e ended) String() string {
 	text := strings.ReplaceAll(strings.TrimSpace(e.output), "\n", " | ")
 	if len(text) > shownBytes {
@@ -140,8 +141,8 @@ var codes = regexp.MustCompile(`ACODE-[A-Z]+-\d+|LOCK-\d+|CKPT-\d+|FILE-\d+`)
 // code gives the first error code that was printed.
 func (e ended) code() string { return codes.FindString(e.output) }
 
-// patience bounds every wait for a process that should have ended long ago, on a machine that
-// does much else.
+// patience bounds every wait for a process that should have ended long ago, on a machine
+// that does much else.
 const patience = 2 * time.Minute
 
 // acode runs acode to its end.
@@ -347,15 +348,16 @@ func copyTree(from, to string) error {
 	})
 }
 
-// stamps are the times at which the migration library says that it ran: its own note, which
-// nothing reads.
+// stamps are the times at which the migration library says that it ran: its own note,
+// which nothing reads.
 var stamps = regexp.MustCompile(`(?m)^(INSERT INTO goose_db_version VALUES\(\d+,\d+,\d+),.*$`)
 
 // unsigned are rows that tell nothing of a session: how far delivery is, which the server
 // corrects, and counts of the work. docs/format.md says that nobody signs them.
 var unsigned = regexp.MustCompile(`(?m)^INSERT INTO (lanes|outbox|drainer|sync|work|phases) .*$`)
 
-// dump reads all rows of a copy of a store with sqlite3. What cannot be read gives its error.
+// dump reads all rows of a copy of a store with sqlite3. What cannot be read gives its
+// error.
 func dump(t testing.TB, store string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(store), "dump-")

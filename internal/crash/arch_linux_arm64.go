@@ -12,7 +12,8 @@ const auditArch = unix.AUDIT_ARCH_AARCH64
 // legacyCalls gives the calls that newer architectures no longer have: here, none.
 func legacyCalls() map[uint64]shape { return map[uint64]shape{} }
 
-// regsetSystemCall is NT_ARM_SYSTEM_CALL: the number of the call, which no register holds.
+// regsetSystemCall is NT_ARM_SYSTEM_CALL: the number of the call, which no register
+// holds.
 const regsetSystemCall = 0x404
 
 // skipCall keeps the call that tid is about to make from happening.

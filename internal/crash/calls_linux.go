@@ -11,25 +11,37 @@ type Kind string
 
 // The kinds of calls that a Tracer sees.
 const (
-	KindOpen      Kind = "open"       // open that may create or truncate
-	KindWrite     Kind = "write"      // write to a regular file
-	KindCopy      Kind = "copy"       // copy_file_range, sendfile or splice into a regular file
-	KindTruncate  Kind = "truncate"   // change of length
-	KindAllocate  Kind = "allocate"   // fallocate
-	KindSync      Kind = "sync"       // fsync or fdatasync of a file or directory
-	KindSyncRange Kind = "sync_range" // sync_file_range, which promises nothing
-	KindSyncAll   Kind = "sync_all"   // syncfs or sync
-	KindRename    Kind = "rename"
-	KindLink      Kind = "link"
-	KindUnlink    Kind = "unlink"
-	KindSymlink   Kind = "symlink"
-	KindMkdir     Kind = "mkdir"
-	KindRmdir     Kind = "rmdir"
-	KindChmod     Kind = "chmod"
-	KindLock      Kind = "lock" // flock
-	KindExec      Kind = "exec" // start of a program
-	KindSend      Kind = "send" // connect, bind or message on a unix socket
-	KindAck       Kind = "ack"  // output on descriptor 1 or 2; recorded, never counted
+	// open that may create or truncate
+	KindOpen Kind = "open"
+	// write to a regular file
+	KindWrite Kind = "write"
+	// copy_file_range, sendfile or splice into a regular file
+	KindCopy Kind = "copy"
+	// change of length
+	KindTruncate Kind = "truncate"
+	// fallocate
+	KindAllocate Kind = "allocate"
+	// fsync or fdatasync of a file or directory
+	KindSync Kind = "sync"
+	// sync_file_range, which promises nothing
+	KindSyncRange Kind = "sync_range"
+	// syncfs or sync
+	KindSyncAll Kind = "sync_all"
+	KindRename  Kind = "rename"
+	KindLink    Kind = "link"
+	KindUnlink  Kind = "unlink"
+	KindSymlink Kind = "symlink"
+	KindMkdir   Kind = "mkdir"
+	KindRmdir   Kind = "rmdir"
+	KindChmod   Kind = "chmod"
+	// flock
+	KindLock Kind = "lock"
+	// start of a program
+	KindExec Kind = "exec"
+	// connect, bind or message on a unix socket
+	KindSend Kind = "send"
+	// output on descriptor 1 or 2; recorded, never counted
+	KindAck Kind = "ack"
 )
 
 // Ending says how a call ended.
@@ -37,9 +49,12 @@ type Ending string
 
 // The endings of a call.
 const (
-	Returned    Ending = "returned"    // the program saw Ret
-	Interrupted Ending = "interrupted" // the thread died in the call; it may have had its effect
-	Prevented   Ending = "prevented"   // the thread was killed at the entry; nothing happened
+	// the program saw Ret
+	Returned Ending = "returned"
+	// the thread died in the call; it may have had its effect
+	Interrupted Ending = "interrupted"
+	// the thread was killed at the entry; nothing happened
+	Prevented Ending = "prevented"
 )
 
 // Inode identifies a file independently of its names, as long as it exists.
@@ -52,25 +67,41 @@ type Inode struct{ Dev, Ino uint64 }
 // Begin, and overlapping calls may have had their effects in either order.
 type Call struct {
 	Begin, End uint64
-	Run        int    // number of the run of the tracer, from 1
-	N          int    // place among the calls of its role in its run, from 1; 0 for KindAck
-	Role       string // role of the process at the entry
-	PID, TID   int
-	Kind       Kind
-	Name       string // name of the system call
-	Path       string // absolute; for a descriptor the path that the kernel gives for it
-	NewPath    string // second path of a rename or link
-	Target     string // what a symlink holds
-	FD         int    // -1 when the call takes none; of an open, the new one
-	Inode      Inode  // of the file behind FD, or of the one that Path named or now names
-	Created    bool   // Path did not exist at the entry, and the call makes it
-	Flags      int    // of the open, or of the descriptor of a write; mode of a fallocate
-	Mode       uint32 // permission bits of an open, mkdir or chmod
-	Offset     int64  // where a write begins, or a truncate cuts
-	Length     int64  // bytes asked for
-	Data       []byte // what a write offers; argv of an exec, separated by NUL
-	Ret        int64  // result at the exit, negative errno for a failure
-	Ending     Ending
+	// number of the run of the tracer, from 1
+	Run int
+	// place among the calls of its role in its run, from 1; 0 for KindAck
+	N int
+	// role of the process at the entry
+	Role     string
+	PID, TID int
+	Kind     Kind
+	// name of the system call
+	Name string
+	// absolute; for a descriptor the path that the kernel gives for it
+	Path string
+	// second path of a rename or link
+	NewPath string
+	// what a symlink holds
+	Target string
+	// -1 when the call takes none; of an open, the new one
+	FD int
+	// of the file behind FD, or of the one that Path named or now names
+	Inode Inode
+	// Path did not exist at the entry, and the call makes it
+	Created bool
+	// of the open, or of the descriptor of a write; mode of a fallocate
+	Flags int
+	// permission bits of an open, mkdir or chmod
+	Mode uint32
+	// where a write begins, or a truncate cuts
+	Offset int64
+	// bytes asked for
+	Length int64
+	// what a write offers; argv of an exec, separated by NUL
+	Data []byte
+	// result at the exit, negative errno for a failure
+	Ret    int64
+	Ending Ending
 }
 
 // String gives one line for reports, without data.
@@ -93,23 +124,29 @@ func (c Call) OK() bool { return c.Ending == Returned && c.Ret >= 0 }
 
 // shape describes a system call: what it does and where its arguments are.
 type shape struct {
-	name      string
-	kind      Kind
-	openFlags int // index of the argument that the filter looks at; 0 for none
+	name string
+	kind Kind
+	// index of the argument that the filter looks at; 0 for none
+	openFlags int
 	args      func(a [6]uint64) arguments
 }
 
 // arguments are the meanings of the six registers of a call.
 type arguments struct {
-	fd          int    // -1 for none
-	dir, dir2   int    // directories that the paths are relative to
-	path, path2 uint64 // addresses; 0 for none
+	// -1 for none
+	fd int
+	// directories that the paths are relative to
+	dir, dir2 int
+	// addresses; 0 for none
+	path, path2 uint64
 	flags       int
 	mode        uint32
 	buf, length uint64
-	vector      bool // buf and length are an array of iovec and its size
-	offset      int64
-	here        bool // offset is the descriptor's own
+	// buf and length are an array of iovec and its size
+	vector bool
+	offset int64
+	// offset is the descriptor's own
+	here bool
 }
 
 func descriptor(v uint64) int { return int(int32(v)) }

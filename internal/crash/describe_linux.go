@@ -163,7 +163,8 @@ func describeSend(t tracee, a arguments, c Call) (Call, bool) {
 	name, ok := t.unixSocket(link)
 	c.Path = name
 	if c.Name == "sendmsg" {
-		const iov, iovLen = 16, 24 // in struct msghdr
+		// in struct msghdr
+		const iov, iovLen = 16, 24
 		c.Data = t.vector(t.word(a.buf+iov), t.word(a.buf+iovLen))
 	} else {
 		c.Data = t.read(a.buf, a.length)

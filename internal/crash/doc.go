@@ -6,7 +6,8 @@
 // children, and counts their durable calls (writes, syncs, changes of directories, locks,
 // starts of programs, requests over unix sockets) per role, over all threads at once: a
 // count per thread or per call name would land anywhere in a Go program. At the Nth call
-// of a role it kills chosen processes before, inside or after that call, or has the call fail.
+// of a role it kills chosen processes before, inside or after that call, or has the call
+// fail.
 //
 //   - Survivors stay traced: without a tracer the filtered calls of a detached supervisor
 //     would fail with ENOSYS, and with PTRACE_O_EXITKILL it would die with its tracer.

@@ -18,15 +18,20 @@ const defaultRandom = 4
 
 // Options chooses the images of a recording.
 type Options struct {
-	Seed   uint64 // of the random images
-	Random int    // seeded images for each cut; 0 means 4, below 0 none
+	// of the random images
+	Seed uint64
+	// seeded images for each cut; 0 means 4, below 0 none
+	Random int
 }
 
 // Image is one state that a power cut may leave. It stays valid as long as it is kept.
 type Image struct {
-	Cut   int    // calls that had returned
-	Label string // what became of those that were not durable
-	Calls []Call // the first Cut ones; must not be changed
+	// calls that had returned
+	Cut int
+	// what became of those that were not durable
+	Label string
+	// the first Cut ones; must not be changed
+	Calls []Call
 	base  *frozen
 	fates []fate
 }
@@ -41,17 +46,21 @@ type frozen struct {
 
 // fate says what became of a pending change.
 type fate struct {
-	how  survival
-	size int64 // bytes that a torn write left
+	how survival
+	// bytes that a torn write left
+	size int64
 }
 
 type survival byte
 
 const (
-	lost   survival = iota
-	whole           // it is there
-	zeroed          // the length is there, the bytes are not
-	torn            // only the first sectors are there
+	lost survival = iota
+	// it is there
+	whole
+	// the length is there, the bytes are not
+	zeroed
+	// only the first sectors are there
+	torn
 )
 
 // Replay gives the tree that programs see after all calls. When it differs from the real

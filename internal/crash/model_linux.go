@@ -29,18 +29,24 @@ func (c content) clone() content {
 
 // change is the effect of a call on one node that is not durable yet.
 type change struct {
-	what  effect
-	on    *node
-	ended uint64 // tick at which the call had returned
+	what effect
+	on   *node
+	// tick at which the call had returned
+	ended uint64
 	label string
-	name  string // entry that appears; of a drop, that goes
-	from  string // entry that goes when name appears, in one step
-	child *node  // what name then stands for
+	// entry that appears; of a drop, that goes
+	name string
+	// entry that goes when name appears, in one step
+	from string
+	// what name then stands for
+	child *node
 	off   int64
-	size  int64 // new length, or the number of zeros
-	data  []byte
-	mode  fs.FileMode
-	needs *change // a rename's entry elsewhere: without it this one cannot be there
+	// new length, or the number of zeros
+	size int64
+	data []byte
+	mode fs.FileMode
+	// a rename's entry elsewhere: without it this one cannot be there
+	needs *change
 }
 
 // effect says what a change does.
@@ -50,9 +56,12 @@ const (
 	effectPut effect = iota + 1
 	effectDrop
 	effectWrite
-	effectSize // set the length
-	effectZero // put zeros at off; size of them
-	effectGrow // make the length at least size
+	// set the length
+	effectSize
+	// put zeros at off; size of them
+	effectZero
+	// make the length at least size
+	effectGrow
 	effectMode
 )
 
@@ -102,13 +111,15 @@ func resized(b []byte, n int64) []byte {
 // certain. The contents in durable are never changed in place, so that a snapshot of the
 // map stays what it is.
 type model struct {
-	tree    Tree // names and root of the beginning
+	// names and root of the beginning
+	tree    Tree
 	root    *node
 	nodes   int
 	byInode map[Inode]*node
 	now     map[*node]*content
 	durable map[*node]content
-	pending []*change // in the order in which their calls ended
+	// in the order in which their calls ended
+	pending []*change
 }
 
 // newModel begins with a tree that is wholly durable.

@@ -52,8 +52,9 @@ func snapshot(t *testing.T, dir string) crash.Tree {
 
 // verdict is what judging the images of toySave found.
 type verdict struct {
-	images, told   int
-	missing, wrong int // records that are gone although told; records with other content
+	images, told int
+	// records that are gone although told; records with other content
+	missing, wrong int
 }
 
 func (v verdict) breaches() int { return v.missing + v.wrong }
@@ -307,8 +308,8 @@ func TestModelRules(t *testing.T) {
 	}
 }
 
-// A directory is there when another process makes a file in it, although the record of its making
-// follows.
+// A directory is there when another process makes a file in it, although the record of
+// its making follows.
 func TestOrderedMakesDirectoriesFirst(t *testing.T) {
 	s := new(script).write("a/f", 4, 0, "new").create("b/d/g", 9).do(crash.Call{Kind: crash.KindMkdir, Path: "b/d", Created: true, Mode: 0o700, Inode: crash.Inode{Ino: 8}}).
 		do(crash.Call{Kind: crash.KindSyncAll})

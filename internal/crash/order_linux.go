@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ordered gives recorded calls in an order that their effects can have had. They are recorded in
-// the order of their ends, and another process may use a directory before the call that made it
-// has ended: such a call is put first, as one that ended when that use began.
+// Ordered gives recorded calls in an order that their effects can have had. They are
+// recorded in the order of their ends, and another process may use a directory before the
+// call that made it has ended: such a call is put first, as one that ended when that use
+// began.
 func Ordered(calls []Call) []Call {
 	calls = slices.Clone(calls)
 	for i, c := range calls {

@@ -35,7 +35,8 @@ func seize(tid int) error {
 }
 
 // listen leaves a thread in a stop of job control, as it would be without a tracer.
-func listen(tid int) { _ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0) } // gone: nothing to leave
+// gone: nothing to leave
+func listen(tid int) { _ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0) }
 
 // syscallInfo is struct ptrace_syscall_info; it reads alike on every architecture.
 type syscallInfo struct {
@@ -43,9 +44,10 @@ type syscallInfo struct {
 	_      [3]uint8
 	arch   uint32
 	ip, sp uint64
-	nr     uint64 // at an exit: the result
-	args   [6]uint64
-	_      [2]uint64
+	// at an exit: the result
+	nr   uint64
+	args [6]uint64
+	_    [2]uint64
 }
 
 func readSyscall(tid int) (syscallInfo, error) {

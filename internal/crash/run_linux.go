@@ -18,11 +18,15 @@ type run struct {
 	roots  roots
 	number int
 	pid    int
-	began  bool // the program has been executed
+	// the program has been executed
+	began  bool
 	result Result
-	met    int           // calls that the point counts
-	err    error         // the first fault of the tracer itself
-	ended  chan struct{} // closed when the root has ended
+	// calls that the point counts
+	met int
+	// the first fault of the tracer itself
+	err error
+	// closed when the root has ended
+	ended chan struct{}
 }
 
 func (r *run) snapshot() Result {

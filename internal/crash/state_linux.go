@@ -14,7 +14,8 @@ type state struct {
 	procs   map[int]*process
 	threads map[int]*thread
 	table   map[uint64]shape
-	run     *run // the newest one; all calls count there
+	// the newest one; all calls count there
+	run     *run
 	runs    int
 	tick    uint64
 	closing bool
@@ -24,27 +25,35 @@ type state struct {
 // process is a traced process; a forked one has its parent's role until it executes a
 // program.
 type process struct {
-	pid       int
-	owner     *process // while no program of its own runs: the process that forked it
-	parent    string   // role of the process that forked it
-	role      string
-	root      bool
-	launching bool // still the launcher
+	pid int
+	// while no program of its own runs: the process that forked it
+	owner *process
+	// role of the process that forked it
+	parent string
+	role   string
+	root   bool
+	// still the launcher
+	launching bool
 	killed    bool
-	run       *run // that it is the root of; nil for others
+	// that it is the root of; nil for others
+	run *run
 }
 
 // thread is a traced thread and the call that it is in.
 type thread struct {
-	tid    int
-	proc   *process
-	call   *Call
-	actor  *process // on whose behalf the call is made; differs from proc before an exec
-	nr     uint64
-	args   [6]uint64
-	strike bool          // kill at the exit of the call
-	errno  syscall.Errno // the call was skipped, and its thread is to see this; 0 normally
-	again  *Call         // was interrupted by a signal and will be made again by the kernel
+	tid  int
+	proc *process
+	call *Call
+	// on whose behalf the call is made; differs from proc before an exec
+	actor *process
+	nr    uint64
+	args  [6]uint64
+	// kill at the exit of the call
+	strike bool
+	// the call was skipped, and its thread is to see this; 0 normally
+	errno syscall.Errno
+	// was interrupted by a signal and will be made again by the kernel
+	again *Call
 }
 
 func newState() *state {

@@ -329,7 +329,8 @@ func (b *bench) spec(name string, args ...string) crash.Spec {
 		b.t.Fatal(err)
 	}
 	argv := append([]string{self, toySwitch, name, b.dir}, args...)
-	// A binary with the race detector waits for a second at its end, unless told otherwise.
+	// A binary with the race detector waits for a second at its end, unless told
+	// otherwise.
 	env := []string{"GORACE=atexit_sleep_ms=0"}
 	return crash.Spec{Argv: argv, Env: env, Roots: []string{b.dir}, Dir: b.dir}
 }

@@ -19,9 +19,11 @@ var ErrClosed = errors.New("crash: tracer is closed")
 // Tracer starts programs and traces them, and what they start, until the last one has
 // ended. Its methods may be called from any goroutine; runs take turns.
 type Tracer struct {
-	running  sync.Mutex // held by Run
+	// held by Run
+	running  sync.Mutex
 	requests chan func(*state)
-	done     chan struct{} // closed when the thread of the tracer has ended
+	// closed when the thread of the tracer has ended
+	done chan struct{}
 }
 
 // NewTracer starts a tracer, which owns an operating system thread until Close.
@@ -226,7 +228,8 @@ func (t *Tracer) Kill(role string) ([]int, error) {
 // Close kills every process that is still traced and ends the tracer. It is safe to call
 // twice.
 func (t *Tracer) Close() error {
-	_ = t.ask(func(s *state) { // closed already: nothing to do
+	// closed already: nothing to do
+	_ = t.ask(func(s *state) {
 		s.closing = true
 		s.killAll()
 	})

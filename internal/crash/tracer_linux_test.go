@@ -247,11 +247,13 @@ func TestVictims(t *testing.T) {
 		return crash.Point{Role: role, N: n, When: when, Victim: v}
 	}
 	tests := map[string]struct {
-		at        crash.Point
-		rootDies  bool
-		killed    int
-		recorded  bool // the supervisor wrote its exit record
-		commanded bool // the command ran
+		at       crash.Point
+		rootDies bool
+		killed   int
+		// the supervisor wrote its exit record
+		recorded bool
+		// the command ran
+		commanded bool
 	}{
 		"before_the_start_of_the_supervisor": {at(crash.RoleAcode, 2, crash.Before, crash.VictimSelf), true, 2, false, false},
 		"after_the_start_of_the_supervisor":  {at(crash.RoleAcode, 2, crash.After, crash.VictimGroup), true, 1, false, false},

@@ -20,16 +20,21 @@ const sharedMemorySuffix = "-shm"
 
 // File is a file, directory or symbolic link of a Tree.
 type File struct {
-	Mode   fs.FileMode // type and permissions
-	Data   []byte      // of a regular file
-	Target string      // of a symbolic link
-	Inode  Inode       // equal for two names of one file
+	// type and permissions
+	Mode fs.FileMode
+	// of a regular file
+	Data []byte
+	// of a symbolic link
+	Target string
+	// equal for two names of one file
+	Inode Inode
 }
 
 // Tree is what lies below a directory. The files are keyed by slash-separated paths
 // relative to Root, which is itself ".".
 type Tree struct {
-	Root  string // absolute, symbolic links resolved
+	// absolute, symbolic links resolved
+	Root  string
 	Files map[string]File
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/config"
 )
 
-// compose is what the tests look at in docker-compose.yml; another key is an error, so that a
-// misspelt one is found.
+// compose is what the tests look at in docker-compose.yml; another key is an error, so
+// that a misspelt one is found.
 type compose struct {
 	Name     string             `yaml:"name"`
 	Services map[string]service `yaml:"services"`
@@ -98,7 +98,8 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
-// Passwords come from a file that is not in the repository, and nothing starts without them.
+// Passwords come from a file that is not in the repository, and nothing starts without
+// them.
 func TestComposePasswords(t *testing.T) {
 	variable := regexp.MustCompile(`^\$\{([A-Z_]+):[?-]`)
 	example := read(t, "deploy", "compose", "env.example")

@@ -46,7 +46,8 @@ func board(t *testing.T) dashboard {
 	return d
 }
 
-// panels gives every expression of the dashboard, its variables included, by where it stands.
+// panels gives every expression of the dashboard, its variables included, by where it
+// stands.
 func panels(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -63,8 +63,8 @@ var (
 	promMatcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!=|!~|=)\s*"([^"]*)"`)
 )
 
-// wrongLabels lists matchers that match nothing: over a label that the metric does not have, or
-// a value that it never takes.
+// wrongLabels lists matchers that match nothing: over a label that the metric does not
+// have, or a value that it never takes.
 func wrongLabels(t *testing.T, expr string) []string {
 	t.Helper()
 	all := families(t)

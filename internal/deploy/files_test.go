@@ -55,7 +55,8 @@ type alert struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// alerts gives every alert; fewer than the known ones mean that the file was read wrongly.
+// alerts gives every alert; fewer than the known ones mean that the file was read
+// wrongly.
 func alerts(t *testing.T) []alert {
 	t.Helper()
 	var r rules

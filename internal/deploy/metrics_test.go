@@ -12,14 +12,14 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// ofStore lists the metrics of the store, which the program serves beside those of the outbox:
-// the outbox does not know how a store is kept.
+// ofStore lists the metrics of the store, which the program serves beside those of the
+// outbox: the outbox does not know how a store is kept.
 func ofStore() []string {
 	return []string{"acode_store_database_bytes", "acode_store_wal_bytes", "acode_store_checkpoint_failures_total"}
 }
 
-// exists reports whether Prometheus has such a series: one of ours, a part of a histogram of
-// ours, or one that Prometheus makes itself.
+// exists reports whether Prometheus has such a series: one of ours, a part of a histogram
+// of ours, or one that Prometheus makes itself.
 func exists(t *testing.T, name string) bool {
 	t.Helper()
 	if name == "up" || name == "ALERTS" || slices.Contains(ofStore(), name) {

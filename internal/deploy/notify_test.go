@@ -32,8 +32,8 @@ func programs(t *testing.T) (dir string) {
 	return dir
 }
 
-// startService starts it in front of a server that is not there. Whatever the unit does not
-// say comes from systemd.
+// startService starts it in front of a server that is not there. Whatever the unit does
+// not say comes from systemd.
 func startService(t *testing.T, bin string) *started {
 	t.Helper()
 	home, err := os.MkdirTemp("", "acode") // a socket's path is short
@@ -114,8 +114,9 @@ func TestService(t *testing.T) {
 	t.Run("is_started_again", func(t *testing.T) { startedAgain(t, bin) })
 }
 
-// What systemd is told: ready without a server, alive, how it stands; of a reload that it is
-// one and no end, because systemd kills what announced its end and lives on; and the end.
+// What systemd is told: ready without a server, alive, how it stands; of a reload that it
+// is one and no end, because systemd kills what announced its end and lives on; and the
+// end.
 func notifies(t *testing.T, bin string) {
 	t.Helper()
 	s := startService(t, bin)
@@ -142,8 +143,8 @@ func notifies(t *testing.T, bin string) {
 	}
 }
 
-// Whom the watchdog ends is started again, whom nothing but a person can help is not: the unit
-// tells them apart by the exit status.
+// Whom the watchdog ends is started again, whom nothing but a person can help is not: the
+// unit tells them apart by the exit status.
 func startedAgain(t *testing.T, bin string) {
 	t.Helper()
 	never := strings.Fields(readUnit(t, "system")["Service.RestartPreventExitStatus"][0])

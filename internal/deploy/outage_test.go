@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// faster is how much faster than in life the rules run. Scrapes are hurried less: they may
-// take as long as the time between them, and the machine may be busy.
+// faster is how much faster than in life the rules run. Scrapes are hurried less: they
+// may take as long as the time between them, and the machine may be busy.
 const (
 	faster      = 240
 	scrapeEvery = "250ms"
@@ -75,8 +75,8 @@ func (f *fakeSyncer) say(reached bool, pending int, oldest int64) {
 	f.page.Store(&page)
 }
 
-// startPrometheus starts a real one with our configuration, hurried, and gives its address. It ends
-// with the test.
+// startPrometheus starts a real one with our configuration, hurried, and gives its
+// address. It ends with the test.
 func startPrometheus(t *testing.T, target string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,8 +145,8 @@ func firing(ctx context.Context, address string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// An outage as a real Prometheus sees it: the alerts of an outage fire, those and no others;
-// they end when the server is back; and a syncer that ends is missed.
+// An outage as a real Prometheus sees it: the alerts of an outage fire, those and no
+// others; they end when the server is back; and a syncer that ends is missed.
 func TestPrometheusThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	syncer := serveSyncer(t)

@@ -10,11 +10,13 @@ import (
 )
 
 var (
-	// What surrounds the names of metrics in PromQL: strings, matchers, ranges, lists of labels.
+	// What surrounds the names of metrics in PromQL: strings, matchers, ranges, lists of
+	// labels.
 	promString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	promAround = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
 
-	// A word, and the parenthesis that makes it a function. A letter after a digit is a unit.
+	// A word, and the parenthesis that makes it a function. A letter after a digit is a
+	// unit.
 	promWord  = regexp.MustCompile(`\$?\b[a-zA-Z_:][a-zA-Z0-9_:]*(\s*\()?`)
 	promState = regexp.MustCompile(`\bstate=~?"([^"]*)"`)
 
@@ -23,7 +25,8 @@ var (
 		"sum count min max avg group stddev stdvar topk bottomk quantile count_values")
 )
 
-// metricsIn lists the metrics that a PromQL expression or a Grafana query names, each once.
+// metricsIn lists the metrics that a PromQL expression or a Grafana query names, each
+// once.
 func metricsIn(expr string) []string {
 	expr = promAround.ReplaceAllString(promString.ReplaceAllString(expr, `""`), " ")
 	if inner, ok := strings.CutPrefix(strings.TrimSpace(expr), "label_values("); ok {

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// promtool runs it in dir. Debian has it in its package of Prometheus, whose service need not
-// run.
+// promtool runs it in dir. Debian has it in its package of Prometheus, whose service need
+// not run.
 func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t, "promtool", "apt-get install prometheus"), args...)

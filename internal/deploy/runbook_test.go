@@ -27,8 +27,8 @@ func pages(t *testing.T) map[string]string {
 	return out
 }
 
-// At night there is a page for each alert: what it means, where to look, what to do and what
-// to leave alone.
+// At night there is a page for each alert: what it means, where to look, what to do and
+// what to leave alone.
 func TestEveryAlertHasAPage(t *testing.T) {
 	found := pages(t)
 	var names []string
@@ -85,8 +85,8 @@ func TestEveryStateIsExplained(t *testing.T) {
 	}
 }
 
-// Text that is pasted at night destroys nothing: no command in a block of its own, and none in
-// backquotes, removes files or kills by name.
+// Text that is pasted at night destroys nothing: no command in a block of its own, and
+// none in backquotes, removes files or kills by name.
 func TestPagesHoldNoDestructiveCommand(t *testing.T) {
 	destructive := regexp.MustCompile("(?m)(?:^    |`)(?:sudo )?(?:rm|mv [^/]|kill|pkill|killall|dropdb|truncate|acode sync parked drop|docker compose down)\\b.*")
 	for name, page := range pages(t) {

@@ -12,7 +12,8 @@ import (
 	"github.com/acode-dev/acode/config"
 )
 
-// unit is a unit file: the values of each directive, by "Section.Directive", in their order.
+// unit is a unit file: the values of each directive, by "Section.Directive", in their
+// order.
 type unit map[string][]string
 
 func readUnit(t *testing.T, kind string) unit {
@@ -34,8 +35,8 @@ func readUnit(t *testing.T, kind string) unit {
 	return u
 }
 
-// What both units promise: told when it runs, ended when it hangs, started again for ever,
-// except when it would only fail again.
+// What both units promise: told when it runs, ended when it hangs, started again for
+// ever, except when it would only fail again.
 func TestUnits(t *testing.T) {
 	for kind, own := range map[string]map[string]string{
 		"user":   {"Service.EnvironmentFile": "-%E/acode/syncer.env", "Install.WantedBy": "default.target"},
@@ -59,7 +60,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Many systems let no user manager make a namespace: a unit that asks for one does not start.
+// Many systems let no user manager make a namespace: a unit that asks for one does not
+// start.
 func TestUserUnitNeedsNoNamespace(t *testing.T) {
 	u := readUnit(t, "user")
 	for _, directive := range []string{

@@ -14,33 +14,43 @@ const blockSize = 4096
 
 type block [blockSize]byte
 
-// Disk is what a disk holds and what was written to it since it was made, in order. Its methods may
-// be called concurrently.
+// Disk is what a disk holds and what was written to it since it was made, in order. Its
+// methods may be called concurrently.
 type Disk struct {
 	size int64
 
-	mu      sync.Mutex
-	before  map[int64]*block // at the beginning, by number; a block that is not there holds zeros
-	now     map[int64]*block // blocks are never changed, but replaced
-	events  []event
-	stop    *stop // nil: there is none
-	broken  bool
-	breaks  int           // when broken: after how many events nothing can be written any more
-	missed  bool          // something could not be written
-	flushes time.Duration // how long each one takes at least
+	mu sync.Mutex
+	// at the beginning, by number; a block that is not there holds zeros
+	before map[int64]*block
+	// blocks are never changed, but replaced
+	now    map[int64]*block
+	events []event
+	// nil: there is none
+	stop   *stop
+	broken bool
+	// when broken: after how many events nothing can be written any more
+	breaks int
+	// something could not be written
+	missed bool
+	// how long each one takes at least
+	flushes time.Duration
 }
 
 // stop is a moment from which on a disk does nothing more.
 type stop struct {
-	at       int           // number of events
-	reached  chan struct{} // closed when somebody wants to write after it
-	released chan struct{} // closed when the disk goes on
+	// number of events
+	at int
+	// closed when somebody wants to write after it
+	reached chan struct{}
+	// closed when the disk goes on
+	released chan struct{}
 }
 
 // event is a block that was written, or a flush.
 type event struct {
 	number int64
-	data   *block // nil: a flush, which ends when all before it is durable
+	// nil: a flush, which ends when all before it is durable
+	data *block
 }
 
 // New gives an empty disk of size bytes, a multiple of 4,096.
@@ -55,8 +65,9 @@ func (d *Disk) Len() int {
 	return len(d.events)
 }
 
-// Cut gives the disk as a loss of power after the first n events may leave it: with all that was
-// written before the last flush among them, and of the later blocks those that lot decides on.
+// Cut gives the disk as a loss of power after the first n events may leave it: with all
+// that was written before the last flush among them, and of the later blocks those that
+// lot decides on.
 func (d *Disk) Cut(n int, rng *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,9 +87,10 @@ func (d *Disk) Cut(n int, rng *rand.Rand) *Disk {
 	return &Disk{size: d.size, before: left, now: maps.Clone(left)}
 }
 
-// Stop makes the disk do nothing more once it has seen n events: who wants to write waits, and thus never
-// learns that anything became durable. reached is closed when somebody waits. The power can be cut at that
-// very moment, whoever uses the disk killed, and the disk released, after which it goes on.
+// Stop makes the disk do nothing more once it has seen n events: who wants to write
+// waits, and thus never learns that anything became durable. reached is closed when
+// somebody waits. The power can be cut at that very moment, whoever uses the disk killed,
+// and the disk released, after which it goes on.
 func (d *Disk) Stop(n int) (reached <-chan struct{}, release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,16 +104,16 @@ func (d *Disk) Stop(n int) (reached <-chan struct{}, release func()) {
 	}
 }
 
-// Break makes all that is written after the first n events fail, and each flush. What was written before can
-// be read. Fork and Cut give disks that work.
+// Break makes all that is written after the first n events fail, and each flush. What was
+// written before can be read. Fork and Cut give disks that work.
 func (d *Disk) Break(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.broken, d.breaks = true, n
 }
 
-// Slow makes each flush take d at least, as those of real disks do; 0: no longer than it does. It is
-// called before the disk is used, and Fork and Cut give disks without it.
+// Slow makes each flush take d at least, as those of real disks do; 0: no longer than it
+// does. It is called before the disk is used, and Fork and Cut give disks without it.
 func (d *Disk) Slow(flush time.Duration) { d.flushes = flush }
 
 // Missed reports whether something could not be written.
@@ -111,7 +123,8 @@ func (d *Disk) Missed() bool {
 	return d.missed
 }
 
-// fails says whether the disk can no longer be written, to who wants to. The caller holds mu.
+// fails says whether the disk can no longer be written, to who wants to. The caller holds
+// mu.
 func (d *Disk) fails() bool {
 	if d.broken && len(d.events) >= d.breaks {
 		d.missed = true
@@ -172,7 +185,8 @@ func (d *Disk) read(to []byte, at int64) {
 	}
 }
 
-// write puts data at an offset; each block of it is one event. It reports whether it could.
+// write puts data at an offset; each block of it is one event. It reports whether it
+// could.
 func (d *Disk) write(data []byte, at int64) bool {
 	d.begin()
 	defer d.mu.Unlock()

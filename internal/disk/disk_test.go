@@ -31,8 +31,8 @@ func TestReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-// What a flush followed is on the disk after every cut that comes later; of the rest all may be there,
-// or nothing, or some, and never what was written after the cut.
+// What a flush followed is on the disk after every cut that comes later; of the rest all
+// may be there, or nothing, or some, and never what was written after the cut.
 func TestCutKeepsWhatWasFlushed(t *testing.T) {
 	d := New(8 * blockSize)
 	d.write(content('a', 2), 0)
@@ -76,7 +76,8 @@ func TestCutBeforeTheFlush(t *testing.T) {
 	t.Error("Cut before a flush: the block is always there")
 }
 
-// From the moment at which a disk is stopped nothing is written, and no flush ends, until it is released.
+// From the moment at which a disk is stopped nothing is written, and no flush ends, until
+// it is released.
 func TestStoppedDiskWaits(t *testing.T) {
 	d := New(8 * blockSize)
 	reached, release := d.Stop(2)
@@ -135,7 +136,8 @@ func TestSaveWhatWasThereAtTheBeginning(t *testing.T) {
 	}
 }
 
-// A disk that begins where another ended, or was cut, has a history of its own and leaves that one alone.
+// A disk that begins where another ended, or was cut, has a history of its own and leaves
+// that one alone.
 func TestForkAndCutAreDisksOfTheirOwn(t *testing.T) {
 	d := New(8 * blockSize)
 	d.write(content('a', 1), 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Foreign shows what is below back at dir, which exist, as a file system does for which names that differ only in
-// case are one, as on macOS, and whose calls can fail.
+// Foreign shows what is below back at dir, which exist, as a file system does for which
+// names that differ only in case are one, as on macOS, and whose calls can fail.
 func Foreign(back, dir string) (unmount func() error, err error) {
 	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()} // from which it makes the numbers
 	root := &foreign{fs.LoopbackNode{RootData: data}}
@@ -28,11 +28,12 @@ func Foreign(back, dir string) (unmount func() error, err error) {
 	return func() error { return patiently(s.Unmount) }, nil
 }
 
-// Lose names the file beside back that has one rename or removal of a file carried out, and its answer lost: it holds
-// how many come before that one.
+// Lose names the file beside back that has one rename or removal of a file carried out,
+// and its answer lost: it holds how many come before that one.
 func Lose(back string) string { return back + ".lose" }
 
-// Trouble names the file beside back that holds how many calls of a thousand fail, carried out or not.
+// Trouble names the file beside back that holds how many calls of a thousand fail,
+// carried out or not.
 func Trouble(back string) string { return back + ".trouble" }
 
 // foreign is a file or directory below back.
@@ -74,7 +75,8 @@ func (n *foreign) begin() syscall.Errno {
 	return n.trouble()
 }
 
-// settle has an inode and those above it go by the names that they have, and not by those that they were called by.
+// settle has an inode and those above it go by the names that they have, and not by those
+// that they were called by.
 func (n *foreign) settle(i *fs.Inode) {
 	name, parent := i.Parent()
 	if parent == nil {

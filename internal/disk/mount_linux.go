@@ -18,7 +18,8 @@ import (
 // Kind is a file system.
 type Kind struct {
 	Name string
-	Size int64 // of the smallest disk that it is used with, in bytes
+	// of the smallest disk that it is used with, in bytes
+	Size int64
 
 	mkfs []string
 }
@@ -83,11 +84,12 @@ type Mounted struct {
 	server *fuse.Server
 	device string
 	loop   *os.File
-	at     string // where the file system is mounted; empty: nowhere
+	// where the file system is mounted; empty: nowhere
+	at string
 }
 
-// Mount mounts the file system of d at dir/mount and serves d below dir, which exists. What the
-// file system recovers is written to d.
+// Mount mounts the file system of d at dir/mount and serves d below dir, which exists.
+// What the file system recovers is written to d.
 func (k Kind) Mount(d *Disk, dir string) (*Mounted, error) {
 	m, err := attach(d, dir)
 	if err != nil {
@@ -172,7 +174,8 @@ func (m *Mounted) Close() error {
 	return nil
 }
 
-// tries is how often patiently tries, every 10 ms: whoever uses a file system lets go of it soon.
+// tries is how often patiently tries, every 10 ms: whoever uses a file system lets go of
+// it soon.
 const tries = 500
 
 // patiently tries again while something is busy.

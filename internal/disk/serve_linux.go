@@ -14,8 +14,8 @@ import (
 // fileName is the name of the one file that is served.
 const fileName = "disk"
 
-// file serves a disk as a file. Each write and flush of its only user, the loop device, comes here at
-// once.
+// file serves a disk as a file. Each write and flush of its only user, the loop device,
+// comes here at once.
 type file struct {
 	fs.Inode
 	disk *Disk

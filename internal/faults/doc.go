@@ -1,6 +1,6 @@
-// Package faults holds the tests that break the disk under acode: calls that fail, disks that
-// are full, stores that are damaged, gone, or somebody else's. They build cmd/acode and run it
-// as real processes.
+// Package faults holds the tests that break the disk under acode: calls that fail, disks
+// that are full, stores that are damaged, gone, or somebody else's. They build cmd/acode
+// and run it as real processes.
 //
 // What must hold:
 //
@@ -16,10 +16,11 @@
 //	B7  All that holds too for a workspace whose file system keeps no modes, or whose calls fail
 //	    at random, carried out or not.
 //
-// No judge asks acode about itself where it can look: it counts the lines of a ledger, compares
-// the workspace with a computed tree, and reads copies of the store with sqlite3.
+// No judge asks acode about itself where it can look: it counts the lines of a ledger,
+// compares the workspace with a computed tree, and reads copies of the store with
+// sqlite3.
 //
-// As root, or where user namespaces are allowed, full and read-only disks are real mounts in a
-// mount namespace of the tests' own, which ends with them. Elsewhere limits on the size of files
-// take their place.
+// As root, or where user namespaces are allowed, full and read-only disks are real mounts
+// in a mount namespace of the tests' own, which ends with them. Elsewhere limits on the
+// size of files take their place.
 package faults

@@ -26,8 +26,8 @@ import (
 
 var writeFixture = flag.Bool("write-fixture", false, "write what must be read from testdata/format1.tar.gz anew, and the store itself; what was released stays as it is")
 
-// The fixture is a store with its workspace and ledger, as the program of its time left them,
-// and what that program read from it.
+// The fixture is a store with its workspace and ledger, as the program of its time left
+// them, and what that program read from it.
 const (
 	fixtureFile = "testdata/format1.tar.gz"
 	goldenFile  = "testdata/format1.json"
@@ -36,8 +36,8 @@ const (
 // fixtureSecret is what the program of the fixture redacts and seals.
 const fixtureSecret = "password=hunter2hunter2hunter2"
 
-// fixtureHead begins both plans of the fixture. It leaves content in the clear, sealed and in
-// a file, a receipt with a capture, an approval.
+// fixtureHead begins both plans of the fixture. It leaves content in the clear, sealed
+// and in a file, a receipt with a capture, an approval.
 const fixtureHead = `version: 1
 task: %s
 tasks:
@@ -71,19 +71,22 @@ type golden struct {
 }
 
 type goldenSession struct {
-	ID         session.ID
-	Short      string
-	Task       string
-	State      session.State
-	Epoch      uint64
-	Done       int
-	LastSeq    uint64
-	Head       string
-	Checkpoint uint64 // that Load uses
-	Plan       string // SHA-256 of its JSON
-	Steps      map[string]stepGolden
-	Files      map[string]fileGolden
-	Events     []string // seq, type and hash of each
+	ID      session.ID
+	Short   string
+	Task    string
+	State   session.State
+	Epoch   uint64
+	Done    int
+	LastSeq uint64
+	Head    string
+	// that Load uses
+	Checkpoint uint64
+	// SHA-256 of its JSON
+	Plan  string
+	Steps map[string]stepGolden
+	Files map[string]fileGolden
+	// seq, type and hash of each
+	Events []string
 }
 
 type stepGolden struct {
@@ -268,7 +271,8 @@ func makeFixture(t *testing.T) {
 	}
 }
 
-// killInCommand resumes, kills acode when its supervisor's command runs, and lets that one end.
+// killInCommand resumes, kills acode when its supervisor's command runs, and lets that
+// one end.
 func (s site) killInCommand(t *testing.T) {
 	t.Helper()
 	gate := filepath.Join(s.root, "user", "gate")
@@ -289,8 +293,8 @@ func (s site) killInCommand(t *testing.T) {
 	must(t, err)
 }
 
-// pack writes files and directories below root into an archive. Times, owners and what only
-// the machine of the moment uses stay behind.
+// pack writes files and directories below root into an archive. Times, owners and what
+// only the machine of the moment uses stay behind.
 func pack(t *testing.T, archive, root string, names ...string) {
 	t.Helper()
 	f, err := os.Create(archive)

@@ -20,8 +20,8 @@ import (
 // foreignVariable tells a test binary to serve a file system of one directory at another.
 const foreignVariable = "ACODE_FAULTS_FOREIGN"
 
-// serveForeign does so until its input ends. A process that starts others in a directory which it serves itself
-// may wait for itself.
+// serveForeign does so until its input ends. A process that starts others in a directory
+// which it serves itself may wait for itself.
 func serveForeign(back, dir string) {
 	unmount, err := disk.Foreign(back, dir)
 	if err == nil {
@@ -64,8 +64,9 @@ func (s site) mountForeign(t *testing.T) (unmount func()) {
 	return func() { must(t, errors.Join(end.Close(), server.Wait())) }
 }
 
-// A change of a file that was carried out although its answer says that it failed, as over a network, is undone
-// like any other: the next attempt finds what the first one found.
+// A change of a file that was carried out although its answer says that it failed, as
+// over a network, is undone like any other: the next attempt finds what the first one
+// found.
 func TestLostAnswer(t *testing.T) {
 	if !canMount() {
 		t.Log("nothing may be mounted here")
@@ -97,7 +98,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// lostAnswer loses the n-th answer of a run, from 0, and gives what is there at the end, if there was one.
+// lostAnswer loses the n-th answer of a run, from 0, and gives what is there at the end,
+// if there was one.
 func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 	t.Helper()
 	s := foreignSite(t)
@@ -127,8 +129,8 @@ func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 	return strings.Join(got, ", "), lost
 }
 
-// Where names that differ only in case are one, a step that means two files by them fails and changes nothing, and
-// one that means one file by them does as elsewhere.
+// Where names that differ only in case are one, a step that means two files by them fails
+// and changes nothing, and one that means one file by them does as elsewhere.
 func TestCaseThatDoesNotCount(t *testing.T) {
 	if !canMount() {
 		t.Log("nothing may be mounted here")
@@ -176,14 +178,16 @@ func TestCaseThatDoesNotCount(t *testing.T) {
 // roundsOfTrouble is how many sessions meet calls that fail at random in their workspace.
 const roundsOfTrouble = 12
 
-// B7: whatever call fails in a workspace, carried out or not, and whenever acode is killed besides: once calls
-// succeed again the session comes to its end, each effect once.
+// B7: whatever call fails in a workspace, carried out or not, and whenever acode is
+// killed besides: once calls succeed again the session comes to its end, each effect
+// once.
 func TestTroubledWorkspace(t *testing.T) {
 	if !canMount() {
 		t.Log("nothing may be mounted here")
 		return
 	}
-	const troubled = 30 // resumes, at most
+	// resumes, at most
+	const troubled = 30
 	for round := range roundsOfTrouble {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			s := foreignSite(t)

@@ -17,8 +17,8 @@ const sizes = 20
 // enoughBytes is room for everything.
 const enoughBytes = 64 << 20
 
-// fullDisk is a site whose disk is a file system of its own of a given size. Where nothing may
-// be mounted, no file may be larger than a share of that size.
+// fullDisk is a site whose disk is a file system of its own of a given size. Where
+// nothing may be mounted, no file may be larger than a share of that size.
 func fullDisk(t testing.TB, bytes int64) site {
 	t.Helper()
 	root := scratch(t)
@@ -43,8 +43,8 @@ func (s *site) giveRoom(t testing.TB) {
 	}
 }
 
-// used gives the bytes that a site has used of its disk, or without a mount the size of its
-// largest file.
+// used gives the bytes that a site has used of its disk, or without a mount the size of
+// its largest file.
 func (s site) used(t testing.TB) int64 {
 	t.Helper()
 	if canMount() {
@@ -62,8 +62,8 @@ func (s site) used(t testing.TB) int64 {
 	return most
 }
 
-// diskSizes gives a quarter of the sizes below what an empty store takes, and the others between
-// that and what the whole session takes.
+// diskSizes gives a quarter of the sizes below what an empty store takes, and the others
+// between that and what the whole session takes.
 func diskSizes(t testing.TB) []int64 {
 	t.Helper()
 	s := fullDisk(t, enoughBytes)
@@ -89,8 +89,8 @@ func diskSizes(t testing.TB) []int64 {
 	return all
 }
 
-// B1, B3–B5: the disk runs full at twenty sizes, then room is given. Nothing is lost, nothing
-// happens twice, and status answers on the full disk.
+// B1, B3–B5: the disk runs full at twenty sizes, then room is given. Nothing is lost,
+// nothing happens twice, and status answers on the full disk.
 func TestFullDisk(t *testing.T) {
 	var table []string
 	var sum result
@@ -142,8 +142,8 @@ func (s site) checkUnmade(t *testing.T) {
 	}
 }
 
-// A file system without inodes is full, whatever room it has. A store that could not be made there
-// leaves nothing behind, and a session that stopped for want of one continues.
+// A file system without inodes is full, whatever room it has. A store that could not be
+// made there leaves nothing behind, and a session that stopped for want of one continues.
 func TestNoInodes(t *testing.T) {
 	if !canMount() {
 		t.Skip("nothing may be mounted here")

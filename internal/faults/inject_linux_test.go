@@ -19,10 +19,13 @@ type fault struct {
 	kind    crash.Kind
 	errno   syscall.Errno
 	lasting bool
-	code    string // that acode stops with
-	files   []string
-	making  int // points while the store is made
-	working int // points while steps are executed
+	// that acode stops with
+	code  string
+	files []string
+	// points while the store is made
+	making int
+	// points while steps are executed
+	working int
 }
 
 // disks are the ways in which disks break. SQLite tells only a full one from the others.
@@ -54,8 +57,8 @@ func (f fault) meets(s site) func(crash.Call) bool {
 	}
 }
 
-// points gives some of the calls of an undisturbed run, by the number that they have among
-// those that the fault meets.
+// points gives some of the calls of an undisturbed run, by the number that they have
+// among those that the fault meets.
 func (f fault) points(s site, calls []crash.Call, most int, rng *rand.Rand) []int {
 	meets, n := f.meets(s), 0
 	for _, c := range calls {
@@ -72,13 +75,16 @@ const seed = 8
 // stage is when a disk breaks.
 type stage struct {
 	name string
-	from string                // the store that is there already; empty means none
-	args func(s site) []string // of acode
-	most func(f fault) int     // points
+	// the store that is there already; empty means none
+	from string
+	// of acode
+	args func(s site) []string
+	// points
+	most func(f fault) int
 }
 
-// B1–B5: at sampled calls the disk breaks under acode, while it makes the store and while it
-// executes.
+// B1–B5: at sampled calls the disk breaks under acode, while it makes the store and while
+// it executes.
 func TestBrokenDisk(t *testing.T) {
 	made := plainSite(t)
 	if e := made.acode(t, "resume", "nobody"); e.exit != 14 {
@@ -118,7 +124,8 @@ func (st stage) site(t *testing.T) site {
 	return s
 }
 
-// breakDisk has the nth call fail, looks at what is left, and resumes on a disk that is whole.
+// breakDisk has the nth call fail, looks at what is left, and resumes on a disk that is
+// whole.
 func breakDisk(t *testing.T, st stage, f fault, n int) result {
 	s := st.site(t)
 	at := crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: f.errno, Lasting: f.lasting}
@@ -159,8 +166,8 @@ func (s site) checkTold(t *testing.T, e ended) {
 	}
 }
 
-// checkSilence holds B2: after the first call on the database or its log that failed, acode has
-// written and synced neither.
+// checkSilence holds B2: after the first call on the database or its log that failed,
+// acode has written and synced neither.
 func checkSilence(t *testing.T, s site, calls []crash.Call) {
 	t.Helper()
 	failed := false
@@ -193,8 +200,8 @@ func (s site) checkStatus(t *testing.T) {
 // result is how a trial ended.
 type result struct{ lost, repeated, wrong int }
 
-// finish resumes on a whole disk, or runs again where there was no session yet, and judges the
-// end (B5).
+// finish resumes on a whole disk, or runs again where there was no session yet, and
+// judges the end (B5).
 func (s site) finish(t *testing.T) result {
 	t.Helper()
 	args := []string{"resume"}

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// planText fills the disk: files of 48 KiB and more, which also take room in the store when
-// they are edited, and commands that sign a ledger outside the disk.
+// planText fills the disk: files of 48 KiB and more, which also take room in the store
+// when they are edited, and commands that sign a ledger outside the disk.
 var planText = func() string {
 	q := func(s string) string {
 		b, err := json.Marshal(s)
@@ -43,7 +43,8 @@ var planText = func() string {
 // signing is what commands do, as it stands in the plan.
 const signing = `echo \"$ACODE_IDEMPOTENCY_KEY\" >> \"$LEDGER\"`
 
-// tasks and the steps of each that sign the ledger. The names are too long to be met by chance.
+// tasks and the steps of each that sign the ledger. The names are too long to be met by
+// chance.
 var (
 	tasks = []string{"first-of-the-tasks", "second-of-the-tasks", "third-of-the-tasks"}
 	signs = []string{"sign-the-ledger", "sign-it-again"}
@@ -55,7 +56,8 @@ const (
 	otherLine   = "another line is first\n"
 )
 
-// large is text that does not compress well. The second file is too large for the database.
+// large is text that does not compress well. The second file is too large for the
+// database.
 func large(i int) string {
 	rng := rand.New(rand.NewPCG(7, uint64(i)))
 	size := []int{48 << 10, 80 << 10, 56 << 10}[i]
@@ -76,8 +78,8 @@ func wanted() map[string]string {
 	return files
 }
 
-// faultsAtEnd compares the end of a session with what the plan says: ledger, workspace, and a
-// copy of the store. It lists what is wrong.
+// faultsAtEnd compares the end of a session with what the plan says: ledger, workspace,
+// and a copy of the store. It lists what is wrong.
 func (s site) faultsAtEnd(t testing.TB) []string {
 	t.Helper()
 	faults := s.ledgerFaults(t, true)

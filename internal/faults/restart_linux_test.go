@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// Pages that an earlier process failed to sync may look written and not be. So the
-// first thing that a writing open does is to copy the log into the database, synced, before it
+// Pages that an earlier process failed to sync may look written and not be. So the first
+// thing that a writing open does is to copy the log into the database, synced, before it
 // writes anything new to the log.
 func TestOpenCopiesTheLogFirst(t *testing.T) {
 	s := plainSite(t)

@@ -18,14 +18,17 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// site is a place for one session. The disk holds workspace and store and may be broken; the
-// rest is outside it.
+// site is a place for one session. The disk holds workspace and store and may be broken;
+// the rest is outside it.
 type site struct {
-	root    string
-	disk    string
-	program string // stands for acode
-	limit   int64  // bytes that a file may have; 0 means any
-	away    bool   // acode is started outside the workspace
+	root string
+	disk string
+	// stands for acode
+	program string
+	// bytes that a file may have; 0 means any
+	limit int64
+	// acode is started outside the workspace
+	away bool
 }
 
 // newSite makes a workspace with a plan outside it. The disk is there already.
@@ -99,8 +102,9 @@ func (s site) dir() string {
 
 // ended is how a process of acode ended.
 type ended struct {
-	args           string
-	exit           int // -1: a signal ended it
+	args string
+	// -1: a signal ended it
+	exit           int
 	stdout, stderr string
 }
 
@@ -136,8 +140,8 @@ func (s site) acode(t testing.TB, args ...string) ended {
 	return ended{strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(), stderr.String()}
 }
 
-// traced runs acode under a tracer that has calls fail, and gives the recorded calls. What acode
-// leaves behind ends before it returns.
+// traced runs acode under a tracer that has calls fail, and gives the recorded calls.
+// What acode leaves behind ends before it returns.
 func (s site) traced(t testing.TB, at crash.Point, counts func(crash.Call) bool, args ...string) (ended, crash.Result, []crash.Call) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -168,10 +172,13 @@ func (e ended) told() []string {
 
 // dump is what sqlite3 reads from a copy of the store.
 type dump struct {
-	short, state string // of the last session; empty when there is none
+	// of the last session; empty when there is none
+	short, state string
 	sessions     int
-	receipts     map[string]int // of each step
-	failures     int            // of steps
+	// of each step
+	receipts map[string]int
+	// of steps
+	failures int
 }
 
 const dumpQuery = `PRAGMA integrity_check;
@@ -179,8 +186,8 @@ SELECT 'session', short, state FROM sessions ORDER BY no;
 SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'), '' FROM events WHERE type = 'StepCompleted';
 SELECT 'failure', seq, '' FROM events WHERE type = 'StepFailed';`
 
-// read copies the database with its log and asks sqlite3 about the copy. One that is not there
-// yet, or has no tables, is a store without sessions.
+// read copies the database with its log and asks sqlite3 about the copy. One that is not
+// there yet, or has no tables, is a store without sessions.
 func (s site) read(t testing.TB) dump {
 	t.Helper()
 	d := dump{receipts: map[string]int{}}

@@ -51,8 +51,9 @@ func tree(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// changed lists the files that are not equal. A new lock file that names nobody is no change: a
-// session is locked before it is made, and where it cannot be made that is all there is of it.
+// changed lists the files that are not equal. A new lock file that names nobody is no
+// change: a session is locked before it is made, and where it cannot be made that is all
+// there is of it.
 func changed(a, b map[string]string) (names []string) {
 	for name := range a {
 		if b[name] != a[name] {
@@ -73,7 +74,8 @@ type damage struct {
 	name string
 	do   func(t *testing.T, s site)
 	exit int
-	says []string // each of these
+	// each of these
+	says []string
 }
 
 func damages() []damage {
@@ -130,7 +132,8 @@ func damages() []damage {
 	return all
 }
 
-// canOwn reports whether files can be given away, which a user namespace of one user cannot.
+// canOwn reports whether files can be given away, which a user namespace of one user
+// cannot.
 func canOwn() bool {
 	b, err := os.ReadFile("/proc/self/uid_map")
 	f := strings.Fields(string(b))
@@ -151,8 +154,9 @@ func sqlite3(t testing.TB, database, query string) {
 	}
 }
 
-// Bad input: a store that is damaged, of a newer acode, or not this user's alone is refused by
-// resume and run with one clear error, and no byte of it changes but in the log. Put back, it resumes.
+// Bad input: a store that is damaged, of a newer acode, or not this user's alone is
+// refused by resume and run with one clear error, and no byte of it changes but in the
+// log. Put back, it resumes.
 func TestDamagedStore(t *testing.T) {
 	s := plainSite(t)
 	s.halfDone(t)
@@ -180,7 +184,8 @@ func TestDamagedStore(t *testing.T) {
 				if strings.HasPrefix(d.name, "log_") {
 					continue // the log is recovered before anything can be judged
 				}
-				logged := func(name string) bool { return name == "log/acode.log" } // of the attempt (NFR-014)
+				// of the attempt (NFR-014)
+				logged := func(name string) bool { return name == "log/acode.log" }
 				if diff := slices.DeleteFunc(changed(before, tree(t, s.store())), logged); len(diff) > 0 {
 					t.Errorf("%s: changed %v", e.args, diff)
 				}
@@ -194,8 +199,8 @@ func TestDamagedStore(t *testing.T) {
 	s.finish(t)
 }
 
-// The store lies on a disk that can only be read: run and resume say so, status and verify
-// answer, and once it can be written resume completes.
+// The store lies on a disk that can only be read: run and resume say so, status and
+// verify answer, and once it can be written resume completes.
 func TestReadOnlyDisk(t *testing.T) {
 	s := fullDisk(t, enoughBytes)
 	told := s.halfDone(t)
@@ -241,9 +246,9 @@ func (s site) readOnly(t *testing.T) (undo func()) {
 	}
 }
 
-// The store goes away under a running acode: it stops with a code and tells of nothing that
-// the store, put back, does not hold. With the records of commands gone too, the outcome of the
-// one that ran is unknown, and is answered with the truth.
+// The store goes away under a running acode: it stops with a code and tells of nothing
+// that the store, put back, does not hold. With the records of commands gone too, the
+// outcome of the one that ran is unknown, and is answered with the truth.
 func TestStoreGoesAway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files []string

@@ -11,7 +11,8 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// supervisorFaults are the calls of a supervisor, on what it keeps of commands, that fail.
+// supervisorFaults are the calls of a supervisor, on what it keeps of commands, that
+// fail.
 func supervisorFaults() []fault {
 	return []fault{
 		{name: "sync", kind: crash.KindSync, errno: syscall.EIO, working: 12},
@@ -21,8 +22,9 @@ func supervisorFaults() []fault {
 	}
 }
 
-// B5: at sampled calls the disk breaks under the supervisor. No step counts as failed, since no command did; what a
-// command did is done once, and where its end could not be recorded acode asks.
+// B5: at sampled calls the disk breaks under the supervisor. No step counts as failed,
+// since no command did; what a command did is done once, and where its end could not be
+// recorded acode asks.
 func TestBrokenDiskOfTheSupervisor(t *testing.T) {
 	whole := plainSite(t)
 	meets := func(s site, f fault) func(crash.Call) bool {
@@ -68,7 +70,8 @@ func TestBrokenDiskOfTheSupervisor(t *testing.T) {
 	table.print(t, "supervisor")
 }
 
-// decide answers what acode asks, by the ledger, until the session ends, and judges the end.
+// decide answers what acode asks, by the ledger, until the session ends, and judges the
+// end.
 func (s site) decide(t *testing.T, e ended) result {
 	t.Helper()
 	for e.exit == 20 {

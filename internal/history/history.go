@@ -22,7 +22,8 @@ import (
 // maxEvents bounds a history, so that a property stays fast.
 const maxEvents = 60
 
-// Draw gives a legal history: events 1 to n of one session, in seq order, n of at least 1.
+// Draw gives a legal history: events 1 to n of one session, in seq order, n of at least
+// 1.
 func Draw(t *rapid.T) []session.Event {
 	events, _ := DrawModel(t)
 	return events
@@ -33,15 +34,20 @@ type Model struct {
 	Session session.ID
 	Short   string
 	State   session.State
-	Left    session.State // the state that Paused left
-	Reason  session.Reason
-	Epoch   uint64
-	Inputs  string // hash
-	Done    int
-	Steps   map[session.StepID]session.Status // that started or were asked about
+	// the state that Paused left
+	Left   session.State
+	Reason session.Reason
+	Epoch  uint64
+	// hash
+	Inputs string
+	Done   int
+	// that started or were asked about
+	Steps   map[session.StepID]session.Status
 	Attempt map[session.StepID]int
-	Files   map[string]string // hash by path; empty: absent
-	Wrote   map[string]bool   // by path
+	// hash by path; empty: absent
+	Files map[string]string
+	// by path
+	Wrote map[string]bool
 }
 
 // DrawModel is Draw with what the history adds up to.
@@ -81,10 +87,13 @@ type generator struct {
 	events []session.Event
 	m      Model
 	steps  []step
-	wall   int64 // microseconds; may step back
-	last   int64 // time of the last event
-	files  map[session.StepID][]session.Transition
-	asked  map[session.StepID]string // digest of the open question
+	// microseconds; may step back
+	wall int64
+	// time of the last event
+	last  int64
+	files map[session.StepID][]session.Transition
+	// digest of the open question
+	asked map[session.StepID]string
 }
 
 type step struct {
@@ -124,8 +133,8 @@ func (g *generator) random() (b [10]byte) {
 	return b
 }
 
-// add appends an event. The wall clock moves by up to an hour, forward or back; the event's
-// time still increases strictly.
+// add appends an event. The wall clock moves by up to an hour, forward or back; the
+// event's time still increases strictly.
 func (g *generator) add(kind session.EventType, actor string, data any) {
 	g.wall += rapid.Int64Range(-time.Hour.Microseconds(), time.Hour.Microseconds()).Draw(g.t, "clock step")
 	g.last = max(g.wall, g.last+1)

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A history is a real chain: contiguous seqs, strictly increasing times and ids of version 7,
-// each hash over the one before it, each payload within its bound.
+// A history is a real chain: contiguous seqs, strictly increasing times and ids of
+// version 7, each hash over the one before it, each payload within its bound.
 func TestDraw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events, m := history.DrawModel(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// A restored server is the same one with less in it, and so is another server that begins with
-// the backup.
+// A restored server is the same one with less in it, and so is another server that begins
+// with the backup.
 func restore(t *testing.T, s *pgtest.Server) {
 	const state = "SELECT (SELECT count(*) FROM r), (SELECT system_identifier FROM pg_control_system())"
 	s.Psql("CREATE TABLE r (n int); INSERT INTO r VALUES (1)")

@@ -14,13 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// BouncerPool is how many connections a Bouncer keeps to the server for a role: few, so that
-// clients share them and see what others left behind.
+// BouncerPool is how many connections a Bouncer keeps to the server for a role: few, so
+// that clients share them and see what others left behind.
 const BouncerPool = 4
 
-// Bouncer puts a PgBouncer in transaction mode, with the settings of its package, before the
-// server at an address, and gives the address of the same database and role there. Other roles
-// get in as they do at the server. The address is for the superuser, who looks up passwords.
+// Bouncer puts a PgBouncer in transaction mode, with the settings of its package, before
+// the server at an address, and gives the address of the same database and role there.
+// Other roles get in as they do at the server. The address is for the superuser, who
+// looks up passwords.
 func Bouncer(tb testing.TB, address string) string {
 	tb.Helper()
 	f, err := template()

@@ -14,8 +14,10 @@ const superuser = "postgres"
 type files struct {
 	bin  string
 	acct *account
-	data string      // made by initdb, never started
-	keep *supervisor // whose files would go if its pipe were collected as garbage
+	// made by initdb, never started
+	data string
+	// whose files would go if its pipe were collected as garbage
+	keep *supervisor
 }
 
 // template runs initdb once per process. Its files go with the process.
@@ -31,7 +33,8 @@ func makeTemplate() (*files, error) {
 		return nil, err
 	}
 	f := &files{bin: bin, acct: acct}
-	if f.keep, err = supervise(acct, "", func(root string) []string { return server(bin, root) }); err != nil { // it ends with the process
+	// it ends with the process
+	if f.keep, err = supervise(acct, "", func(root string) []string { return server(bin, root) }); err != nil {
 		return nil, err
 	}
 	f.data = filepath.Join(f.keep.root, "data")

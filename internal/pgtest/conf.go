@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// settings are what a server of tests needs. One that is not durable survives kill -9, and
-// only a failure of the machine harms it.
+// settings are what a server of tests needs. One that is not durable survives kill -9,
+// and only a failure of the machine harms it.
 func settings(root string, port int, o Options) map[string]string {
 	conf := map[string]string{
 		"listen_addresses":           "127.0.0.1",
@@ -41,7 +41,8 @@ func render(conf map[string]string) string {
 	return out.String()
 }
 
-// access says who may connect how: over the socket, whose folder is private, the superuser.
+// access says who may connect how: over the socket, whose folder is private, the
+// superuser.
 func access(scram bool) string {
 	method := "trust"
 	if scram {
@@ -60,9 +61,9 @@ func (s *Server) configure() error {
 	return nil
 }
 
-// SetConf changes a setting; an empty value takes the server's default. It returns when new
-// connections see it, or where it needs a restart, when the next Start will; clients that are
-// connected see it before their next statement.
+// SetConf changes a setting; an empty value takes the server's default. It returns when
+// new connections see it, or where it needs a restart, when the next Start will; clients
+// that are connected see it before their next statement.
 func (s *Server) SetConf(name, value string) {
 	s.tb.Helper()
 	if s.conf[name] = value; value == "" {
@@ -109,8 +110,8 @@ func (s *Server) reload() error {
 	}
 }
 
-// refused says which settings the server does not take, but for those that need a restart, for
-// which it says so of good ones, too.
+// refused says which settings the server does not take, but for those that need a
+// restart, for which it says so of good ones, too.
 func (s *Server) refused() error {
 	wrong, err := s.query("SELECT coalesce(string_agg(concat_ws(': ', name, error), ', '), '') " +
 		"FROM pg_file_settings LEFT JOIN pg_settings USING (name) WHERE error <> '' AND context IS DISTINCT FROM 'postmaster'")

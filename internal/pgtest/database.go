@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Database makes an empty database and gives its address for a superuser. The database goes
-// when the test ends, and ends connections to it. The cluster is shared, so that roles and
-// settings in it are everybody's.
+// Database makes an empty database and gives its address for a superuser. The database
+// goes when the test ends, and ends connections to it. The cluster is shared, so that
+// roles and settings in it are everybody's.
 func Database(tb testing.TB) string {
 	tb.Helper()
 	c, err := shared()
@@ -40,12 +40,14 @@ func Database(tb testing.TB) string {
 
 // cluster is where Database makes databases.
 type cluster struct {
-	address string  // of the database postgres, for a superuser
-	keep    *Server // which would end if its pipe were collected as garbage; nil: somebody else's
+	// of the database postgres, for a superuser
+	address string
+	// which would end if its pipe were collected as garbage; nil: somebody else's
+	keep *Server
 }
 
-// shared finds the cluster that tests share: the one that ACODE_TEST_POSTGRES names, else one
-// that this process starts and that ends with it.
+// shared finds the cluster that tests share: the one that ACODE_TEST_POSTGRES names, else
+// one that this process starts and that ends with it.
 var shared = sync.OnceValues(func() (*cluster, error) {
 	if base := os.Getenv("ACODE_TEST_POSTGRES"); base != "" {
 		return &cluster{address: base}, nil

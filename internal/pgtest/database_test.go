@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Databases of one cluster are apart, and gone after their test although somebody is connected.
+// Databases of one cluster are apart, and gone after their test although somebody is
+// connected.
 func TestDatabase(t *testing.T) {
 	a, b := pgtest.Database(t), pgtest.Database(t)
 	pgtest.Psql(t, a, "CREATE TABLE only_a ()")

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// killTree kills a server's processes, the first one last: it is stopped before, so that it
-// starts no more of them. It returns when the kernel has taken their memory and files away.
+// killTree kills a server's processes, the first one last: it is stopped before, so that
+// it starts no more of them. It returns when the kernel has taken their memory and files
+// away.
 func killTree(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze the server: %w", err)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// killTree kills a server's processes, the first one last: it is stopped before, so that it
-// starts no more of them.
+// killTree kills a server's processes, the first one last: it is stopped before, so that
+// it starts no more of them.
 func killTree(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze the server: %w", err)

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// hold prints the folders of clusters of its own, in every state, and of the one that Database
-// starts.
+// hold prints the folders of clusters of its own, in every state, and of the one that
+// Database starts.
 func hold(t testing.TB) {
 	killed, frozen := pgtest.New(t, pgtest.Options{}), pgtest.New(t, pgtest.Options{})
 	killed.Kill9()
@@ -58,8 +58,8 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// G2: a cluster and its files are gone soon after the test process, however it and the server
-// ended.
+// G2: a cluster and its files are gone soon after the test process, however it and the
+// server ended.
 func TestNothingIsLeft(t *testing.T) {
 	for _, how := range []string{"killed", "exit"} {
 		t.Run(how, func(t *testing.T) {

@@ -32,8 +32,8 @@ func (s *Server) query(sql string) (string, error) {
 	return value, err
 }
 
-// Psql runs statements with psql in the database postgres as the superuser, and gives the rows
-// without decoration: values between bars, rows between line ends.
+// Psql runs statements with psql in the database postgres as the superuser, and gives the
+// rows without decoration: values between bars, rows between line ends.
 func (s *Server) Psql(sql string) string {
 	s.tb.Helper()
 	out, err := s.psql("postgres", sql)
@@ -45,8 +45,8 @@ func (s *Server) Psql(sql string) string {
 
 func (s *Server) psql(db, sql string) (string, error) { return psql(s.SocketURL(db, superuser), sql) }
 
-// Psql runs statements with psql at an address, and ends the test when one fails. It gives the
-// rows without decoration: values between bars, rows between line ends.
+// Psql runs statements with psql at an address, and ends the test when one fails. It
+// gives the rows without decoration: values between bars, rows between line ends.
 func Psql(tb testing.TB, address, sql string) string {
 	tb.Helper()
 	out, err := psql(address, sql)

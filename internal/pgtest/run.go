@@ -15,9 +15,12 @@ type Mode string
 
 // The modes, by the names of pg_ctl.
 const (
-	Smart     Mode = "smart"     // waits until all clients have left
-	Fast      Mode = "fast"      // ends their connections, and writes a checkpoint
-	Immediate Mode = "immediate" // ends as in a crash; the next start recovers
+	// waits until all clients have left
+	Smart Mode = "smart"
+	// ends their connections, and writes a checkpoint
+	Fast Mode = "fast"
+	// ends as in a crash; the next start recovers
+	Immediate Mode = "immediate"
 )
 
 // Start starts the server and waits until it takes connections, recovery included.
@@ -100,7 +103,8 @@ func (s *Server) stop(m Mode) error {
 	return err
 }
 
-// Wait waits until a server that is about to end by itself is gone, and gives its exit status.
+// Wait waits until a server that is about to end by itself is gone, and gives its exit
+// status.
 func (s *Server) Wait() int {
 	s.tb.Helper()
 	status, err := s.super.wait(patience)
@@ -110,8 +114,8 @@ func (s *Server) Wait() int {
 	return status
 }
 
-// alive reports whether the server's first process has not ended yet: its supervisor removes
-// the file that names it, and until then nobody else has its number.
+// alive reports whether the server's first process has not ended yet: its supervisor
+// removes the file that names it, and until then nobody else has its number.
 func (s *Server) alive() bool {
 	_, err := os.Stat(filepath.Join(s.Root, "pid"))
 	return err == nil
@@ -157,8 +161,8 @@ func (s *Server) Kill9() {
 	}
 }
 
-// unlock removes lock files that a server was killed in the making of: the next one does not
-// start beside one that is empty, and leaves it to a person to see that nobody lives.
+// unlock removes lock files that a server was killed in the making of: the next one does
+// not start beside one that is empty, and leaves it to a person to see that nobody lives.
 func (s *Server) unlock() error {
 	locks, err := filepath.Glob(filepath.Join(s.Root, ".s.PGSQL.*.lock"))
 	for _, name := range append(locks, filepath.Join(s.Root, "data", "postmaster.pid")) {

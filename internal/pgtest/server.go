@@ -14,30 +14,41 @@ import (
 	"testing"
 )
 
-// Options says what kind of cluster New makes. The zero value is a fast one, whose durable
-// writes do not wait for the disk, and which trusts everybody on this machine.
+// Options says what kind of cluster New makes. The zero value is a fast one, whose
+// durable writes do not wait for the disk, and which trusts everybody on this machine.
 type Options struct {
-	Durable bool              // fsync and full page writes, as in production
-	Scram   bool              // roles need the password that URL names; the superuser has it
-	Conf    map[string]string // more settings of postgresql.conf
-	Dir     string            // an existing folder, open to everybody, to make the cluster in; empty: /tmp
-	Backup  string            // what BaseBackup gave: begin with that, identity included
-	Stopped bool              // do not start it
-	Own     bool              // it has programs of its own, for Upgrade
+	// fsync and full page writes, as in production
+	Durable bool
+	// roles need the password that URL names; the superuser has it
+	Scram bool
+	// more settings of postgresql.conf
+	Conf map[string]string
+	// an existing folder, open to everybody, to make the cluster in; empty: /tmp
+	Dir string
+	// what BaseBackup gave: begin with that, identity included
+	Backup string
+	// do not start it
+	Stopped bool
+	// it has programs of its own, for Upgrade
+	Own bool
 }
 
-// Server is a cluster of a test's own. Its methods end the test when they fail; they are for
-// one goroutine at a time. Everything goes when the test ends.
+// Server is a cluster of a test's own. Its methods end the test when they fail; they are
+// for one goroutine at a time. Everything goes when the test ends.
 type Server struct {
-	Port     int    // on 127.0.0.1; it stays the same for the server's life
-	Root     string // its folder: socket, data, log and backups
-	Password string // of the superuser; empty unless Scram
+	// on 127.0.0.1; it stays the same for the server's life
+	Port int
+	// its folder: socket, data, log and backups
+	Root string
+	// of the superuser; empty unless Scram
+	Password string
 
-	tb        testing.TB
-	files     *files
-	super     *supervisor
-	conf      map[string]string
-	installed layout // its own programs; empty: it has none
+	tb    testing.TB
+	files *files
+	super *supervisor
+	conf  map[string]string
+	// its own programs; empty: it has none
+	installed layout
 }
 
 // New makes a cluster, and starts it unless o says not to.

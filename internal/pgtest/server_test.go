@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// G1, G3, G4: two clusters are two databases, neither runs as root, and the end of one is not
-// that of the other.
+// G1, G3, G4: two clusters are two databases, neither runs as root, and the end of one is
+// not that of the other.
 func TestTwoClustersAreTwo(t *testing.T) {
 	t.Parallel()
 	a, b := pgtest.New(t, pgtest.Options{}), pgtest.New(t, pgtest.Options{Durable: true})
@@ -65,7 +65,8 @@ func TestServer(t *testing.T) {
 	t.Run("restore", func(t *testing.T) { restore(t, s) })
 }
 
-// What was committed is there after every way to stop, and only a crash is recovered from.
+// What was committed is there after every way to stop, and only a crash is recovered
+// from.
 func stopsAndStarts(t *testing.T, s *pgtest.Server) {
 	s.Psql("CREATE TABLE kept (n int)")
 	stops := []struct {

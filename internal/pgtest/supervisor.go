@@ -22,17 +22,19 @@ const patience = 60 * time.Second
 
 // supervisor is the process that starts a server, and that outlives this one to end it.
 type supervisor struct {
-	root   string // what goes with it
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *os.File
-	lines  *bufio.Reader
-	pid    int // of the server; 0 while it does not run
+	// what goes with it
+	root  string
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *os.File
+	lines *bufio.Reader
+	// of the server; 0 while it does not run
+	pid    int
 	closed bool
 }
 
-// supervise makes a folder for a server below parent, and starts its supervisor. server gives
-// the command line for that folder.
+// supervise makes a folder for a server below parent, and starts its supervisor. server
+// gives the command line for that folder.
 func supervise(acct *account, parent string, server func(root string) []string) (*supervisor, error) {
 	script, err := scripts.ReadFile("supervise.sh")
 	if err != nil {
@@ -61,8 +63,9 @@ func supervise(acct *account, parent string, server func(root string) []string) 
 	return &supervisor{root: root, cmd: cmd, in: in, out: out, lines: bufio.NewReader(out)}, nil
 }
 
-// makeRoot makes an empty folder of the account's own. A unix socket's path is short on every
-// system, so the folder is directly below parent, which is /tmp where the tests say nothing.
+// makeRoot makes an empty folder of the account's own. A unix socket's path is short on
+// every system, so the folder is directly below parent, which is /tmp where the tests say
+// nothing.
 func makeRoot(acct *account, parent string) (string, error) {
 	if parent == "" {
 		parent = "/tmp"
@@ -124,7 +127,8 @@ func (v *supervisor) hear(word string, limit time.Duration) (int, error) {
 	return strconv.Atoi(number)
 }
 
-// close ends the server, if it runs, and removes its files. It returns when both are gone.
+// close ends the server, if it runs, and removes its files. It returns when both are
+// gone.
 func (v *supervisor) close() error {
 	if v.closed {
 		return nil

@@ -28,7 +28,8 @@ func (l layout) below(root string) layout {
 	return layout{at(l.bin), at(l.lib), at(l.share)}
 }
 
-// install copies the server, which finds the rest from where it really is, and links the rest.
+// install copies the server, which finds the rest from where it really is, and links the
+// rest.
 func (f *files) install(from, to layout) error {
 	const links = `mkdir -p "$4" "$5" "${6%/*}"; cp "$1/postgres" "$4"; ln -s "$2"/*.so "$5"; ln -s "$3" "$6"`
 	_, err := run(f.acct.command("/bin/sh", "-ec", links, "install", from.bin, from.lib, from.share, to.bin, to.lib, to.share))
@@ -38,9 +39,9 @@ func (f *files) install(from, to layout) error {
 	return nil
 }
 
-// Upgrade takes away what the running server would load next, as an upgrade of its package
-// does: until the next Start, a connection's first call of PL/pgSQL fails with 58P01. The
-// server must have programs of its own.
+// Upgrade takes away what the running server would load next, as an upgrade of its
+// package does: until the next Start, a connection's first call of PL/pgSQL fails with
+// 58P01. The server must have programs of its own.
 func (s *Server) Upgrade() {
 	s.tb.Helper()
 	if err := os.Rename(s.library(), s.library()+".old"); err != nil {

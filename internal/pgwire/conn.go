@@ -21,27 +21,41 @@ type conn struct {
 	p      *Proxy
 	number int
 	client net.Conn
-	server net.Conn      // nil until the server was reached
-	since  chan struct{} // tells which Set came last before it
+	// nil until the server was reached
+	server net.Conn
+	// tells which Set came last before it
+	since chan struct{}
 
-	mu     sync.Mutex // guards server and the end
-	ended  bool
-	done   chan struct{} // closed at the end
-	asked  atomic.Bool   // the client asked for encryption, so a single byte answers
-	raw    atomic.Bool   // it is encrypted: no messages are seen
-	begun  bool          // of the reader of the client: its first messages are over
-	cancel atomic.Bool   // it only asks to cancel what another one does
-	answer atomic.Bool   // the client has said something since the server last did
+	// guards server and the end
+	mu    sync.Mutex
+	ended bool
+	// closed at the end
+	done chan struct{}
+	// the client asked for encryption, so a single byte answers
+	asked atomic.Bool
+	// it is encrypted: no messages are seen
+	raw atomic.Bool
+	// of the reader of the client: its first messages are over
+	begun bool
+	// it only asks to cancel what another one does
+	cancel atomic.Bool
+	// the client has said something since the server last did
+	answer atomic.Bool
 }
 
 // chunk is bytes on their way in one direction.
 type chunk struct {
 	bytes []byte
-	due   *time.Timer // when it arrives; nil: at once
-	ready bool        // it ends with the server's word that it is ready
-	cut   bool        // the connection ends behind it, by a fault
-	last  bool        // the connection ends behind it, as its sender ended it
-	reset bool        // with last: its sender did not end it in order
+	// when it arrives; nil: at once
+	due *time.Timer
+	// it ends with the server's word that it is ready
+	ready bool
+	// the connection ends behind it, by a fault
+	cut bool
+	// the connection ends behind it, as its sender ended it
+	last bool
+	// with last: its sender did not end it in order
+	reset bool
 }
 
 // serve forwards a connection to its end. A server is looked for only when something may

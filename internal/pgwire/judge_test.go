@@ -103,7 +103,8 @@ func TestRefuseAndCutAll(t *testing.T) {
 	}
 }
 
-// The server is found, and the proxy, at a unix socket; nobody behind it ends connections.
+// The server is found, and the proxy, at a unix socket; nobody behind it ends
+// connections.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -167,8 +168,8 @@ func echo(t *testing.T, answer byte) string {
 	return l.Addr().String()
 }
 
-// Behind the answer to a request for encryption bytes pass as they are; a refusal is followed
-// by messages, and what is none ends the connection.
+// Behind the answer to a request for encryption bytes pass as they are; a refusal is
+// followed by messages, and what is none ends the connection.
 func TestEncryptedPasses(t *testing.T) {
 	t.Parallel()
 	const opaque = "\x00\x00\x00\x01 is no length"

@@ -71,8 +71,8 @@ func (c *conn) cut(count bool) {
 	c.end(reset)
 }
 
-// pass writes a chunk. lost says that nothing more shall pass, though the connection is to end
-// later; ok that it goes on.
+// pass writes a chunk. lost says that nothing more shall pass, though the connection is
+// to end later; ok that it goes on.
 func (c *conn) pass(d Direction, to net.Conn, k chunk) (lost, ok bool) {
 	for b := k.bytes; len(b) > 0; {
 		g := c.permit(d, len(b))
@@ -116,15 +116,19 @@ func (c *conn) pause(d time.Duration) bool {
 
 // grant is what may pass now.
 type grant struct {
-	open      bool // the connection goes on
-	bytes     int
-	pause     time.Duration // to wait behind them
-	cut       bool          // a cut comes behind them
-	committed bool          // and it waits for the server
+	// the connection goes on
+	open  bool
+	bytes int
+	// to wait behind them
+	pause time.Duration
+	// a cut comes behind them
+	cut bool
+	// and it waits for the server
+	committed bool
 }
 
-// permit waits while a direction is held, and then says how many of n bytes may pass, which
-// it counts.
+// permit waits while a direction is held, and then says how many of n bytes may pass,
+// which it counts.
 func (c *conn) permit(d Direction, n int) grant {
 	for {
 		g, changed := c.p.grant(c, d, n)

@@ -26,8 +26,8 @@ func readMessage(r *bufio.Reader) ([]byte, error) {
 	return readBody(r, 1, int64(binary.BigEndian.Uint32(header[1:])))
 }
 
-// readStartup reads one of the first messages of a client, which have no type, and gives its
-// code.
+// readStartup reads one of the first messages of a client, which have no type, and gives
+// its code.
 func readStartup(r *bufio.Reader) ([]byte, uint32, error) {
 	header, err := r.Peek(8)
 	if err != nil {

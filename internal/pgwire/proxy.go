@@ -11,35 +11,42 @@ import (
 	"testing"
 )
 
-// Counts is what has passed since Set. Connections that only ask to cancel what another one does
-// are left out, and are no matter for a Cut: clients make them behind everybody's back when a
-// connection breaks.
+// Counts is what has passed since Set. Connections that only ask to cancel what another
+// one does are left out, and are no matter for a Cut: clients make them behind
+// everybody's back when a connection breaks.
 type Counts struct {
-	ToServer    int64 // bytes
-	ToClient    int64 // bytes
-	Turns       int   // how often the server began to answer: round trips
-	Connections int   // accepted
-	Cuts        int   // made by a fault
+	// bytes
+	ToServer int64
+	// bytes
+	ToClient int64
+	// how often the server began to answer: round trips
+	Turns int
+	// accepted
+	Connections int
+	// made by a fault
+	Cuts int
 }
 
-// Proxy forwards connections to a server. It is safe for concurrent use, and ends with the
-// test that made it.
+// Proxy forwards connections to a server. It is safe for concurrent use, and ends with
+// the test that made it.
 type Proxy struct {
 	upstream string
 	listener net.Listener
 	wg       sync.WaitGroup
 
-	mu      sync.Mutex
-	fault   Fault
-	counts  Counts
-	changed chan struct{} // closed by Set
+	mu     sync.Mutex
+	fault  Fault
+	counts Counts
+	// closed by Set
+	changed chan struct{}
 	conns   map[*conn]bool
-	last    int // number of the newest connection
-	closed  bool
+	// number of the newest connection
+	last   int
+	closed bool
 }
 
-// New starts a proxy on a free port of 127.0.0.1. upstream is the server's host:port, or the
-// path of its unix socket.
+// New starts a proxy on a free port of 127.0.0.1. upstream is the server's host:port, or
+// the path of its unix socket.
 func New(tb testing.TB, upstream string) *Proxy {
 	tb.Helper()
 	return listen(tb, "tcp", "127.0.0.1:0", upstream)
@@ -100,15 +107,16 @@ func (p *Proxy) Set(f Fault) {
 	p.changed = make(chan struct{})
 }
 
-// Counts says what has passed since Set. Bytes are counted before they are written, so that
-// none is with a peer and not yet counted.
+// Counts says what has passed since Set. Bytes are counted before they are written, so
+// that none is with a peer and not yet counted.
 func (p *Proxy) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts
 }
 
-// CutAll ends every open connection now, by a reset where reset says so, and gives their number.
+// CutAll ends every open connection now, by a reset where reset says so, and gives their
+// number.
 func (p *Proxy) CutAll(reset bool) int {
 	p.mu.Lock()
 	open := make([]*conn, 0, len(p.conns))

@@ -113,9 +113,9 @@ func TestForwards(t *testing.T) {
 	}
 }
 
-// P1: a delivery cut before its last byte to the server is not made; exactly as many bytes
-// pass as were asked for. One that passed whole may be cancelled by the client, which notices
-// the cut: TestLoseReplyAfterEachByte cuts when it is made.
+// P1: a delivery cut before its last byte to the server is not made; exactly as many
+// bytes pass as were asked for. One that passed whole may be cancelled by the client,
+// which notices the cut: TestLoseReplyAfterEachByte cuts when it is made.
 func TestCutAfterEachByteToServer(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -236,8 +236,8 @@ func TestHoldOneWay(t *testing.T) {
 	}
 }
 
-// A network that is gone takes connections and says nothing; what was sent arrives when it is
-// back.
+// A network that is gone takes connections and says nothing; what was sent arrives when
+// it is back.
 func TestHole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -38,8 +38,8 @@ var (
 	target = regexp.MustCompile(`^make ([a-z][\w-]*)$`)
 )
 
-// missing lists what a page names in backquotes or links to and what is not there. Words are
-// taken for a path where they have a slash and begin with a folder of the root.
+// missing lists what a page names in backquotes or links to and what is not there. Words
+// are taken for a path where they have a slash and begin with a folder of the root.
 func missing(page, text string) []string {
 	var out []string
 	there := func(path string) bool { _, err := os.Stat(filepath.Join(root, path)); return err == nil }
@@ -61,7 +61,8 @@ func missing(page, text string) []string {
 	return out
 }
 
-// Every file, folder and target that a page names is there. What requirements.md names are tests.
+// Every file, folder and target that a page names is there. What requirements.md names
+// are tests.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	all := pages(t)
 	delete(all, "docs/requirements.md")
@@ -76,8 +77,8 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// The pages name only commands and flags that are in the generated references. What looks like
-// a command in format.md is what keys are made of.
+// The pages name only commands and flags that are in the generated references. What looks
+// like a command in format.md is what keys are made of.
 func TestPagesNameCommandsThatAre(t *testing.T) {
 	all := pages(t)
 	reference := all["docs/cli.md"] + all["docs/cli-sync.md"] + "\n## acode supervise\n" // hidden
@@ -104,7 +105,8 @@ func TestPagesNameCommandsThatAre(t *testing.T) {
 	}
 }
 
-// commandLines gives what a page has in backquotes or in a block and what begins with acode.
+// commandLines gives what a page has in backquotes or in a block and what begins with
+// acode.
 func commandLines(text string) []string {
 	var out []string
 	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
@@ -123,7 +125,8 @@ func commandLines(text string) []string {
 	return out
 }
 
-// unknown gives the first command or flag of line that reference does not have; empty: none.
+// unknown gives the first command or flag of line that reference does not have; empty:
+// none.
 func unknown(reference, line string) string {
 	has := func(pattern string) bool { return regexp.MustCompile(`(?m)^` + pattern).MatchString(reference) }
 	path := "acode"

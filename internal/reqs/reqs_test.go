@@ -43,7 +43,8 @@ func table(t *testing.T) []row {
 	return rows
 }
 
-// Every requirement, criterion, scenario, threat, code and exit status is there, and once.
+// Every requirement, criterion, scenario, threat, code and exit status is there, and
+// once.
 func TestEveryRequirementIsListed(t *testing.T) {
 	found := map[string]int{}
 	for _, r := range table(t) {

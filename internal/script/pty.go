@@ -27,10 +27,10 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed": as soon
-// as the terminal shows seen, below what was shown before, typed is typed with a return; ^INT sends
-// that signal instead, ^EOF is what Ctrl-D types, and what follows a ! is a command for the shell. What the terminal
-// showed is what stdout looks at.
+// onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed":
+// as soon as the terminal shows seen, below what was shown before, typed is typed with a
+// return; ^INT sends that signal instead, ^EOF is what Ctrl-D types, and what follows a !
+// is a command for the shell. What the terminal showed is what stdout looks at.
 func onTerminal(ts *testscript.TestScript, args []string) {
 	cmd := prepare(ts, args[2:])
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "CI=")
@@ -38,7 +38,8 @@ func onTerminal(ts *testscript.TestScript, args []string) {
 	ts.Check(err)
 	s := &started{cmd: cmd, done: make(chan struct{})}
 	ts.Defer(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		// it may have ended
+		_ = cmd.Process.Kill()
 		<-s.done
 		_ = ctrl.Close()
 	})
@@ -55,7 +56,8 @@ func onTerminal(ts *testscript.TestScript, args []string) {
 	talk(ts, s, &shown, ctrl, ts.ReadFile(args[1]))
 	Until(ts, "wait for the end of "+strings.Join(args[2:], " ")+":\n"+shown.String(), s.ended)
 	<-read
-	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(shown.String(), "\r\n", "\n"))) // a buffer
+	// a buffer
+	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(shown.String(), "\r\n", "\n")))
 	wantStatus(ts, args[0], args[2:], s.end)
 }
 
@@ -107,7 +109,8 @@ func copyUntilHangUp(to *screen, from interface{ Read([]byte) (int, error) }) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := from.Read(buf)
-		_, _ = to.Write(buf[:n]) // a buffer
+		// a buffer
+		_, _ = to.Write(buf[:n])
 		if err != nil {
 			return
 		}

@@ -25,7 +25,8 @@ type scriptKey struct{}
 
 // script is what one script remembers between its lines.
 type script struct {
-	names   *strings.Replacer // what norm writes instead of ids and places
+	// what norm writes instead of ids and places
+	names   *strings.Replacer
 	pairs   []string
 	started map[string]*started
 }
@@ -83,8 +84,8 @@ func exits(ts *testscript.TestScript, args []string) {
 	wantStatus(ts, args[0], args[1:], ts.Exec(args[1], args[2:]...))
 }
 
-// wantStatus compares the way a command ended: a status, or -9 for one that was killed; 0|1 is
-// either.
+// wantStatus compares the way a command ended: a status, or -9 for one that was killed;
+// 0|1 is either.
 func wantStatus(ts *testscript.TestScript, status string, args []string, err error) {
 	got := 0
 	var exit *exec.ExitError
@@ -131,7 +132,8 @@ func start(ts *testscript.TestScript, args []string) {
 		close(s.done)
 	}()
 	ts.Defer(func() {
-		_ = s.cmd.Process.Kill() // it may have ended
+		// it may have ended
+		_ = s.cmd.Process.Kill()
 		<-s.done
 	})
 	own(ts).started[args[0]] = s
@@ -146,7 +148,8 @@ func beside(ts *testscript.TestScript, name string) *started {
 	return s
 }
 
-// signalStarted sends a signal to what start runs; a minus before the name means its group.
+// signalStarted sends a signal to what start runs; a minus before the name means its
+// group.
 func signalStarted(ts *testscript.TestScript, args []string) {
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
 		"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
@@ -158,7 +161,8 @@ func signalStarted(ts *testscript.TestScript, args []string) {
 	ts.Check(syscall.Kill(pid, signals[args[0]]))
 }
 
-// finish waits for what start runs, checks its status and gives its output to stdout, stderr.
+// finish waits for what start runs, checks its status and gives its output to stdout,
+// stderr.
 func finish(ts *testscript.TestScript, args []string) {
 	s := beside(ts, args[1])
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -168,8 +172,10 @@ func finish(ts *testscript.TestScript, args []string) {
 	case <-ctx.Done():
 		ts.Fatalf("%v does not end", s.cmd.Args)
 	}
-	_, _ = ts.Stdout().Write([]byte(s.out.String())) // a buffer
-	_, _ = ts.Stderr().Write([]byte(s.err.String())) // as above
+	// a buffer
+	_, _ = ts.Stdout().Write([]byte(s.out.String()))
+	// as above
+	_, _ = ts.Stderr().Write([]byte(s.err.String()))
 	wantStatus(ts, args[0], s.cmd.Args, s.end)
 }
 
@@ -226,8 +232,8 @@ func countLines(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// nameID looks up the newest session, or the NTH newest, and calls it NAME: $NAME is its short
-// id, $NAME_ID the UUID, and norm writes NAME instead of both.
+// nameID looks up the newest session, or the NTH newest, and calls it NAME: $NAME is its
+// short id, $NAME_ID the UUID, and norm writes NAME instead of both.
 func nameID(ts *testscript.TestScript, args []string) {
 	nth := 1
 	if len(args) > 1 {
@@ -247,7 +253,8 @@ func nameID(ts *testscript.TestScript, args []string) {
 	if len(list.Sessions) < nth {
 		ts.Fatalf("there are %d sessions, not %d", len(list.Sessions), nth)
 	}
-	slices.SortFunc(list.Sessions, func(a, b row) int { return strings.Compare(b.ID, a.ID) }) // the newest first: an id begins with its time
+	// the newest first: an id begins with its time
+	slices.SortFunc(list.Sessions, func(a, b row) int { return strings.Compare(b.ID, a.ID) })
 	s := list.Sessions[nth-1]
 	ts.Setenv(args[0], s.ShortID)
 	ts.Setenv(args[0]+"_ID", s.ID)
@@ -255,8 +262,9 @@ func nameID(ts *testscript.TestScript, args []string) {
 	own(ts).call(s.ShortID, args[0])
 }
 
-// norm writes an output, of the last command unless FILE is named, with everything that differs
-// from run to run replaced: ids and places by names, times and durations by T, N or "ago".
+// norm writes an output, of the last command unless FILE is named, with everything that
+// differs from run to run replaced: ids and places by names, times and durations by T, N
+// or "ago".
 func norm(ts *testscript.TestScript, args []string) {
 	file := "stdout"
 	if len(args) > 1 {
@@ -277,9 +285,9 @@ func norm(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
 }
 
-// checkLines checks the JSON Lines that the last command wrote: each is valid and of version 1,
-// the first names the session when there is one, the last and only the last is the result,
-// which agrees with the exit status.
+// checkLines checks the JSON Lines that the last command wrote: each is valid and of
+// version 1, the first names the session when there is one, the last and only the last is
+// the result, which agrees with the exit status.
 func checkLines(ts *testscript.TestScript, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -310,18 +318,20 @@ func checkLines(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// serves reports whether there is a socket below dir: one of a supervisor, which ends a moment
-// after the acode that started it.
+// serves reports whether there is a socket below dir: one of a supervisor, which ends a
+// moment after the acode that started it.
 func serves(dir string) (found bool) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // what cannot be read is met by tree
+	// what cannot be read is met by tree
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		found = found || err == nil && d.Type() == fs.ModeSocket
 		return nil
 	})
 	return found
 }
 
-// tree lists every file below DIR with mode, time of change, and hash, once nothing is executed
-// there. SQLite's shared memory is touched by every reader, so there only its bytes count.
+// tree lists every file below DIR with mode, time of change, and hash, once nothing is
+// executed there. SQLite's shared memory is touched by every reader, so there only its
+// bytes count.
 func tree(ts *testscript.TestScript, args []string) {
 	dir := ts.MkAbs(args[0])
 	Until(ts, "wait for supervisors in "+dir, func() bool { return !serves(dir) })
@@ -335,7 +345,8 @@ func tree(ts *testscript.TestScript, args []string) {
 			_, _ = fmt.Fprintf(&out, "%s\n", path)
 			return err
 		}
-		if d.Type() == fs.ModeNamedPipe { // to open it would wait for a writer
+		// to open it would wait for a writer
+		if d.Type() == fs.ModeNamedPipe {
 			_, _ = fmt.Fprintf(&out, "%s %s\n", path, info.Mode())
 			return nil
 		}

@@ -7,18 +7,27 @@ import (
 	"time"
 )
 
-// Act is one thing that people do: a command that they type, and how that is disturbed, or something
-// that they do by hand.
+// Act is one thing that people do: a command that they type, and how that is disturbed,
+// or something that they do by hand.
 type Act struct {
-	args   []string      // of acode; own stands for the id of the session
-	blow   blow          // against the process that args start
-	beside []string      // typed in another terminal meanwhile
-	amid   bool          // for that, a command must run first
-	later  time.Duration // when that is typed, as in a blow
-	says   string        // to open questions, at a terminal; empty without one
-	heeds  bool          // it is done after what the last stop asks for
-	hand   deed          // instead of args
-	choice int           // of what is done by hand
+	// of acode; own stands for the id of the session
+	args []string
+	// against the process that args start
+	blow blow
+	// typed in another terminal meanwhile
+	beside []string
+	// for that, a command must run first
+	amid bool
+	// when that is typed, as in a blow
+	later time.Duration
+	// to open questions, at a terminal; empty without one
+	says string
+	// it is done after what the last stop asks for
+	heeds bool
+	// instead of args
+	hand deed
+	// of what is done by hand
+	choice int
 }
 
 // deed is something that a person does without acode.
@@ -37,11 +46,15 @@ const own = "ID"
 
 // blow ends processes at an instant that nobody counts.
 type blow struct {
-	whom    string // of the victims; empty strikes nobody
+	// of the victims; empty strikes nobody
+	whom    string
 	signals []syscall.Signal
-	amid    bool          // a command must run first
-	after   time.Duration // since the start, or since a command was seen
-	gap     time.Duration // between two signals
+	// a command must run first
+	amid bool
+	// since the start, or since a command was seen
+	after time.Duration
+	// between two signals
+	gap time.Duration
 }
 
 // Victims of blows.

@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// agree checks that exit status, output and store say the same of the session after a process that was
-// alone. was is what the store held before.
+// agree checks that exit status, output and store say the same of the session after a
+// process that was alone. was is what the store held before.
 func (s *Scenario) agree(t *typed, was journal) error {
 	if s.nobody && t.exit() == scene.ExitLocked {
 		s.Breach("acode %s is locked out by nobody", t.args[0])
@@ -68,8 +68,8 @@ func (s *Scenario) agreeOnOther(t *typed, was journal) {
 	}
 }
 
-// statesOf gives the states in which a process that ends with a status leaves the session; empty is
-// no session at all.
+// statesOf gives the states in which a process that ends with a status leaves the
+// session; empty is no session at all.
 func statesOf(exit int) []string {
 	open := []string{"created", "planning", "awaiting_approval", "executing", "paused"}
 	over := []string{"completed", "failed", "cancelled"}
@@ -90,7 +90,8 @@ func statesOf(exit int) []string {
 	return append(open, "") // untouched, or a signal came before there was a session
 }
 
-// agreeOnDecision checks that a decision did what it says, and that one that was refused did nothing.
+// agreeOnDecision checks that a decision did what it says, and that one that was refused
+// did nothing.
 func (s *Scenario) agreeOnDecision(t *typed, was journal) error {
 	verb := t.args[0]
 	commanded := slices.Contains(t.args, "--command")
@@ -118,8 +119,8 @@ func (s *Scenario) agreeOnDecision(t *typed, was journal) error {
 	return nil
 }
 
-// judgeResults checks that a cancel kept the result of each command that ended by itself: nothing ran any
-// more, and nobody had ended a command or killed a supervisor.
+// judgeResults checks that a cancel kept the result of each command that ended by itself:
+// nothing ran any more, and nobody had ended a command or killed a supervisor.
 func (s *Scenario) judgeResults() error {
 	b, err := os.ReadFile(s.Ledger())
 	if err != nil || !s.nobody || s.Excused+s.ended > 0 {
@@ -133,8 +134,8 @@ func (s *Scenario) judgeResults() error {
 	return nil
 }
 
-// countDecision counts what people decided, also where somebody else executed meanwhile. One that was
-// killed may have taken effect.
+// countDecision counts what people decided, also where somebody else executed meanwhile.
+// One that was killed may have taken effect.
 func (s *Scenario) countDecision(t *typed) {
 	if p := t.person; p != nil {
 		s.approved += p.yes
@@ -182,8 +183,8 @@ func (s *Scenario) verify(ctx context.Context) error {
 	return nil
 }
 
-// whole gives the digests of everything in workspace and store that only what executes may change;
-// nil while somebody is there who may change it.
+// whole gives the digests of everything in workspace and store that only what executes
+// may change; nil while somebody is there who may change it.
 func (s *Scenario) whole() (map[string]string, error) {
 	if len(s.Left()) > 0 {
 		return nil, nil

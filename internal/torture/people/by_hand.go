@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// does carries out what a person does without acode. Files and directories are left alone while something
-// of the session still runs.
+// does carries out what a person does without acode. Files and directories are left alone
+// while something of the session still runs.
 func (s *Scenario) does(a Act) error {
 	switch a.hand {
 	case lookAfter:
@@ -48,8 +48,8 @@ func (s *Scenario) killSupervisors() {
 	}
 }
 
-// shutDown sends a signal to everything that runs here beside t, and to t: what ends the machine does the
-// same. It reports whether a command or its supervisor was among them.
+// shutDown sends a signal to everything that runs here beside t, and to t: what ends the
+// machine does the same. It reports whether a command or its supervisor was among them.
 func (s *Scenario) shutDown(t *typed, sig syscall.Signal) (commands bool) {
 	for _, p := range s.Left() {
 		if p.PID == t.cmd.Process.Pid {

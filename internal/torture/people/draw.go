@@ -18,10 +18,12 @@ const (
 // habits draw acts one after the other.
 type habits struct {
 	model.Dice
-	policy string // of the plan
+	// of the plan
+	policy string
 }
 
-// Draw draws what people do with a session of p, from its run on. The same numbers give the same.
+// Draw draws what people do with a session of p, from its run on. The same numbers give
+// the same.
 func Draw(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	all := []Act{d.seated(Act{args: []string{"run", "--plan", "FILE"}, blow: d.blow()})}
@@ -43,8 +45,8 @@ const (
 	longestGrace  = 250 * time.Millisecond
 )
 
-// Shutdowns draws how a session of p is carried out on a machine that goes down again and again: everything
-// gets TERM, HUP or INT, and soon afterwards KILL.
+// Shutdowns draws how a session of p is carried out on a machine that goes down again and
+// again: everything gets TERM, HUP or INT, and soon afterwards KILL.
 func Shutdowns(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	all := []Act{{args: []string{"run", "--plan", "FILE"}, blow: d.shutdown()}}
@@ -59,8 +61,8 @@ func (d *habits) shutdown() blow {
 	return blow{whom: onAll, signals: []syscall.Signal{d.asks(), syscall.SIGKILL}, amid: !d.One(4), after: d.upTo(300 * time.Millisecond), gap: d.upTo(longestGrace)}
 }
 
-// Cancels draws how a session of p is cancelled: while it is carried out, or after it was left in any way,
-// with its command still running or over.
+// Cancels draws how a session of p is cancelled: while it is carried out, or after it was
+// left in any way, with its command still running or over.
 func Cancels(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	cancel := append([]string{"session", "cancel", own}, d.form()...)
@@ -80,7 +82,8 @@ func Cancels(p model.Plan, rng *rand.Rand) []Act {
 	return append(all, Act{args: cancel})
 }
 
-// leaving draws how a session is left: most often in the middle of a command, which runs on.
+// leaving draws how a session is left: most often in the middle of a command, which runs
+// on.
 func (d *habits) leaving() blow {
 	switch d.IntN(4) {
 	case 0:
@@ -196,7 +199,8 @@ func (d *habits) resume() []string {
 	return append(args, d.form()...)
 }
 
-// truthful is the flag with which a person says what became of a command that nobody else knows about.
+// truthful is the flag with which a person says what became of a command that nobody else
+// knows about.
 const truthful = "--uncertain=<rerun|done|fail>"
 
 // form draws how a command shall say what it says.

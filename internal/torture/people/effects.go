@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// judgeEffects holds ledger and journal against one another: no attempt acts twice, a step acts again
-// only where its attempt failed, and what is done has acted.
+// judgeEffects holds ledger and journal against one another: no attempt acts twice, a
+// step acts again only where its attempt failed, and what is done has acted.
 func (s *Scenario) judgeEffects() error {
 	b, err := os.ReadFile(s.Ledger())
 	if err != nil {
@@ -42,8 +42,9 @@ func (s *Scenario) judgeEffects() error {
 	return nil
 }
 
-// excused reports whether an attempt that acted may be followed by another one: where the step says so, or
-// where it was ended and has no check. A check and a person have looked into the ledger.
+// excused reports whether an attempt that acted may be followed by another one: where the
+// step says so, or where it was ended and has no check. A check and a person have looked
+// into the ledger.
 func (s *Scenario) excused(st model.Step, attempt int) bool {
 	next, _ := s.now.find("StepStarted", st.Name(), attempt+1)
 	switch next.by {
@@ -65,8 +66,8 @@ func (s *Scenario) declared(st model.Step) bool {
 // codeCancelled is how a step failed that its session was cancelled before.
 const codeCancelled = "ACODE-SESSION-001"
 
-// judgeLast finds what the journal leaves open of a session that is over: steps in progress, and effects
-// of which it says nothing.
+// judgeLast finds what the journal leaves open of a session that is over: steps in
+// progress, and effects of which it says nothing.
 func (s *Scenario) judgeLast(acted map[string][]int) {
 	if !s.now.over() {
 		return
@@ -87,8 +88,8 @@ func (s *Scenario) judgeLast(acted map[string][]int) {
 	}
 }
 
-// countReceiptsOf counts the outcomes that nobody could know, and receipts. That a check is asked about
-// a command which acode ended is no such outcome.
+// countReceiptsOf counts the outcomes that nobody could know, and receipts. That a check
+// is asked about a command which acode ended is no such outcome.
 func (s *Scenario) countReceiptsOf() {
 	receipts := map[string]int{}
 	for _, e := range s.now.events {
@@ -118,8 +119,8 @@ func (s *Scenario) judgeFailures() {
 	}
 }
 
-// judgeApprovals checks that each gate was passed with one approval of its own, for that epoch, and that
-// a person had typed it.
+// judgeApprovals checks that each gate was passed with one approval of its own, for that
+// epoch, and that a person had typed it.
 func (s *Scenario) judgeApprovals() {
 	granted, all := map[event]int{}, 0
 	for _, e := range s.now.events {
@@ -144,7 +145,8 @@ func (s *Scenario) asks(name string) bool {
 	return slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == name && st.Asks() })
 }
 
-// judgeWorkspace compares the workspace with what the steps that are done make of it, and people.
+// judgeWorkspace compares the workspace with what the steps that are done make of it, and
+// people.
 func (s *Scenario) judgeWorkspace() error {
 	s.judgeTemporary()
 	n := s.now.done(s.Plan)

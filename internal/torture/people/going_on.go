@@ -120,8 +120,8 @@ func (s *Scenario) judgeAsked(names []string) {
 	}
 }
 
-// explained reports whether a file may differ from what the session knows: a command changed it
-// that was cut off from its receipt, or a person did.
+// explained reports whether a file may differ from what the session knows: a command
+// changed it that was cut off from its receipt, or a person did.
 func (s *Scenario) explained(name string) bool {
 	if _, edited := s.own[name]; edited {
 		return true
@@ -135,8 +135,8 @@ func (s *Scenario) explained(name string) bool {
 	return false
 }
 
-// meant fills in what a proposal, or an act, leaves to whoever types it. Where nothing is uncertain
-// there is nothing to say about it.
+// meant fills in what a proposal, or an act, leaves to whoever types it. Where nothing is
+// uncertain there is nothing to say about it.
 func (s *Scenario) meant(args []string) ([]string, error) {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain=<") })
 	if i < 0 {
@@ -150,9 +150,9 @@ func (s *Scenario) meant(args []string) ([]string, error) {
 	return s.filled(slices.Replace(slices.Clone(args), i, end, truth...)), err
 }
 
-// truth says what became of the command whose outcome acode cannot know, as a person types it; nil where
-// there is none. The value of a capture that was torn is that of the whole command. What was half done to
-// files the person undoes, or completes.
+// truth says what became of the command whose outcome acode cannot know, as a person
+// types it; nil where there is none. The value of a capture that was torn is that of the
+// whole command. What was half done to files the person undoes, or completes.
 func (s *Scenario) truth() ([]string, error) {
 	ledger, err := os.ReadFile(s.Ledger())
 	if err != nil {
@@ -170,8 +170,9 @@ func (s *Scenario) truth() ([]string, error) {
 	return nil, nil
 }
 
-// tidy brings the files that a command changes to where the answer about it says that they are: a shutdown
-// may have cut the command off. While a command runs its files are left alone.
+// tidy brings the files that a command changes to where the answer about it says that
+// they are: a shutdown may have cut the command off. While a command runs its files are
+// left alone.
 func (s *Scenario) tidy(name, verdict string) error {
 	if len(s.CommandsLeft()) > 0 {
 		return nil
@@ -196,7 +197,8 @@ func (t *typed) advice() string {
 	return ""
 }
 
-// proposals gives the commands that a text proposes, in their order, as a shell takes them.
+// proposals gives the commands that a text proposes, in their order, as a shell takes
+// them.
 func proposals(text string) [][]string {
 	var all [][]string
 	for _, m := range proposal.FindAllStringSubmatch(text, -1) {

@@ -12,13 +12,17 @@ import (
 
 // journal is what sqlite3 reads from a copy of the store of one scenario.
 type journal struct {
-	integrity    string
-	sessions     int
-	others       []string // states of the sessions of somebody else
+	integrity string
+	sessions  int
+	// states of the sessions of somebody else
+	others       []string
 	short, state string
-	seq          int               // of the last event
-	status       map[string]string // of steps, as the projection has it
-	events       []event           // those that concern a step
+	// of the last event
+	seq int
+	// of steps, as the projection has it
+	status map[string]string
+	// those that concern a step
+	events []event
 }
 
 // event is a fact about a step.
@@ -27,9 +31,12 @@ type event struct {
 	epoch   int
 	step    string
 	attempt int
-	usable  int    // the epoch that may use an approval
-	by      string // who ordered or declared it
-	code    string // of a failure
+	// the epoch that may use an approval
+	usable int
+	// who ordered or declared it
+	by string
+	// of a failure
+	code string
 }
 
 // other is the plan of somebody else, who works in the same workspace.
@@ -120,7 +127,8 @@ func (j journal) has(kind, step string, attempt int) bool {
 // ledgerKey is how a line of the ledger begins.
 var ledgerKey = regexp.MustCompile(`^v1:[0-9a-f-]{36}:(.+)/main:([0-9]+)`)
 
-// attempts gives the attempts of each step that are in a ledger, in the order in which they came.
+// attempts gives the attempts of each step that are in a ledger, in the order in which
+// they came.
 func attempts(ledger string) map[string][]int {
 	all := map[string][]int{}
 	for line := range strings.Lines(ledger) {

@@ -1,12 +1,14 @@
-// Package people does with sessions what people do, at random, and judges what comes of it.
+// Package people does with sessions what people do, at random, and judges what comes of
+// it.
 //
-// Draw draws what is typed, by two at a time, who loses which process at instants that nobody counts,
-// and what is changed by hand. A Scenario carries that out and then goes on as acode proposes until the
-// session is over. It holds each exit status against the store, each line of JSON against the status,
-// what only looks against every byte there is, and in the end the ledger against the journal.
+// Draw draws what is typed, by two at a time, who loses which process at instants that
+// nobody counts, and what is changed by hand. A Scenario carries that out and then goes
+// on as acode proposes until the session is over. It holds each exit status against the
+// store, each line of JSON against the status, what only looks against every byte there
+// is, and in the end the ledger against the journal.
 //
-// Equal draws give equal acts, but no two scenarios of them are alike: when a blow falls is up to the
-// machine.
+// Equal draws give equal acts, but no two scenarios of them are alike: when a blow falls
+// is up to the machine.
 package people
 
 import (
@@ -24,21 +26,31 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// Scenario is a session among people: what they type, how it is disturbed, and how they go on
-// afterwards until it is over.
+// Scenario is a session among people: what they type, how it is disturbed, and how they
+// go on afterwards until it is over.
 type Scenario struct {
 	scene.Case
-	acts     []Act
-	now      journal                // as it was when somebody looked last
-	last     *typed                 // the process that executed the session last, if nobody did anything since
-	answers  map[string]bool        // steps of which people said what became of them
-	told     []string               // each thing that was done, and what came of it
-	cut      map[string]bool        // steps whose command was cut off from its receipt
-	own      map[string]*model.File // what people made of files; nil: removed
-	nobody   bool                   // nothing of the scenario ran when the last command was typed
-	astray   bool                   // the workspace was moved, and the session has not gone on there yet
-	ended    int                    // how often people may have ended a command
-	approved int                    // how often they approved
+	acts []Act
+	// as it was when somebody looked last
+	now journal
+	// the process that executed the session last, if nobody did anything since
+	last *typed
+	// steps of which people said what became of them
+	answers map[string]bool
+	// each thing that was done, and what came of it
+	told []string
+	// steps whose command was cut off from its receipt
+	cut map[string]bool
+	// what people made of files; nil: removed
+	own map[string]*model.File
+	// nothing of the scenario ran when the last command was typed
+	nobody bool
+	// the workspace was moved, and the session has not gone on there yet
+	astray bool
+	// how often people may have ended a command
+	ended int
+	// how often they approved
+	approved int
 }
 
 // New gives the scenario of acts in a place, of whose plan they were drawn.
@@ -46,9 +58,9 @@ func New(at scene.Place, acts []Act) *Scenario {
 	return &Scenario{Case: scene.Case{Place: at}, acts: acts, cut: map[string]bool{}, own: map[string]*model.File{}}
 }
 
-// Play carries the scenario out from an empty directory. What was wrong stands in the scenario then, and
-// the directory stays; else that is removed. An error says that nothing could be judged. One scenario is
-// played once.
+// Play carries the scenario out from an empty directory. What was wrong stands in the
+// scenario then, and the directory stays; else that is removed. An error says that
+// nothing could be judged. One scenario is played once.
 func (s *Scenario) Play(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(s.Root), s.Prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
 		return err
@@ -82,7 +94,8 @@ func (s *Scenario) killLeft() {
 	}
 }
 
-// Report is all that was done, and what came of it, for people who look for the reason of a breach.
+// Report is all that was done, and what came of it, for people who look for the reason of
+// a breach.
 func (s *Scenario) Report() string { return strings.Join(s.told, "\n") }
 
 // tell keeps a line of the report.
@@ -117,7 +130,8 @@ func (s *Scenario) types(ctx context.Context, a Act) error {
 	s.nobody = before != nil
 	all := []*typed{s.start(ctx, args, a.says)}
 	if a.beside != nil {
-		beside := slices.DeleteFunc(slices.Clone(a.beside), func(s string) bool { return s == truthful }) // it may be over by then
+		// it may be over by then
+		beside := slices.DeleteFunc(slices.Clone(a.beside), func(s string) bool { return s == truthful })
 		s.instant(all[0], a.amid, a.later)
 		all = append(all, s.begin(ctx, s.filled(beside)))
 	}
@@ -161,8 +175,8 @@ func (s *Scenario) await(t *typed) error {
 	return nil
 }
 
-// filled puts what a person knows into the place of what stands for it. Without a session there is
-// no id to type.
+// filled puts what a person knows into the place of what stands for it. Without a session
+// there is no id to type.
 func (s *Scenario) filled(args []string) []string {
 	var all []string
 	for _, a := range args {

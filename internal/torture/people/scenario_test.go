@@ -13,7 +13,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// The tests are in the package itself: what is judged are processes and journals that no scenario shows at will.
+// The tests are in the package itself: what is judged are processes and journals that no
+// scenario shows at will.
 
 // A scenario is the same each time but for the instants that nobody counts.
 func TestScenariosAreDrawnAlike(t *testing.T) {
@@ -51,8 +52,8 @@ func TestProposals(t *testing.T) {
 	}
 }
 
-// Attempts that acted twice or for nothing, gates without an approval and failures that nobody caused are
-// found.
+// Attempts that acted twice or for nothing, gates without an approval and failures that
+// nobody caused are found.
 func TestJudgeOfEffects(t *testing.T) {
 	act := model.Fixed().Steps[3].Name()
 	gate := "publish-the-result/ask-before-publishing"

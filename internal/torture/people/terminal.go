@@ -11,19 +11,23 @@ import (
 	"github.com/creack/pty"
 )
 
-// dialogue is a person at the terminal of one process, who answers what it asks. Its fields are
-// read when that has ended.
+// dialogue is a person at the terminal of one process, who answers what it asks. Its
+// fields are read when that has ended.
 type dialogue struct {
 	scenario *Scenario
 	screen   io.ReadWriteCloser
-	says     string   // to an open question: yes or no
-	saw      string   // all that the terminal showed
-	yes      int      // how often that was said to an open question
-	told     []string // steps of which the person said what became of them
+	// to an open question: yes or no
+	says string
+	// all that the terminal showed
+	saw string
+	// how often that was said to an open question
+	yes int
+	// steps of which the person said what became of them
+	told []string
 }
 
-// beginOnTerminal starts acode with args on a terminal of its own, with somebody who says yes or no to
-// open questions, and goes on otherwise.
+// beginOnTerminal starts acode with args on a terminal of its own, with somebody who says
+// yes or no to open questions, and goes on otherwise.
 func (s *Scenario) beginOnTerminal(ctx context.Context, args []string, says string) *typed {
 	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
 	t.cmd.Env = append(t.cmd.Env, "TERM=xterm-256color")
@@ -48,7 +52,8 @@ func (s *Scenario) beginOnTerminal(ctx context.Context, args []string, says stri
 	return t
 }
 
-// talk reads the terminal until that hangs up, and answers each question as soon as it stands there.
+// talk reads the terminal until that hangs up, and answers each question as soon as it
+// stands there.
 func (d *dialogue) talk(ctx context.Context) {
 	b := make([]byte, 4096)
 	for {
@@ -109,8 +114,8 @@ func (s *Scenario) verdict(ctx context.Context, name string) (string, error) {
 	return j.verdict(name, attempts(string(ledger))), nil
 }
 
-// verdict says what became of the last attempt of a step that nobody can know about; empty where there
-// is none.
+// verdict says what became of the last attempt of a step that nobody can know about;
+// empty where there is none.
 func (j journal) verdict(name string, acted map[string][]int) string {
 	for _, e := range slices.Backward(j.events) {
 		if e.kind != "StepUnknown" || e.step != name {

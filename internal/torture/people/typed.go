@@ -21,10 +21,13 @@ type typed struct {
 	args     []string
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
-	done     chan struct{} // closed when it has ended
-	failed   error         // of starting it or of waiting for it; set once done is closed
-	struck   []syscall.Signal
-	person   *dialogue // at its terminal; nil for nobody
+	// closed when it has ended
+	done chan struct{}
+	// of starting it or of waiting for it; set once done is closed
+	failed error
+	struck []syscall.Signal
+	// at its terminal; nil for nobody
+	person *dialogue
 }
 
 // outputLimit is how long whatever a process leaves may keep its output open.
@@ -75,7 +78,8 @@ func (t *typed) signal(sig syscall.Signal, group bool) {
 // exit gives the exit status; exitKilled for a process that a signal ended.
 func (t *typed) exit() int { return t.cmd.ProcessState.ExitCode() }
 
-// killed reports whether a signal ended the process; one that it could not answer yet counts.
+// killed reports whether a signal ended the process; one that it could not answer yet
+// counts.
 func (t *typed) killed() bool { return t.exit() == scene.ExitKilled }
 
 // executes reports whether the command carries a session out.
@@ -94,8 +98,8 @@ func (t *typed) said() string {
 // unclean is what no output may hold: a crash of acode, or a value that nobody wrote out.
 var unclean = regexp.MustCompile(`panic:|goroutine \d+ \[|runtime error|%!\w?\(|<nil>|0001-01-01|ACODE-INTERNAL`)
 
-// statuses are those that a process of this series may end with, by what was typed; a wrong
-// configuration, a damaged journal and a general failure are none of them.
+// statuses are those that a process of this series may end with, by what was typed; a
+// wrong configuration, a damaged journal and a general failure are none of them.
 func (t *typed) statuses() []int {
 	switch {
 	case t.executes():
