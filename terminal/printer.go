@@ -25,6 +25,7 @@ type Printer struct {
 	loaded loaded
 	task   int // whose title was written last
 	live   live
+	prompt string // of the question that is open, which stays the last line of a terminal
 	json   jsonLines
 	ended  bool // the result was given
 
@@ -130,6 +131,10 @@ func (p *Printer) show(n session.Notice) {
 	if n.Kind != session.NoticeOutput {
 		p.erase()
 		defer p.draw()
+		if p.o.Live && p.prompt != "" {
+			p.printf("%s", p.wiped())
+			defer func() { _, _ = io.WriteString(p.o.Err, p.prompt) }() // an answer may still come
+		}
 	}
 	if n.Kind != session.NoticeChanged {
 		p.endList()

@@ -3,6 +3,7 @@ package terminal_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -265,6 +266,55 @@ func TestLive(t *testing.T) {
 		p.Close()
 		p.Close()
 		want(t, "closed", out.take(), "")
+	})
+}
+
+// open is an answer that is given while a question stands open.
+type open struct {
+	meanwhile func()
+	answer    io.Reader
+}
+
+func (o *open) Read(b []byte) (int, error) {
+	if o.meanwhile != nil {
+		o.meanwhile()
+		o.meanwhile = nil
+	}
+	return o.answer.Read(b)
+}
+
+// What other tasks do stands above a question that is open, which stays the last line.
+func TestLiveAboveAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out safe
+		p := terminal.New(terminal.Options{
+			Page: terminal.Page{Out: &out, Now: time.Now}, Err: &out, Live: true, Width: func() int { return 42 },
+		})
+		defer p.Close()
+		c := manual()
+		it, other := c.Items[5], c.Items[6]
+		p.Notice(session.Notice{Kind: session.NoticeHeader, Session: aSession(session.Paused), Next: c})
+		p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &it})
+		out.take()
+		yes, err := p.Approve(&open{answer: strings.NewReader("yes\n"), meanwhile: func() {
+			if got := out.take(); !strings.HasSuffix(got, "\x1b[JShip? [yes/no] ") {
+				t.Errorf("asked: got %q", got)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			want(t, "ticks", out.take(), "")
+			p.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &it, Took: time.Second})
+			want(t, "completed", out.take(), "\r\x1b[J  Validate\n    ✓ Add email validator            1s\nShip? [yes/no] ")
+			p.Notice(session.Notice{Kind: session.NoticeStarted, Item: &other})
+			want(t, "started", out.take(), "\r\x1b[JShip? [yes/no] ")
+		}}, "Ship?")
+		if !yes || err != nil {
+			t.Errorf("Approve: got %v, %v", yes, err)
+		}
+		p.Notice(session.Notice{Kind: session.NoticeWarning, Text: "slow"})
+		if got := out.take(); !strings.HasPrefix(got, "warning: slow\n\r\x1b[J") {
+			t.Errorf("after the answer: got %q", got)
+		}
 	})
 }
 

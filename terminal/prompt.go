@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -128,17 +129,36 @@ func readLine(in io.Reader) (string, error) {
 // Choose is the function Choose on the printer's terminal, below what was shown so far.
 func (p *Printer) Choose(in io.Reader, options []string) (string, error) {
 	p.Settle()
-	return Choose(in, p.o.Err, options)
+	defer p.answered()
+	return Choose(in, question{p}, options)
 }
 
 // Approve is the function Approve on the printer's terminal. It says there what a yes lets happen,
 // unless Out has just shown it on the terminal.
-func (p *Printer) Approve(in io.Reader, question string) (bool, error) {
+func (p *Printer) Approve(in io.Reader, text string) (bool, error) {
 	if !p.o.Live {
 		p.Tell(p.gate)
 	}
 	p.Settle()
-	return Approve(in, p.o.Err, question)
+	defer p.answered()
+	return Approve(in, question{p}, text)
+}
+
+// question is where a question is written while other steps may be shown.
+type question struct{ p *Printer }
+
+// Write implements io.Writer.
+func (q question) Write(text []byte) (int, error) {
+	q.p.mu.Lock()
+	defer q.p.mu.Unlock()
+	q.p.prompt = string(text[bytes.LastIndexByte(text, '\n')+1:])
+	return q.p.o.Err.Write(text)
+}
+
+func (p *Printer) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prompt = ""
 }
 
 // Tell writes what a question is about, where the question goes: also when Quiet leaves out
