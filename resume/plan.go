@@ -195,7 +195,7 @@ func command(rec session.CommandRecord, r *session.Run) (session.Action, string)
 	case rec.WasCancelled():
 		return session.ActionRetry, cancelledBefore + "; it has no check, so it runs again"
 	case rec.State == session.CommandFinished:
-		return session.ActionAttach, "the command has finished; its result stands recorded"
+		return session.ActionAttach, "the command has finished; its result was saved"
 	}
 	return decide(rec.Why, r)
 }

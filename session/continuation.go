@@ -19,7 +19,7 @@ const (
 	ActionRollBack Action = "rollback"
 	// in progress and done: record it (FR-025)
 	ActionApplied Action = "applied"
-	// a command that still runs, or whose result stands recorded
+	// a command that still runs, or whose result was saved
 	ActionAttach Action = "attach"
 	// the outcome is unknown: check, policy or a person
 	ActionDecide Action = "decide"

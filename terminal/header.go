@@ -212,8 +212,12 @@ func (p *Printer) handling(n session.Notice) {
 
 // handled says in one line what becomes of a step that was in progress.
 func handled(n session.Notice) string {
+	lines := handlingLines(n)
+	if n.Level == session.ActionAttach { // the reason says it
+		lines = lines[:len(lines)-1]
+	}
 	var words []string
-	for _, line := range handlingLines(n) {
+	for _, line := range lines {
 		_, what, _ := strings.Cut(line, ": ")
 		words = append(words, strings.ToLower(what[:1])+what[1:])
 	}
