@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -20,12 +21,29 @@ const (
 	readAnyway  = 50
 )
 
-// Follow tells what happens in a session that another process executes, from its events above seq after, until no
+// Following says what of a session is wanted.
+type Following struct {
+	Ref   string // as in Status
+	After uint64 // the event behind which it begins, or ThisRun
+	Lines Lines
+}
+
+// Lines says which lines of commands are told beside events.
+type Lines int
+
+// What a follower may want to see of what commands write.
+const (
+	NoLines   Lines = iota
+	LiveLines       // while they run
+	AllLines        // also what was written before anybody followed, as far as it was kept
+)
+
+// Follow tells what happens in a session that another process executes, from its events above seq After, until no
 // process executes it any more, and gives how it stands then. What it tells of an event is what that process tells of
-// it, and carries its seq: with the last of these, another Follow neither misses nor repeats anything. It takes no lock
-// and writes nothing. ref is as in Status.
-func (s *Site) Follow(ctx context.Context, ref string, after uint64, tell func(session.Notice)) (session.Result, error) {
-	id, err := s.subject(ctx, ref)
+// it, and carries its seq: with the last of these, another Follow neither misses nor repeats anything. Lines of output
+// carry none, and come before the end of their command. It takes no lock and writes nothing.
+func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice)) (session.Result, error) {
+	id, err := s.subject(ctx, o.Ref)
 	if err != nil {
 		return session.Result{}, err
 	}
@@ -33,8 +51,19 @@ func (s *Site) Follow(ctx context.Context, ref string, after uint64, tell func(s
 	if err != nil {
 		return session.Result{}, err
 	}
-	f := &follower{Site: s, facts: s.facts(ctx, p, next), sess: sess, after: after, tell: tell}
-	if err := f.watch(ctx); err != nil {
+	var mu sync.Mutex // lines come while events are told
+	f := &follower{
+		Site: s, lines: o.Lines, facts: s.facts(ctx, p, next), sess: sess, after: o.After, split: split(p), open: map[session.StepID]*attended{},
+		tell: func(n session.Notice) {
+			mu.Lock()
+			defer mu.Unlock()
+			tell(n)
+		},
+	}
+	f.out = s.liveOutputs(id, f.tell)
+	err = f.watch(ctx)
+	f.out.close()
+	if err != nil {
 		return session.Result{}, err
 	}
 	result := f.facts.Result()
@@ -46,21 +75,47 @@ func (s *Site) Follow(ctx context.Context, ref string, after uint64, tell func(s
 
 // facts folds the events of a session of which next is left.
 func (s *Site) facts(ctx context.Context, p *session.Plan, next session.Continuation) session.Facts {
-	return session.Facts{Plan: p, Items: next.Items, Redact: s.Redactor.String, Wrote: func(c *session.CommandResult) []string {
-		return s.ends(ctx, []session.Output{c.Stderr, c.Stdout}, false)
-	}}
+	return session.Facts{
+		Plan: p, Items: next.Items, Redact: s.Redactor.String,
+		Wrote: func(c *session.CommandResult) []string {
+			return s.ends(ctx, []session.Output{c.Stderr, c.Stdout}, false)
+		},
+		Value: func(c *session.Capture) string {
+			value, _ := s.content(ctx, session.Output{Blob: c.Blob}) // the receipt counts without it
+			return value
+		},
+	}
 }
 
 // follower reads the events of a session as they come.
 type follower struct {
 	*Site
+	lines Lines
 	facts session.Facts
 	sess  *session.Session
 	after uint64
+	split map[session.StepID]bool
 	tell  func(session.Notice)
 	seq   uint64         // of the last event that was read
 	last  session.Notice // that was told
-	held  []session.Notice
+	held  []held
+	out   *outputs
+	open  map[session.StepID]*attended // the commands that were started and have no receipt
+}
+
+// held is a notice that is to be told.
+type held struct {
+	session.Notice
+	key    string                 // of the command that it is the end of
+	result *session.CommandResult // of that, if there is one
+}
+
+// attended is a command that runs, as far as events tell.
+type attended struct {
+	key  string
+	item session.Item
+	atUS int64 // its start
+	told bool
 }
 
 // watch reads until the session is over, or no process executes it.
@@ -83,6 +138,9 @@ func (f *follower) watch(ctx context.Context) error {
 		if seen = now; !running || f.facts.State().Terminal() {
 			return nil
 		}
+		if err := f.attend(ctx); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -101,29 +159,123 @@ func (f *follower) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		h := held{Notice: n}
+		if err := f.commands(e, &h); err != nil {
+			return err
+		}
 		if f.seq = e.Seq; e.Type == session.ExecutionAcquired && f.after == ThisRun {
 			f.held = nil
 		}
-		if n.Session = f.sess; told && (f.after == ThisRun || e.Seq > f.after) {
-			f.held = append(f.held, n)
+		if h.Session = f.sess; told && (f.after == ThisRun || e.Seq > f.after) {
+			f.held = append(f.held, h)
 		}
 		if f.after != ThisRun {
-			f.release()
+			if err := f.release(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if f.after == ThisRun {
 		f.after = f.seq
 	}
-	f.release()
+	return f.release(ctx)
+}
+
+// commands takes up which command e is the start or the end of; h tells e.
+func (f *follower) commands(e session.Event, h *held) error {
+	if f.lines == NoLines {
+		return nil
+	}
+	switch e.Type {
+	case session.StepStarted:
+		var d session.StepStartedData
+		if err := e.Decode(&d); err != nil || d.Kind != session.KindRun || h.Item == nil {
+			return err
+		}
+		f.open[d.StepID] = &attended{key: d.Key, item: *h.Item, atUS: e.TimeUS}
+	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
+		var d struct {
+			session.StepID
+			Key     string                 `json:"key"`
+			Command *session.CommandResult `json:"command"`
+		}
+		if err := e.Decode(&d); err != nil {
+			return err
+		}
+		h.key, h.result = d.Key, d.Command
+		delete(f.open, d.StepID)
+	}
 	return nil
 }
 
-func (f *follower) release() {
-	for _, n := range f.held {
-		f.last = n
-		f.tell(n)
+func (f *follower) release(ctx context.Context) error {
+	for _, h := range f.held {
+		if err := f.wrote(ctx, h); err != nil {
+			return err
+		}
+		if a := f.open[h.step()]; h.Kind == session.NoticeStarted && a != nil {
+			a.told = true
+		}
+		if h.Kind == session.NoticeSession {
+			for _, a := range f.open {
+				a.told = false // by the process that begins here
+			}
+		}
+		f.last = h.Notice
+		f.tell(h.Notice)
 	}
 	f.held = nil
+	return nil
+}
+
+func (h held) step() session.StepID {
+	if h.Item == nil {
+		return session.StepID{}
+	}
+	return h.Item.ID
+}
+
+// wrote tells what is left of what the command wrote that h is the end of.
+func (f *follower) wrote(ctx context.Context, h held) error {
+	if h.key == "" {
+		return nil
+	}
+	told := f.out.end(h.key)
+	if f.lines != AllLines || h.result == nil {
+		return nil
+	}
+	stdout, stderr := f.out.lines(*h.Item, session.BothStreams), f.out.lines(*h.Item, session.Stderr)
+	if f.split[h.Item.ID] {
+		stdout.stream = session.Stdout
+	}
+	stdout.known, stdout.unwatched, stderr.unwatched = told, math.MaxInt64, math.MaxInt64
+	return errors.Join(f.kept(ctx, h.result, stdout, stderr), stdout.close(), stderr.close())
+}
+
+// attend tells what the commands write that run. One whose start was told to another follower, or by a process before,
+// is told to run.
+func (f *follower) attend(ctx context.Context) error {
+	if f.lines == NoLines || len(f.open) == 0 {
+		return nil
+	}
+	if _, err := f.store.View(ctx, f.sess.ID); err != nil { // for what it knows of secrets by now
+		return err
+	}
+	for id, a := range f.open {
+		if !a.told {
+			rec, err := f.records(f.sess.ID).Look(ctx, a.key)
+			if err != nil || rec.State != session.CommandRunning && rec.State != session.CommandUnattended {
+				continue
+			}
+			it := a.item
+			a.told, it.Action = true, session.ActionAttach
+			f.tell(session.Notice{Kind: session.NoticeStarted, TimeUS: a.atUS, Session: f.sess, Item: &it})
+		}
+		if !f.split[id] {
+			f.out.begin(a.item, a.key)
+		}
+	}
+	return nil
 }
 
 // teller is the journal of a session that this process executes, and has what its door is told of an event made from

@@ -136,7 +136,9 @@ func executeForTest() error {
 		_, err = s.Start(ctx, door, Start{Plan: p})
 	case !rows[0].State.Terminal():
 		if s.Asks(ctx, rows[0]) {
-			_, _ = s.Decide(ctx, Verdict{Ref: string(rows[0].ID), Grant: true, By: "test"}) // it may be answered already
+			for id := range p.All() {
+				_, _ = s.Decide(ctx, Verdict{Ref: string(rows[0].ID), Step: id.String(), Grant: true, By: "test"}) // it may ask nothing
+			}
 		}
 		_, err = s.Resume(ctx, door, Resume{Ref: string(rows[0].ID), Choices: Choices{Uncertain: session.InterruptReruns}})
 	}
@@ -156,19 +158,19 @@ func followForTest() error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Follow(context.Background(), "@last", after, writer(os.Stdout))
+	_, err = s.Follow(context.Background(), Following{Ref: "@last", After: after, Lines: AllLines}, writer(os.Stdout))
 	return errors.Join(err, s.Close())
 }
 
 // random makes a plan of every kind of step.
 func random(r *rand.Rand) *session.Plan {
-	p := &session.Plan{Task: "random", OnFailure: session.FailureContinues}
+	p := &session.Plan{Task: "random", OnFailure: session.FailureContinues, MaxParallel: 1 + r.IntN(3)}
 	for t := range 2 + r.IntN(3) {
 		task := session.Task{ID: fmt.Sprintf("t%d", t)}
 		for n := range 1 + r.IntN(5) {
 			step := session.Step{ID: fmt.Sprintf("s%d", n)}
 			file := fmt.Sprintf("f%d", r.IntN(4))
-			switch r.IntN(6) {
+			switch r.IntN(7) {
 			case 0:
 				step.Kind, step.Read = session.KindRead, &session.Read{Path: "there"}
 			case 1:
@@ -176,6 +178,9 @@ func random(r *rand.Rand) *session.Plan {
 			case 2:
 				step.Kind, step.Run = session.KindRun, &session.Run{Shell: "sleep 0.05", Check: "exit 1"}
 			case 3:
+				name := []string{"VALUE", "API_TOKEN"}[r.IntN(2)]
+				step.Kind, step.Run = session.KindRun, &session.Run{Shell: fmt.Sprintf("printf 'captured%%s\\n' -%d-%d", t, n), Capture: name}
+			case 4:
 				step.Kind, step.Approve = session.KindApprove, fmt.Sprintf("Is it %d?", n)
 			default:
 				step.Kind, step.Changes = session.KindWrite, []session.Change{{Op: session.KindWrite, Path: file, Content: fmt.Sprint(t, n)}}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/acode-dev/acode/provider/command"
@@ -13,76 +15,166 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxPiece is how long a piece of a line is told; a longer line is told in several.
-const maxPiece = 64 << 10
+const (
+	maxPiece = 64 << 10    // of a line that is told; a longer line is told in several pieces
+	maxLate  = 64 << 10    // of what a command wrote, told after its end however long that takes: its receipt waits for it
+	lateTime = time.Second // how long more than that is told
+)
 
-// watched tells what commands write while they run. A command of which a value is captured is left out: before the
+// outputs tells what commands write, line by line. A command of which a value is captured must be left out: before the
 // value is known, it cannot be masked.
-type watched struct {
-	*command.Runner
-	dir    string
-	items  map[session.StepID]session.Item
+type outputs struct {
+	dir    string // of the commands of the session
 	masked func(io.Writer) *redact.Stream
 	now    func() time.Time
 	tell   func(session.Notice)
+
+	mu      sync.Mutex
+	running map[string]*liveLines // by key
 }
 
-// Run implements engine.Commands. All that was written is told when it returns.
-func (w *watched) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
-	key, err := session.ParseKey(req.Key)
-	if err != nil || req.Split {
-		return w.Runner.Run(ctx, req)
+func (s *Site) liveOutputs(id session.ID, tell func(session.Notice)) *outputs {
+	return &outputs{dir: s.commandDir(id), masked: s.Redactor.Stream, now: s.Now, tell: tell, running: map[string]*liveLines{}}
+}
+
+// lines gives what tells lines of one output of it.
+func (o *outputs) lines(it session.Item, stream session.Stream) *liveLines {
+	it.Why = "" // it has begun
+	l := &liveLines{now: o.now, tell: o.tell, item: &it, stream: stream}
+	l.masked = o.masked(writerFunc(l.take))
+	return l
+}
+
+// begin tells what the command of key writes, until end. It does nothing where that goes on already.
+func (o *outputs) begin(it session.Item, key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running[key] != nil {
+		return
 	}
-	item := w.items[key.Step]
-	item.Why = "" // it has begun
-	l := &liveLines{now: w.now, tell: w.tell, item: &item}
-	l.masked = w.masked(writerFunc(l.lines))
+	l := o.lines(it, session.BothStreams)
 	before := &count{}
-	if _, err := command.Follow(ctx, w.dir, req.Key, false, before); err == nil {
+	if _, err := command.Follow(context.Background(), o.dir, key, false, before, before); err == nil {
 		l.unwatched = before.n
 	}
-	running, stop := context.WithCancel(ctx)
-	told := make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop, l.ended = stop, make(chan struct{})
+	o.running[key] = l
 	go func() {
-		defer close(told)
-		l.follow(running, w.dir, req.Key)
+		defer close(l.ended)
+		l.follow(ctx, o.dir, key)
 	}()
+}
+
+// end tells what the command of key has written by now, and then nothing of it any more. It gives how many lines were
+// told of it.
+func (o *outputs) end(key string) (told int) {
+	o.mu.Lock()
+	l := o.running[key]
+	delete(o.running, key)
+	o.mu.Unlock()
+	if l == nil {
+		return 0
+	}
+	l.stop()
+	<-l.ended
+	return l.told
+}
+
+// close ends all of them.
+func (o *outputs) close() {
+	o.mu.Lock()
+	var keys []string
+	for key := range o.running {
+		keys = append(keys, key)
+	}
+	o.mu.Unlock()
+	for _, key := range keys {
+		o.end(key)
+	}
+}
+
+// watched runs commands and tells what they write.
+type watched struct {
+	*command.Runner
+	out   *outputs
+	items map[session.StepID]session.Item
+}
+
+// Run implements engine.Commands. Of a command that is over, all was told. What one writes is told until then, also
+// while nobody waits for it.
+func (w *watched) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
+	if key, err := session.ParseKey(req.Key); err == nil && !req.Split {
+		w.out.begin(w.items[key.Step], req.Key)
+	}
 	rec, err := w.Runner.Run(ctx, req)
-	stop()
-	<-told
+	return w.over(req.Key, rec, err)
+}
+
+// Wait implements engine.Commands, as Run.
+func (w *watched) Wait(ctx context.Context, key string) (session.CommandRecord, error) {
+	rec, err := w.Runner.Wait(ctx, key)
+	return w.over(key, rec, err)
+}
+
+// Look implements engine.Commands, as Run.
+func (w *watched) Look(ctx context.Context, key string) (session.CommandRecord, error) {
+	rec, err := w.Runner.Look(ctx, key)
+	return w.over(key, rec, err)
+}
+
+func (w *watched) over(key string, rec session.CommandRecord, err error) (session.CommandRecord, error) {
+	if err == nil && rec.State == session.CommandFinished {
+		w.out.end(key)
+	}
 	return rec, err
 }
 
-// liveLines tells the output of one command, line by line.
+// liveLines tells one output of a command, line by line.
 type liveLines struct {
 	masked    *redact.Stream
 	now       func() time.Time
 	tell      func(session.Notice)
 	item      *session.Item
+	stream    session.Stream
 	unwatched int64  // bytes at the beginning that were written while no acode looked
 	seen      int64  // bytes that were taken
 	skip      int64  // of them, those that this look gives again
+	late      int64  // bytes that were taken after ctx, since lateFrom
 	rest      []byte // masked, of a line that is not complete
+	told      int    // lines
+	known     int    // of them, those that were told before and are not told again
+
+	ctx      context.Context // while it is told what runs; nil: nothing of it does
+	lateFrom time.Time
+	stop     context.CancelFunc
+	ended    chan struct{}
 }
+
+// errLate ends the lines of a command that is over and wrote more than is told after its end.
+var errLate = errors.New("what the command wrote last is not told")
 
 // follow reads until ctx ends, then what is there. A command that is about to begin may look over for a moment, so only
 // the look after its end is the last one. What cannot be read is not told: the receipt meets the same error and says so.
 func (l *liveLines) follow(ctx context.Context, dir, key string) {
+	l.ctx = ctx
 	for {
 		last := ctx.Err() != nil
 		l.skip = l.seen
-		over, err := command.Follow(ctx, dir, key, true, l)
-		if ctx.Err() == nil {
+		over, err := command.Follow(ctx, dir, key, true, l, l)
+		switch {
+		case errors.Is(err, errLate):
+			l.tell(session.Notice{Kind: session.NoticeLagging, Item: l.item, Text: "the rest is not shown"})
+			l.told = math.MaxInt
+			return
+		case ctx.Err() == nil && over && l.seen > 0:
+			<-ctx.Done()
+		case ctx.Err() == nil:
 			_ = pause(ctx) // when it ends, one look is left
-			continue
-		}
-		if over {
-			_ = l.masked.Close()
-			if len(l.rest) > 0 {
-				l.line(l.rest)
-			}
-		}
-		if last || over || errors.Is(err, context.Cause(ctx)) {
+		case over:
+			_ = l.close() // it fails as a line before did
+			return
+		case last || errors.Is(err, context.Cause(ctx)):
 			return
 		}
 	}
@@ -93,6 +185,14 @@ func (l *liveLines) Write(p []byte) (int, error) {
 	known := min(int64(len(p)), l.skip)
 	l.skip -= known
 	fresh := p[known:]
+	if l.ctx != nil && l.ctx.Err() != nil {
+		if l.late == 0 {
+			l.lateFrom = l.now()
+		}
+		if l.late += int64(len(fresh)); l.late > maxLate && l.now().Sub(l.lateFrom) > lateTime {
+			return int(known), errLate
+		}
+	}
 	l.seen += int64(len(fresh))
 	old := min(int64(len(fresh)), l.unwatched)
 	if old > 0 {
@@ -105,8 +205,18 @@ func (l *liveLines) Write(p []byte) (int, error) {
 	return int(known+old) + n, err
 }
 
-// lines takes what is masked.
-func (l *liveLines) lines(p []byte) (int, error) {
+// close tells the last line, where it has no end.
+func (l *liveLines) close() error {
+	err := l.masked.Close()
+	if len(l.rest) > 0 {
+		l.line(l.rest)
+		l.rest = nil
+	}
+	return err
+}
+
+// take takes what is masked.
+func (l *liveLines) take(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	for {
 		end := bytes.IndexByte(l.rest, '\n')
@@ -124,7 +234,10 @@ func (l *liveLines) lines(p []byte) (int, error) {
 }
 
 func (l *liveLines) line(text []byte) {
-	n := session.Notice{Kind: session.NoticeOutput, Item: l.item, Text: strings.ToValidUTF8(string(text), "�")}
+	if l.told++; l.told <= l.known {
+		return
+	}
+	n := session.Notice{Kind: session.NoticeOutput, Item: l.item, Stream: l.stream, Text: strings.ToValidUTF8(string(text), "�")}
 	if l.unwatched == 0 {
 		n.TimeUS = l.now().UnixMicro()
 	}

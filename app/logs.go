@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
+	"math"
 	"time"
 
 	"github.com/acode-dev/acode/provider/command"
-	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -21,8 +20,11 @@ type Logs struct {
 	Attempt int    // from 1; 0: the latest one of each step
 	Follow  bool   // also what is still to come, until no process executes the session
 
-	// Begin is called before the output of an attempt.
-	Begin func(step session.StepID, attempt int) error
+	Begin func(step session.StepID, attempt int) error // called before the output of an attempt; nil: nothing is
+
+	// Tell is told each line, with the time at which it was read where that was while it was written, and first the
+	// session. With it nothing is written, and Begin is not called.
+	Tell func(session.Notice)
 }
 
 // Logs writes to w what commands wrote, in the order in which they were started: all that was kept, redacted, also
@@ -38,6 +40,11 @@ func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
 		}
 	}
 	l := logs{Logs: o, site: s, id: id, to: w}
+	if o.Tell != nil {
+		if err := l.announce(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		sess, err := s.store.View(ctx, id)
 		if err != nil {
@@ -65,6 +72,30 @@ func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
 	}
 }
 
+// announce tells the session, and learns what its steps are called.
+func (l *logs) announce(ctx context.Context) error {
+	sess, p, next, err := l.site.outlook(ctx, l.id)
+	if err != nil {
+		return err
+	}
+	l.split = split(p)
+	l.items = map[session.StepID]session.Item{}
+	for _, it := range next.Items {
+		l.items[it.ID] = it
+	}
+	l.Tell(session.Notice{Kind: session.NoticeSession, Session: sess, Text: sess.Task})
+	return nil
+}
+
+// split gives the steps whose commands write their two streams apart.
+func split(p *session.Plan) map[session.StepID]bool {
+	out := map[session.StepID]bool{}
+	for id, step := range p.All() {
+		out[id] = step.Run != nil && step.Run.Capture != ""
+	}
+	return out
+}
+
 // pause waits until it is time to look again, and reports whether ctx goes on.
 func pause(ctx context.Context) bool {
 	t := time.NewTimer(100 * time.Millisecond)
@@ -83,7 +114,9 @@ type logs struct {
 	site     *Site
 	id       session.ID
 	to       io.Writer
-	after    uint64 // the last event that was read
+	items    map[session.StepID]session.Item // where lines are told
+	split    map[session.StepID]bool         // likewise: steps whose two streams are kept apart
+	after    uint64                          // the last event that was read
 	attempts []*attempt
 	written  int  // so many attempts
 	found    bool // one that is wanted
@@ -163,17 +196,17 @@ func (l *logs) write(ctx context.Context, a *attempt) error {
 	if !l.wants(a) {
 		return nil
 	}
-	if l.found = true; l.Begin != nil {
+	if l.found = true; l.Begin != nil && l.Tell == nil {
 		if err := l.Begin(a.step, a.number); err != nil {
 			return err
 		}
 	}
-	masked := l.site.Redactor.Stream(l.to)
+	to := l.sinks(a)
 	for !a.over {
-		over, err := command.Follow(ctx, l.site.commandDir(l.id), a.key, l.Follow, masked)
+		over, err := to.follow(ctx, l, a)
 		switch {
 		case err == nil && over:
-			return masked.Close()
+			return to.close()
 		case !errors.Is(err, fs.ErrNotExist): // a line that is not complete may hold half of a secret
 			return err
 		}
@@ -194,30 +227,66 @@ func (l *logs) write(ctx context.Context, a *attempt) error {
 	if a.result == nil {
 		return nil
 	}
-	return errors.Join(l.kept(ctx, a.result, masked), masked.Close())
+	return errors.Join(l.site.kept(ctx, a.result, to.stdout, to.stderr), to.close())
+}
+
+// sinks take what a command wrote.
+type sinks struct {
+	stdout, stderr io.Writer
+	lines          []*liveLines // nil: it is copied as it is, but for secrets
+	close          func() error
+}
+
+func (l *logs) sinks(a *attempt) sinks {
+	if l.Tell == nil {
+		masked := l.site.Redactor.Stream(l.to)
+		return sinks{stdout: masked, stderr: masked, close: masked.Close}
+	}
+	it, out := l.items[a.step], l.site.liveOutputs(l.id, l.Tell)
+	if it.Action, it.Attempt = session.ActionExecute, a.number; a.number > 1 {
+		it.Action = session.ActionRetry
+	}
+	stdout, stderr := out.lines(it, session.BothStreams), out.lines(it, session.Stderr)
+	if l.split[a.step] {
+		stdout.stream = session.Stdout
+	}
+	stdout.unwatched, stderr.unwatched = math.MaxInt64, math.MaxInt64
+	return sinks{stdout, stderr, []*liveLines{stdout, stderr}, func() error { return errors.Join(stdout.close(), stderr.close()) }}
+}
+
+// follow copies what the command of a has written, and what it writes where that is wanted.
+func (t sinks) follow(ctx context.Context, l *logs, a *attempt) (over bool, err error) {
+	dir := l.site.commandDir(l.id)
+	if l.Follow && t.lines != nil {
+		var before [2]count
+		if _, err := command.Follow(ctx, dir, a.key, false, &before[0], &before[1]); err != nil {
+			return false, err
+		}
+		for i, lines := range t.lines {
+			lines.unwatched = before[i].n
+		}
+	}
+	return command.Follow(ctx, dir, a.key, l.Follow, t.stdout, t.stderr)
 }
 
 // kept writes what receipts hold.
-func (l *logs) kept(ctx context.Context, c *session.CommandResult, to *redact.Stream) error {
-	for _, o := range []session.Output{c.Stdout, c.Stderr} {
-		hash := o.Whole.Hash
-		if hash == "" {
-			hash = o.Blob.Hash
-		}
-		if hash == "" {
-			if _, err := io.Copy(to, strings.NewReader(o.Text)); err != nil {
-				return err
-			}
-			continue
-		}
-		r, err := l.site.store.OpenBlob(ctx, hash)
-		if err != nil {
-			return fmt.Errorf("open an output: %w", err)
-		}
-		_, err = io.Copy(to, r)
-		if err = errors.Join(err, r.Close()); err != nil {
-			return err
-		}
+func (s *Site) kept(ctx context.Context, c *session.CommandResult, stdout, stderr io.Writer) error {
+	return errors.Join(s.keptOf(ctx, c.Stdout, stdout), s.keptOf(ctx, c.Stderr, stderr))
+}
+
+func (s *Site) keptOf(ctx context.Context, o session.Output, to io.Writer) error {
+	hash := o.Whole.Hash
+	if hash == "" {
+		hash = o.Blob.Hash
 	}
-	return nil
+	if hash == "" {
+		_, err := io.WriteString(to, o.Text)
+		return err
+	}
+	r, err := s.store.OpenBlob(ctx, hash)
+	if err != nil {
+		return fmt.Errorf("open an output: %w", err)
+	}
+	_, err = io.Copy(to, r)
+	return errors.Join(err, r.Close())
 }

@@ -357,7 +357,8 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		MaxParallel: w.plan.MaxParallel,
 	}
 	if w.door.Watches() {
-		live := &watched{Runner: runner, dir: w.commandDir(w.writer.Session().ID), items: map[session.StepID]session.Item{}, masked: w.Redactor.Stream, now: w.Now, tell: w.door.Notice}
+		live := &watched{Runner: runner, out: w.liveOutputs(w.writer.Session().ID, w.door.Notice), items: map[session.StepID]session.Item{}}
+		defer live.out.close()
 		for _, it := range ready.Next.Items {
 			live.items[it.ID] = it
 		}

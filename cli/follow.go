@@ -31,7 +31,7 @@ func (i *Invocation) follow(ctx context.Context, s *app.Site, ref string, after 
 	ctx, _, stop := i.signals(ctx)
 	defer stop()
 	f := &following{screen: i.screen(s, true), ctx: ctx}
-	result, err := s.Follow(ctx, ref, after, f.tell)
+	result, err := s.Follow(ctx, app.Following{Ref: ref, After: after, Lines: f.lines()}, f.tell)
 	f.end()
 	var sig app.Interrupted
 	switch {
@@ -46,27 +46,40 @@ func (i *Invocation) follow(ctx context.Context, s *app.Site, ref string, after 
 // following shows the processes that execute a session, one after the other: each has a beginning and a result.
 type following struct {
 	*screen
-	ctx context.Context
+	ctx    context.Context
+	result *session.Notice // of the process that is shown: it comes last, as that tells it; nil: none yet
+}
+
+// lines are those that run shows of commands.
+func (f *following) lines() app.Lines {
+	switch {
+	case !f.Watches():
+		return app.NoLines
+	case f.JSON || f.verbose > 0:
+		return app.AllLines
+	}
+	return app.LiveLines
 }
 
 func (f *following) tell(n session.Notice) {
-	if f.printer == nil {
-		f.printer = f.newPrinter(f.ctx.Done(), app.Delivery{})
-		if n.Kind != session.NoticeSession { // what follows names the session by it
-			f.begin(session.Notice{Session: n.Session})
-		}
-	}
-	if n.Kind == session.NoticeSession {
+	switch {
+	case n.Kind == session.NoticeSession:
+		f.end()
 		f.begin(n)
 		return
+	case f.printer == nil: // what follows names the session by it
+		f.begin(session.Notice{Session: n.Session})
 	}
-	if f.Notice(n); n.Kind == session.NoticeResult {
-		f.end()
+	if n.Kind == session.NoticeResult {
+		f.result = &n
+		return
 	}
+	f.Notice(n)
 }
 
 // begin names the session of n.
 func (f *following) begin(n session.Notice) {
+	f.printer = f.newPrinter(f.ctx.Done(), app.Delivery{})
 	n.Kind, n.Text = session.NoticeSession, n.Session.Task
 	f.Notice(n)
 	if !f.JSON {
@@ -75,8 +88,12 @@ func (f *following) begin(n session.Notice) {
 }
 
 func (f *following) end() {
+	if f.result != nil {
+		f.Notice(*f.result)
+		f.result = nil
+	}
 	if f.printer != nil {
-		f.printer.Close()
+		f.close()
 		f.printer = nil
 	}
 }

@@ -30,13 +30,13 @@ func (i *Invocation) logsCommand() *cobra.Command {
 					o.Ref = a
 				}
 			}
-			if i.JSON {
-				return &session.Error{Code: session.ErrUsage, Message: "logs has no JSON: it is what commands wrote", Next: session.Words("acode logs --help")}
-			}
 			return i.reading(func(ctx context.Context, s *app.Site, _ string) error {
 				to := io.Writer(i.Out)
 				if term.IsTerminal(int(os.Stdout.Fd())) {
 					to = &cleanWriter{to: to}
+				}
+				if i.JSON {
+					return i.logLines(ctx, s, o)
 				}
 				if o.Step == "" {
 					o.Begin = func(step session.StepID, attempt int) error {
@@ -51,6 +51,15 @@ func (i *Invocation) logsCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on with what is written, until the session stops")
 	cmd.Flags().IntVar(&o.Attempt, "attempt", 0, "the attempt of this `number` instead of the latest one")
 	return cmd
+}
+
+// logLines tells each line that commands wrote as run --json does.
+func (i *Invocation) logLines(ctx context.Context, s *app.Site, o app.Logs) error {
+	d := i.screen(s, true)
+	d.printer = d.newPrinter(ctx.Done(), app.Delivery{})
+	defer d.close()
+	o.Tell = d.printer.Notice
+	return s.Logs(ctx, o, nil)
 }
 
 // cleanWriter lets no control character of what a command wrote reach a terminal.

@@ -55,47 +55,145 @@ func unwritten(err error) *session.Error {
 	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("look where the output goes; what was done stands", session.MoveStatus, "")}
 }
 
-// outlet writes to a reader that may have stopped, for example a pager. A write waits for the reader,
-// but after done is closed no longer than lastWrite. Text that comes while a write hangs is dropped, so
-// that a signal ends acode within a second. It is for one writer at a time.
-type outlet struct {
-	to    io.Writer
+// outlets write, in one order, to readers that may have stopped, for example a pager. A Write waits for them only where
+// mostKept is not written yet, and after done is closed no longer than lastWrite, so that a signal ends acode within a
+// second. What it cannot keep it drops.
+type outlets struct {
 	done  <-chan struct{}
-	lines bool       // JSON Lines are written: behind one that was dropped comes none, so that they never look whole
-	hangs chan error // of the write that was given up; nil: none was
-	cut   bool       // a line was dropped
+	lines bool // JSON Lines are written: behind one that was dropped comes none, so that they never look whole
+
+	mu     sync.Mutex
+	pieces []piece
+	bytes  int           // of them
+	writes bool          // a goroutine writes them
+	moved  chan struct{} // closed when some are written; nil: no one waits for that
+	err    error         // of the latest write
+	cut    bool          // a piece was dropped
+	stuck  bool          // a reader was waited for in vain, and took nothing since
+	raw    bool          // the terminal is: it must be told to go to the beginning of a line
 }
 
-// lastWrite is how long a write may take after a signal.
-const lastWrite = 250 * time.Millisecond
+// piece is what was written to one of them.
+type piece struct {
+	to   io.Writer
+	data []byte
+}
+
+const (
+	lastWrite = 250 * time.Millisecond // how long a write may take after a signal
+	mostKept  = 1 << 20                // bytes that are kept for readers
+	isBehind  = 64 << 10               // bytes that are kept for a reader that is behind
+	onePiece  = 32 << 10               // bytes that are written at once, where there are as many
+)
 
 var errUnread = errors.New("no reader takes it")
 
-// Write implements io.Writer.
-func (o *outlet) Write(p []byte) (int, error) {
-	hung := o.hangs != nil && len(o.hangs) == 0
-	o.cut = o.cut || hung && o.lines
-	if hung || o.cut {
+// outlet is the way to one of the readers.
+type outlet struct {
+	*outlets
+	to io.Writer
+}
+
+// Write implements io.Writer. An error may be that of an earlier one.
+func (o outlet) Write(p []byte) (int, error) {
+	fits := o.wait(func() bool { return o.bytes <= mostKept })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cut = o.cut || !fits && o.lines; o.cut || !fits {
 		return 0, errUnread
 	}
-	wrote, data := make(chan error, 1), bytes.Clone(p) // whoever gives a write up may use p again
-	go func() {
-		_, err := o.to.Write(data)
-		wrote <- err
-	}()
-	o.hangs = nil
-	select {
-	case err := <-wrote:
-		return len(p), err
-	case <-o.done:
+	data := bytes.Clone(p)
+	if o.raw {
+		data = bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
 	}
-	limit := time.NewTimer(lastWrite)
-	defer limit.Stop()
-	select {
-	case err := <-wrote:
-		return len(p), err
-	case <-limit.C:
-		o.hangs = wrote
-		return 0, errUnread
+	o.pieces = append(o.pieces, piece{o.to, data})
+	o.bytes += len(data)
+	if !o.writes {
+		o.writes = true
+		go o.write()
 	}
+	return len(p), o.err
+}
+
+// write writes what is kept, until nothing is.
+func (o *outlets) write() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.pieces) > 0 {
+		next, n := o.pieces[0], 1
+		for ; n < len(o.pieces) && o.pieces[n].to == next.to && len(next.data) < onePiece; n++ {
+			next.data = append(next.data, o.pieces[n].data...)
+		}
+		o.mu.Unlock()
+		_, err := next.to.Write(next.data)
+		o.mu.Lock()
+		o.pieces = o.pieces[n:]
+		o.bytes -= len(next.data)
+		if o.err, o.stuck = err, false; o.moved != nil {
+			close(o.moved)
+			o.moved = nil
+		}
+	}
+	o.writes = false
+}
+
+// flush waits until all is written.
+func (o *outlets) flush() { o.wait(func() bool { return len(o.pieces) == 0 }) }
+
+// wait waits for ok, which something that was written may bring, and reports whether that came.
+func (o *outlets) wait(ok func() bool) bool {
+	done, limit := o.done, (<-chan time.Time)(nil)
+	for {
+		came, moved := o.look(ok)
+		if came {
+			return true
+		}
+		select {
+		case <-moved:
+		case <-done:
+			t := time.NewTimer(lastWrite)
+			defer t.Stop()
+			done, limit = nil, t.C
+		case <-limit:
+			return false
+		}
+	}
+}
+
+// behind reports whether much is kept, and still is after the patience in which nothing was written.
+func (o *outlets) behind(patience time.Duration) bool {
+	for {
+		came, moved := o.look(func() bool { return o.bytes <= isBehind || o.stuck })
+		if came || patience == 0 {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return o.bytes > isBehind
+		}
+		t := time.NewTimer(patience)
+		select {
+		case <-moved:
+		case <-t.C:
+			o.mu.Lock()
+			o.stuck = true
+			o.mu.Unlock()
+		}
+		t.Stop()
+	}
+}
+
+// look gives what ok says, and what is closed when that may have changed.
+func (o *outlets) look(ok func() bool) (came bool, moved <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.moved == nil {
+		o.moved = make(chan struct{})
+	}
+	return ok(), o.moved
+}
+
+// setRaw says whether the terminal is raw.
+func (o *outlets) setRaw(is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.raw = is
 }

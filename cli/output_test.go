@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-// slow is a reader that stops after the first write until go is closed.
+// slow is a reader that takes nothing until goOn is closed.
 type slow struct {
 	bytes.Buffer
 	goOn chan struct{}
@@ -20,42 +22,86 @@ func (s *slow) Write(p []byte) (int, error) {
 // Whoever reads on after a signal gets the lines that come then; JSON Lines of which one was dropped
 // end there, so that their result never says that they were whole.
 func TestOutletDrops(t *testing.T) {
+	full := strings.Repeat("x", mostKept+1)
 	for name, c := range map[string]struct {
 		lines bool
 		want  string
-	}{"text": {false, "one three"}, "lines": {true, "one"}} {
+	}{"text": {false, full + " three"}, "lines": {true, full}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				done, reader := make(chan struct{}), &slow{goOn: make(chan struct{})}
-				o := &outlet{to: reader, done: done, lines: c.lines}
+				o := outlet{&outlets{done: done, lines: c.lines}, reader}
 				close(done)
-				if _, err := o.Write([]byte("one")); err == nil {
+				_, _ = o.Write([]byte(full))
+				if _, err := o.Write([]byte(" two")); err == nil {
 					t.Error("Write: waited for a reader that reads nothing")
 				}
-				_, _ = o.Write([]byte(" two")) // dropped
 				close(reader.goOn)
 				synctest.Wait()
 				_, _ = o.Write([]byte(" three"))
+				o.flush()
 				if got := reader.String(); got != c.want {
-					t.Errorf("got %q, want %q", got, c.want)
+					t.Errorf("got %d bytes, want %d", len(got), len(c.want))
 				}
 			})
 		})
 	}
 }
 
-// What only had to wait was not lost.
+// Before a signal nothing is dropped: what cannot be kept waits. What is kept holds up no one, and is written in the
+// order in which it came, whoever it is for.
 func TestOutletWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done, reader := make(chan struct{}), &slow{goOn: make(chan struct{})}
-		o := &outlet{to: reader, done: done, lines: true}
-		close(done)
-		_, _ = o.Write([]byte("one")) // given up
+		both := &outlets{done: done, lines: true}
+		a, b := outlet{both, reader}, outlet{both, &named{reader}}
+		_, _ = a.Write([]byte("one"))
+		_, _ = b.Write([]byte(" two"))
+		_, _ = a.Write([]byte(strings.Repeat("x", mostKept)))
+		wrote := false
+		go func() {
+			_, _ = b.Write([]byte(" result"))
+			wrote = true
+		}()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if wrote {
+			t.Error("Write: took more than is kept")
+		}
 		close(reader.goOn)
 		synctest.Wait()
-		_, _ = o.Write([]byte(" result"))
-		if got := reader.String(); got != "one result" {
-			t.Errorf("got %q, want both", got)
+		both.flush()
+		if got := reader.String(); !wrote || !strings.HasPrefix(got, "one two") || !strings.HasSuffix(got, "x result") {
+			t.Errorf("got %.20q … of %d bytes", got, len(got))
+		}
+	})
+}
+
+type named struct{ *slow }
+
+// A reader that takes something now and then is waited for; one that takes nothing is waited for once.
+func TestOutletIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &slow{goOn: make(chan struct{})}
+		o := outlet{&outlets{done: make(chan struct{})}, reader}
+		_, _ = o.Write([]byte("one"))
+		if o.behind(time.Second) {
+			t.Error("behind: got true for a few bytes")
+		}
+		_, _ = o.Write(make([]byte, 2*isBehind))
+		before := time.Now()
+		for range 1000 {
+			if !o.behind(time.Second) {
+				t.Error("behind: got false for a reader that takes nothing")
+			}
+		}
+		if took := time.Since(before); took != time.Second {
+			t.Errorf("behind: took %s, want its patience once", took)
+		}
+		close(reader.goOn)
+		o.flush()
+		if o.behind(0) {
+			t.Error("behind: got true after all was written")
 		}
 	})
 }

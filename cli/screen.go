@@ -26,6 +26,7 @@ type screen struct {
 	fresh   bool // a new session is run, rather than one resumed
 	typed   *typing
 	printer *terminal.Printer // nil until the session is in hand
+	out     *outlets          // likewise
 	stop    func()            // of signals
 	again   <-chan struct{}   // a second signal came
 	cooked  func()            // makes the terminal what it was before Left
@@ -54,7 +55,8 @@ func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Cont
 func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *terminal.Printer {
 	o := terminal.Detect(s.Out.file, s.getenv)
 	o.Page = s.Page()
-	o.Out, o.Err = &outlet{to: s.Out, done: done, lines: s.JSON}, &outlet{to: s.Err, done: done}
+	s.out = &outlets{done: done, lines: s.JSON}
+	o.Out, o.Err, o.Behind = outlet{s.out, s.Out}, outlet{s.out, s.Err}, s.out.behind
 	o.Quiet, o.Verbose, o.Fresh, o.Exit, o.Sync = s.quiet, s.verbose, s.fresh, exitOfResult, delivery
 	o.Color = (o.Color || s.color == "always") && s.color != "never" && !s.noColor
 	return terminal.New(o)
@@ -62,8 +64,8 @@ func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *termin
 
 // Notice implements app.Door.
 func (s *screen) Notice(n session.Notice) {
-	if n.Kind == session.NoticeFailed && n.Hint.Do == session.MoveLogs && s.verbose > 0 && !s.JSON && s.again != nil {
-		n.Detail = nil // its lines stand above; who follows has not seen them
+	if n.Kind == session.NoticeFailed && n.Hint.Do == session.MoveLogs && s.verbose > 0 && !s.JSON {
+		n.Detail = nil // its lines stand above
 	}
 	switch {
 	case n.Result != nil:
@@ -108,7 +110,7 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	default:
 		return err
 	}
-	defer s.printer.Close()
+	defer s.close()
 	status := exitOfResult(out.Result)
 	if !told {
 		var hint string
@@ -119,6 +121,19 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 		return quietExit(status)
 	}
 	return err
+}
+
+// close ends the output; all of it was written then, as far as there is a reader.
+func (s *screen) close() {
+	s.printer.Close()
+	s.flush()
+}
+
+// flush has all written before something else writes to the terminal.
+func (s *screen) flush() {
+	if s.out != nil {
+		s.out.flush()
+	}
 }
 
 // Confirm implements app.Person.
@@ -151,6 +166,7 @@ func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Posi
 
 // Secret implements app.Person.
 func (s *screen) Secret(ctx context.Context, name, about string) (string, error) {
+	s.flush()
 	return s.Invocation.Secret(ctx, name, about)
 }
 
@@ -159,6 +175,7 @@ func (s *screen) Cancel(_ context.Context, request string) (bool, error) {
 	if s.yes || !s.interactive() {
 		return true, nil
 	}
+	s.flush()
 	return unlessEnded(terminal.Ask(s.in, s.Err, request+". Cancel it now?", true))
 }
 
@@ -195,16 +212,19 @@ func (p person) Left(ctx context.Context) <-chan struct{} {
 		return nil
 	}
 	p.printer.Tell([]string{fmt.Sprintf("Ctrl-C within %d seconds ends what runs; any other key leaves it running.", secondChance/time.Second)})
+	p.flush()
 	fd := int(p.in.Fd())
 	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return nil
 	}
+	p.out.setRaw(true)
 	ctx, cancel := context.WithTimeout(ctx, secondChance)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		key, err := p.typed.read(ctx)
+		p.out.setRaw(false)
 		_ = term.Restore(fd, before) // a terminal that went away needs none
 		if err == nil && key == 3 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // as the key does where the terminal is not raw

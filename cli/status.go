@@ -104,7 +104,8 @@ func (i *Invocation) watch(ctx context.Context, s *app.Site, ref string, every t
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	page := i.Page()
-	page.Out = &outlet{to: i.Out, done: ctx.Done()}
+	out := &outlets{done: ctx.Done()}
+	page.Out = outlet{out, i.Out}
 	redraws := !i.JSON && terminal.Detect(i.Out.file, i.getenv).Live
 	if fd := int(i.Out.file.Fd()); redraws {
 		page.Out = &terminal.Redrawn{Out: page.Out, Size: func() (columns, rows int) {
@@ -121,6 +122,7 @@ func (i *Invocation) watch(ctx context.Context, s *app.Site, ref string, every t
 		if err == nil {
 			ref = string(status.ID) // another one may begin here
 			err = page.Status(status)
+			out.flush()
 		}
 		if err != nil && ctx.Err() == nil {
 			return err

@@ -7,42 +7,29 @@ type Action string
 
 // The actions of a continuation.
 const (
-	// completed before: never again (FR-020)
-	ActionSkip Action = "skip"
-	// not started yet (FR-022)
-	ActionExecute Action = "execute"
-	// a new attempt after a failure, or a read that was in progress
-	ActionRetry Action = "retry"
-	// in progress, nothing of it happened: do it, same attempt
-	ActionProceed Action = "proceed"
-	// in progress and half done: roll back, then do it again (FR-026)
-	ActionRollBack Action = "rollback"
-	// in progress and done: record it (FR-025)
-	ActionApplied Action = "applied"
-	// a command that still runs, or whose result was saved
-	ActionAttach Action = "attach"
-	// the outcome is unknown: check, policy or a person
-	ActionDecide Action = "decide"
+	ActionSkip     Action = "skip"     // completed before: never again (FR-020)
+	ActionExecute  Action = "execute"  // not started yet (FR-022)
+	ActionRetry    Action = "retry"    // a new attempt after a failure, or a read that was in progress
+	ActionProceed  Action = "proceed"  // in progress, nothing of it happened: do it, same attempt
+	ActionRollBack Action = "rollback" // in progress and half done: roll back, then do it again (FR-026)
+	ActionApplied  Action = "applied"  // in progress and done: record it (FR-025)
+	ActionAttach   Action = "attach"   // a command that still runs, or whose result was saved
+	ActionDecide   Action = "decide"   // the outcome is unknown: check, policy or a person
 )
 
 // Item is one step in a continuation.
 type Item struct {
-	ID StepID
-	// position in the plan, from 1
-	Task int
-	// position in its task, from 1
-	Step   int
-	Title  string
-	Label  string
-	Kind   Kind
-	Action Action
-	Status Status
-	// the attempt that Action carries out or ends; 0 for Skip
-	Attempt int
-	// of Skip: how long that work took
-	Took time.Duration
-	// one sentence for the log and the person
-	Why string
+	ID      StepID
+	Task    int // position in the plan, from 1
+	Step    int // position in its task, from 1
+	Title   string
+	Label   string
+	Kind    Kind
+	Action  Action
+	Status  Status
+	Attempt int           // the attempt that Action carries out or ends; 0 for Skip
+	Took    time.Duration // of Skip: how long that work took
+	Why     string        // one sentence for the log and the person
 }
 
 // WasInProgress reports whether the last attempt of it has an intent and no receipt.
@@ -52,16 +39,11 @@ func (it Item) WasInProgress() bool { return it.Status == InProgress || it.Statu
 // but that the items in progress come first. Items holds each step of the plan exactly
 // once.
 type Continuation struct {
-	Items []Item
-	// completed before
-	Skipped int
-	// to do, in progress included
-	Remaining int
-	// what the skipped work took
-	Saved time.Duration
-	// indexes into Items of the steps that were in progress, in the order of their
-	// intents
-	InProgress []int
+	Items      []Item
+	Skipped    int           // completed before
+	Remaining  int           // to do, in progress included
+	Saved      time.Duration // what the skipped work took
+	InProgress []int         // indexes into Items of the steps that were in progress, in the order of their intents
 	TasksDone  int
 	Tasks      int
 }
@@ -124,60 +106,52 @@ type NoticeKind string
 
 // The kinds of notices, in about the order in which a session gives them.
 const (
-	// a session begins or goes on; Text is its task
-	NoticeSession NoticeKind = "session"
-	// a line of environment validation: what is as it should be
-	NoticeCheck NoticeKind = "check"
-	// a changed file
-	NoticeChanged NoticeKind = "changed"
-	// the header block of a continuation
-	NoticeHeader NoticeKind = "header"
-	// ● a step runs
-	NoticeStarted NoticeKind = "started"
-	// how a step that was in progress is handled
-	NoticeHandling NoticeKind = "handling"
-	// a line of the end of what a command wrote
-	NoticeOutput NoticeKind = "output"
-	// ✓ a receipt is durable
-	NoticeCompleted NoticeKind = "completed"
-	// ✗ likewise
-	NoticeFailed NoticeKind = "failed"
-	// ? likewise
-	NoticeUncertain NoticeKind = "uncertain"
-	// an approval is wanted
-	NoticeAsking  NoticeKind = "asking"
-	NoticeInfo    NoticeKind = "info"
-	NoticeWarning NoticeKind = "warning"
-	// the last one; agrees with the exit status
-	NoticeResult NoticeKind = "result"
+	NoticeSession   NoticeKind = "session"   // a session begins or goes on; Text is its task
+	NoticeCheck     NoticeKind = "check"     // a line of environment validation: what is as it should be
+	NoticeChanged   NoticeKind = "changed"   // a changed file
+	NoticeHeader    NoticeKind = "header"    // the header block of a continuation
+	NoticeStarted   NoticeKind = "started"   // ● a step runs
+	NoticeHandling  NoticeKind = "handling"  // how a step that was in progress is handled
+	NoticeOutput    NoticeKind = "output"    // a line that a command wrote
+	NoticeLagging   NoticeKind = "lagging"   // lines that a command wrote are not shown; Text says how many
+	NoticeCompleted NoticeKind = "completed" // ✓ a receipt is durable
+	NoticeFailed    NoticeKind = "failed"    // ✗ likewise
+	NoticeUncertain NoticeKind = "uncertain" // ? likewise
+	NoticeAsking    NoticeKind = "asking"    // an approval is wanted
+	NoticeInfo      NoticeKind = "info"
+	NoticeWarning   NoticeKind = "warning"
+	NoticeResult    NoticeKind = "result" // the last one; agrees with the exit status
 )
 
 // Notice is something that the person or script at the other end learns. It is given only
 // after what it says is durable.
 type Notice struct {
-	Kind NoticeKind
-	// of the event that says it, see Facts; 0: no event does
-	Seq uint64
-	// of that event; of a line of output without one, when acode read it; 0: unknown
-	TimeUS int64
-	// of session, header and result
-	Session *Session
-	// of header
-	Next *Continuation
-	// of a step
-	Item *Item
-	// redacted
-	Text string
-	// further lines
-	Detail  []string
+	Kind    NoticeKind
+	Seq     uint64        // of the event that says it, see Facts; 0: no event does
+	TimeUS  int64         // of that event; of a line of output without one, when acode read it; 0: unknown
+	Session *Session      // of session, header and result
+	Next    *Continuation // of header
+	Item    *Item         // of a step
+	Stream  Stream        // of output; empty: unknown
+	Text    string        // redacted
+	Detail  []string      // further lines
 	Took    time.Duration
 	Changed *ChangedFile
-	// of handling
-	Level  Action
-	Result *Result
-	// what a person may do about it
-	Hint Hint
+	Level   Action // of handling
+	Result  *Result
+	Hint    Hint // what a person may do about it
 }
+
+// Stream says where a command wrote.
+type Stream string
+
+// A command has one pipe for both streams, so that their order is kept, or with a capture
+// one for each.
+const (
+	BothStreams Stream = "both"
+	Stdout      Stream = "stdout"
+	Stderr      Stream = "stderr"
+)
 
 // Result is how a process ended its work on a session.
 type Result struct {
@@ -187,11 +161,8 @@ type Result struct {
 	Reason  Reason
 	Done    int
 	Left    int
-	// empty when all is well
-	Code    Code
+	Code    Code // empty when all is well
 	Message string
-	// what continues the session; empty when nothing is left
-	Next Hint
-	// number of the signal that ended it; 0 for none
-	Signal int
+	Next    Hint // what continues the session; empty when nothing is left
+	Signal  int  // number of the signal that ended it; 0 for none
 }

@@ -6,21 +6,16 @@ import "time"
 // them. The process that executes a session and one that reads its journal use the same
 // fold, so that what they tell cannot differ.
 type Facts struct {
-	Plan *Plan
-	// each step of Plan once, in order of execution, as it may be shown
-	Items []Item
-	// nil shows everything
-	Redact func(string) string
-	// the end of what a failed command wrote, as it may be shown; nil: nothing
-	Wrote func(*CommandResult) []string
+	Plan   *Plan
+	Items  []Item                        // each step of Plan once, in order of execution, as it may be shown
+	Redact func(string) string           // nil shows everything
+	Wrote  func(*CommandResult) []string // the end of what a failed command wrote, as it may be shown; nil: nothing
+	Value  func(*Capture) string         // what a command gave that is no secret; nil: nothing
 
-	// Items by step
-	known map[StepID]Item
-	// what is known of the steps that began
-	at    map[StepID]*StepState
+	known map[StepID]Item       // Items by step
+	at    map[StepID]*StepState // what is known of the steps that began
 	state State
-	// of the latest event that moved the session to another state
-	last Result
+	last  Result // of the latest event that moved the session to another state
 }
 
 // Begin takes over what is known of s, whose next event is the first that Of is given.
@@ -62,8 +57,8 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 		}
 		f.last.Done, f.last.Left = f.last.Done+1, f.last.Left-1
 		n = Notice{Kind: NoticeCompleted, Took: f.took(e, d.StepID, d.EndedUS), Item: f.item(d.StepID, StepDone)}
-		if d.Capture != nil && !d.Capture.Blob.Sealed {
-			n.Text = d.Capture.Value
+		if d.Capture != nil && !d.Capture.Blob.Sealed && f.Value != nil {
+			n.Text = f.Value(d.Capture)
 		}
 		switch {
 		case n.Item.Kind == KindApprove:

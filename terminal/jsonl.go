@@ -55,6 +55,7 @@ type line struct {
 	Plan      *planJSON            `json:"plan,omitempty"`
 	Action    session.Action       `json:"action,omitempty"`
 	Text      string               `json:"text,omitempty"`
+	Stream    session.Stream       `json:"stream,omitempty"` // of output, if it is known
 	Detail    []string             `json:"detail,omitempty"`
 	TookUS    *int64               `json:"took_us,omitempty"`
 	Changed   *session.ChangedFile `json:"changed,omitempty"`
@@ -148,7 +149,7 @@ func (p *Printer) writeJSON(n session.Notice) {
 	if n.Kind == session.NoticeOutput && n.TimeUS > 0 {
 		l.ReadAt = stamp(time.UnixMicro(n.TimeUS))
 	}
-	l.Text, l.Detail, l.Changed, l.Action = n.Text, n.Detail, n.Changed, n.Level
+	l.Text, l.Stream, l.Detail, l.Changed, l.Action = n.Text, n.Stream, n.Detail, n.Changed, n.Level
 	if n.Item != nil {
 		l.Step = newStepJSON(*n.Item)
 		l.Step.Status = p.statusOf(n)

@@ -161,7 +161,7 @@ func titleOr(it session.Item) string {
 
 // draw writes the live lines, over those that stand there.
 func (p *Printer) draw() {
-	if !p.o.Live || len(p.live.steps) == 0 || p.live.held || p.prompt != "" {
+	if !p.o.Live || len(p.live.steps) == 0 || p.live.held || p.prompt != "" || p.behind(0) {
 		return
 	}
 	rows := p.rows()

@@ -37,16 +37,20 @@ func (p Page) json(v any) error { return JSON(p.Out, v) }
 // they are all that goes there. Err and Exit must be set, and with Live also Width.
 type Options struct {
 	Page
-	Err     io.Writer                // warnings, questions, errors
-	Quiet   bool                     // no progress: only the result, warnings and errors
-	Verbose int                      // 1 and more shows what commands write
-	Live    bool                     // Out is a terminal that can redraw a line
-	Color   bool                     // Out may be coloured
-	ASCII   bool                     // the locale cannot show symbols
-	Fresh   bool                     // a new session is run, rather than one resumed
-	Width   func() int               // columns of Out
-	Exit    func(session.Result) int // exit status of a result
-	Sync    app.Delivery             // how delivery stands at the start
+	Err     io.Writer  // warnings, questions, errors
+	Quiet   bool       // no progress: only the result, warnings and errors
+	Verbose int        // 1 and more shows what commands write
+	Live    bool       // Out is a terminal that can redraw a line
+	Color   bool       // Out may be coloured
+	ASCII   bool       // the locale cannot show symbols
+	Fresh   bool       // a new session is run, rather than one resumed
+	Width   func() int // columns of Out
+
+	// Behind reports whether the reader of Out is behind, and still is if it is given some time: what may be left out
+	// is left out then; nil: it never is.
+	Behind func(patience time.Duration) bool
+	Exit   func(session.Result) int // exit status of a result
+	Sync   app.Delivery             // how delivery stands at the start
 }
 
 // Detect judges out and the environment: a live line only on a terminal that is known, not dumb and

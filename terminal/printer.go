@@ -27,9 +27,16 @@ type Printer struct {
 	live   live
 	prompt string // of the question that is open, which stays the last line of a terminal
 	json   jsonLines
+	missed []missed
 	ended  bool // the result was given
 
 	closed bool
+}
+
+// missed are lines of a step that are not shown, since the reader is behind.
+type missed struct {
+	item  session.Item
+	lines int
 }
 
 // loaded is how a session stood when it was first told of: it changes under us.
@@ -98,6 +105,8 @@ func (p *Printer) settle() {
 
 // Notice shows n. Notices after the result are dropped: the result is the last line.
 func (p *Printer) Notice(n session.Notice) {
+	// Only a line of output waits for a reader here, and alone: it must not hold up what is told of other steps.
+	leftOut := n.Kind == session.NoticeOutput && n.Item != nil && (p.o.JSON || p.o.Verbose > 0) && p.behind(patience)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -105,12 +114,55 @@ func (p *Printer) Notice(n session.Notice) {
 	}
 	p.remember(n)
 	p.live.held = false
+	if leftOut {
+		p.miss(n.Item)
+		return
+	}
+	p.tellMissed(n)
 	p.ended = n.Kind == session.NoticeResult
+	p.tell(n)
+}
+
+func (p *Printer) tell(n session.Notice) {
+	if n.Kind == session.NoticeLagging && n.Item != nil && p.sess != nil {
+		n.Text += "; " + p.o.Spell(session.Hint{Do: session.MoveLogs, Session: p.sess.Short, Step: n.Item.ID}) + " has all"
+	}
 	if p.o.JSON {
 		p.writeJSON(n)
 		return
 	}
 	p.show(n)
+}
+
+// patience is how long a line of output waits for a reader that takes nothing.
+const patience = 100 * time.Millisecond
+
+func (p *Printer) behind(patience time.Duration) bool {
+	return p.o.Behind != nil && p.o.Behind(patience)
+}
+
+// miss leaves a line of output of a step out.
+func (p *Printer) miss(it *session.Item) {
+	for i := range p.missed {
+		if p.missed[i].item.ID == it.ID {
+			p.missed[i].lines++
+			return
+		}
+	}
+	p.missed = append(p.missed, missed{*it, 1})
+}
+
+// tellMissed says what was left out of the step of n, or of all before the result.
+func (p *Printer) tellMissed(n session.Notice) {
+	var left []missed
+	for _, m := range p.missed {
+		if n.Kind != session.NoticeResult && (n.Item == nil || n.Item.ID != m.item.ID) {
+			left = append(left, m)
+			continue
+		}
+		p.tell(session.Notice{Kind: session.NoticeLagging, Item: &m.item, Text: Plural(m.lines, "line") + " not shown"})
+	}
+	p.missed = left
 }
 
 func (p *Printer) remember(n session.Notice) {
@@ -153,6 +205,10 @@ func (p *Printer) show(n session.Notice) {
 		p.handling(n)
 	case session.NoticeOutput:
 		p.output(n)
+	case session.NoticeLagging:
+		if p.o.Verbose > 0 {
+			p.printf("    | %s %s\n", p.m.ellipsis, Clean(n.Text))
+		}
 	case session.NoticeCompleted:
 		p.stepEnded(n, p.m.done)
 	case session.NoticeFailed:
@@ -196,7 +252,7 @@ func (p *Printer) started(n session.Notice) {
 		return
 	}
 	since := p.o.Now()
-	if n.Seq > 0 { // who follows may come later
+	if n.TimeUS > 0 { // who follows may come later
 		since = time.UnixMicro(n.TimeUS)
 	} else if us := p.loaded.started[n.Item.ID]; us > 0 && n.Item.Action == session.ActionAttach {
 		since = time.UnixMicro(us)

@@ -15,10 +15,11 @@ import (
 // watchEvery is how often an output is looked at that someone follows.
 const watchEvery = 100 * time.Millisecond
 
-// Follow copies to w, raw, what the command of key has written, and with more also what it writes until it is over or
-// ctx ends, and reports whether it is. It takes no lock and changes nothing. It returns fs.ErrNotExist when there is no
+// Follow copies, raw, what the command of key has written, and with more also what it writes until it is over or
+// ctx ends, and reports whether it is. What it wrote to standard error goes to stderr if it is kept apart, else to
+// stdout in its order. It takes no lock and changes nothing. It returns fs.ErrNotExist when there is no
 // output: the command was not started, or its receipt has it. When ctx ends, what is there by then is copied.
-func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over bool, err error) {
+func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.Writer) (over bool, err error) {
 	begun, c, err := look(dir, key)
 	if err != nil {
 		return false, err
@@ -46,7 +47,7 @@ func Follow(ctx context.Context, dir, key string, more bool, w io.Writer) (over 
 			sizes = [2]int64{c.Exit.Out, c.Exit.Err}
 		}
 		for i, t := range tails {
-			if err := t.copy(w, sizes[i]); err != nil {
+			if err := t.copy([]io.Writer{stdout, stderr}[i], sizes[i]); err != nil {
 				return false, err
 			}
 		}

@@ -208,7 +208,7 @@ func TestFollow(t *testing.T) {
 		})
 		s.touch("end")
 	}()
-	over, err := command.Follow(s.ctx(), s.dir, s.key, true, masked)
+	over, err := command.Follow(s.ctx(), s.dir, s.key, true, masked, masked)
 	<-watched
 	if err = errors.Join(err, masked.Close()); err != nil || !over || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
 		t.Errorf("Follow: got %v, %v; the same: %v", over, err, bytes.Equal(got.Sum(nil), want.Sum(nil)))
@@ -219,7 +219,7 @@ func TestFollow(t *testing.T) {
 	if grown := int64(most.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
 		t.Errorf("%d bytes more were in memory", grown)
 	}
-	if _, err := command.Follow(s.ctx(), s.dir, "never", true, masked); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := command.Follow(s.ctx(), s.dir, "never", true, masked, masked); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Follow of what was never started: got %v", err)
 	}
 }
