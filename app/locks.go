@@ -118,8 +118,19 @@ func (s *Site) lockedOut(ctx context.Context, id session.ID, err error) error {
 	if again.Text, again.Do = "wait for it with", session.MoveWait; !held { // but the workspace is, or the holder has just ended
 		return &session.Error{Code: session.ErrLocked, Message: "session " + sess.Short + " was not resumed", Cause: err, Retryable: true, Next: again}
 	}
+	if s.pausing(ctx, sess) {
+		return &session.Error{Code: session.ErrLocked, Retryable: true, Next: again,
+			Message: fmt.Sprintf("Session is locked by another process: %s was paused, and %s, which executed it, ends in about three seconds", sess.Short, h.Process())}
+	}
 	return &session.Error{Code: session.ErrLocked, Retryable: true, Next: again,
 		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", sess.Short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command)}
+}
+
+// pausing reports whether the pause of a session is the last thing that happened to it: who executed it may give a
+// person time for a second Ctrl-C.
+func (s *Site) pausing(ctx context.Context, sess *session.Session) bool {
+	last, err := s.store.Events(ctx, sess.ID, sess.LastSeq-1, 1)
+	return err == nil && sess.State == session.Paused && len(last) == 1 && last[0].Type == session.StateChanged
 }
 
 // hold takes the lock of a session alone, for a change of it that executes nothing. doing is
