@@ -63,6 +63,9 @@ func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice
 	f.out = s.liveOutputs(id, f.tell)
 	err = f.watch(ctx)
 	f.out.close()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // whatever met it
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return session.Result{}, err
 	}

@@ -31,6 +31,7 @@ func (i *Invocation) follow(ctx context.Context, s *app.Site, ref string, after 
 	ctx, _, stop := i.signals(ctx)
 	defer stop()
 	f := &following{screen: i.screen(s, true), ctx: ctx}
+	f.follows = true
 	result, err := s.Follow(ctx, app.Following{Ref: ref, After: after, Lines: f.lines()}, f.tell)
 	f.end()
 	var sig app.Interrupted
@@ -82,9 +83,6 @@ func (f *following) begin(n session.Notice) {
 	f.printer = f.newPrinter(f.ctx.Done(), app.Delivery{})
 	n.Kind, n.Text = session.NoticeSession, n.Session.Task
 	f.Notice(n)
-	if !f.JSON {
-		f.Notice(session.Notice{Kind: session.NoticeInfo, Text: "Following session " + n.Session.Short + ": " + n.Session.Task})
-	}
 }
 
 func (f *following) end() {

@@ -25,6 +25,7 @@ type screen struct {
 	color   string
 	fresh   bool // a new session is run, rather than one resumed
 	typed   *typing
+	follows bool              // another process executes the session
 	printer *terminal.Printer // nil until the session is in hand
 	out     *outlets          // likewise
 	stop    func()            // of signals
@@ -57,7 +58,7 @@ func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *termin
 	o.Page = s.Page()
 	s.out = &outlets{done: done, lines: s.JSON}
 	o.Out, o.Err, o.Behind = outlet{s.out, s.Out}, outlet{s.out, s.Err}, s.out.behind
-	o.Quiet, o.Verbose, o.Fresh, o.Exit, o.Sync = s.quiet, s.verbose, s.fresh, exitOfResult, delivery
+	o.Quiet, o.Verbose, o.Fresh, o.Follows, o.Exit, o.Sync = s.quiet, s.verbose, s.fresh, s.follows, exitOfResult, delivery
 	o.Color = (o.Color || s.color == "always") && s.color != "never" && !s.noColor
 	return terminal.New(o)
 }

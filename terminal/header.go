@@ -162,6 +162,15 @@ func (p *Printer) summary(c *session.Continuation) {
 	p.printf("%s\n", strings.Join([]string{short, stood, fmt.Sprintf("%s of %s done%s", comma(c.Skipped), comma(len(c.Items)), kept)}, " "+p.m.dot+" "))
 }
 
+// followed names the session that another process executes.
+func (p *Printer) followed() {
+	line := "Following session " + Clean(p.sess.Short) + ": " + Clean(p.sess.Task)
+	if p.compact() {
+		line = p.cut(line)
+	}
+	p.printf("%s\n", line)
+}
+
 func (p *Printer) resumed(c *session.Continuation, gs []group) {
 	p.printf("Resuming session %s...\n", Clean(p.sess.Short))
 	at := ""

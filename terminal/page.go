@@ -44,6 +44,7 @@ type Options struct {
 	Color   bool       // Out may be coloured
 	ASCII   bool       // the locale cannot show symbols
 	Fresh   bool       // a new session is run, rather than one resumed
+	Follows bool       // another process executes it: no header names the session
 	Width   func() int // columns of Out
 
 	// Behind reports whether the reader of Out is behind, and still is if it is given some time: what may be left out

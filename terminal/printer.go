@@ -192,7 +192,10 @@ func (p *Printer) show(n session.Notice) {
 		p.endList()
 	}
 	switch n.Kind {
-	case session.NoticeSession: // the header names it, below the environment block
+	case session.NoticeSession: // else the header names it, below the environment block
+		if p.o.Follows && p.sess != nil {
+			p.followed()
+		}
 	case session.NoticeCheck:
 		p.check(n)
 	case session.NoticeChanged:
