@@ -43,7 +43,7 @@ func bugs() []bug {
 		{name: "read and write instead of splice", judges: []judge{outputJudge()}, shows: "of which ", edits: []edit{{"provider/command/pipe_linux.go",
 			"		moved, err := unix.Splice(pipe, nil, int(s.file.Fd()), nil, limit, unix.SPLICE_F_NONBLOCK)\n",
 			"		b := make([]byte, min(limit, little))\n		moved, err := unix.Read(pipe, b)\n		if err == nil {\n			_, err = s.file.Write(b[:moved])\n		}\n"}}},
-		{name: "exit record before the pipe is empty", judges: []judge{endJudge()}, shows: "captured ", edits: []edit{{"provider/command/running.go",
+		{name: "exit record before the pipe is empty", judges: []judge{burstJudge()}, shows: "captured ", edits: []edit{{"provider/command/running.go",
 			"	e.Lost = c.outs.drain()\n", "	e.Lost = \"\"\n"}}},
 		{name: "exec before claim", judges: []judge{supervisorJudge()}, edits: []edit{
 			{"provider/command/claim.go",

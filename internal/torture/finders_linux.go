@@ -34,6 +34,13 @@ func endJudge() judge {
 	}}
 }
 
+// burstJudge compares what commands wrote just before their end with what was captured.
+func burstJudge() judge {
+	return judge{"last words of commands", func(ctx context.Context, h *harness) (string, error) {
+		return endJudge().find(ctx, h.with(model.Bursts(), "bursts"))
+	}}
+}
+
 // orderJudge looks at the order of an undisturbed session's calls.
 func orderJudge() judge {
 	return judge{"order of calls", func(ctx context.Context, h *harness) (string, error) {

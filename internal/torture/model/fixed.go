@@ -153,3 +153,14 @@ func Talking() Plan {
 	talk.yaml = []string{"run: " + quote(script+signature(""))}
 	return Plan{Before: Tree{}, tasks: []task{{id: talk.task, steps: []Step{talk}}}, Steps: []Step{talk}}
 }
+
+// Bursts is a plan of commands that write their last word just before they end, when the supervisor has just moved the first.
+func Bursts() Plan {
+	const bursts = 16
+	t := task{id: "survey-the-premises"}
+	for i := range bursts {
+		t.steps = append(t.steps, Step{task: t.id, id: fmt.Sprintf("burst-%d", i), Captures: true, Value: "first last", yaml: []string{
+			"run: " + quote("printf 'first '; sleep 0.002; printf last"), "capture: RELEASE_NAME"}})
+	}
+	return Plan{Before: Tree{}, tasks: []task{t}, Steps: t.steps}
+}
