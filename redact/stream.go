@@ -17,7 +17,25 @@ type Stream struct {
 	parts parts
 	// not passed on yet
 	text []byte
+	// so many masked bytes are left out next
+	skip int
 }
+
+// Gap says that a text misses a piece, in whose place stands a note.
+type Gap struct {
+	At   int64 // where the note begins
+	Size int64 // of the note
+}
+
+// Gapped is a text that misses pieces. A secret may have been cut in two where one is missing, so what stands
+// beside it, as long as a secret may be, is left out where the text is masked.
+type Gapped interface {
+	io.Reader
+	Gaps() []Gap // in their order
+}
+
+// edgeBytes is what is left out on each side of a gap; more where a longer secret is known. No secret is longer.
+const edgeBytes = 16 << 10
 
 // Stream returns a Stream that writes to w. Close it.
 func (r *Redactor) Stream(w io.Writer) *Stream { return &Stream{r: r, w: w} }
@@ -52,36 +70,105 @@ func (s *Stream) pass(last bool) error {
 	if done > 0 {
 		s.text = append(s.text[:0], s.text[done:]...)
 	}
-	if len(out) == 0 {
+	return s.put(out)
+}
+
+// put passes masked text on.
+func (s *Stream) put(masked []byte) error {
+	n := min(s.skip, len(masked))
+	s.skip -= n
+	if masked = masked[n:]; len(masked) == 0 {
 		return nil
 	}
-	_, err := s.w.Write(out)
+	_, err := s.w.Write(masked)
 	return err
 }
 
-// Reader returns a reader of what from gives, masked as by a Stream.
+// gap ends the text before a gap. A secret that begins in it and ends in the gap was not passed on yet.
+func (s *Stream) gap() error {
+	known := s.r.known()
+	edge := edgeBytes
+	if known != nil {
+		edge = max(edge, known.longest)
+	}
+	var left []byte
+	for len(s.text) > 0 {
+		n, masked := s.parts.take(known, s.text, true)
+		left, s.text = append(left, masked...), s.text[n:]
+	}
+	err := s.put(left[:max(0, len(left)-edge)])
+	s.text, s.parts, s.skip = s.text[:0], parts{}, edge
+	return err
+}
+
+// ReadFrom implements io.ReaderFrom; r may be Gapped.
+func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
+	f := feed{from: r, to: s}
+	for {
+		if err := f.next(); errors.Is(err, io.EOF) {
+			return f.at, nil
+		} else if err != nil {
+			return f.at, err
+		}
+	}
+}
+
+// feed gives a text to a stream.
+type feed struct {
+	from  io.Reader
+	to    *Stream
+	at    int64 // read so far
+	gaps  []Gap
+	begun bool
+	chunk [chunkBytes]byte
+}
+
+// next gives one piece, or a gap with its note.
+func (f *feed) next() error {
+	if g, ok := f.from.(Gapped); ok && !f.begun {
+		f.gaps = g.Gaps()
+	}
+	f.begun = true
+	piece := f.chunk[:]
+	if len(f.gaps) > 0 {
+		g := f.gaps[0]
+		if f.at == g.At {
+			f.gaps = f.gaps[1:]
+			if err := f.to.gap(); err != nil {
+				return err
+			}
+			n, err := io.CopyN(f.to.w, f.from, g.Size)
+			f.at += n
+			return err
+		}
+		piece = piece[:min(int64(len(piece)), g.At-f.at)]
+	}
+	n, err := f.from.Read(piece)
+	f.at += int64(n)
+	if _, werr := f.to.Write(piece[:n]); werr != nil {
+		return werr
+	}
+	return err
+}
+
+// Reader returns a reader of what from gives, masked as by a Stream; from may be Gapped.
 func (r *Redactor) Reader(from io.Reader) io.Reader {
-	m := &reader{from: from}
-	m.stream = r.Stream(&m.masked)
+	m := &reader{}
+	m.feed = feed{from: from, to: r.Stream(&m.masked)}
 	return m
 }
 
 type reader struct {
-	from   io.Reader
-	stream *Stream
+	feed   feed
 	masked bytes.Buffer
-	chunk  [chunkBytes]byte
-	// of from
-	err error
+	err    error // of what is read
 }
 
 // Read implements io.Reader.
 func (m *reader) Read(p []byte) (int, error) {
 	for m.masked.Len() == 0 && m.err == nil {
-		n, err := m.from.Read(m.chunk[:])
-		_, _ = m.stream.Write(m.chunk[:n]) // a buffer takes all
-		if m.err = err; errors.Is(err, io.EOF) {
-			_ = m.stream.Close() // as above
+		if m.err = m.feed.next(); errors.Is(m.err, io.EOF) {
+			_ = m.feed.to.Close() // a buffer takes all
 		}
 	}
 	if m.masked.Len() == 0 && len(p) > 0 {

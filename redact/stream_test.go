@@ -109,6 +109,42 @@ func TestStreamOfOneLongLine(t *testing.T) {
 	}
 }
 
+// Where a text misses a piece, a secret may have been cut in two: neither half is passed on, and the rest is.
+func TestStreamOfAGap(t *testing.T) {
+	const secret, note = "s3cr3t-0123456789-abcdefghijklmnop", "\n[a piece is missing]\n"
+	r := redact.New([]string{secret})
+	for name, unit := range map[string]string{"lines": secret + " x\n", "one_line": secret + " x,"} {
+		for half := 0; half < len(unit); half += 3 {
+			before := strings.Repeat(unit, 3000) + unit[:half]
+			text := before + note + unit[half:] + strings.Repeat(unit, 3000)
+			gaps := []redact.Gap{{At: int64(len(before)), Size: int64(len(note))}}
+			got, err := io.ReadAll(r.Reader(&gapped{strings.NewReader(text), gaps}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var streamed bytes.Buffer
+			s := r.Stream(&streamed)
+			if n, err := s.ReadFrom(&gapped{strings.NewReader(text), gaps}); err != nil || n != int64(len(text)) || s.Close() != nil {
+				t.Fatalf("ReadFrom: %d of %d bytes, %v", n, len(text), err)
+			}
+			if streamed.String() != string(got) {
+				t.Fatalf("%s: a Stream and a Reader give different texts", name)
+			}
+			left := strings.NewReplacer("***mnop", "", note, "").Replace(string(got))
+			if strings.Trim(left, " x,\n*mnop") != "" || strings.Count(string(got), note) != 1 || strings.Count(string(got), "***mnop") < 1000 {
+				t.Fatalf("%s cut at %d: %d bytes are left, with %.80q", name, half, len(got), left)
+			}
+		}
+	}
+}
+
+type gapped struct {
+	io.Reader
+	gaps []redact.Gap
+}
+
+func (g *gapped) Gaps() []redact.Gap { return g.gaps }
+
 func TestStreamsMemory(t *testing.T) {
 	r := redact.New([]string{"hunter2hunter2"})
 	const size, most = 3 << 20, 2 << 20

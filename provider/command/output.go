@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -165,7 +166,7 @@ func namedSize(f *os.File, path string) (int64, error) {
 // middle was cut out. Not more than limit bytes of the file are looked at, and fewer are
 // ErrCorrupt; a negative limit takes what there is. A file that is there and cannot be reached is
 // not lost.
-func openStream(path string, limit int64) (io.ReadCloser, error) {
+func openStream(path string, limit int64) (*stream, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	for _, gone := range []error{fs.ErrNotExist, unix.ELOOP, unix.ENXIO, unix.ENOTDIR} {
 		if errors.Is(err, gone) {
@@ -184,12 +185,29 @@ func openStream(path string, limit int64) (io.ReadCloser, error) {
 	if limit >= 0 {
 		size = limit
 	}
-	return &stream{Reader: withoutHoles(f, 0, size), Closer: f}, nil
+	return &stream{gapped: withoutHoles(f, 0, size), Closer: f}, nil
 }
 
 type stream struct {
-	io.Reader
+	gapped
 	io.Closer
+}
+
+// gapped is redact.Gapped.
+type gapped struct {
+	io.Reader
+	size int64
+	gaps []redact.Gap
+}
+
+// Gaps implements redact.Gapped.
+func (g gapped) Gaps() []redact.Gap { return g.gaps }
+
+// missing puts a note in the place of a piece that is missing.
+func (g gapped) missing(format string, args ...any) gapped {
+	note := fmt.Sprintf("\n[acode: "+format+"]\n", args...)
+	gap := redact.Gap{At: g.size, Size: int64(len(note))}
+	return gapped{io.MultiReader(g.Reader, strings.NewReader(note)), gap.At + gap.Size, append(g.gaps, gap)}
 }
 
 func tornOutput(path, what string, cause error) error {
@@ -199,8 +217,8 @@ func tornOutput(path, what string, cause error) error {
 
 // withoutHoles reads what was written of a file between two places, with a note in the place of each hole: that where the
 // middle was cut out, and where the command writes to the file itself those that it left, which may be larger than any disk.
-func withoutHoles(f *os.File, at, size int64) io.Reader {
-	var parts []io.Reader
+func withoutHoles(f *os.File, at, size int64) (g gapped) {
+	g.Reader = strings.NewReader("")
 	for at < size {
 		hole := seek(f, at, seekHole, size)
 		data := seek(f, hole, seekData, size)
@@ -208,14 +226,14 @@ func withoutHoles(f *os.File, at, size int64) io.Reader {
 			hole, data = size, size
 		}
 		if hole > at {
-			parts = append(parts, io.NewSectionReader(f, at, hole-at))
+			g.Reader, g.size = io.MultiReader(g.Reader, io.NewSectionReader(f, at, hole-at)), g.size+hole-at
 		}
 		if data > hole {
-			parts = append(parts, strings.NewReader(fmt.Sprintf("\n[acode: %d bytes cut out here]\n", data-hole)))
+			g = g.missing("%d bytes cut out here", data-hole)
 		}
 		at = data
 	}
-	return io.MultiReader(parts...)
+	return g
 }
 
 // seek gives where the next hole, or data, of f begins; size where there is none.
@@ -233,30 +251,37 @@ func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if stdout, stderr, err = c.outputs(dir, key); err == nil && c.Exit != nil && c.Exit.Lost != "" {
-		stdout = &stream{Reader: io.MultiReader(stdout, strings.NewReader("\n[acode: "+c.Exit.Lost+"]\n")), Closer: stdout}
+	out, errs, err := c.outputs(dir, key)
+	if err != nil {
+		return nil, nil, err
 	}
-	return stdout, stderr, err
+	if c.Exit != nil && c.Exit.Lost != "" {
+		out.gapped = out.missing("%s", c.Exit.Lost)
+	}
+	return out, errs, nil
 }
 
 // outputs opens what was kept for the claim c of key.
-func (c claim) outputs(dir, key string) (stdout, stderr io.ReadCloser, err error) {
+func (c claim) outputs(dir, key string) (stdout, stderr *stream, err error) {
 	rebooted, err := c.rebooted()
 	if err != nil {
 		return nil, nil, unread(c.Path, err)
 	}
-	none := io.NopCloser(strings.NewReader(""))
+	none := func() *stream {
+		r := strings.NewReader("")
+		return &stream{gapped: gapped{Reader: r}, Closer: io.NopCloser(r)}
+	}
 	paths := outputPaths(dir, key, c.Header.Split)
 	sizes := [2]int64{-1, -1}
 	switch {
 	case c.Header.State == stateVoid:
-		return none, none, nil
+		return none(), none(), nil
 	case c.Exit != nil && c.Exit.Unknown == "":
 		sizes = [2]int64{c.Exit.Out, c.Exit.Err}
 	case rebooted: // what was written was never made durable, and nothing tells how much is missing
 		return nil, nil, tornOutput(paths[0], "the machine restarted before it was durable", nil)
 	}
-	opened := []io.ReadCloser{none, none}
+	opened := []*stream{none(), none()}
 	for i, path := range paths {
 		r, err := openStream(path, sizes[i])
 		if err != nil {
