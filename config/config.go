@@ -113,6 +113,8 @@ type Sync struct {
 	LateAfter time.Duration
 	// wait or continue
 	OnParked string
+	// of commands are delivered, not only head and tail
+	WholeOutputs bool
 	// of the syncer: host:port, or unix:/path
 	Listen string
 }

@@ -102,6 +102,7 @@ sync:
   allow_plaintext: true
   late_after: 5m
   on_parked: continue
+  output: full
   listen: unix:/run/acode.sock
 sandbox: off
 max_parallel: 3
@@ -111,7 +112,7 @@ max_parallel: 3
 		Store:  config.Store{Home: "/home/me/store"}, Log: config.Log{Dir: "/log", Level: "warn", MaxBytes: 2 << 20},
 		Lock: config.Lock{Wait: time.Minute}, Workspace: config.Workspace{Allow: []string{"/a", "/home/me"}, Share: true},
 		Command: config.Command{MaxOutputBytes: 5000}, Terminal: config.Terminal{Color: "never"}, Sandbox: "off", MaxParallel: 3,
-		Sync: config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, LateAfter: 5 * time.Minute, OnParked: "continue", Listen: "unix:/run/acode.sock"},
+		Sync: config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, LateAfter: 5 * time.Minute, OnParked: "continue", WholeOutputs: true, Listen: "unix:/run/acode.sock"},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

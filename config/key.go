@@ -101,6 +101,8 @@ func keys() []key {
 			doc: "Age of the oldest pending event above which delivery is late: the health check fails with 1 and the metric acode_sync_late is 1.", set: func(c *Config, v any) { c.Sync.LateAfter = v.(time.Duration) }},
 		{path: "sync.on_parked", kind: kindEnum, values: []string{"wait", "continue"}, def: "wait",
 			doc: "What a session does behind an event that the server refused: wait for a person, or go on without it.", set: func(c *Config, v any) { c.Sync.OnParked = v.(string) }},
+		{path: "sync.output", kind: kindEnum, values: []string{"head_tail", "full"}, def: "head_tail",
+			doc: "What the server gets of what commands write: head and tail, at most 256 KiB of a step, or also the full output that is kept.", set: func(c *Config, v any) { c.Sync.WholeOutputs = v == "full" }},
 		{path: "sync.listen", kind: kindListen, def: "127.0.0.1:9464",
 			doc: "Where the syncer serves metrics and health: host:port, or unix: and a path.", set: func(c *Config, v any) { c.Sync.Listen = v.(string) }},
 		{path: "max_parallel", kind: kindCount, min: 1, max: session.MostParallel, def: "1",

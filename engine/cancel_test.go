@@ -25,7 +25,7 @@ func (w *world) cancel(files engine.Files) {
 		w.t.Fatalf("Plan: %v", err)
 	}
 	e := &engine.Engine{Journal: w, Blobs: w, Files: files, Commands: supervisor{w}, Plan: w.plan,
-		Redact: redact, Log: slog.New(slog.DiscardHandler), Notify: func(session.Notice) {}}
+		Redact: redact, Masked: masked, Log: slog.New(slog.DiscardHandler), Notify: func(session.Notice) {}}
 	if err := e.Cancel(context.Background(), next, session.Request{Reason: "enough"}); err != nil {
 		w.t.Fatalf("Cancel: %v", err)
 	}

@@ -40,7 +40,7 @@ type Engine struct {
 	Secrets  map[string]string // inputs that are not recorded, as far as they are at hand
 	Notify   func(session.Notice)
 	Redact   func(string) string       // for what is shown; journal and log have doors of their own
-	Masked   func(io.Reader) io.Reader // Redact for what is too long to be in memory; nil keeps no whole outputs
+	Masked   func(io.Reader) io.Reader // Redact for what is too long to be in memory
 	Captured func(name, value string)  // called before anything that may hold a captured value is kept or shown; nil: nobody wants to know
 	Log      *slog.Logger
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,12 +9,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
 const (
-	maxReceipt = 256 << 10 // of each output stream that a receipt keeps
-	cutMargin  = 16 << 10  // seen beyond a cut: no secret is longer
+	maxReceipt = 256 << 10 // of what a command wrote that a receipt keeps, and that is delivered
 	shownLines = 20        // of the output of a failed command
 	shownBytes = 4 << 10   // of these lines
 	wroteLines = 200       // of each output that whoever wants more is shown
@@ -40,45 +41,45 @@ func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	for _, o := range []struct {
-		from io.Reader
-		to   *session.Output
-	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
-		text, size, cut, err := ends(o.from, maxReceipt, b.clean)
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("read command output: %w", err)
-		}
-		out, err := b.output(ctx, text, size, cut)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if *o.to = *out; cut && b.Masked != nil {
-			if o.to.Whole, err = b.keepWhole(ctx, rec.Key, o.to == &c.Stderr); err != nil {
-				return nil, nil, nil, err
-			}
-		}
-		text = b.clean(text)
-		wrote = append(wrote, session.LastLines(text, wroteLines, 0)...)
-		if end := session.LastLines(text, shownLines, shownBytes); len(end) > 0 {
-			last = end
-		}
+	// Standard error, where it is apart, gets up to half of the room, standard output what that leaves.
+	errText, err := b.keepEnds(ctx, stderr, maxReceipt/2, &c.Stderr)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	outText, err := b.keepEnds(ctx, stdout, maxReceipt-min(len(errText), maxReceipt/2), &c.Stdout)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	wrote = append(session.LastLines(outText, wroteLines, 0), session.LastLines(errText, wroteLines, 0)...)
+	last = session.LastLines(errText, shownLines, shownBytes)
+	if len(last) == 0 {
+		last = session.LastLines(outText, shownLines, shownBytes)
 	}
 	return c, wrote, last, nil
 }
 
-// keepWhole keeps an output of which the receipt holds only the ends.
-func (b *branch) keepWhole(ctx context.Context, key string, isErr bool) (session.BlobRef, error) {
-	stdout, stderr, err := b.Commands.Output(key)
+// keepEnds keeps head and tail of an output, half of limit each, and gives them; also all of it, apart, where that is
+// more, or no text.
+func (b *branch) keepEnds(ctx context.Context, from io.Reader, limit int, to *session.Output) (text string, err error) {
+	raw := &counted{Reader: from}
+	masked := b.Masked(raw)
+	e := ends{limit: limit}
+	if _, err := io.CopyN(&e, masked, int64(limit)+1); err != nil && err != io.EOF {
+		return "", fmt.Errorf("read command output: %w", err)
+	}
+	var whole session.BlobRef
+	if begin := slices.Concat(e.head, e.tail); e.cut() || !utf8.Valid(begin) {
+		if whole, err = b.Blobs.StageMasked(ctx, io.MultiReader(bytes.NewReader(begin), io.TeeReader(masked, &e)), -1); err != nil {
+			return "", err
+		}
+	}
+	text, cut := e.text(b.clean)
+	out, err := b.output(ctx, text, raw.bytes, cut)
 	if err != nil {
-		return session.BlobRef{}, err
+		return "", err
 	}
-	defer stdout.Close()
-	defer stderr.Close()
-	from := stdout
-	if isErr {
-		from = stderr
-	}
-	return b.Blobs.Stage(ctx, b.Masked(from), -1)
+	*to, to.Whole = *out, whole
+	return text, nil
 }
 
 // lastWrote gives the end of what a command wrote of which there is no receipt: of its standard
@@ -91,50 +92,71 @@ func (b *branch) lastWrote(key string) (last []string) {
 	defer stdout.Close()
 	defer stderr.Close()
 	for _, from := range []io.Reader{stdout, stderr} {
-		if text, _, _, err := ends(from, maxReceipt, b.clean); err == nil {
-			last = append(last, session.LastLines(b.clean(text), shownLines, shownBytes)...)
+		e := ends{limit: maxReceipt}
+		if _, err := io.Copy(&e, b.Masked(from)); err == nil {
+			text, _ := e.text(b.clean)
+			last = append(last, session.LastLines(text, shownLines, shownBytes)...)
 		}
 	}
 	return last
 }
 
-// ends reads r whole and keeps its first and last limit/2 bytes. What it cuts it cleans
-// before, with a margin on the far side of the cut, so that no part of a secret is left over.
-func ends(r io.Reader, limit int, clean func(string) string) (text string, size int64, cut bool, err error) {
-	keep := limit/2 + cutMargin
-	head, err := io.ReadAll(io.LimitReader(r, int64(keep)))
-	if err != nil || len(head) < keep {
-		return string(head), int64(len(head)), false, err
+// ends takes a text that is masked, and keeps its first and last limit/2 bytes, or all of it where that is not more.
+type ends struct {
+	limit int
+	head  []byte // up to limit/2
+	tail  []byte // what came after it; the last of it where that is more than limit
+	left  bool   // some of it was left out
+}
+
+// Write implements io.Writer.
+func (e *ends) Write(p []byte) (int, error) {
+	n := min(len(p), e.limit/2-len(e.head))
+	e.head = append(e.head, p[:n]...)
+	e.tail = append(e.tail, p[n:]...)
+	if keep := e.limit - e.limit/2; len(e.tail) > 2*e.limit {
+		e.left = true
+		e.tail = append(e.tail[:0], e.tail[len(e.tail)-keep:]...)
 	}
-	tail := slices.Clone(head[limit/2:])
-	size = int64(len(head))
-	buf := make([]byte, 32<<10)
-	for err == nil {
-		var n int
-		n, err = r.Read(buf)
-		size += int64(n)
-		tail = append(tail, buf[:n]...)
-		if len(tail) > 2*keep {
-			cut = true
-			tail = append(tail[:0], tail[len(tail)-keep:]...)
+	return len(p), nil
+}
+
+// cut reports whether the middle is left out.
+func (e *ends) cut() bool { return e.left || len(e.head)+len(e.tail) > e.limit }
+
+// text gives what is kept, cleaned, of which the middle may be cut.
+func (e *ends) text(clean func(string) string) (text string, cut bool) {
+	head, tail := string(e.head), string(e.tail)
+	if !e.cut() {
+		if text = clean(head + tail); len(text) <= e.limit {
+			return text, false
 		}
+		head, tail = text, text // of what is no text, which cleaning makes longer
 	}
-	if err != io.EOF {
-		return "", size, cut, err
+	half := e.limit / 2
+	head, tail = clean(head), clean(tail)
+	return clean(head[:min(len(head), half)] + "\n[acode: the middle was left out]\n" + tail[max(0, len(tail)-half):]), true
+}
+
+// counted counts what is read of a command's output.
+type counted struct {
+	io.Reader
+	bytes int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// Gaps implements redact.Gapped.
+func (c *counted) Gaps() []redact.Gap {
+	if g, ok := c.Reader.(redact.Gapped); ok {
+		return g.Gaps()
 	}
-	first, last := string(head), string(tail)
-	if !cut { // nothing is lost yet: what runs over both halves is seen whole
-		first = string(head[:limit/2]) + last
-		if size <= int64(limit) {
-			return first, size, false, nil
-		}
-		last = first
-	}
-	first, last = clean(first), clean(last)
-	if cut { // however much cleaning took away, what the cut itself went through is in the margin
-		first, last = first[:max(0, len(first)-cutMargin)], last[min(len(last), cutMargin):]
-	}
-	return first[:min(len(first), limit/2)] + "\n[acode: the middle was left out]\n" + last[max(0, len(last)-limit/2):], size, true, nil
+	return nil
 }
 
 // keepCapture stages a captured value for the receipt.
@@ -173,7 +195,7 @@ func (b *branch) output(ctx context.Context, text string, size int64, cut bool) 
 		out.Text = text
 		return out, nil
 	}
-	ref, err := b.Blobs.Stage(ctx, strings.NewReader(text), int64(len(text)))
+	ref, err := b.Blobs.StageMasked(ctx, strings.NewReader(text), int64(len(text)))
 	out.Blob = ref
 	return out, err
 }

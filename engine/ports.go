@@ -41,10 +41,14 @@ type Journal interface {
 // Blobs keeps content that is too large or too secret for the journal. *local.Writer
 // implements it.
 type Blobs interface {
-	// Stage keeps exactly size bytes of r, or all of it where size is negative, under their hash. Small content becomes durable
+	// Stage keeps exactly size bytes of r under their hash. Small content becomes durable
 	// with the next Append; large content is durable when Stage returns. Content that
-	// redaction would change is sealed.
+	// redaction would change is sealed, and so is large content.
 	Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
+
+	// StageMasked is Stage for text that was redacted: large content is not sealed, so that it can be
+	// delivered. Where size is negative it keeps all of r.
+	StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
 
 	// Open reads content back, byte for byte. The caller closes it. It returns ErrKey when
 	// the key that sealed it is not at hand, ErrCorrupt when it is missing or damaged.

@@ -109,6 +109,10 @@ func (s *shared) Stage(ctx context.Context, r io.Reader, size int64) (session.Bl
 	return once(s, func() (session.BlobRef, error) { return s.w.Stage(ctx, r, size) })
 }
 
+func (s *shared) StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
+	return once(s, func() (session.BlobRef, error) { return s.w.StageMasked(ctx, r, size) })
+}
+
 func (s *shared) Open(ctx context.Context, h string) (io.ReadCloser, error) {
 	return once(s, func() (io.ReadCloser, error) { return s.w.Open(ctx, h) })
 }

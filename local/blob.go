@@ -59,8 +59,19 @@ func newDecoder(r io.Reader) (*zstd.Decoder, error) {
 
 // Stage keeps exactly size bytes of r. Up to 64 KiB become durable with the next Append, and
 // are sealed if redaction would change them; more is sealed in a file of its own, which is
-// durable when Stage returns. So is all of r, however much that is, where size is negative.
+// durable when Stage returns.
 func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
+	return w.keep(ctx, r, size, true)
+}
+
+// StageMasked keeps text that redaction has been through, like Stage, except that more than 64 KiB are
+// not sealed, so that they can be delivered. Where size is negative it keeps all of r in a file.
+func (w *Writer) StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
+	return w.keep(ctx, r, size, false)
+}
+
+// keep seals a large content where sealed is set.
+func (w *Writer) keep(ctx context.Context, r io.Reader, size int64, sealed bool) (session.BlobRef, error) {
 	w.st.mu.Lock()
 	err := w.usable(ctx)
 	if err == nil && size >= 0 && size <= smallBytes {
@@ -71,12 +82,12 @@ func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.Bl
 	if err != nil {
 		return session.BlobRef{}, err
 	}
-	return w.st.stageLarge(r, size)
+	return w.st.stageLarge(r, size, sealed)
 }
 
 func (w *Writer) stage(r io.Reader, size int64) (session.BlobRef, error) {
-	if size > smallBytes || size < 0 {
-		return w.st.stageLarge(r, size)
+	if size > smallBytes {
+		return w.st.stageLarge(r, size, true)
 	}
 	content, err := io.ReadAll(io.LimitReader(r, size+1))
 	if err != nil {
@@ -137,13 +148,23 @@ func sealTo(w io.Writer, k *keys, plain []byte) error {
 	return sw.Close()
 }
 
-func (s *Store) blobPath(name session.Hash) string {
-	return filepath.Join(s.blobDir(), name.String()+".sealed")
+// The names of blobs in files of their own end so.
+const (
+	sealedSuffix = ".sealed"
+	plainSuffix  = ".zst"
+)
+
+func (s *Store) blobPath(name session.Hash, sealed bool) string {
+	suffix := plainSuffix
+	if sealed {
+		suffix = sealedSuffix
+	}
+	return filepath.Join(s.blobDir(), name.String()+suffix)
 }
 
-// stageLarge writes the content through compression and seal into a file whose name is known
-// only afterwards.
-func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err error) {
+// stageLarge writes the content through compression, and the seal where sealed is set, into a file whose
+// name is known only afterwards. It takes all of r where size is negative.
+func (s *Store) stageLarge(r io.Reader, size int64, sealed bool) (ref session.BlobRef, err error) {
 	f, err := s.newBlobFile()
 	if err != nil {
 		return ref, storeError("make blob", err)
@@ -155,15 +176,15 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 	if size >= 0 {
 		r = io.LimitReader(r, size+1)
 	}
-	sum, n, err := s.sealStream(f, r)
+	sum, n, err := s.packStream(f, r, sealed)
 	if err != nil {
 		return ref, storeError("write blob", err)
 	}
 	if size >= 0 && n != size {
 		return ref, wrongSize(size)
 	}
-	name := s.keys.blobName(sum, true)
-	path := s.blobPath(name)
+	name := s.keys.blobName(sum, sealed)
+	path := s.blobPath(name, sealed)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := f.Sync(); err != nil {
 			return ref, storeError("sync blob", err)
@@ -176,7 +197,7 @@ func (s *Store) stageLarge(r io.Reader, size int64) (ref session.BlobRef, err er
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return ref, err
 	}
-	return session.BlobRef{Hash: name.String(), Bytes: n, Sealed: true}, nil
+	return session.BlobRef{Hash: name.String(), Bytes: n, Sealed: sealed}, nil
 }
 
 // unfinished begins the name of a blob that is being written. Whoever writes it holds its lock.
@@ -239,12 +260,17 @@ func sweep(path string) error {
 	return err
 }
 
-func (s *Store) sealStream(w io.Writer, r io.Reader) (sum session.Hash, n int64, err error) {
-	sw, err := newSealWriter(w, s.keys)
-	if err != nil {
-		return sum, 0, err
+// packStream compresses r into w, sealed where that is set, and gives the SHA-256 and the size of r.
+func (s *Store) packStream(w io.Writer, r io.Reader, sealed bool) (sum session.Hash, n int64, err error) {
+	closing := func() error { return nil }
+	if sealed {
+		sw, err := newSealWriter(w, s.keys)
+		if err != nil {
+			return sum, 0, err
+		}
+		w, closing = sw, sw.Close
 	}
-	enc, err := newEncoder(sw)
+	enc, err := newEncoder(w)
 	if err != nil {
 		return sum, 0, err
 	}
@@ -254,7 +280,7 @@ func (s *Store) sealStream(w io.Writer, r io.Reader) (sum session.Hash, n int64,
 		err = cerr
 	}
 	if err == nil {
-		err = sw.Close()
+		err = closing()
 	}
 	h.Sum(sum[:0])
 	return sum, n, err
@@ -357,31 +383,46 @@ func asDamaged(name session.Hash, err error) error {
 	return damagedBlob(name, err)
 }
 
+// openLarge opens a file of its own, or returns fs.ErrNotExist.
 func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser, error) {
-	f, err := openRegular(s.blobPath(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	r, err := s.openPlain(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return r, err
 	}
-	if errors.Is(err, errKind) {
-		return nil, damagedBlob(name, err)
-	}
+	f, err := s.openFile(name, true)
 	if err != nil {
-		return nil, storeError("open blob", err)
+		return nil, err
 	}
 	k, err := s.theKeys(ctx)
 	if err == nil {
 		var plain io.Reader
-		var d *zstd.Decoder
 		if plain, err = newUnsealer(f, k); err == nil {
-			d, err = newDecoder(plain)
-		}
-		if err == nil {
-			return &checkedReader{r: d.IOReadCloser(), f: f, sum: sha256.New(), name: name, keys: k}, nil
+			return newChecked(f, plain, name, k)
 		}
 		err = asDamaged(name, err)
 	}
 	_ = f.Close() // it was only read
 	return nil, err
+}
+
+// openPlain opens a file of its own that is not sealed, or returns fs.ErrNotExist. It needs no key.
+func (s *Store) openPlain(name session.Hash) (io.ReadCloser, error) {
+	f, err := s.openFile(name, false)
+	if err != nil {
+		return nil, err
+	}
+	return newChecked(f, f, name, nil)
+}
+
+func (s *Store) openFile(name session.Hash, sealed bool) (*os.File, error) {
+	f, err := openRegular(s.blobPath(name, sealed))
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return f, err
+	case errors.Is(err, errKind):
+		return nil, damagedBlob(name, err)
+	}
+	return nil, storeError("open blob", err)
 }
 
 // checkedReader compares the content with its name when it comes to its end.
@@ -390,14 +431,24 @@ type checkedReader struct {
 	f    *os.File
 	sum  hash.Hash
 	name session.Hash
-	keys *keys
+	keys *keys // nil: it was not sealed
+}
+
+// newChecked reads what packed, which f holds, gives.
+func newChecked(f *os.File, packed io.Reader, name session.Hash, k *keys) (io.ReadCloser, error) {
+	d, err := newDecoder(packed)
+	if err != nil {
+		_ = f.Close() // it was only read
+		return nil, asDamaged(name, err)
+	}
+	return &checkedReader{r: d.IOReadCloser(), f: f, sum: sha256.New(), name: name, keys: k}, nil
 }
 
 func (c *checkedReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.sum.Write(p[:n])
 	if err == io.EOF {
-		if c.keys.blobName(session.Hash(c.sum.Sum(nil)), true) != c.name {
+		if c.keys.blobName(session.Hash(c.sum.Sum(nil)), c.keys != nil) != c.name {
 			return n, damagedBlob(c.name, errors.New("its content does not match its name"))
 		}
 		return n, io.EOF

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -131,6 +132,98 @@ func TestSecretsDoNotReachTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Text that redaction has been through is delivered, however long it is; a whole output is named apart.
+func TestMaskedContentIsDelivered(t *testing.T) {
+	o := options(t)
+	s := open(t, o)
+	w := create(t, s, 1)
+	long := bytes.Repeat([]byte("a line of an output\n"), 10_000)
+	ends, err := w.StageMasked(t.Context(), bytes.NewReader(long[:100_000]), 100_000)
+	must(t, err)
+	whole, err := w.StageMasked(t.Context(), bytes.NewReader(long), -1)
+	must(t, err)
+	short, err := w.StageMasked(t.Context(), strings.NewReader("password="+secretWord), int64(len("password="+secretWord)))
+	must(t, err)
+	if sum := sha256.Sum256(long); ends.Sealed || whole != (session.BlobRef{Hash: hex.EncodeToString(sum[:]), Bytes: int64(len(long))}) || !short.Sealed {
+		t.Errorf("StageMasked: got %+v, %+v and %+v", ends, whole, short)
+	}
+	done := completed(w, 0, 1)
+	data := done.Data.(session.StepCompletedData)
+	data.Matches = nil
+	data.Command = &session.CommandResult{Stdout: session.Output{Blob: ends, Bytes: whole.Bytes, Cut: true, Whole: whole}, Stderr: session.Output{Blob: short}}
+	done.Data = data
+	appendAll(t, w, session.Draft{Type: session.StepStarted, Data: session.StepStartedData{StepID: stepID(0), Kind: session.KindRun, Key: key(w, 0, 1), Attempt: 1}}, done)
+	ob := openOutbox(t, s)
+	d, err := ob.Delivery(t.Context(), w.Session().ID, 0, 100, 1<<20)
+	must(t, err)
+	if refs := ob.Blobs(d); len(refs) != 2 || refs[1] != ends {
+		t.Errorf("Blobs: got %+v, want the plan and %+v", refs, ends)
+	}
+	if refs := ob.Wholes(d); len(refs) != 1 || refs[0] != whole {
+		t.Errorf("Wholes: got %+v, want %+v", refs, whole)
+	}
+	r, err := ob.Blob(t.Context(), whole.Hash)
+	must(t, err)
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, long) || r.Close() != nil {
+		t.Errorf("Blob: %d bytes, %v", len(got), err)
+	}
+	if r := verify(t, s); len(r.Problems) != 0 || len(r.Unnamed) != 0 {
+		t.Errorf("Verify: %+v", r)
+	}
+	path := filepath.Join(o.Home, "blobs", whole.Hash+".zst")
+	good, err := os.ReadFile(path)
+	must(t, err)
+	for name, bad := range map[string][]byte{"body": flip(good, len(good)/2), "short": good[:len(good)-5], "empty": {}, "longer": append(bytes.Clone(good), 1)} {
+		must(t, os.WriteFile(path, bad, 0o600))
+		if _, err := content(t, w, whole.Hash); !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if r := verify(t, s); len(r.Problems) == 0 {
+			t.Errorf("%s: Verify found nothing", name)
+		}
+	}
+}
+
+// 16 MiB of output are masked, compressed and kept in a bounded part of the memory: of many lines, of one line,
+// and of what is full of secrets.
+func TestMaskedContentsMemory(t *testing.T) {
+	s := open(t, options(t))
+	w := create(t, s, 1)
+	r := redact.New([]string{"hunter2hunter2"})
+	for name, unit := range map[string]string{"lines": "a line of an output\n", "one_line": "no line end here, ", "secrets": "hunter2hunter2 and\nhunter2hunter2;"} {
+		runtime.GC()
+		from := &watched{text: []byte(strings.Repeat(unit, 64<<10/len(unit))), left: 16 << 20}
+		runtime.ReadMemStats(&from.before)
+		ref, err := w.StageMasked(t.Context(), r.Reader(from), -1)
+		if err != nil || ref.Bytes < 4<<20 {
+			t.Errorf("%s: %d bytes, %v", name, ref.Bytes, err)
+		}
+		t.Logf("%s: %d KiB of memory", name, from.peak>>10)
+		if from.peak > 32_000_000 {
+			t.Errorf("%s: 16 MiB of output took %d KiB of memory", name, from.peak>>10)
+		}
+	}
+}
+
+// watched gives text again and again, and sees how much memory those take who read it.
+type watched struct {
+	text   []byte
+	left   int
+	before runtime.MemStats
+	peak   uint64
+}
+
+func (f *watched) Read(p []byte) (int, error) {
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	f.peak = max(f.peak, now.HeapAlloc-min(now.HeapAlloc, f.before.HeapAlloc))
+	n := copy(p[:min(len(p), f.left)], f.text)
+	if f.left -= n; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 func TestDamagedBlobsAreNamed(t *testing.T) {

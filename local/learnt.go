@@ -38,7 +38,7 @@ func (w *Writer) stageLearnt() (session.BlobRef, error) {
 	case len(memory) == 0, name.String() == w.sess.Learnt:
 		return session.BlobRef{}, nil
 	case len(memory) > smallBytes:
-		return w.st.stageLarge(bytes.NewReader(memory), int64(len(memory)))
+		return w.st.stageLarge(bytes.NewReader(memory), int64(len(memory)), true)
 	}
 	return w.stageSmall(memory, true)
 }

@@ -60,7 +60,7 @@ func (w *Writer) place(p *prepared, raw []byte) (err error) {
 	if len(raw) <= smallBytes {
 		ref, err = w.stageSmall(raw, false)
 	} else {
-		ref, err = w.st.stageLarge(bytes.NewReader(raw), int64(len(raw)))
+		ref, err = w.st.stageLarge(bytes.NewReader(raw), int64(len(raw)), true)
 	}
 	if err == nil {
 		p.payload, err = json.Marshal(payloadBlob{ref})

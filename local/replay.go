@@ -81,8 +81,8 @@ func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkp
 		return err
 	}
 	r.sums.apply(r.sess, delta)
-	for _, hash := range blobsOf(*e) {
-		r.blob(hash)
+	for _, ref := range namedBy(*e, append(blobFields(), wholeField)) {
+		r.blob(ref.Hash)
 	}
 	if e.Type.Receipt() || e.Type == session.CheckpointCreated {
 		r.checkpoint(*e, delta, checkpoints)

@@ -388,12 +388,14 @@ func (v *verifier) strays() error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(v.s.opts.Home, "blobs", "*.sealed"))
-	if err != nil {
-		return storeError("list blobs", err)
-	}
-	for _, f := range files {
-		names = append(names, strings.TrimSuffix(filepath.Base(f), ".sealed"))
+	for _, suffix := range []string{sealedSuffix, plainSuffix} {
+		files, err := filepath.Glob(filepath.Join(v.s.blobDir(), "*"+suffix))
+		if err != nil {
+			return storeError("list blobs", err)
+		}
+		for _, f := range files {
+			names = append(names, strings.TrimSuffix(filepath.Base(f), suffix))
+		}
 	}
 	slices.Sort(names)
 	for _, name := range names {

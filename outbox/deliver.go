@@ -71,7 +71,11 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 	ahead := s.readAhead(ctx, o, d.Events[len(d.Events)-1].Seq)
 	standIn(d, o)
 	res.d, res.bytes = d, payloads(d)
-	if res.err = s.upload(ctx, s.opts.Source.Blobs(d)); res.err == nil {
+	blobs := s.opts.Source.Blobs(d)
+	if s.opts.WholeOutputs {
+		blobs = append(blobs, s.opts.Source.Wholes(d)...)
+	}
+	if res.err = s.upload(ctx, blobs); res.err == nil {
 		s.send(ctx, &res)
 	}
 	res.ahead = <-ahead

@@ -23,6 +23,7 @@ type store struct {
 	lanes  map[session.ID]session.Lane
 	blobs  map[string][]byte
 	names  map[session.Hash][]session.BlobRef // by hash of the event that names them
+	wholes []session.BlobRef                  // whole outputs that every delivery names
 	beat   session.Heartbeat
 	beats  int
 	saves  []session.Lane
@@ -166,6 +167,8 @@ func (f *store) Blob(_ context.Context, hash string) (io.ReadCloser, error) {
 type badReader struct{ err error }
 
 func (b badReader) Read([]byte) (int, error) { return 0, b.err }
+
+func (f *store) Wholes(session.Delivery) []session.BlobRef { return f.wholes }
 
 func (f *store) Blobs(d session.Delivery) (refs []session.BlobRef) {
 	f.mu.Lock()

@@ -36,6 +36,10 @@ type Options struct {
 	// else it has of the drainer before is dropped. The zero value knows of nothing.
 	Heartbeat session.Heartbeat
 
+	// WholeOutputs also delivers whole outputs of commands, of which receipts have head and tail. It counts for the
+	// events that are delivered while it is set.
+	WholeOutputs bool
+
 	OnParked OnParked      // empty means Wait
 	Parallel int           // lanes with a delivery in flight; 0 means 4
 	Timeout  time.Duration // of one call to the server; 0 means 10s

@@ -318,6 +318,25 @@ func TestBlobsTravelFirst(t *testing.T) {
 	})
 }
 
+// Whole outputs are delivered only where that is asked for.
+func TestWholeOutputs(t *testing.T) {
+	for full, want := range map[bool]int{false: 1, true: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			f, sv := newStore(), newServer()
+			f.names[f.commit(name(1), 2)[1].Hash] = []session.BlobRef{{Hash: "ends", Bytes: 4}}
+			f.blobs["ends"], f.blobs["whole"] = []byte("ends"), []byte("the whole")
+			f.wholes = []session.BlobRef{{Hash: "whole", Bytes: 9}}
+			s := outbox.New(outbox.Options{Source: f, Remote: sv, Now: time.Now, WholeOutputs: full})
+			if err := s.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, there := sv.blobs["whole"]; len(sv.blobs) != want || there != full {
+				t.Errorf("blobs with WholeOutputs %v: got %v", full, sv.blobs)
+			}
+		})
+	}
+}
+
 // A server that refuses content parks the event that names it.
 func TestRefusedBlob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -388,8 +388,8 @@ type Output struct {
 	Bytes int64 `json:"bytes"`
 	// the middle is missing
 	Cut bool `json:"cut,omitempty"`
-	// of a command whose output was cut: all that was kept of it; it stays on this
-	// machine
+	// of a command whose output was cut or is no text: all that was kept of it; it is
+	// delivered with sync.output: full only
 	Whole BlobRef `json:"whole,omitzero"`
 }
 

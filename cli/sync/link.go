@@ -59,6 +59,7 @@ func open(ctx context.Context, setup app.Setup, command string, o outbox.Options
 	}
 	o.Source, o.Remote, o.Now, o.Paused = l.outbox, l.server, l.Now, l.outbox.Paused
 	o.OnParked = outbox.OnParked(l.Settings.Config.Sync.OnParked)
+	o.WholeOutputs = l.Settings.Config.Sync.WholeOutputs
 	var waiting session.Backlog
 	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
 		return nil, errors.Join(err, l.close())

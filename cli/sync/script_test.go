@@ -1,8 +1,10 @@
 package syncer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/acode-dev/acode/cli"
@@ -94,6 +97,8 @@ func verbs() map[string]script.Verb {
 		"database":   script.Usage(0, "database", database),
 		"ratio":      script.Usage(2, "ratio LIMIT COMMAND...", ratio),
 		"agree":      script.Usage(1, "agree STATE", agree),
+		"output":     script.Usage(3, "output STEP blob|whole FILE", delivered),
+		"everything": script.Usage(1, "everything FILE", everything),
 	})
 	return all
 }
@@ -254,4 +259,40 @@ func change(ts *testscript.TestScript, f func(u *url.URL)) {
 	ts.Check(err)
 	f(u)
 	ts.Setenv("ACODE_POSTGRES_URL", u.String())
+}
+
+// delivered writes to a file what the server has of the output of a step of the newest session: its head and tail, or
+// all of it. It takes standard error where there is some.
+func delivered(ts *testscript.TestScript, args []string) {
+	found := content(ts, fmt.Sprintf(`WHERE encode(b.hash, 'hex') = (SELECT coalesce(j #>> '{command,stderr,%[1]s,hash}', j #>> '{command,stdout,%[1]s,hash}')
+FROM (SELECT convert_from(payload, 'UTF8')::jsonb AS j, session_id, seq FROM acode.events WHERE type = 'StepCompleted') e
+WHERE (j ->> 'task') || '/' || (j ->> 'step') = '%[2]s' ORDER BY session_id DESC LIMIT 1)`, args[1], args[0]))
+	if len(found) != 1 {
+		ts.Fatalf("the server has %d blobs of the %s of %s", len(found), args[1], args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), found[0], 0o600))
+}
+
+// everything writes all text of events and all content that the server has to a file.
+func everything(ts *testscript.TestScript, args []string) {
+	all := content(ts, "")
+	all = append(all, []byte(pgtest.Psql(own(ts).t, own(ts).direct, "SELECT convert_from(payload, 'UTF8') FROM acode.events")))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bytes.Join(all, []byte("\n")), 0o600))
+}
+
+// content gives the content of blobs that the server has.
+func content(ts *testscript.TestScript, where string) (all [][]byte) {
+	s := own(ts)
+	unpack, err := zstd.NewReader(nil)
+	ts.Check(err)
+	defer unpack.Close()
+	for _, line := range strings.Fields(pgtest.Psql(s.t, s.direct, `SELECT encode(string_agg(c.data, ''::bytea ORDER BY c.n), 'hex')
+FROM acode.blobs b JOIN acode.blob_chunks c USING (owner, hash) `+where+` GROUP BY b.owner, b.hash`)) {
+		packed, err := hex.DecodeString(line)
+		ts.Check(err)
+		plain, err := unpack.DecodeAll(packed, nil)
+		ts.Check(err)
+		all = append(all, plain)
+	}
+	return all
 }

@@ -15,7 +15,7 @@ import (
 func (p *program) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Compare store and server: ranges, chains and blobs of every session", Args: cobra.NoArgs,
-		Long: "Compare store and server, session by session: the range of events, the hash of the chain at\nthe server's mark, and whether every blob that is named there is there. Has the server\nrecompute the chains that it has not verified yet. Names each difference and exits 1. What\nis pending, and what the server pruned, is no difference.",
+		Long: "Compare store and server, session by session: the range of events, the hash of the chain at\nthe server's mark, and whether every blob that is named there is there. Has the server\nrecompute the chains that it has not verified yet. Names each difference and exits 1. What\nis pending, and what the server pruned, is no difference. Nor is a whole output that was not\ndelivered, as sync.output says: it stays on the machine that ran the step.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.verify(cmd.Context()) },
 	}
 }
@@ -34,6 +34,7 @@ type comparison struct {
 	events      uint64
 	pending     uint64
 	blobs       int
+	wholes      int // outputs that the server has only head and tail of
 	differences []difference
 	continued   []difference // sessions that went on as others, which is none
 }
@@ -136,30 +137,42 @@ func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64)
 			return err
 		}
 		after = d.Events[len(d.Events)-1].Seq
-		var hashes []string
-		for _, b := range c.outbox.Blobs(d) {
-			hashes = append(hashes, b.Hash)
-		}
-		if len(hashes) == 0 {
-			continue
-		}
-		c.blobs += len(hashes)
-		missing, err := c.server.MissingBlobs(ctx, hashes)
+		missing, err := c.missing(ctx, c.outbox.Blobs(d))
 		if err != nil {
 			return err
 		}
 		for _, h := range missing {
 			c.differ(id, "the server does not have the blob %s", h)
 		}
+		stay, err := c.missing(ctx, c.outbox.Wholes(d))
+		if err != nil {
+			return err
+		}
+		c.blobs -= len(stay)
+		c.wholes += len(stay)
 	}
 	return nil
+}
+
+// missing counts blobs, and gives those that the server does not have.
+func (c *comparison) missing(ctx context.Context, blobs []session.BlobRef) ([]string, error) {
+	if len(blobs) == 0 {
+		return nil, nil
+	}
+	c.blobs += len(blobs)
+	hashes := make([]string, 0, len(blobs))
+	for _, b := range blobs {
+		hashes = append(hashes, b.Hash)
+	}
+	return c.server.MissingBlobs(ctx, hashes)
 }
 
 func (c *comparison) print(p *program) error {
 	if p.JSON {
 		if err := terminal.JSON(p.Out, map[string]any{"v": 1, "sessions": c.sessions, "events": c.events, "events_pending": c.pending, "blobs": c.blobs,
-			"continued":   append([]difference{}, c.continued...),
-			"differences": append([]difference{}, c.differences...)}); err != nil {
+			"outputs_not_delivered": c.wholes,
+			"continued":             append([]difference{}, c.continued...),
+			"differences":           append([]difference{}, c.differences...)}); err != nil {
 			return err
 		}
 	} else {
@@ -175,6 +188,9 @@ func (c *comparison) print(p *program) error {
 		}
 		fmt.Fprintf(p.Out, "%s, %s on the server, %d pending, %s: %s\n", terminal.Plural(c.sessions, "session"), terminal.Plural(int(c.events), "event"),
 			c.pending, terminal.Plural(c.blobs, "blob"), verdict)
+		if c.wholes > 0 {
+			fmt.Fprintf(p.Out, "%s on the server: head and tail only; the whole output stays on the machine that ran the step\n", terminal.Plural(c.wholes, "long output"))
+		}
 	}
 	if len(c.differences) > 0 {
 		return cli.ExitAs(session.ErrSyncDiffers)

@@ -99,7 +99,31 @@ func readStore(t testing.TB, home string) journal {
 	if out == "" {
 		return journal{}
 	}
-	return parseStore(t, out)
+	j := parseStore(t, out)
+	files, err := filepath.Glob(filepath.Join(home, "blobs", "*.zst"))
+	must(t, err)
+	for _, f := range files {
+		j.file(strings.TrimSuffix(filepath.Base(f), ".zst"))
+	}
+	return j
+}
+
+// file says what is to be done with a blob in a file that is not sealed: what an event names is sent, unless
+// that is a whole output.
+func (j journal) file(hash string) {
+	named := func(field string) bool {
+		return slices.ContainsFunc(j.events, func(e event) bool {
+			return strings.Contains(e.payload, hex.EncodeToString([]byte(`"`+field+`":{"hash":"`+hash)))
+		})
+	}
+	switch {
+	case named("blob"):
+		j.blobs[hash] = "send"
+	case named("whole"):
+		j.blobs[hash] = "keep"
+	default:
+		j.blobs[hash] = ""
+	}
 }
 
 // closed asks a copy of a store that nobody has open; without a store it gives nothing.
@@ -301,7 +325,7 @@ func contents(j journal, h held) (b breaches) {
 		case !ok:
 			b.add("stray: blob %s", hash)
 		case fate == "keep":
-			b.add("leaked: blob %s is sealed", hash)
+			b.add("leaked: blob %s stays at home", hash)
 		case wrong != "":
 			b.add("half a blob: %s: %s", hash, wrong)
 		}

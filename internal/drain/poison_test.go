@@ -218,6 +218,7 @@ tasks:
       - {id: nul, run: "printf 'a\\000b'"}
       - {id: bytes, run: "printf '\\377\\376\\303(\\355\\240\\200' ; printf '\\033[31m' >&2"}
       - {id: long, run: "head -c 300000 /dev/zero | tr '\\\\0' '\\\\377'"}
+      - {id: text, run: "seq 100000"}
       - {id: fails, run: "printf '\\000\\377' >&2; exit 0"}
 `
 

@@ -125,6 +125,9 @@ func (s *site) kept(t testing.TB) []kept {
 		must(t, err)
 		must(t, os.WriteFile(db+end, b, 0o600))
 	}
+	unpack, err := zstd.NewReader(nil)
+	must(t, err)
+	defer unpack.Close()
 	all := []kept{{"rows", sqlite(t, db, ".dump")}, {"unsealed blobs", blobs(t, db)}}
 	must(t, filepath.WalkDir(s.in("state"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".sealed") || strings.HasSuffix(path, ".claim") || !d.Type().IsRegular() {
@@ -132,6 +135,9 @@ func (s *site) kept(t testing.TB) []kept {
 		}
 		b, err := os.ReadFile(path)
 		name, _ := filepath.Rel(s.root, path) // both are absolute
+		if strings.HasSuffix(path, ".zst") {
+			b, err = unpack.DecodeAll(b, nil)
+		}
 		all = append(all, kept{name, string(b)})
 		return err
 	}))
