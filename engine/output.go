@@ -41,7 +41,8 @@ func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	// Standard error, where it is apart, gets up to half of the room, standard output what that leaves.
+	// Standard error, where it is apart, gets up to half of the room, standard output
+	// what that leaves.
 	errText, err := b.keepEnds(ctx, stderr, maxReceipt/2, &c.Stderr)
 	if err != nil {
 		return nil, nil, nil, err
@@ -58,8 +59,8 @@ func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	return c, wrote, last, nil
 }
 
-// keepEnds keeps head and tail of an output, half of limit each, and gives them; also all of it, apart, where that is
-// more, or no text.
+// keepEnds keeps head and tail of an output, half of limit each, and gives them; also all
+// of it, apart, where that is more, or no text.
 func (b *branch) keepEnds(ctx context.Context, from io.Reader, limit int, to *session.Output) (text string, err error) {
 	raw := &counted{Reader: from}
 	masked := b.Masked(raw)
@@ -101,7 +102,8 @@ func (b *branch) lastWrote(key string) (last []string) {
 	return last
 }
 
-// ends takes a text that is masked, and keeps its first and last limit/2 bytes, or all of it where that is not more.
+// ends takes a text that is masked, and keeps its first and last limit/2 bytes, or all of
+// it where that is not more.
 type ends struct {
 	limit int
 	head  []byte // up to limit/2

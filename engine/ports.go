@@ -46,8 +46,8 @@ type Blobs interface {
 	// redaction would change is sealed, and so is large content.
 	Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
 
-	// StageMasked is Stage for text that was redacted: large content is not sealed, so that it can be
-	// delivered. Where size is negative it keeps all of r.
+	// StageMasked is Stage for text that was redacted: large content is not sealed, so
+	// that it can be delivered. Where size is negative it keeps all of r.
 	StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
 
 	// Open reads content back, byte for byte. The caller closes it. It returns ErrKey when

@@ -57,15 +57,16 @@ func newDecoder(r io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 }
 
-// Stage keeps exactly size bytes of r. Up to 64 KiB become durable with the next Append, and
-// are sealed if redaction would change them; more is sealed in a file of its own, which is
-// durable when Stage returns.
+// Stage keeps exactly size bytes of r. Up to 64 KiB become durable with the next Append,
+// and are sealed if redaction would change them; more is sealed in a file of its own,
+// which is durable when Stage returns.
 func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	return w.keep(ctx, r, size, true)
 }
 
-// StageMasked keeps text that redaction has been through, like Stage, except that more than 64 KiB are
-// not sealed, so that they can be delivered. Where size is negative it keeps all of r in a file.
+// StageMasked keeps text that redaction has been through, like Stage, except that more
+// than 64 KiB are not sealed, so that they can be delivered. Where size is negative it
+// keeps all of r in a file.
 func (w *Writer) StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	return w.keep(ctx, r, size, false)
 }
@@ -162,8 +163,9 @@ func (s *Store) blobPath(name session.Hash, sealed bool) string {
 	return filepath.Join(s.blobDir(), name.String()+suffix)
 }
 
-// stageLarge writes the content through compression, and the seal where sealed is set, into a file whose
-// name is known only afterwards. It takes all of r where size is negative.
+// stageLarge writes the content through compression, and the seal where sealed is set,
+// into a file whose name is known only afterwards. It takes all of r where size is
+// negative.
 func (s *Store) stageLarge(r io.Reader, size int64, sealed bool) (ref session.BlobRef, err error) {
 	f, err := s.newBlobFile()
 	if err != nil {
@@ -260,7 +262,8 @@ func sweep(path string) error {
 	return err
 }
 
-// packStream compresses r into w, sealed where that is set, and gives the SHA-256 and the size of r.
+// packStream compresses r into w, sealed where that is set, and gives the SHA-256 and the
+// size of r.
 func (s *Store) packStream(w io.Writer, r io.Reader, sealed bool) (sum session.Hash, n int64, err error) {
 	closing := func() error { return nil }
 	if sealed {
@@ -405,7 +408,8 @@ func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser
 	return nil, err
 }
 
-// openPlain opens a file of its own that is not sealed, or returns fs.ErrNotExist. It needs no key.
+// openPlain opens a file of its own that is not sealed, or returns fs.ErrNotExist. It
+// needs no key.
 func (s *Store) openPlain(name session.Hash) (io.ReadCloser, error) {
 	f, err := s.openFile(name, false)
 	if err != nil {

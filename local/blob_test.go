@@ -134,7 +134,8 @@ func TestSecretsDoNotReachTheDisk(t *testing.T) {
 	}
 }
 
-// Text that redaction has been through is delivered, however long it is; a whole output is named apart.
+// Text that redaction has been through is delivered, however long it is; a whole output
+// is named apart.
 func TestMaskedContentIsDelivered(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -186,8 +187,8 @@ func TestMaskedContentIsDelivered(t *testing.T) {
 	}
 }
 
-// 16 MiB of output are masked, compressed and kept in a bounded part of the memory: of many lines, of one line,
-// and of what is full of secrets.
+// 16 MiB of output are masked, compressed and kept in a bounded part of the memory: of
+// many lines, of one line, and of what is full of secrets.
 func TestMaskedContentsMemory(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)

@@ -13,8 +13,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Blob opens the plain content of a blob that is not sealed; the caller closes it. It returns ErrKey for
-// what is sealed in the database, which stays here, and ErrCorrupt for what is missing or damaged.
+// Blob opens the plain content of a blob that is not sealed; the caller closes it. It
+// returns ErrKey for what is sealed in the database, which stays here, and ErrCorrupt for
+// what is missing or damaged.
 func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	name, err := parseHash(hash)
 	if err != nil {
@@ -37,8 +38,9 @@ func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	return o.st.unpack(p, nil)
 }
 
-// Blobs lists the blobs that d names, each once, except whole outputs, of which Wholes lists those that d
-// names. Sealed ones are left out. One that cannot be looked at is listed, so that whoever opens it hears why.
+// Blobs lists the blobs that d names, each once, except whole outputs, of which Wholes
+// lists those that d names. Sealed ones are left out. One that cannot be looked at is
+// listed, so that whoever opens it hears why.
 func (o *Outbox) Blobs(d session.Delivery) []session.BlobRef { return o.plain(d, blobFields()) }
 
 // Wholes lists the whole outputs that d names, as Blobs does.
@@ -80,8 +82,9 @@ func (o *Outbox) named(e session.Event, fields []string) []session.BlobRef {
 	return namedBy(e, fields)
 }
 
-// look finds out whether a blob is sealed, and how long it is where the database holds it. What is neither
-// there nor in a file that is not sealed is sealed in one, or missing, which is for acode verify to say.
+// look finds out whether a blob is sealed, and how long it is where the database holds
+// it. What is neither there nor in a file that is not sealed is sealed in one, or
+// missing, which is for acode verify to say.
 func (o *Outbox) look(ref *session.BlobRef) (sealed bool) {
 	name, err := parseHash(ref.Hash)
 	if err != nil {
@@ -110,8 +113,9 @@ func blobFields() []string {
 	return []string{payloadField, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"learnt":{"hash":"`, `"blob":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`}
 }
 
-// namedBy lists the blobs that fields of an event name, with their sizes where the event has them. It decodes nothing,
-// which would cost more than to read the event; no text in a payload looks like a field, since its quotes are escaped there.
+// namedBy lists the blobs that fields of an event name, with their sizes where the event
+// has them. It decodes nothing, which would cost more than to read the event; no text in
+// a payload looks like a field, since its quotes are escaped there.
 func namedBy(e session.Event, fields []string) (refs []session.BlobRef) {
 	for _, payload := range [][]byte{e.Payload, e.Full} {
 		for _, field := range fields {

@@ -36,8 +36,8 @@ type Options struct {
 	// else it has of the drainer before is dropped. The zero value knows of nothing.
 	Heartbeat session.Heartbeat
 
-	// WholeOutputs also delivers whole outputs of commands, of which receipts have head and tail. It counts for the
-	// events that are delivered while it is set.
+	// WholeOutputs also delivers whole outputs of commands, of which receipts have head
+	// and tail. It counts for the events that are delivered while it is set.
 	WholeOutputs bool
 
 	OnParked OnParked      // empty means Wait

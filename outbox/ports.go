@@ -31,8 +31,8 @@ type Source interface {
 	// Blobs lists the blobs, none of them sealed, that d names and that the server must have
 	// before d.
 	Blobs(d session.Delivery) []session.BlobRef
-	// Wholes lists the whole outputs that d names, none of them sealed. The server has them only where
-	// Options.WholeOutputs was set.
+	// Wholes lists the whole outputs that d names, none of them sealed. The server has
+	// them only where Options.WholeOutputs was set.
 	Wholes(d session.Delivery) []session.BlobRef
 	// Blob opens the plain content of a blob that is not sealed. The caller closes it.
 	Blob(ctx context.Context, hash string) (io.ReadCloser, error)

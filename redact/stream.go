@@ -27,14 +27,16 @@ type Gap struct {
 	Size int64 // of the note
 }
 
-// Gapped is a text that misses pieces. A secret may have been cut in two where one is missing, so what stands
-// beside it, as long as a secret may be, is left out where the text is masked.
+// Gapped is a text that misses pieces. A secret may have been cut in two where one is
+// missing, so what stands beside it, as long as a secret may be, is left out where the
+// text is masked.
 type Gapped interface {
 	io.Reader
 	Gaps() []Gap // in their order
 }
 
-// edgeBytes is what is left out on each side of a gap; more where a longer secret is known. No secret is longer.
+// edgeBytes is what is left out on each side of a gap; more where a longer secret is
+// known. No secret is longer.
 const edgeBytes = 16 << 10
 
 // Stream returns a Stream that writes to w. Close it.
@@ -84,7 +86,8 @@ func (s *Stream) put(masked []byte) error {
 	return err
 }
 
-// gap ends the text before a gap. A secret that begins in it and ends in the gap was not passed on yet.
+// gap ends the text before a gap. A secret that begins in it and ends in the gap was not
+// passed on yet.
 func (s *Stream) gap() error {
 	known := s.r.known()
 	edge := edgeBytes

@@ -109,7 +109,8 @@ func TestStreamOfOneLongLine(t *testing.T) {
 	}
 }
 
-// Where a text misses a piece, a secret may have been cut in two: neither half is passed on, and the rest is.
+// Where a text misses a piece, a secret may have been cut in two: neither half is passed
+// on, and the rest is.
 func TestStreamOfAGap(t *testing.T) {
 	const secret, note = "s3cr3t-0123456789-abcdefghijklmnop", "\n[a piece is missing]\n"
 	r := redact.New([]string{secret})

@@ -261,8 +261,8 @@ func change(ts *testscript.TestScript, f func(u *url.URL)) {
 	ts.Setenv("ACODE_POSTGRES_URL", u.String())
 }
 
-// delivered writes to a file what the server has of the output of a step of the newest session: its head and tail, or
-// all of it. It takes standard error where there is some.
+// delivered writes to a file what the server has of the output of a step of the newest
+// session: its head and tail, or all of it. It takes standard error where there is some.
 func delivered(ts *testscript.TestScript, args []string) {
 	found := content(ts, fmt.Sprintf(`WHERE encode(b.hash, 'hex') = (SELECT coalesce(j #>> '{command,stderr,%[1]s,hash}', j #>> '{command,stdout,%[1]s,hash}')
 FROM (SELECT convert_from(payload, 'UTF8')::jsonb AS j, session_id, seq FROM acode.events WHERE type = 'StepCompleted') e

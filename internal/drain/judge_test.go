@@ -108,8 +108,8 @@ func readStore(t testing.TB, home string) journal {
 	return j
 }
 
-// file says what is to be done with a blob in a file that is not sealed: what an event names is sent, unless
-// that is a whole output.
+// file says what is to be done with a blob in a file that is not sealed: what an event
+// names is sent, unless that is a whole output.
 func (j journal) file(hash string) {
 	named := func(field string) bool {
 		return slices.ContainsFunc(j.events, func(e event) bool {
