@@ -69,12 +69,12 @@ demo-sync: build
 	@./scripts/need postgres:postgresql curl
 	@./scripts/demo-sync bin
 
-# Everything with the race detector; installs git, gcc, sqlite3, PostgreSQL, PgBouncer, Prometheus
+# Everything with the race detector; installs git, gcc, sqlite3, script, PostgreSQL, PgBouncer, Prometheus
 # and systemd where they are missing; bash-completion, zsh, busybox, dpkg and man for what is installed.
 # The PostgreSQL is a private one that ends with the tests; systemd only reads the units.
 test:
 	@ACODE_RACE=1 ./scripts/compile
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd \
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 script:bsdutils postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd \
 		zsh dh_bash-completion:bash-completion busybox:busybox-static script:bsdutils man:man-db dpkg-deb:dpkg
 	@./scripts/test
 
@@ -113,7 +113,7 @@ torture:
 # Plants mistakes in the code, one at a time, and runs the tests that claim to notice each. Fails
 # when a named one survives, or more than one in ten of the others.
 mutants:
-	@./scripts/need git gcc:gcc,libc6-dev sqlite3 postgres:postgresql
+	@./scripts/need git gcc:gcc,libc6-dev sqlite3 script:bsdutils postgres:postgresql
 	./scripts/postgres $(GO) run ./internal/mutants
 
 # Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.

@@ -24,7 +24,8 @@
 //	    where both are: until then the command waits once the pipe is full. No byte is lost or
 //	    repeated by a kill. Only where the command ends while no one holds its pipe, what the
 //	    pipe held is lost, and the record says so. The exit record comes after the pipe is
-//	    empty and the file durable.
+//	    empty and the file durable. A command on a terminal has a parent that holds the terminal and
+//	    copies it to the pipe: only the death of that parent hangs the command up.
 //	C6  Locks and claims decide; what comes over a socket cannot make a record false.
 //
 // What only Linux can promise: descendants in other process sessions are ended

@@ -10,8 +10,6 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
-
-	"github.com/acode-dev/acode/process"
 )
 
 const (
@@ -34,10 +32,10 @@ const (
 //
 // The supervisor starts it as the leader of a command on a terminal. It holds the terminal, so the
 // command is not hung up when supervisor and acode are killed, and to them it is a command that
-// writes to a pipe. It leaves it to its child to end at the signals that end a command.
+// writes to a pipe. Its child is in its process group and session, gets the signals that end a command, and
+// decides what they do.
 func OnTerminal(file string, argv []string) int {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1)) // all that can be: they are for the command
 	near, far, err := openTerminal()
 	if err != nil {
 		return refuse(fmt.Errorf("there is no pseudo-terminal: %w", err))
@@ -47,25 +45,21 @@ func OnTerminal(file string, argv []string) int {
 		env = append(env, "TERM="+terminalType)
 	}
 	end := far.Fd()
-	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{
-		Env: env, Files: []uintptr{end, end, end}, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true},
-	})
+	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{end, end, end}})
 	if err != nil {
 		return refuse(err)
 	}
-	go pass(signals, pid)
 	ended, status, err := reaped(pid)
 	if err != nil {
 		return refuse(err)
 	}
 	relay(int(near.Fd()), int(ended.Fd()))
 	_ = far.Close() // it was kept open so that reading never met the end
-	switch ws := <-status; {
-	case ws.Signaled():
+	ws := <-status
+	if ws.Signaled() {
 		return 128 + int(ws.Signal())
-	default:
-		return ws.ExitStatus()
 	}
+	return ws.ExitStatus()
 }
 
 func refuse(err error) int {
@@ -73,7 +67,7 @@ func refuse(err error) int {
 	return unstarted
 }
 
-// openTerminal makes a pseudo-terminal. It leaves the ends of lines as they are written, so that a text reads as through
+// openTerminal makes a pseudo-terminal, that of this process session. It leaves the ends of lines as they are written, so that a text reads as through
 // a pipe. Nobody types there: a read gives the end of the input at once.
 func openTerminal() (near, far *os.File, err error) {
 	near, far, err = pty.Open()
@@ -86,18 +80,9 @@ func openTerminal() (near, far *os.File, err error) {
 		mode.Oflag &^= unix.ONLCR
 		mode.Lflag &^= unix.ICANON
 		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 0, 0
-		err = unix.IoctlSetTermios(fd, setTermios, mode)
+		err = errors.Join(unix.IoctlSetTermios(fd, setTermios, mode), unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0))
 	}
 	return near, far, errors.Join(err, pty.Setsize(far, &pty.Winsize{Rows: terminalRows, Cols: terminalColumns}))
-}
-
-// pass hands on the signals that end a command, where they do not reach what it started by themselves.
-func pass(signals <-chan os.Signal, pid int) {
-	for s := range signals {
-		if sig, ok := s.(unix.Signal); ok && process.GroupsOnly {
-			_ = unix.Kill(-pid, sig) // it may have ended
-		}
-	}
 }
 
 // reaped gives a file that can be read once the process has ended, and its status.

@@ -101,7 +101,7 @@ func TestTerminalKeepsTheLastBytes(t *testing.T) {
 func TestTerminalEnds(t *testing.T) { each(t, terminalEnds) }
 
 func terminalEnds(t *testing.T, s *stage) {
-	for script, want := range map[string]int{"exit 7": 7, "kill -SEGV $$": 139, "kill -KILL $$": 137, "kill -TERM $$": 143} {
+	for script, want := range map[string]int{"exit 7": 7, "kill -SEGV $$": 139, "kill -KILL $$": 137, "kill -TERM $$": 143, "trap 'exit 9' USR1; kill -USR1 0": 9} {
 		if rec := s.run(s.tty(script, script)); rec.State != session.CommandFinished || rec.Exit != want || rec.Signal != "" {
 			t.Errorf("%s: got %+v, want %d", script, rec, want)
 		}
@@ -123,11 +123,11 @@ func terminalEnds(t *testing.T, s *stage) {
 }
 
 // A command on a terminal is ended as any other, by its time or a person, with what it has started.
-func TestTerminalIsEnded(t *testing.T) { each(t, terminalIsEnded) }
+func TestTerminalIsEnded(t *testing.T) { each(t, terminalIsEnded, "CMDTEST_GRACE=1s") }
 
 func terminalIsEnded(t *testing.T, s *stage) {
 	req := s.tty("late", `trap 'echo asked; exit 5' INT; setsid sleep 306 & echo up; > up; while :; do sleep 0.01; done`)
-	req.Timeout = 300 * time.Millisecond
+	req.Timeout = time.Second
 	rec := s.run(req)
 	if out, _ := s.output("late"); out != "up\nasked\n" || !rec.TimedOut || rec.Exit != 5 || len(rec.Left) > 0 {
 		t.Errorf("late: got %q, %+v", out, rec)
@@ -176,5 +176,24 @@ func TestTerminalProcessKilled(t *testing.T) {
 	s.touch("go")
 	if _, err := s.Run(s.ctx(), req); err != nil || s.ledger() != "hung up\n" {
 		t.Errorf("again: %v, ledger %q", err, s.ledger())
+	}
+}
+
+// C2: what a command on a terminal started is found by its process session too, once its supervisor is killed.
+func TestTerminalIsFoundBySession(t *testing.T) {
+	s := newStage(t)
+	req := s.tty("k", `/usr/bin/env -i /bin/bash -c 'exec 20>&- 21>&-; echo $$ > pid; until test -e end; do /bin/sleep 0.01; done' & > up; until test -e go; do sleep 0.01; done`)
+	done := s.begin(s.Runner, req, "up")
+	child := s.pidIn("pid")
+	_ = syscall.Kill(s.supervisorPID(), syscall.SIGKILL)
+	s.supervisorGone()
+	left, err := s.Left(s.ctx(), "k")
+	if err != nil || !strings.Contains(strings.Join(left, " "), fmt.Sprint(child)) {
+		t.Errorf("Left: got %q, %v, want %d among them", left, err, child)
+	}
+	s.touch("go")
+	s.touch("end")
+	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown && r.rec.State != session.CommandLingering {
+		t.Errorf("got %+v", r)
 	}
 }
