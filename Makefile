@@ -29,7 +29,8 @@ install:
 	@install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/doc/acode"
 	@install -m 0755 bin/acode bin/acode-sync "$(DESTDIR)$(PREFIX)/bin"
 	@install -m 0644 LICENSE "$(DESTDIR)$(PREFIX)/share/doc/acode"
-	@cd bin/share && find . -type d -exec install -d "$(DESTDIR)$(PREFIX)/share/{}" \; && find . -type f -exec install -m 0644 {} "$(DESTDIR)$(PREFIX)/share/{}" \;
+	@to=$$(cd "$(DESTDIR)$(PREFIX)/share" && pwd) && cd bin/share && \
+		find . -type d -exec install -d "$$to/{}" \; && find . -type f -exec install -m 0644 {} "$$to/{}" \;
 	@echo "Installed acode $(VERSION) into $(DESTDIR)$(PREFIX); remove it with: make uninstall PREFIX=$(PREFIX)"
 
 # Removes what install wrote. Stores, logs and configuration stay.
@@ -41,12 +42,12 @@ uninstall:
 	@echo "Removed acode from $(DESTDIR)$(PREFIX); its sessions stay"
 
 # deb, rpm and tar.gz for each platform, with checksums and a list of the modules inside (SBOM), in
-# bin/dist. The first time it compiles goreleaser, which takes some minutes.
+# bin/dist. The first time it compiles goreleaser, and acode for four platforms.
 package: share
-	@echo "Packaging acode $(VERSION) with goreleaser: about a minute; the first time some minutes more."
+	@echo "Packaging acode $(VERSION) with goreleaser: two minutes on two processors, and some ten minutes the first time."
 	@ACODE_VERSION=$(VERSION) $(GO) run $(GORELEASER) release --snapshot --clean
 	@./scripts/formula v$(VERSION) >bin/dist/acode.rb
-	@echo "The packages are in bin/dist:" && ls bin/dist | grep -E '\.(deb|rpm|tar\.gz|txt|rb|json)$$' | grep -vE '^(artifacts|metadata)'
+	@echo "The packages are in bin/dist:" && ls bin/dist | grep -E '^SHA256SUMS$$|\.(deb|rpm|tar\.gz|rb|cdx\.json)$$'
 
 # Builds programs and packages in two directories with a cache each, and compares them; installs with
 # go install, as from a module proxy. Takes some minutes.
