@@ -119,10 +119,10 @@ func TestOutputAsThroughAPlainPipe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, everything)
-			rec := s.run(s.sh("k", script))
+			rec := s.run(s.sh(s.key, script))
 			s.touch("end")
 			want := plainPipe(t, script)
-			if got := s.kept("k"); got.String() != want.String() || rec.State != session.CommandFinished || rec.Exit != 0 || rec.Lost != "" {
+			if got := s.kept(s.key); got.String() != want.String() || rec.State != session.CommandFinished || rec.Exit != 0 || rec.Lost != "" {
 				t.Errorf("got  %v\nwant %v\n%+v", got, want, rec)
 			}
 			t.Logf("%d bytes", want.n)
@@ -134,7 +134,7 @@ func TestOutputAsThroughAPlainPipe(t *testing.T) {
 func TestReaderThatStops(t *testing.T) {
 	script := fmt.Sprintf("> up; until test -e go; do sleep 0.01; done; seq 1000000000 | head -c %d; echo end >&2", *bulk)
 	s := newStage(t, everything)
-	req := s.sh("k", script)
+	req := s.sh(s.key, script)
 	done := s.begin(s.Runner, req, "up")
 	pipe, err := os.OpenFile(filepath.Join(s.dir, command.Stem(req.Key)+".out-pipe"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestReaderThatStops(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	want := plainPipe(t, strings.Replace(script, "until test -e go; do sleep 0.01; done; ", "", 1))
-	if got := s.kept("k"); got.String() != want.String() {
+	if got := s.kept(s.key); got.String() != want.String() {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }

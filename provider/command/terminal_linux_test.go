@@ -46,10 +46,10 @@ func recorded(t *testing.T, dir, script string) string {
 func TestTerminal(t *testing.T) { each(t, terminal) }
 
 func terminal(t *testing.T, s *stage) {
-	rec := s.run(s.tty("k", `test -t 0; test -t 1; test -t 2; stty size; echo to the terminal > /dev/tty; printf "$TERM\n" >&2
+	rec := s.run(s.tty(s.key, `test -t 0; test -t 1; test -t 2; stty size; echo to the terminal > /dev/tty; printf "$TERM\n" >&2
 		read line || echo no input; cat; cat; echo $0 "$@"; tr '\0' '\n' < /proc/$$/environ | grep -c ^TERM=; exit 3`))
 	want := "24 80\nto the terminal\nxterm-256color\nno input\n/bin/sh\n1\n"
-	if out, errs := s.output("k"); out != want || errs != "" || rec.Exit != 3 || rec.State != session.CommandFinished || len(rec.Left) > 0 {
+	if out, errs := s.output(s.key); out != want || errs != "" || rec.Exit != 3 || rec.State != session.CommandFinished || len(rec.Left) > 0 {
 		t.Errorf("got %q, %q, %+v", out, errs, rec)
 	}
 	req := s.tty("own", `echo "$TERM" "$@"`)
@@ -71,7 +71,7 @@ func TestTerminalAsRecorded(t *testing.T) {
 		`head -c 300000 /dev/zero; printf '\377\376\200\001\177\004\003\032end'`,
 		`echo a > /dev/stdout; echo b > /dev/stderr; echo c > /dev/tty; ls --color=auto -d /; stty -a | head -1 | cut -d' ' -f1-2`,
 	} {
-		key := fmt.Sprint("k", i)
+		key := fmt.Sprint(s.key, i)
 		s.run(s.tty(key, script))
 		want := recorded(t, s.ws, script)
 		if out, _ := s.output(key); out != want {
@@ -83,13 +83,13 @@ func TestTerminalAsRecorded(t *testing.T) {
 // The last bytes before the end are kept, however fast the end comes.
 func TestTerminalKeepsTheLastBytes(t *testing.T) {
 	s := newStage(t)
-	s.run(s.tty("k", `true`))
+	s.run(s.tty(s.key, `true`))
 	s.run(s.tty("loop", `for i in $(seq 50); do echo $i; done; head -c 3000 /dev/zero | tr '\0' x; printf last`))
 	if out, _ := s.output("loop"); !strings.HasSuffix(out, "xlast") || len(out) != 141+3000+4 {
 		t.Errorf("got %d bytes, %.50q", len(out), out)
 	}
 	for i := range 25 {
-		key := fmt.Sprint("k", i)
+		key := fmt.Sprint(s.key, i)
 		s.run(s.tty(key, `head -c 5000 /dev/zero | tr '\0' x; printf last`))
 		if out, _ := s.output(key); out != strings.Repeat("x", 5000)+"last" {
 			t.Fatalf("%d: got %d bytes that end in %q", i, len(out), out[max(0, len(out)-10):])
@@ -148,8 +148,8 @@ func terminalIsEnded(t *testing.T, s *stage) {
 func TestTerminalOfChildren(t *testing.T) { each(t, terminalOfChildren) }
 
 func terminalOfChildren(t *testing.T, s *stage) {
-	rec := s.run(s.tty("k", `sh -c 'echo $$ > hung; exec sleep 307' & sh -c 'trap "" HUP; echo $$ > pid; until test -e end; do echo more; sleep 0.01; done' & until test -s hung && test -s pid; do :; done; echo started`))
-	out, _ := s.output("k")
+	rec := s.run(s.tty(s.key, `sh -c 'echo $$ > hung; exec sleep 307' & sh -c 'trap "" HUP; echo $$ > pid; until test -e end; do echo more; sleep 0.01; done' & until test -s hung && test -s pid; do :; done; echo started`))
+	out, _ := s.output(s.key)
 	if !strings.Contains(out, "started\n") || strings.Trim(strings.ReplaceAll(out, "started\n", ""), "more\n") != "" || rec.State != session.CommandFinished || rec.Exit != 0 || len(rec.Left) == 0 {
 		t.Errorf("got %q, %+v", out, rec)
 	}
