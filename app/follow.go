@@ -247,7 +247,9 @@ func (f *follower) wrote(ctx context.Context, h held) error {
 	if f.lines != AllLines || h.result == nil {
 		return nil
 	}
-	stdout, stderr := f.out.lines(*h.Item, session.BothStreams), f.out.lines(*h.Item, session.Stderr)
+	it := *h.Item
+	it.Status = session.InProgress // its end is told next
+	stdout, stderr := f.out.lines(it, session.BothStreams), f.out.lines(it, session.Stderr)
 	if f.split[h.Item.ID] {
 		stdout.stream = session.Stdout
 	}
@@ -264,17 +266,21 @@ func (f *follower) attend(ctx context.Context) error {
 	if _, err := f.store.View(ctx, f.sess.ID); err != nil { // for what it knows of secrets by now
 		return err
 	}
-	for id, a := range f.open {
+	for _, it := range f.facts.Items { // in their order
+		a := f.open[it.ID]
+		if a == nil {
+			continue
+		}
 		if !a.told {
 			rec, err := f.records(f.sess.ID).Look(ctx, a.key)
 			if err != nil || rec.State != session.CommandRunning && rec.State != session.CommandUnattended {
 				continue
 			}
-			it := a.item
+			it = a.item
 			a.told, it.Action = true, session.ActionAttach
 			f.tell(session.Notice{Kind: session.NoticeStarted, TimeUS: a.atUS, Session: f.sess, Item: &it})
 		}
-		if !f.split[id] {
+		if !f.split[it.ID] {
 			f.out.begin(a.item, a.key)
 		}
 	}

@@ -52,6 +52,7 @@ func (o *outputs) begin(it session.Item, key string) {
 	if o.running[key] != nil {
 		return
 	}
+	it.Status = session.InProgress
 	l := o.lines(it, session.BothStreams)
 	before := &count{}
 	if _, err := command.Follow(context.Background(), o.dir, key, false, before, before); err == nil {

@@ -20,7 +20,7 @@ func (i *Invocation) logsCommand() *cobra.Command {
 	var o app.Logs
 	cmd := &cobra.Command{
 		Use: "logs [ID] [TASK/STEP]", Short: "Show all that commands wrote",
-		Long: "Show all that the commands of a session wrote, standard output and standard error in their order,\nalso while they run. Secrets are masked. Without a step each command's output follows its name.",
+		Long: "Show all that the commands of a session wrote, standard output and standard error in their order,\nalso while they run. Secrets are masked. Without a step each command's output follows its name. With\n--json each line is an object, with the time at which acode read it if that was while it was written.",
 		Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(anySession),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, a := range args {

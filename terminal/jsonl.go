@@ -188,6 +188,8 @@ func (p *Printer) statusOf(n session.Notice) session.Status {
 	switch n.Kind {
 	case session.NoticeStarted:
 		return session.InProgress
+	case session.NoticeOutput, session.NoticeLagging: // also while another goroutine changes the session
+		return n.Item.Status
 	case session.NoticeCompleted:
 		return session.StepDone
 	case session.NoticeFailed:

@@ -210,7 +210,7 @@ func (p *Printer) show(n session.Notice) {
 		p.output(n)
 	case session.NoticeLagging:
 		if p.o.Verbose > 0 {
-			p.printf("    | %s %s\n", p.m.ellipsis, Clean(n.Text))
+			p.printf("    %s| %s %s\n", p.whose(n), p.m.ellipsis, Clean(n.Text))
 		}
 	case session.NoticeCompleted:
 		p.stepEnded(n, p.m.done)
@@ -305,8 +305,16 @@ func (p *Printer) output(n session.Notice) {
 		return
 	}
 	p.erase()
-	p.printf("    | %s\n", cleanLine(n.Text))
+	p.printf("    %s| %s\n", p.whose(n), cleanLine(n.Text))
 	p.draw()
+}
+
+// whose names the step of a line of output, where several run.
+func (p *Printer) whose(n session.Notice) string {
+	if n.Item == nil || len(p.live.steps) < 2 {
+		return ""
+	}
+	return Clean(n.Item.ID.String()) + " "
 }
 
 func (p *Printer) asking(n session.Notice) {

@@ -388,6 +388,39 @@ func wide(s string) (n int) {
 	return n
 }
 
+// What commands write is left out while the reader is behind, and what was left out is said before their end. Of several
+// that run each line names its step.
+func TestReaderBehind(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		behind := false
+		s := newScreen(t, func(o *terminal.Options) {
+			o.JSON, o.Verbose, o.Behind = json, 1, func(time.Duration) bool { return behind }
+		})
+		s.Notice(session.Notice{Kind: session.NoticeSession, Session: aSession(session.Executing)})
+		a, b := item(1, 1, "", "First", session.ActionExecute, 0), item(2, 1, "", "Second", session.ActionExecute, 0)
+		line := func(it session.Item, text string) {
+			s.Notice(session.Notice{Kind: session.NoticeOutput, Item: &it, Text: text})
+		}
+		s.Notice(session.Notice{Kind: session.NoticeStarted, Item: &a})
+		line(a, "alone")
+		s.Notice(session.Notice{Kind: session.NoticeStarted, Item: &b})
+		line(a, "one")
+		behind = true
+		line(a, "two")
+		line(b, "three")
+		line(a, "four")
+		s.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &b})
+		behind = false
+		line(a, "five")
+		s.Notice(session.Notice{Kind: session.NoticeCompleted, Item: &a})
+		name := "behind"
+		if json {
+			name += "_json"
+		}
+		golden(t, name, s.both())
+	}
+}
+
 // A printer may be used from several goroutines.
 func TestConcurrentNotices(t *testing.T) {
 	s := newScreen(t, nil)
