@@ -14,18 +14,20 @@ import (
 // Directory is the lock on the directory of a workspace itself. Its descriptor is closed
 // on exec, so no command inherits it.
 type Directory struct {
-	// nil where it is not locked
+	// nil if the directory is not locked
 	file *os.File
 }
 
 // AcquireDirectory takes the flock(2) of the directory at path, without waiting for a
-// process that lives. Where shared is set it takes the lock in common with others, and
-// goes on without it beside a session that does not share, as AcquireShared does. The
-// lock files of a workspace go by its path, and a directory may have two paths: by a bind
-// mount, by a move while a session executes there, or in the stores of two users. It
-// returns ErrLocked with a *HeldError as its cause. Where the file system locks no
-// directories it locks nothing. The caller calls Release; the death of the process does
-// the same.
+// live process. The lock files of a workspace go by its path, and a directory may have
+// several paths: by a bind mount, by a move while a session executes there, or in the
+// stores of two users.
+//
+// If shared is set, AcquireDirectory takes a shared lock. If a session that does not
+// share holds the directory, it goes on without a lock, as AcquireShared does. It locks
+// nothing on a file system that cannot lock directories. It returns ErrLocked with a
+// *HeldError as its cause. The caller calls Release. The death of the process does the
+// same.
 func AcquireDirectory(path string, shared bool) (*Directory, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -37,12 +39,12 @@ func AcquireDirectory(path string, shared bool) (*Directory, error) {
 	}
 	locked, err := persist(func() (bool, error) {
 		locked, err := tryFlock(f, how)
-		// a file system without such locks: the lock files have to do
+		// on a file system without such locks, the lock files must be enough
 		if locked || shared || err != nil {
 			return locked, nil
 		}
 		return false, &session.Error{Code: session.ErrLocked, Retryable: true, Cause: &HeldError{Path: path},
-			Message: "another session executes in this directory, which has another path there or belongs to another store; nothing was changed",
+			Message: "another session executes in this directory by another path or from another store; nothing was changed",
 			Next:    session.Then("wait until it ends, or look for it with", session.MoveList, "")}
 	})
 	if locked {
@@ -57,18 +59,18 @@ func AcquireDirectory(path string, shared bool) (*Directory, error) {
 	return &Directory{}, err
 }
 
-// whoLocks names the process that has the directory f for itself, as far as it can be
-// seen.
+// whoLocks returns the process that holds the exclusive lock of the directory f, as far
+// as /proc shows it.
 func whoLocks(f *os.File) Holder {
 	info, err := f.Stat()
-	// nobody is named where it cannot be read
+	// no process is named if the table cannot be read
 	ps, _ := process.Table()
 	for _, p := range ps {
 		if err != nil || p.Dead || p.PID == os.Getpid() {
 			continue
 		}
 		if locks, _ := process.Locks(p.PID, info); locks {
-			// without it the pid alone is told
+			// if Identify fails, the Holder has only the pid
 			id, _ := process.Identify(p.PID)
 			id.PID = p.PID
 			return Holder{ID: id, Command: p.CommandLine()}

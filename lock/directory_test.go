@@ -23,8 +23,7 @@ func acquireDirectory(t *testing.T, path string, shared bool) *lock.Directory {
 	return d
 }
 
-// K1: a directory is one workspace, by whatever path it is reached and whatever its path
-// becomes.
+// K1: a directory is one workspace by any of its paths, even if its path changes.
 func TestDirectoryByTwoPaths(t *testing.T) {
 	for name, other := range map[string]func(t *testing.T, path string) string{
 		"same": func(_ *testing.T, path string) string { return path },
@@ -65,8 +64,8 @@ func TestDirectoryByTwoPaths(t *testing.T) {
 	}
 }
 
-// Sessions that share a workspace have it in common, and keep out a session that does not
-// share.
+// Sessions that share a workspace hold the directory together and keep out a session
+// that does not share.
 func TestDirectoryShared(t *testing.T) {
 	path := t.TempDir()
 	one, two := acquireDirectory(t, path, true), acquireDirectory(t, path, true)
@@ -76,7 +75,7 @@ func TestDirectoryShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := acquireDirectory(t, path, false)
-	// a person wants it beside the other
+	// a person asked for it
 	acquireDirectory(t, path, true)
 	if err := alone.Release(); err != nil {
 		t.Fatal(err)
@@ -84,7 +83,7 @@ func TestDirectoryShared(t *testing.T) {
 	acquireDirectory(t, path, false)
 }
 
-// K4: no command inherits it.
+// K4: no command inherits the lock.
 func TestDirectoryIsNotInherited(t *testing.T) {
 	path := t.TempDir()
 	d := acquireDirectory(t, path, false)
@@ -102,7 +101,7 @@ func TestDirectoryIsNotInherited(t *testing.T) {
 	acquireDirectory(t, path, false)
 }
 
-// A workspace that cannot be opened is no lock that is held.
+// A workspace that cannot be opened is not reported as a held lock.
 func TestDirectoryMissing(t *testing.T) {
 	_, err := lock.AcquireDirectory(filepath.Join(t.TempDir(), "none"), false)
 	wantCode(t, err, session.ErrEnvironment)

@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/lock"
 )
 
-// slow is a file that gives nothing before it is told to: who reads it is in the kernel
-// until then, killed or not.
+// slow is a file that returns no data until the test lets it. A process that reads it
+// stays in the kernel until then, even when it is killed.
 type slow struct {
 	fs.Inode
 	asked chan struct{}
@@ -40,18 +40,18 @@ func (d *folder) OnAdd(ctx context.Context) {
 	d.AddChild("slow", d.NewPersistentInode(ctx, d.file, fs.StableAttr{}), false)
 }
 
-// A holder that was killed and has not ended yet, as the system is still busy with what
-// it asked for, keeps its lock. It executes nothing any more: it counts as no holder, and
-// whoever comes next waits for its end.
+// A holder that was killed keeps its lock while the kernel is still busy with its
+// system call. It executes nothing any more, so it does not count as a holder. The next
+// process waits for its end.
 func TestHolderThatIsDying(t *testing.T) {
 	path, dir := lockPath(t), t.TempDir()
 	file := &slow{asked: make(chan struct{}), give: make(chan struct{})}
 	server, err := fs.Mount(dir, &folder{file: file}, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true}})
 	if err != nil {
-		t.Skipf("this system lets nobody serve a file system: %v", err)
+		t.Skipf("this system does not allow FUSE file systems: %v", err)
 	}
 	released := make(chan struct{})
-	// at the latest
+	// the test gives up after a minute
 	release := time.AfterFunc(time.Minute, func() { close(file.give); close(released) })
 	t.Cleanup(func() {
 		if release.Stop() {
@@ -72,7 +72,7 @@ func TestHolderThatIsDying(t *testing.T) {
 	if _, held, err := lock.Read(path); err != nil || held {
 		t.Errorf("Read: got %v, %v of a holder that was killed, want not held", held, err)
 	}
-	// longer than for a holder that is not named
+	// longer than persist waits for a holder without a name
 	release.Reset(1500 * time.Millisecond)
 	l, err := lock.Acquire(path, self(t))
 	if err != nil {
@@ -99,7 +99,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("waited too long for %s", what)
 		}
 	}
 }

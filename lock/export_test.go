@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the disk does is not to be had on demand, so tests reach these directly.
+// Disk errors cannot be produced on demand, so tests call these functions directly.
 
 func IOError(path string, err error) error { return ioError(path, err) }
 
-// AcquireBy is Acquire, once locked has been called with the path whenever its file has
-// been locked.
+// AcquireBy is Acquire. It calls locked each time it has locked the file at path.
 func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
 	return acquire(path, h, func(f *flock.Flock) (bool, error) {
 		ok, err := f.TryLock()
@@ -21,7 +20,7 @@ func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
 	})
 }
 
-// AcquireFileBy is AcquireFile in the same way.
+// AcquireFileBy is AcquireFile with the same hook.
 func AcquireFileBy(path string, locked func()) (*os.File, error) {
 	return acquireFile(path, unix.LOCK_EX, func(f *os.File, how int) (bool, error) {
 		ok, err := tryFlock(f, how)

@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-063: what the disk says decides what a person is told.
+// FR-063: the errno of the disk decides the code of the error.
 func TestDiskTroubleHasItsCode(t *testing.T) {
 	for errno, code := range map[syscall.Errno]session.Code{
 		syscall.ENOSPC: session.ErrDiskFull, syscall.EDQUOT: session.ErrDiskFull, syscall.EFBIG: session.ErrDiskFull,
@@ -28,7 +28,8 @@ func TestDiskTroubleHasItsCode(t *testing.T) {
 	}
 }
 
-// A holder that does not fit loses its command, then what else is long; who it is stays.
+// A holder that does not fit loses its command first, then its other long fields. Its
+// identity stays.
 func TestHolderThatDoesNotFit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

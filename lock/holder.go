@@ -17,20 +17,21 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Holder says who holds a lock: one process, for good. The zero Holder names no process.
+// Holder names the process that holds a lock. A pid that is used again does not match
+// it. The zero Holder names no process.
 type Holder struct {
 	process.ID
 	Host string `json:"host"`
-	// as typed, for people
+	// Command is the command line as typed, for people.
 	Command string     `json:"command"`
 	Since   time.Time  `json:"since"`
 	Session session.ID `json:"session,omitempty"`
-	// of the command, in a command lock
+	// Key is the key of the command, in a command lock.
 	Key string `json:"key,omitempty"`
 }
 
-// Self describes this process. The caller adds the session. It returns ErrEnvironment
-// where pids mean nothing, because /proc does not show the processes.
+// Self describes this process. The caller adds the session. Self returns ErrEnvironment
+// if /proc does not show the processes, because pids mean nothing then.
 func Self(command string, now time.Time) (Holder, error) {
 	id, err := process.Self()
 	var blind *process.BlindError
@@ -45,14 +46,15 @@ func Self(command string, now time.Time) (Holder, error) {
 	return Holder{ID: id, Host: host, Command: command, Since: now.UTC()}, nil
 }
 
-// Alive reports whether the process of h is seen to run, as process.ID says. One that
-// could not be looked at is not seen.
+// Alive reports whether the process of h is seen to run, as process.ID says. A process
+// that cannot be examined counts as not running.
 func (h Holder) Alive() bool {
 	lives, err := h.ID.Alive()
 	return lives && err == nil
 }
 
-// Process names the process: its pid, and whose that is.
+// Process names the process by its pid, and says when that is a pid of another PID
+// namespace.
 func (h Holder) Process() string {
 	if h.Elsewhere() {
 		return fmt.Sprintf("pid %d in another PID namespace", h.PID)
@@ -60,7 +62,7 @@ func (h Holder) Process() string {
 	return fmt.Sprintf("pid %d", h.PID)
 }
 
-// String says who it is in one line.
+// String describes the holder in one line.
 func (h Holder) String() string {
 	if h.PID == 0 {
 		return "a process that the lock file does not name"
@@ -78,8 +80,8 @@ func (h Holder) String() string {
 	return s
 }
 
-// foreign gives the executable of a live holder that is no acode; empty when it is one or
-// cannot be looked at.
+// foreign returns the executable of a live holder that is not acode. It returns "" if
+// the holder is acode or cannot be examined.
 func (h Holder) foreign() string {
 	if h.Elsewhere() {
 		return ""
@@ -96,21 +98,21 @@ func (h Holder) foreign() string {
 	return exe
 }
 
-// HeldError is the cause of an ErrLocked: somebody else has the lock.
+// HeldError is the cause of an ErrLocked: another process has the lock.
 type HeldError struct {
 	Path string
-	// zero when the file does not say
+	// Holder is zero when the file does not name one.
 	Holder Holder
 }
 
 // Error names the holder.
 func (e *HeldError) Error() string { return fmt.Sprintf("%s is held by %s", e.Path, e.Holder) }
 
-// contentBytes is the size of every lock file: each holder overwrites all of what the one
-// before wrote, in one write, so that a reader never meets half of each.
+// contentBytes is the size of every lock file. Each holder overwrites the whole file in
+// one write, so that a reader never sees parts of two holders.
 const contentBytes = 1024
 
-// write puts h into the file. A command line that is too long is cut.
+// write puts h into the file. It shortens a command line that is too long.
 func write(f *os.File, h Holder) error {
 	for {
 		b, err := json.Marshal(h)
@@ -127,7 +129,8 @@ func write(f *os.File, h Holder) error {
 	}
 }
 
-// overwrite makes b all that the file says; nil names nobody.
+// overwrite replaces the content of the file by b. A nil b leaves a file that names no
+// holder.
 func overwrite(f *os.File, b []byte) error {
 	content := []byte(strings.Repeat(" ", contentBytes-1) + "\n")
 	copy(content, b)
@@ -140,11 +143,12 @@ func overwrite(f *os.File, b []byte) error {
 	return nil
 }
 
-// Read says what the lock file at path says, and whether the holder that it names is
-// alive. A holder that was killed and is still ending is not: it executes nothing any
-// more. It writes nothing and takes no lock, so that it never disturbs a holder; but
-// where that is Elsewhere it asks for the lock, shared and for an instant. A file that is
-// missing, empty or not of this form names nobody.
+// Read returns the holder that the lock file at path names, and reports whether it is
+// alive. A holder that was killed and is still ending executes nothing any more and
+// counts as dead. Read writes nothing. It takes no lock, so that it never disturbs a
+// holder, with one exception: if the holder is Elsewhere, Read takes the lock, shared
+// and for an instant. A file that is missing, empty or not of this form names no
+// holder.
 func Read(path string) (h Holder, held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,14 +165,14 @@ func Read(path string) (h Holder, held bool, err error) {
 		return Holder{}, false, err
 	}
 	if h.Elsewhere() {
-		// f is closed next, which gives it back
+		// closing f releases the lock again
 		free, err := tryFlock(f, unix.LOCK_SH)
 		return h, !free && err == nil, err
 	}
 	return h, h.Alive() && !h.Dying(), nil
 }
 
-// holderIn is the holder that the file names; zero when it names nobody.
+// holderIn returns the holder that the file names, or zero if it names none.
 func holderIn(f *os.File) (h Holder, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, contentBytes))
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// openFlags neither follow a symbolic link nor wait for the other end of a pipe.
+// openFlags make open fail on a symbolic link and not wait for the other end of a pipe.
 const openFlags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// attempts bounds how often a file that is replaced while it is locked is tried again.
+// attempts is how many times a file that is replaced while it is being locked is tried
+// again.
 const attempts = 100
 
 // Lock is a lock that this process holds. Its descriptor is closed on exec, so no command
@@ -25,16 +26,17 @@ const attempts = 100
 type Lock struct {
 	path  string
 	flock *flock.Flock
-	// the same file, for what flock.Flock does not give away
+	// file is the same file as that of flock, for calls that flock.Flock does not
+	// offer.
 	file *os.File
-	// see Killed
+	// killed is the result of Killed.
 	killed Holder
 }
 
-// persist takes a lock, and puts up for a moment with one that no process has signed that
-// is seen to live: somebody only asks whether it is free, or a child of a process that
-// has ended has not begun its own program yet. It puts up longer with a process that was
-// killed and is still ending.
+// persist takes a lock and tries again for a moment if the lock file names no process that
+// can be seen here. Another process may only be testing whether the lock is free, or a
+// child of a process that ended has not started its own program yet. persist waits longer
+// for a process that was killed and is still ending.
 func persist[L any](take func() (L, error)) (L, error) {
 	const pause, patience, untilDead = 10 * time.Millisecond, 100, 3000
 	tick := time.NewTicker(pause)
@@ -50,7 +52,7 @@ func persist[L any](take func() (L, error)) (L, error) {
 		case by.Holder.Dying():
 			limit, dying = untilDead, n
 		case by.Holder.PID == 0 || by.Holder.Elsewhere():
-			// one that was dying may be gone an instant before its lock is free
+			// a dying holder may be gone an instant before its lock is free
 			limit = dying + patience
 		}
 		if n >= limit {
@@ -60,16 +62,15 @@ func persist[L any](take func() (L, error)) (L, error) {
 	}
 }
 
-// Acquire takes the lock at path without waiting for a process that lives, and writes h
-// into the file, which it makes when it is missing. It returns
+// Acquire takes the lock at path and writes h into the file. It makes the file when it
+// is missing. It does not wait for a live process. It returns
 //
-//   - ErrLocked with a *HeldError as its cause when somebody else has it,
-//   - ErrLockHolder when that is a live process that is no acode,
-//   - ErrLockMode or ErrLockOwner when the file is not a regular one of mode 0600 or
-//     belongs
+//   - ErrLocked with a *HeldError as its cause if another process has the lock,
+//   - ErrLockHolder if that is a live process that is not acode,
+//   - ErrLockMode or ErrLockOwner if the file is not a regular one of mode 0600 or belongs
 //     to another user.
 //
-// The caller calls Release; the death of the process does the same.
+// The caller calls Release. The death of the process does the same.
 func Acquire(path string, h Holder) (*Lock, error) {
 	return persist(func() (*Lock, error) { return acquire(path, h, (*flock.Flock).TryLock) })
 }
@@ -99,12 +100,12 @@ func acquire(path string, h Holder, try func(*flock.Flock) (bool, error)) (*Lock
 func replaced(path string) error {
 	return &session.Error{
 		Code: session.ErrLocked, Message: "the lock file is replaced faster than it can be locked; nothing was changed",
-		Place: path, Next: session.Words("find out what replaces it"), Retryable: true,
+		Place: path, Next: session.Words("find the program that replaces it"), Retryable: true,
 	}
 }
 
-// take opens the locked file once more, by its path, checks it and signs it. current is
-// false when the path has come to name another file, which says nothing against this one.
+// take opens the locked file again by its path, checks it and writes h into it. current
+// is false if the path names another file by now. The caller then tries again.
 func (l *Lock) take(h Holder) (current bool, err error) {
 	if l.file, err = os.OpenFile(l.path, openFlags, 0o600); err != nil {
 		return false, openError(l.path, err)
@@ -128,8 +129,8 @@ func (l *Lock) take(h Holder) (current bool, err error) {
 	return true, nil
 }
 
-// Killed is the holder before this one, when it ended without a Release; else the zero
-// Holder.
+// Killed returns the holder before this one if it ended without a Release, and the zero
+// Holder otherwise.
 func (l *Lock) Killed() Holder { return l.killed }
 
 func (l *Lock) close() {
@@ -137,18 +138,17 @@ func (l *Lock) close() {
 		// every write to it was checked
 		_ = l.file.Close()
 	}
-	// its descriptor closes with it, and that unlocks in any case
+	// closing the descriptor unlocks the file in any case
 	_ = l.flock.Unlock()
 }
 
-// Release gives the lock up. The file stays and names nobody: removing it would let two
-// processes hold two different files of one name.
+// Release gives the lock up. The file stays and names no holder. If it were removed,
+// two processes could hold two files of one name.
 func (l *Lock) Release() error {
 	if !l.flock.Locked() && !l.flock.RLocked() {
 		return nil
 	}
-	// The kernel's lock is what counts; a file that still names us is only a wrong
-	// report.
+	// Only the kernel's lock counts. A file that still names us is only a wrong report.
 	_ = overwrite(l.file, nil)
 	_ = l.file.Close()
 	if err := l.flock.Unlock(); err != nil {
@@ -157,8 +157,7 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// same reports whether path still names the file that f is, not following a symbolic
-// link.
+// same reports whether path still names the file f. It does not follow a symbolic link.
 func same(path string, f *os.File) bool {
 	there, err := os.Lstat(path)
 	if err != nil {
@@ -168,7 +167,7 @@ func same(path string, f *os.File) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// check refuses a lock file that somebody else could have written or held.
+// check refuses a lock file that another user could have written or held.
 func check(path string, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -203,7 +202,7 @@ func notRegular(path string) error {
 	}
 }
 
-// held makes the error for a lock that somebody else has.
+// held returns the error for a lock that another process has.
 func held(path string) error {
 	if info, err := os.Lstat(path); err == nil {
 		if err := checkInfo(path, info); err != nil {
@@ -212,13 +211,13 @@ func held(path string) error {
 	}
 	h, alive, err := Read(path)
 	if err != nil || !alive && !h.Dying() {
-		// a process that took it just now, or a child of one that died
+		// the process took the lock just now, or is a child of one that died
 		h = Holder{}
 	}
 	if exe := h.foreign(); alive && exe != "" {
 		return &session.Error{
 			Code: session.ErrLockHolder, Message: fmt.Sprintf("the lock is held by a process that is not acode: %s; nothing was changed", exe),
-			Place: path, Next: session.Words(fmt.Sprintf("find out what process %d is", h.PID)), Cause: &HeldError{path, h},
+			Place: path, Next: session.Words(fmt.Sprintf("find out which program process %d runs", h.PID)), Cause: &HeldError{path, h},
 		}
 	}
 	return lockedBy(path, h)
@@ -235,7 +234,8 @@ func lockedBy(path string, h Holder) error {
 	}
 }
 
-// openError says why a lock file could not be opened: its kind, owner and mode first.
+// openError says why a lock file cannot be opened. The kind, owner and mode of the file
+// come first.
 func openError(path string, err error) error {
 	if info, statErr := os.Lstat(path); statErr == nil {
 		if refused := checkInfo(path, info); refused != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// roleVariable makes a process of this test another process of acode.
+// roleVariable turns a process of this test into another acode process.
 const roleVariable = "LOCK_TEST_ROLE"
 
 // init keeps the main goroutine of a helper on the main thread, which "headless" ends.
@@ -46,10 +46,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// lineOf is an error on one line, with its code.
+// lineOf formats an error in one line, with its code.
 func lineOf(err error) string { return fmt.Sprintf("%s %v", session.CodeOf(err), err) }
 
-// play does what a helper process is for, says "holding" and waits for the end of its
+// play runs the role of a helper process, prints "holding" and waits for the end of its
 // input.
 func play(role string, args []string) error {
 	h, err := lock.Self("acode "+role, time.Now())
@@ -67,7 +67,7 @@ func play(role string, args []string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return l.Release()
 	case "reader":
-		// holds the lock, and reads a file meanwhile
+		// holds the lock while it reads a file
 		if _, err := lock.Acquire(args[0], h); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func play(role string, args []string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return d.Release()
 	case "headless":
-		// its main thread ends, and others hold on until the end of input
+		// its main thread ends, and the others hold the lock until the end of input
 		if _, err := lock.Acquire(args[0], h); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func play(role string, args []string) error {
 		}
 		return unix.Exec("/bin/sh", []string{"sh", "-c", "echo holding; read _; :"}, []string{})
 	case "full", "full_workspace":
-		// a limit on file sizes is a disk without room
+		// a limit on file sizes stands for a full disk
 		signal.Ignore(unix.SIGXFSZ)
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: 100}); err != nil {
 			return err
@@ -128,7 +128,7 @@ func play(role string, args []string) error {
 		if err != nil {
 			return err
 		}
-		// The command outlives this process and holds the lock on.
+		// The command outlives this process and keeps the lock.
 		cmd := exec.Command("/bin/sh", "-c", "echo holding; read _; :")
 		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = os.Stdin, os.Stdout, []*os.File{f}
 		return cmd.Start()
@@ -180,7 +180,7 @@ func (p *helper) read() {
 	p.first = strings.TrimSpace(line)
 }
 
-// rest lets the process end and gives what else it said.
+// rest lets the process end and returns the rest of its output.
 func (p *helper) rest() string {
 	_ = p.in.Close()
 	b, _ := io.ReadAll(p.out)
@@ -208,7 +208,7 @@ func acquire(t *testing.T, path string) *lock.Lock {
 	return l
 }
 
-// keep lets nobody collect a lock, which would give it up, before the test ends.
+// keep releases l when the test ends. The garbage collector would release it earlier.
 func keep(t *testing.T, l *lock.Lock) { t.Cleanup(func() { _ = l.Release() }) }
 
 func lockPath(t *testing.T) string { return filepath.Join(t.TempDir(), "session.lock") }
@@ -220,7 +220,7 @@ func wantCode(t *testing.T, err error, code session.Code) {
 	}
 }
 
-// K1: of 50 processes that come at once, one gets the lock.
+// K1: of 50 processes that start at once, one gets the lock.
 func TestAcquireConcurrently(t *testing.T) {
 	path := lockPath(t)
 	var all []*helper
@@ -241,7 +241,7 @@ func TestAcquireConcurrently(t *testing.T) {
 	}
 }
 
-// Many threads of one process are no different.
+// The same holds for many goroutines of one process.
 func TestAcquireWithinProcess(t *testing.T) {
 	path, h := lockPath(t), self(t)
 	var mu sync.Mutex
@@ -262,7 +262,7 @@ func TestAcquireWithinProcess(t *testing.T) {
 	}
 }
 
-// A held lock names its holder; a killed holder's lock is free at once.
+// A held lock names its holder. The lock of a killed holder is free at once.
 func TestAcquireAfterKill(t *testing.T) {
 	path := lockPath(t)
 	p := start(t, "holder", path)
@@ -293,11 +293,11 @@ func TestAcquireAfterKill(t *testing.T) {
 		t.Error(err)
 	}
 	if h := acquire(t, path).Killed(); h.PID != 0 {
-		t.Errorf("Killed: got %v after a Release, want nobody", h)
+		t.Errorf("Killed: got %v after a Release, want no holder", h)
 	}
 }
 
-// Trap: a released file stays, and nobody takes it for held.
+// Trap: a released file stays and does not count as held.
 func TestRelease(t *testing.T) {
 	path := lockPath(t)
 	l := acquire(t, path)
@@ -305,7 +305,7 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the second does nothing
+	// the second call does nothing
 	for range 2 {
 		if err := l.Release(); err != nil {
 			t.Errorf("Release: %v", err)
@@ -316,15 +316,15 @@ func TestRelease(t *testing.T) {
 		t.Errorf("Stat: got %v, %v, want the same file", after, err)
 	}
 	if h, held, err := lock.Read(path); err != nil || held || h != (lock.Holder{}) {
-		t.Errorf("Read: got %v, %v, %v, want nobody", h, held, err)
+		t.Errorf("Read: got %v, %v, %v, want no holder", h, held, err)
 	}
 	if err := acquire(t, path).Release(); err != nil {
 		t.Error(err)
 	}
 }
 
-// K3: a removed or replaced lock file gives two holders; the end of the old one takes
-// nothing from the new one.
+// K3: a removed or replaced lock file allows two holders. When the old holder ends, the
+// new one keeps its lock.
 func TestReplacedUnderHolder(t *testing.T) {
 	for name, replace := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -355,8 +355,8 @@ func TestReplacedUnderHolder(t *testing.T) {
 	}
 }
 
-// A frozen holder keeps its lock. When its file is removed another takes over, and keeps
-// what it has when the first one runs again and ends.
+// A stopped holder keeps its lock. If its file is removed, another process takes over.
+// That process keeps its lock when the first one continues and ends.
 func TestFrozenHolder(t *testing.T) {
 	path := lockPath(t)
 	p := start(t, "holder", path)
@@ -379,8 +379,8 @@ func TestFrozenHolder(t *testing.T) {
 	wantCode(t, err, session.ErrLocked)
 }
 
-// K1: while files are exchanged all the time many hold at once, each another file: of the
-// one that stays, no more than one.
+// K1: while files are replaced all the time, many processes hold a lock, each on
+// another file. The file that stays has at most one holder.
 func TestAcquireDuringReplacement(t *testing.T) {
 	path, h := lockPath(t), self(t)
 	stop := make(chan struct{})
@@ -412,7 +412,7 @@ func TestAcquireDuringReplacement(t *testing.T) {
 	if got == 0 {
 		t.Error("Acquire: never succeeded")
 	}
-	// else somebody holds the last file already
+	// if this fails, the last file has a holder already
 	if l, err := lock.Acquire(path, h); err == nil {
 		keep(t, l)
 	}
@@ -420,16 +420,16 @@ func TestAcquireDuringReplacement(t *testing.T) {
 	wantCode(t, err, session.ErrLocked)
 }
 
-// K2, LOCK-001, LOCK-002: a file that others could have made or changed is not used, and
-// nothing waits for a pipe.
+// K2, LOCK-001, LOCK-002: Acquire refuses a file that other users could have made or
+// changed, and does not wait for a pipe.
 func TestAcquireRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(path string) error
 		want    session.Code
 	}{
-		"group_may_write":  {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o660)) }, session.ErrLockMode},
-		"others_may_read":  {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o604)) }, session.ErrLockMode},
-		"nobody_may_write": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o400)) }, session.ErrLockMode},
+		"group_may_write": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o660)) }, session.ErrLockMode},
+		"others_may_read": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o604)) }, session.ErrLockMode},
+		"read_only":       {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o400)) }, session.ErrLockMode},
 		"sticky": {func(p string) error {
 			return errors.Join(os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o600|os.ModeSticky))
 		}, session.ErrLockMode},
@@ -463,7 +463,7 @@ func TestAcquireRefused(t *testing.T) {
 	}
 }
 
-// LOCK-002. Only root can give a file away; everybody else borrows one of root's.
+// LOCK-002. Only root can give a file away. Other users test with a file of root.
 func TestAcquireOtherOwner(t *testing.T) {
 	path := "/etc/hostname"
 	if os.Geteuid() == 0 {
@@ -478,7 +478,7 @@ func TestAcquireOtherOwner(t *testing.T) {
 	wantCode(t, err, session.ErrLockOwner)
 }
 
-// The mode is looked at before the holder, so that a held lock cannot hide it.
+// The mode is checked before the holder, so that a held lock cannot hide a wrong mode.
 func TestAcquireHeldWithWrongMode(t *testing.T) {
 	path := lockPath(t)
 	start(t, "holder", path)
@@ -489,7 +489,7 @@ func TestAcquireHeldWithWrongMode(t *testing.T) {
 	wantCode(t, err, session.ErrLockMode)
 }
 
-// LOCK-003: a live holder that is no acode is reported with its path.
+// LOCK-003: a live holder that is not acode is reported with its path.
 func TestAcquireForeignHolder(t *testing.T) {
 	path := lockPath(t)
 	p := start(t, "stranger", path)
@@ -504,8 +504,8 @@ func TestAcquireForeignHolder(t *testing.T) {
 	}
 }
 
-// Trap: a pid is used again. A file that names a live pid with another start time or boot
-// names nobody alive, and the lock is what counts.
+// Trap: a pid is used again. A file that names a live pid with another start time or
+// boot id names no live process. Only the lock counts.
 func TestPidReuse(t *testing.T) {
 	path := lockPath(t)
 	h := self(t)
@@ -528,7 +528,7 @@ func TestPidReuse(t *testing.T) {
 			if _, held, err := lock.Read(path); err != nil || held {
 				t.Errorf("Read: got %v, %v, want not held", held, err)
 			}
-			// Nobody that lives is named, but the lock is held all the same.
+			// The file names no live process, but the lock is held.
 			_, err = lock.Acquire(path, self(t))
 			wantCode(t, err, session.ErrLocked)
 			if !strings.Contains(err.Error(), "a process that the lock file does not name") {
@@ -541,7 +541,7 @@ func TestPidReuse(t *testing.T) {
 	}
 }
 
-// A lock whose holder is dead and not gone yet is free a moment later.
+// A lock whose holder is dead but not gone yet is free a moment later.
 func TestHolderThatIsEnding(t *testing.T) {
 	path := lockPath(t)
 	dead := self(t)
@@ -561,8 +561,8 @@ func TestHolderThatIsEnding(t *testing.T) {
 	}
 }
 
-// K4: a command does not inherit the lock of a session: it outlives the holder, and the
-// lock is free.
+// K4: a command does not inherit the lock of a session. The command outlives the
+// holder, and the lock is free.
 func TestCommandsDoNotInherit(t *testing.T) {
 	path := lockPath(t)
 	l := acquire(t, path)
@@ -585,7 +585,7 @@ func TestCommandsDoNotInherit(t *testing.T) {
 	}
 }
 
-// Every holder overwrites all of the file; what is too long is cut.
+// Every holder overwrites the whole file and shortens a command that is too long.
 func TestContent(t *testing.T) {
 	path := lockPath(t)
 	long := self(t)
@@ -619,7 +619,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// Whatever a lock file holds, reading it ends well, and taking it puts it right.
+// Read returns without an error for any content of a lock file, and Acquire repairs the
+// file.
 func TestReadDamaged(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "spaces": strings.Repeat(" ", 1024), "noise": "\x00\xff{", "half": `{"pid":1,`, "other_types": `{"pid":"1"}`,
@@ -655,14 +656,14 @@ func TestReadRefused(t *testing.T) {
 		wantCode(t, err, session.ErrLockMode)
 	}
 	if h, held, err := lock.Read(filepath.Join(dir, "none")); err != nil || held || h.PID != 0 {
-		t.Errorf("Read: got %v, %v, %v, want nobody", h, held, err)
+		t.Errorf("Read: got %v, %v, %v, want no holder", h, held, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
 		t.Error("Read: made the file")
 	}
 }
 
-// Without room for the holder nothing is locked.
+// If the disk is full, nothing is locked.
 func TestDiskFull(t *testing.T) {
 	path := lockPath(t)
 	for role, arg := range map[string]string{"full": path, "full_workspace": filepath.Dir(path)} {
@@ -671,7 +672,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("%s: got %q, want %s", role, p.first, session.ErrDiskFull)
 		}
 	}
-	// The processes still run: they gave back what they had locked.
+	// The processes still run, but they have released their locks.
 	if err := acquire(t, path).Release(); err != nil {
 		t.Error(err)
 	}
@@ -684,8 +685,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A pid of another process table says nothing: the lock itself says whether its holder
-// lives, and who has the same pid here is not taken for it.
+// A pid of another process table says nothing. The lock itself tells whether its holder
+// lives. A process with the same pid here is not taken for the holder.
 func TestHolderElsewhere(t *testing.T) {
 	path, h := lockPath(t), self(t)
 	if h.NS == 0 {
@@ -699,7 +700,7 @@ func TestHolderElsewhere(t *testing.T) {
 	}
 	keep(t, l)
 	if by, held, err := lock.Read(path); err != nil || !held || by.PID != h.PID || by.Alive() {
-		t.Errorf("Read: got %+v, %t, %v, want it held by somebody who cannot be seen", by, held, err)
+		t.Errorf("Read: got %+v, %t, %v, want it held by a process that cannot be seen", by, held, err)
 	}
 	_, err = lock.Acquire(path, self(t))
 	wantCode(t, err, session.ErrLocked)
@@ -712,12 +713,12 @@ func TestHolderElsewhere(t *testing.T) {
 	// killed
 	forge(t, path, h)
 	if _, held, err := lock.Read(path); err != nil || held {
-		t.Errorf("Read of what nobody holds: got %t, %v", held, err)
+		t.Errorf("Read of a free lock: got %t, %v", held, err)
 	}
 	acquire(t, path)
 }
 
-// forge signs a lock file that nobody holds.
+// forge writes h into a lock file that no process holds.
 func forge(t *testing.T, path string, h lock.Holder) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -729,8 +730,8 @@ func forge(t *testing.T, path string, h lock.Holder) {
 	}
 }
 
-// K1, trap: a file that was replaced while it was being locked is no lock: another
-// process holds the new one.
+// K1, trap: a file that is replaced while it is being locked is not a lock, because
+// another process may hold the new file.
 func TestReplacedWhileLocked(t *testing.T) {
 	for name, acquireBy := range map[string]func(path string, locked func()) (release func() error, err error){
 		"signed": func(path string, locked func()) (func() error, error) {

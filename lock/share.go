@@ -15,8 +15,9 @@ import (
 )
 
 // AcquireShared lets the session that h names execute beside others in the workspace
-// whose lock files lie in dir, which it makes when it is missing. Nobody is asked;
-// whoever comes later and does not share is refused. It returns what Acquire returns.
+// whose lock files are in dir. It makes dir when it is missing. It does not check for
+// other sessions, but a later session that does not share is refused. It returns the
+// errors of Acquire.
 func AcquireShared(dir string, h Holder) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioError(dir, err)
@@ -26,16 +27,16 @@ func AcquireShared(dir string, h Holder) (*Lock, error) {
 	})
 }
 
-// SharedCommandLock is CommandLock for a session that shares the workspace: nobody is
-// asked here either.
+// SharedCommandLock is CommandLock for a session that shares the workspace. It does not
+// check for other sessions either.
 func SharedCommandLock(dir string, id session.ID) (*os.File, error) {
 	return persist(func() (*os.File, error) {
 		return acquireFile(filepath.Join(dir, sharePrefix+string(id)), unix.LOCK_SH, tryFlock)
 	})
 }
 
-// unshared returns ErrLocked while another session than id, or a command of one, executes
-// in the workspace because it shares it.
+// unshared returns ErrLocked while a session other than id shares the workspace and
+// executes there, or a command of such a session runs there.
 func unshared(dir string, id session.ID) error {
 	names, err := sharing(dir)
 	if err != nil {
@@ -53,8 +54,8 @@ func unshared(dir string, id session.ID) error {
 	return nil
 }
 
-// sharing names the lock files in dir of the sessions that ever shared the workspace. No
-// dir has none.
+// sharing returns the names of the lock files in dir that belong to sessions that ever
+// shared the workspace. A dir that does not exist has none.
 func sharing(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -69,8 +70,8 @@ func sharing(dir string) ([]string, error) {
 	return names, nil
 }
 
-// ended returns ErrLocked while the session id has the lock at path, which it took to
-// share a workspace.
+// ended returns ErrLocked while the session id, which shares the workspace, has the
+// lock at path.
 func ended(path string, id session.ID) error {
 	f, err := AcquireFile(path)
 	if err == nil {
@@ -84,7 +85,7 @@ func ended(path string, id session.ID) error {
 		return heldByCommand(path, Holder{Session: id})
 	}
 	return &session.Error{
-		Code: session.ErrLocked, Message: "another session executes in this workspace, which it shares; nothing was changed",
+		Code: session.ErrLocked, Message: "another session executes in this workspace and shares it; nothing was changed",
 		Next: session.Hint{Text: fmt.Sprintf("wait until session %s ends, or work beside it with", id), Do: session.MoveShareWorkspace}, Retryable: true, Cause: by,
 	}
 }

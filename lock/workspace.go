@@ -13,22 +13,24 @@ import (
 
 // The lock files of a workspace.
 const (
-	// held by the acode that executes there
+	// runFile is held by the acode that executes there.
 	runFile = "run"
-	// held by a supervisor, and by its command, while one runs
+	// commandFile is held by a supervisor and by its command while one runs.
 	commandFile = "command"
-	// and a session's id: held, in common, by that session and its command, where it
-	// shares the workspace
+	// sharePrefix and a session's id name the file of a session that shares the
+	// workspace. The session and its command hold a shared lock on it.
 	sharePrefix = "share-"
 )
 
-// AcquireRun takes the right to execute alone in the workspace whose lock files lie in
-// dir, for the session that h names. It makes dir when it is missing. Besides what
-// Acquire returns, it returns ErrLocked when a command of another session still runs in
-// the workspace, or another session executes there that shares it; the *HeldError then
-// has that session, and the command's key. runs reports whether the command that a holder
-// names still runs although nobody has its lock: it may have closed what it inherited,
-// and its supervisor have been killed. nil believes the lock.
+// AcquireRun takes the right to execute alone in the workspace whose lock files are in
+// dir, for the session that h names. It makes dir when it is missing. It returns the
+// errors of Acquire. It also returns ErrLocked if a command of another session still
+// runs in the workspace, or if another session that shares the workspace executes
+// there. The *HeldError then has that session, and the command's key.
+//
+// runs reports whether the command that a holder names still runs although its lock is
+// free. This happens when the command closed the file that it inherited and its
+// supervisor was killed. If runs is nil, AcquireRun relies on the lock alone.
 func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioError(dir, err)
@@ -41,8 +43,8 @@ func AcquireRun(dir string, h Holder, runs func(Holder) (bool, error)) (*Lock, e
 		}
 		return nil, err
 	}
-	// The file names our session by now. CommandLock looks there after it has taken the
-	// command lock, so of two that come at once at least one sees the other.
+	// The file names our session by now. CommandLock reads that file after it has taken
+	// the command lock, so of two that come at once at least one sees the other.
 	_, err = persist(func() (*Lock, error) {
 		if err := commandFree(dir, h.Session, runs); err != nil {
 			return l, err
@@ -83,13 +85,13 @@ func commandFree(dir string, id session.ID, runs func(Holder) (bool, error)) err
 	case id:
 		return nil
 	case "":
-		// taken this instant and not signed yet
+		// taken this instant, and its holder has not written its name yet
 		return lockedBy(path, Holder{})
 	}
 	return heldByCommand(path, h)
 }
 
-// heldByCommand is the error for a command of another session, which h names.
+// heldByCommand returns the error for a command of another session, which h names.
 func heldByCommand(path string, h Holder) error {
 	which := ""
 	if h.Key != "" {
@@ -101,9 +103,10 @@ func heldByCommand(path string, h Holder) error {
 	}
 }
 
-// Holders says who lives and holds the lock files of a workspace in dir: executing are
-// there, first who does not share it; command supervises a command of such a one, zero
-// when nobody does. It takes no lock and writes nothing.
+// Holders returns the live holders of the lock files of a workspace in dir. executing
+// are the sessions that execute there; a session that does not share comes first.
+// command is the supervisor of a command of a session that does not share, and zero if
+// none runs. Holders takes no lock and writes nothing.
 func Holders(dir string) (executing []Holder, command Holder, err error) {
 	names, err := sharing(dir)
 	if err != nil {
@@ -125,14 +128,15 @@ func Holders(dir string) (executing []Holder, command Holder, err error) {
 	return executing, h, nil
 }
 
-// AcquireFile takes the plain flock(2) of the file at path without waiting and makes the
-// file when it is missing. A command can inherit the file; then the lock lasts until
-// ReleaseFile or until the last of them has ended. It returns what Acquire returns.
+// AcquireFile takes the plain flock(2) of the file at path without waiting. It makes
+// the file when it is missing. A command can inherit the file. The lock then lasts
+// until ReleaseFile, or until the last process with the file has ended. AcquireFile
+// returns the errors of Acquire.
 func AcquireFile(path string) (*os.File, error) {
 	return acquireFile(path, unix.LOCK_EX, tryFlock)
 }
 
-// acquireFile does it by try; how is unix.LOCK_SH or unix.LOCK_EX.
+// acquireFile is AcquireFile with its own try. how is unix.LOCK_SH or unix.LOCK_EX.
 func acquireFile(path string, how int, try func(f *os.File, how int) (bool, error)) (*os.File, error) {
 	for range attempts {
 		f, err := os.OpenFile(path, openFlags, 0o600)
@@ -158,7 +162,7 @@ func acquireFile(path string, how int, try func(f *os.File, how int) (bool, erro
 	return nil, replaced(path)
 }
 
-// tryFlock takes the flock(2) of f, unless another has it.
+// tryFlock takes the flock(2) of f. It returns false if another process has it.
 func tryFlock(f *os.File, how int) (bool, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -171,9 +175,10 @@ func tryFlock(f *os.File, how int) (bool, error) {
 	}
 }
 
-// CommandLock takes the right to run a command in the workspace whose lock files lie in
-// dir, for the session that h names. The command inherits the file. It returns ErrLocked
-// while another command runs there, or when another session has begun to execute there.
+// CommandLock takes the right to run a command in the workspace whose lock files are in
+// dir, for the session that h names. The command inherits the file. CommandLock returns
+// ErrLocked while another command runs there, or if another session has begun to
+// execute there.
 func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	h.Key = key
 	path := filepath.Join(dir, commandFile)
@@ -202,24 +207,23 @@ func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	return f, nil
 }
 
-// lingering gives, in the place of err, what has the command lock where it is neither a
-// supervisor nor another session.
+// lingering replaces err if processes of an earlier command of this session have the
+// command lock, rather than a supervisor or another session.
 func lingering(path string, id session.ID, err error) error {
 	h, alive, rerr := Read(path)
 	if !errors.Is(err, session.ErrLocked) || rerr != nil || alive || h.Session != id {
 		return err
 	}
 	return &session.Error{
-		Code: session.ErrLocked, Message: "what an earlier command of this session started still runs in this workspace, as its supervisor was killed; the next command was not started",
+		Code: session.ErrLocked, Message: "processes of an earlier command of this session still run in this workspace, because its supervisor was killed; the next command was not started",
 		Next: session.Then("wait until it ends, then resume; to end it", session.MoveCancelCommand, string(id)), Retryable: true,
 	}
 }
 
-// ReleaseFile gives up the lock of f, also for every process that inherited it, makes the
-// file name nobody, and closes it.
+// ReleaseFile gives up the lock of f for this process and for every process that
+// inherited it. It removes the holder from the file and closes it.
 func ReleaseFile(f *os.File) error {
-	// The kernel's lock is what counts; a file that still names us is only a wrong
-	// report.
+	// Only the kernel's lock counts. A file that still names us is only a wrong report.
 	_ = overwrite(f, nil)
 	return unlock(f)
 }

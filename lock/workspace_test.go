@@ -23,7 +23,7 @@ func madeLocksDir(t *testing.T) string {
 	return dir
 }
 
-// One executing session a workspace.
+// One session executes in a workspace.
 func TestAcquireRun(t *testing.T) {
 	dir := locksDir(t)
 	l, err := lock.AcquireRun(dir, self(t), nil)
@@ -48,8 +48,8 @@ func TestAcquireRun(t *testing.T) {
 	}
 }
 
-// A command outlives acode and its supervisor: until it has ended, its own session may go
-// on in the workspace and no other.
+// A command outlives acode and its supervisor. Until the command has ended, only its
+// own session may continue in the workspace.
 func TestCommandOutlivesSupervisor(t *testing.T) {
 	dir := madeLocksDir(t)
 	p := start(t, "supervisor", dir)
@@ -88,8 +88,9 @@ func TestCommandOutlivesSupervisor(t *testing.T) {
 	}
 }
 
-// A command may have closed the lock that it inherited: whoever knows of commands is
-// asked whether the last one of another session, whose supervisor was killed, still runs.
+// A command may have closed the lock that it inherited, and its supervisor may have
+// been killed. AcquireRun then asks runs whether the last command of another session
+// still runs.
 func TestCommandThatLetGo(t *testing.T) {
 	dir := madeLocksDir(t)
 	other := self(t)
@@ -98,7 +99,7 @@ func TestCommandThatLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// as the end of a process does
+	// as when a process ends
 	_ = f.Close()
 	blind := errors.New("blind")
 	for _, c := range []struct {
@@ -132,8 +133,8 @@ func TestCommandThatLetGo(t *testing.T) {
 	}
 }
 
-// A supervisor that a killed acode left behind takes the command lock and signs it a
-// moment later: whose it is can be told only then.
+// A supervisor that a killed acode left behind takes the command lock and writes its
+// name into it a moment later. Only then is its session known.
 func TestCommandLockBeingSigned(t *testing.T) {
 	for _, id := range []session.ID{"mine", "other"} {
 		dir := madeLocksDir(t)
@@ -163,8 +164,8 @@ func TestCommandLockBeingSigned(t *testing.T) {
 	}
 }
 
-// The exit record is written while the lock is held; then it is free at once, even when a
-// descendant still has the descriptor.
+// The supervisor writes the exit record while it holds the lock. Then the lock is free
+// at once, even if a descendant still has the descriptor.
 func TestReleaseFileFreesInherited(t *testing.T) {
 	dir := madeLocksDir(t)
 	f, err := lock.CommandLock(dir, self(t), "v1:key")
@@ -202,7 +203,8 @@ func TestReleaseFileFreesInherited(t *testing.T) {
 	}
 }
 
-// A supervisor that comes late, when another session executes already, starts nothing.
+// A supervisor that starts late, when another session executes already, starts no
+// command.
 func TestCommandLockLate(t *testing.T) {
 	dir := locksDir(t)
 	l, err := lock.AcquireRun(dir, self(t), nil)
@@ -227,8 +229,8 @@ func TestCommandLockLate(t *testing.T) {
 	}
 }
 
-// What an earlier command of the session started keeps the lock when its supervisor was
-// killed: whoever meets it is told what it is, and how to end it.
+// Processes of an earlier command keep the lock when its supervisor was killed. The
+// error names them and says how to end them.
 func TestCommandLockLingering(t *testing.T) {
 	dir := madeLocksDir(t)
 	p := start(t, "supervisor", dir)
@@ -241,11 +243,11 @@ func TestCommandLockLingering(t *testing.T) {
 	wantCode(t, err, session.ErrLocked)
 	var e *session.Error
 	if !errors.As(err, &e) || !strings.Contains(e.Message, "an earlier command of this session") || e.Next.Do != session.MoveCancelCommand || e.Next.Session != "supervisor" {
-		t.Errorf("CommandLock: got %+v, want what holds it, and how to end it", e)
+		t.Errorf("CommandLock: got %+v, want the holder and how to end it", e)
 	}
 }
 
-// A lock that somebody only tries is no reason to refuse a command.
+// A process that only tests the lock must not make CommandLock refuse a command.
 func TestCommandLockWaitsForProbe(t *testing.T) {
 	dir := madeLocksDir(t)
 	probe, err := lock.AcquireFile(filepath.Join(dir, "command"))
@@ -268,7 +270,7 @@ func TestCommandLockWaitsForProbe(t *testing.T) {
 	}
 }
 
-// Held by nobody that lives, for good: the patience ends.
+// CommandLock stops waiting for a lock whose file names no live process.
 func TestCommandLockGivesUp(t *testing.T) {
 	dir := madeLocksDir(t)
 	probe, err := lock.AcquireFile(filepath.Join(dir, "command"))
@@ -302,7 +304,8 @@ func TestWorkspaceDirectoryRefused(t *testing.T) {
 	}
 }
 
-// Who lives and holds a lock of the workspace is named, and nobody where it is free.
+// Holders returns the live processes that hold a lock of the workspace, and none if it
+// is free.
 func TestHolders(t *testing.T) {
 	dir := locksDir(t)
 	if executing, command, err := lock.Holders(dir); err != nil || len(executing) > 0 || command.PID != 0 {
@@ -330,8 +333,8 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// Whoever shares the workspace is let in beside anybody; whoever does not is refused
-// while one who shares, or a command of his, is there.
+// A session that shares the workspace may execute beside any other. A session that does
+// not share is refused while one that shares, or a command of it, is there.
 func TestAcquireShared(t *testing.T) {
 	dir := locksDir(t)
 	mine, other := self(t), self(t)
@@ -342,7 +345,7 @@ func TestAcquireShared(t *testing.T) {
 	}
 	beside, err := lock.AcquireShared(dir, other)
 	if err != nil {
-		t.Fatalf("AcquireShared: %v beside one who does not share", err)
+		t.Fatalf("AcquireShared: %v beside a session that does not share", err)
 	}
 	f, err := lock.SharedCommandLock(dir, "other")
 	if err != nil {
@@ -359,7 +362,7 @@ func TestAcquireShared(t *testing.T) {
 			t.Errorf("AcquireRun: got %q, want %q", err, want)
 		}
 	}
-	refused("another session executes in this workspace, which it shares; nothing was changed")
+	refused("another session executes in this workspace and shares it; nothing was changed")
 	if err := beside.Release(); err != nil {
 		t.Fatal(err)
 	}
@@ -373,15 +376,15 @@ func TestAcquireShared(t *testing.T) {
 	}
 	alone, err = lock.AcquireRun(dir, mine, nil)
 	if err != nil {
-		t.Fatalf("AcquireRun: %v when the one who shared is gone", err)
+		t.Fatalf("AcquireRun: %v after the sharing session is gone", err)
 	}
 	if err := alone.Release(); err != nil {
 		t.Error(err)
 	}
 }
 
-// What stands in the place of the lock files of those who share, or of their directory,
-// is named, and nobody is let in past it.
+// A file or directory in the place of the lock files of sharing sessions is reported,
+// and the call is refused.
 func TestAcquireSharedRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

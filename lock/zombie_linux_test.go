@@ -13,7 +13,7 @@ import (
 	"github.com/acode-dev/acode/lock"
 )
 
-// A holder that was killed and not waited for yet is not alive, and its lock is free.
+// A holder that was killed and is a zombie is not alive, and its lock is free.
 func TestZombieHolder(t *testing.T) {
 	path := lockPath(t)
 	p := start(t, "holder", path)
@@ -33,7 +33,8 @@ func TestZombieHolder(t *testing.T) {
 	}
 }
 
-// A holder whose main thread has ended, while its others run, is named: it executes.
+// A holder whose main thread has ended while its other threads run is named, because it
+// still executes.
 func TestHolderWithoutItsMainThread(t *testing.T) {
 	path := lockPath(t)
 	p := start(t, "headless", path)
