@@ -212,6 +212,7 @@ func (p person) Left(ctx context.Context) <-chan struct{} {
 	if !process.Foreground(p.in) {
 		return nil
 	}
+	p.printer.Pauses()
 	p.printer.Tell([]string{fmt.Sprintf("Ctrl-C within %d seconds ends what runs; any other key leaves it running.", secondChance/time.Second)})
 	p.flush()
 	fd := int(p.in.Fd())

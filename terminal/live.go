@@ -20,6 +20,7 @@ type live struct {
 	tasks       []task // that have not begun
 	done, total int    // steps
 	drawn       int    // lines of it that stand on the terminal now
+	pauses      bool   // another Ctrl-C does not pause the session
 	held        bool   // another one writes to the terminal
 }
 
@@ -107,13 +108,24 @@ func (p *Printer) rows() (rows []string) {
 		return rows
 	}
 	totals := fmt.Sprintf("  %d/%d ", l.done, l.total)
-	for _, hint := range []string{" Ctrl-C pauses " + p.m.dot + " acode logs -f shows all output", " Ctrl-C pauses"} {
+	hints := []string{" Ctrl-C pauses " + p.m.dot + " acode logs -f shows all output", " Ctrl-C pauses"}
+	if l.pauses {
+		hints = []string{""}
+	}
+	for _, hint := range hints {
 		if rule := p.width() - columns(totals) - columns(hint); rule > 2 {
 			totals += strings.Repeat(p.m.rule, rule) + hint
 			break
 		}
 	}
 	return append(rows, p.cut(totals))
+}
+
+// Pauses takes back that Ctrl-C pauses the session: it has.
+func (p *Printer) Pauses() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live.pauses = true
 }
 
 // row writes a mark and a name, which is cut, with what stands at the right.

@@ -256,6 +256,11 @@ func TestLive(t *testing.T) {
 		if got, first := out.take(), "\r"+strings.Repeat("\x1b[A", 6)+"\x1b[Jwarning: slow\n\r\x1b[J  Validate\n    ⠙ Add"; !strings.HasPrefix(got, first) {
 			t.Errorf("warning: got %q, want %q first", got, first)
 		}
+		p.Pauses()
+		p.Notice(session.Notice{Kind: session.NoticeWarning, Text: "slow"})
+		if got := out.take(); strings.Contains(got, "Ctrl-C") || !strings.HasSuffix(got, "  5/8 "+strings.Repeat("─", 34)) {
+			t.Errorf("while it pauses: got %q, want no key that pauses it", got)
+		}
 		p.Settle()
 		want(t, "settled", out.take(), "\r"+strings.Repeat("\x1b[A", 6)+"\x1b[J")
 		time.Sleep(5 * time.Second)
