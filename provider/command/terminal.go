@@ -68,7 +68,7 @@ func refuse(err error) int {
 }
 
 // openTerminal makes a pseudo-terminal, that of this process session. It leaves the ends of lines as they are written, so that a text reads as through
-// a pipe. Nobody types there: a read gives the end of the input at once.
+// a pipe. No one types there: a read gives the end of the input at once.
 func openTerminal() (near, far *os.File, err error) {
 	near, far, err = pty.Open()
 	if err != nil {
