@@ -118,6 +118,18 @@ func (p Plan) Find(name string) (Step, int) {
 	return Step{}, -1
 }
 
+// In reports whether the step changes a file in the directory dir or below it.
+func (s Step) In(dir string) bool {
+	for _, c := range s.Changes {
+		for _, name := range []string{c.path, c.from, c.to} {
+			if dir == "." || strings.HasPrefix(name, dir+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Name is what people and ledger call the step.
 func (s Step) Name() string { return s.task + "/" + s.id }
 
