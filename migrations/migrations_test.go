@@ -10,14 +10,15 @@ import (
 	"github.com/acode-dev/acode/migrations"
 )
 
-// A released migration is never edited: stores exist that it made. Before the first release this sum changes with the file.
+// A released migration is never edited, because it has made stores that exist. Before
+// the first release this sum changes with the file.
 func TestMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
 		"0001_create_store.sql": "dfaffdd0ef8cbd8546b94e80cbbebfbf2b42040bc74c89074d435990b2ddc348",
 	})
 }
 
-// pin compares the files with the checksums of those that are released.
+// pin compares the files with the checksums of the released ones.
 func pin(t *testing.T, files fs.FS, version int, pinned map[string]string) {
 	t.Helper()
 	names, err := fs.Glob(files, "*.sql")

@@ -7,13 +7,14 @@ import (
 	"github.com/acode-dev/acode/migrations"
 )
 
-// The server's files are numbered, and what is released is never edited: servers exist that it made. Nothing is
-// released yet; from the first release on its files stand here with their checksums.
+// The server's files are numbered, and a released file is never edited, because it has
+// made servers that exist. No file is released yet. The checksums of released files
+// belong here.
 func TestServerMigrations(t *testing.T) {
 	pin(t, migrations.Postgres(), migrations.PostgresVersion, nil)
 }
 
-// The roles come with the migrations.
+// The roles are embedded with the migrations.
 func TestPostgresRoles(t *testing.T) {
 	roles := migrations.PostgresRoles()
 	for _, name := range []string{"acode_owner", "acode_writer", "acode_reader"} {

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// simple follows a command, or assignments that stand alone.
+// simple follows a command, or assignments without a command.
 func (r *reader) simple(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
 		r.assigns(c.Assigns, false)
@@ -15,7 +15,7 @@ func (r *reader) simple(c *syntax.CallExpr) {
 	}
 	r.words(c.Args)
 	args := literals(c.Args)
-	// they are for the command alone
+	// the assignments are for the command alone
 	r.apart(func() {
 		r.assigns(c.Assigns, false)
 		r.inside(args)
@@ -23,12 +23,13 @@ func (r *reader) simple(c *syntax.CallExpr) {
 	r.effects(args[0], args[1:])
 }
 
-// assigns follows assignments, also those of export, local and their like. A name without
-// a value that is exported is one that commands are meant to see, so it counts as read.
+// assigns follows assignments, including those of export, local and similar commands. A
+// name that is exported without a value counts as read, because commands are meant to
+// see it.
 func (r *reader) assigns(list []*syntax.Assign, local bool) {
 	for _, a := range list {
 		r.value(a)
-		// an option, or what an expansion gives
+		// an option, or the result of an expansion
 		if a.Name == nil {
 			continue
 		}
@@ -42,7 +43,7 @@ func (r *reader) assigns(list []*syntax.Assign, local bool) {
 	}
 }
 
-// value reads what is assigned.
+// value reads the value of an assignment.
 func (r *reader) value(a *syntax.Assign) {
 	r.arithm(a.Index)
 	r.word(a.Value)
@@ -54,7 +55,7 @@ func (r *reader) value(a *syntax.Assign) {
 	}
 }
 
-// inside follows the texts that a command hands to a shell.
+// inside follows the texts that a command passes to a shell.
 func (r *reader) inside(args []string) {
 	switch {
 	case args[0] == "eval" && !slices.Contains(args, unknown):
@@ -67,7 +68,7 @@ func (r *reader) inside(args []string) {
 	}
 }
 
-// text follows a text within the text. One that cannot be parsed reads nothing.
+// text follows a text within the text. A text that cannot be parsed reads no variable.
 func (r *reader) text(text string) {
 	if r.nested == maxNested {
 		return
@@ -79,18 +80,18 @@ func (r *reader) text(text string) {
 	}
 }
 
-// effects follows what a command of the shell's own does to variables.
+// effects records the variables that a command reads or sets by its arguments.
 func (r *reader) effects(name string, args []string) {
 	switch name {
 	case "read":
 		r.input(args)
 	case "printenv", "export", "readonly", "local", "declare", "typeset":
-		// the last five as POSIX has them
+		// when text is read as POSIX, the last five are ordinary commands
 		for _, a := range args {
 			r.read(a)
 		}
 	case "envsubst":
-		// it is given the text in which it is to replace names
+		// its argument is a text that contains the names to replace
 		for _, a := range args {
 			r.text(": " + a)
 		}
@@ -103,7 +104,7 @@ func (r *reader) effects(name string, args []string) {
 	}
 }
 
-// input gives the names that read is called with a value.
+// input assigns the names in the arguments of read.
 func (r *reader) input(args []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -111,7 +112,7 @@ func (r *reader) input(args []string) {
 			r.assign(a)
 			continue
 		}
-		// options with a value of their own; that of -a is a name
+		// options with a value of their own; the value of -a is a name
 		const valued = "dinNptu"
 		if last := a[len(a)-1:]; strings.Contains(valued, last) && !strings.ContainsAny(a[1:len(a)-1], valued) {
 			i++
@@ -122,7 +123,7 @@ func (r *reader) input(args []string) {
 // unknown stands for a word whose text is known only when it is executed.
 const unknown = "\x00"
 
-// literals gives the texts of words.
+// literals returns the texts of words.
 func literals(words []*syntax.Word) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -135,7 +136,8 @@ func literals(words []*syntax.Word) []string {
 	return out
 }
 
-// literal gives the text of a word without expansions, its quotes removed.
+// literal returns the text of a word without its quotes. ok is false if the word has
+// expansions.
 func literal(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for _, p := range w.Parts {
@@ -162,8 +164,8 @@ func literal(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// unescaped removes each backslash before one of only, or before anything when only is
-// empty.
+// unescaped removes each backslash before a byte of only. If only is empty, it removes
+// every backslash that another byte follows.
 func unescaped(s, only string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -6,20 +6,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxNested is how deep texts within texts are read: those of eval, trap and sh -c.
+// maxNested is the depth to which texts within texts are read: those of eval, trap and
+// sh -c.
 const maxNested = 8
 
 // reader follows a text in the order in which it is executed.
 type reader struct {
-	// before they had a value
+	// names that are read before they have a value
 	reads map[string]bool
-	// what has a value here
+	// names that have a value at this place
 	set    *layer
 	nested int
 }
 
-// layer holds names that surely have a value. Those of a part that may not be executed,
-// or whose assignments are lost, are in a layer of its own above.
+// layer holds names that certainly have a value. A part that may not be executed, or
+// whose assignments are lost, has its own layer above.
 type layer struct {
 	below *layer
 	names map[string]bool
@@ -46,10 +47,11 @@ func (r *reader) assign(name string) {
 	}
 }
 
-// variable tells names from positions and specials.
+// variable tells names of variables from positions and special parameters.
 func variable(name string) bool { return syntax.ValidName(name) && name != "_" }
 
-// apart follows a part whose assignments do not count behind it, and gives them.
+// apart follows a part whose assignments do not count after it. It returns the names
+// that the part assigned.
 func (r *reader) apart(follow func()) map[string]bool {
 	r.set = &layer{below: r.set, names: map[string]bool{}}
 	follow()
@@ -117,13 +119,13 @@ func (r *reader) command(s *syntax.Stmt) {
 	case *syntax.CoprocClause:
 		r.apart(func() { r.stmt(c.Stmt) })
 	case *syntax.FuncDecl:
-		// it may be called at any place behind this, or never
+		// it may be called anywhere after this, or never
 		r.apart(func() { r.stmt(c.Body) })
 	}
 }
 
 func (r *reader) binary(c *syntax.BinaryCmd) {
-	// each is a subshell
+	// each side is a subshell
 	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
 		r.apart(func() { r.stmt(c.X) })
 	} else {
@@ -132,7 +134,7 @@ func (r *reader) binary(c *syntax.BinaryCmd) {
 	r.apart(func() { r.stmt(c.Y) })
 }
 
-// either follows an if: what each of its branches sets has a value behind it.
+// either follows an if. A name that each branch assigns has a value after it.
 func (r *reader) either(c *syntax.IfClause) {
 	r.stmts(c.Cond)
 	then := r.apart(func() { r.stmts(c.Then) })
@@ -210,7 +212,7 @@ func (r *reader) parts(list []syntax.WordPart) {
 }
 
 func (r *reader) param(p *syntax.ParamExp) {
-	// else it begins names
+	// ${!PREFIX*} lists names and reads none of them
 	if p.Param != nil && p.Names == 0 {
 		r.read(p.Param.Value)
 	}
@@ -224,7 +226,7 @@ func (r *reader) param(p *syntax.ParamExp) {
 		r.word(p.Repl.With)
 	}
 	if p.Exp != nil {
-		// it may not be needed
+		// the word may not be needed
 		r.apart(func() { r.word(p.Exp.Word) })
 	}
 }

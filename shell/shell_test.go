@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/shell"
 )
 
-// The names that a text reads before it gives them a value. Where only the run would
-// tell, a name counts.
+// Reads returns the names that a text reads before it gives them a value. A name also
+// counts if only an execution of the text could tell.
 func TestReads(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":                {"make all", ""},
@@ -114,7 +114,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// What cannot be parsed has no names, and an error that says where.
+// A text that cannot be parsed has no names, and an error with the place.
 func TestReadsUnreadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo $A; if":                  "line 1, column 10: ",
@@ -167,8 +167,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// A text of the greatest length costs neither the stack nor much time, however it is
-// nested.
+// A text of the greatest length costs neither the stack nor much time, however deeply
+// it is nested.
 func TestReadsBombs(t *testing.T) {
 	for _, part := range []string{"$(", "if ", "${a[", "a() {", "f() { f; }; f; ", "A=1;(:);", "f() { A=1; return; };"} {
 		text := strings.Repeat(part, shell.MaxBytes/len(part)-2)

@@ -11,12 +11,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxBytes is the length above which a text is not read. Linux passes no longer argument
-// to a program.
+// MaxBytes is the length of the longest text that is read. Linux passes no longer
+// argument to a program.
 const MaxBytes = 128 << 10
 
-// Reads gives the names of the variables that text reads before it gives them a value,
-// sorted. A text that cannot be parsed is an error, and has no names.
+// Reads returns, sorted, the names of the variables that text reads before it gives
+// them a value. It returns no names and an error if text cannot be parsed.
 func Reads(text string) ([]string, error) {
 	if !mayRead(text) {
 		return nil, nil
@@ -30,8 +30,8 @@ func Reads(text string) ([]string, error) {
 	return slices.Sorted(maps.Keys(r.reads)), nil
 }
 
-// mayRead tells texts that surely read no variable from others, at no cost: most of
-// 100,000.
+// mayRead is a cheap first check. It returns false for texts that certainly read no
+// variable, which is most texts.
 func mayRead(text string) bool {
 	for _, sign := range []string{"$", "+=", "((", "[[", "let ", "-v", "export", "declare", "typeset", "readonly", "printenv"} {
 		if strings.Contains(text, sign) {
@@ -41,14 +41,15 @@ func mayRead(text string) bool {
 	return false
 }
 
-// Check returns why text cannot be parsed, with line and column; nil when it can.
+// Check returns the reason why text cannot be parsed, with line and column. It returns
+// nil if text can be parsed.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
 }
 
-// Pipeline reports whether text has a pipeline whose first failing command would be
-// ignored: one, and no word of pipefail.
+// Pipeline reports whether text has a pipeline in which only the status of the last
+// command counts. It returns false for a text that contains the word pipefail.
 func Pipeline(text string) bool {
 	if !strings.Contains(text, "|") || strings.Contains(text, "pipefail") {
 		return false
@@ -67,8 +68,8 @@ func Pipeline(text string) bool {
 	return found
 }
 
-// parse reads text as bash does, which understands nearly all that is written for other
-// shells too, else as POSIX has it.
+// parse reads text as bash does, which accepts nearly all texts for other shells too.
+// If that fails, it reads text as POSIX does.
 func parse(text string) (*syntax.File, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the text is longer than %d KiB", MaxBytes>>10)
@@ -87,8 +88,8 @@ func parse(text string) (*syntax.File, error) {
 	return nil, err
 }
 
-// Script gives the text that an argument vector hands to a shell, as [bash, -ec, TEXT]
-// does, also behind another program, as [env, sh, -c, TEXT].
+// Script returns the text that an argument vector passes to a shell, as [bash, -ec,
+// TEXT] does. The shell may follow another program, as in [env, sh, -c, TEXT].
 func Script(argv []string) (text string, ok bool) {
 	for i := range argv {
 		if known(argv[i]) {
@@ -105,7 +106,7 @@ func known(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"}, path.Base(program))
 }
 
-// scriptOf finds the text behind -c among the arguments of a shell.
+// scriptOf finds the text after -c among the arguments of a shell.
 func scriptOf(args []string) (string, bool) {
 	given := false
 	for i := 0; i < len(args); i++ {

@@ -1,4 +1,4 @@
 package subtree
 
-// OpenWhere is Open on a kernel that follows symbolic links, or does not.
+// OpenWhere is Open, with a flag that says whether the kernel follows symbolic links.
 var OpenWhere = open

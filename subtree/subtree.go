@@ -1,9 +1,10 @@
-// Package subtree opens what lies below a directory, and nothing else, whatever symbolic
-// links lie there and whatever is renamed meanwhile.
+// Package subtree opens files below a directory and never outside it, even if symbolic
+// links there lead outside or files are renamed meanwhile.
 //
-// It is os.Root, and refuses to open one where the kernel breaks the promise that os.Root
-// is built on: a directory that is to be opened without following symbolic links is none.
-// gVisor follows them (google/gvisor#14786), and there os.Root leads outside.
+// It uses os.Root, which relies on the kernel to refuse symbolic links when it opens a
+// directory without following them. gVisor follows them (google/gvisor#14786), so
+// os.Root leads outside there. The package refuses to open a directory on such a
+// kernel.
 package subtree
 
 import (
@@ -14,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// followsLinks reports whether this kernel opens a directory through a symbolic link that
-// it was told not to follow. /proc/self is one on every Linux; elsewhere it does not
-// exist.
+// followsLinks reports whether this kernel opens a directory through a symbolic link
+// although it was told not to follow one. The check uses /proc/self, which is a
+// symbolic link on every Linux. On other systems it does not exist.
 var followsLinks = sync.OnceValue(func() bool {
 	fd, err := unix.Open("/proc/self", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -26,10 +27,10 @@ var followsLinks = sync.OnceValue(func() bool {
 	return true
 })
 
-var errFollows = errors.New("this kernel follows symbolic links that it is told not to follow, so nothing keeps them from leading outside")
+var errFollows = errors.New("this kernel follows symbolic links although it is told not to, so a link could lead outside")
 
 // Open opens dir, which the caller closes. A name that leads outside, through ".." or
-// symbolic links, is then an *fs.PathError whose cause is no error of the operating
+// symbolic links, gives an *fs.PathError whose cause is not an error of the operating
 // system.
 func Open(dir string) (*os.Root, error) { return open(dir, followsLinks()) }
 

@@ -20,8 +20,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// site is a tree with links that stay inside, and links that lead to the directory beside
-// it.
+// site makes a tree with links that stay inside and links that lead to the directory
+// beside it.
 func site(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
@@ -48,14 +48,16 @@ func opened(t *testing.T) (tree *os.Root, outside string) {
 	return tree, outside
 }
 
-// Where the kernel breaks what keeps links inside, nothing is opened.
+// Open refuses a directory if the kernel follows symbolic links that it must not
+// follow.
 func TestRefusedWhereLinksAreFollowed(t *testing.T) {
 	if tree, err := subtree.OpenWhere(t.TempDir(), true); err == nil || tree != nil {
 		t.Errorf("Open: got %v, %v, want a refusal", tree, err)
 	}
 }
 
-// What lies below, by any link that stays there, is opened, looked at, made and removed.
+// Files below the tree are opened, examined, made and removed through any link that
+// stays inside.
 func TestInside(t *testing.T) {
 	tree, _ := opened(t)
 	for _, name := range []string{"d/f", "link/f", "file", "link/../d/f"} {
@@ -79,7 +81,7 @@ func TestInside(t *testing.T) {
 	must(t, tree.Remove("link/new"))
 	must(t, tree.Remove("link/f"))
 	if err := tree.Mkdir("d/sub", 0o755); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("Mkdir of what is there: got %v", err)
+		t.Errorf("Mkdir of an existing directory: got %v", err)
 	}
 	if _, err := tree.Stat("d/f"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Remove: got %v", err)
@@ -95,8 +97,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// What lies outside is neither opened nor looked at nor changed, and the error is none of
-// the operating system, but for a link that leads nowhere.
+// Files outside are neither opened nor examined nor changed. The error is not one of
+// the operating system, except for a link that leads nowhere.
 func TestOutside(t *testing.T) {
 	tree, outside := opened(t)
 	calls := map[string]func(name string) error{
