@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxQuotedBytes bounds the search for the end of a quoted value.
+// maxQuotedBytes is how far the end of a quoted value is searched for.
 const maxQuotedBytes = 16 << 10
 
-// matchURL takes the password of scheme://user:password@host, of any length.
+// matchURL finds the password of scheme://user:password@host, of any length.
 func matchURL(b []byte, i int, prefix string) (span, int) {
 	from := i + len(prefix)
 	end, at, colon := from, -1, -1
@@ -29,7 +29,7 @@ func matchURL(b []byte, i int, prefix string) (span, int) {
 	return span{from: colon + 1, to: at, tail: true}, end
 }
 
-// matchContext takes the value after a name that says that it is a secret, as in
+// matchContext finds the value after a name that stands for a secret, as in
 // password=value, "api_key": "value" or token: value.
 func matchContext(b []byte, i int, word string) (span, int) {
 	end := skipNameEnd(b, i+len(word))
@@ -53,7 +53,8 @@ func matchContext(b []byte, i int, word string) (span, int) {
 	return span{from: from, to: to, tail: true}, to
 }
 
-// skipNameEnd passes what may follow the telling word within a name: secret_key, tokens.
+// skipNameEnd skips the rest of a name after the word that tells of a secret:
+// secret_key, tokens.
 func skipNameEnd(b []byte, i int) int {
 	end := i
 	for end < len(b) && end < i+16 && (alnum[b[end]] || b[end] == '_' || b[end] == '-') {
@@ -86,14 +87,14 @@ func secretName(name []byte) bool {
 	return false
 }
 
-// telling lists the words that make a name the name of a secret.
+// telling returns the words that make a name the name of a secret.
 func telling() [15]string {
 	return [15]string{"api_key", "api-key", "apikey", "password", "passwd", "token", "secret", "credential",
 		"access_key", "access-key", "accesskey", "account_key", "accountkey", "signing_key", "encryption_key"}
 }
 
-// quoted reports whether the value at from and to stands in quotes, which says that it is
-// one, however short it is. In a document even flags have quotes, but there the names
+// quoted reports whether the value from from to to is in quotes. A quoted value is a
+// secret however short it is. In a document even flags have quotes, but there the names
 // have them too.
 func quoted(b []byte, from, to int) bool {
 	return quote(b[from-1]) && to < len(b) && b[to] == b[from-1]
@@ -124,14 +125,15 @@ func value(b []byte, i int) (from, to int) {
 	if open == i || !quote(b[open-1]) {
 		return i, bareEnd(b, i)
 	}
-	// A quote inside a document inside a document has depth backslashes before it; inside
-	// its text each is doubled, and the quote has as many as its own depth in addition.
+	// A quote of a document inside a document has depth backslashes before it. Inside
+	// its text each backslash is doubled, and the quote adds as many as its own depth.
 	depth, slashes := open-1-i, 0
 	line := b[open:min(len(b), open+maxQuotedBytes)]
 	for at := 0; at < len(line) && line[at] != '\n'; at++ {
 		switch {
 		case depth == 0 && slashes == 0 && line[at] == b[open-1] && at > 0 && at+1 < len(line) && line[at+1] == b[open-1]:
-			at++ // a quote that is doubled belongs to the value
+			// a doubled quote belongs to the value
+			at++
 			continue
 		case line[at] == '\\':
 			slashes++
@@ -144,8 +146,9 @@ func value(b []byte, i int) (from, to int) {
 	return open, bareEnd(b, open)
 }
 
-// bareEnd returns the end of a value without quotes. A comma, semicolon or ampersand ends
-// it only when the next pair or nothing follows: passwords contain them too.
+// bareEnd returns the end of a value without quotes. A comma, semicolon or ampersand
+// ends the value only if the next pair or nothing follows, because passwords contain
+// these characters too.
 func bareEnd(b []byte, i int) int {
 	for ; i < len(b); i++ {
 		c := b[i]
@@ -170,12 +173,12 @@ func pairFollows(b []byte, i int) bool {
 	return end > i && end < len(b) && (b[end] == '=' || b[end] == ':')
 }
 
-// notSecret reports whether v, though it stands where a secret would, is none: it names
-// one that comes from elsewhere, or it is an id or a hash.
+// notSecret reports whether v is not a secret although it is in the place of one. It is
+// then a placeholder for a secret, or an id or a hash.
 func notSecret(v []byte) bool { return placeholder(v) || identity(v) }
 
 // placeholder reports whether v is ${NAME}, $NAME, $(command), <text>, {{text}}, or
-// masked.
+// masked already.
 func placeholder(v []byte) bool {
 	s := string(v)
 	switch {
@@ -193,7 +196,8 @@ func placeholder(v []byte) bool {
 	return s[0] == '$' && strings.Trim(s[1:], capitals+"_") == ""
 }
 
-// identity reports whether v is a UUID or a SHA-256, which name things and hide nothing.
+// identity reports whether v is a UUID or a SHA-256. These name things and are not
+// secret.
 func identity(v []byte) bool {
 	s := strings.TrimRight(string(v), ".,;:)]}")
 	for _, algorithm := range []string{"sha256:", "sha256-"} {

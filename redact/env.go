@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// FromEnvironment returns the secrets of an environment in the form of os.Environ: the
-// values of variables whose names say so, and the passwords in URLs and connection
-// strings of any variable. Names that say where a secret lies (…_FILE, …_SOCK) hold none.
+// FromEnvironment returns the secrets in an environment of the form of os.Environ.
+// These are the values of variables whose names say so, and the passwords in URLs and
+// connection strings of any variable. A variable that holds the place of a secret
+// (…_FILE, …_SOCK) holds no secret. The result is sorted, without duplicates and
+// without values below MinSecretBytes.
 func FromEnvironment(environ []string) []string {
 	var out []string
 	for _, kv := range environ {
@@ -27,12 +29,13 @@ func FromEnvironment(environ []string) []string {
 }
 
 // SecretName reports whether the name of a variable says that its value is a secret. It
-// judges the parts of the name, so that XAUTHORITY or GIT_AUTHOR is none.
+// looks at the parts of the name, so that XAUTHORITY or GIT_AUTHOR is not a secret.
 func SecretName(name string) bool {
 	name = strings.ToUpper(name)
 	switch name {
 	case "PWD", "OLDPWD", "ACODE_IDEMPOTENCY_KEY":
-		return false // directories, and a name that each command is meant to pass on
+		// directories, and a key that each command is meant to pass on
+		return false
 	}
 	parts := strings.FieldsFunc(name, func(c rune) bool { return c == '_' || c == '-' || c == '.' })
 	if len(parts) == 0 {
@@ -48,7 +51,8 @@ func SecretName(name string) bool {
 func secretPart(part string) bool {
 	switch part = strings.TrimSuffix(part, "S"); part {
 	case "PAS", "AUTH", "DSN", "JWT", "PAT", "COOKIE", "AUTHORIZATION":
-		return true // PAS is PASS without its last letter
+		// PAS is PASS without its last letter
+		return true
 	}
 	for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PWD", "CREDENTIAL"} {
 		if strings.HasSuffix(part, end) {
@@ -58,8 +62,9 @@ func secretPart(part string) bool {
 	return false
 }
 
-// passwords returns those of URLs and the values of password=… and its kin in v, as in a
-// connection string, a query or a list with semicolons: as written and decoded.
+// passwords returns the passwords of URLs in v and the values of password=… and similar
+// names, as in a connection string, a query or a list with semicolons. It returns each
+// one as written and decoded.
 func passwords(v string) (out []string) {
 	lower := lowerASCII(v)
 	for _, word := range []string{"://", "password", "passwd", "pwd", "secret", "accountkey", "sharedaccesskey", "token"} {
@@ -83,7 +88,8 @@ func passwords(v string) (out []string) {
 	return out
 }
 
-// lowerASCII keeps the length, which strings.ToLower does not for every text.
+// lowerASCII returns s in lower case and of the same length. strings.ToLower changes
+// the length of some texts.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -94,7 +100,7 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// keywordValue reads = and a value at i.
+// keywordValue returns the value after a "=" at i, or "" if there is no "=".
 func keywordValue(v string, i int) string {
 	b := []byte(v)
 	i = skipBlank(b, i)

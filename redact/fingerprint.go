@@ -12,42 +12,42 @@ import (
 	"strings"
 )
 
-// fingerprint tells one form of a secret from other texts without holding it. Its hashes
-// of the first and the last MinSecretBytes are cut so short that many texts have them;
-// only the MAC decides.
+// fingerprint tells one form of a secret from other texts without its value. Its hashes
+// of the first and the last MinSecretBytes are so short that many texts share them.
+// Only the MAC decides.
 type fingerprint struct {
 	size  uint32
 	first uint32
 	last  uint32
 	flags uint8
-	// HMAC-SHA256 of all of it
+	// HMAC-SHA256 of the whole form
 	mac [16]byte
 }
 
 const (
 	// the last characters may be shown
 	showsTail = 1 << iota
-	// there is a line end in it
+	// the form has a line end
 	hasLines
-	// in its first MinSecretBytes
+	// the first line end is in the first MinSecretBytes
 	endsEarly
 )
 
-// keyBytes is the length of a key of fingerprints.
+// keyBytes is the length of a key of fingerprints, in bytes.
 const keyBytes = 32
 
-// fingerprints find many secrets in one pass: the first MinSecretBytes at each place are
-// hashed.
+// fingerprints finds many secrets in one pass over a text. It hashes MinSecretBytes at
+// each place.
 type fingerprints struct {
 	key []byte
-	// what the hash of MinSecretBytes is made with
+	// parameters of the hash
 	add     uint64
 	times   uint64
 	byFirst map[uint32][]fingerprint
-	// a bit for the first 16 bits of each hash in byFirst
+	// one bit for the first 16 bits of each hash in byFirst
 	filter  [1 << 10]uint64
 	longest int
-	// of any
+	// flags of all fingerprints together
 	flags uint8
 }
 
@@ -57,7 +57,7 @@ func newFingerprints(key []byte, secrets []string, more []fingerprint) *fingerpr
 	n.add, n.times = binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])|1
 	m := hmac.New(sha256.New, key)
 	known := map[string]bool{}
-	// Shorter secrets first: a form that two of them share then hides its tail.
+	// Shorter secrets come first, so that a form that two secrets share hides its tail.
 	secrets = slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(a) - len(b) })
 	for _, s := range secrets {
 		for _, v := range []string{s, strings.TrimSpace(s)} {
@@ -65,7 +65,8 @@ func newFingerprints(key []byte, secrets []string, more []fingerprint) *fingerpr
 				continue
 			}
 			for _, form := range append(forms(v), keyLines(v)...) {
-				form = strings.Trim(form, "\r\n") // a line end is left where it stands
+				// a line end around the secret is not masked
+				form = strings.Trim(form, "\r\n")
 				if !known[form] && len(form) >= MinSecretBytes {
 					known[form] = true
 					n.enter(n.of(m, form, len(v) >= minTailBytes))
@@ -76,7 +77,7 @@ func newFingerprints(key []byte, secrets []string, more []fingerprint) *fingerpr
 	return n.with(more)
 }
 
-// with gives n and more; n stays as it is.
+// with returns n and more together. It does not change n.
 func (n *fingerprints) with(more []fingerprint) *fingerprints {
 	c := *n
 	c.byFirst = maps.Clone(n.byFirst)
@@ -86,7 +87,7 @@ func (n *fingerprints) with(more []fingerprint) *fingerprints {
 	return &c
 }
 
-// keyLines gives the lines of a key in PEM form, which programs print one by one.
+// keyLines returns the lines of a key in PEM form, which programs print one by one.
 func keyLines(s string) (out []string) {
 	if !strings.Contains(s, "-----BEGIN ") {
 		return nil
@@ -99,7 +100,7 @@ func keyLines(s string) (out []string) {
 	return out
 }
 
-// of makes the fingerprint of a form.
+// of returns the fingerprint of a form.
 func (n *fingerprints) of(m hash.Hash, form string, tail bool) fingerprint {
 	b := []byte(form)
 	f := fingerprint{size: uint32(len(b)), first: n.hash(b), last: n.hash(b[len(b)-MinSecretBytes:]), mac: macOf(m, b)}
@@ -122,12 +123,12 @@ func macOf(m hash.Hash, b []byte) (out [16]byte) {
 	return out
 }
 
-// hash gives 24 bits of the first MinSecretBytes of b.
+// hash returns 24 bits for the first MinSecretBytes of b.
 func (n *fingerprints) hash(b []byte) uint32 {
 	return uint32((binary.LittleEndian.Uint64(b) ^ n.add) * n.times >> 40)
 }
 
-// enter adds f. Where it is known, the tail is shown only if both may show it.
+// enter adds f. If f is known already, its tail is shown only if both may show it.
 func (n *fingerprints) enter(f fingerprint) {
 	n.longest, n.flags = max(n.longest, int(f.size)), n.flags|f.flags
 	same := slices.Clone(n.byFirst[f.first])
@@ -140,7 +141,7 @@ func (n *fingerprints) enter(f fingerprint) {
 	n.filter[f.first>>14] |= 1 << (f.first >> 8 & 63)
 }
 
-// find adds the places in b at which a secret stands.
+// find adds to found the places in b where a secret is.
 func (n *fingerprints) find(b []byte, found []span) []span {
 	var m hash.Hash
 	for i := 0; i+MinSecretBytes <= len(b); i++ {
@@ -167,9 +168,9 @@ func (n *fingerprints) find(b []byte, found []span) []span {
 // has reports whether byFirst may have h.
 func (n *fingerprints) has(h uint32) bool { return n.filter[h>>14]&(1<<(h>>8&63)) != 0 }
 
-// open reports whether a secret of several lines may begin within the first part bytes of
-// b and end behind them. Where a secret endsEarly it needs MinSecretBytes of b behind
-// that part.
+// open reports whether a secret of several lines may begin within the first part bytes
+// of b and end after them. If a secret has the flag endsEarly, open needs
+// MinSecretBytes of b after that part.
 func (n *fingerprints) open(b []byte, part int) bool {
 	if n == nil || n.flags&hasLines == 0 {
 		return false
@@ -192,7 +193,7 @@ func (n *fingerprints) startsLine() bool { return n != nil && n.flags&endsEarly 
 
 const fingerprintBytes = 4 + 4 + 4 + 1 + 16
 
-// encode gives the fingerprints as Remember takes them, in one order.
+// encode returns the fingerprints in the form of Remember, in a fixed order.
 func (n *fingerprints) encode() []byte {
 	var all [][]byte
 	for _, same := range n.byFirst {

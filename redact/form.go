@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// forms lists how s may be written.
+// forms returns the ways in which s may be written.
 func forms(s string) []string {
-	// What encoders make of bytes that are no UTF-8: a mark for each, or one for all in a
-	// row.
+	// Encoders replace bytes that are not UTF-8 by one mark each, or by one mark for
+	// several in a row.
 	plains := slices.Compact([]string{s, string([]rune(s)), strings.ToValidUTF8(s, "\ufffd")})
 	out := append(plains, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
 	out = slices.Concat(out, percents(s), shellQuotes(s), base64Lines(s))
@@ -24,9 +24,11 @@ func forms(s string) []string {
 		out = append(out, once...)
 		for _, e := range once {
 			if strings.Contains(e, "/") {
-				out = append(out, strings.ReplaceAll(e, "/", `\/`)) // as PHP writes it
+				// as PHP writes it
+				out = append(out, strings.ReplaceAll(e, "/", `\/`))
 			}
-			out = append(out, escapes(e)...) // a document inside a document
+			// a document inside a document
+			out = append(out, escapes(e)...)
 		}
 	}
 	for skip := range 3 {
@@ -35,27 +37,29 @@ func forms(s string) []string {
 	return out
 }
 
-// escapes gives s as it stands inside a quoted string of JSON or of Go.
+// escapes returns s as it is written inside a quoted string of JSON or Go.
 func escapes(s string) []string {
-	html, _ := json.Marshal(s) // a string can always be encoded
+	// a string can always be encoded
+	html, _ := json.Marshal(s)
 	inner := func(q string) string { return q[1 : len(q)-1] }
 	text := inner(quoteJSON(s))
 	out := []string{text, inner(string(html)), inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s)), asciiOnly(text)}
 	slices.Sort(out)
-	return slices.Compact(out) // mostly one, s itself
+	// most texts have one form, s itself
+	return slices.Compact(out)
 }
 
-// quoteJSON writes s as a string of JSON in which <, > and & stand as they are.
+// quoteJSON returns s as a string of JSON in which <, > and & are not escaped.
 func quoteJSON(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string can always be encoded, and a builder written
+	// a string can always be encoded, and a builder always written
+	_ = enc.Encode(s)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// asciiOnly escapes what is no ASCII in the inside of a JSON string, as Python and PHP
-// do.
+// asciiOnly escapes the non-ASCII characters of a JSON string, as Python and PHP do.
 func asciiOnly(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {
 		return text
@@ -73,8 +77,9 @@ func asciiOnly(text string) string {
 	return b.String()
 }
 
-// shellQuotes gives s as a trace of a shell shows it, by what stands for a quote inside
-// quotes, and with a backslash before each sign, as printf %q of bash writes it.
+// shellQuotes returns s as a shell's trace shows it. It has one form for each way to
+// write a quote inside quotes, and one with a backslash before each special character,
+// as printf %q of bash writes it.
 func shellQuotes(s string) (out []string) {
 	for _, quote := range []string{`'\''`, `'"'"'`} {
 		out = append(out, strings.ReplaceAll(s, "'", quote))
@@ -89,8 +94,9 @@ func shellQuotes(s string) (out []string) {
 	return append(out, b.String())
 }
 
-// base64Lines gives the lines of s in base64 as base64(1) and openssl break it, alone or
-// as a line of text. What fits in one line is found as it is.
+// base64Lines returns the lines of s in base64 as base64(1) and openssl break it, for s
+// alone and for s as a line of text. It returns nothing for a text that fits in one
+// line, which forms finds already.
 func base64Lines(s string) (out []string) {
 	for _, text := range []string{s, s + "\n"} {
 		encoded := base64.StdEncoding.EncodeToString([]byte(text))
@@ -106,8 +112,9 @@ func base64Lines(s string) (out []string) {
 	return out
 }
 
-// base64At encodes s as it would stand inside a longer text after skip bytes more than a
-// multiple of three, less the characters that also depend on its neighbours.
+// base64At encodes s as part of a longer text in which skip bytes, more than a multiple
+// of three, come before it. It omits the characters that also depend on the bytes
+// around s.
 func base64At(enc *base64.Encoding, s string, skip int) string {
 	text := enc.EncodeToString([]byte(strings.Repeat("\x00", skip) + s))
 	from := []int{0, 2, 3}[skip]
@@ -115,8 +122,8 @@ func base64At(enc *base64.Encoding, s string, skip int) string {
 	return text[from:to]
 }
 
-// percents gives s in percent-encoding: encoders differ in what they leave as it is, and
-// in case.
+// percents returns s in percent-encoding. Encoders differ in the characters that they
+// leave as they are, and in case.
 func percents(s string) (out []string) {
 	// RFC 3986
 	const unreserved = "-_.~"

@@ -1,17 +1,17 @@
-// Package redact is the one door that secrets do not pass: whatever is stored, logged or
-// shown goes through it first.
+// Package redact masks secrets. Every text that is stored, logged or shown goes through
+// it first.
 //
-// Two things are masked: the exact value of every secret that the process can see, also
-// in its usual encodings, and text that says by its form or its context that it is a
-// secret. The latter rules are narrow, since a general pattern would destroy ids and
+// It masks two things: the exact value of every secret that the process can see, also
+// in its usual encodings, and text whose form or context says that it is a secret. The
+// rules of form and context are narrow, because a general pattern would destroy ids and
 // hashes.
 //
-//	D1  No secret given to New or Learn survives in what String, Bytes or Value return, except in a
-//	    field that says so.
-//	D2  Redacting twice changes nothing more.
-//	D3  What is no secret keeps its bytes.
-//	D4  A text has one result, in whatever pieces it comes.
-//	D5  What one process learnt another one can know without the values.
+//	D1  No secret given to New or Learn remains in the results of String, Bytes or
+//	    Value, except in a field with the tag redact:"-".
+//	D2  Redacting a second time changes nothing more.
+//	D3  Text that is not a secret keeps its bytes.
+//	D4  A text has one result, however it is split into pieces.
+//	D5  A process can know the secrets of another one without their values.
 package redact
 
 import (
@@ -25,18 +25,18 @@ import (
 )
 
 const (
-	// MinSecretBytes is the length below which a value is not looked for: short values
-	// occur by chance and masking them would destroy the text around.
+	// MinSecretBytes is the length below which a value is not searched for. Short
+	// values occur by chance, and masking them would destroy the text around them.
 	MinSecretBytes = 8
 
-	// shorter secrets show nothing of themselves
+	// minTailBytes is the length from which a secret shows its last tailBytes bytes.
 	minTailBytes = 12
 	tailBytes    = 4
 	mark         = "***"
 
-	// maxPasses bounds the search for a text that needs no more masking. A pass makes the
-	// text shorter or masks a password in a URL, which is then left alone, so that two
-	// passes are the rule and a third one takes contrived input.
+	// maxPasses limits the number of passes over a text. A pass makes the text shorter
+	// or masks a password in a URL, which is then left alone. Most texts need two
+	// passes, and only contrived ones need a third.
 	maxPasses = 32
 )
 
@@ -52,17 +52,18 @@ type Redactor struct {
 	remembered []fingerprint
 }
 
-// New returns a Redactor for exact values, which are found also in base64, also broken
-// into lines, in hexadecimal, percent-encoded, backslash-escaped and as shells quote
-// them. Values below MinSecretBytes are ignored.
+// New returns a Redactor for exact values. It also finds them in base64, with or
+// without line breaks, in hexadecimal, percent-encoded, backslash-escaped and quoted by
+// shells. It ignores values below MinSecretBytes.
 func New(secrets []string) *Redactor {
-	go theRules() // a process that starts has something else to do until they are needed
+	// build the rules now, while a starting process has other work
+	go theRules()
 	r := &Redactor{}
 	r.Learn(secrets)
 	return r
 }
 
-// Learn adds exact values to those that New was given. Those that are known cost nothing.
+// Learn adds exact values to those of New. Values that are known already cost nothing.
 func (r *Redactor) Learn(secrets []string) {
 	r.learning.Lock()
 	defer r.learning.Unlock()
@@ -77,9 +78,10 @@ func (r *Redactor) Learn(secrets []string) {
 	}
 }
 
-// Memory gives fingerprints of all that r knows, made with key, of keyBytes. They tell
-// nothing of the values but their lengths to those who do not have the key. They are for
-// Remember with this key, also in another process. It is empty where nothing is known.
+// Memory returns fingerprints of everything that r knows, made with key, which has
+// keyBytes bytes. Without the key they tell only the lengths of the values. Pass them
+// to Remember with the same key, also in another process. Memory returns an empty slice
+// if r knows nothing.
 func (r *Redactor) Memory(key []byte) []byte {
 	r.learning.Lock()
 	defer r.learning.Unlock()
@@ -87,8 +89,9 @@ func (r *Redactor) Memory(key []byte) []byte {
 	return r.build().encode()
 }
 
-// Remember makes known what Memory with the same key gave. Without a memory it only tells
-// the key, which spares making fingerprints with another one first.
+// Remember adds the fingerprints that Memory returned for the same key. With an empty
+// memory it only sets the key, so that no fingerprints are made with another key first.
+// It returns an error if memory is cut off.
 func (r *Redactor) Remember(key, memory []byte) error {
 	more, err := decodeFingerprints(memory)
 	if err != nil {
@@ -104,8 +107,8 @@ func (r *Redactor) Remember(key, memory []byte) error {
 	return nil
 }
 
-// use makes key the one of all fingerprints. What was remembered with another one is of
-// another store.
+// use makes key the key of all fingerprints. It forgets fingerprints that were made
+// with another key, because they belong to another store.
 func (r *Redactor) use(key []byte) {
 	if !bytes.Equal(r.key, key) {
 		r.key, r.remembered = slices.Clone(key), nil
@@ -113,21 +116,22 @@ func (r *Redactor) use(key []byte) {
 	}
 }
 
-// build gives the fingerprints of what r knows. It is called with the lock.
+// build returns the fingerprints of everything that r knows. The caller holds the lock.
 func (r *Redactor) build() *fingerprints {
 	if n := r.exact.Load(); n != nil {
 		return n
 	}
 	if r.key == nil {
 		r.key = make([]byte, keyBytes)
-		_, _ = rand.Read(r.key) // it never fails
+		// rand.Read never fails
+		_, _ = rand.Read(r.key)
 	}
 	n := newFingerprints(r.key, r.secrets, r.remembered)
 	r.exact.Store(n)
 	return n
 }
 
-// known gives the fingerprints to look for; nil where there is none.
+// known returns the fingerprints to search for, or nil if there are none.
 func (r *Redactor) known() *fingerprints {
 	if r == nil {
 		return nil
@@ -144,8 +148,8 @@ func (r *Redactor) known() *fingerprints {
 	return n
 }
 
-// String returns s with every secret masked: "***", and the last 4 characters of a secret
-// of 12 bytes or more.
+// String returns s with every secret replaced by "***" and, for a secret of 12 bytes or
+// more, its last 4 characters.
 func (r *Redactor) String(s string) string {
 	b := []byte(s)
 	if out := r.Bytes(b); !same(out, b) {
@@ -154,8 +158,8 @@ func (r *Redactor) String(s string) string {
 	return s
 }
 
-// Bytes is String for bytes, which need not be UTF-8. It returns b itself when nothing is
-// masked, and never writes to b.
+// Bytes is String for bytes, which need not be UTF-8. It returns b itself if it masks
+// nothing, and never writes to b.
 func (r *Redactor) Bytes(b []byte) []byte {
 	var p parts
 	// nil while nothing is masked
@@ -177,10 +181,10 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return out
 }
 
-// Changes reports whether Bytes would return something else than b.
+// Changes reports whether Bytes would mask anything in b.
 func (r *Redactor) Changes(b []byte) bool { return !same(r.Bytes(b), b) }
 
-// same reports whether a and b are one and the same.
+// same reports whether a and b are the same slice of memory.
 func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // span is a part of a text that must not be seen.
@@ -190,9 +194,9 @@ type span struct {
 	tail bool
 }
 
-// spans returns what to mask in b, in order and without overlap. Overlapping secrets
-// become one span, so that no part of a longer one is left when a shorter one lies inside
-// it.
+// spans returns the parts of b to mask, in order and without overlap. It joins
+// overlapping secrets, so that no part of a longer one is left when a shorter one lies
+// inside it.
 func spans(known *fingerprints, b []byte) []span {
 	var found []span
 	if known != nil {
@@ -230,7 +234,7 @@ func mask(b []byte, found []span) []byte {
 	return append(out, b[at:]...)
 }
 
-// tail returns the last bytes of b, less the rest of a character that was cut in two.
+// tail returns the last bytes of b without the rest of a character that was cut in two.
 func tail(b []byte) []byte {
 	t := b[len(b)-tailBytes:]
 	for len(t) > 0 && !utf8.RuneStart(t[0]) {

@@ -51,8 +51,8 @@ func TestExactValuesInEveryForm(t *testing.T) {
 	}
 }
 
-// As programs other than Go write a secret: Python, PHP, JavaScript, shells, base64(1),
-// and what is left of bytes that are no UTF-8.
+// Forms in which programs other than Go write a secret: Python, PHP, JavaScript, shells
+// and base64(1), and forms of bytes that are not UTF-8.
 func TestFormsOfOtherPrograms(t *testing.T) {
 	long := strings.Repeat("0123456789+-*/", 10)
 	wrapped := base64.StdEncoding.EncodeToString([]byte(long + "\n"))
@@ -119,7 +119,8 @@ func TestPrivateKeyLines(t *testing.T) {
 	}
 }
 
-// The parts are joined here so that no scanner of repositories takes them for real ones.
+// The parts are joined here so that no scanner of repositories takes them for real
+// secrets.
 func TestRules(t *testing.T) {
 	alnum := "Abcd1234Efgh5678Ijkl9012Mnop3456Qrst"
 	jwt := "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0" + "." + alnum
@@ -291,7 +292,8 @@ func TestFromEnvironment(t *testing.T) {
 	}
 }
 
-// fragments are mixed by the properties so that rules, secrets and masks meet.
+// fragments returns texts that the properties mix, so that rules, secrets and masks
+// meet.
 func fragments(secrets []string) []string {
 	return append([]string{
 		"password=", `"token":`, `"`, "'", " ", "\n", "***", "://u:", "@h", "/", ":", "=", "sk-", "ghp_", "Abcd1234Efgh5678Ijkl9012", "Bearer ", "Basic dTpwYXNzd29yZA==",
@@ -361,8 +363,8 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// Hostile text must not cost the square of its length: three times the length may not
-// take six times as long. A machine that does something else in between gets more tries.
+// Hostile text must not cost the square of its length. Three times the length may not
+// take six times as long. A busy machine gets more tries.
 func TestHostileTextIsLinear(t *testing.T) {
 	r := redact.New([]string{"aaaaaaaa", "abababab"})
 	for _, unit := range []string{

@@ -24,7 +24,7 @@ const (
 	letters  = "abcdefghijklmnopqrstuvwxyz" + capitals
 )
 
-// Sets of bytes that tokens are made of; none is ever changed.
+// Sets of bytes in tokens. They are never changed.
 var (
 	digit   = classOf(digits)
 	alnum   = classOf(digits + letters)
@@ -44,9 +44,10 @@ func (c *class) run(b []byte, i int) int {
 	return i
 }
 
-// rule finds one form of secret. match is called with the place of one of its words and
-// returns the span, whose end is 0 when there is none, and up to where looking again is
-// in vain; without that, hostile text would cost the square of its length.
+// rule finds one form of secret. match is called with the place of one of its words. It
+// returns the span, whose end is 0 if there is none. It also returns the place before
+// which the rule need not look again. Without that, hostile text would cost the square
+// of its length.
 type rule struct {
 	words []string
 	// the words match in upper and lower case
@@ -54,8 +55,8 @@ type rule struct {
 	match func(b []byte, i int, word string) (s span, seen int)
 }
 
-// rules lists the forms and contexts that give a secret away. Minimal lengths lie a
-// little below those of real tokens, and above those of names that merely look alike.
+// rules returns the rules for forms and contexts of secrets. Their minimal lengths are
+// a little below those of real tokens, and above those of names that only look alike.
 func rules() []rule {
 	contextWords := telling()
 	return append(vendorRules(), []rule{
@@ -78,11 +79,11 @@ func rules() []rule {
 	}...)
 }
 
-// ruleSet is rules arranged for one pass: each is entered by the first two bytes of a
-// word.
+// ruleSet holds the rules arranged for one pass. The first two bytes of a word lead to
+// its rules.
 type ruleSet struct {
 	rules []rule
-	// by pair: index of its words in groups; 0 has none
+	// by pair of bytes: the index of its words in groups, or 0 for none
 	group  [1 << 16]uint8
 	groups [][]entry
 }
@@ -92,7 +93,7 @@ type entry struct {
 	rule int
 }
 
-// theRules builds the set once; it is never changed.
+// theRules builds the set once. It is never changed.
 var theRules = sync.OnceValue(func() *ruleSet {
 	set := &ruleSet{rules: rules(), groups: make([][]entry, 1)}
 	for i, r := range set.rules {
@@ -119,7 +120,7 @@ func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 
 func findByRule(b []byte, found []span) []span {
 	set := theRules()
-	// by rule; made at the first word that is met
+	// by rule; made at the first word that is found
 	var seen []int
 	for i := 0; i+1 < len(b); i++ {
 		group := set.group[pair(b[i], b[i+1])]
@@ -156,9 +157,9 @@ func (r *rule) has(b []byte, word string) bool {
 	return string(b[:len(word)]) == word
 }
 
-// starts reports whether a token may start at i: at the start of a word, or after an
-// escape sequence whose last letter only seems to belong to it (\n, %3D, \u0022, a
-// colour).
+// starts reports whether a token may start at i. It may start at the start of a word,
+// or after an escape sequence whose last letter only seems to belong to it (\n, %3D,
+// \u0022, a colour).
 func starts(b []byte, i int) bool {
 	if i == 0 || !alnum[b[i-1]] && b[i-1] != '_' {
 		return true
@@ -187,8 +188,8 @@ func endsColour(b []byte) bool {
 	return false
 }
 
-// token makes the rule of a token that its first letters give away. At least atLeast
-// bytes of c must follow them, with a digit or a capital among them.
+// token returns the rule of a token that is known by its first letters. At least
+// atLeast bytes of c must follow them, with a digit or a capital among them.
 func token(c *class, atLeast int, prefixes ...string) rule {
 	return rule{words: prefixes, match: func(b []byte, i int, prefix string) (span, int) {
 		if !starts(b, i) {
@@ -196,7 +197,8 @@ func token(c *class, atLeast int, prefixes ...string) rule {
 		}
 		body := i + len(prefix)
 		end := c.run(b, body)
-		if end-body < atLeast || !bytes.ContainsAny(b[body:end], digits+capitals) { // words joined by hyphens have none
+		// words joined by hyphens have no digit and no capital
+		if end-body < atLeast || !bytes.ContainsAny(b[body:end], digits+capitals) {
 			return span{}, end
 		}
 		end = word.run(b, end)
@@ -204,7 +206,7 @@ func token(c *class, atLeast int, prefixes ...string) rule {
 	}}
 }
 
-// matchThreat4 takes what 011.c names as a form of secret: a vendor's name and at least
+// matchThreat4 finds the form of secret that 011.c names: a vendor's name and at least
 // 20 letters and digits.
 func matchThreat4(b []byte, i int, prefix string) (span, int) {
 	end := alnum.run(b, i+len(prefix))
@@ -222,8 +224,8 @@ func matchAWS(b []byte, i int, prefix string) (span, int) {
 	return span{from: i, to: end, tail: true}, end
 }
 
-// matchJWT takes three parts joined by dots, of which the first two are JSON in base64;
-// the signature may be empty.
+// matchJWT finds three parts joined by dots, of which the first two are JSON in base64.
+// The signature may be empty.
 func matchJWT(b []byte, i int, prefix string) (span, int) {
 	if !starts(b, i) {
 		return span{}, i
@@ -240,8 +242,8 @@ func matchJWT(b []byte, i int, prefix string) (span, int) {
 	return span{from: i, to: end, tail: true}, end
 }
 
-// matchPrivateKey takes a block to its END line. One that was cut off goes as far as it
-// can still be key material.
+// matchPrivateKey finds a block up to its END line. If the END line is missing, it
+// finds everything that can still be key material.
 func matchPrivateKey(b []byte, i int, _ string) (span, int) {
 	body, closing := keyHead(b, i)
 	if body == 0 {
@@ -262,8 +264,8 @@ func matchPrivateKey(b []byte, i int, _ string) (span, int) {
 
 const keyBegin = "-----BEGIN "
 
-// keyHead reads the line at i that begins a private key: where its body begins, or 0, and
-// what ends it.
+// keyHead reads the line at i that begins a private key. It returns the start of the
+// key's body and the line that ends it. body is 0 if no private key begins there.
 func keyHead(b []byte, i int) (body int, closing []byte) {
 	const headBytes, lineEnd = 64, "-----"
 	head := b[i+len(keyBegin) : min(len(b), i+len(keyBegin)+headBytes)]
@@ -275,7 +277,7 @@ func keyHead(b []byte, i int) (body int, closing []byte) {
 	return i + len(keyBegin) + stop + len(lineEnd), []byte("-----END " + string(head[:stop+len(lineEnd)]))
 }
 
-// keyOpen reports whether a private key begins in b whose end may follow.
+// keyOpen reports whether a private key begins in b and its end may follow later.
 func keyOpen(b []byte) bool {
 	for at := 0; ; at++ {
 		i := bytes.Index(b[at:], []byte(keyBegin))
@@ -289,11 +291,11 @@ func keyOpen(b []byte) bool {
 	}
 }
 
-// maxKeyBytes is more than the longest private key that is in use.
+// maxKeyBytes is more than the length of the longest private key in use.
 const maxKeyBytes = 32 << 10
 
-// matchBearer takes a token by the word before it. In prose that is followed by another
-// word, which is shorter and of small letters only.
+// matchBearer finds a token after the word bearer. In prose another word follows, which
+// is shorter and has small letters only.
 func matchBearer(b []byte, i int, name string) (span, int) {
 	from := skipBlank(b, i+len(name))
 	end := bearer.run(b, from)
@@ -307,10 +309,10 @@ func matchBearer(b []byte, i int, name string) (span, int) {
 	return span{from: from, to: end, tail: true}, end
 }
 
-// bearerOnly is what a word of prose does not have behind its first letter.
+// bearerOnly has the bytes that a word of prose does not have after its first letter.
 const bearerOnly = digits + capitals + "_-.~+/="
 
-// matchBasic takes what decodes to user:password.
+// matchBasic finds text that decodes to user:password.
 func matchBasic(b []byte, i int, prefix string) (span, int) {
 	from := i + len(prefix)
 	end := base.run(b, from)

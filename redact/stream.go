@@ -7,44 +7,49 @@ import (
 	"slices"
 )
 
-// Stream masks what is written to it and passes it on. The result is that of Bytes for
-// the whole text, however the text is split into writes. A line is passed on when it is
-// complete, unless a secret may begin in it that ends in a later one. It holds a few
-// hundred KiB at most, or some times the longest secret. It is for one goroutine.
+// Stream masks the text that is written to it and passes it on. The result is that of
+// Bytes for the whole text, however the text is split into writes. Stream passes a line
+// on when it is complete, unless a secret may begin in it and end in a later line. It
+// holds a few hundred KiB, or a small multiple of the longest secret. It is for one
+// goroutine.
 type Stream struct {
 	r     *Redactor
 	w     io.Writer
 	parts parts
-	// not passed on yet
+	// text is not passed on yet.
 	text []byte
-	// so many masked bytes are left out next
+	// skip is the number of masked bytes to leave out next.
 	skip int
 }
 
-// Gap says that a text misses a piece, in whose place stands a note.
+// Gap is a place where a piece of a text is missing. A note replaces the piece.
 type Gap struct {
-	At   int64 // where the note begins
-	Size int64 // of the note
+	// At is the offset of the note in bytes.
+	At int64
+	// Size is the length of the note in bytes.
+	Size int64
 }
 
-// Gapped is a text that misses pieces. A secret may have been cut in two where one is
-// missing, so what stands beside it, as long as a secret may be, is left out where the
-// text is masked.
+// Gapped is a text with missing pieces. The missing piece may contain one half of a
+// secret. So the masked text leaves out the bytes on both sides of a gap, as many as a
+// secret may have.
 type Gapped interface {
 	io.Reader
-	Gaps() []Gap // in their order
+	// Gaps returns the gaps in the order of the text.
+	Gaps() []Gap
 }
 
-// edgeBytes is what is left out on each side of a gap; more where a longer secret is
-// known. No secret is longer.
+// edgeBytes is the number of bytes that are left out on each side of a gap. It is more
+// if a longer secret is known. No secret that the rules find is longer.
 const edgeBytes = 16 << 10
 
-// Stream returns a Stream that writes to w. Close it.
+// Stream returns a Stream that writes to w. The caller closes it.
 func (r *Redactor) Stream(w io.Writer) *Stream { return &Stream{r: r, w: w} }
 
 const chunkBytes = 32 << 10
 
-// Write implements io.Writer. After an error of the writer below the stream is of no use.
+// Write implements io.Writer. After an error of the underlying writer the stream cannot
+// be used.
 func (s *Stream) Write(p []byte) (int, error) {
 	for at := 0; at < len(p); at += chunkBytes {
 		s.text = append(s.text, p[at:min(len(p), at+chunkBytes)]...)
@@ -55,7 +60,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close passes on what is left. It does not close the writer below.
+// Close passes on the rest of the text. It does not close the underlying writer.
 func (s *Stream) Close() error { return s.pass(true) }
 
 func (s *Stream) pass(last bool) error {
@@ -86,8 +91,8 @@ func (s *Stream) put(masked []byte) error {
 	return err
 }
 
-// gap ends the text before a gap. A secret that begins in it and ends in the gap was not
-// passed on yet.
+// gap ends the text before a gap. A secret that begins in this text and ends in the gap
+// is not passed on.
 func (s *Stream) gap() error {
 	known := s.r.known()
 	edge := edgeBytes
@@ -104,7 +109,7 @@ func (s *Stream) gap() error {
 	return err
 }
 
-// ReadFrom implements io.ReaderFrom; r may be Gapped.
+// ReadFrom implements io.ReaderFrom. r may be Gapped.
 func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
 	f := feed{from: r, to: s}
 	for {
@@ -116,17 +121,18 @@ func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
-// feed gives a text to a stream.
+// feed copies a text to a stream.
 type feed struct {
-	from  io.Reader
-	to    *Stream
-	at    int64 // read so far
+	from io.Reader
+	to   *Stream
+	// at is the number of bytes read so far.
+	at    int64
 	gaps  []Gap
 	begun bool
 	chunk [chunkBytes]byte
 }
 
-// next gives one piece, or a gap with its note.
+// next copies one piece of the text, or a gap with its note.
 func (f *feed) next() error {
 	if g, ok := f.from.(Gapped); ok && !f.begun {
 		f.gaps = g.Gaps()
@@ -154,7 +160,8 @@ func (f *feed) next() error {
 	return err
 }
 
-// Reader returns a reader of what from gives, masked as by a Stream; from may be Gapped.
+// Reader returns a reader of the text of from, masked as by a Stream. from may be
+// Gapped.
 func (r *Redactor) Reader(from io.Reader) io.Reader {
 	m := &reader{}
 	m.feed = feed{from: from, to: r.Stream(&m.masked)}
@@ -164,14 +171,16 @@ func (r *Redactor) Reader(from io.Reader) io.Reader {
 type reader struct {
 	feed   feed
 	masked bytes.Buffer
-	err    error // of what is read
+	// err is the error of from.
+	err error
 }
 
 // Read implements io.Reader.
 func (m *reader) Read(p []byte) (int, error) {
 	for m.masked.Len() == 0 && m.err == nil {
 		if m.err = m.feed.next(); errors.Is(m.err, io.EOF) {
-			_ = m.feed.to.Close() // a buffer takes all
+			// a buffer takes everything
+			_ = m.feed.to.Close()
 		}
 	}
 	if m.masked.Len() == 0 && len(p) > 0 {
@@ -180,21 +189,22 @@ func (m *reader) Read(p []byte) (int, error) {
 	return m.masked.Read(p)
 }
 
-// parts cuts a text into parts that are masked one by one. Where it cuts depends on the
-// text alone. A part is a line, unless a secret may begin in it that ends in a later one.
-// A text without a place to cut is cut where it is long, but not within a secret.
+// parts cuts a text into parts that are masked one by one. The places of the cuts
+// depend on the text alone. A part is a line, unless a secret may begin in it and end
+// in a later one. A long text without such a place is cut anyway, but not within a
+// secret.
 type parts struct {
-	// bytes of the next part in which no end was found
+	// seen is the number of bytes of the next part in which no end was found.
 	seen int
-	// the text goes on within a secret that was cut
+	// within says that the text continues a secret that was cut.
 	within bool
 }
 
-// longBytes is where a text without a place to cut is cut.
+// longBytes is the length at which a text without a line end is cut.
 const longBytes = 256 << 10
 
-// take gives the length of the first part of b and what it is when masked; 0 where more
-// must be known of the text. last says that no more comes.
+// take returns the length of the first part of b and its masked text. n is 0 if take
+// must see more of the text. last says that no more text comes.
 func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []byte) {
 	if p.within {
 		end := slices.IndexFunc(b, func(c byte) bool { return c <= ' ' || quote(c) })
@@ -210,7 +220,8 @@ func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []
 		long = max(long, 2*known.longest)
 	}
 	for {
-		p.seen = min(p.seen, long) // what is known may have become less
+		// the longest known secret may be shorter than before
+		p.seen = min(p.seen, long)
 		line := bytes.IndexByte(b[p.seen:min(len(b), long)], '\n')
 		switch {
 		case line < 0 && len(b) >= long:
@@ -218,7 +229,7 @@ func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []
 			return p.cut(known, b[:long])
 		case line < 0 && last:
 			p.seen = 0
-			return len(b), settle(known, b)
+			return len(b), maskAll(known, b)
 		case line < 0:
 			p.seen = len(b)
 			return 0, nil
@@ -229,13 +240,13 @@ func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []
 		}
 		if !known.open(b, n) && !keyOpen(b[:n]) {
 			p.seen = 0
-			return n, settle(known, b[:n])
+			return n, maskAll(known, b[:n])
 		}
 		p.seen = n
 	}
 }
 
-// cut takes about half of b, and all of a secret that stands there.
+// cut takes about half of b, and the whole of a secret that crosses that place.
 func (p *parts) cut(known *fingerprints, b []byte) (n int, masked []byte) {
 	n = len(b) / 2
 	found := spans(known, b)
@@ -252,13 +263,13 @@ func (p *parts) cut(known *fingerprints, b []byte) (n int, masked []byte) {
 		break
 	}
 	if len(found) == 0 {
-		return n, settle(known, b[:n])
+		return n, maskAll(known, b[:n])
 	}
-	return n, settle(known, mask(b[:n], found))
+	return n, maskAll(known, mask(b[:n], found))
 }
 
-// settle masks b until nothing is left to be masked.
-func settle(known *fingerprints, b []byte) []byte {
+// maskAll masks b until nothing is left to mask.
+func maskAll(known *fingerprints, b []byte) []byte {
 	for range maxPasses {
 		found := spans(known, b)
 		if len(found) == 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/acode-dev/acode/redact"
 )
 
-// streamed gives text as a Stream masks it that gets it in pieces that cut ends.
+// streamed returns text as masked by a Stream that gets it in the pieces that cut
+// chooses.
 func streamed(t fataler, r *redact.Redactor, text string, cut func(left int) int) string {
 	var out bytes.Buffer
 	s := r.Stream(&out)
@@ -50,8 +51,7 @@ func TestStreamOfAnySplit(t *testing.T) {
 	})
 }
 
-// A secret that spans two reads is masked, and a line is passed on as soon as it is
-// complete.
+// A secret in two reads is masked, and a line is passed on as soon as it is complete.
 func TestStreamOfASecretInTwoWrites(t *testing.T) {
 	r := redact.New([]string{"hunter2hunter2", "first-line\nsecond-line"})
 	var out strings.Builder
@@ -73,12 +73,11 @@ func TestStreamOfASecretInTwoWrites(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	if _, err := io.ReadAll(r.Reader(io.MultiReader(strings.NewReader("x\n"), iotest.ErrReader(broken)))); !errors.Is(err, broken) {
-		t.Errorf("Reader: got %v, want the error of what is read", err)
+		t.Errorf("Reader: got %v, want the error of the underlying reader", err)
 	}
 }
 
-// A line without an end is cut where no secret stands, and what it costs stays within a
-// bound.
+// A line without an end is cut at a place without a secret, and its memory has a limit.
 func TestStreamOfOneLongLine(t *testing.T) {
 	long := strings.Repeat("long-secret-", 11<<9)
 	r := redact.New([]string{"hunter2hunter2", long})
@@ -109,8 +108,8 @@ func TestStreamOfOneLongLine(t *testing.T) {
 	}
 }
 
-// Where a text misses a piece, a secret may have been cut in two: neither half is passed
-// on, and the rest is.
+// If a piece of a text is missing, the cut may be inside a secret. Neither half of the
+// secret is passed on, but the rest of the text is.
 func TestStreamOfAGap(t *testing.T) {
 	const secret, note = "s3cr3t-0123456789-abcdefghijklmnop", "\n[a piece is missing]\n"
 	r := redact.New([]string{secret})
@@ -149,7 +148,7 @@ func (g *gapped) Gaps() []redact.Gap { return g.gaps }
 func TestStreamsMemory(t *testing.T) {
 	r := redact.New([]string{"hunter2hunter2"})
 	const size, most = 3 << 20, 2 << 20
-	_, _ = io.Copy(io.Discard, r.Reader(io.LimitReader(endless("x"), 1<<20))) // what is made once
+	_, _ = io.Copy(io.Discard, r.Reader(io.LimitReader(endless("x"), 1<<20))) // allocated once for all readers
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -157,7 +156,7 @@ func TestStreamsMemory(t *testing.T) {
 	peak := uint64(0)
 	for buf := make([]byte, 128<<10); ; {
 		_, err := from.Read(buf)
-		runtime.GC() // what is left is kept
+		runtime.GC() // only memory that is still in use counts
 		runtime.ReadMemStats(&after)
 		peak = max(peak, after.HeapAlloc-min(after.HeapAlloc, before.HeapAlloc))
 		if err != nil {
@@ -179,7 +178,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// D5: what a process learnt another one knows, without the values.
+// D5: a process knows the secrets that another one learnt, without their values.
 func TestMemory(t *testing.T) {
 	key, other := bytes.Repeat([]byte{7}, 32), bytes.Repeat([]byte{8}, 32)
 	secrets := []string{planted, "exactly8", "two\nlines-of-secret", "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("Ab3+", 16) + "\n-----END PRIVATE KEY-----\n"}
@@ -208,7 +207,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("Remember with another key: %v, and it knows the secret", err)
 	}
 	if err := later.Remember(key, memory[1:]); err == nil {
-		t.Error("Remember of what is cut off: no error")
+		t.Error("Remember of bytes that are cut off: no error")
 	}
 	if got := redact.New(nil).Memory(key); len(got) != 0 {
 		t.Errorf("Memory of nothing: %d bytes", len(got))

@@ -5,14 +5,14 @@ import (
 	"reflect"
 )
 
-// Value gives a copy of v with its texts masked, in structs, lists and maps too. A field
-// with the tag redact:"-" stays as it is. A text that a map has under a name that tells
-// of a secret is masked as a whole.
+// Value returns a copy of v with its texts masked, in structs, lists and maps too. A
+// field with the tag redact:"-" stays as it is. A text in a map is masked as a whole if
+// its name tells of a secret.
 func (r *Redactor) Value(v any) any { return Texts(v, r.under) }
 
-// Texts gives a copy of v in which mask has made each text: those of structs, but for
-// fields with the tag redact:"-", of lists, and the names and texts of maps. name is what
-// a map has the text under, else empty.
+// Texts returns a copy of v in which each text is replaced by mask(name, text). It
+// replaces the texts of structs, lists and maps and the names in maps, but not fields
+// with the tag redact:"-". name is the text's name in a map, and empty elsewhere.
 func Texts(v any, mask func(name, text string) string) any {
 	if v == nil {
 		return nil
@@ -51,7 +51,8 @@ func made(v reflect.Value, name string, mask func(name, text string) string) ref
 	return out
 }
 
-// under masks text that stands under name: as a whole where the name tells of a secret.
+// under masks the text that has this name. It masks the whole text if the name tells of
+// a secret.
 func (r *Redactor) under(name, text string) string {
 	b := []byte(text)
 	if secretName([]byte(name)) && len(b) >= MinSecretBytes && !notSecret(b) {
@@ -64,7 +65,7 @@ func (r *Redactor) under(name, text string) string {
 	return r.String(text)
 }
 
-// Attr masks what a log says, for slog.HandlerOptions.ReplaceAttr.
+// Attr masks the texts of a log, for slog.HandlerOptions.ReplaceAttr.
 func (r *Redactor) Attr(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:

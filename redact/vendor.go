@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// What many tokens are made of after their prefix, and what a path on a server is.
+// Sets of bytes in tokens after their prefix, and in the path of a webhook.
 var (
 	hexadecimal = classOf(digits + "abcdefABCDEF")
 	path        = classOf(digits + letters + "/")
 )
 
-// vendorRules are the forms of tokens of particular vendors. gitleaks is the oracle for
-// which there are; each prefix is one that nothing else begins with.
+// vendorRules returns the rules for tokens of particular vendors. The list follows
+// gitleaks. No other text begins with one of these prefixes.
 func vendorRules() []rule {
 	return []rule{
 		token(&word, 20, "glptt-", "gldt-", "glrt-", "glcbt-", "glsoat-", "glimt-", "glft-", "glagent-", "gloas-", "glffct-"),
@@ -26,16 +26,18 @@ func vendorRules() []rule {
 		token(&word, 32, "fo1_", "tk-us-", "duffel_live_", "duffel_test_", "HRKU-AA", "PMAK-", "xkeysib-", "sntrys_"),
 		token(&wordDot, 60, "dt0c01."),
 		{words: []string{"ABIA", "ACCA"}, match: matchAWS},
-		around(".atlasv1.", &alnum, 14, 14, 40), // Terraform
+		// Terraform
+		around(".atlasv1.", &alnum, 14, 14, 40),
 		{words: []string{"hooks.slack.com/"}, match: matchSlackHook},
-		around(":AA", &digit, 8, 16, 30), // Telegram: the number of a bot first
+		// Telegram: the number of a bot comes first
+		around(":AA", &digit, 8, 16, 30),
 		{words: []string{"authorization"}, fold: true, match: matchAuthorization},
 		{words: []string{"curl "}, match: matchCurl},
 	}
 }
 
-// around makes the rule of a token whose middle gives it away: at least before bytes of c
-// stand before it and at least behind letters or the like follow it.
+// around returns the rule of a token that is known by its middle. At least before and
+// at most most bytes of c come before it, and at least behind bytes of word after it.
 func around(middle string, c *class, before, most, behind int) rule {
 	return rule{words: []string{middle}, match: func(b []byte, i int, _ string) (span, int) {
 		from := i
@@ -50,7 +52,7 @@ func around(middle string, c *class, before, most, behind int) rule {
 	}}
 }
 
-// matchSlackHook takes the path of a webhook, which is all that it takes to post.
+// matchSlackHook finds the path of a webhook, which is enough to post a message.
 func matchSlackHook(b []byte, i int, host string) (span, int) {
 	from := i + len(host)
 	end := path.run(b, from)
@@ -60,8 +62,8 @@ func matchSlackHook(b []byte, i int, host string) (span, int) {
 	return span{from: from, to: end, tail: true}, end
 }
 
-// matchAuthorization takes what follows the scheme of a header, and all of it after
-// bearer. Basic has a rule of its own.
+// matchAuthorization finds the credentials after the scheme of a header. After bearer
+// it masks credentials of any form. Basic has its own rule.
 func matchAuthorization(b []byte, i int, name string) (span, int) {
 	at := skipBlank(b, skipQuote(b, i+len(name)))
 	if at == len(b) || b[at] != ':' && b[at] != '=' {
@@ -79,10 +81,10 @@ func matchAuthorization(b []byte, i int, name string) (span, int) {
 	return span{from: from, to: end, tail: true}, end
 }
 
-// maxCurlBytes bounds the search for an argument of curl.
+// maxCurlBytes is how far an argument of curl is searched for.
 const maxCurlBytes = 1 << 10
 
-// matchCurl takes the password of -u user:password.
+// matchCurl finds the password of -u user:password.
 func matchCurl(b []byte, i int, _ string) (span, int) {
 	line := b[i:min(len(b), i+maxCurlBytes)]
 	if end := bytes.IndexByte(line, '\n'); end >= 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/acode-dev/acode/redact"
 )
 
-// Tokens of vendors give themselves away; nothing here was ever one.
+// Tokens of vendors are found by their form. None of these was ever valid.
 func TestVendorTokens(t *testing.T) {
 	r := redact.New(nil)
 	fill := func(n int) string { return strings.Repeat("4fA9cE2b", n/8+1)[:n] }
@@ -41,7 +41,7 @@ func TestVendorTokens(t *testing.T) {
 	}
 }
 
-// What only looks like them stays as it is.
+// Texts that only look like tokens stay as they are.
 func TestVendorLookalikes(t *testing.T) {
 	r := redact.New(nil)
 	for _, in := range []string{
