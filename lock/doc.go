@@ -12,12 +12,13 @@
 //
 // Invariants, cited by tests:
 //
-//	K1  Of any number of processes that see the same file at a path, one holds its lock. The
-//	    directory of a workspace is locked too, because it may have several paths.
-//	K2  A lock file is a regular file of mode 0600 that belongs to the user. The checks are made
-//	    on the descriptor that is locked (LOCK-001, LOCK-002).
-//	K3  A holder is not told that its file was removed or replaced, and another process may hold
-//	    the new file. The store checks the epoch in each write, which fences the older holder.
-//	K4  Commands never inherit the lock of a session or of the directory. They do inherit the
-//	    command lock of their workspace.
+//	K1  Of any number of processes that see the same file at a path, one holds its lock.
+//	    The directory of a workspace is locked too, because it may have several paths.
+//	K2  A lock file is a regular file of mode 0600 that belongs to the user. The checks
+//	    are made on the descriptor that is locked (LOCK-001, LOCK-002).
+//	K3  A holder is not told that its file was removed or replaced, and another process
+//	    may hold the new file. The store checks the epoch in each write, which fences
+//	    the older holder.
+//	K4  Commands never inherit the lock of a session or of the directory. They do
+//	    inherit the command lock of their workspace.
 package lock

@@ -33,10 +33,10 @@ type Lock struct {
 	killed Holder
 }
 
-// persist takes a lock and tries again for a moment if the lock file names no process that
-// can be seen here. Another process may only be testing whether the lock is free, or a
-// child of a process that ended has not started its own program yet. persist waits longer
-// for a process that was killed and is still ending.
+// persist takes a lock and tries again for a moment if the lock file names no process
+// that can be seen here. Another process may only be testing whether the lock is free, or
+// a child of a process that ended has not started its own program yet. persist waits
+// longer for a process that was killed and is still ending.
 func persist[L any](take func() (L, error)) (L, error) {
 	const pause, patience, untilDead = 10 * time.Millisecond, 100, 3000
 	tick := time.NewTicker(pause)
@@ -67,7 +67,8 @@ func persist[L any](take func() (L, error)) (L, error) {
 //
 //   - ErrLocked with a *HeldError as its cause if another process has the lock,
 //   - ErrLockHolder if that is a live process that is not acode,
-//   - ErrLockMode or ErrLockOwner if the file is not a regular one of mode 0600 or belongs
+//   - ErrLockMode or ErrLockOwner if the file is not a regular one of mode 0600 or
+//     belongs
 //     to another user.
 //
 // The caller calls Release. The death of the process does the same.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs once, when the database is made: PgBouncer learns the passwords of devices from the server,
-# through a function that gives out no superuser's.
+# Runs once, when the database is made. PgBouncer gets the passwords of devices from the server
+# through a function that does not return a superuser's password.
 set -eu
 psql -v ON_ERROR_STOP=1 -v password="$PGBOUNCER_PASSWORD" --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
 CREATE ROLE pgbouncer LOGIN PASSWORD :'password';

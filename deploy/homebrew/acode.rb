@@ -1,4 +1,5 @@
-# The formula of acode for Homebrew. `make package` fills in tag and revision and writes it to bin/dist.
+# The Homebrew formula of acode. `make package` fills in tag and revision and writes it
+# to bin/dist.
 class Acode < Formula
   desc "Run plans of tasks and steps so that no crash loses work"
   homepage "https://github.com/acode-dev/acode"

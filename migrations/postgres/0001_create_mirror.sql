@@ -4,16 +4,16 @@ SET LOCAL ROLE acode_owner;
 CREATE TABLE acode.meta (
     one            boolean PRIMARY KEY DEFAULT true CHECK (one),
     schema_version integer NOT NULL,
-    oldest_client  integer NOT NULL, -- the lowest schema version that a client may have been built for
+    oldest_client  integer NOT NULL, -- the lowest schema version of clients that are accepted
     made_at        timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO acode.meta (schema_version, oldest_client) VALUES (1, 1);
 
--- A session's head. Under its lock (session_id, seq) is unique and the chain is whole. What
--- lies below first_seq was pruned; first_prev is the hash before it.
+-- The head of a session. Under its lock (session_id, seq) is unique and the chain has
+-- no gap. Events below first_seq were pruned; first_prev is the hash before first_seq.
 CREATE TABLE acode.heads (
     session_id    uuid PRIMARY KEY,
-    owner         name   NOT NULL, -- the login role that delivered first; nobody else may go on
+    owner         name   NOT NULL, -- the login role that delivered first; only this role may continue
     device        text   NOT NULL CHECK (length(device) BETWEEN 1 AND 200),
     last_seq      bigint NOT NULL CHECK (last_seq >= 0),
     epoch         bigint NOT NULL CHECK (epoch >= 0),
@@ -22,7 +22,7 @@ CREATE TABLE acode.heads (
     first_prev    bytea  NOT NULL CHECK (octet_length(first_prev) = 32),
     verified_seq  bigint NOT NULL DEFAULT 0 CHECK (verified_seq BETWEEN 0 AND last_seq),
     verified_head bytea  NOT NULL CHECK (octet_length(verified_head) = 32),
-    broken_seq    bigint, -- the first event whose hash is not what its content gives
+    broken_seq    bigint, -- the first event whose hash does not match its content
     projected_seq bigint NOT NULL DEFAULT 0 CHECK (projected_seq BETWEEN 0 AND last_seq),
     created_at    timestamptz NOT NULL DEFAULT now(),
     updated_at    timestamptz NOT NULL DEFAULT now()
@@ -31,9 +31,10 @@ CREATE INDEX heads_of_device ON acode.heads (owner, device, session_id);
 CREATE INDEX heads_to_project ON acode.heads (owner, session_id) WHERE projected_seq < last_seq;
 CREATE INDEX heads_to_verify ON acode.heads (owner, session_id) WHERE verified_seq < last_seq AND broken_seq IS NULL;
 
--- Partitioned by the month of receipt, so that pruning drops tables. received_at is a default
--- that no device may set. That it is part of the key lets rows which a trigger will refuse, or
--- which come a second time, block nobody: the head says what is unique.
+-- Partitioned by the month of receipt, so that pruning drops tables. received_at is a
+-- default that no device may set. It is part of the key, so that rows which a trigger
+-- will refuse, or which come a second time, do not block others. The head says which
+-- events are unique.
 CREATE TABLE acode.events (
     session_id  uuid   NOT NULL,
     seq         bigint NOT NULL,
@@ -49,8 +50,9 @@ CREATE TABLE acode.events (
     PRIMARY KEY (session_id, seq, received_at)
 ) PARTITION BY RANGE (received_at);
 
--- How many events each store has delivered, so that hello need not look at every session. A
--- store's sessions are spread over shards, so that lanes do not wait for one another.
+-- The number of events that each store has delivered, so that hello need not read every
+-- session. The sessions of a store are spread over shards, so that lanes do not wait
+-- for one another.
 CREATE TABLE acode.counts (
     owner  name     NOT NULL,
     device text     NOT NULL,
@@ -59,8 +61,8 @@ CREATE TABLE acode.counts (
     PRIMARY KEY (owner, device, shard)
 ) WITH (fillfactor = 50);
 
--- Events that do not extend their session: of a stale epoch, or of another chain. Never
--- dropped, never merged.
+-- Events that do not extend their session, because they have a stale epoch or belong to
+-- another chain. They are never dropped and never merged.
 CREATE TABLE acode.forks (
     fork        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     session_id  uuid   NOT NULL,
@@ -81,14 +83,14 @@ CREATE TABLE acode.forks (
 );
 
 -- +goose StatementBegin
--- zero_hash stands before the first event of a session.
+-- zero_hash is the hash before the first event of a session.
 CREATE FUNCTION acode.zero_hash() RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN decode('0000000000000000000000000000000000000000000000000000000000000000', 'hex');
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- chain_hash is the hash of an event after one whose hash was p_prev: the layout of
--- docs/format.md.
+-- chain_hash returns the hash of an event that follows the hash p_prev. docs/format.md
+-- has the layout.
 CREATE FUNCTION acode.chain_hash(p_prev bytea, p_id uuid, p_session uuid, p_seq bigint, p_time_us bigint,
     p_epoch bigint, p_type text, p_actor text, p_payload bytea) RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE
 RETURN sha256('\x61636f64652d6576656e742d763100'::bytea || p_prev || uuid_send(p_id)
@@ -100,8 +102,8 @@ RETURN sha256('\x61636f64652d6576656e742d763100'::bytea || p_prev || uuid_send(p
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- maintain makes the partitions of this month and the twelve after it. ATTACH does not stop
--- readers and writers as CREATE ... PARTITION OF would.
+-- maintain makes the partitions of this month and the next twelve. ATTACH does not
+-- block readers and writers, as CREATE ... PARTITION OF would.
 CREATE FUNCTION acode.maintain() RETURNS integer LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, acode, pg_temp SET lock_timeout = '2s' AS $$
 DECLARE
@@ -127,8 +129,8 @@ $$;
 SELECT acode.maintain();
 
 -- +goose StatementBegin
--- be_durable raises a default that would acknowledge what a crash can take back. A default
--- that asks for more than 'on' stays.
+-- be_durable changes a default that would acknowledge events which a crash can lose. It
+-- keeps a default that asks for more than 'on'.
 CREATE FUNCTION acode.be_durable() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN
@@ -139,8 +141,8 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- lock_head locks the head of a session and makes it where p_make says so. A session of
--- another login role is refused.
+-- lock_head locks the head of a session. It makes the head if p_make is true. It
+-- refuses a session of another login role.
 CREATE FUNCTION acode.lock_head(p_session uuid, p_device text, p_make boolean) RETURNS acode.heads
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -162,7 +164,7 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- extend moves a session's mark, which is locked, and counts.
+-- extend moves the mark of a session, whose head is locked, and counts the events.
 CREATE FUNCTION acode.extend(h acode.heads, p_device text, p_last bigint, p_epoch bigint, p_head bytea) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -170,7 +172,7 @@ DECLARE
 BEGIN
     UPDATE heads u SET last_seq = p_last, epoch = p_epoch, head = p_head, device = p_device, updated_at = now()
     WHERE u.session_id = h.session_id;
-    IF h.device <> p_device THEN -- it goes on from another store: all of it moves
+    IF h.device <> p_device THEN -- it continues from another store: all its events move
         UPDATE counts c SET events = c.events - h.last_seq WHERE c.owner = h.owner AND c.device = h.device AND c.shard = v_shard;
         h.last_seq := 0;
     END IF;
@@ -181,14 +183,14 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- ingest takes a delivery: contiguous events of one session from p_first on, the first of
--- which follows p_prev. What is there already is compared and passed over, what is new extends
--- the chain, what differs is filed as a fork, and so is what follows that. No events asks for
--- the mark.
+-- ingest takes a delivery: contiguous events of one session from p_first on. The first
+-- of them follows p_prev. ingest compares events that are there already and skips them.
+-- New events extend the chain. An event that differs is filed as a fork, with all
+-- events after it. A delivery without events returns the mark.
 --
--- New events are unnested column by column, in step: as a row source the arrays would be copied
--- once more before the first row is inserted. The order of epochs is looked at only where there is
--- more than one.
+-- New events are unnested column by column, in step. As a row source, the arrays would
+-- be copied once more before the first row is inserted. The order of epochs is checked
+-- only if there is more than one.
 CREATE FUNCTION acode.ingest(p_session uuid, p_device text, p_first bigint, p_prev bytea, p_ids uuid[], p_times bigint[],
     p_types text[], p_actors text[], p_epochs bigint[], p_hashes bytea[], p_payloads bytea[])
 RETURNS TABLE (seq bigint, head bytea, epoch bigint, verified bigint, verdict text, inserted integer, duplicate integer)
@@ -197,9 +199,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp A
 DECLARE
     n      integer := coalesce(cardinality(p_ids), 0);
     h      heads%ROWTYPE;
-    known  integer := 0; -- how many of them lie at or below the mark
-    bad    integer;      -- the first that is not the server's, from 1
-    beyond boolean;      -- it begins above the mark: a gap, or more of what was filed
+    known  integer := 0; -- the number of them at or below the mark
+    bad    integer;      -- the first that differs from the server's, from 1
+    beyond boolean;      -- it begins above the mark: a gap, or more of a fork
 BEGIN
     PERFORM be_durable();
     IF coalesce(p_first, 0) < 1 OR octet_length(p_prev) IS DISTINCT FROM 32 OR p_session IS NULL OR p_device IS NULL
@@ -261,9 +263,9 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- first_difference gives the first of the delivered events that is not what the server has or
--- can take, counted from 1, or null. Pruned ones are taken as equal: the head's own hash, which
--- covers them, is compared.
+-- first_difference returns the first of the delivered events that differs from the
+-- server's event or that the server cannot take, counted from 1, or null. Pruned events
+-- count as equal, because the head's own hash covers them and is compared.
 CREATE FUNCTION acode.first_difference(h acode.heads, p_first bigint, p_prev bytea, p_hashes bytea[], p_epochs bigint[], p_known integer)
 RETURNS integer LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 #variable_conflict use_column
@@ -288,9 +290,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- +goose StatementBegin
--- check_epochs refuses new events whose epochs fall, or rise elsewhere than at an acquisition
--- by one.
+-- check_epochs refuses new events if their epochs fall, or rise in any other way than
+-- by one at an acquisition.
 CREATE FUNCTION acode.check_epochs(p_epoch bigint, p_types text[], p_epochs bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 BEGIN
@@ -305,8 +306,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- +goose StatementBegin
--- hello says which database this is and how many events of the device it has.
+-- hello returns the identity of this database and the number of events that it has of
+-- the device.
 CREATE FUNCTION acode.hello(p_device text)
 RETURNS TABLE (system text, database text, schema_version integer, oldest_client integer, events bigint, read_only boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
@@ -317,8 +318,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_tem
 $$;
 -- +goose StatementEnd
 
--- +goose StatementBegin
--- marks lists how far the sessions of a device are, by id, above p_after.
+-- marks returns the marks of a device's sessions, ordered by id, above p_after.
 CREATE FUNCTION acode.marks(p_device text, p_after uuid, p_limit integer)
 RETURNS TABLE (session_id uuid, seq bigint, head bytea, epoch bigint, verified bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
@@ -328,9 +328,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_tem
 $$;
 -- +goose StatementEnd
 
--- Content that events name by the SHA-256 of what it is before compression. The server cannot
--- decompress it, so whoever sends it is part of the key: nobody can give another's hash a
--- content of his own.
+-- Content that events name by its SHA-256 before compression. The server cannot
+-- decompress it, so the sender is part of the key: no device can store its own content
+-- under the hash of another one's.
 CREATE TABLE acode.blobs (
     owner      name    NOT NULL,
     hash       bytea   NOT NULL CHECK (octet_length(hash) = 32),
@@ -341,7 +341,8 @@ CREATE TABLE acode.blobs (
     PRIMARY KEY (owner, hash)
 );
 
--- A blob without its row in blobs is on its way. Data is one zstd stream, cut.
+-- A blob without its row in blobs is still being sent. data is a part of one zstd
+-- stream.
 CREATE TABLE acode.blob_chunks (
     owner name    NOT NULL,
     hash  bytea   NOT NULL CHECK (octet_length(hash) = 32),
@@ -353,7 +354,7 @@ CREATE TABLE acode.blob_chunks (
 ALTER TABLE acode.blob_chunks ALTER COLUMN data SET STORAGE EXTERNAL;
 
 -- +goose StatementBegin
--- missing_blobs gives those of the hashes that the caller has not sent whole.
+-- missing_blobs returns the hashes whose content the caller has not sent completely.
 CREATE FUNCTION acode.missing_blobs(p_hashes bytea[]) RETURNS TABLE (hash bytea)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
     SELECT DISTINCT u.hash FROM unnest(p_hashes) u (hash)
@@ -362,7 +363,7 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- blob_sums lists which chunks of a blob that is on its way are there.
+-- blob_sums returns the chunks that are there of a blob that is still being sent.
 CREATE FUNCTION acode.blob_sums(p_hash bytea) RETURNS TABLE (n integer, sum bytea)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
     SELECT c.n, c.sum FROM blob_chunks c WHERE c.owner = session_user AND c.hash = p_hash ORDER BY c.n
@@ -370,7 +371,8 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- put_chunk stores a chunk whose content has the SHA-256 p_sum. Those of a whole blob stay.
+-- put_chunk stores a chunk whose content has the SHA-256 p_sum. It does not change the
+-- chunks of a complete blob.
 CREATE FUNCTION acode.put_chunk(p_hash bytea, p_n integer, p_sum bytea, p_data bytea) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 BEGIN
@@ -387,8 +389,8 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- finish_blob declares a blob whole, which is of p_chunks chunks whose sums, put together,
--- have the SHA-256 p_sums. Doing it again changes nothing.
+-- finish_blob declares a blob complete. The blob has p_chunks chunks, and their sums
+-- together have the SHA-256 p_sums. A second call changes nothing.
 CREATE FUNCTION acode.finish_blob(p_hash bytea, p_bytes bigint, p_chunks integer, p_sums bytea) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -411,10 +413,10 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- check_chain recomputes the hashes of a session's events above p_after, whose hash was p_prev,
--- up to p_to. It gives how many there are, the hash at p_to and the first place where
--- something is wrong: missing, duplicate or changed. What a client withheld keeps the hash of
--- what it was, which cannot be recomputed.
+-- check_chain recomputes the hashes of a session's events above p_after, whose hash was
+-- p_prev, up to p_to. It returns the number of events, the hash at p_to and the first
+-- place that is wrong: missing, duplicate or changed. An event whose content a client
+-- withheld keeps its original hash, which cannot be recomputed.
 CREATE FUNCTION acode.check_chain(p_session uuid, p_after bigint, p_prev bytea, p_to bigint,
     OUT n bigint, OUT last_hash bytea, OUT bad bigint, OUT wrong text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, acode, pg_temp AS $$
@@ -448,8 +450,8 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- check_session compares all that is kept of a session with its head: wrong is null where
--- nothing is.
+-- check_session compares everything that is kept of a session with its head. wrong is
+-- null if nothing is wrong.
 CREATE FUNCTION acode.check_session(h acode.heads, OUT n bigint, OUT bad bigint, OUT wrong text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -472,9 +474,10 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- verify_chains recomputes the hashes of at most p_limit of the caller's events that were
--- delivered since the last time, moves the verified marks, and says whether there is more. A
--- chain that is wrong is noted and left. Months are made here too: the caller has time.
+-- verify_chains recomputes the hashes of at most p_limit of the caller's events that
+-- were delivered since the last call. It moves the verified marks and returns whether
+-- there is more. It notes a wrong chain and continues with the others. It also makes
+-- partitions, because its caller has time.
 CREATE FUNCTION acode.verify_chains(p_limit integer) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -504,9 +507,9 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- prune_month drops the events that were received in a month. The chains begin above them from
--- then on, after the hash that is kept. A month with events that were never verified, or that
--- is not over, stays.
+-- prune_month drops the events that were received in a month. The chains then begin
+-- above them, after the hash that is kept. A month stays if it is not over, or if it has
+-- events that are not verified and projected yet.
 CREATE FUNCTION acode.prune_month(p_month date) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, acode, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
@@ -529,8 +532,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- What the events say, in columns. Everything here can be made again from events; nothing in an
--- event's content can stop it: what PostgreSQL cannot hold is noted in flags.
+-- The events in columns. Everything here can be made again from events. The content of
+-- an event cannot stop this: flags notes content that PostgreSQL cannot hold.
 CREATE TABLE acode.p_sessions (
     session_id uuid PRIMARY KEY,
     short_id   text,
@@ -538,7 +541,7 @@ CREATE TABLE acode.p_sessions (
     workspace  text,
     on_failure text,
     program    text,
-    forked_from text, -- the session that this one goes on from, after this event of it
+    forked_from text, -- the session that this one continues, after this event of it
     forked_seq bigint,
     tasks      bigint,
     steps      bigint,
@@ -601,7 +604,7 @@ CREATE TABLE acode.p_checkpoints (
     epoch      bigint NOT NULL,
     task       text,
     step       text,
-    why        text, -- of one that no receipt brought
+    why        text, -- the reason of a checkpoint without a receipt
     hash       bytea  NOT NULL,
     PRIMARY KEY (session_id, seq)
 );
@@ -614,7 +617,7 @@ CREATE TABLE acode.p_approvals (
     question   text,
     digest     text,
     asked_us   bigint NOT NULL,
-    answer     text, -- null: none yet
+    answer     text, -- null: no answer yet
     answer_seq bigint,
     answered_us bigint,
     by         text,
@@ -642,8 +645,8 @@ CREATE TABLE acode.p_flags (
 CREATE TYPE acode.content AS (j jsonb, flag text);
 
 -- +goose StatementBegin
--- read_content reads a payload. Characters that PostgreSQL has no place for are replaced; what
--- still cannot be read gives an empty object. Both are flagged.
+-- read_content reads a payload. It replaces characters that PostgreSQL cannot hold. It
+-- returns an empty object for content that still cannot be read. Both are flagged.
 CREATE FUNCTION acode.read_content(p bytea) RETURNS acode.content LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -677,20 +680,23 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- as_number gives a whole number, or null for what is none or too large.
+-- as_number returns a whole number, or null for a value that is not one or is too
+-- large.
 CREATE FUNCTION acode.as_number(t text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN t ~ '^-?[0-9]{1,18}$' THEN t::bigint END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- as_name gives what may be part of a key: names of tasks and steps are at most 64 long.
+-- as_name returns a text that may be part of a key. Names of tasks and steps are at
+-- most 64 long.
 CREATE FUNCTION acode.as_name(t text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN left(coalesce(t, ''), 64);
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- project_call notes what an event says about an attempt of a step, and about the step. A command
--- can be over before its receipt, by a clock that may have been set back since it began.
+-- project_call notes what an event says about an attempt of a step, and about the step.
+-- A command can end before its receipt, and its clock may have been set back since it
+-- began.
 CREATE FUNCTION acode.project_call(p_session uuid, e record, j jsonb, p_status text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -703,7 +709,7 @@ DECLARE
     v_ended   bigint := CASE WHEN NOT v_started THEN least(e.time_us, as_number(j ->> 'ended_us')) END;
 BEGIN
     IF v_task = '' AND v_step = '' THEN
-        RETURN; -- its content is not here
+        RETURN; -- its content is not on this server
     END IF;
     INSERT INTO p_tool_calls AS c (session_id, task, step, operation, attempt, key, kind, status, by, start_seq, last_seq, started_us, ended_us,
         exit, signal, timed_out, duration_us, stdout_bytes, stderr_bytes, code, message)
@@ -730,8 +736,8 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- project_approval notes a request or an answer; an answer belongs to the last request of its
--- step with its digest.
+-- project_approval notes a request or an answer. An answer belongs to the last request
+-- of its step with the same digest.
 CREATE FUNCTION acode.project_approval(p_session uuid, e record, j jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 BEGIN
@@ -800,8 +806,9 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- project projects at most p_limit of the caller's events, and says whether there is more. A
--- piece that fails is done again event by event, and the event that fails is flagged.
+-- project projects at most p_limit of the caller's events, and returns whether there is
+-- more. If a batch fails, it repeats the batch event by event and flags the event that
+-- fails.
 CREATE FUNCTION acode.project(p_limit integer) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -810,7 +817,7 @@ DECLARE
     open_to bigint := greatest(p_limit, 1);
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('acode.project ' || session_user, 0)) THEN
-        RETURN false; -- somebody is at it, and the heads stay free for deliveries
+        RETURN false; -- another call is projecting; the heads stay free for deliveries
     END IF;
     FOR h IN SELECT * FROM heads o WHERE o.owner = session_user AND o.projected_seq < o.last_seq ORDER BY o.session_id LIMIT 100 LOOP
         EXIT WHEN open_to <= 0;
@@ -836,8 +843,9 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- list_sessions lists the caller's sessions of every device below p_before, the newest first: their
--- ids begin with the time. What the typed tables do not have yet is null, or as of projected_seq.
+-- list_sessions returns the caller's sessions of every device below p_before, newest
+-- first, because ids begin with the time. Values that the typed tables do not have yet
+-- are null, or as of projected_seq.
 CREATE FUNCTION acode.list_sessions(p_before uuid, p_limit integer)
 RETURNS TABLE (session_id uuid, short_id text, device text, host text, task text, workspace text, state text, reason text,
     tasks bigint, steps bigint, steps_completed bigint, epoch bigint, last_seq bigint, projected_seq bigint,
@@ -855,7 +863,7 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- at makes a time of microseconds since 1970.
+-- at converts microseconds since 1970 to a time.
 CREATE FUNCTION acode_views.at(us bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN timestamptz '1970-01-01 00:00:00+00' + us * interval '1 microsecond';
 -- +goose StatementEnd
@@ -872,7 +880,8 @@ SELECT s.session_id, s.task, s.step, s.kind, s.status, s.attempt, acode_views.at
     s.start_seq, s.last_seq, s.code, s.message
 FROM acode.p_steps s;
 
--- A task is as far as its steps that were begun say; how many it has in all is in the plan.
+-- The state of a task comes from its steps that have begun. The plan has the number of
+-- all its steps.
 CREATE VIEW acode_views.tasks AS
 SELECT s.session_id, s.task, count(*) AS steps_begun, count(*) FILTER (WHERE s.status = 'completed') AS steps_completed,
     CASE WHEN bool_or(s.status = 'uncertain') THEN 'uncertain' WHEN bool_or(s.status = 'failed') THEN 'failed'
@@ -915,7 +924,7 @@ SELECT b.owner, encode(b.hash, 'hex') AS hash, b.bytes, b.stored, b.chunks, b.cr
 CREATE VIEW acode_views.blob_chunks AS
 SELECT k.owner, encode(k.hash, 'hex') AS hash, k.n, k.data FROM acode.blob_chunks k JOIN acode.blobs b ON b.owner = k.owner AND b.hash = k.hash;
 
--- What a device's role reaches (S4), and what a reader's does.
+-- The rights of a device's role (S4), and of a reader's role.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA acode, acode_views FROM PUBLIC;
 GRANT USAGE ON SCHEMA acode TO acode_writer;
 GRANT EXECUTE ON FUNCTION acode.hello(text), acode.marks(text, uuid, integer), acode.maintain(),

@@ -1,5 +1,6 @@
--- What must be there before the first migration: the roles, which belong to the whole cluster
--- and may stem from another database of it, and the schemas. Every statement may be repeated.
+-- This must run before the first migration. It makes the roles, which belong to the
+-- whole cluster and may come from another database of it, and the schemas. Every
+-- statement may be repeated.
 DO $$
 DECLARE
     r text;
@@ -12,10 +13,11 @@ BEGIN
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', r);
         EXCEPTION WHEN duplicate_object OR unique_violation THEN
-            NULL; -- another database's migration was faster
+            NULL; -- the migration of another database made it first
         END;
     END LOOP;
-    -- Since version 16 who makes a role may administer it, and not yet act as it.
+    -- Since version 16 the role that makes another role may administer it, but may not
+    -- act as it yet.
     IF NOT pg_has_role(current_user, 'acode_owner', CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END) THEN
         EXECUTE format('GRANT acode_owner TO %I', current_user);
     END IF;
