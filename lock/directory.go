@@ -18,15 +18,16 @@ type Directory struct {
 	file *os.File
 }
 
-// AcquireDirectory takes the flock(2) of the directory at path, without waiting for a live
-// process. The lock files of a workspace go by its path, and a directory may have several
-// paths. It may be bind-mounted, move while a session executes there, or be in the stores
-// of two users.
+// AcquireDirectory takes the flock(2) of the directory at path, without waiting for a
+// live process. The lock files of a workspace go by its path, and a directory may have
+// several paths. It may be bind-mounted, move while a session executes there, or be in
+// the stores of two users.
 //
-// If shared is set, AcquireDirectory takes a shared lock. If a session that does not share
-// holds the directory, it goes on without a lock, as AcquireShared does. It locks nothing
-// on a file system that cannot lock directories. It returns ErrLocked with a *HeldError as
-// its cause. The caller calls Release. The death of the process does the same.
+// If shared is set, AcquireDirectory takes a shared lock. If a session that does not
+// share holds the directory, it goes on without a lock, as AcquireShared does. It locks
+// nothing on a file system that cannot lock directories. It returns ErrLocked with a
+// *HeldError as its cause. The caller calls Release. The death of the process does the
+// same.
 func AcquireDirectory(path string, shared bool) (*Directory, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {

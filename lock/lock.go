@@ -184,7 +184,7 @@ func checkInfo(path string, info fs.FileInfo) error {
 	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
 		return &session.Error{
 			Code: session.ErrLockOwner, Message: fmt.Sprintf("the lock file belongs to user %d, not to user %d; it was not used", owner, os.Geteuid()),
-			Place: path, Next: session.Words("find out who made it before anything is changed"),
+			Place: path, Next: session.Words("find out who made it before you change anything"),
 		}
 	}
 	if mode := info.Mode() &^ fs.ModeType; mode != 0o600 {
@@ -199,7 +199,7 @@ func checkInfo(path string, info fs.FileInfo) error {
 func notRegular(path string) error {
 	return &session.Error{
 		Code: session.ErrLockMode, Message: "the lock file is not a regular file; it was not used",
-		Place: path, Next: session.Words("find out who replaced it before anything is changed"),
+		Place: path, Next: session.Words("find out who replaced it before you change anything"),
 	}
 }
 

@@ -209,7 +209,7 @@ func (n *fingerprints) encode() []byte {
 
 func decodeFingerprints(b []byte) ([]fingerprint, error) {
 	if len(b)%fingerprintBytes != 0 {
-		return nil, errors.New("fingerprints of secrets are cut off")
+		return nil, errors.New("the fingerprints of secrets are truncated")
 	}
 	var out []fingerprint
 	for f := range slices.Chunk(b, fingerprintBytes) {

@@ -136,7 +136,7 @@ func literals(words []*syntax.Word) []string {
 	return out
 }
 
-// literal returns the text of a word without its quotes. ok is false if the word has
+// literal returns the text of a word without its quotes. It returns false if the word has
 // expansions.
 func literal(w *syntax.Word) (string, bool) {
 	var b strings.Builder

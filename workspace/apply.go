@@ -16,22 +16,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Apply carries out what Prepare worked out under key and gives the files as they are
-// then, one a transition. When it returns nil, they and the directories that name them
-// are durable (W4). It returns ErrFileChanged, with nothing changed, when a path is no
-// longer what was hashed; any other failure is undone as well before it returns, and the
-// files that were put back are given as they are now: their content is the old one, their
-// times are not. Where case does not count, two paths that are one new file are found
-// only now: ErrFileStep. It returns ErrStoreIO when it could not undo one, or could not
-// look at what it had done: then the step has not failed, and Inspect says how far it
-// got.
+// Apply carries out the changes that Prepare worked out under key. It returns the files
+// as they are then, one for each transition. When it returns nil, the files and the
+// directories that name them are durable (W4).
 //
-// In order: missing directories, temporary files with their content, mode and fsync, a
-// last look at every path, renames and unlinks, one fsync per distinct directory. So a
-// write or edit costs two fsyncs, a delete one, a move one per directory, a group one per
-// written file and one per directory; each new directory costs one more, of its parent. A
-// written file is a new one with the given content and mode: other owners and extended
-// attributes are not carried over.
+// Apply returns ErrFileChanged, with nothing changed, if a path no longer holds the
+// file that was hashed. It undoes any other failure before it returns, and returns the
+// files that it put back as they are now: with their old content and new times. On a
+// file system that ignores case, two paths may turn out to be one new file, which is
+// ErrFileStep. Apply returns ErrStoreIO if it could not undo a change, or could not
+// check its own work. The step has not failed then, and Inspect says how far it got.
+//
+// Apply works in this order: missing directories; temporary files with their content,
+// mode and fsync; a last check of every path; renames and unlinks; one fsync for each
+// directory. So a write or edit costs two fsyncs, a delete one, and a move one for each
+// directory. A group costs one for each written file and one for each directory. Each
+// new directory costs one more, of its parent. A written file is a new file with the
+// given content and mode. It does not keep another owner or extended attributes.
 func (r *Root) Apply(ctx context.Context, key string) ([]session.FileState, error) {
 	r.mu.Lock()
 	p := r.prepared[key]
@@ -53,9 +54,10 @@ type applying struct {
 	p     *prepared
 	key   string
 	nodes []*node
-	// directories, outermost first
+	// made lists the new directories, outermost first.
 	made []string
-	// whose path has changed, the last one perhaps
+	// done lists the nodes whose path has changed. The change of the last one may have
+	// failed.
 	done []*node
 }
 
@@ -83,7 +85,7 @@ func (a *applying) run(ctx context.Context) error {
 	return a.sync()
 }
 
-// parents makes the directories that n lacks.
+// parents makes the missing directories above n.
 func (a *applying) parents(n *node) (err error) {
 	if n.dir != nil || n.cur == nil {
 		return nil
@@ -113,8 +115,8 @@ func (r *Root) sync(d *folder) error {
 	return failure(d.name, "making the directory durable", err)
 }
 
-// stage writes the temporary file of n, unless a rename or nothing at all gives it its
-// content.
+// stage writes the temporary file of n. It does nothing if n gets its content by a
+// rename or keeps it.
 func (a *applying) stage(ctx context.Context, i int, n *node) error {
 	if n.cur == nil || n.from() != nil || n.cur.origin == n {
 		return nil
@@ -125,9 +127,9 @@ func (a *applying) stage(ctx context.Context, i int, n *node) error {
 	return err
 }
 
-// unchanged checks that n's path still is what was hashed (FILE-001): the same directory,
-// the same file, the same times. Times that could hide a change are not trusted: it is
-// read again.
+// unchanged checks that n's path still is the file that was hashed (FILE-001): in the
+// same directory, with the same times. If the times could hide a change, it reads the
+// file again.
 func (r *Root) unchanged(ctx context.Context, n *node) error {
 	if n.dir == nil {
 		return nil
@@ -142,8 +144,8 @@ func (r *Root) unchanged(ctx context.Context, n *node) error {
 	return failed(ctx, n.path, err)
 }
 
-// commit gives n's path its post-image. A path that a rename empties is done with its
-// target.
+// commit gives n's path its post-image. A path that a rename empties changes with the
+// rename's target.
 func (a *applying) commit(n *node) error {
 	base := path.Base(n.path)
 	from := n.from()
@@ -164,9 +166,9 @@ func (a *applying) commit(n *node) error {
 	return err
 }
 
-// step looks at n once more, and at the file that it gets, and then changes its path.
-// What fails may have been done all the same, where the answer was lost on its way: undo
-// looks.
+// step checks n again, and the file that n gets, and then changes n's path. A change
+// that returns an error may have been made nevertheless, because the answer can get
+// lost. So undo looks at the path.
 func (a *applying) step(op string, n *node, change func() error) error {
 	if err := a.r.effect(op + " " + n.path); err != nil {
 		return err
@@ -183,9 +185,9 @@ func (a *applying) step(op string, n *node, change func() error) error {
 	return retry(change)
 }
 
-// twice is the error for a path at which there was nothing and now is a file that a.done
-// put there, by another name: those of a file system for which case does not count.
-// Before, nothing tells.
+// twice returns the error for a path that was empty and now holds a file that a.done
+// put there under another name. This happens on a file system that ignores case, and
+// cannot be detected earlier.
 func (a *applying) twice(n *node) error {
 	st, err := n.dir.lstat(path.Base(n.path))
 	if err != nil || n.f != nil {
@@ -201,7 +203,7 @@ func (a *applying) twice(n *node) error {
 	return nil
 }
 
-// still is the cheap half of unchanged, for the instant before a change.
+// still is the cheap half of unchanged, for the moment before a change.
 func (r *Root) still(n *node) error {
 	st, err := n.dir.lstat(path.Base(n.path))
 	absent := errors.Is(err, fs.ErrNotExist)
@@ -211,15 +213,15 @@ func (r *Root) still(n *node) error {
 	case absent && n.f != nil:
 		return fileChanged(n.path, "the file disappeared after it was hashed")
 	case !absent && n.f == nil:
-		return fileChanged(n.path, "the file appeared after it was looked at")
+		return fileChanged(n.path, "the file appeared after the path was checked")
 	case !absent && st != n.st:
 		return fileChanged(n.path, "the file was modified after it was hashed")
 	}
 	return nil
 }
 
-// sync makes the directories durable, those that received a file before those that lost
-// one.
+// sync makes the directories durable. Directories that received a file come before
+// those that lost one.
 func (a *applying) sync() error {
 	var dirs []*folder
 	add := func(d *folder) {
@@ -246,7 +248,7 @@ func (a *applying) sync() error {
 	return nil
 }
 
-// undo puts everything back after cause and gives the error to return.
+// undo puts everything back after cause and returns the error for Apply.
 func (a *applying) undo(ctx context.Context, cause error) error {
 	err := a.discard()
 	if len(a.done) > 0 {
@@ -257,13 +259,14 @@ func (a *applying) undo(ctx context.Context, cause error) error {
 		err = errors.Join(err, back)
 	}
 	if err = errors.Join(err, a.unmake()); err != nil {
-		return unsettled("a change failed, and what it had done before could not all be undone; pre-images are kept", errors.Join(cause, err))
+		return unsettled("a change failed, and the changes before it could not all be undone; pre-images are kept", errors.Join(cause, err))
 	}
 	return cause
 }
 
-// discard removes the temporary files and makes that durable: the next attempt gives its
-// own other names, and would not find one that a power cut brings back.
+// discard removes the temporary files and makes the removal durable. The next attempt
+// uses other names for its own, so it would not find a file that a power cut brings
+// back.
 func (a *applying) discard() error {
 	var dirs []*folder
 	var errs []error
@@ -272,7 +275,8 @@ func (a *applying) discard() error {
 			continue
 		}
 		if err := unix.Unlinkat(n.dir.fd(), n.temp, 0); err != nil {
-			// A read-only file system refuses also where there is nothing to remove.
+			// A read-only file system refuses the call even if there is no file to
+			// remove.
 			if _, gone := n.dir.lstat(n.temp); !errors.Is(gone, fs.ErrNotExist) {
 				errs = append(errs, failure(path.Join(n.dir.name, n.temp), "removing a temporary file", err))
 			}
@@ -287,8 +291,8 @@ func (a *applying) discard() error {
 	return errors.Join(errs...)
 }
 
-// unmake removes the directories that were made, unless somebody has put something into
-// them, and makes that durable.
+// unmake removes the directories that were made, unless another process has put
+// something into them. It makes the removal durable.
 func (a *applying) unmake() error {
 	above := ""
 	for _, dir := range slices.Backward(a.made) {
@@ -302,7 +306,8 @@ func (a *applying) unmake() error {
 	return a.r.syncFolder(above)
 }
 
-// back describes the files that undo put back, as far as they can be looked at.
+// back returns the state of the files that undo put back. It returns nil if they cannot
+// be examined.
 func (a *applying) back(ctx context.Context) []session.FileState {
 	var known []session.FileState
 	for _, t := range a.undoing() {
@@ -315,8 +320,8 @@ func (a *applying) back(ctx context.Context) []session.FileState {
 	return states
 }
 
-// undoing lists the transitions that have happened, the last one perhaps, sources of
-// renames included.
+// undoing returns the transitions that have happened, including the sources of renames.
+// The last one may have failed.
 func (a *applying) undoing() (ts []session.Transition) {
 	all := a.p.transitions()
 	for i, n := range a.nodes {
@@ -328,7 +333,7 @@ func (a *applying) undoing() (ts []session.Transition) {
 	return ts
 }
 
-// held gives pre-images from the handles that Prepare left open.
+// held returns pre-images from the handles that Prepare left open.
 func (a *applying) held(hash string) (io.ReadCloser, error) {
 	for _, n := range a.nodes {
 		if n.f != nil && n.pre.Hash == hash {
@@ -338,7 +343,7 @@ func (a *applying) held(hash string) (io.ReadCloser, error) {
 	return nil, fs.ErrNotExist
 }
 
-// states describes what Apply left, from the handles of what it put there.
+// states returns the state of the files after Apply, from the handles of these files.
 func (a *applying) states() ([]session.FileState, error) {
 	states := make([]session.FileState, 0, len(a.nodes))
 	for _, n := range a.nodes {
@@ -350,7 +355,7 @@ func (a *applying) states() ([]session.FileState, error) {
 		now := a.r.now()
 		st, err := fstat(f)
 		if err = cmp.Or(a.r.effect("look at "+n.path), err); err != nil {
-			return nil, unsettled("the files were changed as planned, but could not be looked at again", failure(n.path, "looking at it", err))
+			return nil, unsettled("the files were changed as planned, but could not be checked afterwards", failure(n.path, "looking at it", err))
 		}
 		s := st.state(n.path, n.cur.image.Hash, now)
 		s.Wrote = true
@@ -359,7 +364,7 @@ func (a *applying) states() ([]session.FileState, error) {
 	return states, nil
 }
 
-// file is what Apply put at n's path; nil: nothing.
+// file returns the file that Apply put at n's path, or nil for none.
 func (n *node) file() *os.File {
 	switch {
 	case n.cur == nil:
@@ -370,12 +375,12 @@ func (n *node) file() *os.File {
 	return n.out
 }
 
-// unsettled is a failure after which only Inspect can say what a step did. Its code is
-// one that no step fails with.
+// unsettled returns the error for a failure after which only Inspect can say how far a
+// step got. No step fails with its code.
 func unsettled(message string, cause error) error {
 	next := "check the disk, then resume"
 	if errors.Is(cause, fs.ErrPermission) {
-		next = "see what keeps files from being removed or renamed there (who may write, chattr), then resume"
+		next = "find out why files cannot be removed or renamed there (permissions, chattr), then resume"
 	}
 	return &session.Error{Code: session.ErrStoreIO, Message: message, Cause: cause, Next: session.Words(next)}
 }

@@ -131,7 +131,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"delete_twice":       {[]session.Change{remove("a"), remove("a")}, session.ErrFileStep, "no such file"},
 		"move_missing":       {[]session.Change{move("no", "b")}, session.ErrFileStep, "no such file"},
 		"move_to_itself":     {[]session.Change{move("a", "./a")}, session.ErrFileStep, "itself"},
-		"file_as_directory":  {[]session.Change{write("a/b", "x")}, session.ErrFileStep, "no directory"},
+		"file_as_directory":  {[]session.Change{write("a/b", "x")}, session.ErrFileStep, "not a directory"},
 		"both_file_and_dir":  {[]session.Change{write("n", "x"), write("n/b", "x")}, session.ErrFileStep, "used as a directory"},
 		"dir_for_a_file":     {[]session.Change{{Op: session.KindDelete, Path: "a"}, write("a/b", "x")}, session.ErrFileStep, "a is changed as a file and used as a directory"},
 		"file_for_a_dir":     {[]session.Change{write("n/b", "x"), write("n", "x")}, session.ErrFileStep, "used as a directory"},
@@ -140,7 +140,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"directory":          {[]session.Change{write("d", "x")}, session.ErrEscape, "directory"},
 		"root":               {[]session.Change{write(".", "x")}, session.ErrFileStep, "directory"},
 		"trailing_slash":     {[]session.Change{write("d/", "x")}, session.ErrFileStep, "directory"},
-		"unknown_kind":       {[]session.Change{{Op: session.KindRun, Path: "a"}}, session.ErrFileStep, "no change"},
+		"unknown_kind":       {[]session.Change{{Op: session.KindRun, Path: "a"}}, session.ErrFileStep, "not a file operation"},
 		"under_dangling":     {[]session.Change{write("dangling/x", "x")}, session.ErrEscape, "nowhere"},
 		"not_text":           {[]session.Change{write("d/\xff", "x")}, session.ErrEscape, "UTF-8"},
 		"zero_byte":          {[]session.Change{write("d/\x00", "x")}, session.ErrEscape, "NUL"},
@@ -167,8 +167,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// FILE-001, W2: whatever happens to a path between Prepare and Apply, nothing is
-// overwritten.
+// FILE-001, W2: Apply overwrites nothing if a path changes between Prepare and Apply.
 func TestApplyNoticesChanges(t *testing.T) {
 	tests := map[string]func(t *testing.T, dir string){
 		"content":     func(t *testing.T, dir string) { put(t, dir, "d/a", "2") },
@@ -208,14 +207,14 @@ func TestApplyNoticesChanges(t *testing.T) {
 				t.Errorf("Apply changed something: %s", d)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
-				t.Error("Apply: a directory that it made is still there")
+				t.Error("Apply: a directory that it made still exists")
 			}
 		})
 	}
 }
 
-// FILE-001, W2: nor is it in the last instant, when another path of the group has been
-// changed; that is undone.
+// FILE-001, W2: the same holds for a change in the last moment, after another path of
+// the group has changed. Apply undoes that path.
 func TestApplyNoticesLateChanges(t *testing.T) {
 	changes := map[string]session.Change{
 		"write": write("a", "mine"), "delete": remove("a"), "move": move("a", "b"), "move_over": move("c", "a"),
@@ -236,7 +235,8 @@ func TestApplyNoticesLateChanges(t *testing.T) {
 				must(t, err)
 				var before map[string]file
 				r.SetHook(func(op string) error {
-					if op == "rename first" && before == nil { // not when it is undone
+					// only the first time, not when it is undone
+					if op == "rename first" && before == nil {
 						disturb(t, dir)
 						before = tree(t, dir)
 						delete(before, workspace.TempName("key", 0))
@@ -254,15 +254,16 @@ func TestApplyNoticesLateChanges(t *testing.T) {
 	}
 }
 
-// W2: what an edit is made from is what was hashed. A file that changes in between is no
-// fault of the plan.
+// W2: an edit starts from the content that was hashed. A file that changes in between
+// is not a fault of the plan.
 func TestEditNoticesChanges(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "old")
 	put(t, dir, "b", "old")
 	looks := 0
 	r := openAt(t, dir, func() time.Time {
-		if looks++; looks == 2 { // a was hashed, b is about to be
+		// a was hashed, and b is hashed next
+		if looks++; looks == 2 {
 			put(t, dir, "a", "changed")
 		}
 		return wall()
@@ -271,8 +272,8 @@ func TestEditNoticesChanges(t *testing.T) {
 	wantCode(t, "Prepare", err, session.ErrFileChanged)
 }
 
-// A directory that somebody else makes at the same instant is as good as one of our own,
-// and stays theirs when the step is undone.
+// Apply uses a directory that another process makes at the same moment. It leaves that
+// directory when the step is undone.
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		dir := t.TempDir()
@@ -334,7 +335,7 @@ func TestImageGivesWhatWasHashedAndWorkedOut(t *testing.T) {
 	in, err := r.Image("c", sum("moved"))
 	must(t, err)
 	if b, err := io.ReadAll(in); string(b) != "moved" || err != nil {
-		t.Errorf("Image of what is moved: got %q, %v", b, err)
+		t.Errorf("Image of a moved file: got %q, %v", b, err)
 	}
 	r.Discard("key")
 
@@ -348,8 +349,9 @@ func TestImageGivesWhatWasHashedAndWorkedOut(t *testing.T) {
 	wantCode(t, "Image of a file changed in place", err, session.ErrFileChanged)
 }
 
-// The fsyncs that the budget allows: write, edit 2; delete 1; move one per directory; a
-// group one per written file and one per directory; a new directory 1.
+// The allowed numbers of fsyncs: 2 for a write or edit, 1 for a delete, and 1 for each
+// directory of a move. A group has 1 for each written file and 1 for each directory. A
+// new directory has 1.
 func TestApplyCountsOfFsync(t *testing.T) {
 	tests := map[string]struct {
 		changes []session.Change
@@ -388,7 +390,7 @@ func TestApplyCountsOfFsync(t *testing.T) {
 }
 
 // W4: the order of the durable calls. A file is synced before its rename, a directory
-// after the last rename into it, a new directory before anything is put into it.
+// after the last rename into it, and a new directory before anything is put into it.
 func TestApplyOrderOfDurableCalls(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
@@ -405,8 +407,8 @@ func TestApplyOrderOfDurableCalls(t *testing.T) {
 	}
 }
 
-// W4: a directory whose maker was killed before it could sync the parent is durable once
-// the step is done, though doing it again finds it there.
+// W4: a process is killed after it made a directory and before it synced the parent.
+// The next attempt finds the directory, and it is durable when the step is done.
 func TestDirectoryOfAKilledStep(t *testing.T) {
 	ctx := context.Background()
 	for at := range 5 {
@@ -415,7 +417,7 @@ func TestDirectoryOfAKilledStep(t *testing.T) {
 		ts, err := r.Prepare(ctx, "key", []session.Change{write("n/m/f", "x")})
 		must(t, err)
 		if crashing(r, at, func() { _, _ = r.Apply(ctx, "key") }) {
-			t.Fatal("Apply came to its end")
+			t.Fatal("Apply was not interrupted")
 		}
 		synced := map[string]bool{}
 		again := open(t, dir)
@@ -434,7 +436,7 @@ func TestDirectoryOfAKilledStep(t *testing.T) {
 	}
 }
 
-// Of a move across directories, the new name is durable before the old one is gone.
+// In a move across directories, the new name is durable before the old one is gone.
 func TestApplySyncsReceiversFirst(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
@@ -449,8 +451,9 @@ func TestApplySyncsReceiversFirst(t *testing.T) {
 	}
 }
 
-// W2: a write through a mapping that is dirty already changes content and no time. A file
-// hashed so soon after its last change is read again before it is replaced.
+// W2: a write through a mapping that is dirty already changes the content but no time.
+// A file that was hashed so soon after its last change is read again before it is
+// replaced.
 func TestApplyDoesNotTrustRacyTimes(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
@@ -472,7 +475,8 @@ func TestApplyDoesNotTrustRacyTimes(t *testing.T) {
 	}
 }
 
-// Whatever effect fails, the group is undone before Apply returns, and the code fits.
+// If any effect fails, the group is undone before Apply returns, and the error has the
+// right code.
 func TestApplyUndoesFailures(t *testing.T) {
 	changes := []session.Change{write("a", "2"), move("b", "n/b"), remove("c"), write("m/x", "y"), move("e", "f")}
 	for at := 0; ; at++ {
@@ -485,7 +489,7 @@ func TestApplyUndoesFailures(t *testing.T) {
 		_, err := r.Prepare(context.Background(), "key", changes)
 		must(t, err)
 		n := 0
-		// that were done before the one that failed
+		// the effects before the one that failed
 		var ops []string
 		r.SetHook(func(op string) error {
 			if n++; n == at+1 {
@@ -519,8 +523,8 @@ func TestApplyUndoesFailures(t *testing.T) {
 	}
 }
 
-// That the machine gives no more files or memory says nothing about the step, which is
-// not to fail of it.
+// A lack of open files or memory says nothing about the step, so the step must not fail
+// because of it.
 func TestApplyWithTooFewFiles(t *testing.T) {
 	for _, no := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
 		r := open(t, t.TempDir())
@@ -535,8 +539,8 @@ func TestApplyWithTooFewFiles(t *testing.T) {
 	}
 }
 
-// A group that was carried out whole and cannot be looked at is not one that failed,
-// whatever the disk says: it is found applied.
+// A group that was applied as a whole and cannot be examined has not failed, even if
+// the disk reports errors. Inspect finds it applied.
 func TestApplyThatCannotBeLookedAt(t *testing.T) {
 	changes := []session.Change{write("a", "2"), move("b", "n/b"), remove("c"), write("m/x", "y")}
 	for _, no := range []unix.Errno{unix.EIO, unix.ENOMEM, unix.ENOSPC, unix.EROFS} {
@@ -570,15 +574,15 @@ func TestApplyThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// W4: what a failed change leaves behind is gone for good. The next attempt, whose
-// temporary files have other names, would not find what a power cut brings back.
+// W4: the removal of a failed change's files is durable. The next attempt uses other
+// temporary names and would not find a file that a power cut brings back.
 func TestUndoneIsDurable(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/a", "1")
 	r := open(t, dir)
 	_, err := r.Prepare(context.Background(), "key", []session.Change{write("d/a", "2"), write("d/b", "2"), write("x/y/z", "3")})
 	must(t, err)
-	// from the one on that failed
+	// the effects from the one that failed on
 	var ops []string
 	r.SetHook(func(op string) error {
 		if ops = append(ops, op); op == "rename d/a" {
@@ -593,7 +597,7 @@ func TestUndoneIsDurable(t *testing.T) {
 		t.Errorf("after the failure: got %q, want %q", ops, want)
 	}
 
-	for errno, hint := range map[unix.Errno]string{unix.EIO: "check the disk", unix.EPERM: "who may write"} {
+	for errno, hint := range map[unix.Errno]string{unix.EIO: "check the disk", unix.EPERM: "permissions"} {
 		r.SetHook(func(op string) error {
 			if op == "rename d/a" || op == "fsync d" {
 				return errno
@@ -610,8 +614,8 @@ func TestUndoneIsDurable(t *testing.T) {
 	}
 }
 
-// What a power cut brought back of attempts that are over is removed for good; nothing
-// else is.
+// Sweep durably removes files of finished attempts that a power cut brought back, and
+// no other file.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	old, other := workspace.TempName("old", 12), workspace.TempName("other", 0)
@@ -641,8 +645,8 @@ func TestSweep(t *testing.T) {
 	wantCode(t, "Sweep that may not remove", r.Sweep([]string{"d"}, keys), session.ErrStoreIO)
 }
 
-// A group that fails half-way and cannot be undone has not failed either: it is found
-// half done, and put back.
+// A group that fails half-way and cannot be undone has not failed either. Inspect finds
+// it half done, and Rollback puts it back.
 func TestApplyThatCannotBeUndone(t *testing.T) {
 	changes := []session.Change{write("a", "2"), write("b", "2")}
 	for _, no := range []unix.Errno{unix.EIO, unix.ENOSPC, unix.EROFS, unix.EPERM} {
@@ -677,8 +681,8 @@ func TestApplyThatCannotBeUndone(t *testing.T) {
 	}
 }
 
-// W2: what somebody wrote into a half-applied group is theirs: nothing is undone over it,
-// and the answer names the file, not the disk.
+// W2: content that another process wrote into a half-applied group is not overwritten
+// by undo. The error names the file, not the disk.
 func TestUndoLeavesForeignContent(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
@@ -694,7 +698,7 @@ func TestUndoLeavesForeignContent(t *testing.T) {
 	})
 	_, err = r.Apply(context.Background(), "key")
 	if session.CodeOf(err) != session.ErrFileChanged || !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("Apply: got %v, want FILE-001 and what failed first", err)
+		t.Errorf("Apply: got %v, want FILE-001 and the first failure", err)
 	}
 	if d := cmp.Diff(map[string]file{"a": {"theirs", 0o644}}, tree(t, dir)); d != "" {
 		t.Errorf("Apply: %s", d)
@@ -703,8 +707,8 @@ func TestUndoLeavesForeignContent(t *testing.T) {
 
 type crash struct{}
 
-// crashing runs f and ends it, as a kill would, before the n-th effect. It reports
-// whether f came to its end.
+// crashing runs f and ends it before the n-th effect, as a kill would. It reports
+// whether f completed.
 func crashing(r *workspace.Root, n int, f func()) (finished bool) {
 	r.SetHook(func(string) error {
 		if n--; n < 0 {
@@ -722,8 +726,8 @@ func crashing(r *workspace.Root, n int, f func()) (finished bool) {
 	return true
 }
 
-// recovered goes on after a crash as the engine does, with a crash in each rollback as
-// well, and must end with the tree that an undisturbed run gives.
+// recovered continues after a crash as the engine does, with a crash in each rollback
+// as well. It must end with the tree of an undisturbed run.
 func recovered(t testing.TB, dir string, changes []session.Change, ts []session.Transition, blobs kept, again int) {
 	ctx := context.Background()
 	for round := 0; ; round++ {
@@ -755,8 +759,8 @@ func recovered(t testing.TB, dir string, changes []session.Change, ts []session.
 	}
 }
 
-// What runs as somebody else never comes to run as this process: a file made in its place
-// would.
+// A set-user-ID file of another user never becomes one of this process, as a new file
+// in its place would.
 func TestSetUserIDOfAnother(t *testing.T) {
 	for _, c := range []struct {
 		mode, uid, gid uint32
@@ -769,7 +773,8 @@ func TestSetUserIDOfAnother(t *testing.T) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return // only root can give files away
+		// only root can give files away
+		return
 	}
 	dir := t.TempDir()
 	put(t, dir, "f", "1")
@@ -780,11 +785,12 @@ func TestSetUserIDOfAnother(t *testing.T) {
 		_, err := r.Prepare(context.Background(), "key", changes)
 		wantCode(t, "Prepare", err, session.ErrFileStep)
 	}
-	apply(t, r, move("f", "g")) // it stays the file that it is
+	// a moved file stays the same file
+	apply(t, r, move("f", "g"))
 }
 
-// A file that was moved over one of the same content: each gets a file of its own back,
-// with its own mode, though content alone tells no difference.
+// A file was moved over another one with the same content. Each gets its own file back,
+// with its own mode, although the content is equal.
 func TestRollbackOfMoveOverEqualContent(t *testing.T) {
 	ctx := context.Background()
 	changes := []session.Change{move("from", "to"), write("z", "new")}
@@ -945,7 +951,7 @@ func TestInspectFindsEachProgress(t *testing.T) {
 	})
 }
 
-// What is as it was before may be what ts makes of it too.
+// A path that has its pre-image may have its post-image too.
 func TestReached(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "2")
@@ -966,7 +972,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// Where Inspect can look or sync only in part it says so, and not how far a step got.
+// If Inspect cannot examine or sync everything, it returns an error and no progress.
 func TestInspectThatFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		path string
@@ -986,8 +992,8 @@ func TestInspectThatFails(t *testing.T) {
 	}
 }
 
-// A process that dies between its rename and the fsync of the directory leaves an applied
-// step that is not durable: Inspect makes it so before it is believed.
+// A process that dies between its rename and the fsync of the directory leaves an
+// applied step that is not durable. Inspect syncs it before it returns Applied.
 func TestInspectMakesAppliedDurable(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/a", "2")
@@ -1022,7 +1028,7 @@ func TestRollbackOfForeignContent(t *testing.T) {
 		t.Errorf("Content: got %q, %d", b, size)
 	}
 	theirs := []session.FileState{{Path: "a", Hash: sum("theirs")}}
-	// What is there by now is not what was kept.
+	// The file no longer has the content that was kept.
 	wantCode(t, "Rollback of newer content", r.Rollback(ctx, "key", ts, []session.FileState{{Path: "a", Hash: sum("older")}}, blobs.open), session.ErrFileChanged)
 	if err := r.Rollback(ctx, "key", ts, theirs, kept{}.open); !cmp.Equal(tree(t, dir), map[string]file{"a": {"theirs", 0o644}}) || err == nil {
 		t.Fatalf("Rollback without pre-images: got %v and %v", err, tree(t, dir))
@@ -1035,8 +1041,8 @@ func TestRollbackOfForeignContent(t *testing.T) {
 	}
 }
 
-// W2: what somebody changes while a rollback is under way is left alone, and the rollback
-// says so.
+// W2: a file that another process changes during a rollback is left alone, and the
+// rollback returns an error.
 func TestRollbackNoticesLateChanges(t *testing.T) {
 	ctx := context.Background()
 	ts := []session.Transition{
@@ -1061,7 +1067,7 @@ func TestRollbackNoticesLateChanges(t *testing.T) {
 	}
 }
 
-// What an attempt left beside its files is removed, durably, and nothing else.
+// Tidy durably removes the temporary files of an attempt, and no other file.
 func TestTidy(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -1072,7 +1078,8 @@ func TestTidy(t *testing.T) {
 	var ops []string
 	r.SetHook(func(op string) error { ops = append(ops, op); return nil })
 	ts := []session.Transition{{Path: "d/a", Pre: absent(), Post: image("2", 0o644)}}
-	for range 2 { // the second time there is nothing left to do
+	// the second call finds no file
+	for range 2 {
 		must(t, r.Tidy(ctx, "key", ts))
 	}
 	if want := []string{"unlink d/" + workspace.TempName("key", 0), "fsync d"}; !slices.Equal(ops, want) {
@@ -1093,8 +1100,8 @@ func TestTidy(t *testing.T) {
 	wantCode(t, "Tidy beside a link", r.Tidy(ctx, "key", ts), session.ErrEscape)
 }
 
-// W3: a rollback that lacks one pre-image puts nothing back, and leaves nothing beside
-// the files for which it had one; a directory that is gone is no obstacle.
+// W3: a rollback that lacks one pre-image puts nothing back and leaves no temporary
+// file. A missing directory does not stop it.
 func TestRollbackWithoutAPreImage(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "2")
@@ -1110,14 +1117,14 @@ func TestRollbackWithoutAPreImage(t *testing.T) {
 		return kept{sum("1"): []byte("1")}.open(hash)
 	})
 	if !errors.Is(err, missing) {
-		t.Errorf("Rollback: got %v, want what the store said of the pre-image", err)
+		t.Errorf("Rollback: got %v, want the store's error for the pre-image", err)
 	}
 	if d := cmp.Diff(before, tree(t, dir)); d != "" {
 		t.Errorf("Rollback: %s", d)
 	}
 }
 
-// A rename of which a crash kept both halves: two names, one file or two.
+// A crash kept both halves of a rename: two names of one file, or two files.
 func TestRollbackOfHalfDoneMove(t *testing.T) {
 	ctx := context.Background()
 	for _, over := range []bool{false, true} {
@@ -1170,7 +1177,7 @@ func TestRollbackOfHalfDoneMove(t *testing.T) {
 	})
 }
 
-// Whatever effect of a rollback fails, calling it again puts everything back.
+// If any effect of a rollback fails, another call puts everything back.
 func TestRollbackSurvivesFailures(t *testing.T) {
 	ctx := context.Background()
 	changes := []session.Change{move("b", "d/b"), move("a", "b2"), write("d/a", "new"), write("x/y", "1"), {Op: session.KindWrite, Path: "c", Content: "c", Mode: 0o600}}
@@ -1213,8 +1220,7 @@ func TestRollbackSurvivesFailures(t *testing.T) {
 	}
 }
 
-// A file that was moved is durable under its old name before anything takes its new
-// one away.
+// A moved file is durable under its old name before its new name is removed.
 func TestRollbackOrderOfDurableCalls(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "d/b", "1")
@@ -1239,7 +1245,7 @@ func TestRollbackMakesDirectoriesAgain(t *testing.T) {
 	}
 }
 
-// A large file moves and goes without being loaded, so its size sets no limit.
+// A large file is moved and deleted without being loaded, so its size has no limit.
 func TestLargeFilesAreNotLoaded(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "big", "start")
@@ -1256,5 +1262,5 @@ func TestLargeFilesAreNotLoaded(t *testing.T) {
 	}
 }
 
-// oneLine folds a difference, so that a search for the failures of a log finds all of it.
+// oneLine joins the lines of a difference, so that a search in a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }

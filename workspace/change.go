@@ -12,15 +12,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Changes lists, sorted by path, what differs from what the session knew (FR-039 to
-// FR-045): the files that it read or wrote, the paths that its remaining steps name
-// (patterns as Read takes them, known to the manifest's Scan too), and the other tracked
-// files of the manifest, which may be nil. A changed or vanished file of the first two
-// kinds asks; one of which only the mode or the times differ, and every other file, does
-// not. Of a file above 64 MiB that a step names no content is known: another size asks,
-// and other times ask as session.FileUnsure. When ctx ends by its deadline, unchecked
-// lists what was not looked at, sorted, and the error is nil; what cannot be read is
-// unchecked as well.
+// Changes returns, sorted by path, the differences from the state that the session knew
+// (FR-039 to FR-045). It looks at the files that the session read or wrote, at the
+// paths that its remaining steps name, and at the other tracked files of the manifest.
+// plannedPaths has patterns as Read takes them, which Scan must have known too.
+// manifest may be nil.
+//
+// A changed or missing file of the first two kinds asks. A file with only another mode
+// or other times does not ask, and no other file does. The content of a file above 64
+// MiB that a step names is not known. Another size of it asks, and other times ask as
+// session.FileUnsure.
+//
+// If ctx ends by its deadline, unchecked lists the paths that were not examined,
+// sorted, and the error is nil. Files that cannot be read are in unchecked as well.
 func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPaths []string, manifest *Manifest) (changed []session.ChangedFile, unchecked []string, err error) {
 	own := make(map[string]bool, len(files))
 	plan := newNamed(plannedPaths)
@@ -29,7 +33,8 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 	defer last.close()
 	for _, f := range files {
 		own[f.Path] = true
-		if r.unmoved(&last, f) { // nor can its mode have changed: it can be read as before
+		// its mode cannot have changed either, so it can still be read
+		if r.unmoved(&last, f) {
 			continue
 		}
 		c, err := r.changedSince(ctx, f, needed)
@@ -67,7 +72,8 @@ func (r *Root) Changes(ctx context.Context, files []session.FileState, plannedPa
 }
 
 // changedSince compares one file that the session read or wrote. needed gives the
-// directories that its other files, and the remaining steps, need.
+// changedSince compares one file that the session read or wrote. needed returns the
+// directories that the session's other files and its remaining steps need.
 func (r *Root) changedSince(ctx context.Context, f session.FileState, needed func() map[string]bool) (*session.ChangedFile, error) {
 	now, err := r.stat(ctx, f)
 	if err != nil {
@@ -80,10 +86,11 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState, needed fun
 	}
 	switch {
 	case now.Hash == "" && now.Inode != 0:
-		if f.Hash == "" && r.knownOdd(f, needed()[f.Path]) {
+		if f.Hash == "" && r.knownIrregular(f, needed()[f.Path]) {
 			return nil, nil
 		}
-		c.Asks = true // something is there that is no plain file
+		// the path holds something that is not a regular file
+		c.Asks = true
 	case now.Hash == f.Hash && (now.Mode == f.Mode || f.Hash == ""):
 		return nil, nil
 	case now.Hash == "":
@@ -94,12 +101,12 @@ func (r *Root) changedSince(ctx context.Context, f session.FileState, needed fun
 	return &c, nil
 }
 
-// knownOdd reports whether what lies at the path of f, which describes no plain file, is
-// the one that f describes, or a needed directory where f describes nothing: a step that
-// writes below it has made it, and no receipt names directories. What is below a
-// directory has paths of its own. A plain file that may not be read is none of these:
-// nobody knows what f describes.
-func (r *Root) knownOdd(f session.FileState, needed bool) bool {
+// knownIrregular reports whether the path of f still holds the irregular file that f
+// describes. If f describes an absent file, knownIrregular is true for a needed
+// directory: a step that writes below it has made it, and no receipt names directories.
+// The files below a directory have paths of their own. The result is false for a
+// regular file that cannot be read, because its content is not known.
+func (r *Root) knownIrregular(f session.FileState, needed bool) bool {
 	needed = needed && f.Inode == 0
 	if f.Inode == 0 && !needed {
 		return false
@@ -111,7 +118,7 @@ func (r *Root) knownOdd(f session.FileState, needed bool) bool {
 	return st.matches(f) || st.directory() && (needed || st.ino == f.Inode)
 }
 
-// named is the paths and globs that remaining steps name.
+// named holds the paths and globs that remaining steps name.
 type named struct {
 	literal map[string]bool
 	globs   []pattern
@@ -134,7 +141,7 @@ func newNamed(paths []string) named {
 	return n
 }
 
-// files is the single paths among them that a file can have.
+// files returns the literal paths that a file can have.
 func (n named) files() (names []string) {
 	for name := range n.literal {
 		if c, err := cleanFile(name); err == nil && c == name {
@@ -148,7 +155,7 @@ func (n named) has(name string) bool {
 	return n.literal[name] || slices.ContainsFunc(n.globs, func(p pattern) bool { return p.match(name) })
 }
 
-// folders is the directories above the named files, and above files.
+// folders returns the directories above the named files and above files.
 func (n named) folders(files []session.FileState) map[string]bool {
 	above := map[string]bool{}
 	add := func(name string) {

@@ -15,10 +15,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// compare gives what differs from old, as With takes it: files that are not as they were,
-// and, where a directory changed, those that came; the files that plan names are looked
-// at wherever they are. unchecked lists what could not be looked at, or what ctx left no
-// time for.
+// compare returns the differences from old, in the form of With. These are files that
+// changed and, where a directory changed, new files. compare looks at the files that
+// plan names wherever they are. unchecked lists the files that could not be examined,
+// or that ctx left no time for.
 func (r *Root) compare(ctx context.Context, old *Manifest, plan named) (diff *Manifest, unchecked []string, err error) {
 	diff, unchecked, news := r.examine(ctx, old, plan)
 	names := plan.files()
@@ -41,8 +41,8 @@ func (r *Root) compare(ctx context.Context, old *Manifest, plan named) (diff *Ma
 	return diff, append(unchecked, rest...), nil
 }
 
-// change says how now differs from was, of which nil says that it did not exist; ok is
-// false where the content and the mode are known to be the same.
+// change describes how now differs from was. A nil was means that the file did not
+// exist. ok is false if the content and the mode are known to be the same.
 func (r *Root) change(was *session.FileState, now session.FileState) (c session.ChangedFile, ok bool) {
 	c = session.ChangedFile{Path: now.Path, Kind: session.FileModified, Size: now.Size, MTimeNS: now.MTimeNS, CTimeNS: now.CTimeNS}
 	if was == nil {
@@ -61,8 +61,9 @@ func (r *Root) change(was *session.FileState, now session.FileState) (c session.
 	return c, was.Hash == "" || now.Hash != was.Hash || now.Mode != was.Mode
 }
 
-// changedAbove is when the directory that held a file changed, or the next one above that
-// is left. When the file vanished is not known: it was then or earlier.
+// changedAbove returns the time, in nanoseconds, when the directory that held a file
+// changed. If that directory is gone, it is the time of the next one above. The file
+// disappeared at that time or earlier.
 func (r *Root) changedAbove(name string) int64 {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		if info, err := r.root.Stat(dir); err == nil {
@@ -74,20 +75,20 @@ func (r *Root) changedAbove(name string) int64 {
 	}
 }
 
-// examined is what was found in one directory.
+// examined is the result for one directory.
 type examined struct {
 	done bool
-	// that are not as they were; without an inode: gone
+	// dirs and files have changed; those without an inode are gone.
 	dirs, files []session.FileState
-	// files that could not be looked at
+	// failed lists the files that could not be examined.
 	failed []string
-	// what lies there and m does not have
+	// news lists the names in the directory that m does not have.
 	news []string
 }
 
-// examine gives those directories and files of m that are not as m says. unchecked lists
-// the files that could not be looked at, news what lies in directories that changed and m
-// does not have.
+// examine returns the directories and files of m that differ from m. unchecked lists
+// the files that could not be examined. news lists the names in changed directories
+// that m does not have.
 func (r *Root) examine(ctx context.Context, m *Manifest, plan named) (diff *Manifest, unchecked, news []string) {
 	groups := m.groups()
 	found := make([]examined, len(groups))
@@ -108,8 +109,8 @@ func (r *Root) examine(ctx context.Context, m *Manifest, plan named) (diff *Mani
 	return diff, unchecked, news
 }
 
-// examineFolder looks at one directory of m and its files. It is not done where ctx ended
-// first, or where the directory may not be read.
+// examineFolder looks at one directory of m and its files. done is false if ctx ended
+// first or the directory may not be read.
 func (r *Root) examineFolder(ctx context.Context, m *Manifest, g group, plan named) (l examined) {
 	now := session.FileState{Path: g.dir.Path}
 	d, err := r.folder(g.dir.Path)
@@ -145,12 +146,14 @@ func (r *Root) examineFolder(ctx context.Context, m *Manifest, g group, plan nam
 	return l
 }
 
-// lacks lists what lies in d and m does not have. A repository's own files come and go.
+// lacks returns the names in d that m does not have. It returns none inside .git, whose
+// files change all the time.
 func (m *Manifest) lacks(d *folder) (names []string) {
 	if slices.Contains(strings.Split(d.name, "/"), ".git") {
 		return nil
 	}
-	entries, _ := d.f.ReadDir(-1) // what cannot be listed has no news
+	// a directory that cannot be listed has no news
+	entries, _ := d.f.ReadDir(-1)
 	for _, e := range entries {
 		name := path.Join(d.name, e.Name())
 		known := m.entry(name) != nil
@@ -164,13 +167,15 @@ func (m *Manifest) lacks(d *folder) (names []string) {
 	return names
 }
 
-// refresh gives a file as it is now. It is hashed where its content must be known later,
-// unless the hash that was says still holds, the file is too large, or it cannot be read.
+// refresh returns the current state of a file. It hashes the file if its content must
+// be known later. It does not if the hash of was still holds, the file is too large, or
+// it cannot be read.
 func (r *Root) refresh(ctx context.Context, d *folder, was session.FileState, plan named) (session.FileState, error) {
 	_, base := split(was.Path)
 	st, err := d.lstat(base)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && st.directory(): // a submodule has a history of its own
+	// a submodule has a history of its own
+	case errors.Is(err, fs.ErrNotExist), err == nil && st.directory():
 		return session.FileState{Path: was.Path}, nil
 	case err != nil:
 		return was, err
@@ -181,7 +186,8 @@ func (r *Root) refresh(ctx context.Context, d *folder, was session.FileState, pl
 	if !st.regular() || st.size > maxHashed || !now.Racy && was.Hash == "" && !plan.has(was.Path) {
 		return now, nil
 	}
-	f, _, err := d.open(base, ^uint64(0)) // further links are no reason not to look
+	// the file is examined even if it has more hard links
+	f, _, err := d.open(base, ^uint64(0))
 	if err != nil {
 		return now, nil
 	}
@@ -192,25 +198,27 @@ func (r *Root) refresh(ctx context.Context, d *folder, was session.FileState, pl
 	return now, ctx.Err()
 }
 
-// Watch follows a workspace from one look to the next, so that what a command changed is
-// known when it ends. Its methods are called from one goroutine at a time.
+// Watch follows a workspace from one look to the next, so that the changes of a command
+// are known when it ends. Its methods are called from one goroutine at a time.
 type Watch struct {
 	r    *Root
 	plan named
-	// the workspace as it was at the last look
+	// now is the workspace at the last look.
 	now *Manifest
-	// directories that differ since the last difference that Look gave
+	// dirs holds the directories that changed since Look last returned a difference.
 	dirs map[string]session.FileState
 }
 
-// Watch begins with m, the workspace as it is now, of which Scan knew the planned paths.
+// Watch returns a Watch that starts with m, the current state of the workspace. m was
+// made by a Scan with the same planned paths.
 func (r *Root) Watch(m *Manifest, planned []string) *Watch {
 	return &Watch{r: r, plan: newNamed(planned), now: m, dirs: map[string]session.FileState{}}
 }
 
-// Look compares the workspace with the last look and gives the difference, to be kept
-// beside the manifest that the Watch began with and the differences before this one; nil:
-// no file differs. It costs a stat a file. A failure leaves the Watch where it was.
+// Look compares the workspace with the last look and returns the difference, or nil if
+// no file differs. The caller keeps it with the Watch's first manifest and the
+// differences before this one. Look costs one stat for each file. After a failure the
+// Watch is unchanged.
 func (w *Watch) Look(ctx context.Context) (*Manifest, error) {
 	diff, _, err := w.r.compare(ctx, w.now, w.plan)
 	if err != nil || ctx.Err() != nil {
@@ -228,16 +236,16 @@ func (w *Watch) Look(ctx context.Context) (*Manifest, error) {
 	return diff, nil
 }
 
-// State is the workspace as it was at the last look.
+// State returns the workspace as it was at the last look.
 func (w *Watch) State() *Manifest { return w.now }
 
-// With gives m as it is after diff, which Look gave.
+// With returns m changed by diff, which Look returned.
 func (m *Manifest) With(diff *Manifest) *Manifest {
 	return &Manifest{Git: diff.Git, Entries: overlay(m.Entries, diff.Entries, byFolder), Dirs: overlay(m.Dirs, diff.Dirs, byPath)}
 }
 
-// overlay puts later over earlier states; both are sorted. A later one without inode is
-// no more.
+// overlay replaces earlier states by later ones. Both lists are sorted. A later state
+// without an inode removes the earlier one.
 func overlay(earlier, later []session.FileState, order func(a, b session.FileState) int) []session.FileState {
 	out := make([]session.FileState, 0, len(earlier)+len(later))
 	for _, l := range later {

@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// edit replaces text in what n holds by now.
+// edit replaces text in the content that the changes before it leave in n.
 func (n *node) edit(ctx context.Context, c session.Change) error {
 	if c.Old == "" {
 		return stepError(c.Path, "the text to replace is empty")
@@ -33,7 +33,7 @@ func (n *node) edit(ctx context.Context, c session.Change) error {
 	return nil
 }
 
-// load reads what n holds by now into memory, checked against its hash.
+// load reads the current content of n into memory and checks it against its hash.
 func (n *node) load(ctx context.Context) ([]byte, error) {
 	if n.cur.origin == nil {
 		return n.cur.data, nil
@@ -48,8 +48,8 @@ func (n *node) load(ctx context.Context) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// occurrences gives the offsets of old in data. Unless all are to be replaced,
-// overlapping ones count too, since nobody can know which of them is meant.
+// occurrences returns the offsets of old in data. Unless all are to be replaced,
+// overlapping ones count too, because it is not known which one is meant.
 func occurrences(data, old []byte, all bool) (at []int) {
 	for from := 0; ; {
 		i := bytes.Index(data[from:], old)
@@ -63,7 +63,7 @@ func occurrences(data, old []byte, all bool) (at []int) {
 	}
 }
 
-// lines lists the line numbers of the first few offsets.
+// lines returns the line numbers of the first few offsets.
 func lines(data []byte, at []int) string {
 	const shown = 5
 	var numbers []string

@@ -11,10 +11,10 @@ import (
 // manifestVersion is the first byte of an encoded manifest.
 const manifestVersion = 1
 
-// Encode gives the manifest as bytes: the version, the base, whether git chose the files,
-// the number of directories and of files, and each of them. A path is the length of what
-// it shares with the one before, and the rest. Numbers and flags are varints, texts have
-// their length before them.
+// Encode returns the manifest as bytes: the version, the base, whether git chose the
+// files, the number of directories, the number of files, and then each of them. A path
+// is the number of bytes that it shares with the path before it, and the rest. Numbers
+// and flags are varints. Texts have their length before them.
 func (m *Manifest) Encode() []byte {
 	b := make([]byte, 0, 64+64*(len(m.Dirs)+len(m.Entries)))
 	b = appendText(append(b, manifestVersion), m.Base)
@@ -26,7 +26,8 @@ func (m *Manifest) Encode() []byte {
 			for shared < min(len(before), len(f.Path)) && before[shared] == f.Path[shared] {
 				shared++
 			}
-			hash, _ := hex.DecodeString(f.Hash) // which it is
+			// a hash is always valid hexadecimal
+			hash, _ := hex.DecodeString(f.Hash)
 			b = appendText(appendText(appendNumbers(b, uint64(shared)), f.Path[shared:]), string(hash))
 			b = appendNumbers(b, flag(f.Racy), uint64(f.Size), uint64(f.Mode), uint64(f.MTimeNS), uint64(f.CTimeNS-f.MTimeNS), f.Inode)
 			before = f.Path
@@ -51,11 +52,11 @@ func flag(set bool) uint64 {
 	return 0
 }
 
-// DecodeManifest reads what Encode wrote. It returns ErrNewer for a later version and
-// ErrCorrupt for anything else that it cannot read.
+// DecodeManifest reads the bytes of Encode. It returns ErrNewer for a later version and
+// ErrCorrupt for other bytes that it cannot read.
 func DecodeManifest(b []byte) (*Manifest, error) {
 	if len(b) > 0 && b[0] > manifestVersion {
-		return nil, &session.Error{Code: session.ErrNewer, Message: "the manifest of tracked files was written by a newer acode", Next: session.Words("use that acode")}
+		return nil, &session.Error{Code: session.ErrNewer, Message: "the manifest of tracked files was written by a newer acode", Next: session.Words("use a newer acode")}
 	}
 	d := decoder{b: b}
 	d.bad = d.number() != manifestVersion
@@ -70,12 +71,12 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 	}
 	if d.bad || len(d.b) > 0 {
 		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the manifest of tracked files is damaged; nothing was changed",
-			Cause: errors.New("the bytes end early or make no sense"), Next: session.Do(session.MoveVerify, "")}
+			Cause: errors.New("the bytes end early or are not valid"), Next: session.Do(session.MoveVerify, "")}
 	}
 	return m, nil
 }
 
-// decoder reads from the front of b; after anything bad it gives zeros.
+// decoder reads from the front of b. After an error it returns zeros.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -100,7 +101,7 @@ func (d *decoder) text() string {
 	return s
 }
 
-// state reads one file or directory; before is the path of the one before it.
+// state reads one file or directory. before is the path of the one before it.
 func (d *decoder) state(before *string) session.FileState {
 	shared := min(d.number(), uint64(len(*before)))
 	f := session.FileState{Path: (*before)[:shared] + d.text(), Hash: hex.EncodeToString([]byte(d.text())), Racy: d.number() != 0,

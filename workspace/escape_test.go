@@ -18,7 +18,7 @@ import (
 	"github.com/acode-dev/acode/subtree"
 )
 
-// corpus makes a workspace full of ways out, and what lies outside.
+// corpus makes a workspace full of ways out of it, and files outside.
 func corpus(t *testing.T) (dir, outside string) {
 	t.Helper()
 	dir, outside = t.TempDir(), t.TempDir()
@@ -38,13 +38,14 @@ func corpus(t *testing.T) (dir, outside string) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	t.Chdir(dir) // a socket's address must be short
+	// a socket's address must be short
+	t.Chdir(dir)
 	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: "socket"}))
 	return dir, outside
 }
 
-// escapes lists names that must not be written; those that must not be read either are
-// true.
+// escapes returns names that must not be written. The value says whether they must not
+// be read either.
 func escapes(outside string) map[string]bool {
 	return map[string]bool{
 		"abs_file": true, "abs_dir/secret": true, "abs_dir/new": true, "d/abs_dir/secret": true, "rel_dir/secret": true,
@@ -55,8 +56,8 @@ func escapes(outside string) map[string]bool {
 	}
 }
 
-// W1: no name leads out, blocks, or changes a file that has another name; every
-// refusal says so. The control is that the plain names beside them work.
+// W1: no name leads outside, blocks, or changes a file that has another name. Every
+// refusal is an error. The control is that the plain names beside them work.
 func TestEscapeCorpus(t *testing.T) {
 	ctx := context.Background()
 	dir, outside := corpus(t)
@@ -128,8 +129,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// arena is a workspace in which somebody keeps swapping what a path leads to, beside a
-// directory that nothing may be written into.
+// arena is a workspace in which a goroutine keeps replacing parts of a path, beside a
+// directory that must stay unchanged.
 type arena struct{ dir, outside string }
 
 func newArena(t *testing.T) arena {
@@ -141,17 +142,20 @@ func newArena(t *testing.T) arena {
 	return a
 }
 
-// swap makes one round of renames: d, d/sub and d/sub/f become links out and real again.
+// swap makes one round of renames: d, d/sub and d/sub/f become links to outside and
+// real files again.
 func (a arena) swap(i int) {
 	name := filepath.Join(a.dir, []string{"d", "d/sub", "d/sub/f"}[i%3])
 	target := filepath.Join(a.outside, []string{"", "sub", "sub/f"}[i%3])
 	aside, link := filepath.Join(a.dir, "aside"), filepath.Join(a.dir, "link")
 	_ = os.Symlink(target, link)
-	if os.Rename(name, aside) != nil { // a file step may just have made it absent
+	// a file step may just have removed it
+	if os.Rename(name, aside) != nil {
 		return
 	}
 	_ = os.Rename(link, name)
-	for range 30 { // leave the link for a while, or hardly anybody meets it
+	// leave the link for a while, so that steps meet it often
+	for range 30 {
 		_, _ = os.Lstat(name)
 	}
 	_ = os.Remove(name)
@@ -161,8 +165,8 @@ func (a arena) swap(i int) {
 	_ = os.RemoveAll(aside)
 }
 
-// mend brings back what a swap lost, and nothing outside.
-func (a arena) mend() {
+// restore puts back the files that a swap lost, and none outside.
+func (a arena) restore() {
 	root, err := subtree.Open(a.dir)
 	if err != nil {
 		return
@@ -176,7 +180,7 @@ func (a arena) mend() {
 	}
 }
 
-// landed counts how many files outside are not what they were.
+// landed returns the number of files outside that have changed.
 func (a arena) landed(t *testing.T) (n int) {
 	t.Helper()
 	want := map[string]file{"sub/f": {"untouched", 0o644}}
@@ -189,9 +193,9 @@ func (a arena) landed(t *testing.T) (n int) {
 	return 1
 }
 
-// race calls step while another goroutine swaps directories and links, and judges after
-// each call whether a byte landed outside. It goes on until a call has succeeded: on a
-// busy machine the first ones may all be in vain.
+// race calls step while another goroutine swaps directories and links. After each call
+// it checks whether a byte was written outside. It continues until a call has
+// succeeded, because on a busy machine the first calls may all fail.
 func race(t *testing.T, a arena, rounds int, step func(i int) error) (landed, succeeded int) {
 	var stop atomic.Bool
 	var wait sync.WaitGroup
@@ -207,14 +211,15 @@ func race(t *testing.T, a arena, rounds int, step func(i int) error) (landed, su
 		if i%8 == 7 {
 			landed += a.landed(t)
 		}
-		a.mend()
+		a.restore()
 	}
 	stop.Store(true)
 	wait.Wait()
 	return landed + a.landed(t), succeeded
 }
 
-// naive is how it is often done: resolve, compare the prefix, then use the path.
+// naive is a common implementation: resolve the path, compare the prefix, then use the
+// path.
 func naive(a arena, i int) error {
 	name := filepath.Join(a.dir, "d/sub/f")
 	real, err := filepath.EvalSymlinks(filepath.Dir(name))
@@ -227,8 +232,8 @@ func naive(a arena, i int) error {
 	return os.WriteFile(name, []byte("written "+strconv.Itoa(i)), 0o644)
 }
 
-// W1: 5,000 rename races (ACODE_TORTURE_RACES sets another number) put no byte
-// outside. The same judge catches the usual way of doing it.
+// W1: 5,000 rename races (ACODE_TORTURE_RACES sets another number) write no byte
+// outside. The same check detects the naive implementation.
 func TestRenameRaces(t *testing.T) {
 	rounds := 5_000
 	if s := os.Getenv("ACODE_TORTURE_RACES"); s != "" {
@@ -272,7 +277,7 @@ func TestRenameRaces(t *testing.T) {
 	}
 }
 
-// Rollback runs the same gauntlet.
+// Rollback passes the same test.
 func TestRollbackRaces(t *testing.T) {
 	ctx := context.Background()
 	a := newArena(t)

@@ -15,36 +15,39 @@ import (
 )
 
 // gitPatience is how long git may take for one answer. A FIFO among the files that it
-// reads, or a dead network, keeps it waiting for ever.
+// reads, or a dead network, would block it forever.
 const gitPatience = 30 * time.Second
 
-// repository is a directory that git is asked about, and how long each answer may take.
+// repository is a directory to run git in, with the limit for each answer.
 type repository struct {
 	dir      string
 	patience time.Duration
 }
 
-// Git is what git says about a workspace. The zero value means that there is no
-// repository.
+// Git is the state of a workspace as git reports it. The zero value means that there is
+// no repository.
 type Git struct {
-	// commit; empty before the first one
+	// Head is the commit; empty before the first one.
 	Head string `json:"head,omitempty"`
-	// empty when detached
+	// Branch is empty when HEAD is detached.
 	Branch string `json:"branch,omitempty"`
-	// something tracked differs, or is untracked
+	// Dirty says that a tracked file differs, or that a file is untracked.
 	Dirty bool `json:"dirty,omitempty"`
-	// SHA-256 of the status: equal digests, equal state; empty when git says nothing
+	// Digest is the SHA-256 of the status. Equal digests mean equal states. It is empty
+	// if git does not answer.
 	Digest string `json:"digest,omitempty"`
 
-	// Silent says why git says nothing although a repository seems to be there: it is not
-	// installed, does not trust the repository's owner, or did not answer in time.
+	// Silent is the reason why git does not answer although there seems to be a
+	// repository. git may be missing, may not trust the repository's owner, or may take
+	// too long.
 	Silent string `json:"-"`
 }
 
-// GitState asks git for HEAD, branch and dirty state of dir. Nothing that the repository
-// configures is executed (W5): not fsmonitor, hooks, clean and process filters, external
-// diff, textconv, remote helpers. Since filters stay off, a repository that uses them may
-// show touched files as dirty. It fails only when ctx ends.
+// GitState asks git for HEAD, branch and dirty state of dir. Nothing that the
+// repository configures is executed (W5): not fsmonitor, hooks, clean and process
+// filters, external diff, textconv or remote helpers. Because filters stay off, a
+// repository that uses them may show touched files as dirty. GitState returns an error
+// only when ctx ends.
 func GitState(ctx context.Context, dir string) (Git, error) {
 	return repository{dir, gitPatience}.state(ctx)
 }
@@ -65,8 +68,7 @@ func (r repository) state(ctx context.Context) (Git, error) {
 	return parseStatus(out), nil
 }
 
-// silence says in one line why git failed. It is empty where git looked for a repository
-// and found none.
+// silence returns in one line why git failed. It returns "" if git found no repository.
 func (r repository) silence(err error) string {
 	if errors.Is(err, exec.ErrNotFound) {
 		return "it is not installed"
@@ -85,12 +87,13 @@ func (r repository) silence(err error) string {
 	return strings.TrimPrefix(said, "fatal: ")
 }
 
-// errNoRepository says that no .git lies in a directory or above it.
+// errNoRepository says that neither a directory nor one above it has a .git.
 var errNoRepository = errors.New("no repository")
 
-// inRepository reports whether git could find a repository with a work tree for dir: it
-// looks for a .git in the real directory and each one above. To look costs a few system
-// calls, to start git a few milliseconds. Where it cannot look, git decides.
+// inRepository reports whether git could find a repository with a work tree for dir. It
+// looks for a .git in the real directory and in each one above. That costs a few system
+// calls, while starting git takes a few milliseconds. It returns true if it cannot
+// look, so that git decides.
 func inRepository(dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil || !filepath.IsAbs(real) {
@@ -108,8 +111,8 @@ func inRepository(dir string) bool {
 	}
 }
 
-// parseStatus reads porcelain v2: header lines beginning with #, then one entry a
-// difference.
+// parseStatus reads porcelain v2: header lines beginning with #, then one entry for
+// each difference.
 func parseStatus(out []byte) Git {
 	sum := sha256.Sum256(out)
 	g := Git{Digest: hex.EncodeToString(sum[:])}
@@ -131,8 +134,8 @@ func parseStatus(out []byte) Git {
 // setting is one configuration value that overrides the repository's.
 type setting struct{ key, value string }
 
-// neutral switches off everything in a repository's configuration that git would execute
-// while it only looks.
+// neutral returns settings that switch off everything that a repository can make git
+// execute during status and ls-files.
 func neutral() []setting {
 	return []setting{
 		{"core.fsmonitor", "false"}, {"core.hooksPath", os.DevNull}, {"core.untrackedCache", "false"},
@@ -143,9 +146,9 @@ func neutral() []setting {
 	}
 }
 
-// filterNames lists the settings that switch off each filter that any configuration
-// defines: status would run the clean filter of a file that looks modified, and in-tree
-// attributes choose the filter. Listing configuration executes nothing.
+// filterNames returns the settings that switch off every filter in any configuration.
+// Otherwise status would run the clean filter of a file that looks modified, and
+// attributes in the tree choose the filter. Listing the configuration executes nothing.
 func (r repository) filterNames(ctx context.Context) ([]setting, error) {
 	out, err := r.git(ctx, nil, "config", "--list", "--name-only", "-z", "--includes")
 	if err != nil {
@@ -167,13 +170,13 @@ func (r repository) filterNames(ctx context.Context) ([]setting, error) {
 	return off, nil
 }
 
-// lastWords is how long what git wrote may still come when git itself has ended, or has
-// been: what it started, as a script of that name does, may hold its output for good.
+// lastWords is how long acode waits for the rest of the output after git has ended. A
+// git that is a script may leave processes that keep the output open forever.
 const lastWords = 500 * time.Millisecond
 
-// git runs one git command in r with everything executable switched off and none of the
-// GIT_ variables of this process. Settings travel in the environment, where a name may
-// hold any character.
+// git runs one git command in r. Everything executable is switched off, and the command
+// gets none of the GIT_ variables of this process. Settings are passed in the
+// environment, where a name may have any character.
 func (r repository) git(ctx context.Context, more []setting, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
@@ -194,16 +197,18 @@ func (r repository) git(ctx context.Context, more []setting, args ...string) ([]
 	}
 	out, err := cmd.Output()
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // else it says only how git was ended
+		// the error of git says only how it was ended
+		err = ctx.Err()
 	}
 	return out, err
 }
 
-// maxNamed is how many paths git gets as arguments; of more it lists the whole tree.
+// maxNamed is the number of paths that git gets as arguments. For more paths git lists
+// the whole tree.
 const maxNamed = 1000
 
-// listed gives the files at or below some paths in r that git tracks, and the untracked
-// ones that it does not ignore.
+// listed returns the files at or below some paths in r that git tracks, and the
+// untracked ones that it does not ignore.
 func (r repository) listed(ctx context.Context, at []string) ([]string, error) {
 	if !inRepository(r.dir) {
 		return nil, errNoRepository

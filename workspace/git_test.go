@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// gitIn runs git as a person would, configuration and all.
+// gitIn runs git as a person would, with its configuration.
 func gitIn(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -76,9 +76,9 @@ func TestGitState(t *testing.T) {
 	}
 }
 
-// Where git says nothing of a repository, somebody hears why: HEAD and branch are not
-// compared then, and what it ignores is. What the system's configuration trusts is
-// trusted here too.
+// If git does not answer for a repository, the result has the reason. HEAD and branch
+// are then not compared, and ignored files are included. A repository that the system's
+// configuration trusts is trusted here too.
 func TestGitSaysWhyItIsSilent(t *testing.T) {
 	for want, script := range map[string]string{
 		"detected dubious ownership in repository at '/w'": "echo \"fatal: detected dubious ownership in repository at '/w'\nTo add an exception, call:\" >&2; exit 128",
@@ -97,8 +97,8 @@ func TestGitSaysWhyItIsSilent(t *testing.T) {
 	}
 }
 
-// counted puts a git before the real one that writes a line into the file whose name is
-// given for each time that it is started.
+// counted puts a script before the real git that adds a line to a file each time it is
+// started. It returns the name of that file.
 func counted(t *testing.T) (calls string) {
 	t.Helper()
 	real, err := exec.LookPath("git")
@@ -110,7 +110,8 @@ func counted(t *testing.T) (calls string) {
 	return calls
 }
 
-// Where no repository is, git is not even started; wherever git would find one, it is.
+// git is not even started outside a repository. It is started in every place where git
+// would find one.
 func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
 	ctx := context.Background()
 	calls := counted(t)
@@ -142,8 +143,8 @@ func TestGitIsStartedInRepositoriesOnly(t *testing.T) {
 	}
 }
 
-// What a hook of git has in its environment names another repository, and does not count
-// here; what a person configured does.
+// The environment of a hook of git names another repository and must not count here.
+// The configuration of a person must count.
 func TestGitIsOfThisRepository(t *testing.T) {
 	dir, other, home := t.TempDir(), t.TempDir(), t.TempDir()
 	gitIn(t, dir, "init", "-q", "-b", "main")
@@ -165,8 +166,8 @@ func TestGitIsOfThisRepository(t *testing.T) {
 	}
 }
 
-// planted makes a repository in which everything that git can be told to execute leaves a
-// marker, and gives the directory of the markers.
+// planted makes a repository in which everything that git can be told to execute leaves
+// a marker. It returns the directory of the markers.
 func planted(t *testing.T, dir string) (markers string) {
 	t.Helper()
 	markers = t.TempDir()
@@ -199,7 +200,8 @@ func planted(t *testing.T, dir string) (markers string) {
 	must(t, os.WriteFile(included, []byte("[filter \"a=b\"]\n\tclean = "+script("included")+"\n\trequired = true\n"), 0o644))
 	gitIn(t, dir, "config", "include.path", included)
 	gitIn(t, dir, "config", "filter.evil.required", "true")
-	// Same size, another time: only the content can tell, so git has to run the filters.
+	// The size is the same and the time is not. Only the content can tell, so git has
+	// to run the filters.
 	for _, name := range []string{"a", "b.p", "c.q"} {
 		put(t, dir, name, "2")
 		must(t, os.Chtimes(filepath.Join(dir, name), time.Unix(1, 0), time.Unix(1, 0)))
@@ -218,13 +220,14 @@ func ran(t *testing.T, markers string) (names []string) {
 	return names
 }
 
-// W1: a FIFO where git reads a file keeps git waiting, and nobody else.
+// W1: a FIFO in the place of a file that git reads blocks git, but not acode.
 func TestGitThatDoesNotAnswer(t *testing.T) {
 	for _, name := range []string{".gitignore", ".git/info/exclude", ".git/config"} {
 		dir := t.TempDir()
 		gitIn(t, dir, "init", "-q")
 		put(t, dir, "a", "1")
-		_ = os.Remove(filepath.Join(dir, name)) // not all are there
+		// not all of them exist
+		_ = os.Remove(filepath.Join(dir, name))
 		must(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
 		r := openAt(t, dir, later)
 		r.SetPatience(200 * time.Millisecond)
@@ -238,10 +241,11 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A git that is a script ends, and what it started goes on and has its output: nobody
-// waits for that either.
+// A git that is a script may end while its children keep its output open. acode does
+// not wait for them either.
 func TestGitThatLeavesItsOutputOpen(t *testing.T) {
-	for _, script := range []string{"cat %s\nexit 0", "cat %s &\nexit 3"} { // it does not answer; it does
+	// the first does not answer, the second does
+	for _, script := range []string{"cat %s\nexit 0", "cat %s &\nexit 3"} {
 		dir, bin := t.TempDir(), t.TempDir()
 		put(t, dir, ".git", "")
 		fifo := filepath.Join(bin, "fifo")
@@ -269,8 +273,8 @@ func TestGitThatLeavesItsOutputOpen(t *testing.T) {
 	}
 }
 
-// W5: looking at a repository executes nothing that it configures. The control is
-// git itself, called without these precautions, which does run what was planted.
+// W5: examining a repository executes nothing that it configures. The control is git
+// itself, called without these precautions, which runs the planted commands.
 func TestGitExecutesNothing(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -301,7 +305,8 @@ func TestGitExecutesNothing(t *testing.T) {
 
 	cmd := exec.Command("git", "status", "--porcelain")
 	cmd.Dir = dir
-	_ = cmd.Run() // a filter that answers nonsense fails it
+	// a filter with a wrong answer makes git fail
+	_ = cmd.Run()
 	got := strings.Join(ran(t, markers), " ")
 	for _, want := range []string{"fsmonitor", "clean"} {
 		if !strings.Contains(got, want) {

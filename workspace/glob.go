@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// files of one read, which its receipt has
+	// maxRead is the number of files of one read; its receipt has them all.
 	maxRead = 10_000
-	// files in which one search looks
+	// maxSearched is the number of files that one search looks at.
 	maxSearched = 1_000_000
 )
 
-// pattern is a glob: segments as path.Match knows them, and ** for any number of
+// pattern is a glob: segments in the form of path.Match, and ** for any number of
 // directories.
 type pattern []string
 
@@ -37,12 +37,12 @@ func parsePattern(glob string) (pattern, error) {
 	return p, nil
 }
 
-// literal reports whether p names just one path.
+// literal reports whether p names exactly one path.
 func (p pattern) literal() bool {
 	return !slices.ContainsFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
 }
 
-// plain gives the one path that p names, without its escapes; ok is false when it may
+// plain returns the one path that p names, without its escapes. ok is false if p may
 // name several.
 func (p pattern) plain() (name string, ok bool) {
 	var b strings.Builder
@@ -58,7 +58,7 @@ func (p pattern) plain() (name string, ok bool) {
 	return b.String(), true
 }
 
-// base is the directory that everything p matches lies below.
+// base returns the directory above everything that p matches.
 func (p pattern) base() string {
 	n := slices.IndexFunc(p, func(s string) bool { return strings.ContainsAny(s, `*?[\`) })
 	if n <= 0 {
@@ -70,14 +70,14 @@ func (p pattern) base() string {
 // match reports whether p matches name.
 func (p pattern) match(name string) bool { return p.walk(strings.Split(name, "/"), false) }
 
-// under reports whether something below the directory dir could match.
+// under reports whether a path below the directory dir could match.
 func (p pattern) under(dir string) bool {
 	return dir == "." || p.walk(strings.Split(dir, "/"), true)
 }
 
-// walk matches segment by segment; prefix asks whether names is a proper start of a
-// match. Only the last ** needs to be returned to: what follows an earlier one has
-// matched already.
+// walk matches segment by segment. With prefix it reports whether names is a proper
+// start of a match. It goes back only to the last **, because the segments before that
+// have matched already.
 func (p pattern) walk(names []string, prefix bool) bool {
 	at, star, mark := 0, -1, 0
 	for i := 0; i < len(names); {
@@ -109,10 +109,11 @@ func segmentMatches(segment, name string) bool {
 	return ok && err == nil
 }
 
-// files lists the regular files and symbolic links at or below dir that p matches,
-// sorted; nil matches all. It neither follows links to directories nor enters .git. A dir
-// that is none has no files. Directories below it that vanish meanwhile or cannot be read
-// are passed over. More than most files are ErrFileStep.
+// files returns the regular files and symbolic links at or below dir that p matches,
+// sorted. A nil p matches all files. files does not follow links to directories and
+// does not enter .git. A dir that is not a directory has no files. It skips directories
+// below dir that disappear meanwhile or cannot be read. More than most files are
+// ErrFileStep.
 func (r *Root) files(ctx context.Context, most int, dir string, p pattern) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// How far apart two writes must lie for the file system to give them different times: a
+// The file system may give two writes the same time if they are closer than this. A
 // tick of the kernel's coarse clock is at most 10 ms, but ext4 with small inodes keeps
 // whole seconds.
 const (
@@ -27,19 +27,20 @@ const (
 
 const permissionBits = 0o7777
 
-// stat is what is compared to know whether a path is still the same file.
+// stat holds the fields that tell whether a path is still the same file.
 type stat struct {
 	dev, ino, links uint64
-	// with the type bits
+	// mode includes the type bits.
 	mode     uint32
 	uid, gid uint32
 	size     int64
-	// nanoseconds
+	// mtime and ctime are in nanoseconds.
 	mtime, ctime int64
 }
 
 func fromUnix(st *unix.Stat_t) stat {
-	return stat{ // some give a file the number 0, which here stands for none
+	// Some file systems give a file the inode 0, which means "none" here.
+	return stat{
 		dev: uint64(st.Dev), ino: max(st.Ino, 1), links: uint64(st.Nlink), mode: uint32(st.Mode), uid: st.Uid, gid: st.Gid, size: st.Size,
 		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
 	}
@@ -47,15 +48,16 @@ func fromUnix(st *unix.Stat_t) stat {
 
 func (s stat) regular() bool   { return s.mode&unix.S_IFMT == unix.S_IFREG }
 func (s stat) directory() bool { return s.mode&unix.S_IFMT == unix.S_IFDIR }
-func (s stat) link() bool      { return s.mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stat) symlink() bool   { return s.mode&unix.S_IFMT == unix.S_IFLNK }
 func (s stat) perm() uint32    { return s.mode & permissionBits }
 
 func (s stat) sameFile(o stat) bool { return s.dev == o.dev && s.ino == o.ino }
 
-// racy reports whether a change right after now could leave the same times behind.
+// racy reports whether a change right after now could leave the same times.
 func (s stat) racy(now time.Time) bool {
 	past := granularity
-	if s.ctime%int64(time.Second) == 0 { // nobody can set it: the file system keeps no more
+	// No process can set the ctime, so the file system keeps no fraction of a second.
+	if s.ctime%int64(time.Second) == 0 {
 		past = coarsest
 	}
 	edge := now.Add(-past).UnixNano()
@@ -66,28 +68,28 @@ func (s stat) matches(f session.FileState) bool {
 	return s.size == f.Size && s.mtime == f.MTimeNS && s.ctime == f.CTimeNS && s.ino == f.Inode && s.perm() == f.Mode
 }
 
-// state describes a file whose content has this hash and whose stat was taken at now.
+// state describes a file with this hash. Its stat was taken at now.
 func (s stat) state(name, hash string, now time.Time) session.FileState {
 	return session.FileState{Path: name, Hash: hash, Size: s.size, Mode: s.perm(),
 		MTimeNS: s.mtime, CTimeNS: s.ctime, Inode: s.ino, Racy: s.racy(now)}
 }
 
-// lends reports whether s runs as somebody other than the user and group given, which a
-// new file of its content and mode would do as these.
+// lends reports whether s is set-user-ID or set-group-ID of another user or group than
+// these. A new file with its content and mode would run as uid and gid instead.
 func (s stat) lends(uid, gid uint32) bool {
 	return s.mode&unix.S_ISUID != 0 && s.uid != uid || s.mode&unix.S_ISGID != 0 && s.gid != gid
 }
 
-// refusal says why s is not a file that acode touches; empty when it is. links is how
-// many names the file may have.
+// refusal returns why acode does not touch a file like s, or "" if it does. links is
+// the number of names that the file may have.
 func (s stat) refusal(links uint64) string {
 	switch {
-	case s.link():
+	case s.symlink():
 		return "the path is a symbolic link"
 	case s.directory():
 		return "the path is a directory"
 	case !s.regular():
-		return "the path is no regular file"
+		return "the path is not a regular file"
 	case s.links > links:
 		return "the file has further names (hard links)"
 	}
@@ -108,8 +110,8 @@ func fstat(f *os.File) (stat, error) {
 	return fromUnix(&st), err
 }
 
-// folder is an open directory below the root. Files are named relative to it by one
-// component, so that no later rename or symbolic link can lead elsewhere (W1).
+// folder is an open directory below the root. Files are named by one component relative
+// to it, so that no later rename or symbolic link can lead elsewhere (W1).
 type folder struct {
 	// slash-separated, "." for the root
 	name string
@@ -124,7 +126,8 @@ func (r *Root) folder(name string) (*folder, error) {
 	}
 	st, err := fstat(f)
 	if err != nil {
-		_ = f.Close() // nothing was written through it
+		// nothing was written through it
+		_ = f.Close()
 		return nil, err
 	}
 	return &folder{name: name, f: f, st: st}, nil
@@ -132,20 +135,21 @@ func (r *Root) folder(name string) (*folder, error) {
 
 func (d *folder) close() {
 	if d != nil {
-		_ = d.f.Close() // read-only: closing cannot lose anything
+		// closing a read-only descriptor loses nothing
+		_ = d.f.Close()
 	}
 }
 
 func (d *folder) fd() int { return int(d.f.Fd()) }
 
-// lstat looks at base without following it.
+// lstat examines base without following a link.
 func (d *folder) lstat(base string) (stat, error) {
 	var st unix.Stat_t
 	err := retry(func() error { return unix.Fstatat(d.fd(), base, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return fromUnix(&st), err
 }
 
-// lstat looks at a path without following its last component.
+// lstat examines a path without following its last component.
 func (r *Root) lstat(name string) (stat, error) {
 	d, err := r.folder(path.Dir(name))
 	if err != nil {
@@ -168,8 +172,8 @@ func (r *Root) current(d *folder) bool {
 	return now.st.sameFile(d.st)
 }
 
-// open opens base for reading if it is a regular file with at most this many links. A
-// device is not even opened, for opening one can have effects.
+// open opens base for reading if it is a regular file with at most this many links. It
+// does not even open a device, because that can have effects.
 func (d *folder) open(base string, links uint64) (*os.File, stat, error) {
 	name := path.Join(d.name, base)
 	st, err := d.lstat(base)
@@ -190,7 +194,7 @@ func (d *folder) open(base string, links uint64) (*os.File, stat, error) {
 	return checked(os.NewFile(uintptr(fd), name), name, links)
 }
 
-// checked looks at what was really opened, and closes it when it is refused.
+// checked examines the file that was really opened, and closes a file that it refuses.
 func checked(f *os.File, name string, links uint64) (*os.File, stat, error) {
 	st, err := fstat(f)
 	if err == nil {
@@ -199,14 +203,14 @@ func checked(f *os.File, name string, links uint64) (*os.File, stat, error) {
 		}
 	}
 	if err != nil {
-		_ = f.Close() // nothing was written through it
+		// nothing was written through it
+		_ = f.Close()
 		return nil, st, err
 	}
 	return f, st, nil
 }
 
-// follow opens name for reading through symbolic links, as far as they stay below the
-// root.
+// follow opens name for reading. It follows symbolic links that stay below the root.
 func (r *Root) follow(name string) (*os.File, stat, error) {
 	info, err := r.root.Stat(name)
 	if err != nil {
@@ -216,7 +220,7 @@ func (r *Root) follow(name string) (*os.File, stat, error) {
 		return nil, stat{}, escape(name, "the path is a directory")
 	}
 	if !info.Mode().IsRegular() {
-		return nil, stat{}, escape(name, "the path is no regular file")
+		return nil, stat{}, escape(name, "the path is not a regular file")
 	}
 	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -225,10 +229,10 @@ func (r *Root) follow(name string) (*os.File, stat, error) {
 	return checked(f, name, 1)
 }
 
-// hashTries is how often a file that changes while it is read is read again.
+// hashTries is how many times a file is read if it changes meanwhile.
 const hashTries = 3
 
-// hash reads f from its start and gives its hash with the stat that belongs to it.
+// hash reads f from its start and returns its hash with the matching stat.
 func (r *Root) hash(ctx context.Context, f *os.File, name string) (session.FileState, stat, error) {
 	for range hashTries {
 		before, err := fstat(f)
@@ -264,14 +268,13 @@ func (s *section) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// interruption is the end of a context, whatever its cause: it says nothing about a file.
+// interruption is the end of a context with any cause. It says nothing about a file.
 type interruption struct{ cause error }
 
 func (i interruption) Error() string { return i.cause.Error() }
 func (i interruption) Unwrap() error { return i.cause }
 
-// verified passes bytes on and, at their end, holds them against the hash that they must
-// have.
+// verified passes bytes on. At their end it compares their hash with the wanted one.
 type verified struct {
 	r    io.Reader
 	sum  hash.Hash
@@ -283,7 +286,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.r.Read(p)
 	v.sum.Write(p[:n])
 	if err == io.EOF && hex.EncodeToString(v.sum.Sum(nil)) != v.want {
-		return n, fileChanged(v.name, "the content is no longer what was hashed")
+		return n, fileChanged(v.name, "the content no longer has the hash that was recorded")
 	}
 	return n, err
 }

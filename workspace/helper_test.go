@@ -22,7 +22,7 @@ import (
 
 var _ engine.Files = (*workspace.Root)(nil)
 
-// wall reads the clock that the kernel stamps files with.
+// wall reads the clock that the kernel uses for the times of files.
 func wall() time.Time {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &ts); err != nil {
@@ -31,7 +31,7 @@ func wall() time.Time {
 	return time.Unix(ts.Unix())
 }
 
-// later is a clock for which nothing is racy.
+// later is a clock for which no file is racy.
 func later() time.Time { return wall().Add(time.Hour) }
 
 func open(t testing.TB, dir string) *workspace.Root { return openAt(t, dir, wall) }
@@ -68,7 +68,7 @@ func wantCode(t testing.TB, what string, err error, code session.Code) {
 	}
 }
 
-// file is what the tests compare of a file.
+// file holds the fields of a file that the tests compare.
 type file struct {
 	Content string
 	Mode    uint32
@@ -167,8 +167,8 @@ func apply(t testing.TB, r *workspace.Root, changes ...session.Change) []session
 	return states
 }
 
-// quick makes a directory on a file system without a disk, where there is one: properties
-// sync thousands of times.
+// quick makes a directory on a file system in memory, if there is one, because
+// properties sync thousands of times.
 func quick(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "acode-workspace-")

@@ -10,11 +10,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Inspect says how far an earlier process got with ts under key; foreign lists the paths
-// that are neither pre- nor post-image, as they are now. A mode that differs counts as
-// different. It makes durable what the process that died may have had no time for (W4):
-// the directories before it says Applied, else those that lead to new files, which doing
-// it again finds made. It changes no byte.
+// Inspect returns how far an earlier process got with ts under key. foreign lists the
+// current state of the paths that are neither the pre-image nor the post-image. Another
+// mode counts as different. Inspect first makes durable the work of the process that
+// died (W4). Before it returns Applied, it syncs the directories. Otherwise it syncs
+// the directories that lead to new files, because the next attempt finds them made. It
+// changes no byte.
 func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error) {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -45,8 +46,8 @@ func (r *Root) Inspect(ctx context.Context, key string, ts []session.Transition)
 	return session.NotApplied, nil, nil
 }
 
-// Reached tells the paths of ts that an earlier process changed under key from those that
-// are not what ts makes of them. It changes nothing.
+// Reached returns the paths of ts that an earlier process changed under key, and the
+// paths that are not their post-image. It changes nothing.
 func (r *Root) Reached(ctx context.Context, key string, ts []session.Transition) (changed, not []string, err error) {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -62,8 +63,8 @@ func (r *Root) Reached(ctx context.Context, key string, ts []session.Transition)
 	return changed, not, err
 }
 
-// anchor makes the directories durable that lead to files which are not there yet: Apply
-// syncs only the parents of those that it makes itself.
+// anchor makes the directories durable that lead to new files. Apply syncs only the
+// parents of the directories that it makes itself.
 func (v *survey) anchor() error {
 	done := map[string]bool{}
 	for _, p := range v.places {
@@ -81,20 +82,20 @@ func (v *survey) anchor() error {
 	return nil
 }
 
-// place is what lies at the path of one transition.
+// place is the file at the path of one transition.
 type place struct {
 	t session.Transition
-	// nil when the directory is missing
+	// dir is nil if the directory is missing.
 	dir  *folder
 	base string
-	// Hash is empty when the path is absent
+	// state has an empty Hash if the path is absent.
 	state session.FileState
 	st    stat
-	// the place that this one's file was moved to; nil when it was not
+	// target is the place that this one's file was moved to, or nil.
 	target *place
-	// staged
+	// temp is the name of the staged file.
 	temp string
-	// gets its file back by a rename of target
+	// moves says that the place gets its file back by a rename of target.
 	moves bool
 }
 
@@ -111,7 +112,7 @@ func (p *place) isPost() bool { return p.is(p.t.Post) }
 
 func (p *place) foreign() bool { return !p.isPre() && !p.isPost() }
 
-// survey is what Inspect and Rollback see.
+// survey is the state of the files that Inspect and Rollback work on.
 type survey struct {
 	r        *Root
 	key      string
@@ -131,7 +132,7 @@ func (v *survey) close() {
 	}
 }
 
-// survey looks at every path of ts and for temporary files of key beside them.
+// survey examines every path of ts and finds temporary files of key beside them.
 func (r *Root) survey(ctx context.Context, key string, ts []session.Transition) (*survey, error) {
 	v := &survey{r: r, key: key, folders: map[string]*folder{}}
 	for _, t := range ts {
@@ -181,7 +182,7 @@ func (v *survey) folder(name string) (*folder, error) {
 	return d, nil
 }
 
-// pair finds for each file that was moved where it went.
+// pair finds the target of each file that was moved.
 func (v *survey) pair() {
 	for _, p := range v.places {
 		for _, q := range v.places {
@@ -192,8 +193,9 @@ func (v *survey) pair() {
 	}
 }
 
-// names counts, file by file, the names that a rename or a rollback cut short can have
-// left: both ends of a move and temporary files. A file with more is somebody else's too.
+// names counts the names of each file that an interrupted rename or rollback can have
+// left: both ends of a move and temporary files. A file with more names belongs to
+// another program too.
 func (v *survey) names() map[[2]uint64]uint64 {
 	seen := map[[2]uint64]uint64{}
 	count := func(d *folder, base string) {
@@ -215,7 +217,7 @@ func (v *survey) names() map[[2]uint64]uint64 {
 	return seen
 }
 
-// look hashes what lies at p.
+// look hashes the file at p.
 func (v *survey) look(ctx context.Context, p *place, names map[[2]uint64]uint64) error {
 	p.state = session.FileState{Path: p.t.Path}
 	if p.dir == nil {

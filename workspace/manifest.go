@@ -14,34 +14,36 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Manifest is the tracked files of a workspace as they were at one moment, and the files
-// that remaining steps name. To make one costs a stat a file. An entry has a hash where
-// its content must be known later: a remaining step names it, or it was touched so
-// recently that its times could hide a change. Of any other entry a different stat counts
-// as modified. What a session reads and writes is known exactly, by FileStates of its
+// Manifest holds the tracked files of a workspace at one moment, and the files that
+// remaining steps name. Making one costs one stat for each file. An entry has a hash if
+// its content must be known later: a remaining step names the file, or it was touched
+// so recently that its times could hide a change. Any other entry counts as modified
+// when its stat differs. Files that a session reads and writes have FileStates of their
 // own.
 type Manifest struct {
-	// blob hash of the manifest that this one only differs from, as Watch.Look says;
-	// empty: it is whole
+	// Base is the hash of the blob with the manifest that this one is a difference
+	// from, as Watch.Look returns it. It is empty for a whole manifest.
 	Base string
-	// git chose the files: tracked ones, and untracked ones that are not ignored
+	// Git says that git chose the files: tracked ones, and untracked ones that are not
+	// ignored.
 	Git     bool
 	Entries []session.FileState
-	// all directories above entries; their times tell where files came
+	// Dirs are all directories above entries. Their times tell where files were added.
 	Dirs []session.FileState
 }
 
-// maxHashed is the size in bytes up to which a manifest has hashes: to hash more takes
+// maxHashed is the size in bytes up to which a manifest has hashes. Hashing more takes
 // longer than a person waits for a start.
 const maxHashed = 64 << 20
 
-// Scan makes the manifest of the workspace: the files that git lists (tracked, or
-// untracked and not ignored) when it answers and the workspace is a repository, else
-// every file outside .git; what a killed Apply left half-made is none. The files that
-// planned names (patterns as Read takes them) are hashed up to 64 MiB, and are in the
-// manifest also where git ignores them. before is an earlier manifest, whose hashes hold
-// for files with the same stat; nil: there is none. Files that vanish meanwhile are left
-// out.
+// Scan makes the manifest of the workspace. It has the files that git lists (tracked,
+// or untracked and not ignored). If git does not answer or the workspace is not a
+// repository, it has every file outside .git. It leaves out temporary files of a killed
+// Apply, and files that disappear meanwhile.
+//
+// planned has patterns as Read takes them. The files that they name are hashed up to 64
+// MiB, and are in the manifest even if git ignores them. before is an earlier manifest,
+// whose hashes hold for files with the same stat, or nil.
 func (r *Root) Scan(ctx context.Context, planned []string, before *Manifest) (*Manifest, error) {
 	names, git, err := r.list(ctx, true, []string{"."})
 	if err != nil {
@@ -66,7 +68,8 @@ func (r *Root) Scan(ctx context.Context, planned []string, before *Manifest) (*M
 	return m, nil
 }
 
-// newManifest names files of which nothing is known yet, and the directories above them.
+// newManifest returns a manifest of files with unknown state, and of the directories
+// above them.
 func newManifest(names []string, git bool) *Manifest {
 	m := &Manifest{Git: git, Entries: make([]session.FileState, len(names))}
 	for i, name := range names {
@@ -78,8 +81,8 @@ func newManifest(names []string, git bool) *Manifest {
 	return m
 }
 
-// list names the files at or below some paths, as git does where it is to be asked and
-// answers; else all.
+// list returns the files at or below some paths. If git is set and git answers, they
+// are the files that git lists. Otherwise they are all files.
 func (r *Root) list(ctx context.Context, git bool, at []string) (names []string, byGit bool, err error) {
 	if git {
 		if names, err = r.repository().listed(ctx, at); err == nil {
@@ -91,7 +94,8 @@ func (r *Root) list(ctx context.Context, git bool, at []string) (names []string,
 		if ctx.Err() != nil {
 			return nil, false, context.Cause(ctx)
 		}
-		if err != nil && name == "." { // else it vanished
+		// a path other than "." has disappeared
+		if err != nil && name == "." {
 			return nil, false, failure(name, "listing", err)
 		}
 		names = append(names, found...)
@@ -99,7 +103,7 @@ func (r *Root) list(ctx context.Context, git bool, at []string) (names []string,
 	return slices.DeleteFunc(names, temporary), false, nil
 }
 
-// split cuts a path into directory and last component without cleaning it.
+// split cuts a path into directory and last component. It does not clean the path.
 func split(name string) (dir, base string) {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {
@@ -115,8 +119,7 @@ func byFolder(a, b session.FileState) int {
 	return cmp.Or(cmp.Compare(aDir, bDir), cmp.Compare(aBase, bBase))
 }
 
-// ancestors lists every directory that sorted entries lie below, sorted, the root
-// included.
+// ancestors returns every directory above sorted entries, including the root, sorted.
 func ancestors(entries []session.FileState) []session.FileState {
 	seen := map[string]bool{".": true}
 	last := ""
@@ -140,11 +143,11 @@ func ancestors(entries []session.FileState) []session.FileState {
 // group is one directory with its files.
 type group struct {
 	dir *session.FileState
-	// of Entries
+	// from and upto are indexes of Entries.
 	from, upto int
 }
 
-// groups pairs directories with their files; both are sorted alike.
+// groups pairs directories with their files. Both lists have the same order.
 func (m *Manifest) groups() []group {
 	gs := make([]group, len(m.Dirs))
 	at := 0
@@ -176,7 +179,7 @@ func inParallel(ctx context.Context, n int, do func(int)) {
 	wait.Wait()
 }
 
-// entry finds a file; nil: m does not have it.
+// entry returns the file with this name, or nil if m does not have it.
 func (m *Manifest) entry(name string) *session.FileState {
 	i, ok := slices.BinarySearchFunc(m.Entries, session.FileState{Path: name}, byFolder)
 	if !ok {

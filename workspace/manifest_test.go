@@ -94,16 +94,18 @@ func cmpString(a, b string) int {
 	return 0
 }
 
-// Files touched within the clock's granularity are hashed, so that a change which leaves
-// the stat as it was is found, and a mere touch of them is not mistaken for a change.
+// Files that were touched within the clock's granularity are hashed. So a change that
+// leaves the same stat is found, and a mere touch does not count as a change.
 func TestManifestHashesRacyFiles(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
-	must(t, os.Symlink("a", filepath.Join(dir, "link"))) // has no hash, and is what its times say
+	// a link has no hash and is compared by its times
+	must(t, os.Symlink("a", filepath.Join(dir, "link")))
 	written, err := os.Stat(filepath.Join(dir, "a"))
 	must(t, err)
-	r := openAt(t, dir, written.ModTime) // however slow this machine is, it scans at once
+	// the scan is at the time of the write, however slow this machine is
+	r := openAt(t, dir, written.ModTime)
 	m, err := r.Scan(ctx, nil, nil)
 	must(t, err)
 	if len(m.Entries) != 2 || !m.Entries[1].Racy || !m.Entries[0].Racy || m.Entries[0].Hash != sum("1") {
@@ -127,9 +129,9 @@ func TestManifestHashesRacyFiles(t *testing.T) {
 	}
 }
 
-// Where a file system keeps whole seconds, as ext4 with small inodes does, a file can
-// change for as long without another time. Whoever sets a time cannot make a file look
-// older than it is.
+// A file system may keep whole seconds, as ext4 with small inodes does. A file can then
+// change for as long without another time. A process that sets a time cannot make a
+// file look older than it is.
 func TestRacyWhereTimesAreCoarse(t *testing.T) {
 	const second = int64(time.Second)
 	now := time.Unix(1_000_001, 999_000_000)
@@ -235,9 +237,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// FR-045: a file that a remaining step names asks when its content changed, whether git
-// tracks it or not, and not when only its times did. One above 64 MiB asks when its size
-// changed; with other times alone nobody knows.
+// FR-045: a file that a remaining step names asks if its content changed, whether git
+// tracks it or not. It does not ask if only its times changed. A file above 64 MiB asks
+// if its size changed. If only its times changed, its content is not known.
 func TestChangesOfTimesAlone(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -256,7 +258,8 @@ func TestChangesOfTimesAlone(t *testing.T) {
 	for _, name := range []string{"plain", "src/a.go", "out/ignored"} {
 		must(t, os.Chtimes(in(name), time.Unix(1, 0), time.Unix(1, 0)))
 		must(t, os.Rename(in(name), in("copy")))
-		put(t, dir, name, "1") // as cp -a, with a number of its own
+		// a copy as cp -a makes it, with its own inode
+		put(t, dir, name, "1")
 		must(t, os.Chmod(in(name), 0o600))
 		must(t, os.Chmod(in(name), 0o644))
 	}
@@ -287,8 +290,9 @@ func TestChangesOfTimesAlone(t *testing.T) {
 	}
 }
 
-// What is known for no plain file, since a receipt or a person says so, is no change as
-// long as it is the same: not what a directory holds, but all else that its stat tells.
+// A path that is known not to be a regular file, from a receipt or a person, is no
+// change while it stays the same. The content of a directory does not count, but the
+// rest of its stat does.
 func TestChangesKnowsWhatIsNoFile(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -313,7 +317,8 @@ func TestChangesKnowsWhatIsNoFile(t *testing.T) {
 	must(t, os.Symlink("elsewhere", in("link")))
 	must(t, os.Chmod(in("fifo"), 0o644))
 	before := ctime(t, dir, "linked")
-	for ctime(t, dir, "linked") == before { // the kernel's clock may not have ticked since
+	// the kernel's clock may not have ticked since
+	for ctime(t, dir, "linked") == before {
 		put(t, dir, "twin", "2")
 	}
 	changed, _, err := r.Changes(ctx, files, nil, nil)
@@ -328,8 +333,8 @@ func TestChangesKnowsWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// A directory where the session left nothing is no change when a file of the session lies
-// below it, or is to: one of its steps made it. Anything else there is one.
+// A new directory is no change if a file of the session is below it, or will be,
+// because a step made it. Anything else at that path is a change.
 func TestChangesKnowsTheDirectoriesOfSteps(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -351,8 +356,8 @@ func TestChangesKnowsTheDirectoriesOfSteps(t *testing.T) {
 	}
 }
 
-// A socket or a FIFO is in no manifest that git made, and so is not created when its
-// directory changes.
+// A socket or a FIFO is in no manifest that git made, so it is not reported as created
+// when its directory changes.
 func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -373,8 +378,8 @@ func TestCompareLeavesOutWhatGitDoesNotList(t *testing.T) {
 	}
 }
 
-// A repository inside the workspace has a history of its own: git lists none of its
-// files, and what comes into it is not the workspace's.
+// A repository inside the workspace has its own history. git lists none of its files,
+// and new files in it do not belong to the workspace.
 func TestCompareLeavesOutRepositoriesWithin(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -464,7 +469,7 @@ func TestSuspicious(t *testing.T) {
 	}
 }
 
-// Threat 3: each pattern that it names is found, in any case.
+// Threat 3: each of its patterns is found, in upper and lower case.
 func TestSuspiciousPatterns(t *testing.T) {
 	for _, pattern := range []string{"eval(", "exec(", "subprocess.call(", "os.system(", "rm -rf", "curl http://", "wget http://"} {
 		for _, text := range []string{pattern, strings.ToUpper(pattern)} {
@@ -482,12 +487,13 @@ func TestDiff(t *testing.T) {
 	}
 	for _, b := range []string{"a\x00", string(make([]byte, 9<<20)), "same"} {
 		if got := workspace.Diff([]byte("same"), []byte(b), "f"); got != "" {
-			t.Errorf("Diff of what is not to be shown: got %d bytes", len(got))
+			t.Errorf("Diff of content that is not shown: got %d bytes", len(got))
 		}
 	}
 }
 
-// BenchmarkCompare measures the environment check against git status on the same tree.
+// BenchmarkCompare compares the time of the environment check with that of git status
+// on the same tree.
 func BenchmarkCompare(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -536,8 +542,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// FR-045: what a killed Apply left half-made is acode's own, also where a step that is
-// yet to come reads every file.
+// FR-045: the temporary files of a killed Apply belong to acode, even if a remaining
+// step reads every file.
 func TestChangesLeavesOutTemporaryFiles(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

@@ -17,7 +17,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// descriptors lists what this process has open at or below dir, as the kernel names it.
+// descriptors returns the open files of this process at or below dir, as the kernel
+// names them.
 func descriptors(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -32,11 +33,12 @@ func descriptors(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A session may have any number of steps and a process only so many descriptors: each
-// call closes what it opened, also one that is refused or fails, and Discard and Close
-// close what Prepare keeps.
+// A session may have any number of steps, and a process has a limited number of
+// descriptors. So each call closes the files that it opened, even if it is refused or
+// fails. Discard and Close close the files that Prepare keeps.
 func TestNothingStaysOpen(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what is forgotten, sooner or later
+	// the collector would close forgotten files sooner or later
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	dir := quick(t)
 	seed(t, dir)
 	put(t, dir, "e/link", "1")
@@ -146,8 +148,8 @@ func TestNothingStaysOpen(t *testing.T) {
 	}
 }
 
-// FR-040: a file that cannot be read is named as unchecked, not taken for unchanged. What
-// the kernel shows of this process's memory is one, whoever asks.
+// FR-040: a file that cannot be read is reported as unchecked, and does not count as
+// unchanged. The kernel's view of this process's memory is such a file, even for root.
 func TestChangesNamesWhatCannotBeRead(t *testing.T) {
 	r := open(t, fmt.Sprintf("/proc/%d", os.Getpid()))
 	known := []session.FileState{{Path: "mem", Hash: sum("x"), Size: 1, Inode: 1, Wrote: true}}

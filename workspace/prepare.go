@@ -18,46 +18,47 @@ import (
 )
 
 const (
-	// bytes of a file that an edit loads
+	// maxEdit is the size in bytes of the largest file that an edit loads.
 	maxEdit = 64 << 20
-	// bytes that an edit may make of it
+	// maxResult is the size in bytes of the largest result of an edit.
 	maxResult = 256 << 20
-	// of a file that is new and whose mode nobody gave
+	// newMode is the mode of a new file if the step gives none.
 	newMode = 0o644
 )
 
-// prepared is what Prepare worked out for one key, with all that it opened.
+// prepared is the result of Prepare for one key, with everything that it opened.
 type prepared struct {
-	// in the order of first mention
+	// nodes are in the order of first mention.
 	nodes   []*node
 	byPath  map[string]*node
 	folders map[string]*folder
 }
 
-// node is one path of a group of changes: what it held, and what it will hold.
+// node is one path of a group of changes: its file before them, and its content after
+// them.
 type node struct {
 	path string
-	// nil while the directory does not exist
+	// dir is nil while the directory does not exist.
 	dir *folder
-	// what was hashed; nil when the path was absent
+	// f is the file that was hashed, or nil if the path was absent.
 	f *os.File
-	// of f
+	// st and racy are of f.
 	st   stat
 	racy bool
 	pre  session.Image
-	// nil: absent
+	// cur is nil if the path is to be absent.
 	cur *content
-	// name of the temporary file, while there is one
+	// temp is the name of the temporary file while there is one.
 	temp string
-	// the file that Apply put there
+	// out is the file that Apply put there.
 	out *os.File
 }
 
-// content is what a path holds in the overlay: bytes, or the untouched file of some node,
-// so that large files are never loaded.
+// content is the content of a path in the overlay: bytes, or the untouched file of a
+// node, so that large files are never loaded.
 type content struct {
 	data []byte
-	// when not nil, the bytes are those of its file
+	// If origin is not nil, the bytes are those of its file.
 	origin *node
 	image  session.Image
 }
@@ -69,9 +70,9 @@ func (n *node) post() session.Image {
 	return n.cur.image
 }
 
-// from is the node whose file becomes n's by a rename: it disappears under its own name.
-// A file that is overwritten in the same group, as in a swap, is copied instead, so that
-// no path is ever something that is neither its pre- nor its post-image.
+// from returns the node whose file becomes n's by a rename, or nil. The file disappears
+// from its own path. A file that is overwritten in the same group, as in a swap, is
+// copied instead. So every path always holds its pre-image or its post-image.
 func (n *node) from() *node {
 	if n.cur == nil || n.cur.origin == nil || n.cur.origin == n || n.cur.origin.cur != nil {
 		return nil
@@ -79,22 +80,24 @@ func (n *node) from() *node {
 	return n.cur.origin
 }
 
-// moved reports whether n's file goes on living under another name, by a rename.
+// moved reports whether n's file gets another name by a rename.
 func (p *prepared) moved(n *node) bool {
 	return slices.ContainsFunc(p.nodes, func(m *node) bool { return m.from() == n })
 }
 
-// Prepare works out what changes would do now, one Transition a path in the order of
-// first mention, and keeps open what it hashed until Apply or Discard. Several changes
-// may concern one path: each is judged on what the ones before it leave, and only the sum
-// is applied.
+// Prepare works out the effect of changes and returns one Transition for each path, in
+// the order of first mention. It keeps the files that it hashed open until Apply or
+// Discard. Several changes may name one path. Each is checked against the result of
+// those before it, and only the sum is applied.
 //
-// A move of an untouched file becomes a rename (Transition.From), whatever its size; it
-// replaces what lies at its target. A write with mode 0 keeps the file's mode, or gives
-// 0644. It returns ErrFileStep when an edit does not match exactly once (or at all, with
-// All), a file to edit, delete or move is missing, or a path is also a directory of
-// another, or a file of somebody else is set-user-ID; ErrEscape for a target that is a
-// symbolic link, irregular or has further links.
+// A move of an untouched file of any size becomes a rename (Transition.From). It
+// replaces the file at its target. A write with mode 0 keeps the file's mode, or uses
+// 0644. Prepare returns
+//
+//   - ErrFileStep if an edit does not match exactly once, or with All does not match at
+//     all; if a file to edit, delete or move is missing; if a path is also a directory
+//     of another path; or if a file of another user is set-user-ID,
+//   - ErrEscape if a target is a symbolic link, is not a regular file or has more links.
 func (r *Root) Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error) {
 	r.Discard(key)
 	p := &prepared{byPath: map[string]*node{}, folders: map[string]*folder{}}
@@ -120,14 +123,14 @@ func (r *Root) prepare(ctx context.Context, p *prepared, changes []session.Chang
 	return p.harmless()
 }
 
-// harmless refuses to put a new file, now or in a rollback, in the place of one that is
-// set-user-ID of somebody else: it would have its mode and content, and run as this
-// process.
+// harmless returns an error if a new file, now or in a rollback, would replace a
+// set-user-ID file of another user. The new file would have its mode and content, and
+// run as the user of this process.
 func (p *prepared) harmless() error {
 	for _, n := range p.effective() {
 		stays := n.cur != nil && n.cur.origin == n || p.moved(n)
 		if n.f != nil && !stays && n.st.lends(uint32(os.Geteuid()), uint32(os.Getegid())) {
-			return stepError(n.path, "the file is set-user-ID or set-group-ID and another's")
+			return stepError(n.path, "the file is set-user-ID or set-group-ID and belongs to another user or group")
 		}
 	}
 	return nil
@@ -163,7 +166,7 @@ func (r *Root) plan(ctx context.Context, p *prepared, c session.Change) error {
 		}
 		n.cur, to.cur = nil, n.cur
 	default:
-		return stepError(name, fmt.Sprintf("%q is no change of files", c.Op))
+		return stepError(name, fmt.Sprintf("%q is not a file operation", c.Op))
 	}
 	return nil
 }
@@ -180,7 +183,8 @@ func newContent(data []byte, mode uint32) *content {
 	return &content{data: data, image: session.Image{Kind: "file", Hash: hex.EncodeToString(sum[:]), Size: int64(len(data)), Mode: mode}}
 }
 
-// node finds the overlay's entry of name, or opens and hashes what lies there.
+// node returns the overlay's entry of name. If there is none, it opens and hashes the
+// file at that path.
 func (r *Root) node(ctx context.Context, p *prepared, name string) (*node, error) {
 	c, err := cleanFile(name)
 	if err != nil {
@@ -207,7 +211,7 @@ func (r *Root) node(ctx context.Context, p *prepared, name string) (*node, error
 	return n, nil
 }
 
-// below refuses name where another path of the group is a directory of it.
+// below returns an error if another path of the group is a directory above name.
 func (p *prepared) below(name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if p.byPath[dir] != nil {
@@ -217,7 +221,8 @@ func (p *prepared) below(name string) error {
 	return nil
 }
 
-// parent opens the directory of name once; it is nil when it does not exist.
+// parent opens the directory of name once. It returns nil if the directory does not
+// exist.
 func (r *Root) parent(p *prepared, name string) (*folder, error) {
 	dir := path.Dir(name)
 	if d, ok := p.folders[dir]; ok {
@@ -234,8 +239,8 @@ func (r *Root) parent(p *prepared, name string) (*folder, error) {
 	return d, nil
 }
 
-// creatable checks that the missing directory dir could be made: that no part of its path
-// is something else, like a symbolic link to nowhere.
+// creatable checks that the missing directory dir could be made. No part of its path
+// may be something else, such as a symbolic link to nowhere.
 func (r *Root) creatable(dir string) error {
 	for ; dir != "."; dir = path.Dir(dir) {
 		info, err := r.root.Lstat(dir)
@@ -249,7 +254,7 @@ func (r *Root) creatable(dir string) error {
 	return nil
 }
 
-// openNode opens and hashes what lies at n, if anything does.
+// openNode opens and hashes the file at n, if there is one.
 func (r *Root) openNode(ctx context.Context, n *node) error {
 	f, _, err := n.dir.open(path.Base(n.path), 1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -269,8 +274,8 @@ func (r *Root) openNode(ctx context.Context, n *node) error {
 	return nil
 }
 
-// unambiguous refuses groups in which a path is also a directory of another path, or two
-// paths are two names of one place.
+// unambiguous returns an error if a path is also a directory above another path, or if
+// two paths name one file.
 func (p *prepared) unambiguous() error {
 	places := map[string]*node{}
 	for _, n := range p.nodes {
@@ -296,8 +301,8 @@ func sameFile(n, other *node) error {
 	return stepError(n.path, "the path names the same file as "+other.path)
 }
 
-// transitions gives the sum of the changes. A path that was absent and is again says
-// nothing.
+// transitions returns the sum of the changes. It leaves out a path that was absent and
+// is absent again.
 func (p *prepared) transitions() []session.Transition {
 	var ts []session.Transition
 	for _, n := range p.effective() {
@@ -310,7 +315,7 @@ func (p *prepared) transitions() []session.Transition {
 	return ts
 }
 
-// effective lists the nodes that a transition stands for.
+// effective returns the nodes that have a transition.
 func (p *prepared) effective() (nodes []*node) {
 	for _, n := range p.nodes {
 		if n.f != nil || n.cur != nil {
@@ -320,9 +325,9 @@ func (p *prepared) effective() (nodes []*node) {
 	return nodes
 }
 
-// Image reads the content with this hash that Prepare found at path or worked out for it:
-// what it found from the same handle. The reader ends with ErrFileChanged if a file no
-// longer has that content.
+// Image reads the content with this hash that Prepare found at path or worked out for
+// it. Content that Prepare found comes from the same handle. The reader ends with
+// ErrFileChanged if a file no longer has that content.
 func (r *Root) Image(name, hash string) (io.Reader, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +341,7 @@ func (r *Root) Image(name, hash string) (io.Reader, error) {
 			return n.cur.reader(), nil
 		}
 	}
-	return nil, fmt.Errorf("read the content of %q before or after its change: it was not prepared, or is another", name)
+	return nil, fmt.Errorf("read the content of %q before or after its change: it was not prepared, or has another hash", name)
 }
 
 // reader reads the content from its start.
@@ -347,12 +352,12 @@ func (c *content) reader() io.Reader {
 	return bytes.NewReader(c.data)
 }
 
-// reader reads what was hashed at n from its start, whatever else reads it.
+// reader reads the hashed file of n from its start, independent of other readers.
 func (n *node) reader() io.Reader {
 	return &verified{r: io.NewSectionReader(n.f, 0, n.pre.Size+1), sum: sha256.New(), want: n.pre.Hash, name: n.path}
 }
 
-// Discard gives up what Prepare opened for key; unknown keys are ignored.
+// Discard closes everything that Prepare opened for key. It ignores unknown keys.
 func (r *Root) Discard(key string) {
 	r.mu.Lock()
 	p := r.prepared[key]
@@ -375,7 +380,8 @@ func (p *prepared) close() {
 func (n *node) close() {
 	for _, f := range []*os.File{n.f, n.out} {
 		if f != nil {
-			_ = f.Close() // what was written has been synced before
+			// its content has been synced before
+			_ = f.Close()
 		}
 	}
 	n.f, n.out = nil, nil

@@ -14,12 +14,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Read hashes the regular files that a glob matches, sorted by path; ** crosses
-// directories and .git is not entered. Files that a pattern meets and that are irregular,
-// have further links, lead outside or have a name that is not UTF-8, which the journal
-// cannot hold, are passed over; named literally they are ErrEscape.
-// It returns ErrFileStep for a literal path that is not there and for more than 10,000
-// matches.
+// Read hashes the regular files that a glob matches, sorted by path. ** crosses
+// directories, and .git is not entered. A pattern skips files that are irregular, have
+// more links, lead outside, or have a name that is not UTF-8, which the journal cannot
+// hold. A literal path to such a file is ErrEscape. Read returns ErrFileStep for a
+// literal path that does not exist and for more than 10,000 matches.
 func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState, error) {
 	p, err := parsePattern(read.Path)
 	if err != nil {
@@ -47,7 +46,8 @@ func (r *Root) Read(ctx context.Context, read session.Read) ([]session.FileState
 	return states, nil
 }
 
-// failed keeps the end of the context apart from failures of the file.
+// failed returns the cause of ctx if ctx has ended, and the failure of the file
+// otherwise.
 func failed(ctx context.Context, name string, err error) error {
 	return failedAt(ctx, name, "reading", err)
 }
@@ -59,8 +59,8 @@ func failedAt(ctx context.Context, name, doing string, err error) error {
 	return failure(name, doing, err)
 }
 
-// passedOver reports whether what a walk met simply does not count: it vanished
-// meanwhile, is no plain file, or leads outside.
+// passedOver reports whether a file that a walk found does not count. It disappeared
+// meanwhile, is not a regular file, or leads outside.
 func passedOver(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(failure("", "", err), session.ErrEscape)
 }
@@ -76,8 +76,8 @@ func (r *Root) look(ctx context.Context, name string) (session.FileState, error)
 	return state, err
 }
 
-// Content opens a file as it is now, to keep it before it is overwritten. The size is
-// that of this moment. The caller closes it.
+// Content opens a file in its current state, so that the caller can keep it before it
+// is overwritten. The size is that of this moment. The caller closes the file.
 func (r *Root) Content(name string) (io.ReadCloser, int64, error) {
 	c, err := cleanFile(name)
 	if err != nil {
@@ -95,7 +95,8 @@ func (r *Root) Content(name string) (io.ReadCloser, int64, error) {
 	return f, st.size, nil
 }
 
-// Size gives the length of a file in bytes; 0 for one that is not there, or out of reach.
+// Size returns the length of a file in bytes, or 0 for a file that does not exist or
+// cannot be reached.
 func (r *Root) Size(name string) int64 {
 	c, err := cleanFile(name)
 	if err != nil {
@@ -108,10 +109,11 @@ func (r *Root) Size(name string) int64 {
 	return info.Size()
 }
 
-// Stat gives the state of these paths now, in their order. A path whose stat equals what
-// is given, and was not racy, is taken as unchanged without reading it; any other is
-// hashed. Hash is empty when the path is absent, or is no longer a regular file with one
-// link inside the workspace, or may not be read; then the inode is set.
+// Stat returns the current state of these paths, in their order. If the stat of a path
+// equals the known one, which was not racy, the file counts as unchanged and is not
+// read. Any other file is hashed. Hash is empty if the path is absent, is no longer a
+// regular file with one link inside the workspace, or may not be read. In the last two
+// cases the inode is set.
 func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error) {
 	out := make([]session.FileState, 0, len(known))
 	var last glance
@@ -128,15 +130,15 @@ func (r *Root) Stat(ctx context.Context, known []session.FileState) ([]session.F
 		if err != nil {
 			return nil, failed(ctx, k.Path, err)
 		}
-		r.settle(f)
+		r.remember(f)
 		out = append(out, f)
 	}
 	return out, nil
 }
 
-// settle remembers a file that was hashed when its times could hide nothing any more, so
-// that one which the session knows by a racy stat is not hashed again and again.
-func (r *Root) settle(f session.FileState) {
+// remember keeps the state of a file that was hashed when its times could not hide a
+// change. A file that the session knows by a racy stat is then not hashed each time.
+func (r *Root) remember(f session.FileState) {
 	if f.Hash == "" || f.Racy {
 		return
 	}
@@ -145,7 +147,8 @@ func (r *Root) settle(f session.FileState) {
 	r.calm[f.Path] = f
 }
 
-// settled gives what was remembered of the very content that k knows, else k.
+// settled returns the remembered state if it has the same content and mode as k, and k
+// otherwise.
 func (r *Root) settled(k session.FileState) session.FileState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,12 +159,13 @@ func (r *Root) settled(k session.FileState) session.FileState {
 	return k
 }
 
-// glance keeps the directory of the last path open: known files lie side by side.
+// glance keeps the directory of the last path open, because known files are often in
+// one directory.
 type glance struct{ d *folder }
 
 func (g *glance) close() { g.d.close() }
 
-// unmoved reports whether one lstat is enough to know that k is as it was.
+// unmoved reports whether one lstat is enough to know that k has not changed.
 func (r *Root) unmoved(g *glance, k session.FileState) bool {
 	name, err := cleanFile(k.Path)
 	if err != nil || k.Hash == "" || k.Racy {
@@ -195,7 +199,8 @@ func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState
 		now, _, err := r.hash(ctx, f, name)
 		now.Path, now.Wrote = k.Path, k.Wrote
 		return now, err
-	case errors.Is(err, fs.ErrPermission) && k.Hash == "" && k.Inode != 0: // as it was
+	// it could not be read before either
+	case errors.Is(err, fs.ErrPermission) && k.Hash == "" && k.Inode != 0:
 		return r.hidden(k), nil
 	case passedOver(err), errors.Is(err, unix.ENOTDIR):
 		return r.bare(k), nil
@@ -203,8 +208,8 @@ func (r *Root) stat(ctx context.Context, k session.FileState) (session.FileState
 	return session.FileState{}, err
 }
 
-// bare describes what lies at k's path without its content; the zero inode says that
-// nothing does.
+// bare describes the file at k's path without its content. An inode of zero means that
+// there is none.
 func (r *Root) bare(k session.FileState) session.FileState {
 	now := session.FileState{}
 	if st, err := r.lstat(k.Path); err == nil {
@@ -214,8 +219,8 @@ func (r *Root) bare(k session.FileState) session.FileState {
 	return now
 }
 
-// hidden describes a file that may not be read, as far as it can be looked at; else it is
-// the file that k was.
+// hidden describes a file that may not be read. If the file cannot be examined either,
+// it has the inode of k.
 func (r *Root) hidden(k session.FileState) session.FileState {
 	now := r.bare(k)
 	now.Inode = cmp.Or(now.Inode, k.Inode)

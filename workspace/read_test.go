@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// A workspace is in place as long as its path leads to what was opened.
+// A workspace is in place as long as its path leads to the open directory.
 func TestInPlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ws")
 	must(t, os.Mkdir(dir, 0o755))
@@ -90,7 +90,7 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// A name that the journal cannot hold would be another one at the next resume.
+// A name that the journal cannot hold would be a different name at the next resume.
 func TestNamesThatAreNotText(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -107,8 +107,7 @@ func TestNamesThatAreNotText(t *testing.T) {
 	}
 }
 
-// What a search meets does not count when it is no plain file, also when it is all there
-// is.
+// A search skips a path that is not a regular file, even if it finds nothing else.
 func TestSearchMeetsOnlyALink(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
@@ -236,8 +235,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A search may look into more files than a read may name: its receipt has only those that
-// matched.
+// A search may examine more files than a read may name, because its receipt has only
+// the files that matched.
 func TestSearchInMoreFilesThanARead(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10_001 {
@@ -258,7 +257,7 @@ func TestSearchInMoreFilesThanARead(t *testing.T) {
 	}
 }
 
-// A line is cut where a secret lies: nothing is left of it.
+// If a line is cut inside a secret, no part of the secret is left.
 func TestSearchCutsNoSecret(t *testing.T) {
 	const secret = "s3cr3t-0123456789"
 	for _, length := range []int{500, 40_000} {
@@ -277,7 +276,7 @@ func TestSearchCutsNoSecret(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that ends once it was asked that often.
+// endsAfter is a context that ends after a number of calls of Err.
 type endsAfter struct {
 	context.Context
 	asks int
@@ -290,11 +289,12 @@ func (e *endsAfter) Err() error {
 	return nil
 }
 
-// A search that ends in the midst of a file says so: what it gives is all there is, and
-// what it read is known.
+// A search whose result is full in the middle of a file says that it is cut, and still
+// returns that file. A search whose context ends at any earlier point returns its error.
 func TestSearchThatEndsEarly(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "a", strings.Repeat("TODO it\n", 20_000)) // more than is given
+	// more than a result may have
+	put(t, dir, "a", strings.Repeat("TODO it\n", 20_000))
 	r := open(t, dir)
 	for asks := 0; ; asks++ {
 		ctx := &endsAfter{context.Background(), asks}
@@ -311,7 +311,7 @@ func TestSearchThatEndsEarly(t *testing.T) {
 	}
 }
 
-// Times are compared as the wall-clock times that files carry.
+// Times are compared with the wall-clock times of files.
 func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "1")
@@ -368,8 +368,8 @@ func TestStatTrustsOnlyWhatCannotHide(t *testing.T) {
 	wantCode(t, "Content of a link", err, session.ErrEscape)
 }
 
-// Who ends a read or a search, as a signal does, ends it: no file is passed over for
-// that, nor blamed.
+// A read or a search that is ended, for example by a signal, returns that. It neither
+// skips a file because of it nor blames one.
 func TestReadingThatIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {

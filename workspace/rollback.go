@@ -15,12 +15,14 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Rollback puts the pre-images back for paths that equal their post-image, removes
-// leftover temporary files, and makes that durable. Paths that hold what overwrite says
-// of them, which was kept, are put back as well; any other foreign path is
-// ErrFileChanged, before anything is changed. pre gives kept content; of files that were
-// moved, what lies at their new name is used. Directories that Apply made stay. Killed
-// anywhere, it can be called again with the same arguments.
+// Rollback puts the pre-images back for paths that equal their post-image. It removes
+// leftover temporary files and makes all this durable. It also puts back foreign paths
+// whose content is listed in overwrite, which the caller has kept. Any other foreign
+// path is ErrFileChanged, before anything is changed.
+//
+// pre returns kept content. The content of a moved file is taken from its new name.
+// Directories that Apply made stay. If Rollback is killed at any point, it can be
+// called again with the same arguments.
 func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error {
 	v, err := r.survey(ctx, key, ts)
 	defer v.close()
@@ -30,7 +32,7 @@ func (r *Root) Rollback(ctx context.Context, key string, ts []session.Transition
 	for _, p := range v.places {
 		known := func(f session.FileState) bool { return f.Path == p.t.Path && f.Hash == p.state.Hash }
 		if p.foreign() && !slices.ContainsFunc(overwrite, known) {
-			return fileChanged(p.t.Path, "the file is neither what the step found nor what it made")
+			return fileChanged(p.t.Path, "the file is neither the one that the step found nor the one that it made")
 		}
 	}
 	if err := v.removeLeftover(); err != nil {
@@ -70,7 +72,7 @@ func (v *survey) removeLeftover() error {
 	return nil
 }
 
-// unlink removes base from d, where it may be gone already.
+// unlink removes base from d. base may be gone already.
 func (r *Root) unlink(d *folder, base string) error {
 	if err := r.effect("unlink " + path.Join(d.name, base)); err != nil {
 		return err
@@ -82,17 +84,18 @@ func (r *Root) unlink(d *folder, base string) error {
 	return err
 }
 
-// stage gets the pre-image of p ready beside it, so that what can fail fails before a
-// path changes. What restore does then depends on what lies there, and where the
-// pre-image is:
+// stage prepares the pre-image of p beside it, so that most failures happen before a
+// path changes. The work of restore depends on the file that is there and on the place
+// of the pre-image:
 //
-//	what lies there               the pre-image is                    restore
-//	the pre-image                 in place                            nothing
-//	anything, nothing did before  nothing                             unlinks it
-//	its content                   there, with another mode or moved   renames a copy over it
-//	anything                      at its new name                     renames it back, or a copy of it
-//	                                                                  where that name gets a file back as well
-//	anything                      kept                                renames a copy over it
+//	the path holds  the pre-image is               restore
+//	the pre-image   in place                       does nothing
+//	anything        absent                         unlinks it
+//	its content     there, in another mode or      renames a copy over it
+//	                moved
+//	anything        at its new name                renames it back, or a copy of it if
+//	                                               that name gets a file back as well
+//	anything        kept                           renames a copy over it
 func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (io.ReadCloser, error)) error {
 	if p.isPre() || p.t.Pre.Absent() {
 		return nil
@@ -131,7 +134,7 @@ func (v *survey) stage(ctx context.Context, i int, p *place, pre func(string) (i
 	return f.Close()
 }
 
-// remake makes the directory that p's file was in.
+// remake makes the directory of p's file.
 func (v *survey) remake(p *place) (err error) {
 	dir := path.Dir(path.Clean(p.t.Path))
 	if v.folders[dir] == nil {
@@ -155,8 +158,9 @@ func (v *survey) removeStaged() error {
 	return nil
 }
 
-// commit puts the pre-images back: files that were moved first and durably, for their
-// content is nowhere else, and only then what came into their place.
+// commit puts the pre-images back. Files that were moved come first and are made
+// durable, because their content is in no other place. The files that replaced them
+// come next.
 func (v *survey) commit() error {
 	for _, moved := range []bool{true, false} {
 		var dirs []*folder
@@ -164,7 +168,8 @@ func (v *survey) commit() error {
 			if (p.target != nil) != moved {
 				continue
 			}
-			if moved && !p.target.isPre() && p.dir != nil { // whose new name still stands
+			// the new name still exists
+			if moved && !p.target.isPre() && p.dir != nil {
 				dirs = append(dirs, p.dir)
 			}
 			if p.isPre() {
@@ -201,8 +206,8 @@ func (v *survey) restore(p *place) error {
 	return nil
 }
 
-// steady checks that p's path is what the survey saw, or that it has been emptied since,
-// which is what putting a moved file back does.
+// steady checks that p's path is as the survey saw it, or is empty by now. Putting a
+// moved file back empties a path.
 func (p *place) steady() error {
 	if p.dir == nil {
 		return nil
@@ -226,7 +231,8 @@ func (v *survey) rename(from *folder, base string, p *place) error {
 	return retry(func() error { return unix.Renameat(from.fd(), base, p.dir.fd(), p.base) })
 }
 
-// sync makes every directory durable and, with files, content that was there all along.
+// sync makes every directory durable. With files it also makes content durable that was
+// already there.
 func (v *survey) sync(files bool) error {
 	for _, p := range v.places {
 		if !files || p.state.Hash == "" || p.t.Pre != p.t.Post {

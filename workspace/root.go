@@ -1,21 +1,23 @@
-// Package workspace is the confined way into the directory that a session works in: file
-// steps, the manifest of tracked files, what changed while nobody looked, and git's
-// state.
+// Package workspace gives confined access to the directory that a session works in. It
+// does file steps, the manifest of tracked files, the search for changes between runs,
+// and the state of git.
 //
 // Invariants, cited by tests:
 //
-//	W1  No byte outside the root is read or written through a path, whatever symbolic
-//	    links, "..", absolute names, hard links, FIFOs or devices lie there, and none of
-//	    them blocks.
-//	W2  What was hashed is the handle that is used; a path that is something else by
-//	    then is left alone, and the answer is FILE-001 (Threat 5).
-//	W3  A group of changes is all or none: killed anywhere, Inspect tells how far it got,
-//	    Rollback puts back what was there, and doing it again ends where it should.
-//	W4  When Apply returns nil, the files and the directories that name them are durable.
-//	W5  Nothing that lies in the workspace is executed by looking at it.
+//	W1  No byte outside the root is read or written through a path, even if there are
+//	    symbolic links, "..", absolute names, hard links, FIFOs or devices. None of them
+//	    blocks.
+//	W2  The handle that was hashed is the handle that is used. A path that holds
+//	    something else by then is left alone, and the error is FILE-001 (Threat 5).
+//	W3  A group of changes is applied as a whole or not at all. After a kill at any
+//	    point, Inspect says how far it got, Rollback puts the files back, and a new
+//	    attempt completes.
+//	W4  When Apply returns nil, the files and the directories that name them are
+//	    durable.
+//	W5  Examining the workspace executes nothing in it.
 //
-// Parents are resolved by package subtree and kept open; every call on a file names it by
-// its last component relative to such a handle, which cannot lead anywhere else.
+// Package subtree resolves the parents of a file, which are kept open. Every call names
+// a file by its last component relative to such a handle, which cannot lead elsewhere.
 package workspace
 
 import (
@@ -37,30 +39,31 @@ import (
 	"github.com/acode-dev/acode/subtree"
 )
 
-// Root is an open workspace. Its methods may be called from several goroutines, those
-// that concern one key from one at a time.
+// Root is an open workspace. Its methods may be called from several goroutines, but the
+// methods of one key from one at a time.
 type Root struct {
-	// Redact masks secrets in lines of which a search keeps only the start, while they
-	// are whole; nil masks none. It is set before anything else is done.
+	// Redact masks secrets in a long line before a search cuts it. A nil Redact masks
+	// none. It is set before any method is called.
 	Redact func(string) string
 
 	dir  string
 	root *os.Root
 	now  func() time.Time
-	// of tests: called before each effect, and when Apply looks at what it did
+	// hook is for tests. It is called before each effect, and when Apply checks its
+	// work.
 	hook func(op string) error
 
-	// with git
+	// patience is how long git may take for one answer.
 	patience time.Duration
 
 	mu       sync.Mutex
 	prepared map[string]*prepared
-	// by path: hashed when nothing was racy
+	// calm holds, by path, files that were hashed when they were not racy.
 	calm map[string]session.FileState
 }
 
-// Open opens dir as a workspace. now is the wall clock. It returns ErrEnvironment when
-// dir is not there or is no directory. The caller closes the Root.
+// Open opens dir as a workspace. now is the wall clock. Open returns ErrEnvironment if
+// dir does not exist or is not a directory. The caller closes the Root.
 func Open(dir string, now func() time.Time) (*Root, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,17 +79,17 @@ func Open(dir string, now func() time.Time) (*Root, error) {
 func missing(dir string, cause error) error {
 	return &session.Error{Code: session.ErrEnvironment, Place: dir, Cause: reason(cause),
 		Message: "the workspace cannot be opened; nothing was changed",
-		Next:    session.Then("put the directory back, or name the place it moved to, with", session.MoveWorkIn, "")}
+		Next:    session.Then("put the directory back, or name its new place with", session.MoveWorkIn, "")}
 }
 
 func (r *Root) repository() repository { return repository{r.dir, r.patience} }
 
-// Dir is the absolute path that the workspace was opened by.
+// Dir returns the absolute path that the workspace was opened by.
 func (r *Root) Dir() string { return r.dir }
 
-// InPlace returns ErrEnvironment when the path that the workspace was opened by leads
-// elsewhere by now. Commands go by that path, files by what was opened: they would no
-// longer meet.
+// InPlace returns ErrEnvironment if the path that the workspace was opened by leads
+// elsewhere by now. Commands use that path, but file steps use the open directory, so
+// they would work in different places.
 func (r *Root) InPlace() error {
 	opened, err := r.root.Stat(".")
 	if err == nil {
@@ -100,10 +103,10 @@ func (r *Root) InPlace() error {
 		message = "the workspace cannot be used any more; the step was not begun"
 	}
 	return &session.Error{Code: session.ErrEnvironment, Place: r.dir, Cause: reason(err), Message: message,
-		Next: session.Then("put the directory back, or name the place it moved to, with", session.MoveWorkIn, "")}
+		Next: session.Then("put the directory back, or name its new place with", session.MoveWorkIn, "")}
 }
 
-// Close gives up the workspace and everything that is still prepared.
+// Close closes the workspace and everything that is still prepared.
 func (r *Root) Close() error {
 	r.mu.Lock()
 	keys := slices.Collect(maps.Keys(r.prepared))
@@ -114,8 +117,8 @@ func (r *Root) Close() error {
 	return r.root.Close()
 }
 
-// Refuse returns ErrWorkspace when dir is the root of the file system or home, by
-// whatever name, unless allowed names it.
+// Refuse returns ErrWorkspace if dir is the root of the file system or home, by any
+// name, unless allowed names it.
 func Refuse(dir, home string, allowed []string) error {
 	same := func(other string) bool { return sameDirectory(dir, other) }
 	if !same("/") && (home == "" || !same(home)) || slices.ContainsFunc(allowed, same) {
@@ -123,7 +126,7 @@ func Refuse(dir, home string, allowed []string) error {
 	}
 	return &session.Error{Code: session.ErrWorkspace, Place: dir,
 		Message: "the root of the file system and the home directory are refused as a workspace; nothing was changed",
-		Next:    session.Hint{Text: "work in a directory of its own, or name this one with", Do: session.MoveAllowWorkspace, Path: dir}}
+		Next:    session.Hint{Text: "use another directory, or allow this one with", Do: session.MoveAllowWorkspace, Path: dir}}
 }
 
 func sameDirectory(a, b string) bool {
@@ -138,7 +141,8 @@ func sameDirectory(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// effect announces an effect to the tests' hook, which may fail it or end the process.
+// effect announces an effect to the tests' hook, which may make it fail or end the
+// process.
 func (r *Root) effect(op string) error {
 	if r.hook == nil {
 		return nil
@@ -146,7 +150,8 @@ func (r *Root) effect(op string) error {
 	return r.hook(op)
 }
 
-// clean checks that name can only mean a file below the root and gives its shortest form.
+// clean checks that name can only mean a file below the root and returns its shortest
+// form.
 func clean(name string) (string, error) {
 	switch {
 	case name == "":
@@ -167,7 +172,7 @@ func clean(name string) (string, error) {
 	return c, nil
 }
 
-// cleanFile is clean for something that must be below the root, not the root itself.
+// cleanFile is clean for a file below the root, which cannot be the root itself.
 func cleanFile(name string) (string, error) {
 	c, err := clean(name)
 	if err == nil && (c == "." || strings.HasSuffix(name, "/")) {
@@ -211,19 +216,21 @@ func failure(name, doing string, err error) error {
 		e.Next = session.Words("make the file system writable, then resume")
 	case no == unix.EIO:
 		e.Code, e.Next = session.ErrStoreIO, session.Words("check the disk, then resume")
-	case no == unix.EMFILE || no == unix.ENFILE || no == unix.ENOMEM: // which says nothing about the step
+	// these say nothing about the step
+	case no == unix.EMFILE || no == unix.ENFILE || no == unix.ENOMEM:
 		e.Code, e.Next, e.Retryable = session.ErrStoreIO, session.Words("give acode more open files or memory (ulimit -a), then resume"), true
 	case no == unix.ELOOP:
 		return escape(name, "the path is a symbolic link")
 	case no == unix.ENOENT:
 		e.Message, e.Cause = "no such file", nil
 	case no == unix.ENOTDIR:
-		e.Message, e.Cause = "a part of the path is no directory", nil
+		e.Message, e.Cause = "a part of the path is not a directory", nil
 	}
 	return e
 }
 
-// reason takes the path off an error of package os: messages have their own place.
+// reason returns an error of package os without its path, because messages have their
+// own place.
 func reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

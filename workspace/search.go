@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// bytes of all matches together
+	// maxMatches is the number of bytes of all matches together.
 	maxMatches = 64 << 10
-	// bytes of one line that are shown
+	// maxMatchLine is the number of bytes of one line that are shown.
 	maxMatchLine = 400
-	// bytes seen beyond the end of what is shown: no secret is longer
+	// cutMargin is the number of bytes that are redacted after the shown ones. No
+	// secret is longer.
 	cutMargin = 16 << 10
-	// bytes in which a NUL makes a file binary
+	// sniff is the number of bytes in which a NUL makes a file binary.
 	sniff = 8 << 10
 )
 
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
-// may be a glob. It gives lines "path:line: text" with text cut at 400 bytes, as valid
-// UTF-8, at most 64 KiB of them, and the files that matched up to there, as far as their
-// names are UTF-8; binary files, .git and what a line has behind its first MiB are passed
-// over. It returns ErrFileStep for a bad pattern, a missing path and more than a million
-// files.
+// may be a glob. It returns lines "path:line: text" as valid UTF-8, with text cut at 400
+// bytes, and at most 64 KiB of them. The bool reports whether lines are missing because
+// of that limit. Search also returns the files that matched up to there and whose names
+// are UTF-8. It skips binary files, .git and anything past the first MiB of a line. It
+// returns ErrFileStep for a bad pattern, a missing path and more than a million files.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
 	re, err := regexp.Compile(s.Pattern)
 	if err != nil {
@@ -61,8 +62,8 @@ func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []se
 	return m.text.String(), m.cut, files, nil
 }
 
-// searched lists the files that a search path stands for; met says that they were not
-// named but found.
+// searched returns the files that a search path stands for. met reports whether they
+// were found by a walk rather than named.
 func (r *Root) searched(ctx context.Context, where string) (names []string, met bool, err error) {
 	if where == "" {
 		where = "."
@@ -104,13 +105,15 @@ func (m *matches) add(name string, line int, text []byte) {
 	}
 }
 
-// start gives what is shown of a long line. Who redacts it later cannot tell a secret by
-// its beginning.
+// start returns the part of a long line that is shown. It redacts the line first,
+// because a secret cannot be recognised later by its beginning alone.
 func (m *matches) start(text []byte) []byte {
 	if m.redact != nil {
 		seen := text[:min(len(text), maxMatchLine+cutMargin)]
 		masked := []byte(m.redact(string(seen)))
-		if len(seen) < len(text) { // its end may be the beginning of one, however short the rest became
+		// The end of seen may be the beginning of a secret, even if the masked text is
+		// short.
+		if len(seen) < len(text) {
 			masked = masked[:max(0, len(masked)-cutMargin)]
 		}
 		text = masked
@@ -151,7 +154,7 @@ func (r *Root) searchFile(ctx context.Context, name string, m *matches) (session
 	return state, true, nil
 }
 
-// scan matches line by line until the limit; of a line longer than 1 MiB only its start.
+// scan matches line by line until the limit. It sees only the first MiB of a line.
 func (m *matches) scan(name string, in *bufio.Reader) (hit bool, err error) {
 	const maxLine = 1 << 20
 	var line []byte

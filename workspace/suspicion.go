@@ -7,32 +7,32 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Suspicion is an added line that looks like an attack (Threat 3). It is a warning, never
-// a verdict.
+// Suspicion is an added line that looks like an attack (Threat 3). It is a warning
+// only.
 type Suspicion struct {
-	// in the new content, from 1
+	// Line is the number of the line in the new content, from 1.
 	Line int
-	// as in Threat 3; the first of several
+	// Pattern is the first pattern of Threat 3 that the line has.
 	Pattern string
-	// of the line, at most 200 bytes, valid UTF-8
+	// Text is the start of the line, at most 200 bytes of valid UTF-8.
 	Text string
 }
 
 const (
-	// bytes of a line that are shown
+	// maxSuspicious is the number of bytes of a line that are shown.
 	maxSuspicious = 200
-	// bytes above which a diff would take too long
+	// maxDiff is the size in bytes above which a diff would take too long.
 	maxDiff = 8 << 20
 )
 
-// suspicious lists the patterns of Threat 3.
+// suspicious returns the patterns of Threat 3.
 func suspicious() []string {
 	return []string{"eval(", "exec(", "subprocess.call(", "os.system(", "rm -rf", "curl http://", "wget http://"}
 }
 
-// Suspicious looks for the patterns of Threat 3 in the lines that changed adds to old,
-// upper and lower case alike. A line that old holds as often as changed does is not
-// added, wherever it stands.
+// Suspicious looks for the patterns of Threat 3, in upper and lower case, in the lines
+// that changed adds to old. A line that old has as often as changed is not added, even
+// if it moved.
 func Suspicious(old, changed []byte) []Suspicion {
 	had := map[string]int{}
 	for line := range bytes.SplitSeq(old, []byte("\n")) {
@@ -61,8 +61,8 @@ func shown(line []byte) string {
 	return strings.ToValidUTF8(string(line[:min(len(line), maxSuspicious)]), "")
 }
 
-// Diff gives the unified difference of two contents of path, for people. It is empty when
-// they are equal, when either is binary, and when either is above 8 MiB.
+// Diff returns the unified difference of two contents of path, for people. It returns
+// "" if they are equal, or if one of them is binary or above 8 MiB.
 func Diff(old, changed []byte, path string) string {
 	if isBinary(old) || isBinary(changed) || max(len(old), len(changed)) > maxDiff {
 		return ""
@@ -70,5 +70,5 @@ func Diff(old, changed []byte, path string) string {
 	return udiff.Unified("a/"+path, "b/"+path, string(old), string(changed))
 }
 
-// isBinary reports whether a NUL stands where searches look for one.
+// isBinary reports whether the start of b, as far as searches look, has a NUL.
 func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), sniff)], 0) >= 0 }

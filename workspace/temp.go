@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempName is the n-th temporary file of key.
+// tempName returns the name of the n-th temporary file of key.
 func tempName(key string, n int) string {
 	return fmt.Sprintf("%s%d.tmp", tempPrefix(key), n)
 }
@@ -35,8 +35,8 @@ func temporary(name string) bool {
 	return strings.HasSuffix(base, ".tmp") && tempPattern.MatchString(base)
 }
 
-// create makes a temporary file in d. A leftover of the same name is replaced: nobody
-// else has a use for it.
+// create makes a temporary file in d. It replaces a leftover of the same name, which no
+// other program needs.
 func (r *Root) create(d *folder, name string) (*os.File, error) {
 	for again := false; ; again = true {
 		if err := r.effect("create " + path.Join(d.name, name)); err != nil {
@@ -59,8 +59,8 @@ func (r *Root) create(d *folder, name string) (*os.File, error) {
 	}
 }
 
-// makeFolders makes dir and what is missing above it, each durable before it is used, and
-// names what it made.
+// makeFolders makes dir and the missing directories above it. It makes each one durable
+// before it is used. It returns the directories that it made.
 func (r *Root) makeFolders(dir string) (made []string, err error) {
 	at := "."
 	for _, part := range strings.Split(dir, "/") {
@@ -86,10 +86,10 @@ func (r *Root) makeFolders(dir string) (made []string, err error) {
 	return made, nil
 }
 
-// Sweep removes from dirs, durably, the temporary files of attempts that are over. There
-// are none but where a power cut brought one back: btrfs may replay its log so, although
-// the directory that the file was gone from was synced. keys gives the keys of those
-// attempts, and is asked only when there is a temporary file.
+// Sweep removes temporary files of attempts that are over from dirs and makes that
+// durable. Such files exist only after a power cut: btrfs may bring a file back when it
+// replays its log, although its directory was synced after the removal. keys returns
+// the keys of those attempts. It is called only if there is a temporary file.
 func (r *Root) Sweep(dirs []string, keys func() []string) error {
 	var errs []error
 	for _, dir := range dirs {
@@ -138,7 +138,8 @@ func (r *Root) writeTemp(ctx context.Context, d *folder, name string, content io
 		return nil, err
 	}
 	if err := r.fill(ctx, f, content, mode); err != nil {
-		_ = f.Close() // it is removed, whatever it holds
+		// the caller removes the file
+		_ = f.Close()
 		return nil, err
 	}
 	return f, nil

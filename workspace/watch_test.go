@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// What looks add up to is what a scan finds, whatever was made, changed, moved and
-// removed between them.
+// The differences from all looks together give the result of a scan, for any files that
+// were made, changed, moved and removed between them.
 func TestLooksAddUpToAScan(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -25,7 +25,9 @@ func TestLooksAddUpToAScan(t *testing.T) {
 		put(t, dir, "a", "1")
 		put(t, dir, "d/b", "1")
 		put(t, dir, "d/e/c", "1")
-		r := open(t, dir) // nearly all is racy: it changes within a tick of the kernel's clock
+		// nearly all files are racy, because they change within a tick of the kernel's
+		// clock
+		r := open(t, dir)
 		planned := []string{"a", "d/new", "**/c"}
 		first, err := r.Scan(ctx, planned, nil)
 		must(t, err)
@@ -36,12 +38,15 @@ func TestLooksAddUpToAScan(t *testing.T) {
 				at := in(name.Draw(rt, "name"))
 				switch rapid.IntRange(0, 2).Draw(rt, "op") {
 				case 0:
-					_ = os.MkdirAll(filepath.Dir(at), 0o755) // where a file is in the way nothing happens
+					// this fails if a file is in the way, which is fine
+					_ = os.MkdirAll(filepath.Dir(at), 0o755)
 					_ = os.WriteFile(at, []byte(rapid.StringN(0, 3, 3).Draw(rt, "text")), 0o644)
 				case 1:
-					_ = os.RemoveAll(at) // likewise
+					// this may fail too
+					_ = os.RemoveAll(at)
 				case 2:
-					_ = os.Rename(at, in(name.Draw(rt, "to"))) // likewise
+					// this may fail too
+					_ = os.Rename(at, in(name.Draw(rt, "to")))
 				}
 			}
 			diff, err := w.Look(ctx)
@@ -66,8 +71,8 @@ func TestLooksAddUpToAScan(t *testing.T) {
 	})
 }
 
-// A look at a repository leaves out what git ignores, now and later, and the repository
-// itself.
+// A look at a repository leaves out the files that git ignores, now and later, and the
+// .git directory.
 func TestLookAtARepository(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -83,7 +88,7 @@ func TestLookAtARepository(t *testing.T) {
 		put(t, dir, "x.o", fmt.Sprint(i))
 		put(t, dir, ".git/index.lock", fmt.Sprint(i))
 		if diff, err := w.Look(ctx); diff != nil || err != nil {
-			t.Fatalf("Look at what is ignored: got %+v, %v", diff, err)
+			t.Fatalf("Look at ignored files: got %+v, %v", diff, err)
 		}
 		must(t, os.Remove(filepath.Join(dir, "x.o")))
 		must(t, os.Remove(filepath.Join(dir, ".git/index.lock")))
