@@ -374,8 +374,8 @@ func TestFailedSteps(t *testing.T) {
 		{"refused", "dir leaves", command("s", "refuse"), session.ErrEscape},
 		{"capture_long", "longer than 64 KiB", command("s", "repeat 65537 x", capturing("V")), session.ErrCommand},
 		{"capture_endless", "longer than 64 KiB", command("s", "spaces", capturing("V")), session.ErrCommand},
-		{"capture_binary", "is no text", command("s", `raw "a\x00b"`, capturing("V")), session.ErrCommand},
-		{"capture_utf8", "is no text", command("s", `raw "\xff"`, capturing("V")), session.ErrCommand},
+		{"capture_binary", "is not text", command("s", `raw "a\x00b"`, capturing("V")), session.ErrCommand},
+		{"capture_utf8", "is not text", command("s", `raw "\xff"`, capturing("V")), session.ErrCommand},
 		{"read", "no file nowhere", read("s", "nowhere"), session.ErrFileStep},
 		{"edit", "no single match", session.Step{ID: "s", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "a"}}}, session.ErrFileStep},
 	} {

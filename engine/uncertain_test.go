@@ -488,10 +488,10 @@ func TestSupervisorGone(t *testing.T) {
 		what  string // runs on
 		wants string
 	}{
-		{"nothing", nil, "command", "a person has to say"},
-		{"ask", []func(*session.Run){onInterrupt(session.InterruptAsks)}, "command", "a person has to say"},
+		{"nothing", nil, "command", "a person must decide"},
+		{"ask", []func(*session.Run){onInterrupt(session.InterruptAsks)}, "command", "a person must decide"},
 		{"policy", []func(*session.Run){onInterrupt(session.InterruptDone)}, "command", "on_interrupt says done"},
-		{"check", []func(*session.Run){checking("exit 0")}, "command", "its check is asked; where that cannot tell, a person has to say"},
+		{"check", []func(*session.Run){checking("exit 0")}, "command", "its check decides; if the check cannot, a person must decide"},
 		{"check_hangs", []func(*session.Run){checking("hang"), onInterrupt(session.InterruptDone)}, "check", "on_interrupt says done"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -131,7 +131,7 @@ func Values(name string, data []byte) (map[string]string, error) {
 	if root := r.Root(data); root != nil {
 		for _, v := range r.Object(root).Fields {
 			if v.Kind() != strictyaml.Text {
-				r.Fail(v.At, "put quotes around the value", "the value of %q is no text", v.Key)
+				r.Fail(v.At, "put quotes around the value", "the value of %q is not text", v.Key)
 			}
 			values[v.Key] = r.System(&v)
 		}

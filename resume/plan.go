@@ -154,7 +154,7 @@ func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
 	switch {
 	case r == nil || !st.Code.Ordered():
 	case r.Check != "":
-		it.Action, it.Why = session.ActionDecide, st.Message+"; its check is asked before it runs again"
+		it.Action, it.Why = session.ActionDecide, st.Message+"; acode runs its check before it runs the command again"
 		return
 	default:
 		it.Why = st.Message + "; it has no check, so it runs again"
@@ -191,7 +191,7 @@ func command(rec session.CommandRecord, r *session.Run) (session.Action, string)
 	case rec.State == session.CommandFinished && by != "":
 		return decide("it was ended by "+by, r)
 	case rec.WasCancelled() && r != nil && r.Check != "":
-		return session.ActionDecide, cancelledBefore + "; its check is asked before it runs again"
+		return session.ActionDecide, cancelledBefore + "; acode runs its check before it runs the command again"
 	case rec.WasCancelled():
 		return session.ActionRetry, cancelledBefore + "; it has no check, so it runs again"
 	case rec.State == session.CommandFinished:

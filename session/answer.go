@@ -1,10 +1,11 @@
 package session
 
-// Answered gives the events by which r, an answer to a question of s, takes effect in
-// epoch: that of the process that executes s, or the next one where no process does.
-// question is asked again where a yes was not used in its epoch. It gives none where r no
-// longer fits: it was of another question, or that one is answered. A no can follow a
-// yes; a yes needs a question that is open (NFR-012).
+// Answered returns the events that record r, an answer to a question of s. The events
+// belong to epoch: the epoch of the process that executes s, or the next one if no
+// process does. If an earlier yes was not used in its epoch, Answered asks question again
+// before it records the new yes. It returns nil if r does not fit, because the question
+// has changed or is already answered. A no can follow a yes; a yes needs an open question
+// (NFR-012).
 func (s *Session) Answered(r Request, epoch uint64, question string) []Draft {
 	st := s.Steps[r.Step]
 	if st == nil || st.Approval == nil || st.Approval.Digest != r.Digest || st.Status == StepDone {

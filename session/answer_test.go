@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// NFR-012: what an answer does depends on the question as it stands now: it fits one
-// question, counts once, and a yes is for one epoch. A no can follow a yes.
+// NFR-012: an answer fits one question and counts once, and a yes is for one epoch. A no
+// can follow a yes.
 func TestAnswered(t *testing.T) {
 	step := session.StepID{Task: "t", Step: "gate"}
 	const asked, granted, denied = session.ApprovalRequested, session.ApprovalGranted, session.ApprovalDenied
@@ -17,7 +17,7 @@ func TestAnswered(t *testing.T) {
 		kind     session.RequestKind
 		approval *session.Approval
 		status   session.Status
-		// seq of the question
+		// last is the seq of the question.
 		last uint64
 		want []session.EventType
 	}{
@@ -51,41 +51,41 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// A captured value is text of at most 64 KiB, without the space around it.
+// A captured value is text of at most 64 KiB, without surrounding space.
 func TestCaptureValue(t *testing.T) {
 	for raw, want := range map[string]string{" 1.4\n": "1.4", "": "", "a\nb\n": "a\nb", strings.Repeat("x", session.MaxCaptureBytes): strings.Repeat("x", session.MaxCaptureBytes)} {
 		if got, err := session.CaptureValue("V", raw); err != nil || got != want {
 			t.Errorf("CaptureValue of %.10q: got %.10q, %v", raw, got, err)
 		}
 	}
-	for raw, want := range map[string]string{strings.Repeat("x", session.MaxCaptureBytes+1): "longer than 64 KiB", strings.Repeat(" ", 2*session.MaxCaptureBytes): "longer than 64 KiB", "a\x00b": "is no text", "\xff": "is no text"} {
+	for raw, want := range map[string]string{strings.Repeat("x", session.MaxCaptureBytes+1): "longer than 64 KiB", strings.Repeat(" ", 2*session.MaxCaptureBytes): "longer than 64 KiB", "a\x00b": "is not text", "\xff": "is not text"} {
 		if _, err := session.CaptureValue("V", raw); session.CodeOf(err) != session.ErrCommand || !strings.Contains(err.Error(), want) {
 			t.Errorf("CaptureValue of %.10q: got %v, want %q", raw, err, want)
 		}
 	}
 }
 
-// What decides about an unknown outcome is said in the order in which it is asked.
+// Foresee names the sources of a decision in the order in which acode asks them.
 func TestForesee(t *testing.T) {
 	for want, c := range map[string]struct {
 		run  session.Run
 		said session.OnInterrupt
 	}{
-		"a person has to say":        {session.Run{}, ""},
+		"a person must decide":       {session.Run{}, ""},
 		"on_interrupt says done":     {session.Run{OnInterrupt: session.InterruptDone}, ""},
 		"the given answer says fail": {session.Run{OnInterrupt: session.InterruptDone}, session.InterruptFails},
-		"its check is asked; where that cannot tell, on_interrupt says rerun": {session.Run{Check: "true", OnInterrupt: session.InterruptReruns}, ""},
+		"its check decides; if the check cannot, on_interrupt says rerun": {session.Run{Check: "true", OnInterrupt: session.InterruptReruns}, ""},
 	} {
 		if got := c.run.Foresee(c.said); got != want {
 			t.Errorf("Foresee: got %q, want %q", got, want)
 		}
 	}
-	if got := (session.Run{OnInterrupt: session.InterruptDone}).Foresee(session.InterruptAsks); got != "a person has to say" {
+	if got := (session.Run{OnInterrupt: session.InterruptDone}).Foresee(session.InterruptAsks); got != "a person must decide" {
 		t.Errorf("Foresee: got %q where the answer is to ask", got)
 	}
 }
 
-// A step is written as task and step; anything else is refused.
+// A step is written as task/step. Any other text is refused.
 func TestParseStepID(t *testing.T) {
 	id := session.StepID{Task: "build", Step: "1"}
 	if got, err := session.ParseStepID(id.String()); err != nil || got != id {
@@ -98,7 +98,7 @@ func TestParseStepID(t *testing.T) {
 	}
 }
 
-// A hint has words, a move or both, and says so of itself for logs and tests.
+// A hint has words, a move or both. String shows them for logs and tests.
 func TestHint(t *testing.T) {
 	if !(session.Hint{}).IsZero() || session.Words("look").IsZero() || session.Do(session.MoveVerify, "").IsZero() {
 		t.Error("IsZero: a hint is empty that has words or a move, or the other way round")
@@ -123,8 +123,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// A session stands at the step in progress, else at the first that is left; a session
-// that asks stands at its newest question.
+// A session stands at the step in progress, else at the first remaining step. A session
+// that waits for an answer stands at its newest question.
 func TestWhereASessionStands(t *testing.T) {
 	id := func(step string) session.StepID { return session.StepID{Task: "t", Step: step} }
 	next := session.Continuation{Items: []session.Item{

@@ -2,24 +2,24 @@ package session
 
 import "encoding/binary"
 
-// Checkpoint is the constant-size proof of a session's state after a receipt: from it,
-// and from the events above it, a resume starts (FR-009, FR-015).
+// Checkpoint proves the state of a session after a receipt and has a constant size. A
+// resume starts from it and applies the events above Seq (FR-009, FR-015).
 type Checkpoint struct {
 	Session ID
-	// of the event that it was committed with
+	// Seq is that of the event in the same commit.
 	Seq uint64
-	// the step that the receipt ended; zero for an extra checkpoint
+	// Cursor is the step of the receipt; it is zero for an extra checkpoint.
 	Cursor StepID
 	State  State
 	Epoch  uint64
-	// keyed digest of all step rows
+	// Steps is the keyed digest of all step rows.
 	Steps Hash
-	// keyed digest of all file rows: the manifest root
+	// Files is the keyed digest of all file rows, the root of the manifest.
 	Files Hash
 	Plan  string
-	// hash of the event at Seq
+	// Head is the hash of the event at Seq.
 	Head Hash
-	// which key signed it
+	// KeyID names the key of HMAC.
 	KeyID string
 	HMAC  Hash
 }
@@ -27,7 +27,7 @@ type Checkpoint struct {
 // checkpointDomain separates checkpoint HMACs from every other use of the key.
 const checkpointDomain = "acode-checkpoint-v1\x00"
 
-// Signed gives the bytes that HMAC covers: every field but HMAC itself.
+// Signed returns the bytes that HMAC covers: every field except HMAC.
 func (c Checkpoint) Signed() []byte {
 	b := append([]byte(nil), checkpointDomain...)
 	for _, s := range []string{string(c.Session), c.Cursor.Task, c.Cursor.Step, string(c.State), c.Plan, c.KeyID} {
@@ -40,19 +40,18 @@ func (c Checkpoint) Signed() []byte {
 	return append(b, c.Head[:]...)
 }
 
-// Commit is the signed summary of the newest commit of a session: it stands in the
-// session's row and, as a copy, outside the database, so that a store that lost its end
-// is known.
+// Commit is the signed summary of the newest commit of a session. The session's row holds
+// it, and a copy lies outside the database. The copy shows when a store has lost its
+// latest commits.
 type Commit struct {
 	Session ID
 	LastSeq uint64
 	Head    Hash
 	Epoch   uint64
-	// keyed digest of the session's own row
+	// Row is the keyed digest of the session's own row.
 	Row Hash
-	// as in Checkpoint, now
+	// Steps and Files are as in Checkpoint, at LastSeq.
 	Steps Hash
-	// as in Checkpoint, now
 	Files Hash
 	KeyID string
 	HMAC  Hash
@@ -60,7 +59,7 @@ type Commit struct {
 
 const commitDomain = "acode-commit-v1\x00"
 
-// Signed gives the bytes that HMAC covers.
+// Signed returns the bytes that HMAC covers: every field except HMAC.
 func (c Commit) Signed() []byte {
 	b := append([]byte(nil), commitDomain...)
 	b = appendText(b, string(c.Session))

@@ -2,14 +2,15 @@ package session
 
 import "errors"
 
-// Code names a failure that somebody can act on. A Code is itself an error, so that
-// callers match it with errors.Is; the exit status is chosen from it alone.
+// Code names a kind of failure that a person or a script can act on. A Code is an error,
+// so callers match it with errors.Is. The exit status depends only on the code.
 type Code string
 
-// Error implements error.
+// Error returns the code as text.
 func (c Code) Error() string { return string(c) }
 
-// The codes, in the groups of the exit table. Names of 011.c are kept as they are.
+// The codes, in the groups of the table of exit statuses. The requirements fix the names
+// of the first three groups and of FILE-001.
 const (
 	// no resumable session found
 	ErrNoResumable Code = "ACODE-RESUME-001"
@@ -33,9 +34,9 @@ const (
 	// a live holder is not acode
 	ErrLockHolder Code = "LOCK-003"
 
-	// an HMAC does not match, or the store is older than its heads
+	// an HMAC does not match, or the store is older than the copies of its latest commits
 	ErrTampered Code = "CKPT-001"
-	// a file is not what was hashed before
+	// a file differs from its recorded hash
 	ErrFileChanged Code = "FILE-001"
 
 	// time order and seq order differ (FR-038)
@@ -44,34 +45,34 @@ const (
 	ErrCorrupt Code = "ACODE-JOURNAL-002"
 	// the store was written by a newer acode
 	ErrNewer Code = "ACODE-STORE-001"
-	// the store belongs to somebody else or is open to others
+	// the store belongs to another user, or other users can read it
 	ErrStoreMode Code = "ACODE-STORE-002"
 	// the store lies on a network file system
 	ErrStoreNet Code = "ACODE-STORE-003"
 	// the store could not be read or written
 	ErrStoreIO Code = "ACODE-STORE-004"
-	// no room left
+	// the disk is full
 	ErrDiskFull Code = "ACODE-STORE-005"
 	// the file system or the store is read-only
 	ErrReadOnly Code = "ACODE-STORE-006"
-	// the key that sealed or signed is not at hand
+	// the key for decryption or signatures is missing
 	ErrKey Code = "ACODE-KEY-001"
 	// another process took the session over
 	ErrFenced Code = "ACODE-FENCE-001"
 	// the server has another history of the session
 	ErrForked Code = "ACODE-FENCE-002"
 
-	// the server cannot be reached, or has passing trouble
+	// the server cannot be reached or has a temporary problem
 	ErrOffline Code = "ACODE-SYNC-001"
-	// the server refused role, password or right
+	// the server refused the role, the password or an operation
 	ErrRemoteAuth Code = "ACODE-SYNC-002"
-	// the server's schema and this program do not fit
+	// the server's schema and this program are not compatible
 	ErrRemoteOld Code = "ACODE-SYNC-003"
-	// the address leads to another database than before
+	// the address leads to a different database than before
 	ErrOtherRemote Code = "ACODE-SYNC-004"
 	// the server refused a row
 	ErrParked Code = "ACODE-SYNC-005"
-	// store and server do not hold the same
+	// the store and the server hold different data
 	ErrSyncDiffers Code = "ACODE-SYNC-006"
 	// no server is configured
 	ErrSyncOff Code = "ACODE-SYNC-007"
@@ -82,7 +83,7 @@ const (
 	ErrConfig Code = "ACODE-CONFIG-001"
 	// the workspace is refused
 	ErrWorkspace Code = "ACODE-WORKSPACE-001"
-	// a path leaves the workspace or is no regular file
+	// a path leaves the workspace or is not a regular file
 	ErrEscape Code = "ACODE-WORKSPACE-002"
 	// a file step cannot be carried out as written
 	ErrFileStep Code = "ACODE-STEP-001"
@@ -90,49 +91,48 @@ const (
 	ErrCommand Code = "ACODE-STEP-002"
 	// a step or session ran out of time
 	ErrTimeout Code = "ACODE-STEP-003"
-	// it cannot be known whether an effect happened
+	// the outcome of a command is unknown
 	ErrUncertain Code = "ACODE-STEP-004"
-	// acode ended a command: a cancel, or a second signal
+	// acode ended a command because of a cancel or a second signal
 	ErrStopped Code = "ACODE-STEP-005"
-	// approval is needed and nobody can be asked
+	// approval is needed and no one can be asked
 	ErrApproval Code = "ACODE-APPROVAL-001"
 	// approval was denied
 	ErrDenied Code = "ACODE-APPROVAL-002"
-	// the session was cancelled from elsewhere
+	// another process cancelled the session
 	ErrCancelled Code = "ACODE-SESSION-001"
 	// the command line is wrong
 	ErrUsage Code = "ACODE-USAGE-001"
-	// an id prefix fits several sessions
+	// several sessions have ids with this prefix
 	ErrAmbiguous Code = "ACODE-USAGE-002"
 	// no session has this id
 	ErrUnknownID Code = "ACODE-USAGE-003"
-	// acode broke a promise of its own
+	// acode found an error of its own
 	ErrInternal Code = "ACODE-INTERNAL-001"
 )
 
-// Ordered reports whether c is the failure of a command that acode itself ended, by its
-// timeout, a cancel or a second signal. The command may have done its work by then, so
-// that its check is asked before it runs again.
+// Ordered reports whether c is the failure of a command that acode itself ended after a
+// timeout, a cancel or a second signal. The command may have finished its work by then.
+// acode therefore runs its check before it runs the command again.
 func (c Code) Ordered() bool { return c == ErrTimeout || c == ErrStopped }
 
-// Error is the one envelope of a failure that a person or a script can meet (FR-063,
-// FR-064).
+// Error is the form of every failure that reaches a person or a script (FR-063, FR-064).
 type Error struct {
-	// what kind of failure; decides exit status and hint
+	// Code names the kind of failure and decides the exit status and the default hint.
 	Code Code
-	// what happened and what was kept, one sentence
+	// Message is one sentence: what failed and what was kept.
 	Message string
-	// file:line:column, path or seq; empty when there is none
+	// Place is file:line:column, a path or a seq; it may be empty.
 	Place string
-	// what to do next; empty leaves the hint to the code's own
+	// Next says what to do next. If it is zero, the hint of the code applies.
 	Next Hint
-	// the same call may succeed later
+	// Retryable says that the same call may succeed later.
 	Retryable bool
-	// nil when the message says all
+	// Cause is nil if the message is complete.
 	Cause error
 }
 
-// Error gives the message, its place and its cause, without code or hint.
+// Error returns the place, the message and the cause, without code and hint.
 func (e *Error) Error() string {
 	s := e.Message
 	if e.Place != "" {
@@ -144,16 +144,16 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap makes errors.Is find the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Is makes errors.Is(err, code) true for the envelope's own code.
+// Is reports whether target is the code of e.
 func (e *Error) Is(target error) bool {
 	c, ok := target.(Code)
 	return ok && c == e.Code
 }
 
-// CodeOf returns the code that err carries, the outermost first, or ErrInternal.
+// CodeOf returns the outermost code in the chain of err, or ErrInternal if there is none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {

@@ -13,91 +13,97 @@ type CommandRequest struct {
 	Key   string   `json:"key"`
 	Epoch uint64   `json:"epoch"`
 	Argv  []string `json:"argv"`
-	// absolute; Dir is opened below it without leaving it
+	// Workspace is absolute. The supervisor opens Dir below it without leaving it.
 	Workspace string `json:"workspace"`
 	Dir       string `json:"dir,omitempty"`
-	// the whole environment, KEY=value, before ACODE_IDEMPOTENCY_KEY
+	// Env is the whole environment as KEY=value, without ACODE_IDEMPOTENCY_KEY.
 	Env []string `json:"env"`
-	// 0 means none
+	// Timeout 0 means none.
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
-	// no syncfs before the exit record
+	// Volatile says that the supervisor does not call syncfs before it writes the exit
+	// record.
 	Volatile bool `json:"volatile,omitempty"`
-	// its standard error is kept apart from its standard output
+	// Split keeps standard error apart from standard output.
 	Split bool `json:"split,omitempty"`
-	// on a pseudo-terminal; excludes Split
+	// TTY runs the command on a pseudo-terminal. It excludes Split.
 	TTY bool `json:"tty,omitempty"`
 }
 
-// CommandState is what the record of a command says.
+// CommandState is the state of a command according to its record.
 type CommandState string
 
 // The states of a command's record.
 const (
-	// never started: no claim
+	// never started: there is no claim
 	CommandUnclaimed CommandState = "unclaimed"
-	// never started: its claim could not be made durable, so its key is spent
+	// never started: the claim could not be made durable, so the key cannot be used again
 	CommandVoid CommandState = "void"
-	// its supervisor lives, or its leader does
+	// the supervisor or the leader lives
 	CommandRunning CommandState = "running"
-	// the exit record stands
+	// the exit record exists
 	CommandFinished CommandState = "finished"
-	// claimed, over, and no exit record
+	// claimed and over, without an exit record
 	CommandUnknown CommandState = "unknown"
-	// unknown, and descendants still run
+	// like unknown, but descendants still run
 	CommandLingering CommandState = "lingering"
-	// running, but its supervisor is gone: the outcome will be unknown
+	// like running, but the supervisor is gone, so the outcome will be unknown
 	CommandUnattended CommandState = "unattended"
 )
 
-// CommandRecord is the truth about one key, read from its claim file.
+// CommandRecord describes the command of one key, as read from its claim file.
 type CommandRecord struct {
 	Key       string
 	State     CommandState
 	Epoch     uint64
 	StartedUS int64
-	// of the leader; 0 when it never started, or Elsewhere
+	// PID is that of the leader. It is 0 if the leader never started, or if Elsewhere is
+	// set.
 	PID int
-	// it runs, or ran, in another PID namespace than ours
+	// Elsewhere says that the command runs or ran in another PID namespace.
 	Elsewhere bool
-	// when finished: 0 to 255, -1 for a signal or a failed start
+	// Exit is set for a finished command: 0 to 255, or -1 after a signal or a failed
+	// start.
 	Exit int
-	// "SIGKILL"
+	// Signal is a name such as "SIGKILL".
 	Signal string
-	// its timeout ended it
+	// TimedOut says that the timeout ended the command.
 	TimedOut bool
-	// a person ended it
+	// Cancelled says that a person ended the command.
 	Cancelled bool
-	// why it could not start; does not name the program, which may hold a secret
+	// StartError says why the command could not start. It does not contain the name of
+	// the program, which may hold a secret.
 	StartError string
-	// StartError is a limit, of processes for one, that was reached: the command need not
-	// be at fault
+	// Starved says that StartError is a limit of the system, such as one on processes.
+	// The command may be correct.
 	Starved bool
 	EndedUS int64
-	// of unknown: its last sign of life, the latest of its records and of what it wrote
+	// AliveUS is set if the outcome is unknown. It is the time of the latest sign of
+	// life: a record or output.
 	AliveUS int64
-	// descendants that outlived it: "pid command line"
+	// Left lists descendants that outlived the command, as "pid command line".
 	Left []string
-	// of unknown and void: a sentence
+	// Why is one sentence for the states unknown and void.
 	Why string
-	// what of its output could not be kept, and why; empty: nothing
+	// Lost says which output could not be kept, and why. It is empty if all was kept.
 	Lost string
-	// a sentence about who is stopped, where that was looked at; empty: nobody
+	// Stopped is a sentence about stopped processes. It is empty if there are none or no
+	// one looked.
 	Stopped string
 }
 
-// RecordLost is why the outcome of a command is unknown whose record is gone.
-const RecordLost = "records of the session's commands are missing, and its own may be one of them"
+// RecordLost says why the outcome of a command is unknown if its record may be lost.
+const RecordLost = "records of the session's commands are missing, and the record of this command may be one of them"
 
-// interruptions are the signals that end a command together with its surroundings: a
+// interruptions are the signals that also hit other processes around a command: a
 // shutdown, a closed terminal, the OOM killer.
 var interruptions = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL"}
 
-// shellStatus is how a shell reports that one of these signals ended its last command.
+// shellStatus maps the status of a shell to the signal that ended its last command.
 var shellStatus = map[int]string{129: "SIGHUP", 130: "SIGINT", 131: "SIGQUIT", 137: "SIGKILL", 143: "SIGTERM"}
 
-// Interruption describes how a finished command was ended by a signal that acode did not
-// send, or is empty when it was not. Such a command may or may not have done its work:
-// its outcome is unknown. A crash of its own (SEGV, ABRT, PIPE) is no interruption.
+// Interruption returns the signal that ended a finished command, if acode did not send
+// it, and "" otherwise. The outcome of such a command is unknown, because its work may or
+// may not be done. A crash of its own (SEGV, ABRT, PIPE) is no interruption.
 func (r CommandRecord) Interruption() string {
 	switch {
 	case r.TimedOut || r.Cancelled:
@@ -110,18 +116,19 @@ func (r CommandRecord) Interruption() string {
 	return ""
 }
 
-// WasCancelled reports whether a person ended a command before it was done, and nothing
-// of it runs on. One that ends with status 0 when it is asked to end has done its work.
+// WasCancelled reports whether a person ended a command before it was done, and no part
+// of it still runs. A command that ends with status 0 after the request to end has done
+// its work.
 func (r CommandRecord) WasCancelled() bool {
 	return r.State == CommandFinished && r.Cancelled && r.Exit != 0 && len(r.Left) == 0
 }
 
-// MaxCaptureBytes bounds the value of a capture.
+// MaxCaptureBytes is the greatest length of the value of a capture.
 const MaxCaptureBytes = 64 << 10
 
-// CaptureValue makes the value of the capture name of what a command wrote, or of what a
-// person gave in its place: without surrounding space. It returns ErrCommand for what is
-// too long or no text.
+// CaptureValue returns the value of the capture name. raw is the output of the command,
+// or the text that a person gave instead; surrounding space is removed. It returns
+// ErrCommand if the value is too long or is not text.
 func CaptureValue(name, raw string) (string, error) {
 	value := strings.TrimSpace(raw)
 	what := ""
@@ -129,14 +136,14 @@ func CaptureValue(name, raw string) (string, error) {
 	case len(value) > MaxCaptureBytes || len(raw) >= 2*MaxCaptureBytes:
 		what = "is longer than 64 KiB"
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-		what = "is no text"
+		what = "is not text"
 	default:
 		return value, nil
 	}
 	return "", &Error{Code: ErrCommand, Message: fmt.Sprintf("the output to be captured as %s %s", name, what)}
 }
 
-// RequestKind is what somebody asks of the process that executes a session.
+// RequestKind is a request to the process that executes a session.
 type RequestKind string
 
 // The kinds of requests.
@@ -146,21 +153,22 @@ const (
 	RequestDeny    RequestKind = "deny"
 )
 
-// Request is what cancel, approve and deny leave in the store for the holder of the lock.
+// Request is left in the store by cancel, approve and deny. The process that holds the
+// lock handles it.
 type Request struct {
-	// row; 0 before it is stored
+	// ID is the number of its row, or 0 before it is stored.
 	ID      int64
 	Session ID
 	Kind    RequestKind
-	// of approve and deny
+	// Step is set for approve and deny.
 	Step StepID
-	// of what is answered
+	// Digest is that of the answered question.
 	Digest string
-	// seq of the question that an approve answers; a later one with that digest is
-	// another
+	// Asked is the seq of the question that an approve answers. A later question with the
+	// same digest is a different one.
 	Asked  uint64
 	Reason string
-	// who asked; of cancel also when
+	// By names the person who asked. For a cancel it also contains the time.
 	By string
 }
 
@@ -181,57 +189,56 @@ type Summary struct {
 	UpdatedUS int64
 }
 
-// Progress is how far a file step got, judged from the files alone.
+// Progress says how far a file step got. It depends only on the files.
 type Progress string
 
-// What Inspect can find.
+// The results of Inspect.
 const (
-	// every path equals its pre-image, nothing is left over
+	// every path equals its pre-image, and no temporary file is left
 	NotApplied Progress = "not_applied"
 	// every path equals its post-image
 	Applied Progress = "applied"
-	// leftover temporary files, or some paths pre and some post
+	// temporary files are left, or only some paths equal their post-image
 	Partial Progress = "partial"
-	// some path is neither
+	// some path equals neither its pre-image nor its post-image
 	Foreign Progress = "foreign"
 )
 
-// Change kinds of ChangedFile.
+// The kinds of ChangedFile.
 const (
 	FileModified = "modified"
 	FileDeleted  = "deleted"
 	FileCreated  = "created"
-	// its size is the same, its times are not, and its content was never read
+	// the size is the same, the times differ, and the content was never read
 	FileUnsure = "may have changed"
 )
 
-// FileUse is what the session did or will do with a file.
+// FileUse is the use that the session makes of a file.
 type FileUse string
 
-// The uses of ChangedFile. The empty one is a file that the session has nothing to do
-// with.
+// The uses of ChangedFile. The empty use means that the session does not use the file.
 const (
 	FileRead  FileUse = "read"
 	FileWrote FileUse = "wrote"
-	// or to read: a step that is left names it
+	// a remaining step names the file, to change or to read it
 	FilePlanned FileUse = "plans to change"
-	// a step in progress works on it
+	// a step in progress works on the file
 	FileInProgress FileUse = "in progress"
 	FileBeside     FileUse = "changed while its command ran"
 )
 
-// ChangedFile is a difference between what the session knew and what lies there now.
+// ChangedFile is a difference between the recorded and the present state of a file.
 type ChangedFile struct {
 	Path string `json:"path"`
-	// FileModified, FileDeleted, FileCreated, FileUnsure
+	// Kind is FileModified, FileDeleted, FileCreated or FileUnsure.
 	Kind    string `json:"kind"`
 	Old     string `json:"old,omitempty"`
 	New     string `json:"new,omitempty"`
 	Size    int64  `json:"size"`
 	MTimeNS int64  `json:"mtime_ns"`
-	// 0 where it is unknown
+	// CTimeNS is 0 if it is unknown.
 	CTimeNS int64   `json:"-"`
 	Session FileUse `json:"session,omitempty"`
-	// significant (FR-045)
+	// Asks says that the difference is significant (FR-045).
 	Asks bool `json:"asks"`
 }

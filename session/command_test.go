@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// An end by a signal that acode did not send says nothing of the work; one that acode
-// ordered, and a crash of the command's own, are results.
+// A signal that acode did not send makes the outcome of a command unknown. A signal that
+// acode sent, and a crash of the command itself, are results.
 func TestInterruption(t *testing.T) {
 	for _, c := range []struct {
 		rec  session.CommandRecord
@@ -38,8 +38,8 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
-// A command that acode ended may have done its work: by its timeout, a cancel or a second
-// signal.
+// A command that acode ended by its timeout, a cancel or a second signal may have done
+// its work.
 func TestOrdered(t *testing.T) {
 	for code, want := range map[session.Code]bool{session.ErrTimeout: true, session.ErrStopped: true, session.ErrCommand: false, session.ErrUncertain: false} {
 		if got := code.Ordered(); got != want {
@@ -48,7 +48,7 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// A yes holds for the epoch that it was given for.
+// A yes is valid for the epoch for which it was given.
 func TestLapsed(t *testing.T) {
 	for answer, at := range map[string]map[uint64]bool{
 		"granted": {2: false, 3: false, 4: true},

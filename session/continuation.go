@@ -7,49 +7,69 @@ type Action string
 
 // The actions of a continuation.
 const (
-	ActionSkip     Action = "skip"     // completed before: never again (FR-020)
-	ActionExecute  Action = "execute"  // not started yet (FR-022)
-	ActionRetry    Action = "retry"    // a new attempt after a failure, or a read that was in progress
-	ActionProceed  Action = "proceed"  // in progress, nothing of it happened: do it, same attempt
-	ActionRollBack Action = "rollback" // in progress and half done: roll back, then do it again (FR-026)
-	ActionApplied  Action = "applied"  // in progress and done: record it (FR-025)
-	ActionAttach   Action = "attach"   // a command that still runs, or whose result was saved
-	ActionDecide   Action = "decide"   // the outcome is unknown: check, policy or a person
+	// The step is completed and never runs again (FR-020).
+	ActionSkip Action = "skip"
+	// The step has not started (FR-022).
+	ActionExecute Action = "execute"
+	// A new attempt follows a failure or a read that was in progress.
+	ActionRetry Action = "retry"
+	// The step was in progress without any effect. The same attempt runs.
+	ActionProceed Action = "proceed"
+	// The step was in progress and half done. It is rolled back, then done again
+	// (FR-026).
+	ActionRollBack Action = "rollback"
+	// The step was in progress and is done. This is recorded (FR-025).
+	ActionApplied Action = "applied"
+	// The command still runs, or its exit status was saved.
+	ActionAttach Action = "attach"
+	// The outcome is unknown. A check, a policy or a person decides.
+	ActionDecide Action = "decide"
 )
 
 // Item is one step in a continuation.
 type Item struct {
-	ID      StepID
-	Task    int // position in the plan, from 1
-	Step    int // position in its task, from 1
-	Title   string
-	Label   string
-	Kind    Kind
-	Action  Action
-	Status  Status
-	Attempt int           // the attempt that Action carries out or ends; 0 for Skip
-	Took    time.Duration // of Skip: how long that work took
-	Why     string        // one sentence for the log and the person
+	ID StepID
+	// Task is the position in the plan, from 1.
+	Task int
+	// Step is the position in its task, from 1.
+	Step   int
+	Title  string
+	Label  string
+	Kind   Kind
+	Action Action
+	Status Status
+	// Attempt is the one that Action carries out or ends. It is 0 for ActionSkip.
+	Attempt int
+	// Took is the duration of a skipped step when it ran.
+	Took time.Duration
+	// Why is one sentence for the log and the person.
+	Why string
 }
 
-// WasInProgress reports whether the last attempt of it has an intent and no receipt.
+// WasInProgress reports whether the last attempt of the step has an intent and no
+// receipt.
 func (it Item) WasInProgress() bool { return it.Status == InProgress || it.Status == StepUncertain }
 
-// Continuation is what is left of a session, in order of execution (FR-019 to FR-022),
-// but that the items in progress come first. Items holds each step of the plan exactly
-// once.
+// Continuation lists the remaining steps of a session (FR-019 to FR-022). Items holds
+// each step of the plan exactly once: first the steps in progress, then the others in
+// order of execution.
 type Continuation struct {
-	Items      []Item
-	Skipped    int           // completed before
-	Remaining  int           // to do, in progress included
-	Saved      time.Duration // what the skipped work took
-	InProgress []int         // indexes into Items of the steps that were in progress, in the order of their intents
+	Items []Item
+	// Skipped counts the completed steps.
+	Skipped int
+	// Remaining counts the other steps, including those in progress.
+	Remaining int
+	// Saved is the sum of the durations of the skipped steps.
+	Saved time.Duration
+	// InProgress holds indexes into Items of the steps that were in progress, in the
+	// order of their intents.
+	InProgress []int
 	TasksDone  int
 	Tasks      int
 }
 
-// First is the item where the session stood, with which execution begins: the first in
-// progress, else the first that is left; false when none is.
+// First returns the item with which execution begins: the first item in progress, else
+// the first remaining item. It returns false if no step remains.
 func (c *Continuation) First() (Item, bool) {
 	if len(c.InProgress) > 0 {
 		return c.Items[c.InProgress[0]], true
@@ -62,9 +82,9 @@ func (c *Continuation) First() (Item, bool) {
 	return Item{}, false
 }
 
-// Stands is the item at which s stands: the question that it stopped at, else the one
-// with which execution begins, which can be an earlier one that failed. False when none
-// is left.
+// Stands returns the current item of s. If s stopped at a question, this is the question;
+// otherwise it is First, which can be an earlier step that failed. Stands returns false
+// if no step remains.
 func (c *Continuation) Stands(s *Session) (Item, bool) {
 	if s.State != AwaitingApproval && s.Reason != ReasonApproval {
 		return c.First()
@@ -82,8 +102,8 @@ func (c *Continuation) Stands(s *Session) (Item, bool) {
 	return asked, true
 }
 
-// Ask is the move m that answers a question of s. It names the first one where several
-// are open.
+// Ask returns the move m for answering a question of s. It names the first open question
+// if there are several.
 func (c *Continuation) Ask(m Move, s *Session) Hint {
 	h, open := Do(m, s.Short), 0
 	for _, it := range c.Items {
@@ -101,59 +121,84 @@ func (c *Continuation) Ask(m Move, s *Session) Hint {
 	return h
 }
 
-// NoticeKind says what a Notice is about.
+// NoticeKind is the subject of a Notice.
 type NoticeKind string
 
-// The kinds of notices, in about the order in which a session gives them.
+// The kinds of notices, roughly in the order in which they appear.
 const (
-	NoticeSession   NoticeKind = "session"   // a session begins or goes on; Text is its task
-	NoticeCheck     NoticeKind = "check"     // a line of environment validation: what is as it should be
-	NoticeChanged   NoticeKind = "changed"   // a changed file
-	NoticeHeader    NoticeKind = "header"    // the header block of a continuation
-	NoticeStarted   NoticeKind = "started"   // ● a step runs
-	NoticeHandling  NoticeKind = "handling"  // how a step that was in progress is handled
-	NoticeOutput    NoticeKind = "output"    // a line that a command wrote
-	NoticeLagging   NoticeKind = "lagging"   // lines that a command wrote are not shown; Text says how many
-	NoticeCompleted NoticeKind = "completed" // ✓ a receipt is durable
-	NoticeFailed    NoticeKind = "failed"    // ✗ likewise
-	NoticeUncertain NoticeKind = "uncertain" // ? likewise
-	NoticeAsking    NoticeKind = "asking"    // an approval is wanted
-	NoticeInfo      NoticeKind = "info"
-	NoticeWarning   NoticeKind = "warning"
-	NoticeResult    NoticeKind = "result" // the last one; agrees with the exit status
+	// A session begins or continues; Text is its task.
+	NoticeSession NoticeKind = "session"
+	// A line of environment validation about something that has not changed.
+	NoticeCheck NoticeKind = "check"
+	// a changed file
+	NoticeChanged NoticeKind = "changed"
+	// the header block of a continuation
+	NoticeHeader NoticeKind = "header"
+	// ● A step runs.
+	NoticeStarted NoticeKind = "started"
+	// acode's decision about a step that was in progress
+	NoticeHandling NoticeKind = "handling"
+	// a line of the last output of a command
+	NoticeOutput NoticeKind = "output"
+	// Lines of a command are not shown. Text says how many.
+	NoticeLagging NoticeKind = "lagging"
+	// ✓ A receipt is durable.
+	NoticeCompleted NoticeKind = "completed"
+	// ✗ A receipt is durable.
+	NoticeFailed NoticeKind = "failed"
+	// ? The event is durable.
+	NoticeUncertain NoticeKind = "uncertain"
+	// The session asks for an approval.
+	NoticeAsking  NoticeKind = "asking"
+	NoticeInfo    NoticeKind = "info"
+	NoticeWarning NoticeKind = "warning"
+	// The last notice; it agrees with the exit status.
+	NoticeResult NoticeKind = "result"
 )
 
-// Notice is something that the person or script at the other end learns. It is given only
-// after what it says is durable.
+// Notice is a message to a person or a script. acode sends it only after the fact that it
+// reports is durable.
 type Notice struct {
-	Kind    NoticeKind
-	Seq     uint64        // of the event that says it, see Facts; 0: no event does
-	TimeUS  int64         // of that event; of a line of output without one, when acode read it; 0: unknown
-	Session *Session      // of session, header and result
-	Next    *Continuation // of header
-	Item    *Item         // of a step
-	Stream  Stream        // of output; empty: unknown
-	Text    string        // redacted
-	Detail  []string      // further lines
+	Kind NoticeKind
+	// Seq is that of the event behind the notice, see Facts. It is 0 if there is no
+	// event.
+	Seq uint64
+	// TimeUS is the time of that event. For a line of output it is the time at which
+	// acode read the line; 0 means unknown.
+	TimeUS int64
+	// Session is set for NoticeSession, NoticeHeader and NoticeResult.
+	Session *Session
+	// Next is set for NoticeHeader.
+	Next *Continuation
+	// Item is set for notices about a step.
+	Item *Item
+	// Stream is set for output. It is empty if it is unknown.
+	Stream Stream
+	// Text is redacted.
+	Text string
+	// Detail holds further lines.
+	Detail  []string
 	Took    time.Duration
 	Changed *ChangedFile
-	Level   Action // of handling
-	Result  *Result
-	Hint    Hint // what a person may do about it
+	// Level is set for NoticeHandling.
+	Level  Action
+	Result *Result
+	// Hint says what a person can do about it.
+	Hint Hint
 }
 
-// Stream says where a command wrote.
+// Stream names the output to which a command wrote.
 type Stream string
 
-// A command has one pipe for both streams, so that their order is kept, or with a capture
-// one for each.
+// A command has one pipe for both streams, which keeps their order. A command with a
+// capture has one pipe for each.
 const (
 	BothStreams Stream = "both"
 	Stdout      Stream = "stdout"
 	Stderr      Stream = "stderr"
 )
 
-// Result is how a process ended its work on a session.
+// Result describes how a process ended its work on a session.
 type Result struct {
 	Session ID
 	Short   string
@@ -161,8 +206,11 @@ type Result struct {
 	Reason  Reason
 	Done    int
 	Left    int
-	Code    Code // empty when all is well
+	// Code is empty if the work succeeded.
+	Code    Code
 	Message string
-	Next    Hint // what continues the session; empty when nothing is left
-	Signal  int  // number of the signal that ended it; 0 for none
+	// Next says how to continue the session. It is empty if nothing is left to do.
+	Next Hint
+	// Signal is the number of the signal that ended the process; 0 means none.
+	Signal int
 }

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// DiskCode says what a failed call of the file system means: ErrDiskFull where there is
-// no room left, for a quota or a limit on the size of files too, and ErrReadOnly where
-// nothing can be written. Any other failure is otherwise.
+// DiskCode returns the code for a failed call of the file system. It returns ErrDiskFull
+// if a disk, a quota or the limit on the size of a file is exhausted, and ErrReadOnly if
+// the file system is read-only. For any other failure it returns otherwise.
 func DiskCode(err error, otherwise Code) Code {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, full) {

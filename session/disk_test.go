@@ -10,7 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The one rule that says when a disk is full or cannot be written.
+// DiskCode is the only rule that tells a full disk and a read-only one from other
+// failures.
 func TestDiskCode(t *testing.T) {
 	for errno, want := range map[syscall.Errno]session.Code{
 		syscall.ENOSPC: session.ErrDiskFull, syscall.EDQUOT: session.ErrDiskFull, syscall.EFBIG: session.ErrDiskFull,

@@ -10,31 +10,32 @@ import (
 	"time"
 )
 
-// EventType names a fact; past tense.
+// EventType is the name of a fact, in the past tense.
 type EventType string
 
-// The types of events. Each has a payload type of the same name with the suffix Data.
+// The types of events. The payload type of an event has the same name with the suffix
+// Data.
 const (
 	SessionCreated EventType = "SessionCreated"
 	StateChanged   EventType = "StateChanged"
-	// epoch + 1; the fence of who executes
+	// ExecutionAcquired begins the next epoch, which fences off every earlier process.
 	ExecutionAcquired EventType = "ExecutionAcquired"
-	// a person or policy went on with changed files
+	// ChangesAccepted records that a person or a policy continued with changed files.
 	ChangesAccepted EventType = "ChangesAccepted"
-	// a person took the present environment for the inputs
+	// InputsChanged records that a person replaced the inputs by the present environment.
 	InputsChanged EventType = "InputsChanged"
-	// the intent of an attempt
+	// StepStarted is the intent of an attempt.
 	StepStarted EventType = "StepStarted"
-	// its receipt
+	// StepCompleted is the receipt of an attempt that succeeded.
 	StepCompleted EventType = "StepCompleted"
-	// its receipt, when it went wrong
+	// StepFailedEvent is the receipt of an attempt that failed.
 	StepFailedEvent EventType = "StepFailed"
-	// it cannot be known whether it happened
+	// StepUnknown records that the outcome of an attempt is unknown.
 	StepUnknown       EventType = "StepUnknown"
 	ApprovalRequested EventType = "ApprovalRequested"
 	ApprovalGranted   EventType = "ApprovalGranted"
 	ApprovalDenied    EventType = "ApprovalDenied"
-	// an extra one; a receipt brings its own
+	// CheckpointCreated asks for an extra checkpoint. A receipt brings its own.
 	CheckpointCreated EventType = "CheckpointCreated"
 )
 
@@ -51,40 +52,41 @@ func (t EventType) Receipt() bool { return t == StepCompleted || t == StepFailed
 // Hash is a SHA-256.
 type Hash [32]byte
 
-// String gives lower-case hex.
+// String returns the hash in lower-case hex.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // Event is one immutable fact of a session. Payload is redacted JSON of at most
-// MaxPayloadBytes; larger content is a blob that it names. What has the tag redact:"-" in
-// a payload type is kept as it is: a name by which something is found again, or a word of
-// acode's own.
+// MaxPayloadBytes; larger content is a blob that the payload names. In payload types the
+// tag redact:"-" marks a field that is not redacted. Such a field is a name that acode
+// looks up again, or one of acode's own words.
 type Event struct {
-	// UUIDv7
+	// ID is a UUIDv7.
 	ID      [16]byte
 	Session ID
-	// contiguous from 1
+	// Seq counts from 1 without gaps.
 	Seq uint64
-	// hybrid clock, strictly increasing in a store
+	// TimeUS is the time of a hybrid clock; it strictly increases within a store.
 	TimeUS int64
 	Type   EventType
-	// who: "user", "acode", "policy"
+	// Actor is "user", "acode" or "policy".
 	Actor string
-	// of the executing process; of the last one for events that nobody executing wrote
+	// Epoch is that of the executing process. If another process wrote the event, it is
+	// the latest epoch.
 	Epoch   uint64
 	Payload []byte
-	// covers all of the above and the hash of the event before
+	// Hash covers all fields above and the hash of the event before.
 	Hash Hash
-	// the payload when Payload only names a blob; not chained
+	// Full is the payload if Payload only names a blob. The chain does not cover it.
 	Full []byte
 }
 
 // MaxPayloadBytes bounds a payload in the journal.
 const MaxPayloadBytes = 16 << 10
 
-// Time gives the event's time in UTC.
+// Time returns the event's time in UTC.
 func (e Event) Time() time.Time { return time.UnixMicro(e.TimeUS).UTC() }
 
-// Content gives the payload of e.Type: Full where Payload only names it.
+// Content returns the payload of e.Type. It returns Full if Payload only names a blob.
 func (e Event) Content() []byte {
 	if e.Full != nil {
 		return e.Full
@@ -92,7 +94,8 @@ func (e Event) Content() []byte {
 	return e.Payload
 }
 
-// Decode reads the payload into data, the payload type of e.Type.
+// Decode decodes the payload into data, a pointer to the payload type of e.Type. It
+// returns ErrCorrupt if the payload is not valid.
 func (e Event) Decode(data any) error {
 	if err := json.Unmarshal(e.Content(), data); err != nil {
 		return &Error{Code: ErrCorrupt, Message: fmt.Sprintf("the payload of %s is unreadable", e.Type), Place: fmt.Sprintf("seq %d", e.Seq), Cause: err}
@@ -100,15 +103,16 @@ func (e Event) Decode(data any) error {
 	return nil
 }
 
-// chainDomain separates this hash from every other use of SHA-256; its number is the
-// format's.
+// chainDomain separates this hash from every other use of SHA-256. Its number is the
+// version of the format.
 const chainDomain = "acode-event-v1\x00"
 
-// ChainHash computes what e.Hash must be after an event whose hash was prev (I6). The
-// layout is written down in docs/format.md; the first event of a session follows the zero
-// hash.
+// ChainHash returns the correct value of e.Hash if prev is the hash of the event before
+// (I6). The first event of a session follows the zero hash. docs/format.md describes the
+// layout.
 func (e Event) ChainHash(prev Hash) Hash {
-	// enough for most: a backlog has a million, which would all be garbage
+	// The array is large enough for most events, so hashing a long backlog allocates
+	// little.
 	var few [2048]byte
 	b := append(few[:0], chainDomain...)
 	b = append(b, prev[:]...)
@@ -129,59 +133,63 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// Draft is an event before the journal has given it id, seq, time, epoch and hash.
+// Draft is an event to which the journal has not yet given an id, seq, time, epoch and
+// hash.
 type Draft struct {
 	Type EventType
-	// empty means "acode"
+	// An empty Actor means "acode".
 	Actor string
-	// the payload type of Type
+	// Data is a value of the payload type of Type.
 	Data any
 }
 
-// SessionCreatedData opens a session.
+// SessionCreatedData is the first event of a session.
 type SessionCreatedData struct {
 	V     int    `json:"v"`
 	Short string `json:"short_id" redact:"-"`
 	Task  string `json:"task"`
-	// absolute
+	// Workspace is an absolute path.
 	Workspace string `json:"workspace" redact:"-"`
-	// JSON of a Plan
+	// Plan is the JSON of a Plan.
 	Plan BlobRef `json:"plan"`
-	// JSON of Inputs; zero: none were recorded
+	// Inputs is the JSON of Inputs. If it is zero, no inputs were recorded.
 	Inputs BlobRef `json:"inputs,omitzero"`
-	// fingerprints of the secrets that were known; zero: of none
+	// Learnt holds the fingerprints of the known secrets. If it is zero, no secret was
+	// known.
 	Learnt BlobRef `json:"learnt,omitzero"`
-	// absolute: where the plan was read from; empty: from no file
+	// PlanFile is the absolute path of the plan file. It is empty if the plan came from
+	// no file.
 	PlanFile string `json:"plan_file,omitempty" redact:"-"`
-	// SHA-256 of that file in hex
+	// PlanSum is the SHA-256 of that file in hex.
 	PlanSum   string    `json:"plan_sum,omitempty" redact:"-"`
 	Tasks     int       `json:"tasks"`
 	Steps     int       `json:"steps"`
 	OnFailure OnFailure `json:"on_failure" redact:"-"`
-	// JSON of the configuration that started it
+	// Config is the JSON of the configuration at the start.
 	Config string `json:"config,omitempty" redact:"-"`
-	// version of acode
+	// Program is the version of acode.
 	Program string `json:"program" redact:"-"`
 
-	// nil: the session began here
+	// ForkedFrom is nil if the session is not a fork.
 	ForkedFrom *ForkPoint `json:"forked_from,omitempty"`
 }
 
-// ForkPoint is where a session left the history of another one, which the server has.
+// ForkPoint is the place where a session left the history of another session, which the
+// server has.
 type ForkPoint struct {
 	Session ID `json:"session" redact:"-"`
-	// of the last event that both have; 0: they share none
+	// Seq is that of the last common event; 0 means that there is none.
 	Seq uint64 `json:"seq"`
-	// of that event, in hex
+	// Hash is that of the last common event, in hex.
 	Hash string `json:"hash,omitempty" redact:"-"`
 }
 
-// BlobRef names content that is kept outside the journal: its SHA-256 in hex and its
-// length before compression and sealing. The zero value names nothing.
+// BlobRef names content outside the journal by its SHA-256 in hex. Bytes is the length
+// before compression and encryption. The zero value names nothing.
 type BlobRef struct {
 	Hash  string `json:"hash,omitempty" redact:"-"`
 	Bytes int64  `json:"bytes,omitempty"`
-	// encrypted: never shown, logged or sent
+	// Sealed content is encrypted. acode never shows, logs or sends it.
 	Sealed bool `json:"sealed,omitempty"`
 }
 
@@ -191,48 +199,48 @@ type StateChangedData struct {
 	To     State  `json:"to" redact:"-"`
 	Reason Reason `json:"reason,omitempty" redact:"-"`
 	Detail string `json:"detail,omitempty"`
-	// of a failure that is the reason
+	// Code is that of the failure that caused the change.
 	Code Code `json:"code,omitempty" redact:"-"`
-	// number of the signal that is the reason
+	// Signal is the number of the signal that caused the change.
 	Signal int `json:"signal,omitempty"`
 
-	// of a pause or a question: the tracked files as they were left
+	// Manifest and Git describe the tracked files at a pause or a question.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
-	// likewise
-	Git string `json:"git,omitempty" redact:"-"`
+	Git      string `json:"git,omitempty" redact:"-"`
 }
 
-// ExecutionAcquiredData begins an epoch; the number is the event's own Epoch.
+// ExecutionAcquiredData begins an epoch. The event's own Epoch is its number.
 type ExecutionAcquiredData struct {
-	// random id of the store
+	// Device is the random id of the store.
 	Device string `json:"device" redact:"-"`
 	Host   string `json:"host"`
 	PID    int    `json:"pid"`
-	// may have moved
+	// Workspace may differ from the one before, because a person can move it.
 	Workspace string `json:"workspace" redact:"-"`
-	// blob hash of the tracked files' manifest
+	// Manifest is the blob hash of the manifest of tracked files.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
-	// JSON of the git state, opaque here
+	// Git is the JSON of the state of git, which this package does not interpret.
 	Git string `json:"git,omitempty" redact:"-"`
-	// JSON of the configuration now
+	// Config is the JSON of the present configuration.
 	Config string `json:"config,omitempty" redact:"-"`
 
-	// fingerprints of all secrets that are known; zero: as before
+	// Learnt holds the fingerprints of all known secrets. If it is zero, they have not
+	// changed.
 	Learnt BlobRef `json:"learnt,omitzero"`
 }
 
-// ChangesAcceptedData takes changed files as the new truth.
+// ChangesAcceptedData makes changed files the new recorded state.
 type ChangesAcceptedData struct {
-	// "person", "policy", "flag"
+	// By is "person", "policy" or "flag".
 	By    string      `json:"by"`
 	Files []FileState `json:"files"`
 }
 
-// InputsChangedData puts the present environment in the place of the inputs.
+// InputsChangedData replaces the inputs by the present environment.
 type InputsChangedData struct {
-	// JSON of Inputs
+	// Inputs is the JSON of Inputs.
 	Inputs BlobRef `json:"inputs"`
-	// variables whose recorded values changed, the first of many
+	// Names lists the first variables whose recorded values changed.
 	Names []string `json:"names,omitempty" redact:"-"`
 }
 
@@ -242,40 +250,43 @@ type StepStartedData struct {
 	Kind    Kind   `json:"kind" redact:"-"`
 	Key     string `json:"key" redact:"-"`
 	Attempt int    `json:"attempt"`
-	// of what will be done, captures filled in
+	// Digest is that of the step with its captures filled in.
 	Digest string `json:"digest" redact:"-"`
-	// of a file step
+	// Files is set for a file step.
 	Files []Transition `json:"files,omitempty"`
-	// who ordered a further attempt: "check", "policy", "person", "resume"
+	// By says who ordered a further attempt: "check", "policy", "person" or "resume".
 	By string `json:"by,omitempty"`
-	// seq of the StepUnknown of the attempt before; 0: that one has a receipt
+	// After is the seq of the StepUnknown of the attempt before. It is 0 if that attempt
+	// has a receipt.
 	After uint64 `json:"after,omitempty"`
 }
 
-// StepCompletedData is the receipt of an attempt that worked.
+// StepCompletedData is the receipt of an attempt that succeeded.
 type StepCompletedData struct {
 	StepID
 	Key     string `json:"key" redact:"-"`
 	Attempt int    `json:"attempt"`
-	// empty: it was carried out; "applied", "check", "policy", "person": found or
-	// declared done
+	// By is empty if the step was carried out. "applied", "check", "policy" and "person"
+	// say who found or declared it done.
 	By    string      `json:"by,omitempty"`
 	Files []FileState `json:"files,omitempty"`
-	// of a command that was over before this: when
+	// EndedUS is the end of a command that ended earlier than this event.
 	EndedUS int64 `json:"ended_us,omitempty"`
-	// of a search
+	// Matches is the result of a search.
 	Matches *Output        `json:"matches,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 	Capture *Capture       `json:"capture,omitempty"`
 
-	// of a command: the tracked files as it left them; empty: as they were
+	// Manifest describes the tracked files after a command. It is empty if they did not
+	// change.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
 
-	// of a sealed capture: as in ExecutionAcquiredData; no part of the result
+	// Learnt is set for a sealed capture, as in ExecutionAcquiredData. It is not part of
+	// the result.
 	Learnt BlobRef `json:"learnt,omitzero"`
 }
 
-// StepFailedData is the receipt of an attempt that went wrong.
+// StepFailedData is the receipt of an attempt that failed.
 type StepFailedData struct {
 	StepID
 	Key     string `json:"key" redact:"-"`
@@ -283,43 +294,43 @@ type StepFailedData struct {
 	By      string `json:"by,omitempty"`
 	Code    Code   `json:"code" redact:"-"`
 	Message string `json:"message"`
-	// of a command that was over before this: when
+	// EndedUS is the end of a command that ended earlier than this event.
 	EndedUS int64          `json:"ended_us,omitempty"`
 	Files   []FileState    `json:"files,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 
-	// as in StepCompletedData
+	// Manifest is as in StepCompletedData.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
 }
 
-// StepUnknownData records that an attempt's outcome is unknown: of one in progress, or of
-// one that failed because acode ended its command.
+// StepUnknownData records that the outcome of an attempt is unknown. The attempt was in
+// progress, or it failed because acode ended its command.
 type StepUnknownData struct {
 	StepID
 	Key     string `json:"key" redact:"-"`
 	Attempt int    `json:"attempt"`
 	Why     string `json:"why"`
 
-	// what it had written by then; nil: nothing is left of it
+	// Command holds the output up to then. It is nil if no output was kept.
 	Command *CommandResult `json:"command,omitempty"`
 
-	// as in StepCompletedData
+	// Manifest is as in StepCompletedData.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
 }
 
-// ApprovalRequestedData asks a person; Digest binds the answer to what is asked.
+// ApprovalRequestedData asks a person. Digest binds the answer to the question.
 type ApprovalRequestedData struct {
 	StepID
 	Question string `json:"question"`
 	Digest   string `json:"digest" redact:"-"`
 }
 
-// ApprovalGrantedData is a single-use yes.
+// ApprovalGrantedData is a yes that can be used once.
 type ApprovalGrantedData struct {
 	StepID
 	Digest string `json:"digest" redact:"-"`
 	By     string `json:"by"`
-	// the one epoch that may use it
+	// For is the only epoch that may use the yes.
 	For uint64 `json:"for_epoch"`
 }
 
@@ -331,96 +342,98 @@ type ApprovalDeniedData struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// CheckpointCreatedData asks for a checkpoint that no receipt brings.
+// CheckpointCreatedData asks for a checkpoint without a receipt.
 type CheckpointCreatedData struct {
 	Why string `json:"why"`
 }
 
-// Image is what a path holds at one moment.
+// Image describes the content of a path at one moment.
 type Image struct {
-	// "absent", "file"
+	// Kind is "absent" or "file".
 	Kind string `json:"kind" redact:"-"`
-	// SHA-256 in hex
+	// Hash is a SHA-256 in hex.
 	Hash string `json:"hash,omitempty" redact:"-"`
 	Size int64  `json:"size,omitempty"`
-	// permission bits
+	// Mode holds the permission bits.
 	Mode uint32 `json:"mode,omitempty"`
 }
 
-// Absent reports whether the path holds nothing.
+// Absent reports whether nothing exists at the path.
 func (i Image) Absent() bool { return i.Kind == "absent" }
 
-// Transition is what a file step does to one path, whatever kind of change it came from.
+// Transition is the change that a file step makes to one path.
 type Transition struct {
 	Path string `json:"path" redact:"-"`
 	Pre  Image  `json:"pre"`
 	Post Image  `json:"post"`
-	// Post is the file that lies at From now, by rename
+	// From is the old path of the file if the change is a rename.
 	From string `json:"from,omitempty" redact:"-"`
-	// name of the blob that keeps the pre-image's content
+	// Kept names the blob with the content of the pre-image.
 	Kept string `json:"kept,omitempty" redact:"-"`
-	// likewise the post-image's, where it is at most 64 KiB and not in the plan
+	// Made names the blob with the content of the post-image. It is set if this has at
+	// most 64 KiB and is not in the plan.
 	Made string `json:"made,omitempty" redact:"-"`
 }
 
-// FileState is a file as the session last knew it.
+// FileState is the last recorded state of a file.
 type FileState struct {
 	Path string `json:"path" redact:"-"`
-	// empty: the file is absent
+	// Hash is empty if the file is absent.
 	Hash    string `json:"hash,omitempty" redact:"-"`
 	Size    int64  `json:"size,omitempty"`
 	Mode    uint32 `json:"mode,omitempty"`
 	MTimeNS int64  `json:"mtime_ns,omitempty"`
 	CTimeNS int64  `json:"ctime_ns,omitempty"`
 	Inode   uint64 `json:"inode,omitempty"`
-	// touched within the clock's granularity: hash, do not trust the stat
+	// Racy says that the file was changed within the granularity of the clock. Its stat
+	// proves nothing; compare the hash.
 	Racy bool `json:"racy,omitempty"`
-	// the session wrote it; else it read it
+	// Wrote says that the session wrote the file; otherwise the session read it.
 	Wrote bool `json:"wrote,omitempty"`
 }
 
-// Output is text that a step produced, redacted. Blob holds it when it is too long for
+// Output is redacted text that a step produced. Blob holds the text if it is too long for
 // Text.
 type Output struct {
 	Text string  `json:"text,omitempty"`
 	Blob BlobRef `json:"blob,omitzero"`
-	// as produced, before any cut
+	// Bytes is the length before any cut.
 	Bytes int64 `json:"bytes"`
-	// the middle is missing
+	// Cut says that the middle is missing.
 	Cut bool `json:"cut,omitempty"`
-	// of a command whose output was cut or is no text: all that was kept of it; it is
-	// delivered with sync.output: full only
+	// Whole names the full output of a command if the output was cut or is no text. It is
+	// delivered only with sync.output: full.
 	Whole BlobRef `json:"whole,omitzero"`
 }
 
-// CommandResult is how a command ended.
+// CommandResult describes the end of a command.
 type CommandResult struct {
-	// 0 to 255; -1 when a signal ended it or it never started
+	// Exit is 0 to 255, or -1 if a signal ended the command or it never started.
 	Exit int `json:"exit"`
-	// "SIGKILL"
+	// Signal is a name such as "SIGKILL".
 	Signal   string `json:"signal,omitempty" redact:"-"`
 	TimedOut bool   `json:"timed_out,omitempty"`
-	// a person ended it
+	// Cancelled says that a person ended the command.
 	Cancelled  bool   `json:"cancelled,omitempty"`
 	StartError string `json:"start_error,omitempty"`
 	DurationUS int64  `json:"duration_us"`
-	// both streams in their order, unless the step has a capture
+	// Stdout holds both streams in their order, unless the step has a capture.
 	Stdout Output `json:"stdout"`
 	Stderr Output `json:"stderr"`
-	// descendants that were still running
+	// Left lists descendants that were still running.
 	Left []string `json:"left,omitempty"`
 }
 
-// Capture is a value that later steps use.
+// Capture is a value for later steps.
 type Capture struct {
 	Name string `json:"name" redact:"-"`
-	// when redaction leaves it as it is
+	// Value is set if redaction does not change the value.
 	Value string `json:"value,omitempty"`
-	// otherwise, sealed
+	// Blob holds the value otherwise, sealed.
 	Blob BlobRef `json:"blob,omitzero"`
 }
 
-// ParseUUID reads the 16 bytes of a UUID in canonical text form.
+// ParseUUID returns the 16 bytes of a UUID in canonical text form.
 func ParseUUID(s string) (u [16]byte, err error) {
 	raw, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	if err != nil || len(raw) != 16 || len(s) != 36 {

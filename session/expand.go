@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Expand replaces each ${NAME} in content by values[NAME] when values has NAME, and each
-// $${ by a literal ${. Everything else stays as written, and what was put in is not
-// looked at again.
+// Expand replaces each ${NAME} in content by values[NAME] if values has NAME, and each
+// $${ by a literal ${. It does not change anything else and does not expand inserted
+// values again.
 func Expand(content string, values map[string]string) string {
 	if !strings.Contains(content, "${") {
 		return content
@@ -25,7 +25,7 @@ func Expand(content string, values map[string]string) string {
 	})
 }
 
-// References lists the names of the ${NAME} in content, in order.
+// References returns the names of the ${NAME} in content, in order.
 func References(content string) (names []string) {
 	if !strings.Contains(content, "${") {
 		return nil
@@ -38,40 +38,43 @@ func References(content string) (names []string) {
 	return names
 }
 
-// reference finds ${NAME}, and $${, which stands for a literal ${.
+// reference matches ${NAME}, and $${, which stands for a literal ${.
 var reference = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\$(?:\$\{|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 })
 
-// ValidVariable reports whether s may name a capture or an environment variable.
+// ValidVariable reports whether s is a valid name of a capture or an environment
+// variable.
 func ValidVariable(s string) bool {
 	return s != "" && strings.Trim(s, letters+digits+"_") == "" && !strings.Contains(digits, s[:1])
 }
 
-// Visibility answers which captures a step can see. It keeps the last answer, so that
-// asking in the order of execution costs each step about one lookup; it is not safe for
+// Visibility computes which captures a step can see. It keeps the last answer, so queries
+// in the order of execution cost about one lookup for each step. It is not safe for
 // concurrent use.
 type Visibility struct {
 	plan *Plan
-	// indexes of the tasks in order of execution
+	// order holds the indexes of the tasks in order of execution.
 	order []int
-	// indexes of the tasks that each one depends on
+	// needs holds the indexes of the tasks that each task depends on.
 	needs [][]int
-	// indexes of the capturing steps of each task
+	// captures holds the indexes of the capturing steps of each task.
 	captures [][]int
-	// those of captures whose name none later in the task takes
+	// exports is captures without the steps whose name a later step of the task uses
+	// again.
 	exports [][]int
-	// one step captures at all
+	// any says that the plan has a capture.
 	any bool
 
-	// of the last answer; -1 before the first
+	// task is that of the last answer, or -1 before the first.
 	task int
-	// into captures[task]: the first one that the answer does not hold
+	// next is an index into captures[task]: the first step that last does not contain.
 	next int
 	last map[string]StepID
 }
 
-// NewVisibility prepares the answers for p, a checked plan that does not change any more.
+// NewVisibility returns the Visibility of p, a checked plan that does not change any
+// more.
 func NewVisibility(p *Plan) *Visibility {
 	v := &Visibility{plan: p, needs: make([][]int, len(p.Tasks)), captures: make([][]int, len(p.Tasks)), exports: make([][]int, len(p.Tasks)), task: -1}
 	v.order, _ = p.Order()
@@ -96,7 +99,7 @@ func NewVisibility(p *Plan) *Visibility {
 	return v
 }
 
-// latest keeps the last of the capturing steps of each name.
+// latest returns the last capturing step of each name.
 func latest(t *Task, captures []int) []int {
 	var kept []int
 	taken := map[string]bool{}
@@ -109,10 +112,11 @@ func latest(t *Task, captures []int) []int {
 	return kept
 }
 
-// At gives, for a step named by its indexes, each capture that it can see and the step
-// that makes it: one earlier in its task, or one of a task that its task depends on,
-// directly or not. When several steps capture one name, the latest in order of execution
-// wins. The map is for reading only and holds until the next call.
+// At returns the captures that a step can see, with the steps that make them. A step sees
+// the captures of earlier steps in its task and of all tasks that its task depends on,
+// directly or not. If several steps capture one name, the latest in order of execution
+// wins. The arguments are indexes. The caller must not change the map, which is valid
+// until the next call.
 func (v *Visibility) At(task, step int) map[string]StepID {
 	if !v.any {
 		return nil
@@ -133,7 +137,7 @@ func (v *Visibility) add(task, step int) {
 	v.last[s.Run.Capture] = StepID{Task: v.plan.Tasks[task].ID, Step: s.ID}
 }
 
-// inherited collects the captures of all tasks that task depends on.
+// inherited returns the captures of all tasks that task depends on.
 func (v *Visibility) inherited(task int) map[string]StepID {
 	v.last = map[string]StepID{}
 	above := make([]bool, len(v.plan.Tasks))

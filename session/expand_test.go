@@ -82,7 +82,7 @@ func TestVisibility(t *testing.T) {
 	}{
 		{0, 0, inherited},
 		{0, 2, all},
-		{0, 0, inherited}, // back again
+		{0, 0, inherited}, // again at the first step
 		{0, 2, all},
 		{1, 0, map[string]session.StepID{}},
 		{2, 1, map[string]session.StepID{"BASE": {Task: "first", Step: "1"}}},
@@ -101,7 +101,7 @@ func TestVisibilityWithoutCaptures(t *testing.T) {
 	}
 }
 
-// In a plan of 100,000 steps a question costs about a lookup when asked in order.
+// In a plan of 100,000 steps each query in order costs about one lookup.
 func BenchmarkVisibility(b *testing.B) {
 	p := &session.Plan{Tasks: make([]session.Task, 1000)}
 	for i := range p.Tasks {

@@ -2,23 +2,33 @@ package session
 
 import "time"
 
-// Facts turns the events of one session, oldest first, into what a person is told of
-// them. The process that executes a session and one that reads its journal use the same
-// fold, so that what they tell cannot differ.
+// Facts turns the events of one session, oldest first, into notices for a person. The
+// process that executes a session and a process that reads its journal both use it. So
+// both report the same.
 type Facts struct {
-	Plan   *Plan
-	Items  []Item                        // each step of Plan once, in order of execution, as it may be shown
-	Redact func(string) string           // nil shows everything
-	Wrote  func(*CommandResult) []string // the end of what a failed command wrote, as it may be shown; nil: nothing
-	Value  func(*Capture) string         // what a command gave that is no secret; nil: nothing
+	Plan *Plan
+	// Items holds each step of Plan once, in order of execution, already redacted.
+	Items []Item
+	// A nil Redact shows everything.
+	Redact func(string) string
+	// Wrote returns the last lines of the output of a failed command, redacted. If it is
+	// nil, notices contain no output.
+	Wrote func(*CommandResult) []string
+	// Value returns a captured value that is no secret. If it is nil, notices contain
+	// no values.
+	Value func(*Capture) string
 
-	known map[StepID]Item       // Items by step
-	at    map[StepID]*StepState // what is known of the steps that began
+	// known holds Items by step.
+	known map[StepID]Item
+	// at holds the state of each step that has started.
+	at    map[StepID]*StepState
 	state State
-	last  Result // of the latest event that moved the session to another state
+	// last describes the session after the latest change of state.
+	last Result
 }
 
-// Begin takes over what is known of s, whose next event is the first that Of is given.
+// Begin starts from the state of s. The next call of Of must be given the next event of
+// s.
 func (f *Facts) Begin(s *Session) {
 	f.state, f.last = s.State, Result{Session: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Done: s.Done, Left: s.StepTotal - s.Done}
 	f.at = map[StepID]*StepState{}
@@ -27,9 +37,9 @@ func (f *Facts) Begin(s *Session) {
 	}
 }
 
-// Of gives what the next event says; false: nothing that a person is told. data is what
-// the payload of e decodes to, but for redaction, where the caller has it, else nil. It
-// returns ErrCorrupt for a payload that cannot be read.
+// Of returns the notice for the next event. told is false if the event has none. data is
+// the decoded payload before redaction, or nil if the caller does not have it. Of returns
+// ErrCorrupt if the payload cannot be decoded.
 func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 	switch e.Type {
 	case SessionCreated:
@@ -47,7 +57,7 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 			err = e.Decode(&d)
 		}
 		f.at[d.StepID] = &StepState{Status: InProgress, Attempt: d.Attempt, StartedUS: e.TimeUS}
-		if d.Kind != KindApprove { // the question was told
+		if d.Kind != KindApprove { // The question already has a notice.
 			n = Notice{Kind: NoticeStarted, Item: f.item(d.StepID, InProgress)}
 		}
 	case StepCompleted:
@@ -91,11 +101,11 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 		f.ask(d)
 		gate := f.gate(d)
 		it := f.item(d.StepID, f.status(d.StepID))
-		if it.Task > 0 { // else the plan does not know it, which a verification says
+		if it.Task > 0 { // A step that the plan does not contain has no task. verify reports it.
 			step := f.Plan.Tasks[it.Task-1].Steps[it.Step-1]
 			step.Approve = d.Question
 			it.Label = f.shown(step.Label())
-			f.known[d.StepID] = *it // the answer is to that
+			f.known[d.StepID] = *it // The notice of the answer uses this label.
 		}
 		n = Notice{Kind: NoticeAsking, Item: it, Text: gate.Question, Detail: gate.Lines()}
 	}
@@ -113,27 +123,28 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 	return n, true, nil
 }
 
-// State is that of the session after the last event.
+// State returns the state of the session after the last event.
 func (f *Facts) State() State { return f.state }
 
-// Result is how the session stands after the last event, for those who meet it with no
-// process that executes it.
+// Result returns the result of the session after the last event, for a reader while no
+// process executes it.
 func (f *Facts) Result() Result {
 	r := f.last
 	switch f.state {
 	case AwaitingApproval:
 		r.Code, r.Message = ErrApproval, "the session waits for approval"
 	case Created, Planning, Executing:
-		r.Signal, r.Message = killed, "the process that executed it ended without a word"
+		r.Signal, r.Message = killed, "the process that executed the session was killed or crashed"
 	}
 	return r
 }
 
-// killed is the number of SIGKILL, whose status a shell gives for a process that ended
-// without a word.
+// killed is the number of SIGKILL. A shell reports this signal for a process that was
+// killed.
 const killed = 9
 
-// moved takes up another state. A session that goes to rest has come to a result.
+// moved handles a change of state. It returns a notice if the new state is paused or
+// terminal.
 func (f *Facts) moved(e Event) (Notice, error) {
 	var d StateChangedData
 	if err := e.Decode(&d); err != nil {
@@ -149,7 +160,7 @@ func (f *Facts) moved(e Event) (Notice, error) {
 	return Notice{Kind: NoticeResult, Result: &r}, nil
 }
 
-// next is what continues the session after d.
+// next returns the hint for continuing the session after d.
 func (f *Facts) next(d StateChangedData) Hint {
 	switch {
 	case d.To.Terminal():
@@ -167,8 +178,7 @@ func (f *Facts) next(d StateChangedData) Hint {
 	return Do(MoveResume, f.last.Short)
 }
 
-// ask gives a gate the label of the question that was asked, in which values are filled
-// in.
+// ask labels the item of a gate with its question, in which values are filled in.
 func (f *Facts) ask(d ApprovalRequestedData) {
 	it := f.item(d.StepID, f.status(d.StepID))
 	if it.Task == 0 {
@@ -180,8 +190,8 @@ func (f *Facts) ask(d ApprovalRequestedData) {
 	f.known[d.StepID] = *it
 }
 
-// gate describes a question, with the steps that a yes lets happen: those that are not
-// done.
+// gate describes a question and the steps that run after a yes, without the completed
+// ones.
 func (f *Facts) gate(d ApprovalRequestedData) Gate {
 	left := Continuation{Items: make([]Item, len(f.Items))}
 	for i, it := range f.Items {
@@ -204,7 +214,7 @@ func (f *Facts) status(id StepID) Status {
 	return Pending
 }
 
-// item describes a step, which has status from now on.
+// item returns the item of a step and sets its status.
 func (f *Facts) item(id StepID, status Status) *Item {
 	if f.known == nil {
 		f.known = map[StepID]Item{}
@@ -222,7 +232,7 @@ func (f *Facts) item(id StepID, status Status) *Item {
 	return &it
 }
 
-// took is how long the attempt that e ends took, by the clock of the journal.
+// took returns the duration of the attempt that e ends, by the clock of the journal.
 func (f *Facts) took(e Event, id StepID, endedUS int64) time.Duration {
 	st := f.at[id]
 	if st == nil {

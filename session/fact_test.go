@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What the events of two attempts and of a question say, and how the session stands after
-// each.
+// TestFacts checks the notices for two attempts and a question, and the result of the
+// session after each event.
 func TestFacts(t *testing.T) {
 	run, gate := session.StepID{Task: "t", Step: "run"}, session.StepID{Task: "t", Step: "gate"}
 	p := &session.Plan{Task: "x", Tasks: []session.Task{{ID: "t", Steps: []session.Step{
@@ -45,7 +45,7 @@ func TestFacts(t *testing.T) {
 		if n := of(session.StepStarted, session.StepStartedData{StepID: run, Kind: session.KindRun, Attempt: attempt + 1}); n.Kind != session.NoticeStarted || n.Item.Action != action {
 			t.Errorf("attempt %d: got %+v", attempt+1, n)
 		}
-		stands(session.Executing, "", 9) // its process was killed, where none executes it
+		stands(session.Executing, "", 9) // A process was killed and no other process executes the session.
 		n := of(session.StepFailedEvent, session.StepFailedData{StepID: run, Attempt: attempt + 1, Message: "m", Command: &session.CommandResult{Exit: 1}})
 		if n.Kind != session.NoticeFailed || n.Took != time.Millisecond || n.Text != "m" || !cmp.Equal(n.Detail, []string{"it broke"}) {
 			t.Errorf("failure of attempt %d: got %+v", attempt+1, n)

@@ -5,41 +5,43 @@ import (
 	"strings"
 )
 
-// Gate is a question that a person is asked, and what a yes lets happen.
+// Gate is a question to a person and the steps that run after a yes.
 type Gate struct {
 	ID StepID
-	// params, inputs and captures filled in
+	// Question has the values of params, inputs and captures filled in.
 	Question string
-	// up to the next gates, in order of execution
+	// Steps run after a yes, up to the next gates, in order of execution.
 	Steps []GateStep
-	// the next gates; none when a yes leads to the end of the plan
+	// Next lists the next gates. It is empty if the plan has no more gates after this
+	// one.
 	Next []StepID
 }
 
-// GateStep is one step that a yes lets happen.
+// GateStep is one step that runs after a yes.
 type GateStep struct {
 	Item Item
-	// its label is a name, and does not only repeat what it does
+	// Named says that the step has a name, so its label does not only repeat Does.
 	Named bool
-	// its command, or its changes, line by line
+	// Does is the command or the changes, line by line.
 	Does []string
 }
 
-// standing says what a yes to a gate does to what is left of a task.
+// standing is the effect of a yes to a gate on the remaining steps of a task.
 type standing int
 
 const (
-	// nothing: it does not wait for that gate
+	// The steps do not wait for the gate.
 	apart standing = iota
-	// lets it happen
+	// The steps may run.
 	freed
-	// lets it happen up to a further gate
+	// The steps may run up to the next gate.
 	halted
 )
 
-// untilGate gives the items of c that a yes to gate lets happen: those that wait for it
-// and are not done, up to the next gates. Where one step runs at a time, all that follows
-// waits. Elsewhere what is left of its task does, and what depends on that.
+// untilGate returns the items of c that may run after a yes to gate, and the next gates.
+// The items are not completed and lie before the next gates. If one step runs at a time,
+// all items after gate wait for it. Otherwise only the rest of its task and the tasks
+// that depend on it wait.
 func (p *Plan) untilGate(c *Continuation, gate StepID) (items []Item, next []StepID) {
 	tasks := map[string]standing{}
 	for _, it := range c.Items {
@@ -76,8 +78,8 @@ func (p *Plan) GateOf(c *Continuation, gate StepID, question string) Gate {
 	return g
 }
 
-// Does says what s does, line by line: of a command its text, or its arguments as a shell
-// would take them.
+// Does returns the effect of s, line by line. For a command it returns the text, or the
+// arguments with shell quoting.
 func (s Step) Does() []string {
 	switch {
 	case s.Run == nil && len(s.Changes) == 0:
@@ -98,14 +100,15 @@ func (s Step) Does() []string {
 	return strings.Split(strings.TrimRight(s.Run.Shell, "\n"), "\n")
 }
 
-// What Lines shows at most. It says how much more there is.
+// The most steps and lines of a step that Lines returns. Lines adds how many more there
+// are.
 const (
 	maxGateSteps = 50
 	maxStepLines = 30
 )
 
-// Lines says for people what a yes lets happen; nothing where no step follows before the
-// next gate.
+// Lines describes for people the steps that run after a yes. It returns nil if no step
+// precedes the next gate.
 func (g Gate) Lines() []string {
 	if len(g.Steps) == 0 {
 		return nil
@@ -132,7 +135,7 @@ func (g Gate) Lines() []string {
 	return lines
 }
 
-// NextNames gives Next as text.
+// NextNames returns Next as text.
 func (g Gate) NextNames() []string {
 	names := make([]string, len(g.Next))
 	for i, id := range g.Next {
@@ -152,7 +155,8 @@ func (g Gate) until() string {
 	return ", up to the next approvals, " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// Redacted gives g with redact applied to all that came from the plan or from values.
+// Redacted returns a copy of g with redact applied to all text from the plan and from
+// values.
 func (g Gate) Redacted(redact func(string) string) Gate {
 	out := g
 	out.Question, out.Steps = redact(g.Question), make([]GateStep, len(g.Steps))

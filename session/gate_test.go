@@ -10,7 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// gates has two gates and steps around them; the first of each task is done.
+// gates returns a plan with two gates and steps around them. The first step of each task
+// is done.
 func gates() (*session.Plan, *session.Continuation) {
 	p := &session.Plan{Tasks: []session.Task{
 		{ID: "one", Steps: []session.Step{
@@ -40,7 +41,7 @@ func gates() (*session.Plan, *session.Continuation) {
 	return p, c
 }
 
-// A yes lets happen what is left behind the gate, up to the next one.
+// After a yes, the remaining steps behind the gate run, up to the next gate.
 func TestGateOf(t *testing.T) {
 	p, c := gates()
 	first := p.GateOf(c, session.StepID{Task: "one", Step: "gate"}, "Go, secret?")
@@ -68,8 +69,8 @@ func TestGateOf(t *testing.T) {
 	}
 }
 
-// With several tasks at once a yes lets happen what waits for the gate: the rest of its
-// task and what depends on that, each up to its own next gate.
+// If several tasks run at once, only the steps that wait for the gate run after a yes:
+// the rest of its task and the tasks that depend on it, each up to its own next gate.
 func TestGateOfSeveralTasks(t *testing.T) {
 	p := &session.Plan{MaxParallel: 2}
 	c := &session.Continuation{}
@@ -105,7 +106,7 @@ func TestGateOfSeveralTasks(t *testing.T) {
 	}
 }
 
-// However much follows, what is shown has a bound and says how much more there is.
+// Lines has a limit and says how much more there is.
 func TestGateLinesAreBounded(t *testing.T) {
 	g := session.Gate{}
 	for range 60 {

@@ -2,119 +2,122 @@ package session
 
 import "strings"
 
-// Move is something that a person or a client can do next. Each door knows how it is done
-// there: in a shell MoveResume is a command line, for a client it is a call.
+// Move is something that a person or a client can do next. Each front end says how to do
+// it: MoveResume is a command line in a shell and a call for an API client.
 type Move string
 
 // The moves.
 const (
 	// start a session from a plan
 	MoveRun Move = "run"
-	// give the session up and run its plan as a new one
+	// cancel the session and run its plan as a new session
 	MoveBeginAgain Move = "begin_again"
 	// continue the session
 	MoveResume Move = "resume"
-	// continue it in a directory that the person names
+	// continue the session in a directory that the person names
 	MoveResumeIn Move = "resume_in"
-	// continue it as soon as its holder ends
+	// continue the session as soon as its current process ends
 	MoveWait Move = "wait"
-	// look at what a resume would do
+	// show what a resume would do
 	MoveForecast Move = "forecast"
-	// continue it and say what the changed files mean for it
+	// continue the session and decide about the changed files
 	MoveDecideChanges Move = "decide_changes"
-	// continue it and say what became of its command
+	// continue the session and say how its command ended
 	MoveAnswer Move = "answer"
-	// the same, or give the value that its command was to print
+	// like MoveAnswer, or give the value that the command was to print
 	MoveGiveValue Move = "give_value"
-	// answer the question that it waits for
+	// answer the question that the session waits for
 	MoveApprove Move = "approve"
-	// answer the question, then continue
+	// answer the question, then continue the session
 	MoveApproveResume Move = "approve_resume"
-	// look at the session
+	// show the session
 	MoveStatus Move = "status"
-	// look at its events
+	// show its events
 	MoveHistory Move = "history"
-	// look at its steps
+	// show its steps
 	MoveShow Move = "show"
-	// look at all that a command wrote
+	// show the whole output of a command
 	MoveLogs Move = "logs"
-	// look at all sessions
+	// list all sessions
 	MoveList Move = "list"
-	// look at the sessions of the workspace that can be continued
+	// list the sessions of the workspace that can be continued
 	MoveListHere Move = "list_here"
-	// look at all sessions that can be continued
+	// list all sessions that can be continued
 	MoveListResumable Move = "list_resumable"
-	// check what is stored
+	// verify the stored data
 	MoveVerify Move = "verify"
-	// see who holds the locks
+	// show which processes hold the locks
 	MoveUnlock Move = "unlock"
-	// give the session up
+	// cancel the session
 	MoveCancel Move = "cancel"
-	// end its command
+	// end the running command of the session
 	MoveCancelCommand Move = "cancel_command"
-	// do the same beside the session that works there
+	// repeat the command beside the session that uses the workspace
 	MoveShareWorkspace Move = "share_workspace"
-	// do the same in a directory that the person names
+	// repeat the command in a directory that the person names
 	MoveWorkIn Move = "work_in"
-	// do the same and allow the directory
+	// repeat the command and allow the directory
 	MoveAllowWorkspace Move = "allow_workspace"
-	// look at the delivery
+	// show the state of the delivery
 	MoveSyncStatus Move = "sync_status"
 	// deliver now
 	MoveSyncNow Move = "sync_now"
-	// let the delivery continue
+	// continue a paused delivery
 	MoveSyncUnpause Move = "sync_unpause"
 	// accept another database
 	MoveSyncRebind Move = "sync_rebind"
-	// look at the refused events
+	// show the events that the server refused
 	MoveSyncParked Move = "sync_parked"
-	// make a new session of what is here
+	// make a new session from the local history
 	MoveForkOff Move = "fork_off"
-	// bring the server's schema forward
+	// migrate the schema of the server
 	MoveMigrate Move = "migrate"
-	// look at the devices of the server
+	// list the devices that the server knows
 	MoveDevices Move = "devices"
 	// check the configuration
 	MoveCheckConfig Move = "check_config"
-	// see the format of plan files
+	// show the format of plan files
 	MovePlanSchema Move = "plan_schema"
-	// see the format of the configuration
+	// show the format of the configuration
 	MoveConfigSchema Move = "config_schema"
-	// see what can be asked for
+	// show the help
 	MoveHelp Move = "help"
 )
 
-// Hint says what to do next: in plain words, by a move, or by both, words first.
+// Hint says what to do next, in words, as a move, or both. Words stand before the move.
 type Hint struct {
-	// names no command and no option of any door; empty where Do says all
+	// Text is for people and names no command and no option of any front end. It is empty
+	// if Do is enough.
 	Text string `json:"text,omitempty"`
-	// empty where Text says all
+	// Do is empty if Text is enough.
 	Do Move `json:"do,omitempty"`
-	// id or short id of the session that Do is about; empty: the one at hand
+	// Session is the id or the short id of the session for Do. If it is empty, Do is
+	// about the current session.
 	Session string `json:"session,omitempty"`
-	// the step that Do is about, if it needs one
+	// Step is the step for Do, if Do needs one.
 	Step StepID `json:"step,omitzero"`
-	// the file or directory that Do is about; empty: the one at hand
+	// Path is the file or directory for Do. If it is empty, Do is about the current one.
 	Path string `json:"path,omitempty"`
 }
 
-// Words is a hint without a move.
+// Words returns a hint without a move.
 func Words(text string) Hint { return Hint{Text: text} }
 
-// Do is a hint that is a move alone. An empty id means the session at hand.
+// Do returns a hint that is only a move. An empty id means the current session.
 func Do(m Move, id string) Hint { return Hint{Do: m, Session: id} }
 
-// After gives h behind words that lead to it.
+// After returns h with text before its move.
 func (h Hint) After(text string) Hint {
 	h.Text = text
 	return h
 }
 
-// Then is a hint whose words lead to a move. An empty id means the session at hand.
+// Then returns a hint with text and a move. An empty id means the current session.
 func Then(text string, m Move, id string) Hint { return Do(m, id).After(text) }
 
-// Asks is the hint for the session short, which stopped since no one can know what became
-// of the command of it: a command with a capture is not declared done without its value.
+// Asks returns the hint for the session short after the outcome of the command of it is
+// unknown. If the command has a capture, the hint asks for the value too: without it the
+// step cannot be declared done.
 func (p *Plan) Asks(short string, it *Item) Hint {
 	if p.Tasks[it.Task-1].Steps[it.Step-1].Run.Capture != "" {
 		return Hint{Do: MoveGiveValue, Session: short, Step: it.ID}
@@ -122,11 +125,11 @@ func (p *Plan) Asks(short string, it *Item) Hint {
 	return Do(MoveAnswer, short)
 }
 
-// IsZero reports whether h says nothing.
+// IsZero reports whether h is empty.
 func (h Hint) IsZero() bool { return h == Hint{} }
 
-// String names the move and what it is about. It is for logs and tests, which belong to
-// no door.
+// String returns the text, the move and its objects. It is for logs and tests, which
+// belong to no front end.
 func (h Hint) String() string {
 	out := []string{}
 	if h.Text != "" {

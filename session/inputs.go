@@ -9,41 +9,41 @@ import (
 // Param is a value that a plan asks for when a session starts.
 type Param struct {
 	Name string `json:"name"`
-	// nil: there is none
+	// A nil Default means that there is none.
 	Default  *string `json:"default,omitempty"`
 	Required bool    `json:"required,omitempty"`
-	// never recorded
+	// The value of a Secret is never recorded.
 	Secret bool `json:"secret,omitempty"`
-	// what the value may be; empty: anything
+	// Choices lists the valid values. If it is empty, every value is valid.
 	Choices     []string `json:"choices,omitempty"`
 	Description string   `json:"description,omitempty"`
 }
 
-// Inputs are what a session began with besides its plan: the values of params and of the
-// variables that its commands read. They are restored on resume. An *Inputs that is nil
+// Inputs are the values, besides its plan, with which a session began: those of params
+// and of the variables that its commands read. A resume restores them. A nil *Inputs
 // records nothing.
 type Inputs struct {
 	Params map[string]string `json:"params,omitempty"`
-	// nil: the variable was not set
+	// Env holds the recorded variables. A nil value means that the variable was not set.
 	Env map[string]*string `json:"env,omitempty"`
-	// names whose values are not recorded: whether each was set
+	// Secrets says for each name without a recorded value whether it was set.
 	Secrets map[string]bool `json:"secrets,omitempty"`
-	// a keyed digest of every other variable
+	// Others holds a keyed digest of every other variable.
 	Others map[string]string `json:"others,omitempty"`
 }
 
-// Environment is how Record sees the variables and the secrets of a process.
+// Environment describes the variables and the secrets of a process to Record.
 type Environment struct {
 	Vars map[string]string
-	// does a name say that its value is a secret
+	// Secret reports whether the value of a variable with this name is a secret.
 	Secret func(name string) bool
 	Digest func(name, value string) string
-	// names that a command, or its check, reads before it gives them a value
+	// Reads returns the variables that a command or its check reads before it sets them.
 	Reads func(r *Run) []string
 }
 
-// Record takes the inputs of p: params has the value of each param that has one and is no
-// secret.
+// Record returns the inputs of p. params holds the values of all params that have one and
+// are not secret.
 func Record(p *Plan, params map[string]string, e Environment) *Inputs {
 	in := &Inputs{Params: maps.Clone(params), Env: map[string]*string{}, Secrets: map[string]bool{}, Others: map[string]string{}}
 	names := p.reads(e.Reads, func(StepID) bool { return true })
@@ -77,7 +77,7 @@ func Record(p *Plan, params map[string]string, e Environment) *Inputs {
 	return in
 }
 
-// has reports whether in says more of a variable than a digest.
+// has reports whether in holds more of a variable than a digest.
 func (in *Inputs) has(name string) bool {
 	_, param := in.Params[name]
 	_, env := in.Env[name]
@@ -85,9 +85,9 @@ func (in *Inputs) has(name string) bool {
 	return param || env || secret
 }
 
-// reads gives the variables that the commands of the steps which want accepts read from
-// outside: no capture that they can see, nothing that they are given by env, nothing that
-// is never recorded.
+// reads returns the variables that the commands of the steps that want accepts read from
+// the environment. It excludes captures that they can see, variables that the step sets
+// by env, and variables that are never recorded.
 func (p *Plan) reads(reads func(*Run) []string, want func(StepID) bool) map[string]bool {
 	names := map[string]bool{}
 	visible := NewVisibility(p)
@@ -114,8 +114,8 @@ func (p *Plan) reads(reads func(*Run) []string, want func(StepID) bool) map[stri
 	return names
 }
 
-// Environ gives present, an environment, with what in recorded in the place of its own
-// values, and the secrets that are at hand.
+// Environ returns present, an environment, with the recorded values and the available
+// secrets in place of its own values.
 func (in *Inputs) Environ(present []string, secrets map[string]string) []string {
 	if in == nil {
 		return slices.Clone(present)
@@ -145,8 +145,8 @@ func (in *Inputs) Environ(present []string, secrets map[string]string) []string 
 	return out
 }
 
-// Values gives what ${NAME} stands for in contents and questions, but for captures:
-// params and declared inputs. One that has no value is empty.
+// Values returns the values of params and declared inputs for ${NAME} in contents and
+// questions. A name without a value is empty. Captures are not included.
 func (in *Inputs) Values(p *Plan, secrets map[string]string) map[string]string {
 	if in == nil {
 		return nil
@@ -164,7 +164,7 @@ func (in *Inputs) Values(p *Plan, secrets map[string]string) map[string]string {
 	return out
 }
 
-// Masked gives the names of secrets with what people see in their place.
+// Masked maps the names of secrets to the text that people see instead of their values.
 func (in *Inputs) Masked() map[string]string {
 	if in == nil {
 		return nil
@@ -176,7 +176,7 @@ func (in *Inputs) Masked() map[string]string {
 	return out
 }
 
-// Declared lists the names of p's params and inputs.
+// Declared returns the names of p's params and inputs.
 func (p *Plan) Declared() []string {
 	names := slices.Clone(p.Inputs)
 	for _, param := range p.Params {
@@ -185,8 +185,8 @@ func (p *Plan) Declared() []string {
 	return names
 }
 
-// Differ names the variables of which in has only a digest and that are missing now or
-// have another value, sorted.
+// Differ returns the sorted names of variables that are missing now or have another
+// value. It looks only at variables of which in has a digest.
 func (in *Inputs) Differ(e Environment) []string {
 	var names []string
 	for name, digest := range in.Others {
@@ -198,9 +198,9 @@ func (in *Inputs) Differ(e Environment) []string {
 	return names
 }
 
-// Missing names the secrets that were set at the start, are not at hand, and are declared
-// or read by a command of a step that is not done, sorted. have says whether one is at
-// hand.
+// Missing returns the sorted names of secrets that were set at the start and are not
+// available now. It includes only secrets that are declared, or that a command of an
+// uncompleted step reads. have reports whether a secret is available.
 func (in *Inputs) Missing(p *Plan, e Environment, have func(name string) bool, done func(StepID) bool) []string {
 	var names []string
 	for name, set := range in.Secrets {
@@ -218,12 +218,12 @@ func (in *Inputs) Missing(p *Plan, e Environment, have func(name string) bool, d
 	return names
 }
 
-// Renew is Record with the environment of now and the params of in. changed names the
-// variables whose recorded values differ, sorted.
+// Renew returns Record of the present environment with the params of in. changed holds
+// the sorted names of the variables whose recorded values differ.
 func (in *Inputs) Renew(p *Plan, e Environment) (now *Inputs, changed []string) {
 	now = Record(p, in.Params, e)
 	for _, param := range p.Params {
-		if param.Secret { // it is no part of the environment, even if it came from there
+		if param.Secret { // A secret param is not part of the environment, even if its value came from there.
 			now.Secrets[param.Name] = in.Secrets[param.Name]
 		}
 	}
@@ -237,8 +237,8 @@ func (in *Inputs) Renew(p *Plan, e Environment) (now *Inputs, changed []string) 
 	return now, changed
 }
 
-// Unrecorded reports whether a variable is never recorded: acode, the shell, the terminal
-// or the login session sets it.
+// Unrecorded reports whether the variable name is never recorded, because acode, the
+// shell, the terminal or the login session sets it.
 func Unrecorded(name string) bool {
 	return slices.ContainsFunc(UnrecordedNames(), func(pattern string) bool {
 		prefix, all := strings.CutSuffix(pattern, "*")
@@ -246,7 +246,8 @@ func Unrecorded(name string) bool {
 	})
 }
 
-// UnrecordedNames lists them; a name that ends with * stands for all that begin so.
+// UnrecordedNames returns the names of the variables that are never recorded. A name that
+// ends with * stands for all names with that prefix.
 func UnrecordedNames() []string {
 	return strings.Fields(unrecorded)
 }

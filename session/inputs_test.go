@@ -11,8 +11,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// environ is an environment in which each word of a command that begins with $ is a name
-// that it reads.
+// environ returns an environment in which a command reads each of its words that begins
+// with $.
 func environ(vars map[string]string) session.Environment {
 	return session.Environment{
 		Vars: vars, Secret: func(name string) bool { return strings.HasSuffix(name, "TOKEN") },
@@ -30,7 +30,7 @@ func environ(vars map[string]string) session.Environment {
 
 func text(s string) *string { return &s }
 
-// inputsPlan has a capture, a variable of its own, params and inputs.
+// inputsPlan returns a plan with a capture, a variable of its own, params and inputs.
 func inputsPlan() *session.Plan {
 	run := func(id, shell, check, capture string, env map[string]string) session.Step {
 		return session.Step{ID: id, Kind: session.KindRun, Run: &session.Run{Shell: shell, Check: check, Capture: capture, Env: env}}
@@ -62,7 +62,8 @@ func TestRecord(t *testing.T) {
 		t.Errorf("Record (-want +got):\n%s", diff)
 	}
 
-	// Another process gives other values: only secrets and what nobody named are its own.
+	// Another process has other values. It keeps its own values only of secrets and of
+	// variables that the plan does not use.
 	got := in.Environ([]string{"A=other", "B_TOKEN=now", "ABSENT=set", "OTHER=now", "P=other", "TERM=dumb"}, map[string]string{"B_TOKEN": "now", "S": "given"})
 	if diff := cmp.Diff([]string{"OTHER=now", "TERM=dumb", "A=a", "B_TOKEN=now", "C=", "FREE=free", "LISTED=l", "P=param", "S=given", "V=outer"}, got); diff != "" {
 		t.Errorf("Environ (-want +got):\n%s", diff)
@@ -85,8 +86,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A secret counts as missing if it was set, is not at hand, and is declared or read by a
-// step that is left.
+// A secret is missing if it was set and is not available now, and it is declared or a
+// remaining step reads it.
 func TestMissingSecrets(t *testing.T) {
 	p := inputsPlan()
 	in := &session.Inputs{Secrets: map[string]bool{"B_TOKEN": true, "LISTED_TOKEN": true, "S": true, "NEVER_TOKEN": false, "UNUSED_TOKEN": true}}
@@ -114,7 +115,7 @@ func TestNoInputs(t *testing.T) {
 	}
 }
 
-// The guide has the one list of names that are never recorded.
+// The guide has the only list of names that are never recorded.
 func TestUnrecordedNames(t *testing.T) {
 	guide, err := os.ReadFile("../docs/guide.md")
 	if err != nil {

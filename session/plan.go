@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Kind is what a step does.
+// Kind is the kind of work of a step.
 type Kind string
 
 // The kinds of steps.
@@ -27,36 +27,36 @@ const (
 	KindApprove Kind = "approve"
 )
 
-// OnFailure says what a failed step does to its session.
+// OnFailure says how a failed step affects its session.
 type OnFailure string
 
 // The policies for a failed step.
 const (
-	// the session pauses; resume runs the step again
+	// The session pauses; resume runs the step again.
 	FailurePauses OnFailure = "pause"
-	// the session is failed for good
+	// The session fails.
 	FailureFails OnFailure = "fail"
-	// other branches of the DAG go on, then it pauses
+	// Other branches of the DAG continue, then the session pauses.
 	FailureContinues OnFailure = "continue"
 )
 
-// MostParallel bounds how many steps of a session may run at once.
+// MostParallel is the greatest valid value of MaxParallel.
 const MostParallel = 64
 
-// Plan is what a session does: tasks in a DAG, each with steps in order. It is checked
-// before it gets here and never changes once the session has started.
+// Plan is the work of a session: tasks in a DAG, each with steps in order. A Plan has
+// been checked and never changes after the session has started.
 type Plan struct {
 	Version   int       `json:"version"`
 	Task      string    `json:"task"`
 	OnFailure OnFailure `json:"on_failure"`
 
 	// MaxParallel is how many steps may run at once, at most MostParallel. In a session's
-	// plan it is the number with which the session started; 0 in a plan that no session
-	// has yet: the configuration says.
+	// plan it is the number with which the session started. It is 0 in a plan without a
+	// session; the configuration then decides.
 	MaxParallel int `json:"max_parallel,omitempty"`
 
 	Params []Param `json:"params,omitempty"`
-	// variables that commands read, and that cannot be seen to
+	// Inputs names variables that commands read in a way that acode cannot detect.
 	Inputs []string `json:"inputs,omitempty"`
 	Tasks  []Task   `json:"tasks"`
 }
@@ -69,8 +69,8 @@ type Task struct {
 	Steps     []Step   `json:"steps"`
 }
 
-// Step is one unit of work. Exactly the field that its Kind names is set; write, edit,
-// delete, move and changes all use Changes.
+// Step is one unit of work. Only the field for its Kind is set. Write, edit, delete, move
+// and changes all use Changes.
 type Step struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name,omitempty"`
@@ -79,11 +79,11 @@ type Step struct {
 	Search  *Search  `json:"search,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
-	// the question
+	// Approve is the question.
 	Approve string `json:"approve,omitempty"`
 }
 
-// Read hashes the files that a glob names; ** crosses directories.
+// Read hashes the files that match a glob; ** crosses directories.
 type Read struct {
 	Path string `json:"path"`
 }
@@ -95,27 +95,25 @@ type Search struct {
 }
 
 // Change is one change of files. Op is KindWrite, KindEdit, KindDelete or KindMove.
+// Content and Mode belong to write, Old, New and All to edit, From and To to move.
 type Change struct {
 	Op Kind `json:"op"`
-	// write, edit, delete: slash-separated, relative to the workspace
-	Path string `json:"path,omitempty"`
-	// write
+	// Path is for write, edit and delete. It is slash-separated and relative to the
+	// workspace.
+	Path    string `json:"path,omitempty"`
 	Content string `json:"content,omitempty"`
-	// write: permission bits; 0 keeps the file's own, 0644 for a new one
+	// Mode holds permission bits. 0 keeps the mode of an existing file and means 0644 for
+	// a new one.
 	Mode uint32 `json:"mode,omitempty"`
-	// edit
-	Old string `json:"old,omitempty"`
-	// edit
-	New string `json:"new,omitempty"`
-	// edit: replace every match instead of requiring exactly one
-	All bool `json:"all,omitempty"`
-	// move
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+	// All replaces every match instead of requiring exactly one.
+	All  bool   `json:"all,omitempty"`
 	From string `json:"from,omitempty"`
-	// move
-	To string `json:"to,omitempty"`
+	To   string `json:"to,omitempty"`
 }
 
-// OnInterrupt says what becomes of a command whose outcome stays unknown.
+// OnInterrupt is the policy for a command whose outcome stays unknown.
 type OnInterrupt string
 
 // The policies for an unknown outcome.
@@ -128,30 +126,31 @@ const (
 
 // Run is a command. Shell and Argv exclude each other.
 type Run struct {
-	// text for a shell
+	// Shell is a script for a shell.
 	Shell string `json:"shell,omitempty"`
-	// the program that takes Shell as its last argument; empty means /bin/sh -e -c
+	// With is the program that takes Shell as its last argument. If it is empty, it is
+	// /bin/sh -e -c.
 	With []string `json:"with,omitempty"`
-	// without a shell
+	// Argv is executed without a shell.
 	Argv []string `json:"argv,omitempty"`
-	// relative to the workspace; empty is the workspace
+	// Dir is relative to the workspace; empty means the workspace.
 	Dir string            `json:"dir,omitempty"`
 	Env map[string]string `json:"env,omitempty"`
-	// 0 means none
+	// Timeout 0 means none.
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Capture string        `json:"capture,omitempty"`
 	Check   string        `json:"check,omitempty"`
-	// empty means ask
+	// An empty OnInterrupt means ask.
 	OnInterrupt OnInterrupt `json:"on_interrupt,omitempty"`
-	// durable: false; no syncfs after the command
+	// Volatile means durable: false: acode does not call syncfs after the command.
 	Volatile bool `json:"volatile,omitempty"`
-	// nothing runs beside it
+	// Exclusive means that no other step runs at the same time.
 	Exclusive bool `json:"exclusive,omitempty"`
-	// on a pseudo-terminal; excludes Capture
+	// TTY runs the command on a pseudo-terminal. It excludes Capture.
 	TTY bool `json:"tty,omitempty"`
 }
 
-// Command gives the argument vector that is executed.
+// Command returns the argument vector that acode executes.
 func (r Run) Command() []string {
 	if len(r.Argv) > 0 {
 		return r.Argv
@@ -162,15 +161,17 @@ func (r Run) Command() []string {
 	return []string{"/bin/sh", "-e", "-c", r.Shell}
 }
 
-// Asking gives the check of r as a command. It runs without -e: its last command decides.
+// Asking returns the check of r as a command. It runs without -e, so its last command
+// decides.
 func (r Run) Asking() *Run {
 	return &Run{Argv: []string{"/bin/sh", "-c", r.Check}, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true}
 }
 
-// Foresee says how an unknown outcome of r is decided: by its check, then by what a
-// person said beforehand (empty: nothing), then by on_interrupt, then by a person.
+// Foresee describes how an unknown outcome of r is decided. Its check comes first, then
+// the answer that a person gave in advance (said; empty if none), then on_interrupt, then
+// a person.
 func (r Run) Foresee(said OnInterrupt) string {
-	then := "a person has to say"
+	then := "a person must decide"
 	switch {
 	case said == InterruptAsks || said == "" && (r.OnInterrupt == "" || r.OnInterrupt == InterruptAsks):
 	case said != "":
@@ -179,12 +180,12 @@ func (r Run) Foresee(said OnInterrupt) string {
 		then = "on_interrupt says " + string(r.OnInterrupt)
 	}
 	if r.Check != "" {
-		then = "its check is asked; where that cannot tell, " + then
+		then = "its check decides; if the check cannot, " + then
 	}
 	return then
 }
 
-// Label is what people see: the step's name, else what it does.
+// Label returns the text that people see: the name of the step, or else a description.
 func (s Step) Label() string {
 	if s.Name != "" {
 		return s.Name
@@ -234,7 +235,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// Paths gives the paths that the intent of s names, each once.
+// Paths returns each path that the changes of s name, once.
 func (s Step) Paths() (paths []string) {
 	for _, c := range s.Changes {
 		for _, path := range []string{c.Path, c.From, c.To} {
@@ -246,13 +247,14 @@ func (s Step) Paths() (paths []string) {
 	return paths
 }
 
-// WaitsFor says why s does not begin while other is in progress; empty where it does.
+// WaitsFor says why s must not begin while other is in progress. It returns "" if s may
+// begin.
 func (s *Step) WaitsFor(other *Step) string {
 	if s.Kind == KindApprove || other.Kind == KindApprove {
 		return ""
 	}
 	if other.Run != nil && other.Run.Exclusive || s.Run != nil && s.Run.Exclusive {
-		return "nothing runs beside an exclusive command"
+		return "no other step runs beside an exclusive command"
 	}
 	paths := other.Paths()
 	for _, path := range s.Paths() {
@@ -263,7 +265,7 @@ func (s *Step) WaitsFor(other *Step) string {
 	return ""
 }
 
-// Steps counts the steps of all tasks.
+// Steps returns the number of steps in all tasks.
 func (p *Plan) Steps() int {
 	n := 0
 	for i := range p.Tasks {
@@ -272,8 +274,8 @@ func (p *Plan) Steps() int {
 	return n
 }
 
-// All walks the steps of all tasks, in the order in which they are written. A step is the
-// plan's own, not a copy.
+// All returns the steps of all tasks in written order. The steps belong to the plan and
+// are not copies.
 func (p *Plan) All() iter.Seq2[StepID, *Step] {
 	return func(yield func(StepID, *Step) bool) {
 		for i := range p.Tasks {
@@ -287,8 +289,8 @@ func (p *Plan) All() iter.Seq2[StepID, *Step] {
 	}
 }
 
-// Digest is the hex SHA-256 of the step as it is stored: what an idempotency key stands
-// for, and what an approval is bound to.
+// Digest returns the hex SHA-256 of the step in its stored form. Idempotency keys and
+// approvals are bound to it.
 func (s Step) Digest() string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -298,10 +300,10 @@ func (s Step) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Order gives the indexes of the tasks so that each follows what it depends on, otherwise
-// in the plan's own order. cycle names the tasks of a dependency cycle, first one
-// repeated at the end, and is nil when there is none; an unknown dependency is ignored
-// here.
+// Order returns the indexes of the tasks so that each follows its dependencies, and
+// otherwise in the plan's own order. If there is a dependency cycle, Order returns the
+// names of its tasks instead, with the first one again at the end. It ignores unknown
+// dependencies.
 func (p *Plan) Order() (order []int, cycle []string) {
 	index := make(map[string]int, len(p.Tasks))
 	for i, t := range p.Tasks {
@@ -317,7 +319,6 @@ func (p *Plan) Order() (order []int, cycle []string) {
 			}
 		}
 	}
-	// sorted
 	var ready []int
 	for i := range p.Tasks {
 		if waits[i] == 0 {
@@ -340,8 +341,8 @@ func (p *Plan) Order() (order []int, cycle []string) {
 	return order, nil
 }
 
-// findCycle walks from a task that never became ready through dependencies that never
-// became ready either, until one repeats.
+// findCycle walks from a blocked task through blocked dependencies until a task repeats.
+// A task is blocked if Order could not make it ready.
 func (p *Plan) findCycle(index map[string]int, waits []int) []string {
 	at := 0
 	for waits[at] == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-029: a key reads back as what it was written from.
+// FR-029: ParseKey returns the key from which its text was made.
 func TestKeyRoundTrip(t *testing.T) {
 	name := rapid.StringMatching(`[A-Za-z0-9._-]{1,64}`).Filter(session.ValidName)
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +94,7 @@ func TestParseUUID(t *testing.T) {
 	}
 }
 
-// drawPlan draws a graph of up to n tasks, with dependencies in any direction.
+// drawPlan draws a graph of at most n tasks, with dependencies in any direction.
 func drawPlan(t *rapid.T, n int) *session.Plan {
 	p := &session.Plan{}
 	size := rapid.IntRange(0, n).Draw(t, "tasks")
@@ -111,8 +111,8 @@ func drawPlan(t *rapid.T, n int) *session.Plan {
 	return p
 }
 
-// Order is the order that a slow search finds: again and again the first task, in the
-// plan's own order, of which nothing that it depends on is left.
+// Order agrees with a slow search. The search takes again and again the first task, in
+// the plan's own order, whose dependencies are all taken.
 func TestOrderOfTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlan(t, 8)
@@ -154,8 +154,8 @@ func known(p *session.Plan, id string) bool {
 	return slices.ContainsFunc(p.Tasks, func(task session.Task) bool { return task.ID == id })
 }
 
-// checkCycle holds a cycle to what it claims: each task depends on the next, the first
-// one comes again at the end, no other comes twice.
+// checkCycle fails unless each task of cycle depends on the next, the first task is
+// repeated at the end, and no other task occurs twice.
 func checkCycle(t *rapid.T, p *session.Plan, cycle []string) {
 	if len(cycle) < 2 || cycle[0] != cycle[len(cycle)-1] {
 		t.Fatalf("cycle: got %v, want the first one repeated at the end", cycle)
@@ -170,7 +170,7 @@ func checkCycle(t *rapid.T, p *session.Plan, cycle []string) {
 	}
 }
 
-// Long chains against the plan's order are no trouble.
+// Order is fast for a long chain in the opposite order of the plan.
 func TestOrderOfALongChain(t *testing.T) {
 	const n = 20000
 	p := &session.Plan{}
@@ -229,7 +229,8 @@ func TestCommandOfRun(t *testing.T) {
 	}
 }
 
-// A digest stands for the whole step: equal steps have equal ones, any change shows.
+// A digest depends on the whole step. Equal steps have equal digests, and any change
+// gives another digest.
 func TestStepDigest(t *testing.T) {
 	steps := []session.Step{
 		{}, {ID: "a"}, {Name: "a"}, {Kind: "a"}, {Read: &session.Read{Path: "a"}}, {Search: &session.Search{Pattern: "a"}}, {Search: &session.Search{Path: "a"}},
@@ -251,7 +252,7 @@ func TestStepDigest(t *testing.T) {
 	}
 }
 
-// A step waits for one that works on a path of its own, and nothing is beside an
+// A step waits for a step that works on one of its paths. No step runs beside an
 // exclusive command.
 func TestWaitsFor(t *testing.T) {
 	write := session.Step{Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindWrite, Path: "a"}}}
@@ -267,7 +268,7 @@ func TestWaitsFor(t *testing.T) {
 		"one path":            {write, move, "both change a"},
 		"different paths":     {write, other, ""},
 		"commands":            {run, run, ""},
-		"exclusive beside":    {write, alone, "nothing runs beside an exclusive command"},
+		"exclusive beside":    {write, alone, "no other step runs beside an exclusive command"},
 		"exclusive and gates": {alone, gate, ""},
 	} {
 		if got, back := c.a.WaitsFor(&c.b), c.b.WaitsFor(&c.a); got != c.want || back != c.want {
@@ -283,7 +284,7 @@ func TestPlanSteps(t *testing.T) {
 	}
 }
 
-// All walks every step once, in the order of the plan, and gives the plan's own steps.
+// All yields every step once, in the order of the plan. The steps are the plan's own.
 func TestAllSteps(t *testing.T) {
 	p := &session.Plan{Tasks: []session.Task{{ID: "a", Steps: []session.Step{{ID: "x"}, {ID: "y"}}}, {ID: "b"}, {ID: "c", Steps: []session.Step{{ID: "x"}}}}}
 	var got []string

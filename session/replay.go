@@ -9,16 +9,17 @@ import (
 	"slices"
 )
 
-// ReplayOrder says in which order a replay took its events; it is logged (FR-037).
+// ReplayOrder describes the order in which a replay applied its events. acode logs it
+// (FR-037).
 type ReplayOrder struct {
 	First, Last [16]byte
 	Count       int
-	// hex SHA-256 over the ids in order
+	// Digest is the hex SHA-256 of the ids in order.
 	Digest string
 }
 
-// Order sorts events by time, then id (FR-034, FR-035), and returns ErrOrder when that is
-// not the order of their seqs (FR-038).
+// Order sorts events by time, then id (FR-034, FR-035). It returns ErrOrder if their seqs
+// have another order (FR-038).
 func Order(events []Event) (ReplayOrder, error) {
 	slices.SortStableFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), bytes.Compare(a.ID[:], b.ID[:]))
@@ -37,9 +38,10 @@ func Order(events []Event) (ReplayOrder, error) {
 	return o, nil
 }
 
-// Replay computes the state that events add up to, from the first one on (FR-036). It
-// sorts them in place and returns ErrOrder, ErrCorrupt or ErrConflict, with the place, as
-// soon as one does not fit; the session returned then holds what precedes it.
+// Replay computes the state that results from events, beginning with the first event of
+// the session (FR-036). It sorts events in place. At the first event that does not fit it
+// returns ErrOrder, ErrCorrupt or ErrConflict, with the place. The returned session then
+// holds the state before that event.
 func Replay(events []Event) (*Session, ReplayOrder, error) {
 	order, err := Order(events)
 	s := &Session{}

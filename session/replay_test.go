@@ -16,8 +16,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-036: replay of any legal history gives the state that the generator's own books say,
-// and gives it again.
+// FR-036: replay of any legal history returns the state in the generator's model, and
+// returns the same state again.
 func TestReplayIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events, model := history.DrawModel(t)
@@ -41,7 +41,7 @@ func TestReplayIsDeterministic(t *testing.T) {
 	})
 }
 
-// modelOf writes a replayed session in the form of the generator's books.
+// modelOf converts a replayed session to the generator's model.
 func modelOf(s *session.Session) history.Model {
 	m := history.Model{
 		Session: s.ID, Short: s.Short, State: s.State, Left: s.Left, Reason: s.Reason, Epoch: s.Epoch, Inputs: s.Inputs, Done: s.Done,
@@ -60,7 +60,7 @@ func modelOf(s *session.Session) history.Model {
 	return m
 }
 
-// FR-034, FR-035, I5: in whatever order events arrive, they replay to one state.
+// FR-034, FR-035, I5: events replay to one state, in whatever order they arrive.
 func TestReplayOfAnyPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)
@@ -76,7 +76,7 @@ func TestReplayOfAnyPermutation(t *testing.T) {
 	})
 }
 
-// I1: a state is the state before it and one event; nothing else counts.
+// I1: a state depends only on the state before it and one event.
 func TestReplayOfAPrefixGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)
@@ -97,8 +97,8 @@ func TestReplayOfAPrefixGoesOn(t *testing.T) {
 	})
 }
 
-// The clock of a generated history does step back, or the properties show nothing about
-// it.
+// The clock of a generated history does step back. Otherwise the properties would prove
+// nothing about such clocks.
 func TestHistoriesCoverEveryType(t *testing.T) {
 	seen := map[session.EventType]int{}
 	ticks, ends := 0, 0
@@ -125,12 +125,13 @@ func TestHistoriesCoverEveryType(t *testing.T) {
 	}
 }
 
-// FR-038: an order by time that is not the order by seq is flagged, with its place.
+// FR-038: Order reports, with the place, an order by time that differs from the order by
+// seq.
 func TestOrderFlagsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)
 		if len(events) < 2 {
-			return // nothing to disturb
+			return // Two events are needed.
 		}
 		i := rapid.IntRange(1, len(events)-1).Draw(t, "late")
 		j := rapid.IntRange(0, i-1).Draw(t, "before")
@@ -146,12 +147,12 @@ func TestOrderFlagsTime(t *testing.T) {
 	})
 }
 
-// FR-038: a hole in the seqs and a seq that occurs twice are flagged too.
+// FR-038: Order also reports a missing seq and a seq that occurs twice.
 func TestOrderFlagsSeq(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)
 		if len(events) < 3 {
-			return // nothing to disturb
+			return // Three events are needed.
 		}
 		i := rapid.IntRange(1, len(events)-2).Draw(t, "at")
 		hole := slices.Delete(slices.Clone(events), i, i+1)
@@ -165,7 +166,7 @@ func TestOrderFlagsSeq(t *testing.T) {
 	})
 }
 
-// FR-035: events of one time are ordered by id.
+// FR-035: events with the same time are ordered by id.
 func TestOrderByID(t *testing.T) {
 	events := []session.Event{{ID: [16]byte{2}, Seq: 2, TimeUS: 5}, {ID: [16]byte{3}, Seq: 3, TimeUS: 5}, {ID: [16]byte{1}, Seq: 1, TimeUS: 5}}
 	o, err := session.Order(events)
@@ -182,7 +183,8 @@ func TestOrderByID(t *testing.T) {
 	}
 }
 
-// An event fits once: a second time its seq, and with a forged seq its rule, refuses it.
+// An event applies only once. The second time its seq is wrong; with a forged seq the
+// rules refuse it.
 func TestApplyTwiceIsRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)
@@ -207,14 +209,14 @@ func TestApplyTwiceIsRefused(t *testing.T) {
 	})
 }
 
-// relink makes e the next event after s, with a proper hash.
+// relink makes e the next event after s, with a correct hash.
 func relink(s *session.Session, e session.Event) session.Event {
 	e.Seq, e.TimeUS = s.LastSeq+1, s.LastUS+1
 	e.Hash = e.ChainHash(s.Head)
 	return e
 }
 
-// I3, NFR-008: no event of any history changes a step once it is completed.
+// I3, NFR-008: no event changes a completed step.
 func TestCompletedNeverChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &session.Session{}
@@ -240,7 +242,7 @@ func TestCompletedNeverChanges(t *testing.T) {
 	})
 }
 
-// I3: a journal that tries to start, end or lose a completed step is refused.
+// I3: Apply refuses to start, end or lose a completed step.
 func TestCompletedRefusesEveryReceipt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)
@@ -271,7 +273,7 @@ func TestCompletedRefusesEveryReceipt(t *testing.T) {
 	})
 }
 
-// I6: a change of any field of an event changes its hash, and replay notices it.
+// I6: a change of any field of an event changes its hash, and replay detects it.
 func TestChainCoversEveryField(t *testing.T) {
 	changes := map[string]func(*session.Event){
 		"id": func(e *session.Event) { e.ID[15]++ }, "session": func(e *session.Event) { e.Session += "x" },
@@ -309,7 +311,8 @@ func TestChainCoversEveryField(t *testing.T) {
 	})
 }
 
-// The layout of the chain is fixed: this value changes only with the format's number.
+// The layout of the chain is fixed: this value changes only together with the version of
+// the format.
 func TestChainLayout(t *testing.T) {
 	e := session.Event{ID: [16]byte{1}, Session: "s", Seq: 1, TimeUS: 2, Type: session.SessionCreated, Actor: "user", Epoch: 3, Payload: []byte("{}")}
 	const want = "316e8ef5d384e0aba293ab38a7d3f9f40df2567b666665f2f9c4da525a759774"
@@ -318,7 +321,7 @@ func TestChainLayout(t *testing.T) {
 	}
 }
 
-// Applying a few thousand events stays cheap: replay is linear.
+// Replay takes linear time, so a few thousand events are cheap.
 func TestReplayOfManyEvents(t *testing.T) {
 	s := newSession(t)
 	for i := range 20000 {
@@ -334,7 +337,7 @@ func TestReplayOfManyEvents(t *testing.T) {
 	}
 }
 
-// payloadOf decodes a payload as a caller of ApplyData has it.
+// payloadOf decodes a payload as a caller of ApplyData does.
 func payloadOf(t *rapid.T, e session.Event) any {
 	targets := map[session.EventType]any{
 		session.SessionCreated: &session.SessionCreatedData{}, session.StateChanged: &session.StateChangedData{},
@@ -351,8 +354,8 @@ func payloadOf(t *rapid.T, e session.Event) any {
 	return reflect.ValueOf(p).Elem().Interface()
 }
 
-// I1: with the payload decoded beforehand an event does what it does without, and data of
-// another type is left aside.
+// I1: an event has the same effect with and without a decoded payload. ApplyData ignores
+// data of another type.
 func TestApplyDataEqualsApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var plain, decoded, other session.Session

@@ -6,88 +6,87 @@ import (
 	"slices"
 )
 
-// Session is the state that a journal adds up to. Only Apply changes it (I1).
+// Session is the state that results from a journal. Only Apply changes it (I1).
 type Session struct {
 	ID ID
-	// about 6 characters, unique in the store
+	// Short has about 6 characters and is unique in the store.
 	Short string
 	Task  string
-	// absolute
+	// Workspace is an absolute path.
 	Workspace string
 	Plan      BlobRef
-	// blob hash of the Inputs; empty: none were recorded
+	// Inputs is the blob hash of the Inputs. It is empty if none were recorded.
 	Inputs string
-	// blob hash of the fingerprints of all secrets that its processes knew; empty: of
-	// none
+	// Learnt is the blob hash of the fingerprints of all secrets that its processes knew.
+	// It is empty if they knew none.
 	Learnt string
-	// of the plan
-	Tasks int
-	// of the plan
+	// Tasks and StepTotal count the tasks and steps of the plan.
+	Tasks     int
 	StepTotal int
 	OnFailure OnFailure
-	// JSON of the configuration of the latest epoch
+	// Config is the JSON of the configuration of the latest epoch.
 	Config string
 
 	State State
-	// the state that Paused left; empty otherwise
+	// Left is the state before Paused. It is empty in other states.
 	Left State
-	// of State, when it has one
+	// Reason and Detail belong to State and may be empty.
 	Reason Reason
 	Detail string
 
-	// 0 before the first acquisition
+	// Epoch is 0 before the first acquisition.
 	Epoch  uint64
 	Device string
-	// blob hash of the latest manifest of tracked files
+	// Manifest is the blob hash of the latest manifest of tracked files.
 	Manifest  string
 	Git       string
 	LastSeq   uint64
 	LastUS    int64
 	CreatedUS int64
-	// of the last event
+	// Head is the hash of the last event.
 	Head Hash
-	// completed steps
+	// Done counts the completed steps.
 	Done int
 
 	Steps map[StepID]*StepState
 	Files map[string]*FileState
 }
 
-// StepState is what is known of a step that has started or been asked about.
+// StepState is the state of a step that has started or has a question.
 type StepState struct {
 	StepID
 	Status  Status
 	Attempt int
 	Key     string
-	// of its latest StepStarted; 0 when it never started
+	// StartSeq is the seq of the latest StepStarted; 0 means that the step never started.
 	StartSeq uint64
-	// of the event that last changed it
+	// LastSeq is the seq of the last event that changed the step.
 	LastSeq   uint64
 	StartedUS int64
-	// 0 while it is not over
+	// EndedUS is 0 while the step is not over.
 	EndedUS int64
-	// of a failure
+	// Code and Message describe a failure.
 	Code     Code
 	Message  string
 	Capture  *Capture
 	Approval *Approval
 }
 
-// Approval is the latest question of an approve step and what became of it.
+// Approval is the latest question of an approve step and its answer.
 type Approval struct {
 	Digest string `json:"digest"`
-	// "", "granted", "denied"
+	// Answer is "", "granted" or "denied".
 	Answer string `json:"answer,omitempty"`
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	For    uint64 `json:"for_epoch,omitempty"`
 }
 
-// Lapsed reports whether a yes was for an epoch before this one: nobody can use it any
-// more, and it can be given again when the question is asked anew.
+// Lapsed reports whether a holds a yes for an epoch before this one. Such a yes cannot be
+// used any more. A person can give it again after acode asks the question again.
 func (a Approval) Lapsed(epoch uint64) bool { return a.Answer == "granted" && a.For < epoch }
 
-// Delta names what an Apply changed besides the session's own fields.
+// Delta names the changes of an Apply besides the session's own fields.
 type Delta struct {
 	Steps    []StepID
 	Files    []string
@@ -95,7 +94,7 @@ type Delta struct {
 	Learnt   bool
 }
 
-// Status gives where a step stands; Pending when nothing is known of it.
+// Status returns the status of a step. It returns Pending for a step without an entry.
 func (s *Session) Status(id StepID) Status {
 	if st := s.Steps[id]; st != nil {
 		return st.Status
@@ -103,17 +102,19 @@ func (s *Session) Status(id StepID) Status {
 	return Pending
 }
 
-// Resumable reports whether the session may be resumed when nobody executes it (FR-003).
+// Resumable reports whether a resume of the session is possible while no process executes
+// it (FR-003).
 func (s *Session) Resumable() bool { return s.State != "" && !s.State.Terminal() }
 
-// Apply adds the next event. It returns ErrOrder when e does not follow in seq and time,
-// ErrCorrupt when its payload or its hash is wrong, and ErrConflict when the rules forbid
-// it; the session is unusable after an error.
+// Apply applies the next event. It returns ErrOrder if e does not follow in seq and time,
+// ErrCorrupt if its payload or its hash is wrong, and ErrConflict if the rules forbid it.
+// After an error the session must not be used.
 func (s *Session) Apply(e Event) (Delta, error) { return s.ApplyData(e, nil) }
 
-// ApplyData is Apply for a caller that has the payload decoded: data is of the payload
-// type of e.Type and what Decode would give, which is believed. Any other data, nil too,
-// is left aside and the payload decoded. The session may keep what data points to.
+// ApplyData is Apply for a caller that has already decoded the payload. data must be the
+// value that Decode returns for e; ApplyData does not verify this. If data is nil or has
+// another type, ApplyData decodes the payload itself. The session may keep pointers from
+// data.
 func (s *Session) ApplyData(e Event, data any) (Delta, error) {
 	if err := s.follows(e); err != nil {
 		return Delta{}, err
@@ -250,7 +251,7 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 	return Delta{Steps: []StepID{d.StepID}}, nil
 }
 
-// open finds the attempt that key started and that is not over.
+// open returns the attempt of key if it is not over, or ErrConflict.
 func (s *Session) open(e Event, id StepID, key string, attempt int) (*StepState, error) {
 	st := s.Steps[id]
 	if st == nil || st.Key != key || st.Attempt != attempt || (st.Status != InProgress && st.Status != StepUncertain) {
@@ -272,7 +273,7 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest), Learnt: d.Learnt.Hash != ""}, nil
 }
 
-// seen takes up the manifest of a receipt.
+// seen takes the manifest of a receipt and reports whether there is one.
 func (s *Session) seen(manifest string) bool {
 	s.Manifest = cmp.Or(manifest, s.Manifest)
 	return manifest != ""
@@ -287,9 +288,9 @@ func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
 	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest)}, nil
 }
 
-// end is when an attempt was over: at its receipt, or before it where a command ended
-// while nobody looked. Its supervisor goes by a clock that may have been set back since
-// the attempt began.
+// end returns the time at which an attempt ended. This is endedUS if the command ended
+// before its receipt, while no acode process watched it. It is the time of e if endedUS
+// lies outside the attempt, because the clock of the supervisor may have been set back.
 func (st *StepState) end(e Event, endedUS int64) int64 {
 	if endedUS < st.StartedUS || endedUS > e.TimeUS {
 		return e.TimeUS
@@ -323,7 +324,7 @@ func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	if st.Approval.Answer != "" { // a no can follow a yes; a yes needs a question that is open
+	if st.Approval.Answer != "" { // A no can follow a yes. A yes needs an open question.
 		return Delta{}, conflict(e, "the question about %s is answered already: %s", d.StepID, st.Approval.Answer)
 	}
 	st.Approval.Answer, st.Approval.By, st.Approval.For = "granted", d.By, d.For
@@ -339,8 +340,8 @@ func (s *Session) denied(e Event, d ApprovalDeniedData) (Delta, error) {
 	return Delta{Steps: []StepID{d.StepID}}, nil
 }
 
-// asked finds the step whose open question has this digest: an answer never fits another
-// question (NFR-012).
+// asked returns the step whose open question has this digest. An answer never fits
+// another question (NFR-012).
 func (s *Session) asked(e Event, id StepID, digest string) (*StepState, error) {
 	st := s.Steps[id]
 	if st == nil || st.Approval == nil || st.Approval.Digest != digest || st.Status == StepDone {
@@ -359,8 +360,8 @@ func (s *Session) step(id StepID) *StepState {
 	return st
 }
 
-// setFiles makes fs what the session knows of these paths. A path once written stays
-// written.
+// setFiles records fs as the latest state of these paths. A path that was written once
+// stays marked as written.
 func (s *Session) setFiles(fs []FileState) []string {
 	paths := make([]string, 0, len(fs))
 	for _, f := range fs {

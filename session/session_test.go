@@ -16,7 +16,7 @@ import (
 
 const sid = session.ID("0190b5a2-7c1e-7000-8000-000000000001")
 
-// event makes the next event after s, with a proper hash.
+// event makes the next event after s, with a correct hash.
 func event(s *session.Session, kind session.EventType, data any) session.Event {
 	payload, err := json.Marshal(data)
 	if err != nil {
@@ -60,8 +60,9 @@ var allStates = []session.State{
 	session.Paused, session.Completed, session.Failed, session.Cancelled,
 }
 
-// I2, FR-002 to FR-004: the table, written down a second time: a letter for each state
-// that may follow, in the order of allStates, and a dot for each that may not.
+// I2, FR-002 to FR-004: this is an independent copy of the transition table. A letter
+// stands for each state that may follow, in the order of allStates, and a dot for each
+// that may not.
 func TestTransitions(t *testing.T) {
 	allowed := map[session.State]string{
 		session.Created:          ".P..p.FC",
@@ -102,7 +103,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// in makes a session that stands in state.
+// in makes a session in the given state.
 func in(t *testing.T, state session.State) *session.Session {
 	t.Helper()
 	s := newSession(t)
@@ -118,7 +119,7 @@ func in(t *testing.T, state session.State) *session.Session {
 	return s
 }
 
-// What a pause learned of the files stands until the next one or the next epoch.
+// The manifest of a pause remains until the next pause or the next epoch.
 func TestPauseKeepsItsManifest(t *testing.T) {
 	s := newSession(t)
 	apply(t, s, session.StateChanged, session.StateChangedData{From: session.Created, To: session.Paused, Reason: session.ReasonSignal, Detail: "SIGINT", Manifest: "m", Git: "g"})
@@ -133,7 +134,8 @@ func TestPauseKeepsItsManifest(t *testing.T) {
 	}
 }
 
-// What a receipt says of the files stands likewise; one that says nothing leaves it.
+// The manifest of a receipt remains likewise. A receipt without a manifest does not
+// change it.
 func TestReceiptsKeepTheirManifest(t *testing.T) {
 	s := newSession(t)
 	id := session.StepID{Task: "t", Step: "s"}
@@ -147,7 +149,7 @@ func TestReceiptsKeepTheirManifest(t *testing.T) {
 	}
 }
 
-// Each refusal has its code; none is silent.
+// Every refusal has a code.
 func TestApplyRefuses(t *testing.T) {
 	id := session.StepID{Task: "t", Step: "s"}
 	started := session.StepStartedData{StepID: id, Kind: session.KindRun, Key: key(id, 1), Attempt: 1}
@@ -250,7 +252,7 @@ func acquired(t *testing.T, s *session.Session) {
 	}
 }
 
-// key is the idempotency key of an attempt in the session that these tests make.
+// key returns the idempotency key of an attempt in the session of these tests.
 func key(id session.StepID, attempt int) string {
 	return session.Key{Session: sid, Step: id, Operation: session.OpMain, Attempt: attempt}.String()
 }
@@ -261,7 +263,7 @@ func with(kind session.EventType, data any) func(*testing.T, *session.Session) {
 	return func(t *testing.T, s *session.Session) { apply(t, s, kind, data) }
 }
 
-// A broken hash is named before anything of the event is used.
+// Apply reports a wrong hash before it uses any field of the event.
 func TestApplyRefusesAWrongHash(t *testing.T) {
 	s := newSession(t)
 	e := event(s, session.CheckpointCreated, struct{}{})
@@ -274,7 +276,7 @@ func TestApplyRefusesAWrongHash(t *testing.T) {
 	}
 }
 
-// The life of a step that fails, gets lost and is done in the end.
+// A step fails, then its outcome becomes unknown, then it is completed.
 func TestStepLife(t *testing.T) {
 	s := in(t, session.Executing)
 	id := session.StepID{Task: "build", Step: "make"}
@@ -307,13 +309,13 @@ func TestStepLife(t *testing.T) {
 	}
 }
 
-// A command that ended while nobody looked took as long as it ran; a time of another
-// clock that is before its start or after its receipt says nothing.
+// A command that ended while no process watched it took as long as it ran. An end before
+// its start or after its receipt comes from another clock and is ignored.
 func TestStepEndsWithItsCommand(t *testing.T) {
 	id := session.StepID{Task: "build", Step: "make"}
 	for _, c := range []struct {
 		name string
-		// us after the start; the receipt comes after 100
+		// end and want are microseconds after the start; the receipt follows after 100.
 		end, want int64
 	}{{"unknown", math.MinInt64, 100}, {"before its receipt", 40, 40}, {"clock set back", -1, 100}, {"clock ahead", 101, 100}} {
 		for _, failed := range []bool{false, true} {
@@ -334,8 +336,7 @@ func TestStepEndsWithItsCommand(t *testing.T) {
 	}
 }
 
-// NFR-012: an answer is kept with who gave it and for which epoch; a new question
-// replaces it.
+// NFR-012: an answer is kept with its author and its epoch. A new question replaces it.
 func TestApprovals(t *testing.T) {
 	s := in(t, session.Executing)
 	id := session.StepID{Task: "t", Step: "gate"}
@@ -346,7 +347,7 @@ func TestApprovals(t *testing.T) {
 	}
 	apply(t, s, session.ApprovalRequested, session.ApprovalRequestedData{StepID: id, Question: "?", Digest: "d2"})
 	if a := *s.Steps[id].Approval; a != (session.Approval{Digest: "d2"}) {
-		t.Errorf("asked anew: got %+v, want no answer", a)
+		t.Errorf("asked again: got %+v, want no answer", a)
 	}
 	apply(t, s, session.ApprovalGranted, session.ApprovalGrantedData{StepID: id, Digest: "d2", By: "me", For: 7})
 	if a := *s.Steps[id].Approval; a != (session.Approval{Digest: "d2", Answer: "granted", By: "me", For: 7}) {
@@ -400,7 +401,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Each field of a checkpoint and of a commit is covered by what is signed, but the HMAC.
+// Signed covers each field of a checkpoint and of a commit except the HMAC.
 func TestSignedCoversEveryField(t *testing.T) {
 	checkpoints := []session.Checkpoint{
 		{}, {Session: "s"}, {Seq: 1}, {Cursor: session.StepID{Task: "s"}}, {Cursor: session.StepID{Step: "s"}}, {State: "s"}, {Epoch: 1},
@@ -427,7 +428,8 @@ func TestSignedCoversEveryField(t *testing.T) {
 	}
 }
 
-// A name is that of a directory at some places: 64 bytes, and neither "." nor "..".
+// Some directories are named after a ValidName: at most 64 bytes, and neither "." nor
+// "..".
 func TestValidName(t *testing.T) {
 	for in, want := range map[string]bool{
 		"a": true, "A.b_c-9": true, "...": true, strings.Repeat("x", 64): true,

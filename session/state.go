@@ -2,7 +2,7 @@ package session
 
 import "slices"
 
-// State is where a session stands.
+// State is the state of a session.
 type State string
 
 // The states of a session; completed, failed and cancelled are terminal.
@@ -17,7 +17,7 @@ const (
 	Cancelled        State = "cancelled"
 )
 
-// next lists the states that may follow each state. One with no entry is terminal.
+// next lists the states that may follow each state. A state without an entry is terminal.
 var next = map[State][]State{
 	Created:          {Planning, Paused, Failed, Cancelled},
 	Planning:         {AwaitingApproval, Executing, Paused, Failed, Cancelled},
@@ -26,17 +26,17 @@ var next = map[State][]State{
 	Paused:           {Planning, AwaitingApproval, Executing, Failed, Cancelled},
 }
 
-// Terminal reports whether s can never change again (FR-004).
+// Terminal reports whether no state may follow s (FR-004).
 func (s State) Terminal() bool { return len(next[s]) == 0 }
 
-// CanBecome reports whether the transition table allows s to be followed by to.
+// CanBecome reports whether the transition table allows a change from s to to.
 func (s State) CanBecome(to State) bool { return slices.Contains(next[s], to) }
 
-// Reason says why a session is paused, failed or cancelled; empty where nothing needs
-// saying.
+// Reason says why a session is paused, failed or cancelled. It is empty if the state
+// needs no reason.
 type Reason string
 
-// The reasons of a pause.
+// The reasons for a pause.
 const (
 	ReasonUser        Reason = "user"
 	ReasonSignal      Reason = "signal"
@@ -48,7 +48,7 @@ const (
 	ReasonDiskFull    Reason = "disk_full"
 )
 
-// Status is where a step stands. A step that has no entry in a session is Pending.
+// Status is the status of a step. A step without an entry in its session is Pending.
 type Status string
 
 // The statuses of a step.

@@ -7,37 +7,38 @@ import (
 	"time"
 )
 
-// SyncState names how the delivery of a session, or of a whole store, stands (FR-046,
-// FR-047). The set is closed: metrics and scripts list all of it.
+// SyncState is the state of the delivery of a session or of a whole store (FR-046,
+// FR-047). The set is closed; metrics and scripts list all of it.
 type SyncState string
 
-// The states, from good to what needs a person.
+// The states of delivery.
 const (
-	// everything is acknowledged
+	// the server has acknowledged everything
 	SyncSynced SyncState = "synced"
-	// there is more to deliver and nothing in the way
+	// events are pending and nothing prevents their delivery
 	SyncPending SyncState = "pending"
-	// the server answered with passing trouble
+	// the server reported a temporary problem
 	SyncRetrying SyncState = "retrying"
 	// the server cannot be reached
 	SyncOffline SyncState = "offline"
-	// a standby, or one that takes no writes
+	// the server is a standby or accepts no writes
 	SyncServerReadonly SyncState = "server_readonly"
-	// the server has no room
+	// the disk of the server is full
 	SyncDiskFull SyncState = "disk_full"
-	// role, password or right refused, or the server's certificate is not trusted
+	// the server refused the role, the password or an operation, or its certificate is
+	// not trusted
 	SyncAuthFailed SyncState = "auth_failed"
 	// the server's schema is older than this program needs
 	SyncServerUnmigrated SyncState = "server_unmigrated"
-	// the server's schema and this program cannot talk
+	// the server's schema and this program are not compatible
 	SyncClientTooNew SyncState = "client_too_new"
-	// the address leads to another database than before
+	// the address leads to a different database than before
 	SyncOtherDatabase SyncState = "other_database"
 	// the server refused a row
 	SyncParked SyncState = "parked"
-	// the session was taken over elsewhere
+	// another device has taken the session over
 	SyncFenced SyncState = "fenced"
-	// the server's chain is another one
+	// the server has a different chain
 	SyncForked SyncState = "forked"
 	// a person paused delivery
 	SyncPaused SyncState = "paused"
@@ -45,13 +46,14 @@ const (
 	SyncDisabled SyncState = "disabled"
 )
 
-// SyncStates lists every state in order of severity, mildest first, after disabled.
+// SyncStates lists every state by severity: first SyncDisabled, then from the mildest
+// state to the worst.
 var SyncStates = []SyncState{
 	SyncDisabled, SyncSynced, SyncPending, SyncRetrying, SyncOffline, SyncPaused, SyncServerReadonly, SyncDiskFull,
 	SyncServerUnmigrated, SyncClientTooNew, SyncAuthFailed, SyncOtherDatabase, SyncParked, SyncFenced, SyncForked,
 }
 
-// Faulty reports whether a connection in state s delivers nothing.
+// Faulty reports whether a connection in state s cannot deliver because of a fault.
 func (s SyncState) Faulty() bool {
 	switch s {
 	case "", SyncSynced, SyncPending, SyncDisabled, SyncPaused:
@@ -60,15 +62,15 @@ func (s SyncState) Faulty() bool {
 	return true
 }
 
-// WorstSync gives the one state that says how delivery stands: the worst of the
-// connection, of what is pending and of the lanes. Status, metrics and health use it, so
-// they cannot differ. A heartbeat that is SyncDisabled says that no server is configured.
+// WorstSync returns the state of delivery as a whole: the worst of the connection, the
+// pending events and the lanes. It returns SyncDisabled if no server is configured, which
+// h.State says. Status, metrics and health all use WorstSync and therefore agree.
 func WorstSync(h Heartbeat, pending uint64, lanes ...SyncState) SyncState {
 	worst := SyncSynced
 	switch {
 	case h.State == SyncDisabled:
 		return SyncDisabled
-	case h.Paused: // no one tries meanwhile, so the connection's state is of before
+	case h.Paused: // A paused delivery makes no attempts, so h.State is outdated.
 		worst = SyncPaused
 	case h.State.Faulty():
 		worst = h.State
@@ -83,53 +85,54 @@ func WorstSync(h Heartbeat, pending uint64, lanes ...SyncState) SyncState {
 	return worst
 }
 
-// Degraded reports degraded mode: a server is configured, which state says, and events
-// are not acknowledged yet (FR-046, FR-047).
+// Degraded reports whether a server is configured and has not acknowledged all events
+// (FR-046, FR-047).
 func Degraded(state SyncState, pending uint64) bool {
 	return state != "" && state != SyncDisabled && pending > 0
 }
 
-// Late reports whether the oldest pending event is older than after. An event that seems
-// to come from the future, because the clock was set back, is not late; 0 says that
-// nothing is pending.
+// Late reports whether the oldest pending event is older than after. oldestUS is its
+// time, or 0 if no event is pending. An event from the future, seen after the clock was
+// set back, is not late.
 func Late(oldestUS int64, now time.Time, after time.Duration) bool {
 	return oldestUS != 0 && now.Sub(time.UnixMicro(oldestUS)) > after
 }
 
-// Lane is how far one session is delivered. Pending events are those above Acked.
+// Lane is the state of the delivery of one session. The events above Acked are pending.
 type Lane struct {
 	Session ID
-	// of the journal when the lane was read
+	// LastSeq is that of the journal when the lane was read.
 	LastSeq uint64
-	// the server's high-water mark; 0: nothing is known to be there
+	// Acked is the server's high-water mark. It is 0 if the server is not known to have
+	// any event.
 	Acked uint64
-	// up to where the server has recomputed the chain
+	// Verified is the seq up to which the server has recomputed the chain.
 	Verified uint64
-	// of the server's head
+	// Epoch is that of the server's head.
 	Epoch uint64
-	// synced, pending, retrying, parked, fenced or forked; "" is pending
+	// State is synced, pending, retrying, parked, fenced or forked; "" means pending.
 	State SyncState
-	// in words; empty when there is none
+	// Reason explains State in words and may be empty.
 	Reason string
-	// refusals of the row above Acked by a reachable server
+	// Attempts counts how often a reachable server refused the row above Acked.
 	Attempts int
-	// not before; 0 is now, NeverUS never
+	// NextUS is the earliest time of the next attempt. 0 means now, NeverUS means never.
 	NextUS int64
-	// the seq that waits for a person; 0: none
+	// Parked is the seq that waits for a person; 0 means none.
 	Parked uint64
-	// RemoteIdentity of the database that acknowledged; empty before the first time
+	// Remote is the RemoteIdentity of the database that acknowledged. It is empty before
+	// the first acknowledgement.
 	Remote string
 }
 
-// NeverUS is the next attempt of a lane that a person settled.
+// NeverUS is the next attempt of a lane that needs no more delivery.
 const NeverUS = math.MaxInt64
 
-// WentOn reports whether a lane is settled because its session goes on as another one;
-// its Reason says as which. All of it is on the server, as a fork, so nothing of it is
-// pending.
+// WentOn reports whether the session of l continues as another session, which Reason
+// names. The server has all its events as a fork, so none is pending.
 func (l Lane) WentOn() bool { return l.NextUS == NeverUS }
 
-// Pending is how many events wait.
+// Pending returns the number of pending events.
 func (l Lane) Pending() uint64 {
 	if l.LastSeq <= l.Acked {
 		return 0
@@ -137,15 +140,15 @@ func (l Lane) Pending() uint64 {
 	return l.LastSeq - l.Acked
 }
 
-// RemoteIdentity says which database a server is, whatever its address.
+// RemoteIdentity identifies a database independently of its address.
 type RemoteIdentity struct {
-	// PostgreSQL's system identifier, decimal
+	// System is PostgreSQL's system identifier in decimal.
 	System   string
 	Database string
 	Schema   string
 }
 
-// String gives the form that lanes keep; empty for the zero value.
+// String returns the form that Lane.Remote holds. It is empty for the zero value.
 func (r RemoteIdentity) String() string {
 	if r == (RemoteIdentity{}) {
 		return ""
@@ -153,110 +156,113 @@ func (r RemoteIdentity) String() string {
 	return r.System + "/" + r.Database + "/" + r.Schema
 }
 
-// Hello is what a server says at the start of a connection.
+// Hello is the first answer of a server on a connection.
 type Hello struct {
 	Remote RemoteIdentity
-	// how many events of this device it has, pruned ones included
+	// Events counts the events of this device on the server, including pruned ones.
 	Events   uint64
 	ReadOnly bool
 }
 
-// Delivery is a contiguous run of one session's events. No events asks for the mark
-// alone.
+// Delivery is a contiguous run of events of one session. A delivery without events asks
+// only for the mark.
 type Delivery struct {
 	Session ID
-	// of the store
+	// Device is that of the store.
 	Device string
-	// of the event before the first; zero before seq 1
+	// Prev is the hash of the event before the first one. It is zero before seq 1.
 	Prev   Hash
 	Events []Event
 }
 
-// Verdict is what a server made of a delivery.
+// Verdict is the decision of a server about a delivery.
 type Verdict string
 
 // The verdicts.
 const (
-	// all of it is there
+	// the server has all events of the delivery
 	DeliveryTaken Verdict = "ok"
-	// it begins above the mark; nothing was taken
+	// the delivery begins above the mark, and the server took nothing
 	DeliveryGap Verdict = "gap"
-	// an epoch that is over; filed as a fork
+	// the epoch of the delivery is over; the server filed the events as a fork
 	DeliveryFenced Verdict = "fenced"
-	// not the server's chain; filed as a fork
+	// the events do not belong to the server's chain; the server filed them as a fork
 	DeliveryForked Verdict = "forked"
 )
 
-// Mark is a server's answer to a delivery. Its Seq is the only acknowledgement, up or
-// down.
+// Mark is a server's answer to a delivery. Only its Seq acknowledges events, and it may
+// be lower than before.
 type Mark struct {
 	Session ID
-	// the greatest that the server has; 0: it has nothing of the session
+	// Seq is the greatest seq on the server; 0 means that the server has nothing of the
+	// session.
 	Seq uint64
-	// of the event Seq; zero for 0
+	// Head is the hash of the event at Seq. It is zero if Seq is 0.
 	Head  Hash
 	Epoch uint64
-	// up to where it recomputed the hashes
+	// Verified is the seq up to which the server has recomputed the hashes.
 	Verified  uint64
 	Verdict   Verdict
 	Inserted  int
 	Duplicate int
 }
 
-// RemoteSummary is a session as a server has it. What the server has not read of it yet
-// is zero, or as of Projected.
+// RemoteSummary is the summary of a session on a server. Fields from events above
+// Projected are zero or outdated.
 type RemoteSummary struct {
 	Summary
-	// of the store that delivered last
+	// Device is that of the store that delivered last.
 	Device string
-	// that executed last
+	// Host is the one that executed last.
 	Host string
-	// up to where the server has read the events
+	// Projected is the seq up to which the server has read the events.
 	Projected uint64
-	// last delivery, by the server's clock
+	// ReceivedUS is the time of the last delivery by the server's clock.
 	ReceivedUS int64
-	// events of another history are filed beside it
+	// Forked says that the server also has a fork of the session.
 	Forked bool
 }
 
-// SyncFaultClass says whose trouble a failed call is, and so what is done about it.
+// SyncFaultClass classifies a failed call by its cause, and so decides the reaction.
 type SyncFaultClass string
 
-// The classes. Only a refusal counts as an attempt.
+// The classes. Only FaultRefused counts as an attempt.
 const (
-	// no connection, or it broke, or a deadline passed
+	// there is no connection, it broke, or a deadline passed
 	FaultOffline SyncFaultClass = "offline"
-	// passing trouble of a server that answers
+	// the server answers but has a temporary problem
 	FaultServer SyncFaultClass = "server"
-	// it takes no writes
+	// the server accepts no writes
 	FaultReadOnly SyncFaultClass = "readonly"
-	// it has no room
+	// the disk of the server is full
 	FaultDiskFull SyncFaultClass = "disk_full"
-	// role, password or right; without SQLState the server's certificate
+	// the server refused the role, the password or an operation; without SQLState its
+	// certificate is not trusted
 	FaultAuth SyncFaultClass = "auth"
-	// its schema is older, or missing
+	// the server's schema is older or missing
 	FaultUnmigrated SyncFaultClass = "unmigrated"
-	// its schema is newer than this program can serve
+	// the server's schema is newer than this program supports
 	FaultTooNew SyncFaultClass = "too_new"
-	// this row's own fault
+	// the server refused this row
 	FaultRefused SyncFaultClass = "refused"
 )
 
 // SyncFault is a failed call to a server.
 type SyncFault struct {
 	Class SyncFaultClass
-	// empty when the server did not answer
+	// SQLState is empty if the server did not answer.
 	SQLState string
-	// it cannot have happened; else the outcome is unknown, which the mark makes harmless
+	// Safe says that the call had no effect. Otherwise its outcome is unknown; the mark
+	// of the next delivery shows it.
 	Safe bool
-	// without password
+	// Cause never contains the password.
 	Cause error
 }
 
-// Error gives class, cause and SQLSTATE.
+// Error returns the class, the cause and the SQLSTATE.
 func (f *SyncFault) Error() string { return string(f.Class) + ": " + f.Reason() }
 
-// Reason says it in words for a person, who is told the class otherwise.
+// Reason returns the cause and the SQLSTATE. A person sees the class separately.
 func (f *SyncFault) Reason() string {
 	if f.SQLState != "" {
 		return fmt.Sprintf("%v (SQLSTATE %s)", f.Cause, f.SQLState)
@@ -264,39 +270,41 @@ func (f *SyncFault) Reason() string {
 	return fmt.Sprint(f.Cause)
 }
 
-// Unwrap makes errors.Is find the cause.
+// Unwrap returns the cause.
 func (f *SyncFault) Unwrap() error { return f.Cause }
 
-// Heartbeat is what the drainer of a store leaves for those who only look. Times are
-// microseconds since 1970, 0 for never.
+// Heartbeat is the status that the syncing process of a store leaves for other processes.
+// Times are microseconds since 1970, 0 for never.
 type Heartbeat struct {
 	PID       int
 	StartedUS int64
 	BeatUS    int64
-	// "syncer", "run", "resume", "sync now"
+	// Command is "syncer", "run", "resume" or "sync now".
 	Command string
 
-	// of the connection; lanes have their own
+	// State and Reason describe the connection. Lanes have their own.
 	State  SyncState
 	Reason string
-	// when State began
+	// SinceUS is the beginning of State.
 	SinceUS int64
-	// last success: the server acknowledged, or said that there is nothing to
+	// LastUS is the time of the last success. A success is an acknowledgement or the
+	// answer that nothing is pending.
 	LastUS int64
-	// last attempt, whatever came of it
+	// AttemptUS is the time of the last attempt, successful or not.
 	AttemptUS int64
-	// next attempt
+	// NextUS is the time of the next attempt.
 	NextUS int64
 	Remote string
-	// host, port and database, for people; never user or password
+	// Address is host, port and database for people. It never contains a user or a
+	// password.
 	Address string
 	Paused  bool
 }
 
-// Backlog is what a store has not delivered yet.
+// Backlog sums up the pending events of a store.
 type Backlog struct {
 	Sessions int
 	Events   uint64
-	// time of the oldest pending event; 0: none
+	// OldestUS is the time of the oldest pending event; 0 means none.
 	OldestUS int64
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-046, FR-047: one rule says how delivery stands.
+// FR-046, FR-047: WorstSync returns the state of delivery.
 func TestWorstSync(t *testing.T) {
 	beat := func(s session.SyncState) session.Heartbeat { return session.Heartbeat{State: s} }
 	paused := session.Heartbeat{State: session.SyncOffline, Paused: true}
@@ -38,7 +38,7 @@ func TestWorstSync(t *testing.T) {
 	}
 }
 
-// Degraded: a server is configured and events are pending, whatever the state is.
+// Degraded is true if a server is configured and events are pending, in every state.
 func TestDegraded(t *testing.T) {
 	for _, state := range session.SyncStates {
 		if got, want := session.Degraded(state, 1), state != session.SyncDisabled; got != want {
@@ -53,7 +53,7 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// Late is by the age of the oldest pending event, and by nothing else.
+// Late depends only on the age of the oldest pending event.
 func TestLate(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	for age, want := range map[time.Duration]bool{-time.Hour: false, 0: false, time.Minute: false, time.Minute + time.Microsecond: true, time.Hour: true} {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ShellQuote writes a path as one word of the shell, for a command in Next: what is
-// copied from there must run.
+// ShellQuote quotes path as one word of a shell command. Commands in hints use it, so a
+// person can copy and run them.
 func ShellQuote(path string) string {
 	if path != "" && strings.Trim(path, letters+digits+"/._-+=:,@%") == "" {
 		return path
@@ -14,7 +14,7 @@ func ShellQuote(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// Few names the first of many: at most so many, and how many more there are.
+// Few joins at most the first most names and adds how many more there are.
 func Few(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
@@ -23,8 +23,8 @@ func Few(names []string, most int) string {
 	return text
 }
 
-// LastLines gives the end of text as a person is shown it: at most so many lines, and of
-// them no more than limit bytes, with "…" before what is left of a line; 0 is no limit.
+// LastLines returns the last count lines of text, for display. It keeps at most limit
+// bytes of them and puts "…" before a line that it cut. A limit of 0 means no limit.
 func LastLines(text string, count, limit int) []string {
 	text = strings.TrimSpace(text)
 	if text == "" {

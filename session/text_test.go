@@ -10,7 +10,7 @@ import (
 )
 
 func TestLastLines(t *testing.T) {
-	long := strings.Repeat("é", 100) // of two bytes
+	long := strings.Repeat("é", 100) // é has two bytes.
 	for _, c := range []struct {
 		name, text   string
 		count, limit int
@@ -32,7 +32,7 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// What a shell makes of it is the path again.
+// A shell turns the quoted text into the path again.
 func TestShellQuote(t *testing.T) {
 	for path, want := range map[string]string{"/a/b-1.yml": "/a/b-1.yml", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "/$HOME": "'/$HOME'", "ünter": "'ünter'"} {
 		if got := session.ShellQuote(path); got != want {

@@ -5,46 +5,47 @@ import (
 	"time"
 )
 
-// WorkKey names what is counted of the work in a store. The set is closed: metrics list
-// all of it, see WorkKeys.
+// WorkKey names one counter of the work in a store. The set is closed; WorkKeys lists it
+// for metrics.
 type WorkKey struct {
-	// one of the kinds below
+	// Kind is one of the kinds below.
 	Kind string
-	// of a resume; empty for the other kinds
+	// Mode is set only for a resume.
 	Mode    string
 	Outcome string
 }
 
-// What is counted.
+// The kinds of counters.
 const (
-	// attempts of steps that came to an end
+	// attempts of steps that ended
 	WorkSteps = "steps"
-	// of sessions that were executed before
+	// resumes of sessions that were executed before
 	WorkResumes = "resumes"
 	// attempts to take a session for execution
 	WorkLocks = "locks"
 )
 
-// The outcomes of an attempt of a step. One that nobody could know at first, and that was
-// found out later, counts as both.
+// The outcomes of an attempt of a step. An attempt counts twice if its outcome was
+// unknown at first and became known later.
 const (
 	StepsCompleted = "completed"
 	StepsFailed    = "failed"
 	StepsUnknown   = "unknown"
 )
 
-// The modes of a resume: how it found the session.
+// The modes of a resume: how the resume found the session.
 const (
-	// it had stopped in order
+	// its process had stopped it in order
 	ResumeContinue = "continue"
-	// its process had ended without a word
+	// its process had been killed or had crashed
 	ResumeRecover = "recover"
-	// not known: it was refused before, or the next resume tells of it
+	// unknown, because the resume was refused before, or because the next resume reports
+	// the outcome
 	ResumeNone = "none"
 )
 
-// The outcomes of a resume: what it led to. The process notes its own when it ends; that
-// it was interrupted is noted by the next resume.
+// The outcomes of a resume. A process records its own outcome when it ends. If it was
+// interrupted, the next resume records that.
 const (
 	ResumeCompleted = "completed"
 	ResumePaused    = "paused"
@@ -53,7 +54,7 @@ const (
 	// nothing was executed
 	ResumeRefused  = "refused"
 	ResumeApproval = "awaiting_approval"
-	// its process ended without a word
+	// its process was killed or crashed
 	ResumeInterrupted = "interrupted"
 )
 
@@ -61,13 +62,13 @@ const (
 const (
 	// an epoch of the session began
 	LockAcquired = "acquired"
-	// another process executes the session, or in its workspace
+	// another process executes the session, or a session in its workspace
 	LockHeld = "held"
 	// the lock cannot be trusted or used
 	LockRefused = "refused"
 )
 
-// WorkKeys lists everything that is counted.
+// WorkKeys returns the keys of all counters.
 func WorkKeys() []WorkKey {
 	out := []WorkKey{
 		{WorkSteps, "", StepsCompleted}, {WorkSteps, "", StepsFailed}, {WorkSteps, "", StepsUnknown},
@@ -82,48 +83,48 @@ func WorkKeys() []WorkKey {
 	return out
 }
 
-// ResumePhase is a part of a resume, before the first step.
+// ResumePhase is a part of a resume before the first step.
 type ResumePhase string
 
 // The phases of a resume, in their order.
 const (
-	// until session and workspace are locked, waiting for others included
+	// lock the session and the workspace, including the wait for other processes
 	PhaseLock ResumePhase = "lock"
-	// the session is read and verified
+	// read and verify the session
 	PhaseLoad ResumePhase = "load"
-	// files and git are compared, and how far the step in progress got
+	// compare files and git, and inspect the steps in progress
 	PhaseEnvironment ResumePhase = "environment"
-	// what is left is computed
+	// compute the remaining steps
 	PhasePlan ResumePhase = "plan"
 )
 
-// ResumePhases lists every phase.
+// ResumePhases lists every phase in order.
 var ResumePhases = []ResumePhase{PhaseLock, PhaseLoad, PhaseEnvironment, PhasePlan}
 
-// PhaseBounds are the upper bounds of the buckets that durations of phases are counted
-// in; what is longer than the last has a bucket of its own.
+// PhaseBounds are the upper bounds of the buckets for durations of phases. One more
+// bucket holds the longer durations.
 var PhaseBounds = []time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute,
 }
 
-// BucketOf is the index of the bound that a duration is counted under, one more than
-// there are where it exceeds them all.
+// BucketOf returns the index of the bucket for d. It returns len(PhaseBounds) if d
+// exceeds all bounds.
 func BucketOf(d time.Duration) int {
 	i, _ := slices.BinarySearch(PhaseBounds, d)
 	return i
 }
 
-// PhaseBucket is how many durations lie between two bounds, and their sum.
+// PhaseBucket holds the number of durations in a bucket and their sum.
 type PhaseBucket struct {
 	Count uint64
 	Sum   time.Duration
 }
 
-// Work is what was done in a store. What is missing is zero.
+// Work holds the counters of a store. A missing entry is zero.
 type Work struct {
 	Counts map[WorkKey]uint64
-	// by BucketOf
+	// The key of the inner map is a result of BucketOf.
 	Phases map[ResumePhase]map[int]PhaseBucket
 }
 
@@ -144,10 +145,10 @@ func (w *Work) AddPhase(p ResumePhase, bucket int, more PhaseBucket) {
 	w.Phases[p][bucket] = PhaseBucket{Count: b.Count + more.Count, Sum: b.Sum + more.Sum}
 }
 
-// Empty reports whether nothing is counted.
+// Empty reports whether w has no counts and no durations.
 func (w *Work) Empty() bool { return len(w.Counts) == 0 && len(w.Phases) == 0 }
 
-// Add counts k n times more.
+// Add adds n to the counter k.
 func (w *Work) Add(k WorkKey, n uint64) {
 	if w.Counts == nil {
 		w.Counts = map[WorkKey]uint64{}

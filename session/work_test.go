@@ -9,7 +9,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A duration lies in the bucket whose bound is the first that it does not exceed.
+// A duration belongs to the bucket of the first bound that it does not exceed.
 func TestPhaseBuckets(t *testing.T) {
 	last := session.PhaseBounds[len(session.PhaseBounds)-1]
 	for d, want := range map[time.Duration]int{0: 0, time.Millisecond: 0, time.Millisecond + 1: 1, last: len(session.PhaseBounds) - 1, last + 1: len(session.PhaseBounds)} {
