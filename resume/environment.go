@@ -14,73 +14,77 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// OnChanges says what to do when the environment changed significantly (FR-045).
+// OnChanges is the policy for significant changes of the environment (FR-045).
 type OnChanges string
 
-// The policies. ChangesPrompt acts as ChangesAbort when nobody can be asked.
+// The policies. ChangesPrompt acts as ChangesAbort if no one can be asked.
 const (
 	ChangesPrompt   OnChanges = "prompt"
 	ChangesContinue OnChanges = "continue"
 	ChangesAbort    OnChanges = "abort"
 )
 
-// Snapshot is the state of the workspace, opaque to this package.
+// Snapshot is the state of the workspace. This package does not interpret it.
 type Snapshot struct {
-	// blob hash; staged, durable with the next commit
+	// Manifest is the hash of a staged blob, which becomes durable with the next commit.
 	Manifest string
-	// JSON; empty outside a repository, and when git says nothing of it
+	// Git is JSON. It is empty outside a repository and if git reports nothing.
 	Git string
 
-	// why git says nothing of a repository that seems to be there
+	// GitSilent says why git reports nothing about a directory that looks like a
+	// repository.
 	GitSilent string
 }
 
-// Environment is the workspace as validation sees it. app implements it.
+// Environment gives validation access to the workspace. Package app implements it.
 type Environment interface {
-	// Changes compares the files that the session knows, those that its remaining steps
-	// name (patterns), and the tracked files of manifest (a blob hash, empty for none)
-	// with what is there now. unchecked lists what the end of ctx left unchecked.
+	// Changes compares files with their present state. It compares the given files of the
+	// session, the files that match the patterns in planned, and the tracked files of
+	// manifest (a blob hash; empty for none). unchecked lists the files that were not
+	// checked when ctx ended.
 	Changes(ctx context.Context, files []session.FileState, planned []string, manifest string) (changed []session.ChangedFile, unchecked []string, err error)
 
-	// GitChanges says in words how git differs from a Snapshot's Git.
+	// GitChanges describes in words how git differs from the Git of a Snapshot.
 	GitChanges(ctx context.Context, git string) ([]string, error)
 
-	// Suspicious lists lines, added while the session slept, that look like an attack.
+	// Suspicious returns the lines that were added since the session stopped and look
+	// like an attack.
 	Suspicious(ctx context.Context, changed []session.ChangedFile) []string
 
-	// Snapshot takes the state now and keeps its manifest, with the content's hashes of
-	// the files that remaining steps name (patterns).
+	// Snapshot records the present state and keeps its manifest. The manifest has content
+	// hashes for the files that match the patterns in planned.
 	Snapshot(ctx context.Context, planned []string) (Snapshot, error)
 
-	// Keep saves content that is about to be accepted, before it may be overwritten, and
-	// gives its state.
+	// Keep saves content that is about to be accepted, before a step can overwrite it,
+	// and returns its state.
 	Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error)
 }
 
-// Person answers what no policy may decide. A door implements it.
+// Person answers questions that no policy may decide. A front end implements it.
 type Person interface {
-	// Changed asks whether to go on although files changed. It returns ErrEnvironment
-	// when nobody can be asked.
+	// Changed asks whether to continue although files changed. It returns ErrEnvironment
+	// if no one can be asked.
 	Changed(ctx context.Context, changed []session.ChangedFile) (bool, error)
 
-	// InProgress asks how to handle foreign content under a step. It returns "" when
-	// nobody can be asked.
+	// InProgress asks how to handle foreign content under a step. It returns "" if no one
+	// can be asked.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 }
 
-// verdict is what validation found and decided.
+// verdict is the result of validation.
 type verdict struct {
 	changed  []session.ChangedFile
 	accepted []session.FileState
 	by       string
-	// something asks and nothing was decided: a dry run
+	// open says that a dry run found a significant change and left it undecided.
 	open bool
 }
 
-// validate compares the environment with what the session left (FR-039 to FR-045).
+// validate compares the environment with the state that the session left (FR-039 to
+// FR-045).
 func (r *Resumer) validate(ctx context.Context, seen map[session.StepID]Seen) (verdict, error) {
 	r.Notify(session.Notice{Kind: session.NoticeCheck, Text: "Validating environment..."})
-	r.ok("Working directory exists") // its root was opened before
+	r.ok("Working directory exists") // The caller has opened its root.
 	s := r.Journal.Session()
 	var changed []session.ChangedFile
 	if r.Options.Validate {
@@ -115,8 +119,8 @@ func (r *Resumer) ok(text string) {
 	r.Notify(session.Notice{Kind: session.NoticeCheck, Text: text})
 }
 
-// compare looks at the files until the time of validation, limited, ends; beyond it, it
-// says what was not checked.
+// compare compares the files. If limited ends first, the error names the files that were
+// not checked.
 func (r *Resumer) compare(limited context.Context, s *session.Session) ([]session.ChangedFile, error) {
 	files := make([]session.FileState, 0, len(s.Files))
 	for _, f := range s.Files {
@@ -131,26 +135,26 @@ func (r *Resumer) compare(limited context.Context, s *session.Session) ([]sessio
 		return nil, r.late(some(unchecked))
 	case len(unchecked) > 0:
 		return nil, &session.Error{Code: session.ErrEnvironment, Retryable: true,
-			Message: fmt.Sprintf("these files cannot be read, so nobody can tell whether they changed: %s; the session is unchanged", some(unchecked)),
+			Message: fmt.Sprintf("these files cannot be read, so acode cannot tell whether they changed: %s; the session is unchanged", some(unchecked)),
 			Next:    r.again(s, "make them readable, then")}
 	}
 	return changed, nil
 }
 
-// late is the end of the time of validation.
+// late returns the error for a validation that took too long.
 func (r *Resumer) late(unchecked string) error {
 	return &session.Error{Code: session.ErrEnvironment, Retryable: true,
 		Message: fmt.Sprintf("validation did not end within %s; not checked: %s; the session is unchanged", r.Options.Timeout, unchecked),
 		Next:    session.Words("raise resume.validation_timeout_seconds, or resume again")}
 }
 
-// some names the first few of a list.
+// some joins the first few names of list.
 func some(list []string) string {
 	return cmp.Or(session.Few(list, 5), "the rest")
 }
 
-// Planned lists the paths that steps which are not completed, by status, name, as
-// patterns: what a change names is one file, whatever characters it has in it.
+// Planned returns the sorted patterns of the paths that uncompleted steps name. A path of
+// a change is escaped, so its pattern matches exactly one file.
 func Planned(p *session.Plan, status func(session.StepID) session.Status) []string {
 	literally := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var paths []string
@@ -172,9 +176,9 @@ func Planned(p *session.Plan, status func(session.StepID) session.Status) []stri
 	return slices.DeleteFunc(slices.Compact(paths), func(s string) bool { return s == "" })
 }
 
-// own marks what changed while a command of the session ran of which there is no receipt:
-// such changes never ask, unless they touch a file whose changes receipts record. Content
-// that is neither pre- nor post-image of a step in progress always asks.
+// own marks changes that a command without a receipt may have made. Such a change does
+// not ask, unless it affects a file whose changes receipts record. Content that is
+// neither pre-image nor post-image of a step in progress always asks.
 func own(s *session.Session, changed []session.ChangedFile, seen map[session.StepID]Seen, open []span) []session.ChangedFile {
 	expected := map[string]bool{}
 	foreign := map[string]session.ChangedFile{}
@@ -191,7 +195,7 @@ func own(s *session.Session, changed []session.ChangedFile, seen map[session.Ste
 	out := changed[:0]
 	for _, c := range changed {
 		switch {
-		case expected[c.Path]: // the step's own affair, or listed below
+		case expected[c.Path]: // The step handles it, or it is foreign and added below.
 			continue
 		case s.Files[c.Path] == nil && slices.ContainsFunc(open, func(o span) bool { return o.holds(c) }):
 			c.Asks, c.Session = false, session.FileBeside
@@ -205,8 +209,8 @@ func own(s *session.Session, changed []session.ChangedFile, seen map[session.Ste
 	return out
 }
 
-// foreignChange compares what lies under a step in progress with what was there before
-// it, or with what it makes where nothing was: one of them is what somebody changed.
+// foreignChange describes foreign content under a step in progress. before is the hash
+// before the step, or the hash that the step makes if there was no file.
 func foreignChange(f session.FileState, before string) session.ChangedFile {
 	c := session.ChangedFile{Path: f.Path, Kind: session.FileModified, Old: before, New: f.Hash, Size: f.Size, MTimeNS: f.MTimeNS, Session: session.FileInProgress, Asks: true}
 	if f.Hash == "" {
@@ -215,13 +219,13 @@ func foreignChange(f session.FileState, before string) session.ChangedFile {
 	return c
 }
 
-// span is the time in which a command ran, in µs; to is 0 while it runs.
+// span is the time in which a command ran, in µs. A to of 0 means that it still runs.
 type span struct{ from, to int64 }
 
-// openCommands gives when the commands ran that have no receipt. The last look at the
-// workspace was before or at the last receipt, so nothing else can have made a
-// difference. Where the end of one is unknown, nothing after its last sign of life is its
-// doing.
+// openCommands returns the spans of the commands without a receipt. The last comparison
+// of the workspace was at the last receipt or earlier, so no other command can have
+// caused a difference. If the end of a command is unknown, its last sign of life counts
+// as its end.
 func (r *Resumer) openCommands(ctx context.Context, s *session.Session, seen map[session.StepID]Seen) (open []span, err error) {
 	for id, st := range s.Steps {
 		rec := seen[id].Record
@@ -246,8 +250,8 @@ func (r *Resumer) openCommands(ctx context.Context, s *session.Session, seen map
 	return open, nil
 }
 
-// leftAt gives the seq of the event that kept the workspace as the session left it when
-// it stopped in order; 0 when there is none.
+// leftAt returns the seq of the event that holds the state of the workspace at an orderly
+// stop. It returns 0 if there is none.
 func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error) {
 	if s.State != session.Paused && s.State != session.AwaitingApproval {
 		return 0, nil
@@ -258,7 +262,7 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 			return 0, err
 		}
 		if e.Type != session.StateChanged {
-			continue // an answer, or the end of a command that was still running
+			continue // The event is an answer, or the end of a command that was still running.
 		}
 		var d session.StateChangedData
 		if err := e.Decode(&d); err != nil {
@@ -267,24 +271,23 @@ func (r *Resumer) leftAt(ctx context.Context, s *session.Session) (uint64, error
 		switch {
 		case d.Manifest != "":
 			return seq, nil
-		case d.From != session.AwaitingApproval: // a denial changes the state once more
+		case d.From != session.AwaitingApproval: // A denial changes the state once more.
 			return 0, nil
 		}
 	}
 	return 0, nil
 }
 
-// How far the clock of files may be behind the one that the journal goes by: the kernel
-// moves it on 100 times a second, or more often; but ext4 with small inodes keeps whole
-// seconds.
+// The clock of files may be behind the clock of the journal by this much. The kernel
+// updates it at least 100 times a second. ext4 with small inodes stores whole seconds.
 const (
 	tick  = 10 * time.Millisecond
 	whole = time.Second
 )
 
-// holds reports whether c changed in that time. What moves a file, or gives it an old
-// date, sets the time of its change all the same. An end before the start is one by a
-// clock that was set back, and as good as none.
+// holds reports whether c happened in the span. A move or an old modification time does
+// not matter, because the time of the status change shows both. An end before the start
+// comes from a clock that was set back and is ignored.
 func (o span) holds(c session.ChangedFile) bool {
 	ns := cmp.Or(c.CTimeNS, c.MTimeNS)
 	behind := tick
@@ -300,10 +303,10 @@ func (r *Resumer) git(limited context.Context, s *session.Session) error {
 	}
 	lines, err := r.Environment.GitChanges(limited, s.Git)
 	if limited.Err() != nil {
-		return r.late("what git says")
+		return r.late("the state of git")
 	}
 	if err != nil {
-		lines = []string{"git could not be asked: " + err.Error()}
+		lines = []string{"git failed: " + err.Error()}
 	}
 	own := ""
 	if len(lines) > 0 && err == nil && len(s.Steps) > 0 {
@@ -312,7 +315,7 @@ func (r *Resumer) git(limited context.Context, s *session.Session) error {
 			return err
 		}
 		if left == 0 {
-			own = " (the session was stopped in the middle: one of its steps may have done it)"
+			own = " (the session was interrupted: one of its steps may have caused this)"
 		}
 	}
 	for _, l := range lines {
@@ -323,9 +326,10 @@ func (r *Resumer) git(limited context.Context, s *session.Session) error {
 	return nil
 }
 
-// config warns of each key that changed since the session ran (ASM-018).
+// config warns about each configuration key that has changed since the session ran
+// (ASM-018).
 func (r *Resumer) config(s *session.Session) {
-	r.ok("Configuration valid") // it was loaded before
+	r.ok("Configuration valid") // The caller has loaded it.
 	var old map[string]string
 	if s.Config == "" || json.Unmarshal([]byte(s.Config), &old) != nil {
 		return
@@ -348,8 +352,7 @@ func configText(keys map[string]string) string {
 	return string(b)
 }
 
-// decide shows the changes and asks, or lets the policy answer, where they are
-// significant.
+// decide reports the changes. If some are significant, the policy or a person decides.
 func (r *Resumer) decide(ctx context.Context, changed []session.ChangedFile) (verdict, error) {
 	v := verdict{changed: changed}
 	var asking []session.ChangedFile

@@ -20,7 +20,7 @@ func modified(path string, asks bool) session.ChangedFile {
 	return session.ChangedFile{Path: path, Kind: session.FileModified, New: "n-" + path, Asks: asks}
 }
 
-// FR-039, FR-040, FR-042: a good environment is said to be so, line by line.
+// FR-039, FR-040, FR-042: each successful check is reported on its own line.
 func TestNothingChanged(t *testing.T) {
 	b := paused(t)
 	ready, err := b.resume()
@@ -42,15 +42,15 @@ func TestNothingChanged(t *testing.T) {
 	}
 }
 
-// FR-045: significant changes ask as the policy says; aborting leaves the session alone,
-// and going on keeps what is accepted and records who decided.
+// FR-045: the policy decides about significant changes. An abort leaves the session
+// unchanged. A continuation keeps the accepted content and records who decided.
 func TestChangedFiles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy resume.OnChanges
 		goOn   bool
 		fails  error
-		// empty: refused
+		// An empty by means that the resume is refused.
 		by    string
 		asked bool
 	}{
@@ -103,22 +103,22 @@ func TestChangedFiles(t *testing.T) {
 				t.Errorf("info (-want +got):\n%s", d)
 			}
 			for _, d := range ready.Begin {
-				b.add(d) // the journal takes them
+				b.add(d) // The journal accepts it.
 			}
 		})
 	}
 }
 
-// What changed while a command ran of which there is no receipt is its own, unless it is
-// a file whose changes receipts record. The last look was at a receipt at the latest, so
-// what differs since is no doing of commands that have one (FR-044, FR-045).
+// A change belongs to the session if a command without a receipt ran at that time, unless
+// receipts record the changes of the file. The last comparison was at a receipt or
+// earlier, so commands with receipts cannot have made the change (FR-044, FR-045).
 func TestOwnChanges(t *testing.T) {
-	// ns
+	// us is in nanoseconds.
 	const us = int64(1000)
 	started := func(b *bench) int64 { return b.sess.Steps[id("t", "make")].StartedUS }
 	for name, c := range map[string]struct {
 		record func(start int64) session.CommandRecord
-		// after the start
+		// then runs after the start.
 		then func(b *bench)
 		own  []string
 	}{
@@ -163,7 +163,7 @@ func TestOwnChanges(t *testing.T) {
 			}
 			b.record = c.record(start)
 			at := start * us
-			second := at / 1e9 * 1e9 // as a file system keeps it that knows whole seconds
+			second := at / 1e9 * 1e9 // the time in a file system that stores whole seconds
 			b.changed = []session.ChangedFile{
 				{Path: "a-during", Kind: session.FileModified, MTimeNS: at + 1, Asks: true},
 				{Path: "a-moved", Kind: session.FileCreated, MTimeNS: at - 1e9, CTimeNS: at + 1, Asks: true},
@@ -172,7 +172,7 @@ func TestOwnChanges(t *testing.T) {
 				{Path: "a-to-the-end", Kind: session.FileModified, MTimeNS: at + 20*us, Asks: true},
 				{Path: "b-deleted", Kind: session.FileDeleted, CTimeNS: at + 2, Asks: true},
 				{Path: "c-before", Kind: session.FileModified, MTimeNS: at - 10e6 - 1, Asks: true},
-				{Path: "c-copied", Kind: session.FileModified, MTimeNS: at + 1, CTimeNS: at + 20*us + 1, Asks: true}, // with its times, later
+				{Path: "c-copied", Kind: session.FileModified, MTimeNS: at + 1, CTimeNS: at + 20*us + 1, Asks: true}, // copied later with its old time
 				{Path: "c-deleted", Kind: session.FileDeleted, CTimeNS: at + 20*us + 1, Asks: true},
 				{Path: "c-later", Kind: session.FileModified, MTimeNS: at + 20*us + 1, Asks: true},
 				{Path: "c-no-time", Kind: session.FileModified, Asks: true},
@@ -187,7 +187,7 @@ func TestOwnChanges(t *testing.T) {
 			var own []string
 			for _, c := range ready.Changed {
 				if (c.Session == session.FileBeside) == c.Asks {
-					t.Errorf("%s: got %+v, which is its own and asks, or neither", c.Path, c)
+					t.Errorf("%s: got %+v, want exactly one of own and asking", c.Path, c)
 				}
 				if !c.Asks {
 					own = append(own, c.Path)
@@ -204,7 +204,7 @@ func TestOwnChanges(t *testing.T) {
 	b.completed(id("t", "w"))
 	b.changed = []session.ChangedFile{{Path: "x", Kind: session.FileModified, MTimeNS: b.sess.Steps[id("t", "w")].StartedUS * us, Asks: true}}
 	if _, err := b.resume(); !errors.Is(err, session.ErrEnvironment) {
-		t.Errorf("Resume: got %v; in the time of a file step only its own files are its own", err)
+		t.Errorf("Resume: got %v; want only the files of a file step to be its own", err)
 	}
 	b = newBench(t, usual())
 	b.acquired("")
@@ -216,8 +216,8 @@ func TestOwnChanges(t *testing.T) {
 	}
 }
 
-// Under a step in progress only content that is neither pre- nor post-image asks, and
-// always does, also when files are not compared.
+// Under a step in progress only content that is neither pre-image nor post-image asks. It
+// always asks, even if files are not compared.
 func TestForeignContentAsks(t *testing.T) {
 	for _, validate := range []bool{true, false} {
 		b := paused(t)
@@ -247,7 +247,7 @@ func TestForeignContentAsks(t *testing.T) {
 	}
 }
 
-// Validation that runs out of its time refuses and names what was not checked.
+// Validation that exceeds its time is refused and names the unchecked files.
 func TestValidationTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := paused(t)
@@ -274,8 +274,8 @@ func TestValidationTimeout(t *testing.T) {
 	})
 }
 
-// Git has the same time, and no more: a FIFO among the files that it reads would keep it
-// for ever.
+// The timeout also limits git. A FIFO among the files that git reads would block it
+// forever.
 func TestValidationTimeoutOfGit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := paused(t)
@@ -290,13 +290,13 @@ func TestValidationTimeoutOfGit(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := b.resume()
-		if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), "10s; not checked: what git says") || time.Since(start) != 10*time.Second {
+		if !errors.Is(err, session.ErrEnvironment) || !strings.Contains(err.Error(), "10s; not checked: the state of git") || time.Since(start) != 10*time.Second {
 			t.Errorf("Resume: got %v after %s", err, time.Since(start))
 		}
 	})
 }
 
-// FR-040: a file that cannot be read is said to be so, not to have taken too long.
+// FR-040: the error for an unreadable file names the file and does not claim a timeout.
 func TestUnreadableFiles(t *testing.T) {
 	b := paused(t)
 	b.r.Options.Timeout = 10 * time.Second
@@ -307,8 +307,8 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-// FR-045: what a change names is one file, whatever characters it has in it; what is read
-// or searched may be a pattern. Steps that are completed name nothing any more.
+// FR-045: the path of a change matches one file, whatever characters it contains. The
+// path of a read or a search may be a pattern. Completed steps contribute no paths.
 func TestPlannedPaths(t *testing.T) {
 	p := plan(session.Task{ID: "t", Steps: []session.Step{
 		write("done", "done"), write("w", "pages/[id].tsx"),
@@ -329,8 +329,8 @@ func TestPlannedPaths(t *testing.T) {
 	}
 }
 
-// FR-044, NFR-016, ASM-018: differences of git and configuration, by key, and suspicious
-// lines only warn; each difference is logged.
+// FR-044, NFR-016, ASM-018: differences of git and of configuration keys, and suspicious
+// lines, only warn. Each difference is logged.
 func TestWarnings(t *testing.T) {
 	b := newBench(t, usual())
 	b.acquired(`{"same":"1","was":"a","gone":"x"}`)
@@ -355,7 +355,7 @@ func TestWarnings(t *testing.T) {
 	}
 	b = paused(t)
 	b.fails["git"] = errPort
-	if _, err := b.resume(); err != nil || !strings.Contains(strings.Join(b.texts(session.NoticeWarning), ""), "git could not be asked") {
+	if _, err := b.resume(); err != nil || !strings.Contains(strings.Join(b.texts(session.NoticeWarning), ""), "git failed") {
 		t.Errorf("Resume when git fails: %v, %q", err, b.texts(session.NoticeWarning))
 	}
 	b = newBench(t, usual())
@@ -366,10 +366,10 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// What git says is said to be perhaps the session's own, where it was stopped in the
-// middle of steps.
+// If the session was interrupted in a step, the warning says that the step may have
+// caused a difference in git.
 func TestWarningsOfGit(t *testing.T) {
-	const perhapsOwn = " (the session was stopped in the middle: one of its steps may have done it)"
+	const perhapsOwn = " (the session was interrupted: one of its steps may have caused this)"
 	pause := session.StateChangedData{From: session.Executing, To: session.Paused, Manifest: "m2", Git: `{"head":"1"}`}
 	for name, c := range map[string]struct {
 		stop func(b *bench)
@@ -377,7 +377,7 @@ func TestWarningsOfGit(t *testing.T) {
 	}{
 		"killed":    {func(*bench) {}, "HEAD moved" + perhapsOwn},
 		"paused":    {func(b *bench) { b.add(session.Draft{Type: session.StateChanged, Data: pause}) }, "HEAD moved"},
-		"no_git":    {func(b *bench) { b.fails["git"] = errPort }, "git could not be asked: " + errPort.Error()},
+		"no_git":    {func(b *bench) { b.fails["git"] = errPort }, "git failed: " + errPort.Error()},
 		"no_change": {func(b *bench) { b.git = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -397,7 +397,7 @@ func TestWarningsOfGit(t *testing.T) {
 	}
 }
 
-// Only what a remaining step names is looked at because of the plan.
+// The plan contributes only the paths of remaining steps.
 func TestPlannedOfRemainingSteps(t *testing.T) {
 	b := newBench(t, usual())
 	b.acquired("{}")

@@ -25,12 +25,12 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// bench is a session with everything around it, all faked.
+// bench is a session with fake ports.
 type bench struct {
 	t      tester
 	sess   *session.Session
 	events []session.Event
-	// what was asked of the ports and shown, in order
+	// trace lists the calls of ports and the notices in order.
 	trace   []string
 	notices []session.Notice
 	log     bytes.Buffer
@@ -38,25 +38,25 @@ type bench struct {
 	progress session.Progress
 	foreign  []session.FileState
 	record   session.CommandRecord
-	// by key; others are record
+	// kept holds records by key. Other keys have record.
 	kept      map[string]session.CommandRecord
 	changed   []session.ChangedFile
 	unchecked []string
 	git       []string
-	// suspicious
+	// lines is the result of Suspicious.
 	lines []string
 	fails map[string]error
-	// instead of an answer of Changes
+	// changesFn replaces the result of Changes.
 	changesFn func(ctx context.Context) error
-	// instead of an answer of GitChanges
+	// gitFn replaces the result of GitChanges.
 	gitFn func(ctx context.Context) error
 
 	goOn     bool
 	strategy resume.Strategy
 
-	// what Changes was asked about
+	// planned is the last argument of Changes.
 	planned []string
-	// likewise Snapshot
+	// hashed is the last argument of Snapshot.
 	hashed   []string
 	compared []session.FileState
 	r        *resume.Resumer
@@ -77,7 +77,7 @@ func newBench(t tester, p *session.Plan) *bench {
 	return b
 }
 
-// tracing notes the event of each record in the trace.
+// tracing adds the event of each log record to the trace.
 type tracing struct {
 	slog.Handler
 	b *bench
@@ -112,7 +112,7 @@ func (b *bench) add(d session.Draft) {
 	b.events = append(b.events, e)
 }
 
-// acquired begins an epoch and goes to executing.
+// acquired begins an epoch and changes the state to executing.
 func (b *bench) acquired(config string) {
 	b.t.Helper()
 	b.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws", Git: `{"head":"1"}`, Manifest: "m1", Config: config}})
@@ -207,7 +207,7 @@ func (b *bench) InProgress(context.Context, session.StepID, []session.FileState)
 	return b.strategy, b.call("person in progress")
 }
 
-// resume runs Resume and checks R3: the journal is as it was.
+// resume runs Resume and checks R3: the journal is unchanged.
 func (b *bench) resume() (resume.Ready, error) {
 	b.t.Helper()
 	seq, head := b.sess.LastSeq, b.sess.Head
@@ -222,7 +222,7 @@ func (b *bench) resume() (resume.Ready, error) {
 	return ready, err
 }
 
-// logged gives the records of an event.
+// logged returns the log records of an event.
 func (b *bench) logged(event string) []map[string]any {
 	b.t.Helper()
 	var out []map[string]any
@@ -265,7 +265,7 @@ func command(id string) session.Step {
 	return session.Step{ID: id, Kind: session.KindRun, Run: &session.Run{Shell: "make"}}
 }
 
-// usual is a plan with a command, a write, a read and a move.
+// usual returns a plan with a command, a write, a read and a move.
 func usual() *session.Plan {
 	return plan(session.Task{ID: "t", Title: "Task", Steps: []session.Step{
 		command("make"), write("w", "w.txt"),
@@ -274,7 +274,7 @@ func usual() *session.Plan {
 	}})
 }
 
-// paused is usual, with its command done and then paused.
+// paused returns a session of the usual plan that was paused after its command.
 func paused(t tester) *bench {
 	b := newBench(t, usual())
 	b.acquired("{}")

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// NFR-003: planning is linear: ten times the steps may not take forty times as long.
-// (make bench measures it against the 100 ms.)
+// NFR-003: planning takes linear time. Ten times the steps must not take forty times as
+// long. ("make bench" measures it against the limit of 100 ms.)
 func TestPlanningIsLinear(t *testing.T) {
 	planning := func(steps int) time.Duration {
 		p := &session.Plan{Version: 1, Task: "large"}

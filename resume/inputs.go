@@ -7,23 +7,25 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Inputs is how the environment of this process differs from the inputs of the session.
+// Inputs describes how the environment of this process differs from the recorded inputs
+// of the session.
 type Inputs struct {
-	// variables of which only a digest is recorded
+	// Differ lists variables of which only a digest is recorded.
 	Differ []string
-	// secrets that remaining steps need
+	// Missing lists secrets that remaining steps need.
 	Missing []string
-	// the present values replace the recorded ones
+	// Renew replaces the recorded values by the present ones.
 	Renew bool
-	// those that are other ones
+	// Renewed lists the variables whose values this changes.
 	Renewed []string
 }
 
-// namesShown bounds the names on one line.
+// namesShown is the greatest number of names on one line.
 const namesShown = 20
 
-// inputs says on one line which variables differ; that never asks. It returns
-// ErrEnvironment where a secret is missing that only this process can give.
+// inputs reports the variables that differ, on one line and without a question. It
+// returns ErrEnvironment if a secret is missing, because only this process can provide
+// it.
 func (r *Resumer) inputs(s *session.Session) error {
 	in := r.Options.Inputs
 	if len(in.Differ) > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// One line names the variables that differ, and asks nothing; a missing secret refuses,
-// but for a dry run.
+// One line names the variables that differ, without a question. A missing secret is
+// refused, except in a dry run.
 func TestInputs(t *testing.T) {
 	many := []string{"A"}
 	for range 30 {

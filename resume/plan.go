@@ -9,43 +9,43 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Seen is what was found out about a step that was in progress when the session stopped.
-// The zero value means that nothing needed to be found out.
+// Seen holds the findings about a step that was in progress when the session stopped. The
+// zero value means that there was nothing to look at.
 type Seen struct {
-	// of a file step
+	// Progress is set for a file step.
 	Progress session.Progress
-	// of a file step: content that is neither pre- nor post-image
+	// Foreign lists content of a file step that is neither pre-image nor post-image.
 	Foreign []session.FileState
-	// of a file step: its intent
+	// Files is the intent of a file step.
 	Files []session.Transition
-	// of a command
+	// Record is set for a command.
 	Record session.CommandRecord
 }
 
-// Strategy is how foreign content under a step in progress is handled (FR-027).
+// Strategy decides about foreign content under a step in progress (FR-027).
 type Strategy string
 
-// The strategies. StrategyPrompt acts as StrategyRollBack when nobody can be asked.
+// The strategies. StrategyPrompt acts as StrategyRollBack if no one can be asked.
 const (
-	// the default (FR-028)
+	// StrategyRollBack is the default (FR-028).
 	StrategyRollBack Strategy = "rollback"
 	StrategyRetry    Strategy = "retry"
 	StrategyPrompt   Strategy = "prompt"
 )
 
-// Choices steer a plan.
+// Choices are the decisions that Plan applies.
 type Choices struct {
-	// empty means StrategyRollBack
+	// An empty InProgress means StrategyRollBack.
 	InProgress Strategy
-	// roll a file step that was in progress back even when it is done
+	// RestartStep rolls back a file step that was in progress even if it is done.
 	RestartStep bool
 	Redact      func(string) string
 
-	// values that a person gives for commands whose outcome is unknown
+	// Captures holds the values that a person gives for commands with unknown outcomes.
 	Captures map[session.StepID]string
 }
 
-// unwanted returns ErrUsage when a value is given for a step that waits for none.
+// unwanted returns ErrUsage if a value is given for a step that does not wait for one.
 func (c Choices) unwanted(p *session.Plan, next session.Continuation) error {
 	for id := range c.Captures {
 		waits := slices.ContainsFunc(next.Items, func(it session.Item) bool {
@@ -53,15 +53,15 @@ func (c Choices) unwanted(p *session.Plan, next session.Continuation) error {
 			return it.ID == id && it.Action == session.ActionDecide && run != nil && run.Capture != ""
 		})
 		if !waits {
-			return &session.Error{Code: session.ErrUsage, Message: "a value was given for " + id.String() + ", which is no command with a capture whose outcome is unknown; the session is unchanged"}
+			return &session.Error{Code: session.ErrUsage, Message: "a value was given for " + id.String() + ", which is not a command with a capture and an unknown outcome; the session is unchanged"}
 		}
 	}
 	return nil
 }
 
-// Plan computes what is left of p in session s. Equal arguments give equal continuations
-// (FR-036); each step of p is in it exactly once. It returns ErrPlanning when s and p do
-// not belong together.
+// Plan computes the remaining steps of p in session s. The result contains each step of p
+// exactly once. Equal arguments give equal results (FR-036). Plan returns ErrPlanning if
+// s and p do not belong together.
 func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c Choices) (session.Continuation, error) {
 	order, cycle := p.Order()
 	if cycle != nil {
@@ -98,7 +98,7 @@ func Plan(p *session.Plan, s *session.Session, seen map[session.StepID]Seen, c C
 	return next, nil
 }
 
-// belongs checks that everything that s knows of is a step of p.
+// belongs returns ErrPlanning if a step of s is not in p.
 func belongs(p *session.Plan, s *session.Session) error {
 	known := make(map[session.StepID]bool, p.Steps())
 	for id := range p.All() {
@@ -106,7 +106,7 @@ func belongs(p *session.Plan, s *session.Session) error {
 	}
 	for id := range s.Steps {
 		if !known[id] {
-			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the step %s, the plan does not; the session is unchanged", id),
+			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal has the step %s, but the plan does not; the session is unchanged", id),
 				Next: session.Do(session.MoveVerify, s.Short)}
 		}
 	}
@@ -147,8 +147,8 @@ func item(task *session.Task, i, j int, s *session.Session, seen map[session.Ste
 	return it
 }
 
-// failedBefore plans a new attempt of a step that failed. Where acode itself ended its
-// command, which may have done its work by then, the check is asked first.
+// failedBefore plans a new attempt of a failed step. If acode itself ended the command,
+// the command may have done its work, so its check runs first.
 func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
 	it.Action, it.Why = session.ActionRetry, "failed before; a new attempt"
 	switch {
@@ -162,8 +162,7 @@ func failedBefore(it *session.Item, st *session.StepState, r *session.Run) {
 	it.Attempt++
 }
 
-// inProgress chooses what to do with a step whose intent is durable and whose receipt is
-// not.
+// inProgress chooses the action for a step with a durable intent and no durable receipt.
 func inProgress(it *session.Item, step *session.Step, seen Seen, c Choices) {
 	switch it.Kind {
 	case session.KindRead, session.KindSearch:
@@ -195,19 +194,19 @@ func command(rec session.CommandRecord, r *session.Run) (session.Action, string)
 	case rec.WasCancelled():
 		return session.ActionRetry, cancelledBefore + "; it has no check, so it runs again"
 	case rec.State == session.CommandFinished:
-		return session.ActionAttach, "the command has finished; its result was saved"
+		return session.ActionAttach, "the command has finished; its exit status was saved"
 	}
 	return decide(rec.Why, r)
 }
 
-// cancelledBefore is why a command runs again that a person ended while no acode waited
-// for it.
+// cancelledBefore is the reason for running a command again. A person ended the command
+// while no acode process waited for it.
 const cancelledBefore = "the command was ended on request"
 
-// decide says of an unknown outcome what is known, and what decides it.
+// decide describes an unknown outcome and the way in which it is decided.
 func decide(why string, r *session.Run) (session.Action, string) {
 	said := "its outcome is unknown: " + why
-	if r != nil { // else the session is over
+	if r != nil { // Without r the session is over.
 		said += "; " + r.Foresee("")
 	}
 	return session.ActionDecide, said
@@ -216,17 +215,17 @@ func decide(why string, r *session.Run) (session.Action, string) {
 func fileStep(it *session.Item, seen Seen, c Choices) {
 	switch {
 	case seen.Progress == session.Foreign && c.InProgress == StrategyRetry:
-		it.Action, it.Why = session.ActionRetry, "the files hold something else; done again on top of it"
+		it.Action, it.Why = session.ActionRetry, "the files hold other content; the step runs again on top of it"
 		it.Attempt++
 	case seen.Progress == session.Foreign:
-		it.Action, it.Why = session.ActionRollBack, "the files hold something else; rolled back, then done again"
+		it.Action, it.Why = session.ActionRollBack, "the files hold other content; rolled back, then done again"
 	case seen.Progress == session.Partial:
 		it.Action, it.Why = session.ActionRollBack, "partially written; rolled back, then done again"
 	case seen.Progress == session.Applied && c.RestartStep:
-		it.Action, it.Why = session.ActionRollBack, "already applied; rolled back as ordered, then done again"
+		it.Action, it.Why = session.ActionRollBack, "already applied; rolled back as requested, then done again"
 	case seen.Progress == session.Applied:
 		it.Action, it.Why = session.ActionApplied, "already applied"
 	default:
-		it.Action, it.Why = session.ActionProceed, "nothing of it was done"
+		it.Action, it.Why = session.ActionProceed, "no part of it was done"
 	}
 }

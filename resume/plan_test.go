@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-019 to FR-028: what a continuation does with a step in each state.
+// FR-019 to FR-028: the action of a continuation for a step in each state.
 func TestPlanActions(t *testing.T) {
 	file := func(p session.Progress) resume.Seen { return resume.Seen{Progress: p} }
 	cmd := func(s session.CommandState) resume.Seen {
@@ -91,7 +91,7 @@ var statuses = []session.Status{"", session.Pending, session.InProgress, session
 
 var kinds = []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindEdit, session.KindDelete, session.KindMove, session.KindChanges, session.KindRun, session.KindApprove}
 
-// drawn is a plan and some state of it.
+// drawn returns a plan and a state of it.
 func drawn(t *rapid.T) (*session.Plan, *session.Session, map[session.StepID]resume.Seen, resume.Choices) {
 	p := plan()
 	s := &session.Session{Steps: map[session.StepID]*session.StepState{}}
@@ -118,14 +118,14 @@ func drawn(t *rapid.T) (*session.Plan, *session.Session, map[session.StepID]resu
 		p.Tasks = append(p.Tasks, tk)
 	}
 	if rapid.Bool().Draw(t, "reversed") {
-		slices.Reverse(p.Tasks) // dependencies then come after what needs them
+		slices.Reverse(p.Tasks) // Dependencies then come after the tasks that need them.
 	}
 	c := resume.Choices{InProgress: rapid.SampledFrom([]resume.Strategy{"", resume.StrategyRollBack, resume.StrategyRetry, resume.StrategyPrompt}).Draw(t, "strategy"), RestartStep: rapid.Bool().Draw(t, "restart")}
 	return p, s, seen, c
 }
 
-// R1, FR-019 to FR-022: a continuation holds each step of the plan exactly once,
-// completed ones skipped and no other, in an order that respects the DAG.
+// R1, FR-019 to FR-022: a continuation contains each step of the plan exactly once. It
+// skips exactly the completed steps, and its order respects the DAG.
 func TestPlanPartitionsTheSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s, seen, c := drawn(t)
@@ -191,7 +191,8 @@ func TestPlanPartitionsTheSteps(t *testing.T) {
 	})
 }
 
-// FR-036: equal arguments give equal continuations, and none of them is changed.
+// FR-036: equal arguments give equal continuations, and Plan does not change its
+// arguments.
 func TestPlanIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s, seen, c := drawn(t)
@@ -224,7 +225,7 @@ func TestPlanIsPure(t *testing.T) {
 	})
 }
 
-// A plan and a session that do not belong together are refused.
+// Plan refuses a plan and a session that do not belong together.
 func TestPlanRefuses(t *testing.T) {
 	cycle := plan(session.Task{ID: "a", DependsOn: []string{"b"}}, session.Task{ID: "b", DependsOn: []string{"a"}})
 	if _, err := resume.Plan(cycle, &session.Session{}, nil, resume.Choices{}); !errors.Is(err, session.ErrPlanning) {
@@ -247,11 +248,11 @@ func TestPlanRedacts(t *testing.T) {
 	}
 }
 
-// oneLine folds a difference, so that a search for the failures of a log finds all of it.
+// oneLine joins the lines of a difference, so that a search in a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }
 
-// What is known of a command's end decides what its step does next: an end by a signal
-// that acode did not send is no result, and one that acode ordered asks the check first.
+// The end of a command decides the next action of its step. After a signal that acode did
+// not send the outcome is unknown. After a signal from acode the check runs first.
 func TestPlanAfterAnEndByForce(t *testing.T) {
 	ended := func(rec session.CommandRecord) session.CommandRecord {
 		rec.State = session.CommandFinished
@@ -260,7 +261,7 @@ func TestPlanAfterAnEndByForce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status session.Status
-		// of a failure
+		// code is that of a failure.
 		code    session.Code
 		check   string
 		rec     session.CommandRecord

@@ -1,12 +1,12 @@
-// Package resume takes a session from where its last commit left it to the point where
-// the engine goes on: check what it is, look at its environment, find out how far the
-// step in progress got, plan what is left, say so, hand over. A fresh run is a resume
-// with nothing to skip. Until it hands over it changes nothing: failing anywhere leaves
-// the session exactly as it was (FR-061), and a dry run ends there.
+// Package resume prepares a stored session for execution by the engine. It checks the
+// state of the session, compares the environment, inspects the steps in progress, plans
+// the remaining steps and reports the plan. A fresh run is a resume that skips no step.
+// Resume changes nothing before it hands the session over. If it fails, the session is
+// exactly as before (FR-061). A dry run ends before the hand-over.
 //
-// Invariants, cited by tests:
+// The tests cite these invariants:
 //
-//	R1  Each step of the plan is in the continuation exactly once (FR-019 to FR-022).
+//	R1  The continuation contains each step of the plan exactly once (FR-019 to FR-022).
 //	R2  The plan is logged and shown before anything is executed (FR-023).
 //	R3  Nothing durable changes before the hand-over.
 package resume
@@ -23,28 +23,29 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Files finds out how far a file step got. *workspace.Root implements it.
+// Files inspects the files of a step in progress. *workspace.Root implements it.
 type Files interface {
 	Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error)
 }
 
-// Commands finds out what became of a command. *command.Runner implements it.
+// Commands reads the records of commands. *command.Runner implements it.
 type Commands interface {
-	// Look reads the record of key.
+	// Look returns the record of key.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
-	// Trace is Look, and where there is no record it looks for other traces of the
+	// Trace is Look, but if there is no record it also looks for other traces of the
 	// command.
 	Trace(ctx context.Context, key string) (session.CommandRecord, error)
 }
 
-// Journal is the session that is resumed. *local.Writer implements it.
+// Journal provides the session. *local.Writer implements it.
 type Journal interface {
 	Session() *session.Session
 	Event(ctx context.Context, seq uint64) (session.Event, error)
 }
 
-// Resumer holds what a resume needs. Every field is needed unless it says otherwise.
+// Resumer holds the dependencies of a resume. Every field is required unless its comment
+// says otherwise.
 type Resumer struct {
 	Journal     Journal
 	Plan        *session.Plan
@@ -55,38 +56,38 @@ type Resumer struct {
 	Options     Options
 	Notify      func(session.Notice)
 	Log         *slog.Logger
-	// is told of the end of each phase; nil: nobody asks
+	// Mark is called at the end of each phase. It may be nil.
 	Mark func(session.ResumePhase)
 }
 
-// Options are what the configuration and the command line say about this resume.
+// Options come from the configuration and the command line.
 type Options struct {
 	Choices
-	// compare files and git
+	// Validate compares files and git.
 	Validate bool
-	// of validation; 0 means none
+	// Timeout limits validation; 0 means no limit.
 	Timeout time.Duration
-	// empty means ChangesPrompt
+	// An empty OnChanges means ChangesPrompt.
 	OnChanges OnChanges
-	// who chose OnChanges: "flag" or "policy"
+	// DecidedBy is "flag" or "policy": the source of OnChanges.
 	DecidedBy string
 	Config    map[string]string
 	Inputs    Inputs
 	Device    string
 	Host      string
 	PID       int
-	// absolute; may differ from where the session was
+	// Workspace is absolute. It may differ from the workspace of the session.
 	Workspace string
 	DryRun    bool
-	// of the log: which one was used
+	// Checkpoint names the checkpoint in use, for the log.
 	Checkpoint string
-	// of the log: how delivery stands; empty means off
+	// Sync is the state of delivery, for the log. Empty means off.
 	Sync  string
 	Order session.ReplayOrder
 }
 
-// Ready is a session that may be executed: what is left, and the events that take it
-// over, to be committed with the first intent.
+// Ready describes a session that is ready for execution. Begin holds the events that take
+// the session over. The engine commits them with the first intent.
 type Ready struct {
 	Next    session.Continuation
 	Begin   []session.Draft
@@ -94,7 +95,7 @@ type Ready struct {
 }
 
 // Resume prepares the session for execution. It returns ErrTerminal, ErrEnvironment,
-// ErrPlanning or what the adapters return; the session is then unchanged.
+// ErrPlanning or an error of a port. After an error the session is unchanged.
 func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 	s := r.Journal.Session()
 	r.Log.Info("resuming session", "event", "session_resume_started", "session_id", s.Short, "session", string(s.ID), "state", string(s.State),
@@ -109,7 +110,7 @@ func (r *Resumer) Resume(ctx context.Context) (Ready, error) {
 		return Ready{}, err
 	}
 	var env verdict
-	if s.Epoch > 0 { // the first run has nothing to compare with
+	if s.Epoch > 0 { // The first run has nothing to compare with.
 		env, err = r.validate(ctx, seen)
 	} else {
 		err = r.inputs(s)
@@ -146,7 +147,8 @@ func (r *Resumer) mark(ended session.ResumePhase) {
 	}
 }
 
-// Allowed returns ErrTerminal for a session that can never go on (FR-003, FR-004).
+// Allowed returns ErrTerminal if the session is over and cannot continue (FR-003,
+// FR-004).
 func Allowed(s *session.Session) error {
 	if s.Resumable() {
 		return nil
@@ -155,7 +157,7 @@ func Allowed(s *session.Session) error {
 		Next: session.Then("start a new session", session.MoveRun, "")}
 }
 
-// observe finds out how far the steps in progress got; it changes nothing.
+// observe inspects the steps in progress. It changes nothing.
 func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.StepID]Seen, error) {
 	seen := map[session.StepID]Seen{}
 	for id, st := range s.Steps {
@@ -189,8 +191,8 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 	return seen, nil
 }
 
-// LookAtCommands finds out what became of the commands in progress, for a caller that
-// executes nothing; it needs Journal, Plan and Commands.
+// LookAtCommands reads the records of the commands in progress, for a caller that
+// executes nothing. It needs only Journal, Plan and Commands.
 func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, error) {
 	s, seen := r.Journal.Session(), map[session.StepID]Seen{}
 	for id, step := range r.Plan.All() {
@@ -199,7 +201,7 @@ func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, 
 			switch {
 			case errors.Is(err, session.ErrCorrupt):
 				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
-			case errors.Is(err, session.ErrLocked): // it has no record
+			case errors.Is(err, session.ErrLocked): // The supervisor has the record.
 				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its supervisor does not answer"}, nil
 			}
 			if err != nil {
@@ -211,19 +213,19 @@ func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, 
 	return seen, nil
 }
 
-// inTheWay makes a changed environment of what Inspect cannot look at: since the session
-// wrote there, somebody has put a directory, a link or the like in the place of its file.
-// No step has failed.
+// inTheWay converts an error of Inspect to ErrEnvironment if a directory, a link or a
+// special file stands at the path of the step. Someone has put it there since the session
+// wrote the file, so no step has failed.
 func (r *Resumer) inTheWay(s *session.Session, err error) error {
 	if code := session.CodeOf(err); err == nil || code != session.ErrEscape && code != session.ErrFileStep {
 		return err
 	}
 	return &session.Error{Code: session.ErrEnvironment, Message: err.Error() + "; the session is unchanged",
-		Next: r.again(s, "put it out of the way, then")}
+		Next: r.again(s, "move it away, then")}
 }
 
-// Again repeats a resume of s in workspace which changed nothing: s stays in the
-// workspace that it had.
+// Again returns the hint to repeat a resume of s in workspace after the resume changed
+// nothing. The hint names workspace if the session has another one.
 func Again(s *session.Session, workspace string) session.Hint {
 	next := session.Do(session.MoveResume, s.Short)
 	if workspace != s.Workspace {
@@ -236,10 +238,10 @@ func (r *Resumer) again(s *session.Session, words string) session.Hint {
 	return Again(s, r.Options.Workspace).After(words)
 }
 
-// look reads the record of a command in progress. Without one, and without another trace
-// of the command, it was never started, but only where records are kept: those of
-// completed commands stay for good, and where one is missing, as in a store of which a
-// part came back from a backup, the outcome is unknown.
+// look reads the record of a command in progress. Without a record or another trace the
+// command was never started, unless records are missing. The records of completed
+// commands are kept forever. If one is missing, for example after the restore of a
+// partial backup, the outcome is unknown.
 func (r *Resumer) look(ctx context.Context, s *session.Session, key string) (session.CommandRecord, error) {
 	rec, err := r.Commands.Trace(ctx, key)
 	if err != nil || rec.State != session.CommandUnclaimed {
@@ -258,10 +260,10 @@ func (r *Resumer) recordsLost(ctx context.Context, s *session.Session) (bool, er
 		return false, err
 	}
 	var made session.SessionCreatedData
-	if err := first.Decode(&made); err != nil || made.ForkedFrom != nil { // the session before it has them
+	if err := first.Decode(&made); err != nil || made.ForkedFrom != nil { // The session before the fork has the records.
 		return false, err
 	}
-	// the newest of those that have a record
+	// last is the newest step that must have a record.
 	var last *session.StepState
 	for id, step := range r.Plan.All() {
 		st := s.Steps[id]
@@ -276,7 +278,7 @@ func (r *Resumer) recordsLost(ctx context.Context, s *session.Session) (bool, er
 	return rec.State == session.CommandUnclaimed, err
 }
 
-// choose asks a person where the strategy says so and somebody is there.
+// choose asks a person about foreign content if the strategy is StrategyPrompt.
 func (r *Resumer) choose(ctx context.Context, seen map[session.StepID]Seen) (Choices, error) {
 	c := r.Options.Choices
 	if c.InProgress != StrategyPrompt || r.Options.DryRun {
@@ -293,14 +295,14 @@ func (r *Resumer) choose(ctx context.Context, seen map[session.StepID]Seen) (Cho
 		c.InProgress = chosen
 		if chosen == "" || chosen == StrategyPrompt {
 			c.InProgress = StrategyRollBack
-			r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "in_progress_strategy is prompt and nobody can be asked: rolling back"})
+			r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "in_progress_strategy is prompt and no one can be asked: rolling back"})
 		}
 	}
 	return c, nil
 }
 
-// log writes the continuation before anything of it is executed (FR-023, NFR-014,
-// NFR-015).
+// log writes the continuation to the log before any step of it is executed (FR-023,
+// NFR-014, NFR-015).
 func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict) {
 	var actions []string
 	for _, i := range next.InProgress {
@@ -314,16 +316,17 @@ func (r *Resumer) log(s *session.Session, next session.Continuation, env verdict
 		level := slog.LevelInfo
 		switch {
 		case it.Status == session.Pending:
-			continue // said by their number; a plan may have 100,000 of them
+			continue // Only their number is logged, because a plan may have 100,000 of them.
 		case it.Action == session.ActionSkip:
-			level = slog.LevelDebug // said above
+			level = slog.LevelDebug // The line above lists it.
 		}
 		r.Log.Log(context.Background(), level, "step decision", "event", "step_decision", "session_id", s.Short, "step", it.ID.String(),
 			"action", string(it.Action), "attempt", it.Attempt, "why", it.Why)
 	}
 }
 
-// skipped names the steps that are skipped, a row of them by its first and last one.
+// skipped names the skipped steps. It shortens a row of them to the first and the last
+// one.
 func skipped(items []session.Item) []string {
 	rows := []string{}
 	for i := 0; i < len(items); i++ {
@@ -350,8 +353,8 @@ func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([
 	if err != nil {
 		return nil, err
 	}
-	if shot.GitSilent != "" && (s.Git == "" || !o.Validate) { // else the comparison has told
-		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "git says nothing of this workspace: " + shot.GitSilent +
+	if shot.GitSilent != "" && (s.Git == "" || !o.Validate) { // Otherwise GitChanges has already reported it.
+		r.Notify(session.Notice{Kind: session.NoticeWarning, Text: "git reports nothing about this workspace: " + shot.GitSilent +
 			"; HEAD, branch and uncommitted changes are not compared, and ignored files count like all others"})
 	}
 	drafts := []session.Draft{{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{
@@ -367,7 +370,7 @@ func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([
 	return drafts, nil
 }
 
-// path drafts the way from a resumable state to executing.
+// path drafts the changes from a resumable state to Executing.
 func path(from session.State) []session.Draft {
 	var out []session.Draft
 	if from == session.Created {

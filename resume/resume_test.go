@@ -35,7 +35,7 @@ func TestTerminalStates(t *testing.T) {
 }
 
 // FR-003: from each resumable state the drafts follow the transition table, begin a new
-// epoch, and leave the session executing.
+// epoch and lead to executing.
 func TestBeginFollowsTheTransitionTable(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -79,9 +79,9 @@ func TestBeginFollowsTheTransitionTable(t *testing.T) {
 	}
 }
 
-// FR-007, FR-023, FR-037, FR-056 to FR-058, NFR-014, NFR-015, R2: start, replay order,
-// the continuation with the fields of a resume and each decision are logged before the
-// header is shown and the hand-over.
+// FR-007, FR-023, FR-037, FR-056 to FR-058, NFR-014, NFR-015, R2: Resume logs the start,
+// the replay order, the continuation and each decision. It logs them before it shows the
+// header and hands over.
 func TestLogging(t *testing.T) {
 	b := newBench(t, usual())
 	b.acquired("{}")
@@ -132,7 +132,7 @@ func TestLogging(t *testing.T) {
 	}
 }
 
-// Skipped steps are logged by rows, and no action where nothing was in progress.
+// Skipped steps are logged by rows. If no step was in progress, no action is logged.
 func TestLoggingOfSkippedSteps(t *testing.T) {
 	var tasks []session.Task
 	for _, name := range []string{"a", "b", "c"} {
@@ -153,8 +153,8 @@ func TestLoggingOfSkippedSteps(t *testing.T) {
 	}
 }
 
-// FR-010, FR-021: the steps in progress are looked at: commands by their record, file
-// steps by their files, others not at all.
+// FR-010, FR-021: Resume inspects the steps in progress: the record of a command, the
+// files of a file step, and nothing for other steps.
 func TestObserve(t *testing.T) {
 	b := newBench(t, plan(session.Task{ID: "t", Steps: []session.Step{command("run"), write("file", "f"), write("bare", "g"), {ID: "read", Kind: session.KindRead, Read: &session.Read{Path: "f"}}}}))
 	b.acquired("")
@@ -183,7 +183,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// FR-061, R3: an error of any port leaves the session as it was and hands nothing over.
+// FR-061, R3: after an error of a port the session is unchanged and nothing is handed
+// over.
 func TestPortErrors(t *testing.T) {
 	for _, port := range []string{"event", "look", "inspect", "changes", "keep", "person changed", "person in progress", "snapshot"} {
 		t.Run(port, func(t *testing.T) {
@@ -209,8 +210,8 @@ func TestPortErrors(t *testing.T) {
 	}
 }
 
-// FR-027, FR-028: foreign content is handled as the strategy, or the person it asks,
-// says; with nobody there, rolled back, and that is said. A dry run asks nobody.
+// FR-027, FR-028: the strategy or the person decides about foreign content. If no one can
+// be asked, the step is rolled back with a warning. A dry run does not ask.
 func TestInProgressStrategy(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -243,14 +244,15 @@ func TestInProgressStrategy(t *testing.T) {
 			if slices.Contains(b.trace, "person in progress") != c.asked {
 				t.Errorf("asked: %v", b.trace)
 			}
-			if warned := strings.Contains(strings.Join(b.texts(session.NoticeWarning), "\n"), "nobody can be asked"); warned != c.warned {
+			if warned := strings.Contains(strings.Join(b.texts(session.NoticeWarning), "\n"), "no one can be asked"); warned != c.warned {
 				t.Errorf("warnings: %q", b.texts(session.NoticeWarning))
 			}
 		})
 	}
 }
 
-// A dry run shows and logs the same and drafts nothing; it asks nobody and keeps nothing.
+// A dry run shows and logs the same. It returns no drafts, does not ask and keeps
+// nothing.
 func TestDryRun(t *testing.T) {
 	b := paused(t)
 	b.changed = []session.ChangedFile{{Path: "out", Kind: session.FileModified, Asks: true}}
@@ -269,7 +271,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// The end of the context ends a resume with its cause.
+// If the context ends, Resume returns its cause.
 func TestInterrupted(t *testing.T) {
 	b := paused(t)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -279,7 +281,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Whoever wants to know is told when each phase is over, and of none that was not.
+// Mark is called at the end of each phase, and not for a phase that did not end.
 func TestMarks(t *testing.T) {
 	b := paused(t)
 	var got []session.ResumePhase
@@ -297,17 +299,16 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What stands in the way of a look at a step in progress is a change of the environment;
-// any other error is what it was. The command that goes on names the workspace where it
-// is another one.
+// An obstacle at the path of a step in progress is a change of the environment. Any other
+// error is returned unchanged. The hint names the workspace if it is another one.
 func TestInTheWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails error
 		want  session.Code
 		next  string
 	}{
-		"directory": {&session.Error{Code: session.ErrFileStep, Message: "f is a directory"}, session.ErrEnvironment, "put it out of the way, then: [resume abc123 /moved]"},
-		"link":      {&session.Error{Code: session.ErrEscape, Message: "f is a link"}, session.ErrEnvironment, "put it out of the way, then: [resume abc123 /moved]"},
+		"directory": {&session.Error{Code: session.ErrFileStep, Message: "f is a directory"}, session.ErrEnvironment, "move it away, then: [resume abc123 /moved]"},
+		"link":      {&session.Error{Code: session.ErrEscape, Message: "f is a link"}, session.ErrEnvironment, "move it away, then: [resume abc123 /moved]"},
 		"disk":      {&session.Error{Code: session.ErrStoreIO, Message: "the disk", Next: session.Words("see to it")}, session.ErrStoreIO, "see to it"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -324,15 +325,15 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// E5: a command in progress without a record was never started, unless records of others
-// are missing too. A session that was forked off has those of before with the one it
-// left.
+// E5: a command in progress without a record was never started, unless records of other
+// commands are missing too. The records from before a fork belong to the session before
+// the fork.
 func TestMissingRecords(t *testing.T) {
 	p := &session.Plan{Version: 1, Task: "test", Tasks: []session.Task{{ID: "t", Steps: []session.Step{
 		{ID: "a", Kind: session.KindRun, Run: &session.Run{Shell: "a"}}, {ID: "b", Kind: session.KindRun, Run: &session.Run{Shell: "b"}}}}}}
 	first, second := session.StepID{Task: "t", Step: "a"}, session.StepID{Task: "t", Step: "b"}
 	for name, c := range map[string]struct {
-		// the first one
+		// done says that the first command is completed.
 		done   bool
 		forked *session.ForkPoint
 		want   session.Action
@@ -361,8 +362,8 @@ func TestMissingRecords(t *testing.T) {
 	}
 }
 
-// Of the records of completed commands the newest tells, whatever the order of the plan:
-// a part that comes back from a backup is older.
+// The record of the newest completed command decides, whatever the order of the plan. A
+// partial restore from a backup has only older records.
 func TestNewestRecordTells(t *testing.T) {
 	p := plan(session.Task{ID: "second", DependsOn: []string{"first"}, Steps: []session.Step{command("a"), command("b")}},
 		session.Task{ID: "first", Steps: []session.Step{command("a")}})
@@ -384,8 +385,8 @@ func TestNewestRecordTells(t *testing.T) {
 	}
 }
 
-// A value that a person gives is for a command with a capture whose outcome is unknown,
-// and for no other step; given for another it changes nothing.
+// A person can give a value only for a command with a capture and an unknown outcome. For
+// another step the value is refused and nothing changes.
 func TestValueForAStepThatWaitsForNone(t *testing.T) {
 	for _, c := range []struct {
 		name   string
