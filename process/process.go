@@ -1,12 +1,11 @@
-// Package process says which process a pid means, whether that process lives, and what
-// the process table shows.
+// Package process identifies processes and reads the process table.
 //
-// A pid alone is used again within seconds, and means another process in each container.
-// An ID adds the start of the process, the run of the machine, and the PID namespace. The
-// package is a leaf: it knows neither locks nor commands.
+// The system uses a pid again after its process has ended, and a pid has another meaning
+// in each container. An ID therefore adds the start of the process, the boot of the
+// machine and the PID namespace. The package depends on no other package of acode.
 //
-// On macOS the process table is not walked. A Process stands for the process group that
-// it leads.
+// On macOS the package does not walk the process table. A Process there stands for the
+// process group that it leads.
 package process
 
 import (
@@ -16,50 +15,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Foreground reports whether this process may use its terminal, of which f is a handle:
-// one that does in the background is stopped.
+// Foreground reports whether this process may use the terminal f. The system stops a
+// process that uses its terminal in the background.
 func Foreground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// ErrGone says that there is no process with the pid.
+// ErrGone says that no process has the pid.
 var ErrGone = errors.New("no such process")
 
-// BlindError says that pids mean nothing here, because the system does not show its
-// processes. It names the remedy.
+// BlindError says that the system does not show its processes, so pids cannot be
+// interpreted.
 type BlindError struct {
-	// what is missing
+	// Message names the cause.
 	Message string
-	// what to do about it
+	// Next names the remedy.
 	Next string
-	// of the system
+	// Err is the error of the system.
 	Err error
 }
 
-// Error says what is missing and what the system said.
+// Error returns the cause and the error of the system.
 func (e *BlindError) Error() string { return e.Message + ": " + e.Err.Error() }
 
-// Unwrap gives the error of the system.
+// Unwrap returns the error of the system.
 func (e *BlindError) Unwrap() error { return e.Err }
 
-// ID names one process for good.
+// ID identifies one process permanently.
 type ID struct {
 	PID int `json:"pid"`
-	// as the system counts it; only ever compared; 0: not seen, of a process that leads a
-	// process session
+	// Start is the start of the process in units of the system; it is only compared. It
+	// is 0 if the start is unknown. Such an ID matches only a process that leads a
+	// process session.
 	Start uint64 `json:"start"`
 	Boot  string `json:"boot"`
-	// the PID namespace in which PID counts; 0 where there is only one, or it was not
-	// recorded
+	// NS is the PID namespace of PID. It is 0 if the system has only one or if it was not
+	// recorded.
 	NS uint64 `json:"ns,omitempty"`
 }
 
-// Self names this process. It returns a *BlindError where pids mean nothing.
+// Self returns the ID of this process. It returns a *BlindError if pids cannot be
+// interpreted.
 func Self() (ID, error) { return Identify(os.Getpid()) }
 
-// Identify names the process that has pid now. A process that has ended and was not
-// waited for has an ID too. It returns ErrGone, or a *BlindError.
+// Identify returns the ID of the process that has pid now. A zombie has an ID too.
+// Identify returns ErrGone or a *BlindError.
 func Identify(pid int) (ID, error) {
 	ns, err := namespace()
 	if err != nil {
@@ -73,9 +74,8 @@ func Identify(pid int) (ID, error) {
 	return ID{PID: pid, Start: p.Start, Boot: boot, NS: ns}, err
 }
 
-// Elsewhere reports whether the pid of id counts in another process table than the one
-// that this process sees, as in another container. Then only locks tell whether the
-// process lives.
+// Elsewhere reports whether the pid of id belongs to another PID namespace, for example
+// another container. Then only locks show whether the process lives.
 func (id ID) Elsewhere() bool {
 	if id.PID <= 0 {
 		return false
@@ -84,31 +84,32 @@ func (id ID) Elsewhere() bool {
 	return err != nil || id.NS != 0 && id.NS != ns
 }
 
-// Alive reports whether the process is seen to run. A stopped process is alive, and so is
-// one whose main thread has ended while others run; a zombie is not. A process that is
-// Elsewhere is not seen. An error says that this process could not look.
+// Alive reports whether this process can see that the process lives. A stopped process is
+// alive, and so is one whose main thread has ended while other threads run. A zombie is
+// not alive. Alive returns false for a process that is Elsewhere, and an error if this
+// process could not look.
 func (id ID) Alive() (bool, error) {
 	p, err := id.look()
 	return err == nil && !p.Dead, notGone(err)
 }
 
-// Stopped reports whether the process lives and is stopped, as by Ctrl-Z: it does
-// nothing, and keeps what it holds.
+// Stopped reports whether the process lives and is stopped, for example by Ctrl-Z. A
+// stopped process keeps its locks.
 func (id ID) Stopped() bool {
 	p, err := id.look()
 	return err == nil && !p.Dead && p.Stopped
 }
 
-// Dying reports whether the process was killed and has not ended yet: it runs no
-// instruction of its own any more, and keeps its locks until the system has finished what
-// it was doing for it.
+// Dying reports whether the process was killed and has not ended yet. Such a process runs
+// no more instructions of its own. It keeps its locks until the system has finished its
+// pending calls.
 func (id ID) Dying() bool {
 	p, err := id.look()
 	return err == nil && !p.Dead && dying(id.PID)
 }
 
-// look reads the line of the process. ErrGone says that another process has the pid, or
-// none.
+// look returns the entry of the process. It returns ErrGone if no process or another
+// process has the pid.
 func (id ID) look() (Process, error) {
 	if id.PID <= 0 || id.Elsewhere() {
 		return Process{}, ErrGone
@@ -134,17 +135,17 @@ func notGone(err error) error {
 	return err
 }
 
-// Process is a line of the process table.
+// Process is an entry of the process table.
 type Process struct {
 	PID    int
 	Parent int
-	// the pid that leads, or led, its process session
+	// Session is the pid of the leader of its process session, which may have ended.
 	Session int
-	// as in ID
+	// Start is as in ID.
 	Start uint64
-	// all of its threads have ended, and its parent has not waited for it
+	// Dead says that all of its threads have ended and its parent has not waited for it.
 	Dead bool
-	// as by Ctrl-Z
+	// Stopped says that the process is stopped, for example by Ctrl-Z.
 	Stopped bool
 	Name    string
 }

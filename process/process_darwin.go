@@ -8,34 +8,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupsOnly says whether processes can only be followed by their process group, which
+// GroupsOnly says whether processes can be followed only by their process group, which
 // outlives its leader.
 const GroupsOnly = true
 
-// SSTOP and SZOMB of sys/proc.h.
+// halted and zombie are SSTOP and SZOMB of sys/proc.h.
 const (
 	halted = 4
 	zombie = 5
 )
 
-// Boot names this run of the machine. The time at which it began would not do: the system
-// counts it back from the clock, so that setting the clock moves it.
+// Boot returns the id of this boot of the machine. The time of the boot is not an id,
+// because the system computes it from the clock.
 func Boot() (string, error) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
-		return "", fmt.Errorf("ask which start of the machine this is: %w", err)
+		return "", fmt.Errorf("read the id of this boot: %w", err)
 	}
 	return id, nil
 }
 
-// namespace is 0: there is one process table.
+// namespace returns 0, because there is only one process table.
 func namespace() (uint64, error) { return 0, nil }
 
-// Read reads the state of pid, with its start in microseconds of the clock at that time.
-// It returns ErrGone where no process has it.
+// Read returns the state of pid. Start is in microseconds of the clock at that time. Read
+// returns ErrGone if no process has the pid.
 func Read(pid int) (Process, error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) || err == nil && int(info.Proc.P_pid) != pid { // the first: there was nothing to read
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) || err == nil && int(info.Proc.P_pid) != pid { // The system returns EIO if there was nothing to read.
 		err = ErrGone
 	}
 	if err != nil {
@@ -46,26 +46,25 @@ func Read(pid int) (Process, error) {
 		Dead: info.Proc.P_stat == zombie, Stopped: info.Proc.P_stat == halted}, nil
 }
 
-// dying cannot tell.
+// dying returns false, because the system does not show it.
 func dying(int) bool { return false }
 
-// Executable gives the name only, of at most 16 bytes: the path is not to be had without
-// cgo.
+// Executable returns only a name of at most 16 bytes, because the path needs cgo.
 func Executable(pid int) (string, error) {
 	p, err := Read(pid)
 	return p.Name, err
 }
 
-// SameExecutable cannot tell.
+// SameExecutable returns false, because the system does not show it.
 func SameExecutable(int) bool { return false }
 
-// Table lists nothing.
+// Table returns no processes.
 func Table() ([]Process, error) { return nil, nil }
 
-// Childless cannot tell: no process adopts orphans here.
+// Childless returns false, because no process adopts orphans on macOS.
 func Childless() bool { return false }
 
-// Below gives the process groups of roots that still have a member.
+// Below returns the process groups of roots that still have a member.
 func Below(_ []Process, roots []int) []Process {
 	var found []Process
 	for _, pid := range roots {
@@ -76,16 +75,17 @@ func Below(_ []Process, roots []int) []Process {
 	return found
 }
 
-// CommandLine gives the name of p: the arguments are not to be had without cgo.
+// CommandLine returns the name of p, because the arguments need cgo.
 func (p Process) CommandLine() string { return p.Name }
 
-// Variable gives nothing: the environment of a process is not shown here.
+// Variable returns "", because the system does not show the environment of a process.
 func Variable(int, string) (string, error) { return "", nil }
 
-// Locks cannot tell.
+// Locks returns false, because the system does not show it.
 func Locks(int, os.FileInfo) (bool, error) { return false, nil }
 
-// Signal sends sig to the process group that p leads. A group that is gone is no error.
+// Signal sends sig to the process group that p leads. It returns nil if the group is
+// gone.
 func (p Process) Signal(sig unix.Signal) error {
 	if err := unix.Kill(-p.PID, sig); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal group %d: %w", p.PID, err)

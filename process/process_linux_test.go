@@ -22,7 +22,7 @@ import (
 
 const roleVariable = "PROCESS_TEST_ROLE"
 
-// init keeps the main goroutine on the main thread, which a role ends.
+// init keeps the main goroutine on the main thread, because a role ends this thread.
 func init() {
 	if os.Getenv(roleVariable) != "" {
 		runtime.LockOSThread()
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(id, err)
 	case "childless":
 		childless()
-	case "headless": // its main thread ends, and others live on until the end of input
+	case "headless": // The main thread ends; other threads live until the end of input.
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(0)
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play starts this program in a role and gives it with its output.
+// play starts this program in a role and returns it with its output.
 func play(t *testing.T, role string, env ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -81,7 +81,7 @@ func line(t *testing.T, r *bufio.Reader) string {
 	return strings.TrimSpace(s)
 }
 
-// eventually waits for something that another process does.
+// eventually waits for a condition that depends on another process.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -97,8 +97,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// An ID is what the kernel says, and another process of the same namespace gets the same
-// boot and namespace.
+// An ID agrees with the kernel. Another process in the same namespace has the same boot
+// and namespace.
 func TestSelf(t *testing.T) {
 	id, err := process.Self()
 	if err != nil || id.PID != os.Getpid() || id.Start == 0 || len(id.Boot) != 36 {
@@ -115,7 +115,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// Each field of an ID counts.
+// Alive compares each field of an ID.
 func TestAlive(t *testing.T) {
 	self, err := process.Self()
 	if err != nil {
@@ -146,8 +146,8 @@ func leadsSession() bool {
 	return err == nil && sid == os.Getpid()
 }
 
-// A process whose main thread has ended, while others run, is alive: it holds its locks
-// and does its work.
+// A process whose main thread has ended while other threads run is alive. It holds its
+// locks and continues its work.
 func TestMainThreadEnded(t *testing.T) {
 	cmd, out := play(t, "headless")
 	line(t, out)
@@ -171,7 +171,7 @@ func TestMainThreadEnded(t *testing.T) {
 	}
 }
 
-// A zombie is not alive, and a stopped process is.
+// A zombie is not alive. A stopped process is alive.
 func TestZombieAndStopped(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -204,8 +204,8 @@ func TestZombieAndStopped(t *testing.T) {
 	}
 }
 
-// childless says what Childless gives without a child, with one that runs, with one that
-// is dead and not reaped, and after it was reaped.
+// childless prints the results of Childless in four states: without a child, with a
+// running child, with a zombie, and after the wait for it.
 func childless() {
 	before := process.Childless()
 	cmd := exec.Command("/bin/sh", "-c", "read line; exit 0")
@@ -214,14 +214,14 @@ func childless() {
 		os.Exit(1)
 	}
 	alive := process.Childless()
-	_ = in.Close() // it ends
+	_ = in.Close() // The child ends.
 	_ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	zombie := process.Childless()
-	_ = cmd.Wait() // its end was seen
+	_ = cmd.Wait() // The wait before this has reported the end.
 	fmt.Println(before, alive, zombie, process.Childless())
 }
 
-// Whether the process table need not be read is known exactly.
+// Childless is exact.
 func TestChildless(t *testing.T) {
 	_, out := play(t, "childless")
 	if got, want := line(t, out), "true false false true"; got != want {
@@ -229,7 +229,7 @@ func TestChildless(t *testing.T) {
 	}
 }
 
-// Files of the kernel are read to their end, which no size announces.
+// ReadFile reads files of the kernel to their end although they have no size.
 func TestReadFile(t *testing.T) {
 	for _, path := range []string{"/proc/self/maps", "/proc/self/stat", "/proc/sys/kernel/random/boot_id", "/proc/cpuinfo"} {
 		got, err := process.ReadFile(path)
@@ -253,8 +253,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// Where /proc hides the processes of other users a pid means nothing, and the error says
-// what cures it.
+// If /proc hides the processes of other users, Self returns an error that names the
+// remedy.
 func TestBlind(t *testing.T) {
 	for name, mount := range map[string]string{
 		"hidepid": "mount -t proc -o hidepid=2 proc /proc", "subset": "mount -t proc -o subset=pid proc /proc", "missing": "umount -l /proc",

@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupsOnly says whether processes can only be followed by their process group, which
-// outlives its leader. Here every process is followed, and the pid of a leader may be
-// used again once it was waited for.
+// GroupsOnly says whether processes can be followed only by their process group, which
+// outlives its leader. On Linux every process can be followed, and the pid of a leader
+// may be used again after its parent has waited for it.
 const GroupsOnly = false
 
-// ReadFile reads a file of the kernel. It saves the system calls with which os.ReadFile
-// asks for a size that such files do not have, and offers them for polling.
+// ReadFile reads a file of the kernel. Unlike os.ReadFile it does not ask for the size,
+// which such files do not have, and does not register the file for polling. This saves
+// system calls.
 func ReadFile(path string) ([]byte, error) {
 	fd, err := ignoringEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	defer func() { _ = unix.Close(fd) }() // only read
+	defer func() { _ = unix.Close(fd) }() // The file was only read.
 	b := make([]byte, 0, 1024)
 	for {
 		n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, b[len(b):cap(b)]) })
@@ -50,8 +51,8 @@ func ignoringEINTR(call func() (int, error)) (int, error) {
 	}
 }
 
-// Table lists the processes. An error says that this process could not look, for want of
-// descriptors or memory.
+// Table returns all processes. It returns an error if this process could not look, for
+// example because descriptors or memory ran out.
 func Table() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -73,7 +74,8 @@ func Table() ([]Process, error) {
 	return ps, nil
 }
 
-// unseen drops an error that says that a process has ended, or belongs to another user.
+// unseen returns nil for an error that says that a process has ended or belongs to
+// another user.
 func unseen(err error) error {
 	if errors.Is(err, ErrGone) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -81,9 +83,8 @@ func unseen(err error) error {
 	return err
 }
 
-// Childless reports whether this process surely has no child, dead or alive. An adopter
-// of orphans then has no descendant either, and the process table need not be read to
-// know it.
+// Childless reports whether this process certainly has no child, dead or alive. An
+// adopter of orphans then has no descendants and need not read the process table.
 func Childless() bool {
 	_, err := ignoringEINTR(func() (int, error) {
 		return 0, unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
@@ -91,8 +92,7 @@ func Childless() bool {
 	return errors.Is(err, unix.ECHILD)
 }
 
-// Below lists everything below roots in the process table ps, the dead left out. The
-// roots themselves belong to it.
+// Below returns the living processes of ps that are in roots or descend from them.
 func Below(ps []Process, roots []int) []Process {
 	children := make(map[int][]Process, len(ps))
 	byPID := make(map[int]Process, len(ps))
@@ -120,19 +120,19 @@ func Below(ps []Process, roots []int) []Process {
 	return found
 }
 
-// CommandLine gives the arguments of p with spaces between them, or its name where it has
+// CommandLine returns the arguments of p separated by spaces, or its name if it has
 // ended.
 func (p Process) CommandLine() string {
-	b, _ := ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // gone: its name is all that is left
+	b, _ := ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // If p has ended, only its name is left.
 	if line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")); line != "" {
 		return line
 	}
 	return p.Name
 }
 
-// Variable gives the value of a variable in the environment that pid was started with. Of
-// another user's process, or one that has ended, it is empty. An error says that this
-// process could not look.
+// Variable returns the value of a variable in the initial environment of pid. It returns
+// "" for a process of another user and for one that has ended. It returns an error if
+// this process could not look.
 func Variable(pid int, name string) (string, error) {
 	b, err := ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -146,8 +146,8 @@ func Variable(pid int, name string) (string, error) {
 	return "", nil
 }
 
-// Locks reports whether pid has file open with an exclusive flock(2). An error says that
-// this process could not look.
+// Locks reports whether pid has file open with an exclusive flock(2). It returns an error
+// if this process could not look.
 func Locks(pid int, file os.FileInfo) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -163,20 +163,20 @@ func Locks(pid int, file os.FileInfo) (bool, error) {
 		if unseen(err) != nil {
 			return false, err
 		}
-		if bytes.Contains(b, []byte("FLOCK")) && bytes.Contains(b, []byte("WRITE")) { // nothing where it is gone
+		if bytes.Contains(b, []byte("FLOCK")) && bytes.Contains(b, []byte("WRITE")) { // The content is empty if the descriptor is gone.
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// Signal sends sig to exactly the process p. The pidfd is opened before the start is
-// compared, so that a process that has the pid by then is not met. A process that is gone
-// is no error.
+// Signal sends sig to exactly the process p. It opens the pidfd before it compares the
+// start, so it never signals another process that got the same pid. It returns nil if the
+// process is gone.
 func (p Process) Signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
-		defer func() { _ = unix.Close(fd) }() // holds nothing
+		defer func() { _ = unix.Close(fd) }() // The descriptor holds no data.
 		if now, err := Read(p.PID); err != nil || now.Start != p.Start {
 			return nil
 		}
