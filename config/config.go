@@ -1,11 +1,11 @@
-// Package config puts the layers of configuration together and knows the origin of each
-// value: defaults, the user's file, the project's file, the environment, flags, each over
-// the one before.
+// Package config merges the layers of configuration and records the origin of each value.
+// The layers are the defaults, the user's file, the project's file, the environment and
+// the flags. Each layer overrides the one before.
 //
-//	F1  A project's file is somebody else's: it can set the resume keys and nothing else,
-//	    and what it loosens there is a warning.
-//	F2  Nothing is guessed: an unknown key, a wrong type or a wrong value is an error that
-//	    names the place.
+//	F1  A project's file may come from a stranger. It can set only the resume keys,
+//	    and a warning names each protection that it removes.
+//	F2  Load does not guess. An unknown key, a wrong type or a wrong value is an
+//	    error that names the place.
 //	F3  Equal sources give equal values.
 package config
 
@@ -32,132 +32,137 @@ type Config struct {
 	Terminal  Terminal
 	Key       Key
 	Sync      Sync
-	// "off", the only value until there is an agent to confine
+	// Sandbox is "off", the only value until acode runs agents.
 	Sandbox string
 
-	// absolute; the program that is told how sessions come to rest; empty: none
+	// Notify is the absolute path of a program that acode tells when a session pauses or
+	// ends. It is empty if there is none.
 	Notify string
-	// steps of a session that may run at once, where neither run nor its plan says
+	// MaxParallel is how many steps of a session may run at once, if neither run nor its
+	// plan says so.
 	MaxParallel int
 }
 
-// Resume says how a session is gone on with.
+// Resume configures how a session continues.
 type Resume struct {
-	// rollback, retry or prompt (FR-027, FR-028)
+	// InProgressStrategy is rollback, retry or prompt (FR-027, FR-028).
 	InProgressStrategy string
-	// look for changes before going on
+	// ValidateEnvironment compares the environment before a session continues.
 	ValidateEnvironment bool
-	// prompt, continue or abort
+	// ChangedFilesAction is prompt, continue or abort.
 	ChangedFilesAction string
-	// for looking; at least 1s
+	// ValidationTimeout limits this comparison; it is at least 1s.
 	ValidationTimeout time.Duration
 }
 
-// Store says where sessions are kept.
+// Store configures where sessions are stored.
 type Store struct {
-	// absolute
+	// Home is an absolute path.
 	Home string
 }
 
-// Log says what is logged and where.
+// Log configures the logs.
 type Log struct {
-	// absolute; in the store's directory unless set
+	// Dir is absolute. The default lies in the store's directory.
 	Dir string
-	// debug, info, warn or error
+	// Level is debug, info, warn or error.
 	Level string
-	// of one file, after which the next is begun
+	// MaxBytes is the size at which acode begins the next file.
 	MaxBytes int64
-	// how many full files are kept
+	// Keep is the number of full files that acode keeps.
 	Keep int
 }
 
-// Lock says how a lock that somebody else holds is met.
+// Lock configures the reaction to a lock that another process holds.
 type Lock struct {
-	// 0 does not wait
+	// Wait limits the wait for the lock; 0 means no wait.
 	Wait time.Duration
 }
 
-// Workspace says which directories may be worked in.
+// Workspace configures the allowed workspaces.
 type Workspace struct {
-	// absolute; directories that are accepted though they would be refused
+	// Allow lists absolute directories that acode accepts although it would refuse them
+	// by default.
 	Allow []string
-	// let several sessions execute in one workspace
+	// Share lets several sessions execute in one workspace.
 	Share bool
 }
 
-// Command bounds what commands leave behind.
+// Command limits the output of commands that acode keeps.
 type Command struct {
-	// of standard output and standard error together
+	// MaxOutputBytes is the limit for standard output and standard error together.
 	MaxOutputBytes int64
 }
 
-// Terminal says how output looks.
+// Terminal configures the appearance of output.
 type Terminal struct {
-	// auto, always or never
+	// Color is auto, always or never.
 	Color string
 }
 
-// Key says where the store's key may be kept.
+// Key configures where the store's key may be kept.
 type Key struct {
-	// use the system's keyring when there is one
+	// Keyring uses the system's keyring if there is one.
 	Keyring bool
 }
 
-// Sync says where sessions are delivered to, and how.
+// Sync configures the delivery of sessions to a server.
 type Sync struct {
-	// with its password; empty: nowhere (FR-048)
+	// URL includes the password. It is empty if sessions are not delivered (FR-048).
 	URL string
-	// accept a server beyond this machine without TLS
+	// AllowPlaintext accepts a server on another machine without TLS.
 	AllowPlaintext bool
-	// delivery is late when the oldest pending event is older
+	// LateAfter is the age of the oldest pending event above which delivery is late.
 	LateAfter time.Duration
-	// wait or continue
+	// OnParked is wait or continue.
 	OnParked string
-	// of commands are delivered, not only head and tail
+	// WholeOutputs delivers all that was kept of outputs, not only head and tail.
 	WholeOutputs bool
-	// of the syncer: host:port, or unix:/path
+	// Listen is the address of the syncer: host:port, or unix:/path.
 	Listen string
 }
 
-// Value is one setting as text, with where it was set.
+// Value is one setting as text and its origin.
 type Value struct {
-	// path with dots
+	// Key is a path with dots.
 	Key   string
 	Value string
-	// "default", "/path/config.yml:12", "environment ACODE_HOME", "flag --wait"
+	// Origin is such as "default", "/path/config.yml:12", "environment ACODE_HOME" or
+	// "flag --wait".
 	Origin string
 }
 
-// Sources are the layers, read by the caller. Nil data is a file that does not exist.
+// Sources are the layers, read by the caller. Nil data means that the file does not
+// exist.
 type Sources struct {
-	// name for places and origins
+	// UserFile and ProjectFile are names for places and origins.
 	UserFile    string
 	UserData    []byte
 	ProjectFile string
 	ProjectData []byte
-	// nil looks into Environ
+	// A nil Getenv looks into Environ.
 	Getenv func(string) string
-	// in the form of os.Environ; without it no variable is warned about
+	// Environ has the form of os.Environ. Without it no variable causes a warning.
 	Environ []string
-	// by key path; only those that were given
+	// Flags holds the given flags by key path.
 	Flags map[string]string
 }
 
-// Loaded is a configuration with the story of each value.
+// Loaded is a configuration with the origin of each value.
 type Loaded struct {
 	Config Config
-	// every key, in the order of the table
+	// Values holds every key, in the order of the table.
 	Values []Value
-	// one line each, for a person; not nil
+	// Warnings are lines for a person; the slice is not nil.
 	Warnings []string
 
-	// what decides execution, without flags
+	// lasting holds the values that affect execution, without flags.
 	lasting map[string]string
 }
 
-// setting is a value on its way into the configuration.
+// setting is a value of one layer.
 type setting struct {
-	// canonical
+	// text is the canonical form.
 	text   string
 	value  any
 	origin string
@@ -174,8 +179,8 @@ const (
 	layerFlag
 )
 
-// Load puts the layers together. Every error is a *session.Error with session.ErrConfig,
-// save for a wrong flag, which has session.ErrUsage.
+// Load merges the layers. Every error is a *session.Error with session.ErrConfig. A wrong
+// flag has session.ErrUsage instead.
 func Load(src Sources) (*Loaded, error) {
 	env := environment(src.Environ)
 	get := src.Getenv
@@ -201,15 +206,15 @@ func Load(src Sources) (*Loaded, error) {
 	return out, nil
 }
 
-// Keys returns the values that decide how a session is executed, by key path, so that a
-// difference can be named. Flags are not among them: they answer for one call.
+// Keys returns the values that affect the execution of a session, by key path. Resume
+// compares them. Flags are not included, because they are valid for one call only.
 func (l *Loaded) Keys() map[string]string {
 	return maps.Clone(l.lasting)
 }
 
 type loader struct {
 	keys []key
-	// the user's, for ~/
+	// home is the user's directory, for ~/.
 	home string
 	set  map[string]setting
 }
@@ -263,8 +268,8 @@ func (l *loader) flags(flags map[string]string) error {
 	return nil
 }
 
-// finish fills the configuration. The log's directory follows the store's unless it is
-// set.
+// finish fills the configuration. Without a value of its own, the directory of the logs
+// lies in the store's directory.
 func (l *loader) finish(out *Loaded) {
 	if s := l.set["log.dir"]; s.text == "" {
 		dir := filepath.Join(l.set["store.home"].text, "log")
@@ -277,12 +282,12 @@ func (l *loader) finish(out *Loaded) {
 	}
 }
 
-// loosened lists what the project's file takes away from a person's protection (F1).
+// loosened returns a warning for each protection that the project's file removes (F1).
 func (l *loader) loosened() []string {
 	var out []string
 	for _, risky := range []struct{ path, text, effect string }{
-		{"resume.validate_environment", "false", "changes made while the session slept are not looked for"},
-		{"resume.changed_files_action", "continue", "the session goes on over changed files without asking"},
+		{"resume.validate_environment", "false", "acode does not look for changes made while the session was stopped"},
+		{"resume.changed_files_action", "continue", "the session continues with changed files without a question"},
 	} {
 		if s := l.set[risky.path]; s.layer == layerProject && s.text == risky.text {
 			out = append(out, fmt.Sprintf("%s: the project's file sets %s: %s, so %s",

@@ -163,7 +163,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// F2: the texts of errors are what a person works with: they are held to the letter.
+// F2: people work with the texts of errors, so the test compares them exactly.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -192,7 +192,7 @@ func TestErrors(t *testing.T) {
 		{"text_for_section", sources("resume: retry", ""), "/u/config.yml:1:9", "\"resume\" is a mapping of keys to values, not text\n   1 | resume: retry\n     |         ^"},
 		{"mapping_for_value", sources("sandbox: {a: b}", ""), "/u/config.yml:1:10", "sandbox must be one of: off, not a mapping\n   1 | sandbox: {a: b}\n     |          ^"},
 		{"number_as_key", sources("7: a", ""), "/u/config.yml:1:1", "a key is text, not the number 7\n   1 | 7: a\n     | ^"},
-		{"sandbox_on", sources("sandbox: on", ""), "/u/config.yml:1:10", "sandbox cannot be on: it is refused until the agent exists\n   1 | sandbox: on\n     |          ^"},
+		{"sandbox_on", sources("sandbox: on", ""), "/u/config.yml:1:10", "sandbox cannot be on, because acode does not run agents yet\n   1 | sandbox: on\n     |          ^"},
 		{"project_store", sources("", "resume: {}\nstore:\n  home: /tmp\n"), "/w/.agent/config.yml:2:1", "a project's file cannot set store, only resume keys\n   2 | store:\n     | ^"},
 		{"project_sandbox", sources("", "sandbox: off\n"), "/w/.agent/config.yml:1:1", "a project's file cannot set sandbox, only resume keys\n   1 | sandbox: off\n     | ^"},
 		{"alias", sources("log: &a {level: warn}\nresume: *a", ""), "/u/config.yml:1:6", "anchors are not used in a configuration\n   1 | log: &a {level: warn}\n     |      ^"},
@@ -217,7 +217,7 @@ func TestErrors(t *testing.T) {
 		{"variable_relative", sources("", "", "ACODE_HOME=here"), "environment ACODE_HOME", "ACODE_HOME must be an absolute path, not \"here\""},
 		{"variable_bool", sources("", "", "ACODE_KEY_KEYRING=maybe"), "environment ACODE_KEY_KEYRING", "ACODE_KEY_KEYRING must be true or false, not \"maybe\""},
 		{"variable_size", sources("", "", "ACODE_LOG_MAX_BYTES=9999999999GiB"), "environment ACODE_LOG_MAX_BYTES", "ACODE_LOG_MAX_BYTES must be a number of bytes from 65536 to 1099511627776, such as 10MiB, not \"9999999999GiB\""},
-		{"variable_sandbox", sources("", "", "ACODE_SANDBOX=on"), "environment ACODE_SANDBOX", "ACODE_SANDBOX cannot be on: it is refused until the agent exists"},
+		{"variable_sandbox", sources("", "", "ACODE_SANDBOX=on"), "environment ACODE_SANDBOX", "ACODE_SANDBOX cannot be on, because acode does not run agents yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := config.Load(tt.src)
@@ -232,7 +232,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A tab in a text is part of it.
+// A tab in a text belongs to the text.
 func TestTabs(t *testing.T) {
 	l := load(t, sources("store:\n  home: /a\tb\nworkspace:\n  allow: [\"/a\t\tb\",\t'/c\td', /e\tf]\n", ""))
 	if diff := cmp.Diff([]string{"/a\t\tb", "/c\td", "/e\tf"}, l.Config.Workspace.Allow); diff != "" || l.Config.Store.Home != "/a\tb" {
@@ -240,8 +240,8 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// Whatever passes the bounds must cost little, or a workspace could keep acode busy; the
-// test's time limit is the judge.
+// A file within the limits must be cheap, or a workspace could keep acode busy. The time
+// limit of the test enforces this.
 func TestHostileFilesAreCheap(t *testing.T) {
 	var many strings.Builder
 	for i := 0; many.Len() < 64<<10-20; i++ {
@@ -295,7 +295,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// F1: nothing but the resume keys is open to a project, and what it loosens is said.
+// F1: a project can set only the resume keys, and a warning names each protection that it
+// removes.
 func TestProjectIsNotTrusted(t *testing.T) {
 	for _, v := range load(t, sources("", "")).Values {
 		section, name, _ := strings.Cut(v.Key, ".")
@@ -310,8 +311,8 @@ func TestProjectIsNotTrusted(t *testing.T) {
 	}
 	loose := "resume:\n  validate_environment: false\n  changed_files_action: continue\n"
 	want := []string{
-		"/w/.agent/config.yml:2: the project's file sets validate_environment: false, so changes made while the session slept are not looked for",
-		"/w/.agent/config.yml:3: the project's file sets changed_files_action: continue, so the session goes on over changed files without asking",
+		"/w/.agent/config.yml:2: the project's file sets validate_environment: false, so acode does not look for changes made while the session was stopped",
+		"/w/.agent/config.yml:3: the project's file sets changed_files_action: continue, so the session continues with changed files without a question",
 	}
 	if diff := cmp.Diff(want, load(t, sources(loose, loose)).Warnings); diff != "" {
 		t.Errorf("Warnings (-want +got):\n%s", diff)
@@ -374,11 +375,11 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A service may have no HOME: root's store is not below / then.
+// A service may have no HOME. Even then the store does not lie directly below /.
 func TestHomeOfTheAccount(t *testing.T) {
 	u, err := user.Current()
 	if err != nil || runtime.GOOS == "darwin" {
-		return // no account, or another system's directories
+		return // The account is unknown, or the system has other directories.
 	}
 	t.Setenv("HOME", "")
 	none := func(string) string { return "" }
@@ -449,7 +450,7 @@ func TestReadUser(t *testing.T) {
 	if _, err := config.ReadUser(path, true); !errors.Is(err, session.ErrConfig) {
 		t.Errorf("ReadUser of a file that was named and is absent: got %v", err)
 	}
-	if data, err := config.ReadUser("/dev/null/.config/acode/config.yml", false); data != nil || err != nil { // HOME of some services
+	if data, err := config.ReadUser("/dev/null/.config/acode/config.yml", false); data != nil || err != nil { // Some services have this HOME.
 		t.Errorf("ReadUser below what is no directory: got %q, %v", data, err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -463,9 +464,9 @@ func TestReadUser(t *testing.T) {
 	}
 }
 
-var updateSchema = flag.Bool("update-schema", false, "write schema.json anew")
+var updateSchema = flag.Bool("update-schema", false, "write schema.json")
 
-// The schema that the program carries is the one that the table of keys gives.
+// The embedded schema agrees with the table of keys.
 func TestSchemaIsMadeFromKeys(t *testing.T) {
 	want := config.MakeSchema()
 	if *updateSchema {
@@ -474,7 +475,7 @@ func TestSchemaIsMadeFromKeys(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile("schema.json"); err != nil || !bytes.Equal(got, want) || !*updateSchema && !bytes.Equal(config.Schema(), want) {
-		t.Errorf("config/schema.json is not what the keys give (%v); run: go test ./config -update-schema", err)
+		t.Errorf("config/schema.json does not agree with the keys (%v); run: go test ./config -update-schema", err)
 	}
 }
 
@@ -511,8 +512,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// An editor that goes by the schema marks what would be refused, and nothing else; of a
-// number of bytes as text only its form.
+// The schema rejects the values that Load rejects, and no others. Of a number of bytes as
+// text it checks only the form.
 func TestSchemaAllowsWhatIsTaken(t *testing.T) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
@@ -551,7 +552,7 @@ func TestSchemaAllowsWhatIsTaken(t *testing.T) {
 	}
 }
 
-// The layer that is over the others wins, whichever of them set a value.
+// The highest layer with a value decides.
 func TestPrecedence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.SampledFrom([]string{"", "rollback", "retry", "prompt"}), 4, 4).Draw(t, "values")

@@ -13,8 +13,7 @@ import (
 
 const variablePrefix = "ACODE_"
 
-// environment makes a map of what os.Environ returns. An empty variable counts as not
-// set.
+// environment converts the result of os.Environ to a map. It ignores empty variables.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, kv := range environ {
@@ -25,8 +24,8 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
-// environment takes the layer of variables: ACODE_ and the path of the key in capitals,
-// with ACODE_HOME for the store and NO_COLOR as everywhere.
+// environment reads the layer of variables. The name of a variable is ACODE_ and the path
+// of its key in capitals; the exceptions are ACODE_HOME, ACODE_POSTGRES_URL and NO_COLOR.
 func (l *loader) environment(getenv func(string) string) error {
 	for _, k := range l.keys {
 		name := k.variable()
@@ -47,8 +46,8 @@ func (l *loader) environment(getenv func(string) string) error {
 	return nil
 }
 
-// unknownVariables warns about names that look like ours and mean nothing: a misspelt
-// variable would else be obeyed by nobody and noticed by nobody.
+// unknownVariables warns about variables with acode's prefix and an unknown name.
+// Otherwise acode would silently ignore a misspelt variable.
 func unknownVariables(env map[string]string, all []key) []string {
 	known := []string{"ACODE_CONFIG", "ACODE_CHECKPOINT_SECRET", "ACODE_IDEMPOTENCY_KEY"}
 	for _, k := range all {
@@ -69,7 +68,7 @@ func unknownVariables(env map[string]string, all []key) []string {
 	return out
 }
 
-// UserFile returns the path of the user's file: $ACODE_CONFIG, else config.yml in acode's
+// UserFile returns the path of the user's file: $ACODE_CONFIG, or config.yml in acode's
 // folder of the XDG configuration directory.
 func UserFile(getenv func(string) string) string {
 	if name := getenv("ACODE_CONFIG"); name != "" {
@@ -78,8 +77,8 @@ func UserFile(getenv func(string) string) string {
 	return filepath.Join(baseDir(getenv, "XDG_CONFIG_HOME", ".config"), "acode", "config.yml")
 }
 
-// Home returns where the store lies unless configuration says otherwise: $ACODE_HOME,
-// else acode's folder of the XDG state directory.
+// Home returns the default directory of the store: $ACODE_HOME, or acode's folder of the
+// XDG state directory.
 func Home(getenv func(string) string) string {
 	if dir := getenv("ACODE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
@@ -87,8 +86,8 @@ func Home(getenv func(string) string) string {
 	return filepath.Join(baseDir(getenv, "XDG_STATE_HOME", filepath.Join(".local", "state")), "acode")
 }
 
-// UserDir returns $HOME; where that is not set, as in many a service, the directory of
-// the account; empty when there is neither.
+// UserDir returns $HOME. If HOME is not set, as in many services, it returns the
+// directory of the account, or "" if there is none.
 func UserDir(getenv func(string) string) string {
 	if home := getenv("HOME"); filepath.IsAbs(home) {
 		return filepath.Clean(home)
@@ -99,8 +98,8 @@ func UserDir(getenv func(string) string) string {
 	return ""
 }
 
-// baseDir finds one of the XDG directories. A relative path in the variable is ignored,
-// as the specification demands. macOS has a directory of its own for both.
+// baseDir returns one of the XDG directories. It ignores a relative path in the variable,
+// as the specification demands. macOS has one directory of its own for all of them.
 func baseDir(getenv func(string) string, variable, below string) string {
 	if dir := getenv(variable); filepath.IsAbs(dir) {
 		return dir
@@ -111,7 +110,7 @@ func baseDir(getenv func(string) string, variable, below string) string {
 	return filepath.Join(UserDir(getenv), below)
 }
 
-// nearest returns the name that s was probably meant to be, or "".
+// nearest returns the most similar of names, or "" if none is similar to s.
 func nearest(s string, names []string) string {
 	best, least := "", max(len(s)/3, 1)+1
 	for _, n := range names {
@@ -122,7 +121,7 @@ func nearest(s string, names []string) string {
 	return best
 }
 
-// distance counts the letters to insert, delete or replace between a and b.
+// distance returns the number of letters to insert, delete or replace between a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

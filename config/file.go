@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// file is one layer of YAML being read.
+// file reads one layer of YAML.
 type file struct {
 	strictyaml.Reader
 	loader *loader
@@ -19,10 +19,10 @@ type file struct {
 
 func format() strictyaml.Format {
 	return strictyaml.Format{Code: session.ErrConfig, Name: "configuration", Bytes: maxFileBytes, Mask: hidePasswords,
-		Next: session.Then("correct the file; to check it", session.MoveCheckConfig, ""), Split: "remove what is no setting", Path: "make it a readable file in its place, or remove it"}
+		Next: session.Then("correct the file; to check it", session.MoveCheckConfig, ""), Split: "remove everything that is not a setting", Path: "replace it by a readable file, or remove it"}
 }
 
-// file reads one layer from a YAML file (F2). data nil is no file.
+// file reads one layer from a YAML file (F2). Nil data means that there is no file.
 func (l *loader) file(in layer, name string, data []byte) error {
 	if data == nil {
 		return nil
@@ -43,7 +43,7 @@ func (f *file) section(v *strictyaml.Value, prefix string) {
 	}
 }
 
-// entry takes one key, which is a setting or a section of several.
+// entry reads one key, which is a setting or a section of several settings.
 func (f *file) entry(path string, v *strictyaml.Value) {
 	k, isKey := f.loader.key(path)
 	isSection := len(f.loader.names(path+".", layerUser)) > 0
@@ -51,12 +51,12 @@ func (f *file) entry(path string, v *strictyaml.Value) {
 	case !isKey && !isSection:
 		f.unknown(path, v)
 	case f.layer == layerProject && !k.project && len(f.loader.names(path+".", layerProject)) == 0:
-		f.Fail(v.KeyAt, "remove it here and set it in your own file, in the environment or by a flag", "a project's file cannot set %s, only resume keys", path)
+		f.Fail(v.KeyAt, "remove it here and set it in your own file, in the environment or with a flag", "a project's file cannot set %s, only resume keys", path)
 	case isSection:
 		f.section(v, path+".")
 	case v.Kind() == strictyaml.Nothing:
 		f.Fail(v.At, "", "%s has no value; it must be %s", path, k.wants())
-	case f.loader.set[path].layer == f.layer: // once as log.level, once below log
+	case f.loader.set[path].layer == f.layer: // The key may stand once as log.level and once below log.
 		f.Fail(v.KeyAt, "remove one of the two", "%s is set twice", path)
 	default:
 		f.loader.put(k, f.value(k, v), fmt.Sprintf("%s:%d", f.Name, v.KeyAt.Line), f.layer)
@@ -73,7 +73,7 @@ func (f *file) unknown(path string, v *strictyaml.Value) {
 	f.Fail(v.KeyAt, "known here: "+strings.Join(names, ", "), "unknown key %q%s", path, guess)
 }
 
-// names lists what may stand behind prefix in a file of a layer.
+// names returns the names that may follow prefix in a file of a layer.
 func (l *loader) names(prefix string, in layer) []string {
 	var names []string
 	for _, k := range l.keys {
@@ -86,8 +86,7 @@ func (l *loader) names(prefix string, in layer) []string {
 	return names
 }
 
-// value reads what stands after a key; its type must fit, for text in quotes is no
-// number.
+// value reads the value of a key. Its type must fit: quoted text is not a number.
 func (f *file) value(k key, v *strictyaml.Value) parsed {
 	if k.kind == kindPaths && v.Kind() == strictyaml.List {
 		var texts []string
@@ -98,7 +97,7 @@ func (f *file) value(k key, v *strictyaml.Value) parsed {
 			}
 			texts = append(texts, entry.Written())
 		}
-		all, _ := k.parsePaths(texts, f.loader.home) // each was looked at
+		all, _ := k.parsePaths(texts, f.loader.home) // The loop has reported each error.
 		return all
 	}
 	if !f.suits(k, v, suits(k.kind, v)) {
@@ -109,7 +108,7 @@ func (f *file) value(k key, v *strictyaml.Value) parsed {
 	return out
 }
 
-// suits reports whether the type of v is one of those of a kind.
+// suits reports whether the type of v fits the kind.
 func suits(want kind, v *strictyaml.Value) bool {
 	switch v.Kind() {
 	case strictyaml.Text:

@@ -18,99 +18,99 @@ type kind int
 
 const (
 	kindEnum kind = iota + 1
-	// true or false
 	kindBool
-	// a whole number between min and max
+	// a whole number from min to max
 	kindCount
-	// a whole number, also with KB, MB, GB, KiB, MiB, GiB
+	// a whole number, with an optional unit KB, MB, GB, KiB, MiB or GiB
 	kindBytes
-	// as Go writes it
+	// in the syntax of Go
 	kindDuration
-	// absolute, ~/ for the user's directory
+	// an absolute path; ~/ stands for the user's directory
 	kindPath
-	// a list of those
+	// a list of such paths
 	kindPaths
-	// URL of a PostgreSQL database; its password is not shown
+	// the URL of a PostgreSQL database, whose password is never shown
 	kindServer
-	// host:port or unix: and an absolute path
+	// host:port, or unix: and an absolute path
 	kindListen
 )
 
-// key describes one setting; every layer, the schema and the documentation come from it.
+// key describes one setting. The layers, the schema and the documentation use this
+// description.
 type key struct {
 	path string
 	kind kind
-	// of an enum
+	// values lists the valid values of an enum.
 	values   []string
 	min, max int64
 	def      string
-	// when it is not ACODE_ and the path
+	// env replaces the default name ACODE_ and the path.
 	env string
-	// when it is not the path
+	// flag replaces the default name, which is the path.
 	flag string
-	// a project's file may set it
+	// project says that a project's file may set the key.
 	project bool
-	// decides how a session is executed: Keys has it
+	// execution says that the key affects the execution of a session, so Keys returns it.
 	execution bool
 	doc       string
 	set       func(c *Config, v any)
 }
 
-// keys lists every setting. Only the resume keys are open to a project (F1).
+// keys returns every setting. A project can set only the resume keys (F1).
 func keys() []key {
 	return []key{
 		{path: "resume.in_progress_strategy", kind: kindEnum, values: []string{"rollback", "retry", "prompt"}, def: "rollback",
 			flag: "--in-progress", project: true, execution: true, doc: "What to do with a step that was in progress.",
 			set: func(c *Config, v any) { c.Resume.InProgressStrategy = v.(string) }},
 		{path: "resume.validate_environment", kind: kindBool, def: "true", project: true, execution: true,
-			doc: "Look for changed files, git state and configuration before going on.",
+			doc: "Look for changes of files, git state and configuration before a session continues.",
 			set: func(c *Config, v any) { c.Resume.ValidateEnvironment = v.(bool) }},
 		{path: "resume.changed_files_action", kind: kindEnum, values: []string{"prompt", "continue", "abort"}, def: "prompt",
 			flag: "--on-changes", project: true, execution: true, doc: "What to do when files of the session have changed.",
 			set: func(c *Config, v any) { c.Resume.ChangedFilesAction = v.(string) }},
 		{path: "resume.validation_timeout_seconds", kind: kindCount, min: 1, max: 3600, def: "10", project: true, execution: true,
-			doc: "Seconds that looking for changes may take.",
+			doc: "Time limit for validate_environment, in seconds.",
 			set: func(c *Config, v any) { c.Resume.ValidationTimeout = time.Duration(v.(int64)) * time.Second }},
-		{path: "store.home", kind: kindPath, env: "ACODE_HOME", doc: "Directory of the store; acode in the state directory when not set.",
+		{path: "store.home", kind: kindPath, env: "ACODE_HOME", doc: "Directory of the store. The default is acode in the state directory.",
 			set: func(c *Config, v any) { c.Store.Home = v.(string) }},
-		{path: "log.dir", kind: kindPath, doc: "Directory of the logs; log in the store's directory when not set.",
+		{path: "log.dir", kind: kindPath, doc: "Directory of the logs. The default is log in the store's directory.",
 			set: func(c *Config, v any) { c.Log.Dir = v.(string) }},
 		{path: "log.level", kind: kindEnum, values: []string{"debug", "info", "warn", "error"}, def: "info",
-			doc: "The least important level that is logged.", set: func(c *Config, v any) { c.Log.Level = v.(string) }},
+			doc: "Lowest level that is logged.", set: func(c *Config, v any) { c.Log.Level = v.(string) }},
 		{path: "log.max_bytes", kind: kindBytes, min: 64 << 10, max: 1 << 40, def: "10485760",
-			doc: "Size after which the next log file is begun.", set: func(c *Config, v any) { c.Log.MaxBytes = v.(int64) }},
+			doc: "Size at which acode begins the next log file.", set: func(c *Config, v any) { c.Log.MaxBytes = v.(int64) }},
 		{path: "log.keep", kind: kindCount, min: 0, max: 1000, def: "5",
-			doc: "Number of full log files that are kept.", set: func(c *Config, v any) { c.Log.Keep = int(v.(int64)) }},
+			doc: "Number of full log files that acode keeps.", set: func(c *Config, v any) { c.Log.Keep = int(v.(int64)) }},
 		{path: "lock.wait", kind: kindDuration, def: "0s", flag: "--wait",
-			doc: "How long resume waits for a session or workspace that is executed.", set: func(c *Config, v any) { c.Lock.Wait = v.(time.Duration) }},
-		{path: "workspace.allow", kind: kindPaths, doc: "Directories that are accepted as workspaces though they would be refused.",
+			doc: "How long resume waits while another process uses the session or the workspace.", set: func(c *Config, v any) { c.Lock.Wait = v.(time.Duration) }},
+		{path: "workspace.allow", kind: kindPaths, doc: "Directories that acode accepts as workspaces although it would refuse them by default.",
 			set: func(c *Config, v any) { c.Workspace.Allow = v.([]string) }},
 		{path: "workspace.share", kind: kindBool, def: "false", flag: "--share-workspace",
 			doc: "Let several sessions execute in one workspace.", set: func(c *Config, v any) { c.Workspace.Share = v.(bool) }},
 		{path: "command.max_output_bytes", kind: kindBytes, min: 4 << 10, max: 1 << 40, def: "16777216", execution: true,
-			doc: "Bytes kept of what a command writes, standard output and standard error together; at least 1 MiB is. The middle is cut out.", set: func(c *Config, v any) { c.Command.MaxOutputBytes = v.(int64) }},
+			doc: "Bytes that acode keeps of the output of a command, standard output and standard error together. It keeps at least 1 MiB and cuts out the middle.", set: func(c *Config, v any) { c.Command.MaxOutputBytes = v.(int64) }},
 		{path: "terminal.color", kind: kindEnum, values: []string{"auto", "always", "never"}, def: "auto",
-			doc: "When output has colour.", set: func(c *Config, v any) { c.Terminal.Color = v.(string) }},
+			doc: "When to colour the output.", set: func(c *Config, v any) { c.Terminal.Color = v.(string) }},
 		{path: "key.keyring", kind: kindBool, def: "true", doc: "Keep the store's key in the system's keyring when there is one.",
 			set: func(c *Config, v any) { c.Key.Keyring = v.(bool) }},
 		{path: "sync.url", kind: kindServer, env: "ACODE_POSTGRES_URL",
-			doc: "PostgreSQL database that sessions are delivered to; none keeps them here only.", set: func(c *Config, v any) { c.Sync.URL = v.(string) }},
+			doc: "PostgreSQL database to which sessions are delivered. Without it they stay on this machine.", set: func(c *Config, v any) { c.Sync.URL = v.(string) }},
 		{path: "sync.allow_plaintext", kind: kindBool, def: "false",
-			doc: "Accept a server beyond this machine without TLS.", set: func(c *Config, v any) { c.Sync.AllowPlaintext = v.(bool) }},
+			doc: "Accept a server on another machine without TLS.", set: func(c *Config, v any) { c.Sync.AllowPlaintext = v.(bool) }},
 		{path: "sync.late_after", kind: kindDuration, def: "60s",
-			doc: "Age of the oldest pending event above which delivery is late: the health check fails with 1 and the metric acode_sync_late is 1.", set: func(c *Config, v any) { c.Sync.LateAfter = v.(time.Duration) }},
+			doc: "Age of the oldest pending event above which delivery is late. The health check then exits with 1, and the metric acode_sync_late is 1.", set: func(c *Config, v any) { c.Sync.LateAfter = v.(time.Duration) }},
 		{path: "sync.on_parked", kind: kindEnum, values: []string{"wait", "continue"}, def: "wait",
-			doc: "What a session does behind an event that the server refused: wait for a person, or go on without it.", set: func(c *Config, v any) { c.Sync.OnParked = v.(string) }},
+			doc: "How delivery of a session continues after the server refused an event: wait for a person, or continue without the event.", set: func(c *Config, v any) { c.Sync.OnParked = v.(string) }},
 		{path: "sync.output", kind: kindEnum, values: []string{"head_tail", "full"}, def: "head_tail",
-			doc: "What the server gets of what commands write: head and tail, at most 256 KiB of a step, or also the full output that is kept.", set: func(c *Config, v any) { c.Sync.WholeOutputs = v == "full" }},
+			doc: "How much of the output of a step is delivered: head and tail, at most 256 KiB, or also the full output that was kept.", set: func(c *Config, v any) { c.Sync.WholeOutputs = v == "full" }},
 		{path: "sync.listen", kind: kindListen, def: "127.0.0.1:9464",
 			doc: "Where the syncer serves metrics and health: host:port, or unix: and a path.", set: func(c *Config, v any) { c.Sync.Listen = v.(string) }},
 		{path: "max_parallel", kind: kindCount, min: 1, max: session.MostParallel, def: "1",
-			doc: "How many steps of a session may run at once, where neither --max-parallel nor its plan says so when it starts.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
+			doc: "How many steps of a session may run at once, unless --max-parallel or the plan says so at the start.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
 		{path: "notify", kind: kindPath, doc: "Program that gets a JSON object on standard input when a session needs a person, fails or completes.",
 			set: func(c *Config, v any) { c.Notify = v.(string) }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off"}, def: "off", execution: true,
-			doc: "Confinement of commands; off is the only value until there is an agent.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
+			doc: "Confinement of commands. The only value is off, because acode does not run agents yet.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
 	}
 }
 
@@ -128,7 +128,7 @@ func (k key) flagName() string {
 	return "--" + k.path
 }
 
-// wants says in words what values k takes.
+// wants describes the valid values of k.
 func (k key) wants() string {
 	switch k.kind {
 	case kindEnum:
@@ -157,8 +157,8 @@ type parsed struct {
 	value any
 }
 
-// parse reads the text of a default, a variable or a flag. home replaces ~. Its errors
-// are said after the name of the key.
+// parse parses the text of a default, a variable or a flag. home replaces ~. Its errors
+// follow the name of the key in a message.
 func (k key) parse(text, home string) (parsed, error) {
 	wrong := fmt.Errorf("must be %s, not %q", k.wants(), text)
 	switch k.kind {
@@ -167,7 +167,7 @@ func (k key) parse(text, home string) (parsed, error) {
 			return parsed{text, text}, nil
 		}
 		if k.path == "sandbox" && text == "on" {
-			return parsed{}, errors.New("cannot be on: it is refused until the agent exists")
+			return parsed{}, errors.New("cannot be on, because acode does not run agents yet")
 		}
 		return parsed{}, wrong
 	case kindBool:
@@ -220,7 +220,8 @@ func (k key) parsePaths(list []string, home string) (parsed, error) {
 	return parsed{strings.Join(paths, string(filepath.ListSeparator)), paths}, nil
 }
 
-// absolute cleans a path, with ~ for the user's directory.
+// absolute returns the clean path of text. ~ stands for the user's directory. It returns
+// false if the path is not absolute or not valid.
 func absolute(text, home string) (string, bool) {
 	if rest, ok := strings.CutPrefix(text, "~"); ok && (rest == "" || rest[0] == '/') && home != "" {
 		text = home + rest
@@ -231,7 +232,8 @@ func absolute(text, home string) (string, bool) {
 	return filepath.Clean(text), true
 }
 
-// parseNumber reads a whole number, with a unit of size when withUnit is set.
+// parseNumber parses a whole number. If withUnit is set, the number may have a unit of
+// size.
 func parseNumber(text string, withUnit bool) (int64, bool) {
 	factor := int64(1)
 	if withUnit {

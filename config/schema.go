@@ -2,7 +2,8 @@ package config
 
 import _ "embed" // for the schema
 
-// It is made from the table of keys by a test, so that no program carries what makes it.
+// A test generates the schema from the table of keys, so that no program contains the
+// generator.
 //
 //go:embed schema.json
 var schema string

@@ -8,7 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// MakeSchema makes the JSON Schema of a configuration file from the table of keys.
+// MakeSchema generates the JSON Schema of a configuration file from the table of keys.
 func MakeSchema() []byte {
 	root := object("Configuration of acode")
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
@@ -34,7 +34,7 @@ func MakeSchema() []byte {
 	return append(out, '\n')
 }
 
-// object is a mapping that takes no other keys than those it is given.
+// object returns the schema of a mapping that allows no other keys than its properties.
 func object(title string) *jsonschema.Schema {
 	return &jsonschema.Schema{Title: title, Type: "object", Properties: map[string]*jsonschema.Schema{},
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
@@ -74,8 +74,8 @@ func (k key) schema() *jsonschema.Schema {
 	return s
 }
 
-// defaultJSON gives the default in the type of the key, or nothing when it depends on the
-// machine.
+// defaultJSON returns the default in the type of the key, or nil if the default depends
+// on the machine.
 func (k key) defaultJSON() json.RawMessage {
 	switch k.kind {
 	case kindBool, kindCount, kindBytes:

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// parseServer takes the URL of a database. Its canonical text, which is what people and
-// logs see, has no password; nor has an error.
+// parseServer parses the URL of a database. Its canonical text, which appears in output
+// and logs, has no password. Errors have no password either.
 func (k key) parseServer(text string) (parsed, error) {
 	if text == "" {
 		return parsed{"", ""}, nil
@@ -23,7 +23,7 @@ func (k key) parseServer(text string) (parsed, error) {
 	return parsed{withoutPassword(u), text}, nil
 }
 
-// hidden stands for a password, as in url.URL.Redacted.
+// hidden replaces a password, as in url.URL.Redacted.
 const hidden = "xxxxx"
 
 func withoutPassword(u *url.URL) string {
@@ -38,14 +38,13 @@ func withoutPassword(u *url.URL) string {
 	return shown.Redacted()
 }
 
-// hidePasswords makes a line of a file fit to be shown, whether its URL is well formed or
-// not.
+// hidePasswords replaces the passwords in a line of a file, even if its URL is malformed.
 func hidePasswords(line string) string {
 	password := regexp.MustCompile(`(://[^:@/\s]*:)[^@\s]*(@)|((?i:password)=)[^&\s"']*`)
 	return password.ReplaceAllString(line, "${1}${3}"+hidden+"${2}")
 }
 
-// listenable reports whether text names where a server can listen.
+// listenable reports whether text is an address on which a server can listen.
 func listenable(text string) bool {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		return filepath.IsAbs(path)

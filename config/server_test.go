@@ -9,7 +9,7 @@ import (
 
 const password = "hunter22"
 
-// The password reaches the configuration and nothing that a person sees.
+// The password is in the configuration and never in output.
 func TestPasswordIsNeverShown(t *testing.T) {
 	for _, text := range []string{
 		"postgres://me:" + password + "@db.example:5432/acode?sslmode=verify-full",
@@ -36,7 +36,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	}
 }
 
-// Nor does an error tell it, whatever is wrong on its line.
+// An error never contains the password, whatever is wrong on its line.
 func TestPasswordIsNotInErrors(t *testing.T) {
 	for _, line := range []string{
 		"url: mysql://me:" + password + "@db/acode", "url: postgres://me:" + password + "@db:port/acode",
@@ -61,7 +61,7 @@ func TestPasswordIsNotInErrors(t *testing.T) {
 	}
 }
 
-// A password that is too short for redact to know is hidden in the line of an error too.
+// The line of an error hides even a password that is too short for the redactor.
 func TestShortPassword(t *testing.T) {
 	_, err := config.Load(sources("sync: {url: \"mysql:///acode?password=pw1&a=b\"}", ""))
 	if err == nil || strings.Contains(err.Error(), "pw1") {
