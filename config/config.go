@@ -35,8 +35,8 @@ type Config struct {
 	// Sandbox is "off", the only value until acode runs agents.
 	Sandbox string
 
-	// Notify is the absolute path of a program that acode tells when a session pauses or
-	// ends. It is empty if there is none.
+	// Notify is the absolute path of a program. acode runs it when a
+	// session needs a person, fails or completes. It is empty if there is none.
 	Notify string
 	// MaxParallel is how many steps of a session may run at once, if neither run nor its
 	// plan says so.

@@ -15,7 +15,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What is close to the bounds is no bomb.
+// A file close to the limits is not a bomb.
 func TestParseWide(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: t\ntasks:\n- steps:\n  - run: x\n    env:\n")
@@ -71,8 +71,8 @@ func BenchmarkParse100000(b *testing.B) {
 	b.ReportMetric(float64(m.Sys)/1e6, "MB-process")
 }
 
-// roundTrips holds for every plan that Parse lets through: it is stored as JSON, so JSON
-// must keep all of it, and its promises hold.
+// roundTrips checks a plan that Parse accepts. The plan is stored as JSON, so JSON must
+// keep all of it, and it must have the properties of the package doc.
 func roundTrips(p *session.Plan) error {
 	stored, err := json.Marshal(p)
 	if err != nil {
@@ -105,7 +105,7 @@ func roundTrips(p *session.Plan) error {
 	return nil
 }
 
-// Any text that Parse is given ends in a plan that keeps its promises or in one error.
+// Parse returns for any text a valid plan or one error.
 func FuzzParse(f *testing.F) {
 	f.Add(hundredThousand()[:2000])
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -128,7 +128,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A plan written out as a file is read back as it was, whatever its texts hold.
+// A plan that is written to a file and read again is unchanged, whatever its texts
+// contain.
 func TestParseWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawPlan(t)

@@ -10,29 +10,29 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// maxErrors is how many errors of a plan Check lists.
+// maxErrors is the greatest number of errors in a Report.
 const maxErrors = 100
 
-// Report is what Check found in a plan file.
+// Report is the result of Check.
 type Report struct {
-	// in the order of the file; with one the file is no plan
+	// Errors are in the order of the file. A file with errors is not a plan.
 	Errors []error
-	// there are more errors than Errors has
+	// More says that the file has further errors.
 	More     bool
 	Warnings []Warning
 }
 
-// Warning is something that a person should look at before a plan runs.
+// Warning is a finding that a person should look at before a plan runs.
 type Warning struct {
-	// file, line and column
+	// Place is file, line and column.
 	Place   string
 	Step    session.StepID
 	Message string
 	Next    string
 }
 
-// Check reads data, the content of the file called name, and gives all that is wrong with
-// it. It looks for warnings where there is no error.
+// Check reads data, the content of the file called name, and returns all its errors. If
+// there are none, it returns warnings.
 func Check(name string, data []byte) Report {
 	d := &decoder{Reader: strictyaml.Reader{Format: format(), Name: name, Most: maxErrors + 1}, steps: map[session.StepID]strictyaml.Position{}}
 	p := d.parse(data)
@@ -47,11 +47,11 @@ func Check(name string, data []byte) Report {
 	return Report{Warnings: l.run()}
 }
 
-// report puts the errors into the order of the file.
+// report returns the errors in the order of the file.
 func (d *decoder) report() Report {
 	r := Report{Errors: d.Errs()}
 	for _, err := range r.Errors {
-		if e, ok := err.(*session.Error); ok && e.Next == hint() { // it says no more than that there is an error
+		if e, ok := err.(*session.Error); ok && e.Next == hint() { // The general hint adds nothing.
 			e.Next = session.Hint{}
 		}
 	}
@@ -61,12 +61,12 @@ func (d *decoder) report() Report {
 	return r
 }
 
-// linter looks at the steps of a plan without errors.
+// linter examines the steps of a plan without errors.
 type linter struct {
 	plan     *session.Plan
 	visible  *session.Visibility
 	declared map[string]bool
-	// the first step that captures a name
+	// captured maps each name to the first step that captures it.
 	captured map[string]session.StepID
 	warn     func(id session.StepID, next, format string, args ...any)
 	found    []Warning
@@ -84,7 +84,7 @@ func (l *linter) run() []Warning {
 			l.captured[s.Run.Capture] = id
 		}
 	}
-	for i := range l.plan.Tasks { // the positions say what a step can see
+	for i := range l.plan.Tasks { // The indexes decide which captures a step can see.
 		for j := range l.plan.Tasks[i].Steps {
 			s := &l.plan.Tasks[i].Steps[j]
 			id := session.StepID{Task: l.plan.Tasks[i].ID, Step: s.ID}
@@ -97,7 +97,7 @@ func (l *linter) run() []Warning {
 	return l.found
 }
 
-// references warns of each ${NAME} that would stay as it is written.
+// references warns about each ${NAME} that would not be replaced.
 func (l *linter) references(id session.StepID, task, step int, s *session.Step) {
 	names := session.References(s.Approve)
 	for _, c := range s.Changes {
@@ -109,26 +109,26 @@ func (l *linter) references(id session.StepID, task, step int, s *session.Step) 
 			continue
 		}
 		if by, captured := l.captured[name]; captured {
-			l.warn(id, "let its task depend on "+by.Task, "${%s} stays as it is written: %s captures it, and this step cannot see that", name, by)
+			l.warn(id, "let its task depend on "+by.Task, "${%s} is not replaced: %s captures it, but this step cannot see the capture", name, by)
 			continue
 		}
-		l.warn(id, "declare it in params or inputs, or write $${"+name+"}", "${%s} stays as it is written: it is no param, input or capture", name)
+		l.warn(id, "declare it in params or inputs, or write $${"+name+"}", "${%s} is not replaced: it is not a param, input or capture", name)
 	}
 }
 
-// command warns of what a run does not tell acode.
+// command warns about a run that hides something from acode.
 func (l *linter) command(id session.StepID, r *session.Run) {
 	if text, ok := shell.Script(r.Command()); ok {
 		if err := shell.Check(text); err != nil {
 			l.warn(id, "declare the variables that it reads in inputs", "its text cannot be parsed, so acode does not see which variables it reads: %v", err)
 		}
 		if r.Shell != "" && !slices.Contains(r.With, "pipefail") && shell.Pipeline(text) {
-			l.warn(id, "write shell: bash", "only the last command of its pipeline counts: a failure before it is ignored")
+			l.warn(id, "write shell: bash", "only the last command of its pipeline decides; a failure of another one is ignored")
 		}
 	}
 	if r.Check == "" {
 		if r.OnInterrupt == "" || r.OnInterrupt == session.InterruptAsks {
-			l.warn(id, "add a check that says whether it happened, or say on_interrupt", "its outcome can become unknown, as by a power cut, and it has no check: a person would have to say")
+			l.warn(id, "add a check that tells whether it was done, or set on_interrupt", "its outcome can become unknown, for example after a power cut, and it has no check: a person must then decide")
 		}
 	} else if err := shell.Check(r.Check); err != nil {
 		l.warn(id, "", "its check cannot be parsed: %s", strings.TrimSpace(err.Error()))

@@ -11,7 +11,7 @@ import (
 	"github.com/acode-dev/acode/plan"
 )
 
-// Check finds at least what Parse stops at, for every mistake that a test knows.
+// Check finds at least the error of Parse, for every mistake in the golden file.
 func TestCheckFindsWhatParseFinds(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/errors.txt")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestCheckFindsWhatParseFinds(t *testing.T) {
 	}
 }
 
-// Errors come in the order of the file, as many as people can read.
+// Errors are in the order of the file, and their number is limited.
 func TestCheckOrderAndLimit(t *testing.T) {
 	file := "tasks: [{steps: [{run: x, timeout: 5}]}]\nparams: [{}]\nversion: 2x\n"
 	var lines []string
@@ -73,9 +73,9 @@ func TestCheckWarns(t *testing.T) {
 		"broken_elsewise":   {`{run: "if", check: y, shell: [python3, -c]}`, ""},
 		"broken_check":      {`{run: x, check: "if"}`, "its check cannot be parsed"},
 		"content":           {`{write: {path: f, content: "${A} ${B} ${C} $${D}"}}`, ""},
-		"content_unknown":   {`{edit: {path: f, old: x, new: "${D}"}}`, "${D} stays as it is written: it is no param"},
-		"question_unknown":  {`{approve: "${D}?"}`, "${D} stays as it is written: it is no param"},
-		"capture_unseen":    {`{approve: "${E}?"}`, "later/1 captures it, and this step cannot see that"},
+		"content_unknown":   {`{edit: {path: f, old: x, new: "${D}"}}`, "${D} is not replaced: it is not a param"},
+		"question_unknown":  {`{approve: "${D}?"}`, "${D} is not replaced: it is not a param"},
+		"capture_unseen":    {`{approve: "${E}?"}`, "later/1 captures it, but this step cannot see the capture"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := "version: 1\ntask: t\nparams: [{name: A}]\ninputs: [B]\ntasks:\n" +

@@ -24,7 +24,7 @@ func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 	}
 	if f := d.Need(o, "task"); f != nil {
 		if p.Task = d.Shown(f, true); strings.TrimSpace(p.Task) == "" {
-			d.Fail(f.At, "say in a few words what the session is for", `"task" must not be empty`)
+			d.Fail(f.At, "describe the purpose of the session in a few words", `"task" must not be empty`)
 		}
 	}
 	p.OnFailure = session.OnFailure(cmp.Or(d.OneOf(o.Get("on_failure"), "pause", "fail", "continue"), "pause"))
@@ -44,12 +44,12 @@ func (d *decoder) plan(body *strictyaml.Value) *session.Plan {
 	return p
 }
 
-// newer refuses a plan of a later version before anything else, which may mean something
-// else there.
+// newer refuses a plan of a later version before it reads other keys, because they may
+// have another meaning there.
 func (d *decoder) newer(body *strictyaml.Value) {
 	v := new(strictyaml.Reader).Object(body).Get("version")
 	if n, ok := number(v); ok && n > Version {
-		d.Fail(v.At, "use the acode that the plan was written for, or a newer one",
+		d.Fail(v.At, "use the version of acode for which the plan was written, or a newer one",
 			"the plan is of version %d; this acode reads version %d", n, Version)
 	}
 }
@@ -62,7 +62,7 @@ func number(v *strictyaml.Value) (int64, bool) {
 	return n, err == nil
 }
 
-// dependency is where a task says what it depends on.
+// dependency is one entry of depends_on and its place.
 type dependency struct {
 	task int
 	on   string
@@ -135,7 +135,7 @@ func shorten(cycle []string) []string {
 	return append(cut, fmt.Sprintf("… %d more …", len(cycle)-most+1), cycle[len(cycle)-1])
 }
 
-// some names the tasks, a few of them when there are many.
+// some lists the ids of the first few tasks.
 func some(tasks []session.Task) string {
 	const most = 10
 	var ids []string
@@ -148,23 +148,23 @@ func some(tasks []session.Task) string {
 	return strings.Join(ids, ", ")
 }
 
-// names holds the ids of one scope and where each was given.
+// names holds the ids of one scope and the place of each.
 type names struct {
 	what  string
 	first map[string]strictyaml.Position
 }
 
-// id reads the id of the i-th task or step, by default its position counted from 1.
+// id reads the id of the i-th task or step. The default is its position, counted from 1.
 func (d *decoder) id(o *strictyaml.Object, in *names, i int) string {
-	id, at, next := strconv.Itoa(i+1), o.At, "give the one without an id an id of its own"
+	id, at, next := strconv.Itoa(i+1), o.At, "add an id to the one that has none"
 	if f := o.Get("id"); f != nil {
 		id, at, next = d.Text(f), f.At, ""
 		if f.Kind() == strictyaml.Text && !session.ValidName(id) {
-			d.Fail(at, "", "%q is no id: 1 to 64 letters, digits, dots, hyphens or underscores, and not . or ..", id)
+			d.Fail(at, "", "%q is not an id: 1 to 64 letters, digits, dots, hyphens or underscores, and not . or ..", id)
 		}
 	}
 	if first, taken := in.first[id]; taken {
-		d.Fail(at, next, "%s id %q stands twice, first on line %d; without an id it is the position", in.what, id, first.Line)
+		d.Fail(at, next, "%s id %q occurs twice, first on line %d; without an id it is the position", in.what, id, first.Line)
 	}
 	in.first[id] = at
 	return id

@@ -9,15 +9,16 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// defaults are what commands have that do not say otherwise themselves.
+// defaults are the settings of commands that do not have their own.
 type defaults struct {
-	// its shell, directory, variables and timeout
+	// run holds the shell, directory, variables and timeout.
 	run session.Run
-	// what they can add to a step, which keeps a copy of its own
+	// bytes is the greatest size that the defaults can add to a step, which keeps its own
+	// copy.
 	bytes int
 }
 
-// defaults reads those of o, which count before the ones above.
+// defaults returns the defaults of o, which override above.
 func (d *decoder) defaults(o *strictyaml.Object, above defaults) defaults {
 	if o.Get("defaults") == nil {
 		return above
@@ -39,7 +40,7 @@ func (d *decoder) defaults(o *strictyaml.Object, above defaults) defaults {
 	return out
 }
 
-// merged gives variables of which own count before those above.
+// merged returns all variables; own overrides above.
 func merged(above, own map[string]string) map[string]string {
 	switch {
 	case len(own) == 0:
@@ -52,7 +53,7 @@ func merged(above, own map[string]string) map[string]string {
 	return all
 }
 
-// fill gives r, the command of the step o, what o does not say.
+// fill sets the fields of r, the command of the step o, that o does not set.
 func (a defaults) fill(d *decoder, r *session.Run, o *strictyaml.Object) {
 	if d.added += a.bytes; d.added > MaxBytes {
 		d.Fail(o.At, "put large values into files of the workspace", "the defaults add more than %d MiB to the steps of the plan", MaxBytes>>20)

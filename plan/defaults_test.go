@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A step's own word counts before its task's, that before the plan's; variables are added
-// up.
+// A step overrides the defaults of its task, and these override the defaults of the plan.
+// Variables of all levels are merged.
 func TestDefaults(t *testing.T) {
 	p, err := plan.Parse("plan.yml", []byte(`
 version: 1

@@ -38,7 +38,7 @@ func drawPlan(t *rapid.T) *session.Plan {
 	return p
 }
 
-// drawText draws any text, often one that looks like YAML.
+// drawText draws any text, often text that looks like YAML.
 func drawText(t *rapid.T) string {
 	return rapid.OneOf(rapid.String(), rapid.StringMatching(`[ \-:#&*!|>'"%@{}\[\],?\n\tyesno0-9~\\$é]{0,20}`)).Draw(t, "text")
 }
@@ -112,7 +112,7 @@ func drawRun(t *rapid.T) *session.Run {
 
 type object = map[string]any
 
-// written gives p in the format of a plan file. JSON is YAML in flow style.
+// written returns p in the format of a plan file. JSON is YAML in flow style.
 func written(p *session.Plan) []byte {
 	var tasks []any
 	for _, t := range p.Tasks {
@@ -145,10 +145,10 @@ func written(p *session.Plan) []byte {
 	return never.ReplaceAllFunc(b, func(r []byte) []byte { return fmt.Appendf(nil, `\u%04x`, []rune(string(r))[0]) })
 }
 
-// never is what cannot stand in a plan as it is.
+// never matches the characters that must be escaped in a plan.
 var never = regexp.MustCompile("[\u0085\u2028\u2029\ufeff\ufffe\uffff]")
 
-// filled leaves out what is empty.
+// filled returns o without empty values.
 func filled(o object) object {
 	for k, v := range o {
 		switch v := v.(type) {

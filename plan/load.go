@@ -7,7 +7,7 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// MaxBytes is the size above which a plan file is refused before anything of it is
+// MaxBytes is the greatest size of a plan file. A larger file is refused before it is
 // parsed.
 const MaxBytes = 16 << 20
 
@@ -21,15 +21,15 @@ func format() strictyaml.Format {
 		Split: "keep large contents in files of the workspace and let a run step copy them, or split the plan", Path: "check the path"}
 }
 
-// largeBytes is where parsing begins to take longer than people wait without a word.
+// largeBytes is the size above which parsing takes noticeable time.
 const largeBytes = 1 << 20
 
-// Large reports whether a plan of size bytes takes seconds to check, so that the caller
-// says what is being done.
+// Large reports whether a plan of size bytes takes seconds to check. The caller should
+// then report progress.
 func Large(size int64) bool { return size > largeBytes }
 
-// Load reads and checks the plan file at path. It returns ErrPlan, with the place, when
-// the file cannot be read or is not a plan.
+// Load reads and checks the plan file at path. It returns ErrPlan, with the place, if the
+// file cannot be read or is not a plan.
 func Load(path string) (*session.Plan, error) {
 	data, err := ReadFile(path)
 	if err != nil {
@@ -38,34 +38,35 @@ func Load(path string) (*session.Plan, error) {
 	return Parse(path, data)
 }
 
-// ReadFile reads a file up to MaxBytes. It returns ErrPlan when that cannot be done.
+// ReadFile reads a file up to MaxBytes. It returns ErrPlan if the file is larger or
+// cannot be read.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, format().Unreadable(path, err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close() //nolint:errcheck // The file was only read.
 	return format().ReadFile(f, path, false)
 }
 
 // Parse checks data, the content of the file called name. It returns ErrPlan, with the
-// place, when data is not a plan.
+// place, if data is not a plan.
 func Parse(name string, data []byte) (*session.Plan, error) {
 	d := &decoder{Reader: strictyaml.Reader{Format: format(), Name: name}}
 	p := d.parse(data)
 	return p, d.Err()
 }
 
-// decoder makes a plan of a file. After the first error the result is no plan.
+// decoder converts a file to a plan. After the first error its result must not be used.
 type decoder struct {
 	strictyaml.Reader
-	// nil: no one asks where steps stand
+	// steps holds the positions of steps. It is nil if the caller does not need them.
 	steps map[session.StepID]strictyaml.Position
-	// bytes that defaults added to the steps
+	// added counts the bytes that defaults have added to the steps.
 	added int
 }
 
-// parse reads the plan, which is nil where there are errors. What is no YAML has one
+// parse returns the plan, or nil if there are errors. A file that is not YAML has one
 // error.
 func (d *decoder) parse(data []byte) *session.Plan {
 	body := d.Root(data)

@@ -8,10 +8,10 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// maxDeclared bounds params and inputs: each is a variable of every command.
+// maxDeclared limits params and inputs, because each is a variable of every command.
 const maxDeclared = 1000
 
-// params reads what the plan asks for; declared takes the names.
+// params reads the params of the plan and adds their names to declared.
 func (d *decoder) params(o *strictyaml.Object, declared *names) []session.Param {
 	var params []session.Param
 	for _, n := range d.listOf(o.Get("params"), "params", "a param") {
@@ -28,7 +28,7 @@ func (d *decoder) params(o *strictyaml.Object, declared *names) []session.Param 
 	return params
 }
 
-// listOf is list with the bound of declarations.
+// listOf is List with the limit maxDeclared.
 func (d *decoder) listOf(f *strictyaml.Value, of, each string) []*strictyaml.Value {
 	all := d.List(f, of, each)
 	if len(all) > maxDeclared {
@@ -47,7 +47,7 @@ func (d *decoder) inputs(o *strictyaml.Object, declared *names) []string {
 	return inputs
 }
 
-// declare reads the name of a param or an input, which has one of its own.
+// declare reads the name of a param or an input and checks that it is unique.
 func (d *decoder) declare(in *names, n *strictyaml.Value, what string) string {
 	n.What = "the name of " + what
 	at, name := n.At, d.Text(n)
@@ -55,21 +55,22 @@ func (d *decoder) declare(in *names, n *strictyaml.Value, what string) string {
 	case n.Kind() != strictyaml.Text:
 		return name
 	case !session.ValidVariable(name):
-		d.Fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
+		d.Fail(at, "", "%q is not a name of a variable: letters, digits and underscores, without a digit at the start", name)
 	case what == "a param" && forbidden(name):
-		d.Fail(at, "choose another name", "%s may not be the name of a param: it decides which program a command is, or acode gives it", name)
+		d.Fail(at, "choose another name", "%s may not be the name of a param: it decides which program a command runs, or acode sets it", name)
 	case session.Unrecorded(name):
 		d.Fail(at, "choose another name", "%s may not be the name of %s: acode never records it, because the shell, the terminal or the login session sets it", name, what)
 	}
 	if first, taken := in.first[name]; taken {
-		d.Fail(at, "remove one of the two", "%s %q stands twice, first on line %d", in.what, name, first.Line)
+		d.Fail(at, "remove one of the two", "%s %q occurs twice, first on line %d", in.what, name, first.Line)
 		return name
 	}
 	in.first[name] = at
 	return name
 }
 
-// forbidden reports whether a value of this name could change which program a command is.
+// forbidden reports whether a variable of this name could change which program a command
+// runs.
 func forbidden(name string) bool {
 	return name == "PATH" || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || reserved(name)
 }
@@ -79,14 +80,14 @@ func (d *decoder) choices(f *strictyaml.Value) []string {
 	for _, n := range d.List(f, "values", "a value") {
 		value := d.System(n)
 		if slices.Contains(choices, value) {
-			d.Fail(n.At, "remove one of the two", "the value %q stands twice", value)
+			d.Fail(n.At, "remove one of the two", "the value %q occurs twice", value)
 		}
 		choices = append(choices, value)
 	}
 	return choices
 }
 
-// defaultOf reads what a param is when it is not given.
+// defaultOf reads the default of a param.
 func (d *decoder) defaultOf(o *strictyaml.Object, param *session.Param) {
 	f := o.Get("default")
 	if f == nil {
@@ -96,14 +97,15 @@ func (d *decoder) defaultOf(o *strictyaml.Object, param *session.Param) {
 	switch {
 	case f.Kind() != strictyaml.Text:
 	case param.Secret:
-		d.Fail(f.At, "remove one of the two", "a secret param has no default: everyone who reads the plan would know it")
+		d.Fail(f.At, "remove one of the two", "a secret param has no default: every reader of the plan would know it")
 	case len(param.Choices) > 0 && !slices.Contains(param.Choices, value):
 		d.Fail(f.At, "", `"default" is one of the choices %s, not %q`, strings.Join(param.Choices, ", "), value)
 	}
 	param.Default = &value
 }
 
-// notCaptured refuses a param that is named like a capture, which would take its place.
+// notCaptured refuses a param with the name of a capture, because the param would replace
+// the capture.
 func (d *decoder) notCaptured(p *session.Plan, declared names) {
 	if len(p.Params) == 0 {
 		return
@@ -116,13 +118,13 @@ func (d *decoder) notCaptured(p *session.Plan, declared names) {
 	}
 	for _, param := range p.Params {
 		if step, captured := by[param.Name]; captured {
-			d.Fail(declared.first[param.Name], "rename one of the two", "the param %s is named like the capture of %s", param.Name, step)
+			d.Fail(declared.first[param.Name], "rename one of the two", "the param %s has the same name as the capture of %s", param.Name, step)
 		}
 	}
 }
 
-// Values reads a file of params: one mapping of names to text, YAML or JSON. Its errors
-// show nothing of the text.
+// Values reads a file of params, a YAML or JSON mapping of names to text. Its errors do
+// not contain the text.
 func Values(name string, data []byte) (map[string]string, error) {
 	f := format()
 	f.Name, f.Bare = "file of params", true

@@ -50,7 +50,7 @@ func TestTooManyParams(t *testing.T) {
 	}
 }
 
-// A file of params may hold secrets: what is wrong with it is said without its text.
+// A file of params may hold secrets, so its errors do not contain its text.
 func TestValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   string
@@ -62,7 +62,7 @@ func TestValues(t *testing.T) {
 		"empty":    {"# nothing\n", map[string]string{}, ""},
 		"number":   {"TOKEN: 4711\n", nil, `p.yml:1:8: the value of "TOKEN" is not text`},
 		"nothing":  {"TOKEN:\n", nil, `p.yml:1:1: the value of "TOKEN" is not text`},
-		"twice":    {"A: 4711a\nA: b\n", nil, `p.yml:2:1: key "A" stands twice, first on line 1`},
+		"twice":    {"A: 4711a\nA: b\n", nil, `p.yml:2:1: key "A" occurs twice, first on line 1`},
 		"list":     {"[4711a]", nil, "p.yml:1:1: a file of params is a mapping of keys to values, not a list"},
 		"nul":      {`A: "4711a\0"`, nil, `p.yml:1:4: "A" holds a NUL byte`},
 		"not_yaml": {"A: \"4711a", nil, "p.yml:1:4: this \" is never closed"},

@@ -9,14 +9,14 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// system reads text that goes to the system as a C string and must not be empty.
+// system reads non-empty text that the system takes as a C string.
 func (d *decoder) system(v *strictyaml.Value) string {
 	d.Filled(v)
 	return d.System(v)
 }
 
-// path reads a path below the workspace and cleans it. A directory may be the
-// workspace itself; a file may not. Without f there is none.
+// path reads and cleans a path below the workspace. A directory may be the workspace
+// itself; a file may not. If f is nil, path returns "".
 func (d *decoder) path(f *strictyaml.Value, directory bool) string {
 	if f == nil {
 		return ""
@@ -31,8 +31,8 @@ func (d *decoder) path(f *strictyaml.Value, directory bool) string {
 	return path.Clean(p)
 }
 
-// leaves says why p could name something outside the workspace. ".." is refused even
-// where it seems to lead back in: behind a symbolic link it does not.
+// leaves returns the reason why p could name something outside the workspace. It refuses
+// every "..", because behind a symbolic link ".." can lead anywhere.
 func leaves(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return "it is absolute"
@@ -50,20 +50,20 @@ func (d *decoder) glob(f *strictyaml.Value) string {
 	p := d.path(f, true)
 	for part := range strings.SplitSeq(p, "/") {
 		if _, err := path.Match(part, ""); errors.Is(err, path.ErrBadPattern) {
-			d.Fail(f.At, "", "%s is no pattern: %q is malformed", f, part)
+			d.Fail(f.At, "", "%s is not a pattern: %q is malformed", f, part)
 		}
 	}
 	return p
 }
 
-// mode reads permission bits; 0 when the key is absent.
+// mode reads permission bits. It returns 0 if the key is absent.
 func (d *decoder) mode(o *strictyaml.Object) uint32 {
 	f := o.Get("mode")
 	if f == nil {
 		return 0
 	}
 	if f.Kind() == strictyaml.Int {
-		d.Fail(f.At, `write it in quotes, such as "0644"`, `"mode" is octal digits in quotes, not the number %s, which readers of YAML take differently`, f.Written())
+		d.Fail(f.At, `write it in quotes, such as "0644"`, `"mode" is octal digits in quotes, not the number %s, because YAML readers disagree about its value`, f.Written())
 		return 0
 	}
 	s := d.Text(f)

@@ -19,9 +19,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
-// Bad input gives one clear error with code, place and next step; its text is kept.
+// A wrong plan gives one clear error with code, place and next step. The golden file
+// holds the texts.
 func TestParseErrors(t *testing.T) {
 	const file = "testdata/errors.txt"
 	archive, err := txtar.ParseFile(file)
@@ -115,13 +116,13 @@ func TestLoadUnreadable(t *testing.T) {
 	if err := os.WriteFile(large, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(large, 1<<40); err != nil { // a sparse file: reading it would take minutes
+	if err := os.Truncate(large, 1<<40); err != nil { // The file is sparse. To read it would take minutes.
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.yml"): "none.yml: the file cannot be read: no such file or directory",
 		dir:                            "the file cannot be read: is a directory",
-		large:                          "large.yml: the file is larger than 16 MiB; nothing of it was read",
+		large:                          "large.yml: the file is larger than 16 MiB; acode did not read it",
 	} {
 		_, err := plan.Load(path)
 		if !errors.Is(err, session.ErrPlan) || !strings.HasSuffix(err.Error(), want) {
@@ -130,7 +131,7 @@ func TestLoadUnreadable(t *testing.T) {
 	}
 }
 
-// A plan may come through a pipe; the limit holds there too.
+// A plan may come through a pipe. The limit applies there too.
 func TestLoadPipe(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
@@ -150,7 +151,7 @@ func TestLoadPipe(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("Load: got %v, want %v", err, c.want)
 			}
-			<-wrote // the writer of the second gets EPIPE
+			<-wrote // The writer of the second pipe gets EPIPE.
 		})
 	}
 }

@@ -5,7 +5,7 @@ import _ "embed" // for the schema
 //go:embed schema.json
 var schema string
 
-// Schema gives the JSON Schema (draft 2020-12) of the plan file, for editors and for
-// people. It says nothing about what one value means for another: ids that are unique,
-// dependencies that exist.
+// Schema returns the JSON Schema (draft 2020-12) of the plan file, for editors and for
+// people. It cannot express rules between values, such as unique ids and existing
+// dependencies.
 func Schema() []byte { return []byte(schema) }

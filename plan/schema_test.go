@@ -28,7 +28,7 @@ func resolved(t *testing.T) *jsonschema.Resolved {
 	return r
 }
 
-// The schema accepts what Parse accepts.
+// The schema accepts every plan that Parse accepts.
 func TestSchemaAccepts(t *testing.T) {
 	schema := resolved(t)
 	for _, file := range []string{"testdata/kinds.yml", "../examples/demo.yml", "../examples/first.yml", "../examples/release.yml"} {
@@ -56,7 +56,8 @@ func TestSchemaAccepts(t *testing.T) {
 	})
 }
 
-// decode reads YAML into what JSON has for it; an error where it has nothing.
+// decode converts YAML to the values of JSON. It returns an error for a value that JSON
+// does not have.
 func decode(data []byte) (v any, err error) {
 	if err := yaml.Unmarshal(data, &v); err != nil {
 		return nil, err
@@ -68,7 +69,8 @@ func decode(data []byte) (v any, err error) {
 	return v, json.Unmarshal(b, &v)
 }
 
-// beyond are the mistakes that no schema can see, or that are none once the YAML is read.
+// beyond lists the mistakes that a schema cannot see, or that disappear when the YAML is
+// decoded.
 var beyond = []string{
 	"approve_control", "cycle", "cycle_long", "depends_on_itself", "depends_on_unknown",
 	"depends_on_unknown_of_many", "glob_malformed", "move_onto_itself", "path_directory", "path_workspace", "run_list_nul", "run_nul",
@@ -76,7 +78,7 @@ var beyond = []string{
 	"timeout_long", "timeout_zero", "title_lines", "param_of_terminal", "param_twice", "param_is_capture", "param_default_no_choice", "input_is_param",
 }
 
-// The schema refuses what Parse refuses, as far as a schema can.
+// The schema refuses the plans that Parse refuses, as far as a schema can.
 func TestSchemaRefuses(t *testing.T) {
 	schema := resolved(t)
 	archive, err := txtar.ParseFile("testdata/errors.txt")
@@ -100,7 +102,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// Every property has a description, or refers to something that has one.
+// Every property has a description or refers to a definition that has one.
 func TestSchemaDescribes(t *testing.T) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(plan.Schema(), &s); err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// Keys of a step. Those of a command are listed apart because they need "run" beside
-// them.
+// The keys of a step. The keys of runKeys are valid only beside "run".
 var (
 	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}
 	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable", "exclusive", "tty"}
@@ -55,7 +54,7 @@ func (d *decoder) step(n *strictyaml.Value, ids *names, i int, above defaults) s
 	return s
 }
 
-// kind finds the one key of o that says what is done.
+// kind returns the only key of o that is in kinds.
 func (d *decoder) kind(o *strictyaml.Object, what string, kinds []string) *strictyaml.Value {
 	var found []string
 	var last *strictyaml.Value
@@ -67,19 +66,19 @@ func (d *decoder) kind(o *strictyaml.Object, what string, kinds []string) *stric
 	}
 	switch len(found) {
 	case 0:
-		if o.Broken { // it may be what was not known
+		if o.Broken { // An unknown key may be the missing one.
 			return nil
 		}
 		d.Fail(o.At, "", "%s does nothing; it needs one of %s", what, strings.Join(kinds, ", "))
 	case 1:
 		return last
 	default:
-		d.Fail(last.KeyAt, "make a step of each", "%s does one thing; this one has %s", what, strings.Join(found, " and "))
+		d.Fail(last.KeyAt, "use one step for each", "%s does one thing; this one has %s", what, strings.Join(found, " and "))
 	}
 	return nil
 }
 
-// effect reads what a step of any kind but run does.
+// effect reads a step of any kind except run.
 func (d *decoder) effect(s *session.Step, f *strictyaml.Value) {
 	switch s.Kind {
 	case session.KindRead:
@@ -88,7 +87,7 @@ func (d *decoder) effect(s *session.Step, f *strictyaml.Value) {
 		s.Search = d.search(f)
 	case session.KindApprove:
 		if s.Approve = d.Shown(f, true); strings.TrimSpace(s.Approve) == "" {
-			d.Fail(f.At, "", `"approve" is the question that is asked; it must not be empty`)
+			d.Fail(f.At, "", `"approve" is a question to a person; it must not be empty`)
 		}
 	case session.KindChanges:
 		for _, n := range d.List(f, "changes", "a change") {
@@ -108,13 +107,13 @@ func (d *decoder) search(f *strictyaml.Value) *session.Search {
 	if p := d.Need(o, "pattern"); p != nil {
 		s.Pattern = d.Filled(p)
 		if _, err := regexp.Compile(s.Pattern); err != nil {
-			d.Fail(p.At, "go doc regexp/syntax lists what may be written", `"pattern" is no RE2 expression: %s`, reason(err))
+			d.Fail(p.At, "the syntax is listed by: go doc regexp/syntax", `"pattern" is not an RE2 expression: %s`, reason(err))
 		}
 	}
 	return s
 }
 
-// reason drops the prefix that repeats what the message around it says.
+// reason drops a prefix that the message already contains.
 func reason(err error) string { return strings.TrimPrefix(err.Error(), "error parsing regexp: ") }
 
 func (d *decoder) change(f *strictyaml.Value) session.Change {
@@ -177,7 +176,7 @@ func (d *decoder) run(o *strictyaml.Object, f *strictyaml.Value) *session.Run {
 	r.Exclusive = d.Bool(o.Get("exclusive"), false)
 	if r.TTY = d.Bool(o.Get("tty"), false); r.TTY && o.Get("capture") != nil {
 		d.Fail(o.Get("capture").KeyAt, "remove one of the two, or capture in a step of its own",
-			`"capture" takes the standard output alone; with "tty" a command writes both streams to one terminal`)
+			`"capture" takes only the standard output; with "tty" a command writes both streams to one terminal`)
 	}
 	return r
 }
@@ -189,7 +188,7 @@ func (d *decoder) dir(o *strictyaml.Object) string {
 	return ""
 }
 
-// shell reads the program that a text is handed to; nil for the usual one.
+// shell returns the program that receives the text. It returns nil for the default shell.
 func (d *decoder) shell(f *strictyaml.Value) []string {
 	if f.Kind() == strictyaml.List {
 		return d.argv(f)
@@ -244,18 +243,17 @@ func (d *decoder) capture(o *strictyaml.Object) string {
 	return name
 }
 
-// reserved reports whether a command gets the variable of this name from acode, or not at
-// all.
+// reserved reports whether acode alone decides about the variable of this name.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, "ACODE_") || name == "PWD" || name == "OLDPWD"
 }
 
 func (d *decoder) variable(name string, at strictyaml.Position) {
 	if !session.ValidVariable(name) {
-		d.Fail(at, "", "%q is no name of a variable: letters, digits and underscores, not a digit first", name)
+		d.Fail(at, "", "%q is not a name of a variable: letters, digits and underscores, without a digit at the start", name)
 	}
 	if reserved(name) {
-		d.Fail(at, "", "%s cannot be set: PWD, OLDPWD and what begins with ACODE_ are acode's to give", name)
+		d.Fail(at, "", "%s cannot be set: acode sets PWD, OLDPWD and every name that begins with ACODE_", name)
 	}
 }
 
@@ -275,7 +273,7 @@ func (d *decoder) duration(f *strictyaml.Value) time.Duration {
 	} else if err != nil {
 		d.Fail(f.At, next, "%s is a duration, not %q", f, s)
 	} else if v <= 0 {
-		d.Fail(f.At, next, "%s must be longer than nothing, not %s", f, s)
+		d.Fail(f.At, next, "%s must be longer than zero, not %s", f, s)
 	}
 	return v
 }

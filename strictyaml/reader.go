@@ -1,11 +1,12 @@
 // Package strictyaml reads a strict subset of YAML for the files that people write.
 //
-// Anchors, aliases, tags, merge keys, directives and a second document are refused; so
-// are unknown and repeated keys, values of the wrong kind and characters that parsers
-// read differently. Each error has file, line, column and a caret under the place.
+// The package refuses anchors, aliases, tags, merge keys, directives and a second
+// document. It also refuses unknown and repeated keys, values of the wrong kind and
+// characters that parsers read differently. Each error has file, line, column and a caret
+// under the place.
 //
-// Memory and time stay within a bound that the file's size gives: bombs are refused by
-// the count and the depth of their parts, before a tree is built from them.
+// The size of the file limits memory and time. Bombs are refused by the number and the
+// depth of their parts, before a tree is built from them.
 package strictyaml
 
 import (
@@ -27,37 +28,39 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxMarks bounds the parser's tokens and nodes, of some 200 bytes each: no two begin
-// without one of marks between them. A plan of 100,000 ordinary steps has below
+// maxMarks limits the parser's tokens and nodes, which take about 200 bytes each. Between
+// any two of them stands one of marks. A plan of 100,000 ordinary steps has fewer than
 // 2,000,000.
 const (
 	maxMarks = 2_500_000
 	marks    = ",:[]{}-#?&*!|>%\"'"
 )
 
-// Format is what the files of one kind have for themselves.
+// Format describes one kind of files.
 type Format struct {
-	// of every error
+	// Code is the code of every error.
 	Code session.Code
-	// for messages: "plan"
+	// Name is for messages, such as "plan".
 	Name string
-	// above this size a file is refused before anything of it is parsed
+	// Bytes is the greatest size. A larger file is refused before it is parsed.
 	Bytes int
-	// the next step of an error that has no better one
+	// Next is the next step of an error that has no better one.
 	Next session.Hint
-	// the next step for a file that is too large
+	// Split is the next step for a file that is too large.
 	Split string
-	// the next step for a file that cannot be read
+	// Path is the next step for a file that cannot be read.
 	Path string
-	// errors do not show the text: it may hold secrets
+	// Bare keeps the text of the file out of errors, because it may contain secrets.
 	Bare bool
 
-	// hides secrets in a line beside those that redact knows; may be nil
+	// Mask hides further secrets in a line, besides those that package redact knows. It
+	// may be nil.
 	Mask func(line string) string
 }
 
-// ReadFile reads file, which is open under the name path, up to one byte more than the
-// format allows. Where only a regular file will do it refuses another, such as a pipe.
+// ReadFile reads file, which was opened as path. It reads at most one byte more than the
+// format allows. If regular is true, it refuses everything but a regular file, such as a
+// pipe.
 func (f Format) ReadFile(file *os.File, path string, regular bool) ([]byte, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -69,25 +72,25 @@ func (f Format) ReadFile(file *os.File, path string, regular bool) ([]byte, erro
 	if info.Mode().IsRegular() && info.Size() > int64(f.Bytes) {
 		return nil, f.tooLarge(path)
 	}
-	// A pipe has no size to ask for, so the limit is held while reading too.
+	// A pipe has no size, so the limit also applies while reading.
 	data, err := io.ReadAll(io.LimitReader(file, int64(f.Bytes)+1))
 	if err != nil {
 		return nil, f.Unreadable(path, err)
 	}
-	return data, nil // Root refuses what is more than that
+	return data, nil // Root refuses data that is too large.
 }
 
-// Unreadable makes the error for a file that cannot be opened or read.
+// Unreadable returns the error for a file that cannot be opened or read.
 func (f Format) Unreadable(path string, err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
-		err = pathErr.Err // the place names the path already
+		err = pathErr.Err // Place already contains the path.
 	}
 	return &session.Error{Code: f.Code, Message: "the file cannot be read", Place: path, Next: session.Words(f.Path), Cause: err}
 }
 
 func (f Format) tooLarge(name string) error {
-	return f.error(name, f.Split, "the file is larger than %s; nothing of it was read", size(f.Bytes))
+	return f.error(name, f.Split, "the file is larger than %s; acode did not read it", size(f.Bytes))
 }
 
 func size(n int) string {
@@ -105,24 +108,24 @@ func (f Format) error(place, next, format string, args ...any) error {
 	return &session.Error{Code: f.Code, Message: fmt.Sprintf(format, args...), Place: place, Next: hint}
 }
 
-// Reader reads one file in its order and keeps the errors that it meets. After the first
-// one what it gives has no meaning.
+// Reader reads one file and keeps its errors. After the first error its results must not
+// be used.
 type Reader struct {
 	Format Format
-	// of the file, for places
+	// Name is the name of the file, for places.
 	Name string
-	// errors that are kept; 0 means one
+	// Most is the greatest number of errors that Reader keeps; 0 means one.
 	Most int
 
-	// valid UTF-8 once Root has begun to read it
+	// text is valid UTF-8 after checkText.
 	text  []byte
 	lines []string
 	errs  []fault
-	// where something is wrong: one error is said of one place
+	// wrong holds the places with an error. Each place has at most one.
 	wrong map[Position]bool
 }
 
-// Position counts lines and columns from 1; a column is a code point.
+// Position counts lines and columns from 1. A column is a code point.
 type Position struct{ Line, Column int }
 
 type fault struct {
@@ -130,8 +133,8 @@ type fault struct {
 	err error
 }
 
-// Fail keeps an error about a place, the first one only. Without next it has that of the
-// format.
+// Fail keeps an error about a place. It ignores further errors about the same place. If
+// next is empty, the next step of the format applies.
 func (r *Reader) Fail(at Position, next, format string, args ...any) {
 	if len(r.errs) >= max(r.Most, 1) || r.wrong[at] {
 		return
@@ -143,7 +146,7 @@ func (r *Reader) Fail(at Position, next, format string, args ...any) {
 	r.errs = append(r.errs, fault{at, r.fault(at, next, format, args...)})
 }
 
-// Err gives the error that was met first; nil when there is none.
+// Err returns the first error, or nil if there is none.
 func (r *Reader) Err() error {
 	if len(r.errs) == 0 {
 		return nil
@@ -151,7 +154,7 @@ func (r *Reader) Err() error {
 	return r.errs[0].err
 }
 
-// Errs gives the errors in the order of the file.
+// Errs returns the errors in the order of the file.
 func (r *Reader) Errs() []error {
 	slices.SortStableFunc(r.errs, func(a, b fault) int {
 		return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
@@ -163,8 +166,8 @@ func (r *Reader) Errs() []error {
 	return errs
 }
 
-// Root gives the one document in data; nil when there is none or it is refused, which is
-// one error.
+// Root returns the only document in data. It returns nil for a file without content, and
+// nil with one error for a file that it refuses.
 func (r *Reader) Root(data []byte) *Value {
 	root, err := r.read(data)
 	if err != nil {
@@ -176,19 +179,19 @@ func (r *Reader) Root(data []byte) *Value {
 	return valueOf(root, "a "+r.Format.Name)
 }
 
-// lines takes the byte order mark off and gives each line the end that YAML reads it
-// with, so that places are found by counting one character.
+// lines removes the byte order mark and replaces each line end that YAML knows by a
+// newline. Other code then counts only one character to find places.
 func lines(data []byte) []byte {
 	text := bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 }
 
-// halves are the escapes of two halves in which JSON writes a character that it does not
-// have.
+// halves matches a pair of escapes. JSON writes a character outside the basic plane as
+// two surrogates.
 var halves = regexp.MustCompile(`\\*\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
 
-// joined gives JSON with one escape for each two halves, of which YAML knows nothing. In
-// other YAML the parser refuses them.
+// joined replaces each pair of surrogates in JSON by one escape, because YAML has no
+// surrogates. In other YAML the parser refuses them.
 func joined(text []byte) []byte {
 	if !halves.Match(text) || !json.Valid(text) {
 		return text
@@ -196,7 +199,7 @@ func joined(text []byte) []byte {
 	return halves.ReplaceAllFunc(text, func(found []byte) []byte {
 		const pair = len(`\ud83d\ude00`)
 		before, written := found[:len(found)-pair], found[len(found)-pair:]
-		if len(before)%2 == 1 { // its first backslash is escaped itself
+		if len(before)%2 == 1 { // The backslash itself is escaped.
 			return found
 		}
 		var means string
@@ -207,8 +210,7 @@ func joined(text []byte) []byte {
 	})
 }
 
-// checkText refuses what is no YAML before it is parsed, and more of it than can be
-// parsed.
+// checkText refuses text that is not YAML or has too many parts, before it is parsed.
 func (r *Reader) checkText() error {
 	parts := 0
 	for at := 0; at < len(r.text); {
@@ -216,7 +218,7 @@ func (r *Reader) checkText() error {
 		switch {
 		case c == utf8.RuneError && n == 1:
 			return r.fault(r.position(at), "save the file as UTF-8", "byte 0x%02x is not valid UTF-8", r.text[at])
-		case c < ' ' && c != '\t' && c != '\n', strings.ContainsRune("\u0085\u2028\u2029\ufeff\ufffe\uffff", c): // YAML 1.1 reads some otherwise than 1.2
+		case c < ' ' && c != '\t' && c != '\n', strings.ContainsRune("\u0085\u2028\u2029\ufeff\ufffe\uffff", c): // YAML 1.1 and 1.2 read some of these characters differently.
 			return r.fault(r.position(at), fmt.Sprintf(`write it as \u%04x, in double quotes`, c), "the character %U cannot stand in a %s as it is", c, r.Format.Name)
 		case strings.ContainsRune(marks, c):
 			if parts++; parts > maxMarks {
@@ -228,24 +230,24 @@ func (r *Reader) checkText() error {
 	return nil
 }
 
-// position gives line and column of the byte at offset.
+// position returns line and column of the byte at offset.
 func (r *Reader) position(offset int) Position {
 	before := r.text[:offset]
 	return Position{1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])}
 }
 
-// fault makes the error for a place: the message, then the source line with a caret.
+// fault returns the error for a place: the message, then the source line with a caret.
 func (r *Reader) fault(at Position, next, format string, args ...any) error {
 	return r.Format.error(fmt.Sprintf("%s:%d:%d", r.Name, at.Line, at.Column), next, "%s", fmt.Sprintf(format, args...)+r.excerpt(at))
 }
 
-// excerptWidth is how many code points stand before and after the caret at most.
+// excerptWidth is the greatest number of code points before and after the caret.
 const excerptWidth = 60
 
-// excerpt shows the line of a place with a caret below it. What cannot be printed becomes
-// a replacement character, so that a file cannot steer the terminal through its own
-// error. Secrets are masked before the line is cut, which would leave parts that are not
-// recognised.
+// excerpt returns the line of a place with a caret below it. A replacement character
+// stands for each character that cannot be printed, so a file cannot control the terminal
+// through its own error. The line is masked before it is cut, because a cut secret would
+// not be recognised.
 func (r *Reader) excerpt(at Position) string {
 	if r.Format.Bare {
 		return ""
@@ -292,14 +294,15 @@ func (r *Reader) masked(line []rune) []rune {
 	return []rune(redact.New(nil).String(text))
 }
 
-// wide reports whether terminals give c two columns, as they do for East Asian text and
-// emoji.
+// wide reports whether terminals show c in two columns, as they do for East Asian text
+// and emoji.
 func wide(c rune) bool {
 	return c >= 0x1f300 || c >= 0xff01 && c <= 0xff60 || c >= 0x3000 && c <= 0x303e ||
 		unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// line gives line n, counted from 1, without its end; empty when there is none.
+// line returns line n, counted from 1, without its end. It returns "" if there is no such
+// line.
 func (r *Reader) line(n int) string {
 	if all := r.split(); n > 0 && n <= len(all) {
 		return all[n-1]
@@ -307,7 +310,8 @@ func (r *Reader) line(n int) string {
 	return ""
 }
 
-// split gives all lines. Few files need them: they are found when first asked for.
+// split returns all lines. It computes them at the first call, because few files need
+// them.
 func (r *Reader) split() []string {
 	if r.lines == nil {
 		r.lines = strings.Split(string(r.text), "\n")

@@ -23,7 +23,7 @@ func reader() *strictyaml.Reader {
 		Code: session.ErrPlan, Name: "plan", Bytes: 16 << 20, Next: session.Words("correct the file"), Split: "split the file"}}
 }
 
-// at reads text and gives what stands at the keys and positions of way.
+// at reads text and returns the value at the keys and positions of way.
 func at(t *testing.T, r *strictyaml.Reader, text string, way ...string) *strictyaml.Value {
 	t.Helper()
 	root := r.Root([]byte(text))
@@ -45,7 +45,8 @@ func below(t *testing.T, r *strictyaml.Reader, v *strictyaml.Value, way ...strin
 	return v
 }
 
-// Bad input gives one clear error with code, place and next step; its text is kept.
+// A wrong file gives one clear error with code, place and next step. The golden file
+// holds the texts.
 func TestErrors(t *testing.T) {
 	const file = "testdata/errors.txt"
 	archive, err := txtar.ParseFile(file)
@@ -77,7 +78,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What cannot stand in a text archive.
+// These inputs cannot be part of a text archive.
 func TestBytes(t *testing.T) {
 	const good = "version: 1\ntasks: [{steps: [{run: x}]}]\n"
 	for name, c := range map[string]struct{ in, want string }{
@@ -93,7 +94,7 @@ func TestBytes(t *testing.T) {
 		"next_line":    {"version: 1\ntask: \"a\u0085b\"\n", "file.yml:2:9: the character U+0085 cannot stand in a plan as it is"},
 		"in_a_comment": {"version: 1 # \u2028\n", "file.yml:1:14: the character U+2028 cannot stand in a plan as it is"},
 		"second_bom":   {"version: 1\n\ufefftask: t\n", "file.yml:2:1: the character U+FEFF cannot stand in a plan as it is"},
-		"too_large":    {strings.Repeat("#", 16<<20+1), "file.yml: the file is larger than 16 MiB; nothing of it was read"},
+		"too_large":    {strings.Repeat("#", 16<<20+1), "file.yml: the file is larger than 16 MiB; acode did not read it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := reader()
@@ -109,11 +110,11 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// Keys are text, known and given once. A terminal is not steered by the text of an error.
+// Keys are text, known and unique. The text of an error cannot control the terminal.
 func TestObject(t *testing.T) {
 	for in, want := range map[string]string{
 		"a: 1\nb: 2":        `file.yml:2:1: unknown key "b"; a plan has a, c`,
-		"a: 1\n\"a\": 2":    `file.yml:2:1: key "a" stands twice, first on line 1`,
+		"a: 1\n\"a\": 2":    `file.yml:2:1: key "a" occurs twice, first on line 1`,
 		"7: 1":              "file.yml:1:1: a key is text, not the number 7",
 		"a:x":               "file.yml:1:1: a plan is a mapping of keys to values, not text",
 		"{a:x: 1}":          `file.yml:1:2: unknown key "a:x"; a plan has a, c`,
@@ -130,7 +131,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// Errors come in the order of the file, one of a place, and no more than are asked for.
+// Errors are in the order of the file, one for each place, and their number is limited.
 func TestErrs(t *testing.T) {
 	r := reader()
 	r.Most = 2
@@ -149,8 +150,7 @@ func TestErrs(t *testing.T) {
 	}
 }
 
-// JSON writes a character that it does not have in two halves. In other YAML they are no
-// character.
+// JSON writes some characters as two surrogates. Other YAML refuses them.
 func TestHalves(t *testing.T) {
 	const written = `"\ud83d\ude00\uD83D\uDE01 \\ud83d \\\ud83d\ude00 \\\\ud83d\\ude00 \u0085\u2028\ufeff"`
 	r := reader()
@@ -159,13 +159,13 @@ func TestHalves(t *testing.T) {
 	}
 	for _, odd := range []string{`"\ud83d\ude00"`, `"\ud83d"`} {
 		r := reader()
-		if r.Root([]byte("a: " + odd + "\n")); r.Err() == nil || !strings.Contains(r.Err().Error(), "in double quotes is no character") {
+		if r.Root([]byte("a: " + odd + "\n")); r.Err() == nil || !strings.Contains(r.Err().Error(), "in double quotes is not a character") {
 			t.Errorf("Root of %s: got %v", odd, r.Err())
 		}
 	}
 }
 
-// Bombs are refused: without bounds each of these takes seconds and gigabytes.
+// Bombs are refused. Without limits each of these takes seconds and gigabytes.
 func TestBombs(t *testing.T) {
 	const n = 1 << 17
 	laughs := "a0: &a0 [x, x]\n"
@@ -193,7 +193,7 @@ func TestBombs(t *testing.T) {
 		"flow_keys":     {"{" + strings.ReplaceAll(keys.String(), "\n", ", ") + "}", "more than 1000 keys in one mapping"},
 		"long_key":      {strings.Repeat("k", n) + ": [" + strings.Repeat("x,", n) + "]", "a key is longer than 256 bytes"},
 		"parts":         {"version: [" + strings.Repeat("x,", 2_500_001) + "]", "the plan has more than 2500000 parts"},
-		"escapes":       {"[" + strings.Repeat(`"a\n",`, n) + `"\x4{"]`, `\x4{ in double quotes is no character`},
+		"escapes":       {"[" + strings.Repeat(`"a\n",`, n) + `"\x4{"]`, `\x4{ in double quotes is not a character`},
 		"documents":     {strings.Repeat("---\n", n), "a second one begins here"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// Any text ends in a tree that can be walked or in one error.
+// Root returns for any text a tree that can be walked, or one error.
 func FuzzRoot(f *testing.F) {
 	for _, text := range []string{"a: &a [*a]", "{", "? a\n: b", "log: |\n  x\n", "--- !t\n- a", "%YAML 1.2\n---\n", "\"\\x", "a: {<<: *x}"} {
 		f.Add([]byte(text))

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Text is what YAML 1.2 says it is, whatever ends its lines: a command that is broken
-// over lines is one.
+// Text is read as YAML 1.2 defines it, for every kind of line end. A command that is
+// folded over lines is one text.
 func TestText(t *testing.T) {
 	for name, c := range map[string]struct{ written, want string }{
 		"plain":                    {"a\n  b\n\n    c", "a b\nc"},
@@ -69,8 +69,9 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What stands between the parts of a list is not theirs: tabs, comments, and no colon but
-// one before a blank. A backslash is one beside double quotes.
+// Tabs and comments between the elements of a list do not belong to the elements, and a
+// colon is a separator only before a space. A backslash outside double quotes is not an
+// escape.
 func TestList(t *testing.T) {
 	for text, want := range map[string][]string{
 		"x:\t[a,\t'c\td',\t\"e\tf\",\ti\tj\t,\n    8080:80, # d\n    http://k]\t# g\th\n":              {"a", "c\td", "e\tf", "i\tj", "8080:80", "http://k"},

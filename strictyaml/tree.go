@@ -10,17 +10,17 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// The bounds of a tree; a plan nests 8 deep.
+// The limits of a tree. A plan has a depth of 8.
 const (
 	maxDepth = 32
-	// in one mapping
+	// keys in one mapping
 	maxKeys = 1000
 	// bytes in one key
 	maxKey = 256
 )
 
-// read gives the root of the one document, in which nothing is left that is refused; nil
-// for a file without content.
+// read returns the root of the only document, after it has refused everything outside the
+// subset. It returns nil for a file without content.
 func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	if len(data) > r.Format.Bytes {
 		return nil, r.Format.tooLarge(r.Name)
@@ -34,7 +34,7 @@ func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	}
 	start := Position{1, 1}
 	defer func() {
-		// The file may be foreign, and a parser that trips over it must not end the
+		// The file may come from a stranger. A panic of the parser must not end the
 		// program.
 		if p := recover(); p != nil {
 			root, err = nil, r.fault(start, "", "the file is not YAML (%v)", p)
@@ -60,7 +60,8 @@ func (r *Reader) read(data []byte) (root *yaml.Node, err error) {
 	return root, r.check(root, 1)
 }
 
-// checkDirectives refuses them before the parser, in whose tree they do not show.
+// checkDirectives refuses directives before the parser runs, because the tree does not
+// contain them.
 func (r *Reader) checkDirectives() error {
 	n := 0
 	for line := range bytes.Lines(r.text) {
@@ -75,7 +76,7 @@ func (r *Reader) checkDirectives() error {
 	return nil
 }
 
-// check refuses what the subset has not, in n and below it.
+// check refuses everything outside the subset in n and below it.
 func (r *Reader) check(n *yaml.Node, depth int) error {
 	switch at := place(n); {
 	case depth > maxDepth:
@@ -94,7 +95,7 @@ func (r *Reader) check(n *yaml.Node, depth int) error {
 	}
 	for _, child := range n.Content {
 		if r.lost(child, n.Column) {
-			return r.fault(place(child), "remove its blanks", "a line without text stands above this text and has more blanks than it")
+			return r.fault(place(child), "remove the spaces of the empty line", "an empty line above this text has more spaces than the text")
 		}
 		if err := r.check(child, depth+1); err != nil {
 			return err

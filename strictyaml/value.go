@@ -12,11 +12,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Kind says what a value is.
+// Kind is the kind of a value.
 type Kind int
 
-// The kinds of values. A date is text, for YAML 1.2 knows none, and so is what would be a
-// merge key.
+// The kinds of values. A date is Text, because YAML 1.2 has no dates. A merge key is Text
+// too.
 const (
 	Text Kind = iota + 1
 	Mapping
@@ -27,16 +27,16 @@ const (
 	Nothing
 )
 
-// Value is one value of a file. The methods of Reader take a nil one for a value that is
-// absent.
+// Value is one value of a file. For the methods of Reader a nil Value is an absent value.
 type Value struct {
-	// in its mapping; empty in a list
+	// Key is the key in its mapping. It is empty in a list.
 	Key string
-	// where it stands, or its key when nothing is written
+	// At is the place of the value, or of its key if the value is empty.
 	At Position
-	// where its key stands
+	// KeyAt is the place of its key.
 	KeyAt Position
-	// what messages call it; empty means its key in quotes
+	// What is the name of the value in messages. If it is empty, messages use the key in
+	// quotes.
 	What string
 
 	node *yaml.Node
@@ -46,13 +46,13 @@ func valueOf(n *yaml.Node, what string) *Value {
 	return &Value{At: place(n), node: n, What: what}
 }
 
-// String is what messages call v.
+// String returns the name of v in messages.
 func (v *Value) String() string { return cmp.Or(v.What, strconv.Quote(v.Key)) }
 
-// Written gives a scalar as it is written, without quotes.
+// Written returns a scalar as in the file, without quotes.
 func (v *Value) Written() string { return v.node.Value }
 
-// Kind gives the kind of v.
+// Kind returns the kind of v.
 func (v *Value) Kind() Kind {
 	switch v.node.Kind {
 	case yaml.MappingNode:
@@ -73,7 +73,7 @@ func (v *Value) Kind() Kind {
 	return Float
 }
 
-// Describe says what v is, for messages that name what should be there.
+// Describe describes v for messages.
 func (v *Value) Describe() string {
 	switch v.Kind() {
 	case Mapping:
@@ -90,10 +90,10 @@ func (v *Value) Describe() string {
 	return "the number " + v.Written()
 }
 
-// place gives where a node begins.
+// place returns the beginning of a node.
 func place(n *yaml.Node) Position { return Position{n.Line, n.Column} }
 
-// pairs gives the keys of a mapping with their values.
+// pairs returns the keys of a mapping with their values.
 func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, value *yaml.Node) bool) {
 		for i := 0; i < len(n.Content) && yield(n.Content[i], n.Content[i+1]); i += 2 {
@@ -101,18 +101,18 @@ func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	}
 }
 
-// Object is a mapping whose keys are all known, each at most once.
+// Object is a mapping in which all keys are known and unique.
 type Object struct {
 	At     Position
 	Fields []Value
-	// some keys could not be taken: what is missing may be one of them
+	// Broken says that the mapping had invalid keys. A missing key may be one of them.
 	Broken bool
 
 	what string
 }
 
-// Get gives the value of key, nil when it is absent. Mappings are small: a scan costs
-// less than a map for each of 100,000 steps.
+// Get returns the value of key, or nil if it is absent. It scans the fields, because
+// mappings are small and a map for each of 100,000 steps would cost more.
 func (o *Object) Get(key string) *Value {
 	for i := range o.Fields {
 		if o.Fields[i].Key == key {
@@ -122,7 +122,7 @@ func (o *Object) Get(key string) *Value {
 	return nil
 }
 
-// Need gives the value of key and fails when it is absent.
+// Need returns the value of key. It fails if the key is absent.
 func (r *Reader) Need(o *Object, key string) *Value {
 	v := o.Get(key)
 	if v == nil && !o.Broken {
@@ -131,7 +131,7 @@ func (r *Reader) Need(o *Object, key string) *Value {
 	return v
 }
 
-// Object reads a mapping. Without known, any key of text is allowed.
+// Object reads a mapping. Without known, every key that is text is valid.
 func (r *Reader) Object(v *Value, known ...string) *Object {
 	if v == nil {
 		return &Object{}
@@ -156,14 +156,14 @@ func (r *Reader) Object(v *Value, known ...string) *Object {
 		if len(known) > 0 && !slices.Contains(known, f.Key) {
 			next := ""
 			if strings.Contains(f.Key, ":") {
-				next = `put a blank behind ":"`
+				next = `put a space after ":"`
 			}
 			r.Fail(f.KeyAt, next, "unknown key %q; %s has %s", f.Key, v, strings.Join(known, ", "))
 			o.Broken = true
 			continue
 		}
 		if line, twice := first[f.Key]; twice {
-			r.Fail(f.KeyAt, "remove one of the two", "key %q stands twice, first on line %d", f.Key, line)
+			r.Fail(f.KeyAt, "remove one of the two", "key %q occurs twice, first on line %d", f.Key, line)
 			continue
 		}
 		first[f.Key] = f.KeyAt.Line
@@ -172,7 +172,7 @@ func (r *Reader) Object(v *Value, known ...string) *Object {
 	return o
 }
 
-// Entries gives the values of a list, each of which messages call each.
+// Entries returns the values of a list. Messages use the name each for them.
 func (v *Value) Entries(each string) []*Value {
 	entries := make([]*Value, 0, len(v.node.Content))
 	if v.Kind() == List {
@@ -183,7 +183,7 @@ func (v *Value) Entries(each string) []*Value {
 	return entries
 }
 
-// List reads a list, of what of says, that must not be empty.
+// List reads a list that must not be empty. of and each name its elements in messages.
 func (r *Reader) List(v *Value, of, each string) []*Value {
 	switch {
 	case v == nil:
@@ -196,8 +196,8 @@ func (r *Reader) List(v *Value, of, each string) []*Value {
 	return v.Entries(each)
 }
 
-// Text reads text, byte for byte. Numbers and the like are not turned into text: 1.10
-// would become another version.
+// Text reads text, byte for byte. It does not accept numbers and other scalars, because
+// 1.10 would become a different version.
 func (r *Reader) Text(v *Value) string {
 	if v == nil {
 		return ""
@@ -224,8 +224,8 @@ func (r *Reader) Filled(v *Value) string {
 	return s
 }
 
-// Shown reads text that people are shown: no control characters, which could rewrite the
-// question that a person approves, and one line unless lines allows more.
+// Shown reads text for people. It refuses control characters, because they could rewrite
+// the question that a person approves. Unless lines is true, the text must be one line.
 func (r *Reader) Shown(v *Value, lines bool) string {
 	s := r.Text(v)
 	for _, c := range s {
@@ -241,7 +241,7 @@ func (r *Reader) Shown(v *Value, lines bool) string {
 	return s
 }
 
-// System reads text that goes to the system as a C string: no NUL.
+// System reads text that the system takes as a C string, so it must not contain a NUL.
 func (r *Reader) System(v *Value) string {
 	s := r.Text(v)
 	if strings.IndexByte(s, 0) >= 0 {
@@ -250,7 +250,7 @@ func (r *Reader) System(v *Value) string {
 	return s
 }
 
-// Bool reads a truth value.
+// Bool reads a truth value. It returns otherwise if v is absent.
 func (r *Reader) Bool(v *Value, otherwise bool) bool {
 	if v == nil {
 		return otherwise
@@ -262,7 +262,7 @@ func (r *Reader) Bool(v *Value, otherwise bool) bool {
 	return strings.EqualFold(v.Written(), "true")
 }
 
-// OneOf reads one of a closed set of words.
+// OneOf reads one of the words in valid.
 func (r *Reader) OneOf(v *Value, valid ...string) string {
 	s := r.Text(v)
 	if v != nil && !slices.Contains(valid, s) {
