@@ -122,7 +122,7 @@ max_parallel: 3
 		t.Errorf("Load (-want +got):\n%s", diff)
 	}
 	if len(l.Warnings) > 0 {
-		t.Errorf("Load: a person may loosen what is theirs, got %q", l.Warnings)
+		t.Errorf("Load: got warnings %q, want none for the user's own file", l.Warnings)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestHintNamesWhatIsKnown(t *testing.T) {
 	}
 	_, err = config.Load(sources("", "rsume: {}"))
 	if !errors.As(err, &e) || !strings.Contains(e.Message, "did you mean resume?") || e.Next.String() != "known here: resume" {
-		t.Errorf("Load: a project is told only of what it may set, got %#v", err)
+		t.Errorf("Load: got %#v, want an error that lists only the keys of a project", err)
 	}
 }
 
@@ -451,7 +451,7 @@ func TestReadUser(t *testing.T) {
 		t.Errorf("ReadUser of a file that was named and is absent: got %v", err)
 	}
 	if data, err := config.ReadUser("/dev/null/.config/acode/config.yml", false); data != nil || err != nil { // Some services have this HOME.
-		t.Errorf("ReadUser below what is no directory: got %q, %v", data, err)
+		t.Errorf("ReadUser below a device: got %q, %v", data, err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)

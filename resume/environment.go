@@ -60,7 +60,7 @@ type Environment interface {
 	Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error)
 }
 
-// Person answers questions that no policy may decide. A front end implements it.
+// Person answers questions that no policy may decide. A door implements it.
 type Person interface {
 	// Changed asks whether to continue although files changed. It returns ErrEnvironment
 	// if no one can be asked.
@@ -285,9 +285,9 @@ const (
 	whole = time.Second
 )
 
-// holds reports whether c happened in the span. A move or an old modification time does
-// not matter, because the time of the status change shows both. An end before the start
-// comes from a clock that was set back and is ignored.
+// holds reports whether c happened in the span, by the time of its last status change. A
+// move sets this time, and so does a change of the modification time. An end before the
+// start comes from a clock that was set back and is ignored.
 func (o span) holds(c session.ChangedFile) bool {
 	ns := cmp.Or(c.CTimeNS, c.MTimeNS)
 	behind := tick

@@ -59,7 +59,7 @@ func TestChangedFiles(t *testing.T) {
 		{"prompt_yes", resume.ChangesPrompt, true, nil, "person", true},
 		{"default_yes", "", true, nil, "person", true},
 		{"prompt_no", resume.ChangesPrompt, false, nil, "", true},
-		{"nobody", resume.ChangesPrompt, true, session.ErrEnvironment, "", true},
+		{"no_person", resume.ChangesPrompt, true, session.ErrEnvironment, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := paused(t)

@@ -169,7 +169,7 @@ func TestPlanPartitionsTheSteps(t *testing.T) {
 			}
 			for _, d := range tk.DependsOn {
 				if at[id(d, "p")] > at[id(tk.ID, "p")] {
-					t.Errorf("task %s stands before %s, which it depends on", tk.ID, d)
+					t.Errorf("task %s comes before %s, which it depends on", tk.ID, d)
 				}
 			}
 		}

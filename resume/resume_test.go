@@ -227,7 +227,7 @@ func TestInProgressStrategy(t *testing.T) {
 		{"retry", resume.StrategyRetry, "", session.Foreign, false, session.ActionRetry, false, false},
 		{"person_retries", resume.StrategyPrompt, resume.StrategyRetry, session.Foreign, false, session.ActionRetry, true, false},
 		{"person_rolls_back", resume.StrategyPrompt, resume.StrategyRollBack, session.Foreign, false, session.ActionRollBack, true, false},
-		{"nobody", resume.StrategyPrompt, "", session.Foreign, false, session.ActionRollBack, true, true},
+		{"no_person", resume.StrategyPrompt, "", session.Foreign, false, session.ActionRollBack, true, true},
 		{"nothing_foreign", resume.StrategyPrompt, "", session.Partial, false, session.ActionRollBack, false, false},
 		{"dry_run", resume.StrategyPrompt, resume.StrategyRetry, session.Foreign, true, session.ActionRollBack, false, false},
 	} {
@@ -295,7 +295,7 @@ func TestMarks(t *testing.T) {
 	got = nil
 	b.to(session.Cancelled)
 	if _, err := b.resume(); err == nil || len(got) != 0 {
-		t.Errorf("Mark of what is refused: got %v, %v", got, err)
+		t.Errorf("Mark of a refused resume: got %v, %v", got, err)
 	}
 }
 

@@ -18,9 +18,9 @@ const (
 	ErrTerminal Code = "ACODE-RESUME-002"
 	// another process executes the session or workspace
 	ErrLocked Code = "ACODE-RESUME-003"
-	// the environment is not what the session left
+	// the environment has changed since the session stopped
 	ErrEnvironment Code = "ACODE-RESUME-004"
-	// no valid checkpoint, or a journal that is not trusted
+	// no valid checkpoint, or a journal that cannot be trusted
 	ErrNoCheckpoint Code = "ACODE-RESUME-005"
 	// no continuation could be planned
 	ErrPlanning Code = "ACODE-RESUME-006"

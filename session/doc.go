@@ -10,5 +10,5 @@
 //	I3  A completed step never changes its status (NFR-008).
 //	I4  An idempotency key belongs to one attempt of one operation of one step (FR-029).
 //	I5  The order by (time, id) is the order by seq (FR-034, FR-035, FR-038).
-//	I6  The hash of an event covers each of its fields and the hash of the event before it.
+//	I6  The hash of an event covers all its fields and the hash of the event before it.
 package session

@@ -59,7 +59,7 @@ func TestFacts(t *testing.T) {
 	stands(session.AwaitingApproval, session.ErrApproval, 0)
 	moved(session.Executing, "", "", 0)
 	if n := of(session.StepStarted, session.StepStartedData{StepID: gate, Kind: session.KindApprove, Attempt: 1}); n.Kind != "" {
-		t.Errorf("a gate is told of as a question only: got %+v", n)
+		t.Errorf("an approve step that starts: want no notice besides its question, got %+v", n)
 	}
 	if n := of(session.StepCompleted, session.StepCompletedData{StepID: gate, Attempt: 1, By: "person"}); n.Kind != session.NoticeCompleted || n.Item.Label != "Ship 1.4?" {
 		t.Errorf("answer: got %+v", n)

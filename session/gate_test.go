@@ -65,12 +65,12 @@ func TestGateOf(t *testing.T) {
 	}
 	c.Items = c.Items[:2]
 	if got := p.GateOf(c, session.StepID{Task: "one", Step: "gate"}, "Go?").Lines(); got != nil {
-		t.Errorf("Lines of a gate with nothing behind it: got %q", got)
+		t.Errorf("Lines of the last gate: got %q", got)
 	}
 }
 
-// If several tasks run at once, only the steps that wait for the gate run after a yes:
-// the rest of its task and the tasks that depend on it, each up to its own next gate.
+// If several tasks run at once, only some steps wait for the gate: the rest of its task
+// and the tasks that depend on it. After a yes each of them runs up to its own next gate.
 func TestGateOfSeveralTasks(t *testing.T) {
 	p := &session.Plan{MaxParallel: 2}
 	c := &session.Continuation{}

@@ -2,8 +2,8 @@ package session
 
 import "strings"
 
-// Move is something that a person or a client can do next. Each front end says how to do
-// it: MoveResume is a command line in a shell and a call for an API client.
+// Move is something that a person or a client can do next. Each door says how to do it:
+// MoveResume is a command line in a shell and a call for an API client.
 type Move string
 
 // The moves.
@@ -86,7 +86,7 @@ const (
 
 // Hint says what to do next, in words, as a move, or both. Words stand before the move.
 type Hint struct {
-	// Text is for people and names no command and no option of any front end. It is empty
+	// Text is for people and names no command and no option of any door. It is empty
 	// if Do is enough.
 	Text string `json:"text,omitempty"`
 	// Do is empty if Text is enough.
@@ -129,7 +129,7 @@ func (p *Plan) Asks(short string, it *Item) Hint {
 func (h Hint) IsZero() bool { return h == Hint{} }
 
 // String returns the text, the move and its objects. It is for logs and tests, which
-// belong to no front end.
+// belong to no door.
 func (h Hint) String() string {
 	out := []string{}
 	if h.Text != "" {

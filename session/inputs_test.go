@@ -111,7 +111,7 @@ func TestMissingSecrets(t *testing.T) {
 func TestNoInputs(t *testing.T) {
 	var in *session.Inputs
 	if got := in.Environ([]string{"A=a"}, map[string]string{"B": "b"}); !slices.Equal(got, []string{"A=a"}) || in.Values(inputsPlan(), nil) != nil || in.Masked() != nil {
-		t.Errorf("Environ: got %v, want what there is", got)
+		t.Errorf("Environ: got %v, want its argument", got)
 	}
 }
 

@@ -297,7 +297,7 @@ func TestAllSteps(t *testing.T) {
 	}
 	for id := range p.All() {
 		if id.Step != "x" {
-			t.Errorf("All: goes on to %s after a break", id)
+			t.Errorf("All: continues to %s after a break", id)
 		}
 		break
 	}

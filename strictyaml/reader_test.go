@@ -157,10 +157,10 @@ func TestHalves(t *testing.T) {
 	if got, want := r.Text(at(t, r, `{"a": `+written+`}`, "a")), "😀😁 \\ud83d \\😀 \\\\ud83d\\ude00 \u0085\u2028\ufeff"; got != want {
 		t.Errorf("Text: got %q, want %q", got, want)
 	}
-	for _, odd := range []string{`"\ud83d\ude00"`, `"\ud83d"`} {
+	for _, refused := range []string{`"\ud83d\ude00"`, `"\ud83d"`} {
 		r := reader()
-		if r.Root([]byte("a: " + odd + "\n")); r.Err() == nil || !strings.Contains(r.Err().Error(), "in double quotes is not a character") {
-			t.Errorf("Root of %s: got %v", odd, r.Err())
+		if r.Root([]byte("a: " + refused + "\n")); r.Err() == nil || !strings.Contains(r.Err().Error(), "in double quotes is not a character") {
+			t.Errorf("Root of %s: got %v", refused, r.Err())
 		}
 	}
 }

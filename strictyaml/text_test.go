@@ -59,7 +59,7 @@ func TestText(t *testing.T) {
 					t.Errorf("content (-want +got):\n%s", diff)
 				}
 				if got := r.Text(below(t, r, steps, "1", "run")); got != "x" {
-					t.Errorf("the step behind it: got %q", got)
+					t.Errorf("the next step: got %q", got)
 				}
 				if err := r.Err(); err != nil {
 					t.Error(err)

@@ -104,10 +104,9 @@ func (r *Reader) check(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// lost reports whether the parser left out text below the "|" or ">" of n, in what begins
-// at column: where a line without text stands above it with more blanks, it takes those
-// for the indentation, and lines that are indented less for comments if they begin with
-// "#".
+// lost reports whether the parser dropped text from the block scalar n, in a node that
+// begins at column. The parser takes an empty line with more spaces as the indentation of
+// the text. It then drops less indented lines that begin with "#" as comments.
 func (r *Reader) lost(n *yaml.Node, column int) bool {
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 || strings.Trim(n.Value, "\n") != "" {
 		return false
@@ -137,7 +136,7 @@ func (r *Reader) checkKeys(n *yaml.Node) error {
 			return r.fault(at, "", "a key is longer than %d bytes", maxKey)
 		case key.Tag == "!!merge":
 			return r.refuse(at, "merge keys")
-		case n.Style&yaml.FlowStyle == 0 && key.Column != n.Column: // the mapping begins at its first "?"
+		case n.Style&yaml.FlowStyle == 0 && key.Column != n.Column: // The mapping begins at its first "?".
 			return r.refuse(Position{at.Line, n.Column}, `keys written with "?"`)
 		}
 	}
