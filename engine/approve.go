@@ -13,8 +13,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// approve stops at a human gate. An approval is single use, bound to the step and to a digest
-// of what is asked and of the steps that follow; resuming never grants one (NFR-012).
+// approve stops at a human gate. An approval is single use, bound to the step and to a
+// digest of what is asked and of the steps that follow; resuming never grants one
+// (NFR-012).
 func (b *branch) approve(ctx context.Context, it *session.Item, step *session.Step) error {
 	question, err := b.asks(ctx, it)
 	if err != nil {
@@ -155,8 +156,9 @@ func (b *branch) deny(it *session.Item, digest string, a Answer) error {
 	return &stop{to: session.Paused, reason: session.ReasonApproval, code: session.ErrDenied, detail: detail}
 }
 
-// ApprovalDigest binds an approval of gate to its question, to the inputs (the hash of their blob) and
-// to every step after it in order, so that an old yes never answers a new question.
+// ApprovalDigest binds an approval of gate to its question, to the inputs (the hash of
+// their blob) and to every step after it in order, so that an old yes never answers a new
+// question.
 func ApprovalDigest(p *session.Plan, next session.Continuation, gate session.StepID, question, inputs string) string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, strconv.Quote(question)+" "+inputs+"\n") // a hash never fails to write

@@ -44,8 +44,8 @@ func (w *world) digest() string {
 // asked is the seq of the question that is open.
 func (w *world) asked() uint64 { return w.sess.Steps[id("t", "g")].LastSeq }
 
-// NFR-012: with nobody to ask, a gate stops the session where it waits; a resume alone never
-// passes it.
+// NFR-012: with nobody to ask, a gate stops the session where it waits; a resume alone
+// never passes it.
 func TestApproveNobodyThere(t *testing.T) {
 	w := gated(t)
 	for range 3 {
@@ -58,8 +58,8 @@ func TestApproveNobodyThere(t *testing.T) {
 	w.ledgered("a")
 }
 
-// FR-013: an approval given while nobody executes is used by the next resume without asking,
-// and by no other one.
+// FR-013: an approval given while nobody executes is used by the next resume without
+// asking, and by no other one.
 func TestApprovedWhileNobodyExecutes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -77,7 +77,8 @@ func TestApprovedWhileNobodyExecutes(t *testing.T) {
 			w.process().must()
 			digest := w.digest()
 			if c.digest != "" {
-				// The journal takes the answer; the plan that it belonged to is not this one.
+				// The journal takes the answer; the plan that it belonged to is not this
+				// one.
 				w.add(session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: id("t", "g"), Question: "?", Digest: c.digest}})
 				digest = c.digest
 			}
@@ -185,7 +186,8 @@ func TestAnsweredFromElsewhere(t *testing.T) {
 	}
 }
 
-// An answer from elsewhere that comes just before the one that is typed here changes nothing.
+// An answer from elsewhere that comes just before the one that is typed here changes
+// nothing.
 func TestAnsweredHereAndElsewhere(t *testing.T) {
 	for _, kind := range []session.RequestKind{session.RequestApprove, session.RequestDeny} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -216,8 +218,8 @@ func TestApprovalLeftForADeadHolder(t *testing.T) {
 	w.ledgered("a", "b")
 }
 
-// So does a no, and one that comes while an earlier step runs: nobody is asked what has been answered.
-// It is used once, as a yes is.
+// So does a no, and one that comes while an earlier step runs: nobody is asked what has
+// been answered. It is used once, as a yes is.
 func TestDenialBeforeTheGate(t *testing.T) {
 	for name, left := range map[string]bool{"left_for_a_dead_holder": true, "while_a_step_runs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -251,8 +253,9 @@ func TestDenialBeforeTheGate(t *testing.T) {
 	}
 }
 
-// NFR-012: a yes is of the question that was open when it was given. Put back where the same is asked anew, as
-// by somebody who can write the store and has no key, it is dropped.
+// NFR-012: a yes is of the question that was open when it was given. Put back where the
+// same is asked anew, as by somebody who can write the store and has no key, it is
+// dropped.
 func TestApprovalOfAnEarlierQuestion(t *testing.T) {
 	w := gated(t)
 	w.process().must()

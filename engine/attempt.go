@@ -20,7 +20,8 @@ func (e *Engine) key(it *session.Item, attempt int) string {
 	return session.Key{Session: e.id, Step: it.ID, Operation: session.OpMain, Attempt: attempt}.String()
 }
 
-// begin makes the intent of an attempt durable, then reads the fence before an effect (E1, E3).
+// begin makes the intent of an attempt durable, then reads the fence before an effect
+// (E1, E3).
 func (b *branch) begin(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	d.StepID, d.Kind, d.Attempt, d.Key = it.ID, it.Kind, it.Attempt, b.key(it, it.Attempt)
 	if err := b.commit(ctx, session.Draft{Type: session.StepStarted, Data: d}); err != nil {
@@ -39,8 +40,8 @@ func (b *branch) again(ctx context.Context, it *session.Item) error {
 	return b.fence(ctx, it)
 }
 
-// fence reads the fence before a step that may have an effect. One that only looks needs none: its receipt is refused
-// where another process has taken the session over.
+// fence reads the fence before a step that may have an effect. One that only looks needs
+// none: its receipt is refused where another process has taken the session over.
 func (b *branch) fence(ctx context.Context, it *session.Item) error {
 	if it.Kind == session.KindRead || it.Kind == session.KindSearch {
 		return nil

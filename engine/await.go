@@ -13,8 +13,10 @@ import (
 
 const (
 	requestPoll = 200 * time.Millisecond
-	againWindow = 600 * time.Millisecond // in which a second signal is waited for
-	endPoll     = 50 * time.Millisecond  // how often it is looked meanwhile whether the command has ended
+	// in which a second signal is waited for
+	againWindow = 600 * time.Millisecond
+	// how often it is looked meanwhile whether the command has ended
+	endPoll = 50 * time.Millisecond
 )
 
 // await waits for a command. What ends the wait decides what becomes of it:
@@ -58,8 +60,8 @@ func (b *branch) await(ctx context.Context, it *session.Item, key string, wait f
 	return rec, cause
 }
 
-// watch ends a wait when somebody asks to cancel the session, and says once that the command has lost
-// its supervisor.
+// watch ends a wait when somebody asks to cancel the session, and says once that the
+// command has lost its supervisor.
 func (b *branch) watch(ctx context.Context, cancel context.CancelCauseFunc, it *session.Item, key string) {
 	tick := time.NewTicker(requestPoll)
 	defer tick.Stop()
@@ -83,7 +85,8 @@ func (b *branch) watch(ctx context.Context, cancel context.CancelCauseFunc, it *
 	}
 }
 
-// alone reports whether a command runs without its supervisor, and says then what that means.
+// alone reports whether a command runs without its supervisor, and says then what that
+// means.
 func (b *branch) alone(ctx context.Context, it *session.Item, key string) bool {
 	rec, err := b.Commands.Look(ctx, key)
 	if err != nil || rec.State != session.CommandUnattended {
@@ -97,14 +100,18 @@ func (b *branch) alone(ctx context.Context, it *session.Item, key string) bool {
 
 // leaving is a command that a branch leaves to its supervisor.
 type leaving struct {
-	it      *session.Item
-	alone   bool // it has no supervisor any more
-	endsToo bool // it would end with this process, unrecorded
+	it *session.Item
+	// it has no supervisor any more
+	alone bool
+	// it would end with this process, unrecorded
+	endsToo bool
 
-	over <-chan struct{} // the wait for a second signal is; nil: after againWindow
+	// the wait for a second signal is; nil: after againWindow
+	over <-chan struct{}
 }
 
-// leave pauses the session with its commands running on, and gives a second signal a moment.
+// leave pauses the session with its commands running on, and gives a second signal a
+// moment.
 func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
 	bg := context.WithoutCancel(ctx)
 	l := &leaving{it: it, endsToo: b.endsWithUs(ctx, key)}
@@ -144,7 +151,8 @@ func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig In
 	}
 }
 
-// pauses commits the pause of a session all of whose commands are left, and says before what becomes of them.
+// pauses commits the pause of a session all of whose commands are left, and says before
+// what becomes of them.
 func (b *branch) pauses(ctx context.Context, all []*leaving, halt *stop) error {
 	said := session.Notice{Kind: session.NoticeInfo, Text: "The running command stays with its supervisor; signal again now to end it.",
 		Hint: session.Then("end it later", session.MoveCancelCommand, b.short)}
@@ -175,8 +183,8 @@ func (b *branch) pauses(ctx context.Context, all []*leaving, halt *stop) error {
 	return nil
 }
 
-// endsWithUs reports whether the command would end with this process, unrecorded. One that runs in
-// another PID namespace does not.
+// endsWithUs reports whether the command would end with this process, unrecorded. One
+// that runs in another PID namespace does not.
 func (b *branch) endsWithUs(ctx context.Context, key string) bool {
 	if !b.Last {
 		return false
@@ -185,8 +193,8 @@ func (b *branch) endsWithUs(ctx context.Context, key string) bool {
 	return err != nil || !rec.Elsewhere
 }
 
-// became says what has become of a command that acode leaves: it may not even have begun. Whether it
-// still runs later, status finds out.
+// became says what has become of a command that acode leaves: it may not even have begun.
+// Whether it still runs later, status finds out.
 func (b *branch) became(ctx context.Context, it *session.Item, key string) string {
 	if b.runsOn(ctx, key) {
 		return "; the " + b.what(it, key) + " of " + it.ID.String() + " runs on"

@@ -10,23 +10,32 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// book is the one place that appends to the journal and reads its session. A commit takes along what all
-// branches have handed over by then. It happens on the goroutine of one of them, so that a branch alone
-// waits for no other goroutine.
+// book is the one place that appends to the journal and reads its session. A commit takes
+// along what all branches have handed over by then. It happens on the goroutine of one of
+// them, so that a branch alone waits for no other goroutine.
 type book struct {
 	e *Engine
 
-	turn    sync.Mutex // held by who commits or reads the session itself
-	doubt   uint64     // last seq before a commit that failed; 0 when none did
-	doubted []*entry   // of that commit
-	asking  int        // gates that wait for an answer
+	// held by who commits or reads the session itself
+	turn sync.Mutex
+	// last seq before a commit that failed; 0 when none did
+	doubt uint64
+	// of that commit
+	doubted []*entry
+	// gates that wait for an answer
+	asking int
 
-	mu     sync.Mutex // guards what follows
-	queue  []*entry
-	begin  []session.Draft                      // the acquisition, with which the first commit begins
-	steps  map[session.StepID]session.StepState // as of the last commit; those that somebody asked for
-	files  map[string]session.FileState         // likewise, all that the session knows; nil: nobody asked
-	notify sync.Mutex                           // held while something is shown
+	// guards what follows
+	mu    sync.Mutex
+	queue []*entry
+	// the acquisition, with which the first commit begins
+	begin []session.Draft
+	// as of the last commit; those that somebody asked for
+	steps map[session.StepID]session.StepState
+	// likewise, all that the session knows; nil: nobody asked
+	files map[string]session.FileState
+	// held while something is shown
+	notify sync.Mutex
 }
 
 // entry is what a branch hands over for one commit.
@@ -48,8 +57,8 @@ func (k *book) look(read func(*session.Session)) {
 	read(k.e.Journal.Session())
 }
 
-// step gives where a step stands; pending when nothing is known of it. It waits for a commit only the first
-// time.
+// step gives where a step stands; pending when nothing is known of it. It waits for a
+// commit only the first time.
 func (k *book) step(id session.StepID) session.StepState {
 	k.mu.Lock()
 	st, known := k.steps[id]
@@ -86,7 +95,8 @@ func (k *book) note(s *session.Session, id session.StepID) session.StepState {
 	return st
 }
 
-// known gives the files that the session knows. It waits for a commit only the first time.
+// known gives the files that the session knows. It waits for a commit only the first
+// time.
 func (k *book) known() []session.FileState {
 	k.mu.Lock()
 	asked := k.files != nil
@@ -153,8 +163,8 @@ func (k *book) status(id session.StepID) (status session.Status) {
 	return status
 }
 
-// commit makes drafts of b durable, which a signal does not cut short: its outcome would be unknown. Where
-// another branch's commit is on its way, the next one takes them along.
+// commit makes drafts of b durable, which a signal does not cut short: its outcome would
+// be unknown. Where another branch's commit is on its way, the next one takes them along.
 func (k *book) commit(ctx context.Context, b *branch, drafts []session.Draft) error {
 	n := &entry{b: b, drafts: drafts}
 	k.mu.Lock()
@@ -176,8 +186,8 @@ func (k *book) commit(ctx context.Context, b *branch, drafts []session.Draft) er
 	return n.err
 }
 
-// write commits a batch. Where the journal refuses it, each branch's drafts are tried alone, so that a branch
-// loses nothing by the mistake of another one.
+// write commits a batch. Where the journal refuses it, each branch's drafts are tried
+// alone, so that a branch loses nothing by the mistake of another one.
 func (k *book) write(ctx context.Context, batch []*entry) {
 	err := k.append(ctx, batch, k.e.Journal.Append)
 	if len(batch) > 1 && refused(err) {
@@ -197,7 +207,8 @@ func (k *book) write(ctx context.Context, batch []*entry) {
 // refused reports whether the journal said no to drafts and is as it was before them.
 func refused(err error) bool { return errors.Is(err, session.ErrConflict) }
 
-// append commits a batch in its order, behind the acquisition where that is not durable yet.
+// append commits a batch in its order, behind the acquisition where that is not durable
+// yet.
 func (k *book) append(ctx context.Context, batch []*entry, to func(context.Context, ...session.Draft) ([]session.Event, error)) error {
 	s := k.e.Journal.Session()
 	c, state, asking := k.e.crew, s.State, k.asking
@@ -272,7 +283,8 @@ func (k *book) show(n session.Notice) {
 	k.e.Notify(n)
 }
 
-// answer turns a request of somebody else into an event, or drops it when it no longer fits.
+// answer turns a request of somebody else into an event, or drops it when it no longer
+// fits.
 func (k *book) answer(ctx context.Context, r session.Request, question string) (denied bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
@@ -310,7 +322,8 @@ func (k *book) willBe(drafts []session.Draft) (state session.State) {
 	return state
 }
 
-// happened reports whether a commit that failed has taken place all the same, as the journal knows now.
+// happened reports whether a commit that failed has taken place all the same, as the
+// journal knows now.
 func (k *book) happened() (yes bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()

@@ -8,25 +8,37 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// branch carries out one step at a time. Nothing of it is shared, but that the book reads it while it
-// commits what the branch handed over.
+// branch carries out one step at a time. Nothing of it is shared, but that the book reads
+// it while it commits what the branch handed over.
 type branch struct {
 	*Engine
 
-	current  session.StepID   // the step at hand
-	pending  []session.Draft  // receipts that the next commit takes along
-	onCommit []session.Notice // to be shown once they are durable
-	spent    []string         // keys whose raw output goes once the receipt is durable
-	over     []job            // those whose last receipt is pending
-	answered string           // the key that Policy answers for; empty: none
-	overUS   int64            // when the command that is about to get its receipt was over, if before that; else 0
-	reran    int              // how often the command at hand ran again, its outcome unknown, with nobody asked
+	// the step at hand
+	current session.StepID
+	// receipts that the next commit takes along
+	pending []session.Draft
+	// to be shown once they are durable
+	onCommit []session.Notice
+	// keys whose raw output goes once the receipt is durable
+	spent []string
+	// those whose last receipt is pending
+	over []job
+	// the key that Policy answers for; empty: none
+	answered string
+	// when the command that is about to get its receipt was over, if before that; else 0
+	overUS int64
+	// how often the command at hand ran again, its outcome unknown, with nobody asked
+	reran int
 
 	// What follows is the crew's.
 
-	admitted  bool                               // it works in the workspace
-	attaching bool                               // it has not come to wait for the command that it is to attach to
-	meanwhile map[session.StepID]map[string]bool // paths that others changed during a step without a receipt that names none in its intent
+	// it works in the workspace
+	admitted bool
+	// it has not come to wait for the command that it is to attach to
+	attaching bool
+	// paths that others changed during a step without a receipt that names none in its
+	// intent
+	meanwhile map[session.StepID]map[string]bool
 }
 
 // newBranch makes a branch of the execution that begins has prepared.
@@ -68,8 +80,8 @@ func (b *branch) step(ctx context.Context, it *session.Item) error {
 	}
 }
 
-// boundary is where a branch may stop: on a signal, a deadline, the request of somebody else, or since
-// another branch has ended the session.
+// boundary is where a branch may stop: on a signal, a deadline, the request of somebody
+// else, or since another branch has ended the session.
 func (b *branch) boundary(ctx context.Context) error {
 	if err := b.requests(ctx); err != nil {
 		return err
@@ -97,9 +109,9 @@ func (b *branch) requests(ctx context.Context) error {
 	return nil
 }
 
-// answer turns a request of somebody else into an event, or drops it when it no longer fits. What
-// is pending comes first: it may answer the same question. A request to cancel ends the branch; it is carried
-// out when all have ended.
+// answer turns a request of somebody else into an event, or drops it when it no longer
+// fits. What is pending comes first: it may answer the same question. A request to cancel
+// ends the branch; it is carried out when all have ended.
 func (b *branch) answer(ctx context.Context, r session.Request) error {
 	if err := b.commit(ctx); err != nil {
 		return err

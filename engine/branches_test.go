@@ -57,8 +57,8 @@ func (w *world) endsAs(res session.Result) ends {
 	return e
 }
 
-// E1 to E7: plans whose tasks touch different files end with any max_parallel and any order of endings as they
-// end one step after another.
+// E1 to E7: plans whose tasks touch different files end with any max_parallel and any
+// order of endings as they end one step after another.
 func TestLawAnyOrderEndsAsSerial(t *testing.T) {
 	atOnce := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -94,7 +94,8 @@ func TestLawAnyOrderEndsAsSerial(t *testing.T) {
 	}
 }
 
-// E1 to E7, NFR-005 to NFR-010: and killed at any calls, again and again, they end so too, each effect once.
+// E1 to E7, NFR-005 to NFR-010: and killed at any calls, again and again, they end so
+// too, each effect once.
 func TestLawKilledWithSeveralBranches(t *testing.T) {
 	kills, several := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

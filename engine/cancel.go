@@ -7,17 +7,18 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Cancel ends a session that no process executes, in one commit: what became of each step in
-// progress, then the session's end. Of a command that is over it takes the recorded result, one that
-// runs it ends first, and it records as unknown what it cannot find out, so that no step of a
-// cancelled session is in progress. request is the one that is answered, 0 for none. Files may be nil
-// where the workspace is gone.
+// Cancel ends a session that no process executes, in one commit: what became of each step
+// in progress, then the session's end. Of a command that is over it takes the recorded
+// result, one that runs it ends first, and it records as unknown what it cannot find out,
+// so that no step of a cancelled session is in progress. request is the one that is
+// answered, 0 for none. Files may be nil where the workspace is gone.
 func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request) error {
 	e.begins(next, nil)
 	return e.newBranch().cancel(ctx, request)
 }
 
-// cancelled is Cancel for the process that executes the session, when all branches have ended.
+// cancelled is Cancel for the process that executes the session, when all branches have
+// ended.
 func (b *branch) cancelled(ctx context.Context, r session.Request) (*stop, error) {
 	b.crew.collect(b)
 	err := b.commit(ctx)
@@ -95,8 +96,8 @@ func (b *branch) closeCommand(ctx context.Context, it *session.Item, step *sessi
 	return b.recordUnknown(ctx, it, rec)
 }
 
-// closeChange records a change of files that was carried out, and as unknown one that was carried out
-// in part: nothing is undone for a session that is over. Temporary files go.
+// closeChange records a change of files that was carried out, and as unknown one that was
+// carried out in part: nothing is undone for a session that is over. Temporary files go.
 func (b *branch) closeChange(ctx context.Context, it *session.Item, st session.StepState) error {
 	d, err := b.intent(ctx, it)
 	if err != nil {

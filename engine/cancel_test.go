@@ -34,17 +34,19 @@ func (w *world) cancel(files engine.Files) {
 	}
 }
 
-// A cancel takes every recorded result, ends what runs and records that, and records as unknown what
-// it cannot find out.
+// A cancel takes every recorded result, ends what runs and records that, and records as
+// unknown what it cannot find out.
 func TestCancelKeepsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		step     session.Step
 		crashIn  string
 		killsToo bool
-		gone     bool // the workspace
-		status   session.Status
-		says     string // in the receipt
+		// the workspace
+		gone   bool
+		status session.Status
+		// in the receipt
+		says string
 	}{
 		{"result", command("s", "ledger X", capturing("V")), "claimed", false, false, session.StepDone, ""},
 		{"result_without_workspace", command("s", "ledger X"), "claimed", false, true, session.StepDone, ""},
@@ -85,8 +87,8 @@ func TestCancelKeepsWhatHappened(t *testing.T) {
 	}
 }
 
-// Killed anywhere and then cancelled: no step is in progress, and no effect that took place belongs to a
-// step that counts as pending or as cancelled before its start.
+// Killed anywhere and then cancelled: no step is in progress, and no effect that took
+// place belongs to a step that counts as pending or as cancelled before its start.
 func TestCancelAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawPlan(t))

@@ -13,7 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxQuickPre is the size of a pre-image up to which the receipt before may wait for it (E4).
+// maxQuickPre is the size of a pre-image up to which the receipt before may wait for it
+// (E4).
 const maxQuickPre = 64 << 10
 
 // maxMade is the size of a post-image up to which it is kept.
@@ -59,8 +60,8 @@ func (b *branch) change(ctx context.Context, it *session.Item, step *session.Ste
 	return b.apply(ctx, it, key)
 }
 
-// settleBefore commits the receipt before when preparing the changes will take its time (E4),
-// and removes what an attempt before this one, given up, left behind.
+// settleBefore commits the receipt before when preparing the changes will take its time
+// (E4), and removes what an attempt before this one, given up, left behind.
 func (b *branch) settleBefore(ctx context.Context, it *session.Item, changes []session.Change) error {
 	large := slices.ContainsFunc(changes, func(c session.Change) bool {
 		return max(b.Files.Size(c.Path), b.Files.Size(c.From), b.Files.Size(c.To)) > maxQuickPre
@@ -92,7 +93,8 @@ func (b *branch) unprepared(ctx context.Context, it *session.Item, step *session
 	return f
 }
 
-// keep saves the content that the step will make disappear, before its intent is committed.
+// keep saves the content that the step will make disappear, before its intent is
+// committed.
 func (b *branch) keep(ctx context.Context, ts []session.Transition) error {
 	for i, t := range ts {
 		if t.Pre.Absent() || moves(ts, t.Path) {
@@ -111,8 +113,8 @@ func (b *branch) keep(ctx context.Context, ts []session.Transition) error {
 	return nil
 }
 
-// keepMade saves the content that the step makes, where it is short and not in the plan: a person may later
-// want to see what somebody changed in it.
+// keepMade saves the content that the step makes, where it is short and not in the plan:
+// a person may later want to see what somebody changed in it.
 func (b *branch) keepMade(ctx context.Context, step *session.Step, ts []session.Transition) error {
 	for i, t := range ts {
 		if t.Post.Absent() || t.From != "" || t.Post.Hash == t.Pre.Hash || t.Post.Size > maxMade || planned(step, t.Post.Hash) {
@@ -214,8 +216,8 @@ func changedMeanwhile(it *session.Item) error {
 		Next:    session.Words("look at the files, then resume again")}
 }
 
-// redo goes on with an attempt that a crash cut short: rolled back first where something of
-// it is there (FR-026), then done under the same key.
+// redo goes on with an attempt that a crash cut short: rolled back first where something
+// of it is there (FR-026), then done under the same key.
 func (b *branch) redo(ctx context.Context, it *session.Item, d session.StepStartedData, changes []session.Change) error {
 	if err := b.again(ctx, it); err != nil {
 		return err
@@ -240,8 +242,8 @@ func (b *branch) redo(ctx context.Context, it *session.Item, d session.StepStart
 	return b.apply(ctx, it, d.Key)
 }
 
-// rollBack puts the pre-images of an attempt back. It overwrites content that is neither pre-
-// nor post-image only if that was accepted, and so kept, before it came here.
+// rollBack puts the pre-images of an attempt back. It overwrites content that is neither
+// pre- nor post-image only if that was accepted, and so kept, before it came here.
 func (b *branch) rollBack(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	_, foreign, err := b.Files.Inspect(ctx, d.Key, d.Files)
 	if err != nil {
@@ -263,7 +265,8 @@ func (b *branch) rollBack(ctx context.Context, it *session.Item, d session.StepS
 	})
 }
 
-// knownHash is what the session knows of the content at path; empty: nothing, or that there is none.
+// knownHash is what the session knows of the content at path; empty: nothing, or that
+// there is none.
 func (b *branch) knownHash(path string) (hash string) {
 	b.book.look(func(s *session.Session) {
 		if f := s.Files[path]; f != nil {
@@ -323,7 +326,8 @@ func (b *branch) captures(ctx context.Context, it *session.Item) (map[string]str
 	return values, nil
 }
 
-// captured finds the capture of a step whose receipt is durable or goes with the next commit.
+// captured finds the capture of a step whose receipt is durable or goes with the next
+// commit.
 func (b *branch) captured(by session.StepID) *session.Capture {
 	for _, d := range b.pending {
 		if c, ok := d.Data.(session.StepCompletedData); ok && c.StepID == by {

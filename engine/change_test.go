@@ -39,8 +39,8 @@ func (w *world) holds(want map[string]string) {
 	}
 }
 
-// FR-026, FR-028: what is partially written is rolled back first, then done again under the
-// same key.
+// FR-026, FR-028: what is partially written is rolled back first, then done again under
+// the same key.
 func TestPartiallyWritten(t *testing.T) {
 	w := torn(t)
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -48,8 +48,8 @@ func TestPartiallyWritten(t *testing.T) {
 	w.inOrder("commit acquired", "notice handling t/g rollback", "rollback t/g/main:1 overwriting []", "fence", "effect t/g/main:1", "commit completed t/g/main:1 + completed")
 }
 
-// FR-027, FR-045: foreign content that was accepted is overwritten by a roll-back, or worked
-// on top of as a new attempt.
+// FR-027, FR-045: foreign content that was accepted is overwritten by a roll-back, or
+// worked on top of as a new attempt.
 func TestForeignContentAccepted(t *testing.T) {
 	w := torn(t)
 	w.files["b"] = "somebody else's"
@@ -155,8 +155,8 @@ func TestRedoThatDiffers(t *testing.T) {
 	wantResult(t, p.must(), session.Paused, session.ReasonTaskFailed, session.ErrFileStep)
 }
 
-// An attempt that could not even be prepared, and crashed before it could say so, is followed
-// by the next one.
+// An attempt that could not even be prepared, and crashed before it could say so, is
+// followed by the next one.
 func TestUnpreparedAndCrashed(t *testing.T) {
 	w := newWorld(t, plan(task("t", session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "x", New: "y"}}})))
 	w.crashIn, w.crashNth = "fence", 1
@@ -169,7 +169,8 @@ func TestUnpreparedAndCrashed(t *testing.T) {
 	w.inOrder("commit acquired + started t/e/main:2", "effect t/e/main:2")
 }
 
-// What that attempt left is removed too where a large file makes what is pending go before.
+// What that attempt left is removed too where a large file makes what is pending go
+// before.
 func TestTidyBeforeALargeChange(t *testing.T) {
 	w := newWorld(t, plan(task("t", session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "x", New: "y"}}})))
 	w.files["f"] = strings.Repeat("z", 64<<10)
@@ -194,8 +195,8 @@ func TestReadInProgress(t *testing.T) {
 	w.inOrder("notice started t/r", "notice handling t/r retry", "commit completed t/r/main:1 + completed")
 }
 
-// What was carried out whole and cannot be looked at stops the process and fails no step: the
-// next resume finds it applied.
+// What was carried out whole and cannot be looked at stops the process and fails no step:
+// the next resume finds it applied.
 func TestAppliedAndNotLookedAt(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("f", "f", "new"), command("b", "ledger b"))))
 	w.fails["look at what was applied"] = &session.Error{Code: session.ErrStoreIO, Message: "cannot be looked at"}
@@ -226,7 +227,8 @@ func TestRedoWithAnotherOutcome(t *testing.T) {
 	w.holds(map[string]string{})
 }
 
-// What was applied when the plan was made may have been taken back when it is carried out.
+// What was applied when the plan was made may have been taken back when it is carried
+// out.
 func TestAppliedTakenBack(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("a", "a", "one"))))
 	w.crashIn, w.crashNth = "applied", 1

@@ -55,7 +55,8 @@ func (b *branch) run(ctx context.Context, it *session.Item, step *session.Step) 
 	return b.launch(ctx, it, step)
 }
 
-// launch hands a command whose intent is durable to its supervisor and takes what comes back.
+// launch hands a command whose intent is durable to its supervisor and takes what comes
+// back.
 func (b *branch) launch(ctx context.Context, it *session.Item, step *session.Step) error {
 	req, err := b.request(ctx, it, step.Run)
 	if err != nil {
@@ -125,8 +126,8 @@ func (b *branch) outcome(ctx context.Context, it *session.Item, step *session.St
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }
 
-// finished takes the result of a command that is over, or asks what became of it where its record
-// does not say.
+// finished takes the result of a command that is over, or asks what became of it where
+// its record does not say.
 func (b *branch) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	if rec.Interruption() != "" {
 		awaitEnd(ctx, ownSignal) // a shutdown reaches acode too: then the next resume decides
@@ -141,9 +142,10 @@ func (b *branch) finished(ctx context.Context, it *session.Item, step *session.S
 	return err
 }
 
-// take keeps the outputs and the files that a finished command changed, and queues its receipt; a
-// failure comes back as an error. doubt says why there can be no receipt: a signal ended the command
-// that acode did not send, or the output is lost, as in a store that came back without it.
+// take keeps the outputs and the files that a finished command changed, and queues its
+// receipt; a failure comes back as an error. doubt says why there can be no receipt: a
+// signal ended the command that acode did not send, or the output is lost, as in a store
+// that came back without it.
 func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) (doubt string, err error) {
 	if by := rec.Interruption(); by != "" {
 		return "it was ended by " + by + ", which acode did not send; it may have done its work before", nil
@@ -209,8 +211,9 @@ func (b *branch) redacted(left []string) []string {
 	return out
 }
 
-// judge says what was wrong with a finished command, nil when nothing was. One that was asked to
-// end and says that it has done its work is believed: to run it again would repeat that.
+// judge says what was wrong with a finished command, nil when nothing was. One that was
+// asked to end and says that it has done its work is believed: to run it again would
+// repeat that.
 func judge(r *session.Run, c *session.CommandResult) *failure {
 	switch {
 	case c.StartError != "":
@@ -227,7 +230,8 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	return nil
 }
 
-// fate says what became of a command that was to be ended: what may not be signalled runs on.
+// fate says what became of a command that was to be ended: what may not be signalled runs
+// on.
 func fate(ended string, left []string) string {
 	if len(left) == 0 {
 		return ended
@@ -235,8 +239,9 @@ func fate(ended string, left []string) string {
 	return "could not be ended: " + strings.Join(left, ", ") + " runs with another user's rights"
 }
 
-// look keeps what a command left in the workspace, for its receipt. Where that fails, the next resume names
-// as changed what the command did; it must not keep the result from being recorded.
+// look keeps what a command left in the workspace, for its receipt. Where that fails, the
+// next resume names as changed what the command did; it must not keep the result from
+// being recorded.
 func (b *branch) look(ctx context.Context) (manifest string) {
 	if b.Look == nil {
 		return ""
@@ -254,8 +259,8 @@ func (b *branch) look(ctx context.Context) (manifest string) {
 	return manifest
 }
 
-// changedFiles lists the session's own files that a command changed: their new hashes go into
-// its receipt, and of what has none, since it is no plain file, its times.
+// changedFiles lists the session's own files that a command changed: their new hashes go
+// into its receipt, and of what has none, since it is no plain file, its times.
 func (b *branch) changedFiles(ctx context.Context) ([]session.FileState, error) {
 	known := b.book.known()
 	if len(known) == 0 || b.Files == nil { // nil: the workspace of a session that is cancelled is gone

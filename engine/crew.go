@@ -10,54 +10,79 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// crew are the branches of one execution: who carries out what, who waits for whom, and how it ends. A
-// branch that a stop ended keeps its place: with one place alone, the session stops there.
+// crew are the branches of one execution: who carries out what, who waits for whom, and
+// how it ends. A branch that a stop ended keeps its place: with one place alone, the
+// session stops there.
 type crew struct {
-	e     *Engine
-	limit int // steps that may run at once
+	e *Engine
+	// steps that may run at once
+	limit int
 
-	mu     sync.Mutex // guards what follows
-	change sync.Cond  // something happened that a waiting branch waits for
+	// guards what follows
+	mu sync.Mutex
+	// something happened that a waiting branch waits for
+	change sync.Cond
 
-	tasks  []task // in the order of execution
-	undone int    // tasks that are not over
-	attach []int  // items whose commands may still run: waited for before anything begins
-	open   []int  // the other items that were in progress, in the order of their intents
-	ready  []int  // tasks that may begin, in the order of execution
+	// in the order of execution
+	tasks []task
+	// tasks that are not over
+	undone int
+	// items whose commands may still run: waited for before anything begins
+	attach []int
+	// the other items that were in progress, in the order of their intents
+	open []int
+	// tasks that may begin, in the order of execution
+	ready []int
 
-	branches  []*branch
-	workers   int        // branches that have not ended
-	working   int        // those that carry something out
-	landing   int        // those with jobs that are over once their receipts are durable
-	held      int        // places that a stop keeps
-	attaching int        // commands that ran before and are not waited for yet
-	leaving   []*leaving // commands that their branches leave to the supervisor
-	pausing   bool       // one of those branches pauses the session
-	paused    bool       // it has
-	pauseErr  error
+	branches []*branch
+	// branches that have not ended
+	workers int
+	// those that carry something out
+	working int
+	// those with jobs that are over once their receipts are durable
+	landing int
+	// places that a stop keeps
+	held int
+	// commands that ran before and are not waited for yet
+	attaching int
+	// commands that their branches leave to the supervisor
+	leaving []*leaving
+	// one of those branches pauses the session
+	pausing bool
+	// it has
+	paused   bool
+	pauseErr error
 
-	draining bool // nothing new begins
+	// nothing new begins
+	draining bool
 	stops    []placed
 	fatal    error
 	cancel   *cancelling
-	denied   map[session.StepID]bool // gates that somebody elsewhere denied while this process executes
+	// gates that somebody elsewhere denied while this process executes
+	denied map[session.StepID]bool
 
 	paths pathClaims
 }
 
 // task is what is left of a task of the plan.
 type task struct {
-	first, end int   // its items
-	waits      int   // tasks that it depends on, and items of it in progress, that are not over
-	needed     []int // tasks that depend on it
-	failed     bool  // a step of it, or a task that it depends on, failed
+	// its items
+	first, end int
+	// tasks that it depends on, and items of it in progress, that are not over
+	waits int
+	// tasks that depend on it
+	needed []int
+	// a step of it, or a task that it depends on, failed
+	failed bool
 }
 
-// job is what a branch takes on: a step that was in progress, or all that is left of a task.
+// job is what a branch takes on: a step that was in progress, or all that is left of a
+// task.
 type job struct {
 	task  int
 	items []session.Item
-	again bool // a step that was in progress
+	// a step that was in progress
+	again bool
 }
 
 // placed is a stop with the place of its step in the order of execution.
@@ -115,8 +140,8 @@ func (c *crew) plan() {
 	}
 }
 
-// run carries out what is left, b on the goroutine of the caller, and says how it ended: nil when
-// nothing stopped it.
+// run carries out what is left, b on the goroutine of the caller, and says how it ended:
+// nil when nothing stopped it.
 func (c *crew) run(ctx context.Context, b *branch) (*stop, error) {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -183,15 +208,16 @@ func (c *crew) keeps(err error) bool {
 	return errors.As(err, &halt) && halt.to == session.Failed
 }
 
-// others reports whether more than one branch carries something out, or can once the receipts of b are durable.
+// others reports whether more than one branch carries something out, or can once the
+// receipts of b are durable.
 func (c *crew) others(b *branch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.working > 1 || len(b.over) > 0
 }
 
-// take gives b its next job, for which it waits; false when there is none any more. What is pending is
-// committed before it waits.
+// take gives b its next job, for which it waits; false when there is none any more. What
+// is pending is committed before it waits.
 func (c *crew) take(ctx context.Context, b *branch) (job, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +251,8 @@ func (c *crew) commits(ctx context.Context, b *branch) error {
 
 func (c *crew) isAttached(j job) bool { return j.again && j.items[0].Action == session.ActionAttach }
 
-// next takes the next job: commands that may still run come first, then what else was in progress.
+// next takes the next job: commands that may still run come first, then what else was in
+// progress.
 func (c *crew) next() (job, bool) {
 	items := c.e.next.Items
 	switch {
@@ -261,7 +288,8 @@ func (c *crew) taskOf(i int) int {
 	return at
 }
 
-// carryOut does the items of a job. What was in progress has been done before its task is a job.
+// carryOut does the items of a job. What was in progress has been done before its task is
+// a job.
 func (c *crew) carryOut(ctx context.Context, b *branch, j job) (at int, err error) {
 	for i := range j.items {
 		it := j.items[i]
@@ -275,8 +303,8 @@ func (c *crew) carryOut(ctx context.Context, b *branch, j job) (at int, err erro
 	return 0, nil
 }
 
-// did lets begin what waited for a job. It is over when its last receipt is durable, or at once where
-// no other branch is there to go ahead of it.
+// did lets begin what waited for a job. It is over when its last receipt is durable, or
+// at once where no other branch is there to go ahead of it.
 func (c *crew) did(b *branch, j job, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +324,8 @@ func (c *crew) did(b *branch, j job, failed bool) {
 	c.change.Broadcast()
 }
 
-// over lets begin what waits for a job that is over: what is left of its task, or what depends on that.
+// over lets begin what waits for a job that is over: what is left of its task, or what
+// depends on that.
 func (c *crew) over(j job) {
 	if t := &c.tasks[j.task]; !j.again {
 		c.settle(j.task)
@@ -320,8 +349,8 @@ func (c *crew) landed(b *branch) {
 	c.change.Broadcast()
 }
 
-// settle lets begin what depends on a task that is over. What depends on one that failed is over too, unless
-// that was ordered to run.
+// settle lets begin what depends on a task that is over. What depends on one that failed
+// is over too, unless that was ordered to run.
 func (c *crew) settle(at int) {
 	for over := []int{at}; len(over) > 0; {
 		t := &c.tasks[over[0]]
@@ -433,8 +462,8 @@ func (c *crew) collect(b *branch) {
 	}
 }
 
-// leave waits until every branch is at a boundary or leaves its command, and until one of those has paused the
-// session with all of them.
+// leave waits until every branch is at a boundary or leaves its command, and until one of
+// those has paused the session with all of them.
 func (c *crew) leave(l *leaving, pause func(all []*leaving) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

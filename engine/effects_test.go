@@ -31,7 +31,8 @@ func image(files map[string]string, path string) session.Image {
 type workspace struct {
 	w        *world
 	prepared map[string]prepared
-	held     map[string]string // contents by path, as Prepare hashed them
+	// contents by path, as Prepare hashed them
+	held map[string]string
 }
 
 type prepared struct {
@@ -274,9 +275,10 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 	return out, nil
 }
 
-// supervisor runs the commands of a world. It outlives a crash unless the world kills it too.
-// A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, chmod PATH, raw QUOTED, repeat N X, spaces, leaves, linger,
-// torn X, unknown, hang, refuse, unstartable, starve, slow, late, beyond, killed, told, back.
+// supervisor runs the commands of a world. It outlives a crash unless the world kills it
+// too. A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, chmod
+// PATH, raw QUOTED, repeat N X, spaces, leaves, linger, torn X, unknown, hang, refuse,
+// unstartable, starve, slow, late, beyond, killed, told, back.
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {

@@ -1,7 +1,7 @@
-// Package engine carries out a continuation: intent, effect, receipt. Each running step has a branch,
-// whose code is a straight line. The book commits what the branches hand over: the receipt of one step
-// and the intent of the next are one commit, so that a step costs one fsync of the store, and steps that
-// run at once share it.
+// Package engine carries out a continuation: intent, effect, receipt. Each running step
+// has a branch, whose code is a straight line. The book commits what the branches hand
+// over: the receipt of one step and the intent of the next are one commit, so that a step
+// costs one fsync of the store, and steps that run at once share it.
 //
 // Invariants, cited by tests:
 //
@@ -24,9 +24,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Engine executes one session. Every field is needed unless it says otherwise. The functions and the
-// adapters are called from several goroutines at once where MaxParallel is above 1, Notify, Look and Snapshot
-// from one at a time.
+// Engine executes one session. Every field is needed unless it says otherwise. The
+// functions and the adapters are called from several goroutines at once where MaxParallel
+// is above 1, Notify, Look and Snapshot from one at a time.
 type Engine struct {
 	Journal  Journal
 	Blobs    Blobs
@@ -35,57 +35,75 @@ type Engine struct {
 	Person   Person
 	Plan     *session.Plan
 	Policy   Policy
-	Environ  []string          // of commands, before inputs, captures and the step's own
-	Inputs   *session.Inputs   // nil: none were recorded
-	Secrets  map[string]string // inputs that are not recorded, as far as they are at hand
-	Notify   func(session.Notice)
-	Redact   func(string) string       // for what is shown; journal and log have doors of their own
-	Masked   func(io.Reader) io.Reader // Redact for what is too long to be in memory
-	Captured func(name, value string)  // called before anything that may hold a captured value is kept or shown; nil: nobody wants to know
+	// of commands, before inputs, captures and the step's own
+	Environ []string
+	// nil: none were recorded
+	Inputs *session.Inputs
+	// inputs that are not recorded, as far as they are at hand
+	Secrets map[string]string
+	Notify  func(session.Notice)
+	// for what is shown; journal and log have doors of their own
+	Redact func(string) string
+	// Redact for what is too long to be in memory
+	Masked func(io.Reader) io.Reader
+	// called before anything that may hold a captured value is kept or shown; nil: nobody
+	// wants to know
+	Captured func(name, value string)
 	Log      *slog.Logger
 
-	// MaxParallel is how many steps may run at once; below 1 means 1. Commands that run already when the session
-	// is resumed are all waited for.
+	// MaxParallel is how many steps may run at once; below 1 means 1. Commands that run
+	// already when the session is resumed are all waited for.
 	MaxParallel int
 
-	// Snapshot keeps the manifest of the workspace as it is left and gives its blob and the
-	// git state; status says where a step stands. nil keeps none.
+	// Snapshot keeps the manifest of the workspace as it is left and gives its blob and
+	// the git state; status says where a step stands. nil keeps none.
 	Snapshot func(ctx context.Context, status func(session.StepID) session.Status) (manifest, git string, err error)
 
-	// Look keeps what differs in the workspace from the last Snapshot or Look, and gives its blob;
-	// empty: nothing does. nil keeps nothing.
+	// Look keeps what differs in the workspace from the last Snapshot or Look, and gives
+	// its blob; empty: nothing does. nil keeps nothing.
 	Look func(context.Context) (manifest string, err error)
 
 	// Again is closed when a second signal asks to end the running commands too.
 	Again <-chan struct{}
 
-	// Last says that commands of this PID namespace end with this process, as they do with PID 1 of a
-	// container. What leaves a command to its supervisor else then ends it, so that its end is recorded.
+	// Last says that commands of this PID namespace end with this process, as they do
+	// with PID 1 of a container. What leaves a command to its supervisor else then ends
+	// it, so that its end is recorded.
 	Last bool
 
 	// What follows is set when the execution begins.
 
-	next      session.Continuation // never changes
-	id        session.ID
-	short     string
-	epoch     uint64 // under which this process executes
+	// never changes
+	next  session.Continuation
+	id    session.ID
+	short string
+	// under which this process executes
+	epoch     uint64
 	workspace string
-	inputs    string // the hash of the inputs
-	book      *book
-	crew      *crew
+	// the hash of the inputs
+	inputs string
+	book   *book
+	crew   *crew
 
 	visible *visible
-	persons chan struct{} // holds a token while a person is asked
-	looking sync.Mutex    // around Look and Snapshot
+	// holds a token while a person is asked
+	persons chan struct{}
+	// around Look and Snapshot
+	looking sync.Mutex
 }
 
 // Policy is what a person or the configuration decided beforehand.
 type Policy struct {
-	Uncertain session.OnInterrupt // --uncertain: of the attempts that were in progress before, instead of on_interrupt; empty asks
-	Force     bool                // run tasks although one that they depend on failed
+	// --uncertain: of the attempts that were in progress before, instead of on_interrupt;
+	// empty asks
+	Uncertain session.OnInterrupt
+	// run tasks although one that they depend on failed
+	Force bool
 
-	Outcomes map[session.StepID]session.OnInterrupt // like Uncertain, of one step
-	Captures map[session.StepID]string              // --capture: values that a person gives for commands whose outcome is unknown
+	// like Uncertain, of one step
+	Outcomes map[session.StepID]session.OnInterrupt
+	// --capture: values that a person gives for commands whose outcome is unknown
+	Captures map[session.StepID]string
 }
 
 // visible answers which captures a step can see.
@@ -94,9 +112,10 @@ type visible struct {
 	by *session.Visibility
 }
 
-// Execute carries out next from its first open step to the end and returns how it ended; what
-// the result says is durable. begin is committed together with the first intent. An error
-// means that the store itself failed: the session is then as its last commit left it.
+// Execute carries out next from its first open step to the end and returns how it ended;
+// what the result says is durable. begin is committed together with the first intent. An
+// error means that the store itself failed: the session is then as its last commit left
+// it.
 func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin ...session.Draft) (session.Result, error) {
 	e.begins(next, begin)
 	b := e.newBranch()
@@ -142,8 +161,9 @@ func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	}
 }
 
-// unforgotten gives the keys whose raw output a process that was killed just after its last
-// commit had no time to remove: of the newest receipt, and of those that can have been committed with it.
+// unforgotten gives the keys whose raw output a process that was killed just after its
+// last commit had no time to remove: of the newest receipt, and of those that can have
+// been committed with it.
 func (e *Engine) unforgotten() (keys []string) {
 	e.book.look(func(s *session.Session) {
 		var ended []*session.StepState

@@ -80,9 +80,9 @@ func TestExecuteEveryKind(t *testing.T) {
 	}
 }
 
-// FR-030 to FR-033, NFR-005 to NFR-010: killed at any call to a port, a session ends as an
-// undisturbed one, each effect once. Only a command that was killed with its supervisor is
-// uncertain (E5).
+// FR-030 to FR-033, NFR-005 to NFR-010: killed at any call to a port, a session ends as
+// an undisturbed one, each effect once. Only a command that was killed with its
+// supervisor is uncertain (E5).
 func TestCrashAtEveryCall(t *testing.T) {
 	calm := everyWorld(t)
 	p := calm.process()
@@ -152,7 +152,8 @@ func TestTimeoutAmongOtherFailures(t *testing.T) {
 	}
 }
 
-// E1, E3, FR-055: a process that was fenced out has no further effect and shows no receipt.
+// E1, E3, FR-055: a process that was fenced out has no further effect and shows no
+// receipt.
 func TestFencedBeforeAnEffect(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -234,7 +235,8 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
-// A session that a failed step ends is ended by it wherever acode is killed: no resume tries that step again.
+// A session that a failed step ends is ended by it wherever acode is killed: no resume
+// tries that step again.
 func TestKilledWhileAFailureEndsTheSession(t *testing.T) {
 	kills := 0
 	for crashed := true; crashed; kills++ {
@@ -253,8 +255,8 @@ func TestKilledWhileAFailureEndsTheSession(t *testing.T) {
 	}
 }
 
-// FR-043: after on_failure continue, the first failure in order of execution is the one told,
-// each time.
+// FR-043: after on_failure continue, the first failure in order of execution is the one
+// told, each time.
 func TestEndingNamesTheFirstFailure(t *testing.T) {
 	for range 20 {
 		w := newWorld(t, &session.Plan{Version: 1, Task: "x", OnFailure: session.FailureContinues, Tasks: []session.Task{
@@ -288,7 +290,8 @@ func TestCompletedNoticesTellTheTime(t *testing.T) {
 	}
 }
 
-// What a command leaves running is named after its ✓, and nothing is said where nothing is left.
+// What a command leaves running is named after its ✓, and nothing is said where nothing
+// is left.
 func TestLeftRunning(t *testing.T) {
 	for shell, want := range map[string][]string{"leaves": {"77 sleep [redacted]"}, "ledger x": nil} {
 		w := newWorld(t, plan(task("t", command("s", shell))))
@@ -306,8 +309,8 @@ func TestLeftRunning(t *testing.T) {
 	}
 }
 
-// A workspace whose path leads elsewhere between two steps: what was done is recorded, and nothing
-// of the next step is.
+// A workspace whose path leads elsewhere between two steps: what was done is recorded,
+// and nothing of the next step is.
 func TestWorkspaceReplaced(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), write("b", "f", "b"))))
 	p := w.process()
@@ -320,8 +323,8 @@ func TestWorkspaceReplaced(t *testing.T) {
 	w.inOrder("effect t/a/main:1", "commit completed t/a/main:1 + paused environment", "effect t/b/main:1")
 }
 
-// What a command did cannot be looked at, as on a file system that went away: no step has failed, and
-// the next resume takes the result.
+// What a command did cannot be looked at, as on a file system that went away: no step has
+// failed, and the next resume takes the result.
 func TestFilesThatCannotBeLookedAt(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("w", "f", "x"), command("c", "ledger once"))))
 	w.fails["stat"] = &session.Error{Code: session.ErrFileStep, Message: "reading failed"}
@@ -341,8 +344,8 @@ func TestClockSetBackDuringACommand(t *testing.T) {
 	}
 }
 
-// The receipt of a command that outlived the process that started it says when it ended; of any
-// other its own time does.
+// The receipt of a command that outlived the process that started it says when it ended;
+// of any other its own time does.
 func TestReceiptOfAttached(t *testing.T) {
 	for crash, want := range map[string]int64{"claimed": 30, "": 0} {
 		w := newWorld(t, plan(task("t", command("s", "x"))))
@@ -399,8 +402,8 @@ func TestFailedSteps(t *testing.T) {
 	}
 }
 
-// A limit that keeps a command from starting says nothing of the plan: the session is resumable whatever its policy
-// is, and the next resume tries again.
+// A limit that keeps a command from starting says nothing of the plan: the session is
+// resumable whatever its policy is, and the next resume tries again.
 func TestStarvedCommand(t *testing.T) {
 	for _, policy := range []session.OnFailure{session.FailurePauses, session.FailureFails, session.FailureContinues} {
 		w := newWorld(t, plan(task("t", command("a", "starve")), task("u", command("b", "ledger X"))))
@@ -443,7 +446,8 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// A step sees what was captured before it, not what a later step captures under the same name.
+// A step sees what was captured before it, not what a later step captures under the same
+// name.
 func TestCaptureTakenTwice(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("one", "echo 1", capturing("V")), write("first", "first", "${V}"),
 		command("two", "echo 2", capturing("V")), write("second", "second", "${V}"))))
@@ -476,7 +480,8 @@ func TestCaptureByValue(t *testing.T) {
 	}
 }
 
-// The environment of a command is the same each time: what it was given, captures, its own.
+// The environment of a command is the same each time: what it was given, captures, its
+// own.
 func TestEnvironmentOrder(t *testing.T) {
 	for range 10 {
 		w := newWorld(t, plan(task("t", command("v", "echo 1", capturing("CB")), command("w", "echo 2", capturing("CA")), command("x", "exit 0", func(r *session.Run) {
@@ -582,7 +587,8 @@ func TestCutSecret(t *testing.T) {
 	}
 }
 
-// A secret that is no text is found before its output is made one, for which what follows it counts too.
+// A secret that is no text is found before its output is made one, for which what follows
+// it counts too.
 func TestSecretThatIsNoText(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "secret"))))
 	w.secret = "a" + bytesSecret + "\x80b"
@@ -637,8 +643,8 @@ func TestCommandChangesFilesOfTheSession(t *testing.T) {
 
 func yes() person { return person{approve: answer(engine.Answer{Granted: true, By: "anna"})} }
 
-// A captured value may be a secret: the redactor learns of it before anything that may hold it is kept
-// or shown.
+// A captured value may be a secret: the redactor learns of it before anything that may
+// hold it is kept or shown.
 func TestCapturedIsLearntFirst(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "echo hush", capturing("V")))))
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -648,7 +654,8 @@ func TestCapturedIsLearntFirst(t *testing.T) {
 	}
 }
 
-// A file of the session that a command gave another mode is in its receipt: the next resume does not ask.
+// A file of the session that a command gave another mode is in its receipt: the next
+// resume does not ask.
 func TestCommandChangesAMode(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("w", "f", "text"), command("c", "chmod f"))))
 	wantResult(t, w.process().must(), session.Completed, "", "")

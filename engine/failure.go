@@ -8,17 +8,22 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// failure is a step that went wrong; its receipt says so and the session's policy decides.
+// failure is a step that went wrong; its receipt says so and the session's policy
+// decides.
 type failure struct {
 	code    session.Code
 	message string
-	by      string // who declared it failed; empty: it did fail
+	// who declared it failed; empty: it did fail
+	by      string
 	command *session.CommandResult
-	last    []string // of what the command wrote
-	files   []session.FileState
-	reason  session.Reason // of the pause; empty means task_failed
+	// of what the command wrote
+	last  []string
+	files []session.FileState
+	// of the pause; empty means task_failed
+	reason session.Reason
 
-	manifest string // of a command: as it left the workspace
+	// of a command: as it left the workspace
+	manifest string
 }
 
 // Error implements error.
@@ -29,8 +34,8 @@ func (f *failure) Error() string {
 	return f.message + " by " + f.by
 }
 
-// starve makes f, of a command that a limit kept from starting, stop the session for a while whatever its
-// policy is: the plan is not at fault.
+// starve makes f, of a command that a limit kept from starting, stop the session for a
+// while whatever its policy is: the plan is not at fault.
 func (f *failure) starve(rec session.CommandRecord) {
 	if !rec.Starved {
 		return
@@ -51,8 +56,8 @@ func (b *branch) stepError(ctx context.Context, it *session.Item, err error) err
 		return err
 	}
 	b.fail(it, f)
-	// One that ends the session goes with that end: were acode killed between the two, a resume would
-	// try again what must not be.
+	// One that ends the session goes with that end: were acode killed between the two, a
+	// resume would try again what must not be.
 	final := b.Plan.OnFailure == session.FailureFails && f.reason == "" && ctx.Err() == nil
 	if !final {
 		if err := b.commit(context.WithoutCancel(ctx)); err != nil {
@@ -85,8 +90,8 @@ func (b *branch) fail(it *session.Item, f *failure) {
 	b.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 }
 
-// ownSignal is how long acode's own signal may be behind the one that a command ended by, where the
-// whole service was told to end.
+// ownSignal is how long acode's own signal may be behind the one that a command ended by,
+// where the whole service was told to end.
 const ownSignal = 100 * time.Millisecond
 
 // awaitEnd waits until ctx ends, at most limit.
@@ -99,8 +104,9 @@ func awaitEnd(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// fileFailure makes a step's failure of what a person can mend in the plan or the workspace;
-// anything else, like a broken store or the end of the context, stays what it is.
+// fileFailure makes a step's failure of what a person can mend in the plan or the
+// workspace; anything else, like a broken store or the end of the context, stays what it
+// is.
 func fileFailure(err error) error {
 	code := session.CodeOf(err)
 	switch code {

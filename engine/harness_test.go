@@ -63,12 +63,15 @@ type process struct {
 	snap    func(context.Context) (string, string, error)
 	look    func(context.Context) (string, error)
 	next    *session.Continuation
-	between func() // after the continuation is planned, before it is executed
+	// after the continuation is planned, before it is executed
+	between func()
 	shown   []session.Notice
 
 	parallel int
-	limit    time.Duration // how long it may take; 0: for ever
-	shared   *shared       // of several branches; nil: one has the world
+	// how long it may take; 0: for ever
+	limit time.Duration
+	// of several branches; nil: one has the world
+	shared *shared
 }
 
 func (w *world) process() *process { return &process{w: w, ctx: context.Background()} }

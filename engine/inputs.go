@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// values gives what ${NAME} stands for in a step: declared inputs, params, then the captures that it
-// can see. secrets are the values of those that are not recorded.
+// values gives what ${NAME} stands for in a step: declared inputs, params, then the
+// captures that it can see. secrets are the values of those that are not recorded.
 func (b *branch) values(ctx context.Context, it *session.Item, secrets map[string]string) (map[string]string, error) {
 	captured, err := b.captures(ctx, it)
 	if err != nil {
@@ -23,8 +23,8 @@ func (b *branch) values(ctx context.Context, it *session.Item, secrets map[strin
 	return values, nil
 }
 
-// asks gives the question of a gate with its values filled in. Secrets stay masked, so that the
-// question is the same for a process that does not have them.
+// asks gives the question of a gate with its values filled in. Secrets stay masked, so
+// that the question is the same for a process that does not have them.
 func (b *branch) asks(ctx context.Context, it *session.Item) (string, error) {
 	question := b.Plan.Tasks[it.Task-1].Steps[it.Step-1].Approve
 	if !strings.Contains(question, "${") {

@@ -9,7 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Precedence: environment < inputs < params < captures < env. Contents see what is declared.
+// Precedence: environment < inputs < params < captures < env. Contents see what is
+// declared.
 func TestInputsReachCommandsAndContents(t *testing.T) {
 	steps := []session.Step{command("v", "echo 1.2.3", capturing("V"))}
 	for _, name := range []string{"A", "P", "IN", "GONE", "SECRET"} {
@@ -34,7 +35,8 @@ func TestInputsReachCommandsAndContents(t *testing.T) {
 	}
 }
 
-// A question has its values filled in, secrets masked; what a yes lets happen is shown with it.
+// A question has its values filled in, secrets masked; what a yes lets happen is shown
+// with it.
 func TestQuestionShowsWhatIsApproved(t *testing.T) {
 	w := gated(t)
 	w.plan.Params = []session.Param{{Name: "VERSION"}, {Name: "SECRET", Secret: true}}

@@ -37,35 +37,50 @@ type world struct {
 	clockUS  int64
 	requests []session.Request
 	lastID   int64
-	fences   int              // processes that took the session over unseen
-	fails    map[string]error // by call: returned once
-	refuses  map[string]error // by call: returned each time
-	nth      map[string]int   // by call: after so many it returns fault, once
-	fault    error
-	most     int             // drafts that a commit has room for; 0 for any number
-	doneKeys map[string]bool // commands whose effect took place
-	lastKey  string          // of the command that ran last
-	lastEnv  []string        // likewise
-	calls    int
-	crashAt  int    // the call that does not return; 0 for none
-	crashIn  string // likewise by name, the crashNth one
+	// processes that took the session over unseen
+	fences int
+	// by call: returned once
+	fails map[string]error
+	// by call: returned each time
+	refuses map[string]error
+	// by call: after so many it returns fault, once
+	nth   map[string]int
+	fault error
+	// drafts that a commit has room for; 0 for any number
+	most int
+	// commands whose effect took place
+	doneKeys map[string]bool
+	// of the command that ran last
+	lastKey string
+	// likewise
+	lastEnv []string
+	calls   int
+	// the call that does not return; 0 for none
+	crashAt int
+	// likewise by name, the crashNth one
+	crashIn  string
 	crashNth int
 	killsToo bool
-	happened bool // of a command that dies with its supervisor: its effect took place
-	left     int  // looks at which processes of a command are seen to run on
+	// of a command that dies with its supervisor: its effect took place
+	happened bool
+	// looks at which processes of a command are seen to run on
+	left int
 
-	files   map[string]string
-	modes   map[string]uint32 // of files that a command gave another one
-	temp    map[string]bool
-	blobs   map[string]string
-	ledger  []string
-	secret  string // what the command of this name writes
+	files map[string]string
+	// of files that a command gave another one
+	modes  map[string]uint32
+	temp   map[string]bool
+	blobs  map[string]string
+	ledger []string
+	// what the command of this name writes
+	secret  string
 	recs    map[string]session.CommandRecord
 	out     map[string]string
 	ends    map[string]chan struct{}
 	onFence func()
 	onRead  func()
-	during  func(w *world, shell string) // while a command runs
+	// while a command runs
+	during func(w *world, shell string)
 }
 
 func newWorld(t tester, p *session.Plan) *world {
@@ -115,7 +130,8 @@ func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
-// record gives the record of a command, which supervisor and person change while acode looks.
+// record gives the record of a command, which supervisor and person change while acode
+// looks.
 func (w *world) record(key string) (rec session.CommandRecord, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

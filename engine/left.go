@@ -10,12 +10,14 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// leftWait is how long acode waits unasked for what a command left running, where its step has no timeout.
+// leftWait is how long acode waits unasked for what a command left running, where its
+// step has no timeout.
 const leftWait = time.Minute
 
-// outlive waits for what still runs of a command whose outcome is unknown: what it does may change the answer. A
-// person chooses to wait or to decide now. Where acode cannot ask, it waits as long as the step may take and then
-// stops with ErrUncertain and the list. An answer that was given beforehand decides now.
+// outlive waits for what still runs of a command whose outcome is unknown: what it does
+// may change the answer. A person chooses to wait or to decide now. Where acode cannot
+// ask, it waits as long as the step may take and then stops with ErrUncertain and the
+// list. An answer that was given beforehand decides now.
 func (b *branch) outlive(ctx context.Context, it *session.Item, step *session.Step, key string) error {
 	if by, _ := b.declared(it, step.Run, key); by == "person" {
 		return nil
@@ -60,7 +62,8 @@ func (b *branch) leaves(ctx context.Context, key string) bool {
 	return err == nil && len(left) > 0
 }
 
-// untilNone waits until nothing runs of the command of key, at most limit; 0 means without limit.
+// untilNone waits until nothing runs of the command of key, at most limit; 0 means
+// without limit.
 func (b *branch) untilNone(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
 	var over <-chan time.Time
 	if limit > 0 {

@@ -18,12 +18,14 @@ func chooses(wait bool) func(context.Context) (bool, error) {
 
 func lasting(d time.Duration) func(*session.Run) { return func(r *session.Run) { r.Timeout = d } }
 
-// E5: nothing is decided about a command while what it started still runs, unless a person wants to. Where acode
-// cannot ask it waits as long as the step may take, then stops with the list.
+// E5: nothing is decided about a command while what it started still runs, unless a
+// person wants to. Where acode cannot ask it waits as long as the step may take, then
+// stops with the list.
 func TestUncertainWhileSomethingRuns(t *testing.T) {
 	const forever = 1 << 30
 	for name, c := range map[string]struct {
-		looks  int // at which processes are seen
+		// at which processes are seen
+		looks  int
 		with   []func(*session.Run)
 		person person
 		flag   session.OnInterrupt

@@ -14,10 +14,14 @@ import (
 )
 
 const (
-	maxReceipt = 256 << 10 // of what a command wrote that a receipt keeps, and that is delivered
-	shownLines = 20        // of the output of a failed command
-	shownBytes = 4 << 10   // of these lines
-	wroteLines = 200       // of each output that whoever wants more is shown
+	// of what a command wrote that a receipt keeps, and that is delivered
+	maxReceipt = 256 << 10
+	// of the output of a failed command
+	shownLines = 20
+	// of these lines
+	shownBytes = 4 << 10
+	// of each output that whoever wants more is shown
+	wroteLines = 200
 )
 
 // captureFailure tells an output that cannot be captured from one that could not be read.
@@ -83,8 +87,8 @@ func (b *branch) keepEnds(ctx context.Context, from io.Reader, limit int, to *se
 	return text, nil
 }
 
-// lastWrote gives the end of what a command wrote of which there is no receipt: of its standard
-// output, then of its standard error. What cannot be read is left out.
+// lastWrote gives the end of what a command wrote of which there is no receipt: of its
+// standard output, then of its standard error. What cannot be read is left out.
 func (b *branch) lastWrote(key string) (last []string) {
 	stdout, stderr, err := b.Commands.Output(key)
 	if err != nil {
@@ -106,9 +110,12 @@ func (b *branch) lastWrote(key string) (last []string) {
 // it where that is not more.
 type ends struct {
 	limit int
-	head  []byte // up to limit/2
-	tail  []byte // what came after it; the last of it where that is more than limit
-	left  bool   // some of it was left out
+	// up to limit/2
+	head []byte
+	// what came after it; the last of it where that is more than limit
+	tail []byte
+	// some of it was left out
+	left bool
 }
 
 // Write implements io.Writer.

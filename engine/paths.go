@@ -7,13 +7,17 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// pathClaims says which intents are open on which paths: no two on one path at the same time.
+// pathClaims says which intents are open on which paths: no two on one path at the same
+// time.
 type pathClaims struct {
-	by      map[string]session.StepID
-	of      map[session.StepID][]string
-	running int     // steps that work in the workspace
-	alone   *branch // has, or waits for, the workspace to itself; nil: none
-	look    string  // the newest manifest that a look gave
+	by map[string]session.StepID
+	of map[session.StepID][]string
+	// steps that work in the workspace
+	running int
+	// has, or waits for, the workspace to itself; nil: none
+	alone *branch
+	// the newest manifest that a look gave
+	look string
 }
 
 func newPathClaims() pathClaims {
@@ -39,8 +43,8 @@ func (p *pathClaims) release(id session.StepID) {
 	delete(p.of, id)
 }
 
-// free reports whether no other step has an intent on one of paths, but for those that b has ended: their
-// receipts go with its next intent.
+// free reports whether no other step has an intent on one of paths, but for those that b
+// has ended: their receipts go with its next intent.
 func (p *pathClaims) free(b *branch, id session.StepID, paths []string) bool {
 	for _, path := range paths {
 		if by, taken := p.by[path]; taken && by != id && !b.hasEnded(by) {
@@ -61,9 +65,10 @@ func (e *Engine) exclusive(it *session.Item) bool {
 	return r != nil && r.Exclusive
 }
 
-// admit lets b begin a step once no other one has an intent on its paths, or the workspace to itself. It
-// commits what is pending before it waits, so that no two branches wait for each other. A gate does nothing in
-// the workspace, and a command that runs already is let in.
+// admit lets b begin a step once no other one has an intent on its paths, or the
+// workspace to itself. It commits what is pending before it waits, so that no two
+// branches wait for each other. A gate does nothing in the workspace, and a command that
+// runs already is let in.
 func (c *crew) admit(ctx context.Context, b *branch, it *session.Item) error {
 	if it.Kind == session.KindApprove {
 		return nil
@@ -95,8 +100,8 @@ func (c *crew) admit(ctx context.Context, b *branch, it *session.Item) error {
 	return nil
 }
 
-// free reports whether b may begin it. The first branch that wants the workspace to itself keeps the
-// others from beginning.
+// free reports whether b may begin it. The first branch that wants the workspace to
+// itself keeps the others from beginning.
 func (c *crew) free(b *branch, it *session.Item, paths []string, alone bool) bool {
 	p := &c.paths
 	if it.Action == session.ActionAttach && it.WasInProgress() {
@@ -135,8 +140,8 @@ func (c *crew) dismiss(b *branch) {
 	}
 }
 
-// beside notes for a step that names no paths in its intent what others change meanwhile: its receipt claims
-// none of that. What others name is noted for those that run.
+// beside notes for a step that names no paths in its intent what others change meanwhile:
+// its receipt claims none of that. What others name is noted for those that run.
 func (c *crew) beside(b *branch, it *session.Item, paths []string) {
 	if len(paths) == 0 {
 		others := map[string]bool{}
@@ -171,8 +176,8 @@ func note(set map[string]bool, paths []string) {
 	}
 }
 
-// disown leaves out of the receipts of b what others changed during their steps, and gives them the newest
-// manifest: what is committed later was not looked at earlier.
+// disown leaves out of the receipts of b what others changed during their steps, and
+// gives them the newest manifest: what is committed later was not looked at earlier.
 func (c *crew) disown(b *branch, receipts []session.Draft) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +193,8 @@ func (c *crew) disown(b *branch, receipts []session.Draft) {
 	}
 }
 
-// own leaves out of files, which the receipt of a step names, what others changed meanwhile.
+// own leaves out of files, which the receipt of a step names, what others changed
+// meanwhile.
 func (b *branch) own(id session.StepID, files []session.FileState) []session.FileState {
 	others := b.meanwhile[id]
 	if len(others) == 0 {
@@ -204,8 +210,8 @@ func (c *crew) latest(manifest string) string {
 	return c.paths.look
 }
 
-// wrote takes up the receipts of b that are durable now: their paths are free, and what a command changed is
-// none of the others' doing.
+// wrote takes up the receipts of b that are durable now: their paths are free, and what a
+// command changed is none of the others' doing.
 func (c *crew) wrote(b *branch, drafts []session.Draft) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

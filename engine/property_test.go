@@ -12,7 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// drawPlan gives a legal plan of every kind of step. Each command writes a line of its own.
+// drawPlan gives a legal plan of every kind of step. Each command writes a line of its
+// own.
 func drawPlan(t *rapid.T) *session.Plan {
 	p := plan()
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
@@ -56,9 +57,10 @@ func drawPlan(t *rapid.T) *session.Plan {
 	return p
 }
 
-// NFR-005 to NFR-010, FR-032, FR-053, FR-054, E1 to E5: a session that is killed at any calls,
-// again and again, ends as an undisturbed one: same files, each effect once. Nothing is
-// uncertain while the supervisor lives; when it is killed too, the truth is asked for.
+// NFR-005 to NFR-010, FR-032, FR-053, FR-054, E1 to E5: a session that is killed at any
+// calls, again and again, ends as an undisturbed one: same files, each effect once.
+// Nothing is uncertain while the supervisor lives; when it is killed too, the truth is
+// asked for.
 func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 	crashes := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -119,7 +121,8 @@ func (w *world) truth() session.OnInterrupt {
 	return session.InterruptReruns
 }
 
-// values is what a person gives for the captures of a command that happened: what it did write.
+// values is what a person gives for the captures of a command that happened: what it did
+// write.
 func (w *world) values(truth session.OnInterrupt) map[session.StepID]string {
 	key, err := session.ParseKey(w.lastKey)
 	if err != nil || truth != session.InterruptDone {
@@ -164,7 +167,8 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// E1, E3: a step that was in progress has no effect before it is durable who goes on with it.
+// E1, E3: a step that was in progress has no effect before it is durable who goes on with
+// it.
 func TestFaultAsAStepIsGoneOnWith(t *testing.T) {
 	for _, step := range []session.Step{write("e", "a", "x"), command("e", "append made")} {
 		w := newWorld(t, plan(task("t", step)))
@@ -182,7 +186,8 @@ func TestFaultAsAStepIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// E5: a capture is what the command wrote, or the session stops; the output stays until it was read.
+// E5: a capture is what the command wrote, or the session stops; the output stays until
+// it was read.
 func TestCaptureThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "echo value", capturing("V")), write("f", "f", "${V}"))))
 	w.nth, w.fault = map[string]int{"read output": 2}, errStore // the first time it is read for the receipt

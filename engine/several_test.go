@@ -86,7 +86,8 @@ func TestMaxParallel(t *testing.T) {
 	})
 }
 
-// A command that is exclusive runs alone: it waits for those that run, and what comes later waits for it.
+// A command that is exclusive runs alone: it waits for those that run, and what comes
+// later waits for it.
 func TestExclusiveRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone := func(r *session.Run) { r.Exclusive = true }
@@ -117,8 +118,8 @@ func TestExclusiveRunsAlone(t *testing.T) {
 	})
 }
 
-// Two steps have no intent on one path at the same time; the later one waits, and its own receipt is not kept
-// waiting.
+// Two steps have no intent on one path at the same time; the later one waits, and its own
+// receipt is not kept waiting.
 func TestIntentsOnOnePathWait(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -128,7 +129,8 @@ func TestIntentsOnOnePathWait(t *testing.T) {
 	}
 }
 
-// E7: a gate that nobody can answer stops its own task; the others go on, and each open gate can be answered.
+// E7: a gate that nobody can answer stops its own task; the others go on, and each open
+// gate can be answered.
 func TestGatesStopTheirOwnTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("a", gate("g"), command("c", "ledger a")), task("b", gate("g"), command("c", "ledger b")), task("c", command("c", "ledger c"), command("d", "ledger d"))))
@@ -143,7 +145,8 @@ func TestGatesStopTheirOwnTasks(t *testing.T) {
 	})
 }
 
-// The person is asked one question at a time, and the session waits for approval until the last one is answered.
+// The person is asked one question at a time, and the session waits for approval until
+// the last one is answered.
 func TestOneQuestionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(gate("g")))
@@ -168,7 +171,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 	})
 }
 
-// on_failure: pause and fail let what runs reach its boundary; continue lets the other tasks go on.
+// on_failure: pause and fail let what runs reach its boundary; continue lets the other
+// tasks go on.
 func TestFailureBesideOthers(t *testing.T) {
 	for policy, want := range map[session.OnFailure]struct {
 		state  session.State
@@ -202,7 +206,8 @@ func TestFailureBesideOthers(t *testing.T) {
 	}
 }
 
-// A signal pauses once, whatever runs; the next resume attaches to every command before it begins anything.
+// A signal pauses once, whatever runs; the next resume attaches to every command before
+// it begins anything.
 func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(command("c", "hang"), command("d", "ledger d")))
@@ -288,7 +293,8 @@ func TestCancelEndsAll(t *testing.T) {
 	})
 }
 
-// E5: several unknown outcomes: each stops its own task, and one answer is for all, or each has its own.
+// E5: several unknown outcomes: each stops its own task, and one answer is for all, or
+// each has its own.
 func TestSeveralUnknown(t *testing.T) {
 	for _, each := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -314,8 +320,8 @@ func TestSeveralUnknown(t *testing.T) {
 	}
 }
 
-// The journal refuses the drafts of one branch: those of the others that were to be committed with them are
-// committed all the same.
+// The journal refuses the drafts of one branch: those of the others that were to be
+// committed with them are committed all the same.
 func TestRefusedDraftsOfOneBranch(t *testing.T) {
 	w := newWorld(t, three(command("c", "hang")))
 	p := w.beside(3, 0)
@@ -389,7 +395,8 @@ func TestCommandClaimsNoPendingChange(t *testing.T) {
 	w.claims("b/c", "y")
 }
 
-// A task begins after the receipt of the one that it depends on is durable, whichever branch takes it (E2).
+// A task begins after the receipt of the one that it depends on is durable, whichever
+// branch takes it (E2).
 func TestDependantsBeginAfterTheReceipt(t *testing.T) {
 	for range 200 {
 		w := newWorld(t, plan(task("before", write("x", "a", "1")),

@@ -17,22 +17,29 @@ import (
 // errDead is what every call gives once a process was killed that has several branches.
 var errDead = errors.New("the process was killed")
 
-// shared lets several branches use a world at once: one call at a time, each after a while that chance decides.
-// It runs in a bubble of synctest, where a while costs nothing. At a call it can kill its process: from then on
-// no call does anything.
+// shared lets several branches use a world at once: one call at a time, each after a
+// while that chance decides. It runs in a bubble of synctest, where a while costs
+// nothing. At a call it can kill its process: from then on no call does anything.
 type shared struct {
 	w  *world
 	mu sync.Mutex
 
-	chance *rand.Rand // nil: no call waits
-	killAt int        // the call that kills; 0 for none
-	after  bool       // it is carried out all the same
-	calls  int
-	dead   bool
-	commit time.Duration // how long a commit takes
-	fence  time.Duration // how long a look at the fence takes
-	refuse string        // the journal refuses receipts of this step
-	tried  int           // how often it did
+	// nil: no call waits
+	chance *rand.Rand
+	// the call that kills; 0 for none
+	killAt int
+	// it is carried out all the same
+	after bool
+	calls int
+	dead  bool
+	// how long a commit takes
+	commit time.Duration
+	// how long a look at the fence takes
+	fence time.Duration
+	// the journal refuses receipts of this step
+	refuse string
+	// how often it did
+	tried int
 }
 
 // pause waits for a while, in no lock of the engine.
@@ -172,7 +179,8 @@ func (f sharedFiles) Inspect(ctx context.Context, key string, ts []session.Trans
 }
 
 func (f sharedFiles) Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(string) (io.ReadCloser, error)) error {
-	kept := func(hash string) (io.ReadCloser, error) { return f.s.w.Open(ctx, hash) } // the lock is held
+	// the lock is held
+	kept := func(hash string) (io.ReadCloser, error) { return f.s.w.Open(ctx, hash) }
 	return f.s.do(func() error { return f.f.Rollback(ctx, key, ts, overwrite, kept) })
 }
 
@@ -187,7 +195,8 @@ func (f sharedFiles) Stat(ctx context.Context, known []session.FileState) ([]ses
 	return once(f.s, func() ([]session.FileState, error) { return f.f.Stat(ctx, known) })
 }
 
-// apply is Apply of one change of the world, beside which others may have changed other files.
+// apply is Apply of one change of the world, beside which others may have changed other
+// files.
 func (f *workspace) apply(ctx context.Context, key string) ([]session.FileState, error) {
 	p := f.prepared[key]
 	now := map[string]string{}
@@ -205,7 +214,8 @@ func (f *workspace) apply(ctx context.Context, key string) ([]session.FileState,
 	return f.Apply(ctx, key)
 }
 
-// sharedCommands are the commands of a shared world. Those named hang run until they are ended.
+// sharedCommands are the commands of a shared world. Those named hang run until they are
+// ended.
 type sharedCommands struct {
 	s *shared
 	supervisor
@@ -230,7 +240,8 @@ func (c sharedCommands) Run(ctx context.Context, req session.CommandRequest) (se
 	}
 	_, known := c.w.record(req.Key)
 	if !known {
-		if err := c.s.do(func() error { // claimed: from here on it runs whatever becomes of the process
+		// claimed: from here on it runs whatever becomes of the process
+		if err := c.s.do(func() error {
 			rec, err := c.supervisor.Run(context.WithoutCancel(ctx), req)
 			if err == nil {
 				c.w.keep(rec)
@@ -302,7 +313,8 @@ func (w *world) apart() {
 				open[f.Path] = d.StepID
 			}
 		case session.StepCompleted, session.StepFailedEvent:
-			var d session.StepFailedData // the names are the same
+			// the names are the same
+			var d session.StepFailedData
 			if err := e.Decode(&d); err != nil {
 				w.t.Fatalf("decode: %v", err)
 			}
@@ -315,8 +327,8 @@ func (w *world) apart() {
 	}
 }
 
-// lawfulBeside is lawful for several branches: the fence was read between the intent and its effect, and
-// what was shown was durable.
+// lawfulBeside is lawful for several branches: the fence was read between the intent and
+// its effect, and what was shown was durable.
 func (w *world) lawfulBeside() {
 	w.t.Helper()
 	durable := map[string]int{}
@@ -349,8 +361,8 @@ func (w *world) lawfulBeside() {
 	w.apart()
 }
 
-// beside is a process that carries out up to n steps at once, for a minute at most; seed decides how long each
-// call takes, 0 that none waits.
+// beside is a process that carries out up to n steps at once, for a minute at most; seed
+// decides how long each call takes, 0 that none waits.
 func (w *world) beside(n int, seed uint64) *process {
 	p := w.process()
 	p.limit = time.Minute

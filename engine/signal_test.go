@@ -66,9 +66,9 @@ func TestSignalDuringACommand(t *testing.T) {
 	})
 }
 
-// A service that is stopped gets its signal as a whole. The end of a command that dies of it is recorded
-// at once, as a failed step of a session that was interrupted: the next resume runs it again, whatever the
-// policy for failures is.
+// A service that is stopped gets its signal as a whole. The end of a command that dies of
+// it is recorded at once, as a failed step of a session that was interrupted: the next
+// resume runs it again, whatever the policy for failures is.
 func TestSignalForAll(t *testing.T) {
 	for exit, want := range map[int]string{-1: "commit failed t/a/main:1", 0: "commit completed t/a/main:1"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,9 @@ func TestSignalAndNoEnd(t *testing.T) {
 	}
 }
 
-// A shutdown sends the signal to the command too, which dies of it before acode has looked at its
-// own: the outcome is unknown, and nothing is decided before the next resume.
+// A shutdown sends the signal to the command too, which dies of it before acode has
+// looked at its own: the outcome is unknown, and nothing is decided before the next
+// resume.
 func TestCommandDiesOfTheSignal(t *testing.T) {
 	for name, shell := range map[string]string{"signal": "told", "status": "exit 143"} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +152,8 @@ func TestCancelWhileAStepFails(t *testing.T) {
 	wantResult(t, w.process().must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
 }
 
-// A cancel that comes before a resume waits for the command that was left running ends that too.
+// A cancel that comes before a resume waits for the command that was left running ends
+// that too.
 func TestCancelBeforeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -171,7 +173,8 @@ func TestCancelBeforeTheWait(t *testing.T) {
 	})
 }
 
-// A workspace that takes long to look at keeps nobody from pausing within a second of a signal.
+// A workspace that takes long to look at keeps nobody from pausing within a second of a
+// signal.
 func TestSignalWithASlowWorkspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
@@ -193,7 +196,8 @@ func TestSignalWithASlowWorkspace(t *testing.T) {
 	})
 }
 
-// A signal that meets the end of the last command completes the session: nothing is left to resume.
+// A signal that meets the end of the last command completes the session: nothing is left
+// to resume.
 func TestSignalAtTheLastStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -228,8 +232,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// With a process that is PID 1 its commands end too: the first signal, and the end of the session's
-// time, have that recorded, so that the next resume knows.
+// With a process that is PID 1 its commands end too: the first signal, and the end of the
+// session's time, have that recorded, so that the next resume knows.
 func TestLastProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
@@ -276,8 +280,8 @@ func TestLastProcess(t *testing.T) {
 	})
 }
 
-// The last command ends by itself while a second signal is waited for, or comes: nothing is left, so
-// the session is completed.
+// The last command ends by itself while a second signal is waited for, or comes: nothing
+// is left, so the session is completed.
 func TestEndsBetweenTwoSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -316,15 +320,16 @@ func TestCommandEndedFromElsewhere(t *testing.T) {
 	})
 }
 
-// E5: after an end that acode ordered the next resume asks the check first; without one it says that
-// the step runs again, and runs it as a new attempt.
+// E5: after an end that acode ordered the next resume asks the check first; without one
+// it says that the step runs again, and runs it as a new attempt.
 func TestAfterAnOrderedEnd(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		with   []func(*session.Run)
-		flag   session.OnInterrupt
-		state  session.State
-		starts int // of the command, after the resume
+		name  string
+		with  []func(*session.Run)
+		flag  session.OnInterrupt
+		state session.State
+		// of the command, after the resume
+		starts int
 		trace  []string
 	}{
 		{"check_it_happened", []func(*session.Run){checking("exit 0")}, "", session.Completed, 1,
@@ -354,8 +359,8 @@ func TestAfterAnOrderedEnd(t *testing.T) {
 	}
 }
 
-// A command that ends with status 0 although it was asked to end has done its work, by its own word;
-// one that says anything else has not.
+// A command that ends with status 0 although it was asked to end has done its work, by
+// its own word; one that says anything else has not.
 func TestAskedToEndAndDone(t *testing.T) {
 	for exit, want := range map[int]session.State{0: session.Completed, 1: session.Paused, 130: session.Paused} {
 		synctest.Test(t, func(t *testing.T) {
@@ -375,7 +380,8 @@ func TestAskedToEndAndDone(t *testing.T) {
 	}
 }
 
-// A signal or a cancel while a check runs concerns the check; nothing is started after it.
+// A signal or a cancel while a check runs concerns the check; nothing is started after
+// it.
 func TestInterruptedCheck(t *testing.T) {
 	check := func() *world {
 		return newWorld(t, plan(task("t", command("a", "torn X", checking("hang"), onInterrupt(session.InterruptReruns)))))
@@ -412,7 +418,8 @@ func TestInterruptedCheck(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the check says "run it again" between two signals
+	// the check says "run it again" between two signals
+	synctest.Test(t, func(t *testing.T) {
 		w := check()
 		p, signal := w.interruptible()
 		time.AfterFunc(time.Second, func() { signal(2) })
@@ -425,7 +432,8 @@ func TestInterruptedCheck(t *testing.T) {
 			t.Errorf("two signals:\n%s", strings.Join(w.trace, "\n"))
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // the check alone is ended: it could not tell
+	// the check alone is ended: it could not tell
+	synctest.Test(t, func(t *testing.T) {
 		w := check()
 		w.during = func(w *world, shell string) {
 			if shell == "hang" {
@@ -507,7 +515,8 @@ func TestSignalInsideAPort(t *testing.T) {
 	}
 }
 
-// One that says what ended it, a signal or the time of the session, makes no failed step of that either.
+// One that says what ended it, a signal or the time of the session, makes no failed step
+// of that either.
 func TestEndOfTheSessionIsNoFailureOfAStep(t *testing.T) {
 	search := session.Step{ID: "a", Kind: session.KindSearch, Search: &session.Search{Pattern: "x", Path: "in"}}
 	for port, step := range map[string]session.Step{"read": read("a", "in"), "search": search, "prepare": write("a", "f", "x")} {
@@ -526,7 +535,8 @@ func TestEndOfTheSessionIsNoFailureOfAStep(t *testing.T) {
 	}
 }
 
-// What goes wrong while a command is left or ended is told, and the session stays resumable.
+// What goes wrong while a command is left or ended is told, and the session stays
+// resumable.
 func TestLeavingGoesWrong(t *testing.T) {
 	for _, port := range []string{"append", "terminate", "wait"} {
 		t.Run(port, func(t *testing.T) {
@@ -547,7 +557,8 @@ func TestLeavingGoesWrong(t *testing.T) {
 	}
 }
 
-// A store that cannot list requests stops a session at its next boundary, not its command.
+// A store that cannot list requests stops a session at its next boundary, not its
+// command.
 func TestRequestsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
@@ -562,8 +573,8 @@ func TestRequestsFail(t *testing.T) {
 	})
 }
 
-// A pause, and a question that waits for its answer, keep the workspace as it is left, but do not
-// depend on that.
+// A pause, and a question that waits for its answer, keep the workspace as it is left,
+// but do not depend on that.
 func TestSnapshotAtAPause(t *testing.T) {
 	for _, fails := range []error{nil, errStore} {
 		for _, step := range []session.Step{command("a", "exit 1"), gate("a")} {
@@ -611,8 +622,8 @@ func TestLookAfterACommand(t *testing.T) {
 	}
 }
 
-// A request that is no cancel, an approval of a later gate for one, ends no running command: it is
-// answered between two steps.
+// A request that is no cancel, an approval of a later gate for one, ends no running
+// command: it is answered between two steps.
 func TestRequestsThatAreNoCancel(t *testing.T) {
 	for _, kind := range []session.RequestKind{session.RequestApprove, session.RequestDeny} {
 		synctest.Test(t, func(t *testing.T) {
@@ -644,7 +655,8 @@ func TestSignalBeforeACommit(t *testing.T) {
 	}
 }
 
-// A command that still runs comes first: an earlier step that failed is not tried again beside it.
+// A command that still runs comes first: an earlier step that failed is not tried again
+// beside it.
 func TestRunningCommandComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("one", command("a", "exit 1")), task("two", command("b", "hang"))))

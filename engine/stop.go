@@ -19,11 +19,14 @@ func (Interrupted) Error() string { return "interrupted by a signal" }
 
 // stop ends the execution: the session goes to a state, for a reason.
 type stop struct {
-	to     session.State // empty: stays as it is
+	// empty: stays as it is
+	to     session.State
 	reason session.Reason
-	code   session.Code // empty: no failure
+	// empty: no failure
+	code   session.Code
 	detail string
-	aside  string // said after detail and not kept: it will not stay true
+	// said after detail and not kept: it will not stay true
+	aside  string
 	next   session.Hint
 	signal int
 }
@@ -31,8 +34,8 @@ type stop struct {
 // Error implements error.
 func (s *stop) Error() string { return s.detail + s.aside }
 
-// finishFull finishes when the commit of was met a full disk: with all that is pending if the
-// reserved room holds it, else with the pause alone.
+// finishFull finishes when the commit of was met a full disk: with all that is pending if
+// the reserved room holds it, else with the pause alone.
 func (b *branch) finishFull(ctx context.Context, was *stop, cause error) (result session.Result, err error) {
 	for _, alone := range []bool{false, true} {
 		if was, err = b.full(ctx, was, cause); err != nil {
@@ -69,8 +72,8 @@ func interrupted(sig Interrupted) *stop {
 	return &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}
 }
 
-// drains reports whether s ends the session, with all its branches at their next boundary. Who only waits for a person
-// stops its own task.
+// drains reports whether s ends the session, with all its branches at their next
+// boundary. Who only waits for a person stops its own task.
 func (s *stop) drains() bool {
 	return s.to == session.Failed || s.to == session.Paused && s.reason != session.ReasonUncertain && s.reason != session.ReasonApproval
 }
@@ -96,8 +99,8 @@ func (s *stop) weight() int {
 	return 7
 }
 
-// verdict is the stop of the session of which branches have stopped: the weightiest, with what the others of
-// its kind say.
+// verdict is the stop of the session of which branches have stopped: the weightiest, with
+// what the others of its kind say.
 func (c *crew) verdict() *stop {
 	slices.SortStableFunc(c.stops, func(a, b placed) int { return cmp.Or(cmp.Compare(a.weight(), b.weight()), cmp.Compare(a.at, b.at)) })
 	halt := *c.stops[0].stop
@@ -116,8 +119,8 @@ func (c *crew) verdict() *stop {
 	return &halt
 }
 
-// ending is the stop of a session that has nothing left to do now. A time-out counts as one
-// only when it alone keeps the session from being completed.
+// ending is the stop of a session that has nothing left to do now. A time-out counts as
+// one only when it alone keeps the session from being completed.
 func (b *branch) ending() (halt *stop) {
 	more := -1 // than the one that is named
 	b.book.look(func(s *session.Session) {
@@ -196,9 +199,10 @@ func (b *branch) halted(ctx context.Context, err error) (*stop, error) {
 	return nil, err
 }
 
-// full makes room to leave the session paused on a full disk. What is pending goes with the
-// pause: nobody may be asked twice for an answer. A commit that failed may have happened all
-// the same, which the journal knows now; if it was the one of was, that stands.
+// full makes room to leave the session paused on a full disk. What is pending goes with
+// the pause: nobody may be asked twice for an answer. A commit that failed may have
+// happened all the same, which the journal knows now; if it was the one of was, that
+// stands.
 func (b *branch) full(ctx context.Context, was *stop, cause error) (*stop, error) {
 	if err := b.Journal.Recover(ctx); err != nil {
 		return nil, errors.Join(cause, err)
@@ -249,12 +253,13 @@ func (b *branch) finish(ctx context.Context, halt *stop) (r session.Result, err 
 	return r, nil
 }
 
-// lastLook is how long the look at the workspace may take after a signal, which ends acode within a
-// second.
+// lastLook is how long the look at the workspace may take after a signal, which ends
+// acode within a second.
 const lastLook = 250 * time.Millisecond
 
-// snapshot takes the workspace as it is left for that reason. Without one the next resume compares
-// with the start, which warns more and asks no less; so its failure must not keep a session from pausing.
+// snapshot takes the workspace as it is left for that reason. Without one the next resume
+// compares with the start, which warns more and asks no less; so its failure must not
+// keep a session from pausing.
 func (b *branch) snapshot(ctx context.Context, reason session.Reason) (manifest, git string) {
 	if b.Snapshot == nil {
 		return "", ""

@@ -9,12 +9,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxReruns is how often in a row a policy or a check may have a command run again, each time because
-// the outcome was unknown: what kills its supervisor each time would go on to, without end.
+// maxReruns is how often in a row a policy or a check may have a command run again, each
+// time because the outcome was unknown: what kills its supervisor each time would go on
+// to, without end.
 const maxReruns = 3
 
-// unknown makes it durable that the outcome of a command is unknown, with what it wrote, then
-// settles it.
+// unknown makes it durable that the outcome of a command is unknown, with what it wrote,
+// then settles it.
 func (b *branch) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	bg := context.WithoutCancel(ctx)
 	if !b.uncertain(it) {
@@ -28,7 +29,8 @@ func (b *branch) unknown(ctx context.Context, it *session.Item, step *session.St
 	return b.settle(ctx, it, step, rec)
 }
 
-// recordUnknown queues that the outcome of a command is unknown, with what is left of what it wrote.
+// recordUnknown queues that the outcome of a command is unknown, with what is left of
+// what it wrote.
 func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec session.CommandRecord) error {
 	soFar, _, _, err := b.result(ctx, rec)
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
@@ -40,8 +42,8 @@ func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec sessio
 	return nil
 }
 
-// settle decides what became of a command whose outcome is unknown: its check, then what a
-// person said beforehand, then its policy, then a person (E5).
+// settle decides what became of a command whose outcome is unknown: its check, then what
+// a person said beforehand, then its policy, then a person (E5).
 func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	if err := b.boundary(ctx); err != nil { // the outcome may be unknown because the session is to be cancelled
 		return err
@@ -137,8 +139,8 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	}
 	var seq uint64
 	b.book.look(func(s *session.Session) { seq = s.LastSeq })
-	// A check may repeat, so each asking has a key of its own: every process, and every new
-	// unknown outcome, commits an event before it asks.
+	// A check may repeat, so each asking has a key of its own: every process, and every
+	// new unknown outcome, commits an event before it asks.
 	req.Key = session.Key{Session: b.id, Step: it.ID, Operation: "check", Attempt: int(seq)}.String()
 	rec, err := b.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return b.Commands.Run(ctx, req) })
 	if f := (*failure)(nil); errors.As(commandFailure(err), &f) { // never started, as where its directory is gone
@@ -170,8 +172,8 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	return "", "", nil
 }
 
-// said reports whether a person answered beforehand. That holds for the attempt that the answer
-// was given for: nobody can have meant what became uncertain later.
+// said reports whether a person answered beforehand. That holds for the attempt that the
+// answer was given for: nobody can have meant what became uncertain later.
 func (b *branch) said(it *session.Item, key string) bool {
 	return b.Policy.given(it.ID) != "" && b.answered == key
 }
@@ -181,15 +183,16 @@ func (p Policy) given(id session.StepID) session.OnInterrupt {
 	return cmp.Or(p.Outcomes[id], p.Uncertain)
 }
 
-// lost reports whether the value that the command of it was to capture is lost. Without the record
-// of an exit nothing proves that the command had written all of it, so only a person can give it.
+// lost reports whether the value that the command of it was to capture is lost. Without
+// the record of an exit nothing proves that the command had written all of it, so only a
+// person can give it.
 func (b *branch) lost(it *session.Item, r *session.Run) bool {
 	_, given := b.Policy.Captures[it.ID]
 	return r.Capture != "" && !given
 }
 
-// declared gives what was decided beforehand, by a person or by the policy. Who gives the captured
-// value of a command says that it happened.
+// declared gives what was decided beforehand, by a person or by the policy. Who gives the
+// captured value of a command says that it happened.
 func (b *branch) declared(it *session.Item, r *session.Run, key string) (by string, verdict session.OnInterrupt) {
 	if _, given := b.Policy.Captures[it.ID]; given {
 		return "person", session.InterruptDone
@@ -230,8 +233,8 @@ func (b *branch) answerWith(it *session.Item) session.Hint {
 	return b.Plan.Asks(b.short, it)
 }
 
-// declareDone records a step as done because its check, its policy or a person says so; wrote is
-// what is left of what its command wrote.
+// declareDone records a step as done because its check, its policy or a person says so;
+// wrote is what is left of what its command wrote.
 func (b *branch) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string, wrote *session.CommandResult) error {
 	receipt := session.StepCompletedData{By: by, Command: wrote}
 	var err error
@@ -262,8 +265,9 @@ func (b *branch) valueLost(it *session.Item, name string) error {
 		next:   b.answerWith(it)}
 }
 
-// nextAttempt starts the command again under a new key: one that was claimed is never started
-// twice. doubt is the seq of the event that says that the outcome before is unknown.
+// nextAttempt starts the command again under a new key: one that was claimed is never
+// started twice. doubt is the seq of the event that says that the outcome before is
+// unknown.
 func (b *branch) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string, doubt uint64) error {
 	it.Attempt++
 	it.Action, b.overUS = session.ActionRetry, 0

@@ -30,9 +30,11 @@ func TestUncertain(t *testing.T) {
 		flag     session.OnInterrupt
 		person   session.OnInterrupt
 		happened bool
-		code     session.Code // empty: completed
-		by       string       // of the receipt, or of the next attempt; empty: nobody decided
-		ledger   []string
+		// empty: completed
+		code session.Code
+		// of the receipt, or of the next attempt; empty: nobody decided
+		by     string
+		ledger []string
 	}{
 		{"check_it_happened", []run{checking("has X")}, "", "", true, "", "check", []string{"X"}},
 		{"check_it_did_not", []run{checking("has X")}, "", "", false, "", "check", []string{"X"}},
@@ -119,13 +121,16 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
-// E5: a command whose supervisor is killed each time is not run again without end, whoever says that
-// it may: then it takes a person, whom nothing holds back. Another command counts for itself.
+// E5: a command whose supervisor is killed each time is not run again without end,
+// whoever says that it may: then it takes a person, whom nothing holds back. Another
+// command counts for itself.
 func TestUncertainEachTime(t *testing.T) {
 	for _, c := range []struct {
-		by       string
-		with     func(*session.Run)
-		attempts [2]int // of the run, and after a resume that is told to run it again; a check is heard before that
+		by   string
+		with func(*session.Run)
+		// of the run, and after a resume that is told to run it again; a check is heard
+		// before that
+		attempts [2]int
 	}{{"policy", onInterrupt(session.InterruptReruns), [2]int{4, 8}}, {"check", checking("exit 1"), [2]int{4, 7}}} {
 		t.Run(c.by, func(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("o", "torn O", c.with), command("s", "unknown", c.with))))
@@ -169,9 +174,9 @@ func TestUncertainNobodyThere(t *testing.T) {
 	}
 }
 
-// E5: a command that ended and of which the output is lost is asked about: that it exited with 0 says
-// neither what it wrote nor what it captured. Answered, it goes on and runs nothing again; nor does a policy
-// that has what may not have happened run again.
+// E5: a command that ended and of which the output is lost is asked about: that it exited
+// with 0 says neither what it wrote nor what it captured. Answered, it goes on and runs
+// nothing again; nor does a policy that has what may not have happened run again.
 func TestOutputLost(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "ledger S", onInterrupt(session.InterruptReruns)), command("n", "ledger N"))))
 	w.fails["output"] = &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: it is missing"}
@@ -188,7 +193,8 @@ func TestOutputLost(t *testing.T) {
 	}
 }
 
-// E5: a value that was captured from half an output is none. Where nothing is captured the output says itself what is missing.
+// E5: a value that was captured from half an output is none. Where nothing is captured
+// the output says itself what is missing.
 func TestCaptureOfAnOutputThatIsNotWhole(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("all", "overflow 1.2"), command("v", "overflow 1.2", capturing("V")))))
 	res := w.process().must()
@@ -198,8 +204,9 @@ func TestCaptureOfAnOutputThatIsNotWhole(t *testing.T) {
 	}
 }
 
-// E5: --uncertain answers for the attempt that was in progress when it was said, and for nothing
-// that becomes uncertain later: neither another step nor the attempt that it asked for.
+// E5: --uncertain answers for the attempt that was in progress when it was said, and for
+// nothing that becomes uncertain later: neither another step nor the attempt that it
+// asked for.
 func TestUncertainAnswersOnce(t *testing.T) {
 	for _, answer := range []session.OnInterrupt{session.InterruptDone, session.InterruptReruns} {
 		w := newWorld(t, plan(task("t", command("s", "torn X"), command("n", "torn N"), command("l", "ledger L"))))
@@ -230,7 +237,8 @@ func TestUncertainAnswersOnce(t *testing.T) {
 	}
 }
 
-// What a process that was killed between a receipt and its next call left raw, the next one removes.
+// What a process that was killed between a receipt and its next call left raw, the next
+// one removes.
 func TestRawOutputOfAKilledProcess(t *testing.T) {
 	for _, shell := range []string{"ledger X", "torn X"} {
 		w := newWorld(t, plan(task("t", command("s", shell, onInterrupt(session.InterruptReruns)), command("n", "ledger N"))))
@@ -258,7 +266,8 @@ func TestRawOutputOfTheNewest(t *testing.T) {
 	}
 }
 
-// E5: a check is asked under a new key by each process, since a claimed key never runs again.
+// E5: a check is asked under a new key by each process, since a claimed key never runs
+// again.
 func TestCheckIsAskedAgain(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", checking("has Y")))))
 	w.plan.Tasks[0].Steps[0].Run.Check = "exit 2"
@@ -275,7 +284,8 @@ func TestCheckIsAskedAgain(t *testing.T) {
 	}
 }
 
-// E5: a check that a limit keeps from starting has not been asked: what on_interrupt says is for one that cannot tell.
+// E5: a check that a limit keeps from starting has not been asked: what on_interrupt says
+// is for one that cannot tell.
 func TestStarvedCheck(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", checking("starve"), onInterrupt(session.InterruptReruns)))))
 	w.happened = true
@@ -287,9 +297,9 @@ func TestStarvedCheck(t *testing.T) {
 	}
 }
 
-// E5: without the record of an exit a captured value is lost, however much of it was written: a
-// check, a policy or a person that says "done" does not make it whole. The step stops, and a person
-// may give the value.
+// E5: without the record of an exit a captured value is lost, however much of it was
+// written: a check, a policy or a person that says "done" does not make it whole. The
+// step stops, and a person may give the value.
 func TestTornCapture(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -326,8 +336,9 @@ func TestTornCapture(t *testing.T) {
 	}
 }
 
-// E5: when the check says that it happened, but its captured value is lost, a person's answer
-// counts, as the message says; without one nothing is repeated, whatever the policy.
+// E5: when the check says that it happened, but its captured value is lost, a person's
+// answer counts, as the message says; without one nothing is repeated, whatever the
+// policy.
 func TestUncertainCheckWithLostCapture(t *testing.T) {
 	for answer, want := range map[session.OnInterrupt][]string{session.InterruptReruns: {"X", "X"}, session.InterruptFails: {"X"}} {
 		w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), checking("has X"), onInterrupt(session.InterruptReruns)))))
@@ -350,9 +361,9 @@ func TestUncertainCheckWithLostCapture(t *testing.T) {
 	}
 }
 
-// E5: a command that a signal ended which acode did not send may have done its work, also where a
-// shell reports the signal by its status: its check is asked, then its policy, then a person. A crash
-// of its own is a failed step.
+// E5: a command that a signal ended which acode did not send may have done its work, also
+// where a shell reports the signal by its status: its check is asked, then its policy,
+// then a person. A crash of its own is a failed step.
 func TestEndedByASignal(t *testing.T) {
 	for shell, by := range map[string]string{
 		"signal SIGTERM": "SIGTERM", "signal SIGINT": "SIGINT", "signal SIGHUP": "SIGHUP", "signal SIGQUIT": "SIGQUIT", "signal SIGKILL": "SIGKILL",
@@ -381,7 +392,8 @@ func TestEndedByASignal(t *testing.T) {
 	}
 }
 
-// What a command wrote whose outcome is unknown stays readable after the decision, whatever it is.
+// What a command wrote whose outcome is unknown stays readable after the decision,
+// whatever it is.
 func TestOutputOfAnUnknownCommand(t *testing.T) {
 	for _, verdict := range []session.OnInterrupt{session.InterruptDone, session.InterruptFails, session.InterruptReruns} {
 		w := newWorld(t, plan(task("t", command("s", "torn X"))))
@@ -411,8 +423,8 @@ func TestOutputOfAnUnknownCommand(t *testing.T) {
 	}
 }
 
-// Descendants that outlive a command leave its outcome unknown; a record that cannot be is a
-// bug of ours.
+// Descendants that outlive a command leave its outcome unknown; a record that cannot be
+// is a bug of ours.
 func TestOtherRecords(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "linger"))))
 	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
@@ -422,7 +434,8 @@ func TestOtherRecords(t *testing.T) {
 	}
 }
 
-// E5: a command in progress whose record is lost, with those of others, is not started again.
+// E5: a command in progress whose record is lost, with those of others, is not started
+// again.
 func TestRecordsLost(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
 	w.crashIn, w.crashNth = "claimed", 2
@@ -479,13 +492,14 @@ func lost(w *world) int64 {
 	return 0
 }
 
-// Whoever waits for a command whose supervisor was killed learns that at once, and once, and what will be
-// done about its outcome.
+// Whoever waits for a command whose supervisor was killed learns that at once, and once,
+// and what will be done about its outcome.
 func TestSupervisorGone(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		with  []func(*session.Run)
-		what  string // runs on
+		name string
+		with []func(*session.Run)
+		// runs on
+		what  string
 		wants string
 	}{
 		{"nothing", nil, "command", "a person must decide"},

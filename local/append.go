@@ -11,11 +11,12 @@ import (
 )
 
 // Append commits drafts and whatever Stage holds in one transaction and applies them to
-// Session. When it returns nil they are durable, each receipt with its checkpoint (FR-017),
-// for one sync of the log. Completing an attempt twice with an equal payload changes nothing
-// and gives the first event (FR-031), with another payload it returns ErrConflict. It returns
-// ErrFenced when another process took the session over. After a failed write the outcome is
-// unknown, and every later call returns the same error until Recover.
+// Session. When it returns nil they are durable, each receipt with its checkpoint
+// (FR-017), for one sync of the log. Completing an attempt twice with an equal payload
+// changes nothing and gives the first event (FR-031), with another payload it returns
+// ErrConflict. It returns ErrFenced when another process took the session over. After a
+// failed write the outcome is unknown, and every later call returns the same error until
+// Recover.
 func (w *Writer) Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error) {
 	return w.AppendAnswering(ctx, 0, drafts...)
 }
@@ -55,8 +56,8 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 	return b.events, nil
 }
 
-// appendError is storeError for a commit. Where the session was executed before, it is not true that
-// nothing was changed.
+// appendError is storeError for a commit. Where the session was executed before, it is
+// not true that nothing was changed.
 func appendError(err error) error {
 	err = storeError("append", err)
 	var e *session.Error
@@ -66,8 +67,8 @@ func appendError(err error) error {
 	return err
 }
 
-// failed decides what an error leaves of the writer. A refusal leaves it as it was before,
-// read again because the drafts may have been applied in part.
+// failed decides what an error leaves of the writer. A refusal leaves it as it was
+// before, read again because the drafts may have been applied in part.
 func (w *Writer) failed(ctx context.Context, err error, touched bool) error {
 	var unknown *commitError
 	if errors.As(err, &unknown) || fatal(err) {
@@ -82,9 +83,9 @@ func (w *Writer) failed(ctx context.Context, err error, touched bool) error {
 	return err
 }
 
-// reload takes the state from the projections again, in place: others hold the pointer. It
-// must find what the refused batch began with: who took the session over since then fences
-// this writer out, and is not followed.
+// reload takes the state from the projections again, in place: others hold the pointer.
+// It must find what the refused batch began with: who took the session over since then
+// fences this writer out, and is not followed.
 func (w *Writer) reload(ctx context.Context) error {
 	return w.read(ctx, func(q querier) error {
 		row, err := readSession(ctx, q, w.sess.ID)
@@ -126,13 +127,14 @@ const (
 	nextSession = `SELECT ` + storeClock + `, max(coalesce(max(no), 0), (SELECT coalesce(max(pos) >> 40, 0) FROM events),
 		(SELECT coalesce(max(pos) >> 32, 0) FROM steps), (SELECT coalesce(max(pos) >> 32, 0) FROM files)) + 1 FROM sessions`
 
-	// storeClock is the latest time of any session. It is that of the session to which events were
-	// committed last, whose number is sync.turn: looking at all sessions would cost each step beside
-	// other writers more the more sessions there are. A turn that names none has all looked at.
+	// storeClock is the latest time of any session. It is that of the session to which
+	// events were committed last, whose number is sync.turn: looking at all sessions
+	// would cost each step beside other writers more the more sessions there are. A turn
+	// that names none has all looked at.
 	storeClock = `coalesce((SELECT last_us FROM sessions WHERE no = (SELECT turn FROM sync)), (SELECT max(last_us) FROM sessions), 0)`
 
-	// readFence gives the store's clock and what the session is now. No clock is behind the session's
-	// own time, whatever somebody made of the turn.
+	// readFence gives the store's clock and what the session is now. No clock is behind
+	// the session's own time, whatever somebody made of the turn.
 	readFence = `SELECT max(last_us, ` + storeClock + `), epoch, last_seq, head FROM sessions WHERE no = ?`
 
 	insertOutbox = `INSERT OR IGNORE INTO outbox (session_no) VALUES (?)`
@@ -141,20 +143,27 @@ const (
 
 // batch is one transaction of a writer.
 type batch struct {
-	w        *Writer
-	c        *writeConn
-	ps       []prepared
-	answers  int64 // the request that they answer; 0: none
-	no       int64
-	lastUS   int64 // of the store
-	events   []session.Event
-	steps    []session.StepID // whose rows are written, in the order of the events
-	files    []string
-	scalars  bool // more of the session's row changed than what every commit changes
-	touched  bool // events were applied
-	acquired bool // a process took the session over
-	alone    bool // nobody else committed since this writer did
-	commit   session.Commit
+	w  *Writer
+	c  *writeConn
+	ps []prepared
+	// the request that they answer; 0: none
+	answers int64
+	no      int64
+	// of the store
+	lastUS int64
+	events []session.Event
+	// whose rows are written, in the order of the events
+	steps []session.StepID
+	files []string
+	// more of the session's row changed than what every commit changes
+	scalars bool
+	// events were applied
+	touched bool
+	// a process took the session over
+	acquired bool
+	// nobody else committed since this writer did
+	alone  bool
+	commit session.Commit
 }
 
 func (w *Writer) batchOf(ctx context.Context, drafts []session.Draft) (*batch, error) {
@@ -207,8 +216,9 @@ func (b *batch) run(ctx context.Context) error {
 	return b.c.exec(ctx, updateTurn, b.no)
 }
 
-// fence checks that the session is as this writer left it, and reads the store's clock: the
-// latest time of any session. Where nobody committed since this writer did, both are known.
+// fence checks that the session is as this writer left it, and reads the store's clock:
+// the latest time of any session. Where nobody committed since this writer did, both are
+// known.
 func (b *batch) fence(ctx context.Context) error {
 	if b.no == 0 {
 		err := b.c.queryRow(ctx, nextSession, nil, &b.lastUS, &b.no)
@@ -291,9 +301,9 @@ func (b *batch) insertBlob(ctx context.Context, p pendingBlob) error {
 		p.name[:], p.bytes, p.codec, nullable(p.keyID), p.data)
 }
 
-// Recover makes one more attempt possible after Append failed for want of room: it gives the
-// ballast back, opens the store anew and reads the session again, whose last commit may have
-// happened all the same. Other writers of this store must be recovered too.
+// Recover makes one more attempt possible after Append failed for want of room: it gives
+// the ballast back, opens the store anew and reads the session again, whose last commit
+// may have happened all the same. Other writers of this store must be recovered too.
 func (w *Writer) Recover(ctx context.Context) error {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -319,8 +329,8 @@ func (w *Writer) Recover(ctx context.Context) error {
 	return nil
 }
 
-// reopen replaces the connection that writes. Closing the old one may fail like what made it
-// unusable, which changes nothing.
+// reopen replaces the connection that writes. Closing the old one may fail like what made
+// it unusable, which changes nothing.
 func (s *Store) reopen(ctx context.Context) error {
 	if s.wr != nil {
 		_ = s.wr.close()

@@ -9,9 +9,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// assign stores a column in what dst points to. A value of another type than its column was
-// damaged: it might read the same, and SQLite would refuse to write it back, perhaps only after
-// an effect. So nothing is converted but what SQLite has no type for.
+// assign stores a column in what dst points to. A value of another type than its column
+// was damaged: it might read the same, and SQLite would refuse to write it back, perhaps
+// only after an effect. So nothing is converted but what SQLite has no type for.
 func assign(dst any, v driver.Value) error {
 	ok := false
 	switch d := dst.(type) {

@@ -25,9 +25,10 @@ const (
 	// smallBytes is the most that a blob in the database holds; larger ones are files.
 	smallBytes = 64 << 10
 
-	codecRaw    = "raw"
-	codecZstd   = "zstd"
-	codecSealed = "sealed" // compressed, then encrypted
+	codecRaw  = "raw"
+	codecZstd = "zstd"
+	// compressed, then encrypted
+	codecSealed = "sealed"
 )
 
 // pendingBlob is a small blob that the next commit makes durable.
@@ -202,13 +203,14 @@ func (s *Store) stageLarge(r io.Reader, size int64, sealed bool) (ref session.Bl
 	return session.BlobRef{Hash: name.String(), Bytes: n, Sealed: sealed}, nil
 }
 
-// unfinished begins the name of a blob that is being written. Whoever writes it holds its lock.
+// unfinished begins the name of a blob that is being written. Whoever writes it holds its
+// lock.
 const unfinished = "new-"
 
 func (s *Store) blobDir() string { return filepath.Join(s.opts.Home, "blobs") }
 
-// newBlobFile makes and locks a file for a blob. Between the two Sweep may take it for one that
-// was left.
+// newBlobFile makes and locks a file for a blob. Between the two Sweep may take it for
+// one that was left.
 func (s *Store) newBlobFile() (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(s.blobDir(), unfinished+"*")
@@ -313,7 +315,8 @@ func parseHash(text string) (h session.Hash, err error) {
 	return session.Hash(b), nil
 }
 
-// openBlob looks for content under its own name, then under the keyed name of what is sealed.
+// openBlob looks for content under its own name, then under the keyed name of what is
+// sealed.
 func (s *Store) openBlob(ctx context.Context, q querier, hash string) (io.ReadCloser, error) {
 	name, err := parseHash(hash)
 	if err != nil {
@@ -435,7 +438,8 @@ type checkedReader struct {
 	f    *os.File
 	sum  hash.Hash
 	name session.Hash
-	keys *keys // nil: it was not sealed
+	// nil: it was not sealed
+	keys *keys
 }
 
 // newChecked reads what packed, which f holds, gives.
@@ -467,8 +471,8 @@ func (c *checkedReader) Close() error {
 	return errors.Join(c.r.Close(), c.f.Close())
 }
 
-// packer compresses what lies in the database. To make a coder costs more than to use it on
-// something small, so each is made once. It is safe for concurrent use.
+// packer compresses what lies in the database. To make a coder costs more than to use it
+// on something small, so each is made once. It is safe for concurrent use.
 type packer struct {
 	mu  sync.Mutex
 	enc *zstd.Encoder

@@ -274,8 +274,8 @@ func TestDamagedBlobsAreNamed(t *testing.T) {
 	}
 }
 
-// What is sealed opens with its key only, and the refusal says that it is the key; what is not
-// needs none.
+// What is sealed opens with its key only, and the refusal says that it is the key; what
+// is not needs none.
 func TestSealedContentNeedsItsKey(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -364,8 +364,8 @@ func TestLargePayloadsLiveInBlobs(t *testing.T) {
 
 var _ opener = (*local.Writer)(nil)
 
-// What is found again by its name, and what acode itself says, stays as it is although somebody's
-// password reads the same.
+// What is found again by its name, and what acode itself says, stays as it is although
+// somebody's password reads the same.
 func TestNamesAreNoSecrets(t *testing.T) {
 	for _, word := range []string{"/ws", "t", "step-00000", "executing", "write", "absent", "a/postgres"} {
 		t.Run(word, func(t *testing.T) {

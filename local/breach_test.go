@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// L6: after a failed write the whole connection is dead: no other session and no person's decision
-// is written through it, and closing it leaves the files as they are.
+// L6: after a failed write the whole connection is dead: no other session and no person's
+// decision is written through it, and closing it leaves the files as they are.
 func TestFailedWriteEndsTheConnection(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -44,7 +44,8 @@ func TestFailedWriteEndsTheConnection(t *testing.T) {
 	}
 }
 
-// FR-017: each receipt has its checkpoint, committed alone or with what follows, and a load uses it.
+// FR-017: each receipt has its checkpoint, committed alone or with what follows, and a
+// load uses it.
 func TestEveryReceiptHasItsCheckpoint(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 5)
@@ -69,7 +70,8 @@ func changedTo(from, to session.State) session.Draft {
 	return session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: from, To: to, Reason: session.ReasonUser}}
 }
 
-// FR-038: a load refuses events whose times are in another order than their seqs, even if they are signed.
+// FR-038: a load refuses events whose times are in another order than their seqs, even if
+// they are signed.
 func TestOrderIsCheckedAtLoad(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -93,7 +95,8 @@ func TestOrderIsCheckedAtLoad(t *testing.T) {
 	}
 }
 
-// Sessions are listed from the newest to the oldest, of all workspaces and of one; @last is the newest.
+// Sessions are listed from the newest to the oldest, of all workspaces and of one; @last
+// is the newest.
 func TestNewestSessionComesFirst(t *testing.T) {
 	s := open(t, options(t))
 	var want []session.ID

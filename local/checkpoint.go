@@ -8,17 +8,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A checkpoint is stored in the row of its event and leaves out what that says already: its
-// epoch and head always; its cursor when that is the step of the payload; and, because there
-// is one for every step, what is the rule.
+// A checkpoint is stored in the row of its event and leaves out what that says already:
+// its epoch and head always; its cursor when that is the step of the payload; and,
+// because there is one for every step, what is the rule.
 
 const (
-	checkpointFiles = 1 << iota // the digest of files is not zero and follows
-	checkpointTexts             // state, task, step and key id are not the rule and follow
+	// the digest of files is not zero and follows
+	checkpointFiles = 1 << iota
+	// state, task, step and key id are not the rule and follow
+	checkpointTexts
 )
 
-// encodeCheckpoint gives the bytes of c. usual says that its cursor is the step of the payload
-// beside it.
+// encodeCheckpoint gives the bytes of c. usual says that its cursor is the step of the
+// payload beside it.
 func encodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
 	b := make([]byte, 1, 1+3*len(c.HMAC))
 	b = append(append(b, c.HMAC[:]...), c.Steps[:]...)

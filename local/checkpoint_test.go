@@ -19,7 +19,8 @@ func drawHash(t *rapid.T, name string) (h session.Hash) {
 	return h
 }
 
-// A checkpoint reads back as it was, whatever is left out of it, and no part of one is one.
+// A checkpoint reads back as it was, whatever is left out of it, and no part of one is
+// one.
 func TestCheckpointBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := session.Checkpoint{
@@ -48,7 +49,8 @@ func TestCheckpointBytes(t *testing.T) {
 	})
 }
 
-// Rows in another order than that of the events are no harm to a resume, and verify names them.
+// Rows in another order than that of the events are no harm to a resume, and verify names
+// them.
 func TestVerifyNamesTheOrderOfRows(t *testing.T) {
 	o, want := closedSample(t)
 	tamper(t, o, `UPDATE steps SET pos = pos + 10; UPDATE steps SET pos = 4294967298 WHERE step = 'step-00000'; UPDATE steps SET pos = 4294967297 WHERE step = 'step-00001';
@@ -90,7 +92,8 @@ func TestStateIsThatOfTheJournal(t *testing.T) {
 	}
 }
 
-// L5: of two writers of one session, in one process and on one connection, the later epoch writes.
+// L5: of two writers of one session, in one process and on one connection, the later
+// epoch writes.
 func TestSecondWriterOfOneStoreFencesTheFirst(t *testing.T) {
 	s := open(t, options(t))
 	one := create(t, s, 2)

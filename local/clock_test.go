@@ -110,13 +110,15 @@ func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
 	}
 }
 
-// L3: beside another process a commit takes the clock from the session that was committed to last, however
-// many sessions there are, and looks at all of them only where the turn names none.
+// L3: beside another process a commit takes the clock from the session that was committed
+// to last, however many sessions there are, and looks at all of them only where the turn
+// names none.
 func TestClockBesideAnotherProcessIsThatOfTheLastCommit(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
 	idle, other, own := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID, create(t, s, 1)
-	const far = 1 << 52 // which only a look at every session meets
+	// which only a look at every session meets
+	const far = 1 << 52
 	exec := func(query string, args ...any) {
 		t.Helper()
 		if err := s.Exec(t.Context(), query, args...); err != nil {

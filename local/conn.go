@@ -14,17 +14,18 @@ import (
 	"modernc.org/sqlite"
 )
 
-// How long a statement waits for other processes, in milliseconds: at all, for a turn to write, and
-// to copy the log back. Who keeps a store for a minute is frozen; for less a disk may have stalled.
+// How long a statement waits for other processes, in milliseconds: at all, for a turn to
+// write, and to copy the log back. Who keeps a store for a minute is frozen; for less a
+// disk may have stalled.
 const (
 	busyWait    = 60_000
 	turnWait    = 10_000
 	restartWait = 200
 )
 
-// dsn names the database of home with pragmas that reach every connection. Where the system's sync
-// stops at the cache of the disk, as that of macOS does, only fullfsync makes it reach the disk; on
-// Linux the VFS syncs.
+// dsn names the database of home with pragmas that reach every connection. Where the
+// system's sync stops at the cache of the disk, as that of macOS does, only fullfsync
+// makes it reach the disk; on Linux the VFS syncs.
 func dsn(home, mode string, pragmas ...string) string {
 	q := url.Values{}
 	q.Set("mode", mode)
@@ -42,9 +43,9 @@ func dsn(home, mode string, pragmas ...string) string {
 	return u.String()
 }
 
-// lockOpenFiles makes SQLite's locks belong to the open file instead of the process, so that
-// no other open and close of the same file drops them. Systems without such locks go on with
-// the old kind.
+// lockOpenFiles makes SQLite's locks belong to the open file instead of the process, so
+// that no other open and close of the same file drops them. Systems without such locks go
+// on with the old kind.
 func lockOpenFiles() error {
 	_, err := sqlite.OFDLocking(true)
 	if err != nil && !errors.Is(err, sqlite.ErrOFDLockingUnavailable) {
@@ -56,22 +57,31 @@ func lockOpenFiles() error {
 // writeConn is a connection that writes: the one of a Store or that of an Outbox.
 type writeConn struct {
 	*link
-	place []placed // the files that were opened
-	dead  error    // a write or a sync failed: not even a close may touch the files again
+	// the files that were opened
+	place []placed
+	// a write or a sync failed: not even a close may touch the files again
+	dead error
 
-	drains bool // an Outbox has it, which gives its turn up when its context ends
-	busy   int  // how often another process had the lock
+	// an Outbox has it, which gives its turn up when its context ends
+	drains bool
+	// how often another process had the lock
+	busy int
 
-	settled bool  // the log was copied back
-	refused error // why it could not be; it is not tried again
+	// the log was copied back
+	settled bool
+	// why it could not be; it is not tried again
+	refused error
 
-	last    *Writer // the writer that committed through this connection last; nil: not known
-	lastUS  int64   // the store's clock then
-	version uint32  // of the data then
+	// the writer that committed through this connection last; nil: not known
+	last *Writer
+	// the store's clock then
+	lastUS int64
+	// of the data then
+	version uint32
 }
 
-// left notes how writer by left the database with its commit b. Without an event it did not take the
-// turn, which its next one has to.
+// left notes how writer by left the database with its commit b. Without an event it did
+// not take the turn, which its next one has to.
 func (w *writeConn) left(by *Writer, b *batch) {
 	w.last, w.lastUS = nil, b.lastUS
 	if !b.touched && !b.alone {
@@ -82,8 +92,8 @@ func (w *writeConn) left(by *Writer, b *batch) {
 	}
 }
 
-// asLeft reports, in a transaction, whether nobody committed anything since writer by did, and
-// gives the store's clock if so.
+// asLeft reports, in a transaction, whether nobody committed anything since writer by
+// did, and gives the store's clock if so.
 func (w *writeConn) asLeft(by *Writer) (lastUS int64, same bool) {
 	if w.last != by {
 		return 0, false
@@ -101,7 +111,8 @@ func (w *writeConn) dataVersion() (uint32, error) {
 // placed is a file of the store as it was when it was opened.
 type placed struct {
 	path string
-	file fileID // zero: not known yet
+	// zero: not known yet
+	file fileID
 }
 
 // fileID tells one file from another.
@@ -120,7 +131,8 @@ func (p *placed) same() (bool, error) {
 }
 
 // inPlace reports whether the files that are written are those that have the names of the
-// store. SQLite goes on writing to files that were removed, where nobody will find it again.
+// store. SQLite goes on writing to files that were removed, where nobody will find it
+// again.
 func (w *writeConn) inPlace() error {
 	for i := range w.place {
 		p := &w.place[i]
@@ -137,8 +149,8 @@ func (w *writeConn) inPlace() error {
 	return nil
 }
 
-// seen takes notice of a failure after which the files are left alone. Where only room was
-// missing, what was written before is as good as ever.
+// seen takes notice of a failure after which the files are left alone. Where only room
+// was missing, what was written before is as good as ever.
 func (w *writeConn) seen(err error) error {
 	if err == nil {
 		return nil
@@ -149,8 +161,8 @@ func (w *writeConn) seen(err error) error {
 	return err
 }
 
-// longestLog is what is left of the file of a log that an old reader made huge. Below it the
-// file keeps its size, with which it is cheaper to sync.
+// longestLog is what is left of the file of a log that an old reader made huge. Below it
+// the file keeps its size, with which it is cheaper to sync.
 const longestLog = 64 << 20
 
 func openWriteConn(home string) (*writeConn, error) {
@@ -179,8 +191,8 @@ func openConn(home string, pragmas ...string) (*writeConn, error) {
 	return w, nil
 }
 
-// settle is restart, once, before the first transaction. What fails is not tried again: the
-// system may take pages for written that it gave up on.
+// settle is restart, once, before the first transaction. What fails is not tried again:
+// the system may take pages for written that it gave up on.
 func (w *writeConn) settle(ctx context.Context) error {
 	if !w.settled {
 		w.settled, w.refused = true, w.restart(context.WithoutCancel(ctx))
@@ -189,9 +201,9 @@ func (w *writeConn) settle(ctx context.Context) error {
 }
 
 // restart copies the log into the database, synced, before anything new is acknowledged:
-// pages that an earlier process failed to sync may look written and not be. Other processes
-// that read or write may keep it from finishing, which is tried again a few times and then let
-// be: whoever verifies a large store must not hold a resume up.
+// pages that an earlier process failed to sync may look written and not be. Other
+// processes that read or write may keep it from finishing, which is tried again a few
+// times and then let be: whoever verifies a large store must not hold a resume up.
 func (w *writeConn) restart(ctx context.Context) error {
 	err := w.patience(ctx, restartWait)
 	for try, busy := 0, 1; try < 3 && busy != 0 && err == nil; try++ {
@@ -226,9 +238,9 @@ const (
 	rollback     = `ROLLBACK`
 )
 
-// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx, and that of a
-// Store waits for its turn all the same. After a failure that the files are left alone for it gives
-// the same one.
+// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx,
+// and that of a Store waits for its turn all the same. After a failure that the files are
+// left alone for it gives the same one.
 func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -262,15 +274,15 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	return nil
 }
 
-// How many times in a row nobody may have committed while this one waited for its turn, which a
-// drainer does for outboxWait each time.
+// How many times in a row nobody may have committed while this one waited for its turn,
+// which a drainer does for outboxWait each time.
 const (
 	idleTurns  = busyWait / turnWait
 	drainTurns = 40
 )
 
-// begin takes the lock for writing, and waits as long as others commit: on a slow disk many sessions
-// share few commits, and SQLite gives its lock to anyone.
+// begin takes the lock for writing, and waits as long as others commit: on a slow disk
+// many sessions share few commits, and SQLite gives its lock to anyone.
 func (w *writeConn) begin(ctx context.Context) error {
 	var last int64
 	turns := idleTurns
@@ -296,9 +308,9 @@ func (w *writeConn) begin(ctx context.Context) error {
 	}
 }
 
-// close copies the log into the database where nobody else has the store open. After a failed
-// sync that would write pages that may never have reached the disk, so a dead connection is
-// left to the end of the process.
+// close copies the log into the database where nobody else has the store open. After a
+// failed sync that would write pages that may never have reached the disk, so a dead
+// connection is left to the end of the process.
 func (w *writeConn) close() error {
 	if w.dead != nil {
 		return nil
@@ -306,8 +318,8 @@ func (w *writeConn) close() error {
 	return w.link.close()
 }
 
-// touch writes a page that does not change: that of the version of the schema, which may be an
-// older one.
+// touch writes a page that does not change: that of the version of the schema, which may
+// be an older one.
 func (w *writeConn) touch(ctx context.Context) error {
 	var version int
 	if err := w.queryRow(ctx, `PRAGMA user_version`, nil, &version); err != nil {

@@ -51,8 +51,8 @@ func (c *counted) Err() error {
 // uncut is more looks than any call takes.
 const uncut = 4000
 
-// sweep calls f with a context that ends ever later, until f succeeds twice running. From the
-// seventh look on it takes some of them only, unless make torture runs it.
+// sweep calls f with a context that ends ever later, until f succeeds twice running. From
+// the seventh look on it takes some of them only, unless make torture runs it.
 func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	t.Helper()
 	failed, succeeded, taken := 0, 0, 0
@@ -78,8 +78,8 @@ func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	t.Logf("cut at %d points", taken)
 }
 
-// A store whose making is cut short anywhere leaves nothing behind, the directories above it
-// included, and is made by the next open.
+// A store whose making is cut short anywhere leaves nothing behind, the directories above
+// it included, and is made by the next open.
 func TestMakingCutShort(t *testing.T) {
 	sweep(t, func(ctx context.Context, looks int) error {
 		o := options(t)
@@ -272,8 +272,8 @@ func TestObstaclesAreRefused(t *testing.T) {
 	}
 }
 
-// Several processes make one store at once, and the first ones fail: what those remove is never the
-// store of another.
+// Several processes make one store at once, and the first ones fail: what those remove is
+// never the store of another.
 func TestMakingBesideOthersThatFail(t *testing.T) {
 	o := options(t)
 	var group sync.WaitGroup

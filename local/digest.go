@@ -12,10 +12,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// digests sums a keyed MAC of every step row and of every file row, modulo 2^256: changing
-// one row costs one subtraction and one addition, and a resume can check all rows against
-// the signed commit without reading history. The MAC is keyed because the sum of unkeyed
-// hashes can be made to fit.
+// digests sums a keyed MAC of every step row and of every file row, modulo 2^256:
+// changing one row costs one subtraction and one addition, and a resume can check all
+// rows against the signed commit without reading history. The MAC is keyed because the
+// sum of unkeyed hashes can be made to fit.
 type digests struct {
 	mac     hash.Hash
 	session session.ID
@@ -24,15 +24,17 @@ type digests struct {
 	buf     []byte
 }
 
-// tally sums the rows of one table, and numbers them from 1, in the order in which events first name
-// them. The numbers are keys of rows, so that rows written one after the other lie beside each other.
+// tally sums the rows of one table, and numbers them from 1, in the order in which events
+// first name them. The numbers are keys of rows, so that rows written one after the other
+// lie beside each other.
 type tally[K comparable] struct {
 	sum  session.Hash
 	rows map[K]tallied
 }
 
 type tallied struct {
-	sum session.Hash // what the row has put into that of all
+	// what the row has put into that of all
+	sum session.Hash
 	n   int64
 }
 
@@ -54,8 +56,8 @@ func (t *tally[K]) set(k K, sum session.Hash, n int64) {
 	t.rows[k] = row
 }
 
-// complete reports whether there is one row of each number from 1: as keys of their table the numbers
-// differ, so it is enough that none lies outside.
+// complete reports whether there is one row of each number from 1: as keys of their table
+// the numbers differ, so it is enough that none lies outside.
 func (t *tally[K]) complete() bool {
 	for _, row := range t.rows {
 		if row.n < 1 || row.n > int64(len(t.rows)) {
@@ -127,8 +129,8 @@ func sub(a, b session.Hash) (c session.Hash) {
 	return c
 }
 
-// The layouts of rows: a text is its length in 4 bytes and its bytes, a number 8 bytes, both
-// big-endian, in the order below.
+// The layouts of rows: a text is its length in 4 bytes and its bytes, a number 8 bytes,
+// both big-endian, in the order below.
 
 func stepRow(b []byte, id session.ID, st *session.StepState) []byte {
 	b = append(b, "acode-step-v1\x00"...)

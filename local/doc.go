@@ -1,5 +1,5 @@
-// Package local is the store of record: one SQLite database a user, with the blobs, the keys
-// and the heads beside it. What it acknowledges is durable.
+// Package local is the store of record: one SQLite database a user, with the blobs, the
+// keys and the heads beside it. What it acknowledges is durable.
 //
 // Invariants, cited by tests:
 //

@@ -20,8 +20,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// makeProcess opens the store, makes a session in it with a large blob, and tells both. With 7 it
-// said that the disk keeps it from that.
+// makeProcess opens the store, makes a session in it with a large blob, and tells both.
+// With 7 it said that the disk keeps it from that.
 func makeProcess(home string) {
 	ctx := context.Background()
 	check := func(err error) {
@@ -44,8 +44,9 @@ func makeProcess(home string) {
 
 const largeBytes = 70 << 10
 
-// FR-017: a store and a session of which somebody was told outlive a power cut right after it,
-// whether all directories were made for them or only those that a backup had left out.
+// FR-017: a store and a session of which somebody was told outlive a power cut right
+// after it, whether all directories were made for them or only those that a backup had
+// left out.
 func TestPowerCutAfterMaking(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, home string){
 		"nothing": func(*testing.T, string) {},
@@ -85,16 +86,18 @@ func TestPowerCutAfterMaking(t *testing.T) {
 	}
 }
 
-// A commit costs one flush of the disk's cache: what is synced is the log's data, and not, as fsync
-// would, in a second flush the time of its change. The name of a log that may be new is synced after it.
-// Where the last of either fails, nothing is said to be done; what an earlier one was for is written again.
+// A commit costs one flush of the disk's cache: what is synced is the log's data, and
+// not, as fsync would, in a second flush the time of its change. The name of a log that
+// may be new is synced after it. Where the last of either fails, nothing is said to be
+// done; what an earlier one was for is written again.
 func TestCommitSyncsDataAlone(t *testing.T) {
 	root := t.TempDir()
 	home := filepath.Join(root, "home")
 	syncs := func(c crash.Call) bool { return c.Kind == crash.KindSync }
 	made, all, logs, names := 0, 0, 0, 0
 	var last crash.Call
-	var lastLog, lastName int // which of all syncs
+	// which of all syncs
+	var lastLog, lastName int
 	for _, c := range run(t, root, crash.Spec{Env: []string{"LOCAL_TEST_MAKE=" + home}, Counts: syncs}, 0) {
 		name := filepath.Base(c.Path)
 		if c.Created && name == "acode.db-wal" {
@@ -129,8 +132,8 @@ func TestCommitSyncsDataAlone(t *testing.T) {
 	}
 }
 
-// A write or a sync that fails while a store is made is said with its code, and does no harm to the
-// next one that makes it.
+// A write or a sync that fails while a store is made is said with its code, and does no
+// harm to the next one that makes it.
 func TestMakingOnABrokenDisk(t *testing.T) {
 	root := t.TempDir()
 	counts := func(c crash.Call) bool { return c.Kind == crash.KindWrite || c.Kind == crash.KindSync }
@@ -217,7 +220,8 @@ func outboxProcess(home string) {
 	os.Exit(0)
 }
 
-// What opens a store, uses it and closes it leaves no file open: a syncer looks at stores for months.
+// What opens a store, uses it and closes it leaves no file open: a syncer looks at stores
+// for months.
 func TestNoFileStaysOpen(t *testing.T) {
 	opts := options(t)
 	must(t, create(t, open(t, opts), 1).Close())

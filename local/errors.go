@@ -13,11 +13,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// SQLite's primary result codes that mean something of their own here, and two extended ones: no
-// room for the -shm file, behind which a full disk hides, and a rollback journal that a kill left
-// beside a database that is opened for reading.
+// SQLite's primary result codes that mean something of their own here, and two extended
+// ones: no room for the -shm file, behind which a full disk hides, and a rollback journal
+// that a kill left beside a database that is opened for reading.
 const (
-	sqliteError     = 1 // our statements are right, so the schema is not
+	// our statements are right, so the schema is not
+	sqliteError     = 1
 	sqliteBusy      = 5
 	sqliteLocked    = 6
 	sqliteReadOnly  = 8
@@ -26,7 +27,8 @@ const (
 	sqliteCorrupt   = 11
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
-	sqliteForbidden = 19 // a constraint: our rows keep them all, so what is there does not
+	// a constraint: our rows keep them all, so what is there does not
+	sqliteForbidden = 19
 	sqliteNotADB    = 26
 	sqliteShmSize   = 4874
 	sqliteRollback  = 776
@@ -41,8 +43,8 @@ func resultCode(err error) int {
 	return 0
 }
 
-// storeError maps a failure of SQLite or of a file of the store to what people can act on.
-// doing names what was attempted. An error that already has a code keeps it.
+// storeError maps a failure of SQLite or of a file of the store to what people can act
+// on. doing names what was attempted. An error that already has a code keeps it.
 func storeError(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -81,8 +83,8 @@ func storeError(doing string, err error) error {
 	return e
 }
 
-// limited reports whether this process may write files of some size only, which SQLite tells as an
-// error of the disk.
+// limited reports whether this process may write files of some size only, which SQLite
+// tells as an error of the disk.
 func limited() bool {
 	var limit unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur != unix.RLIM_INFINITY
@@ -105,7 +107,8 @@ func codeOf(err error) session.Code {
 		return session.ErrStoreIO
 	}
 	var perr *fs.PathError
-	var lerr *os.LinkError // of a rename
+	// of a rename
+	var lerr *os.LinkError
 	otherwise := session.ErrInternal
 	if errors.As(err, &perr) || errors.As(err, &lerr) {
 		otherwise = session.ErrStoreIO
@@ -113,8 +116,8 @@ func codeOf(err error) session.Code {
 	return session.DiskCode(err, otherwise)
 }
 
-// nameFull says of a file that could not be made on a file system without inodes that the disk is
-// full: SQLite only says that it cannot open the file.
+// nameFull says of a file that could not be made on a file system without inodes that the
+// disk is full: SQLite only says that it cannot open the file.
 func nameFull(home string, err error) error {
 	if !errors.Is(err, session.ErrStoreIO) && !errors.Is(err, session.ErrDiskFull) || !noInodes(home) {
 		return err
@@ -123,7 +126,8 @@ func nameFull(home string, err error) error {
 		Message: "the file system of the store has no inodes left for another file; everything committed before is kept"}
 }
 
-// noInodes reports whether the file system at path, or where it would be, can hold no more files.
+// noInodes reports whether the file system at path, or where it would be, can hold no
+// more files.
 func noInodes(path string) bool {
 	var st unix.Statfs_t
 	err := unix.Statfs(path, &st)
@@ -133,9 +137,9 @@ func noInodes(path string) bool {
 	return err == nil && st.Files > 0 && st.Ffree == 0
 }
 
-// fatal reports whether nobody can trust this connection any more after err: a write or an
-// fsync failed somewhere. It is never retried, because the kernel may have forgotten the
-// pages that it could not write.
+// fatal reports whether nobody can trust this connection any more after err: a write or
+// an fsync failed somewhere. It is never retried, because the kernel may have forgotten
+// the pages that it could not write.
 func fatal(err error) bool {
 	switch session.CodeOf(err) {
 	case session.ErrDiskFull, session.ErrReadOnly, session.ErrCorrupt, session.ErrStoreIO:
@@ -144,7 +148,8 @@ func fatal(err error) bool {
 	return false
 }
 
-// corrupt is the refusal of a session whose journal or projections are not what was signed.
+// corrupt is the refusal of a session whose journal or projections are not what was
+// signed.
 func corrupt(code session.Code, id session.ID, trusted uint64, format string, args ...any) error {
 	return &session.Error{
 		Code: code, Message: fmt.Sprintf(format, args...) + "; nothing was changed",

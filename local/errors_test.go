@@ -67,7 +67,8 @@ func TestStoreThatSomebodyKeepsIsLocked(t *testing.T) {
 	}
 }
 
-// Our rows keep every rule of the tables: where one is broken, what stands there is not ours.
+// Our rows keep every rule of the tables: where one is broken, what stands there is not
+// ours.
 func TestBrokenRulesOfTablesAreDamage(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "x.db"))
 	must(t, err)

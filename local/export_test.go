@@ -230,7 +230,8 @@ func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) erro
 	return o.tx(ctx, "test", func(ctx context.Context) error { return o.conn.exec(ctx, query, args...) })
 }
 
-// TakeOut takes a session out of the outbox, as Changed does with those that it found settled.
+// TakeOut takes a session out of the outbox, as Changed does with those that it found
+// settled.
 func (o *Outbox) TakeOut(ctx context.Context, _ int64) error { return o.settle(ctx) }
 
 // SettledRows is how many settled sessions may lie in the outbox.
@@ -248,7 +249,8 @@ func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	return busy, err
 }
 
-// PagesWritten is how many pages the connection that writes has written since it was opened.
+// PagesWritten is how many pages the connection that writes has written since it was
+// opened.
 func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +258,8 @@ func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// WithMigration makes stores of the schema that file adds to that of this program, whose sum is given.
+// WithMigration makes stores of the schema that file adds to that of this program, whose
+// sum is given.
 func WithMigration(o Options, file, sum string) Options {
 	files := fstest.MapFS{}
 	names, err := fs.Glob(migrations.SQLite(), "*.sql")
@@ -276,7 +279,8 @@ func WithMigration(o Options, file, sum string) Options {
 	return o
 }
 
-// Retime gives events of a session other times and signs everything again, as only a program that has the key can.
+// Retime gives events of a session other times and signs everything again, as only a
+// program that has the key can.
 func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int64) error {
 	row, err := readSession(ctx, s.wr.link, id)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// L6: a full disk breaks the writer; Recover gives the ballast back and one more append works.
+// L6: a full disk breaks the writer; Recover gives the ballast back and one more append
+// works.
 func TestDiskFullStopsAndRecovers(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -55,8 +56,8 @@ func TestDiskFullStopsAndRecovers(t *testing.T) {
 	}
 }
 
-// What a damaged table keeps from being committed is said to be that, and not that nothing was changed:
-// the session was executed before.
+// What a damaged table keeps from being committed is said to be that, and not that
+// nothing was changed: the session was executed before.
 func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -80,11 +81,13 @@ func meetFullDisk(t *testing.T, s *local.Store, w *local.Writer) {
 	}
 }
 
-// L5: whoever took the session over while there was no room keeps it, and so does whoever went on with it.
+// L5: whoever took the session over while there was no room keeps it, and so does whoever
+// went on with it.
 func TestRecoverDoesNotFollowATakeover(t *testing.T) {
 	for name, drafts := range map[string]func(s *local.Store) []session.Draft{
 		"taken_over": func(s *local.Store) []session.Draft { return []session.Draft{acquire(s)} },
-		"gone_on":    func(*local.Store) []session.Draft { return []session.Draft{tick(), tick()} }, // one more than failed
+		// one more than failed
+		"gone_on": func(*local.Store) []session.Draft { return []session.Draft{tick(), tick()} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t)
@@ -148,8 +151,8 @@ func TestSecondHolderFencesTheFirst(t *testing.T) {
 	}
 }
 
-// L5: who takes a session over between a refused batch and the look that follows it is not
-// taken for oneself.
+// L5: who takes a session over between a refused batch and the look that follows it is
+// not taken for oneself.
 func TestRefusedBatchDoesNotFollowATakeover(t *testing.T) {
 	o := options(t)
 	first := open(t, o)
@@ -172,8 +175,8 @@ func TestRefusedBatchDoesNotFollowATakeover(t *testing.T) {
 	}
 }
 
-// Two processes write sessions of their own into one store; times stay strictly increasing
-// over both, also when the wall clock steps back an hour (L3).
+// Two processes write sessions of their own into one store; times stay strictly
+// increasing over both, also when the wall clock steps back an hour (L3).
 func TestClockOfTheStoreNeverStepsBack(t *testing.T) {
 	o := options(t)
 	c := newClock()
@@ -222,7 +225,8 @@ func TestCompletingTwice(t *testing.T) {
 	appendAll(t, w, started(w, 1, 1))
 }
 
-// long says that make torture runs the tests: they take every point, and much that rapid draws.
+// long says that make torture runs the tests: they take every point, and much that rapid
+// draws.
 func long() bool { return os.Getenv("ACODE_TORTURE_LONG") != "" }
 
 // TestMain lets the test binary be the process that is killed.

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeTemp writes b to a new file in dir and makes it durable; the caller links or renames it.
+// writeTemp writes b to a new file in dir and makes it durable; the caller links or
+// renames it.
 func writeTemp(dir, pattern string, b []byte) (string, error) {
 	f, err := os.CreateTemp(dir, pattern) // 0600
 	if err != nil {
@@ -50,15 +51,15 @@ func syncDir(dir string) error {
 	return storeError("sync directory", d.Sync())
 }
 
-// ballastBytes is room that is given back when the disk is full, so that a session can still
-// say why it stops.
+// ballastBytes is room that is given back when the disk is full, so that a session can
+// still say why it stops.
 const ballastBytes = 256 << 10
 
 // ballastPattern is the name of a ballast that is being made.
 const ballastPattern = "ballast-*"
 
-// makeBallast fills the ballast file where it is missing and there is room; without room the
-// store works all the same.
+// makeBallast fills the ballast file where it is missing and there is room; without room
+// the store works all the same.
 func makeBallast(home string) {
 	path := filepath.Join(home, "ballast")
 	if info, err := os.Lstat(path); err == nil && info.Size() == ballastBytes {
@@ -75,8 +76,8 @@ func makeBallast(home string) {
 // errKind is the refusal of what stands in the place of a file.
 var errKind = errors.New("not a regular file")
 
-// openRegular opens a file for reading. What is no regular file, a named pipe that would never
-// answer for one, is errKind.
+// openRegular opens a file for reading. What is no regular file, a named pipe that would
+// never answer for one, is errKind.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -10,19 +10,22 @@ import (
 
 // Fork says how a session goes on under a new id.
 type Fork struct {
-	From   session.ID
-	ID     session.ID // the new one, of NewID
-	Shared uint64     // seq of the last event that the server has too
+	From session.ID
+	// the new one, of NewID
+	ID session.ID
+	// seq of the last event that the server has too
+	Shared uint64
 
-	// Unknown are commands in progress that may have run under their old key, with the reason
-	// why nobody can know.
+	// Unknown are commands in progress that may have run under their old key, with the
+	// reason why nobody can know.
 	Unknown map[session.StepID]string
 }
 
-// ForkOff makes the whole history of a session that of a new one, which names the place where
-// it left the server's, and cancels the old one unless it is over. That is one commit. Keys of
-// steps are the new session's, so that what was done counts as done there, and nothing of it is
-// done again. The caller holds the session's lock. The result only informs.
+// ForkOff makes the whole history of a session that of a new one, which names the place
+// where it left the server's, and cancels the old one unless it is over. That is one
+// commit. Keys of steps are the new session's, so that what was done counts as done
+// there, and nothing of it is done again. The caller holds the session's lock. The result
+// only informs.
 func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	old, err := s.Load(ctx, f.From)
 	if err != nil {
@@ -132,8 +135,9 @@ func (w *Writer) takeOver(ctx context.Context, old *Writer, f Fork) (*batch, str
 	return b, short, nil
 }
 
-// copied makes an event of another session one of w: its key names w, and what it says was redacted when
-// it was recorded. No text in a payload looks like a key, since its quotes are escaped there.
+// copied makes an event of another session one of w: its key names w, and what it says
+// was redacted when it was recorded. No text in a payload looks like a key, since its
+// quotes are escaped there.
 func (w *Writer) copied(e session.Event) (prepared, error) {
 	key := func(id session.ID) []byte { return []byte(`"key":"v1:` + string(id) + `:`) }
 	p := prepared{draft: session.Draft{Type: e.Type, Actor: e.Actor}}
@@ -175,8 +179,8 @@ func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, f
 	return m, found, err
 }
 
-// CloseLane settles the lane of a session that went on as short, and whose every event the
-// server has. It is durable when it returns.
+// CloseLane settles the lane of a session that went on as short, and whose every event
+// the server has. It is durable when it returns.
 func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) error {
 	return s.decide(ctx, "close lane", func(ctx context.Context) error {
 		no, err := sessionNumber(ctx, s.wr, l.Session)

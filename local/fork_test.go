@@ -20,8 +20,8 @@ func forkOff(t testing.TB, s *local.Store, w *local.Writer, shared uint64, unkno
 	return made
 }
 
-// What was done counts as done under the new id, with keys of the new session; what was in
-// progress stays so, or is unknown; the old session is over.
+// What was done counts as done under the new id, with keys of the new session; what was
+// in progress stays so, or is unknown; the old session is over.
 func TestForkOffKeepsWhatWasDone(t *testing.T) {
 	s := open(t, options(t))
 	create(t, s, 1) // another session, so that numbers differ
@@ -139,7 +139,8 @@ func TestForkOffOfACompletedSession(t *testing.T) {
 	}
 }
 
-// All of it is one commit: what fails leaves neither a new session nor an end of the old one.
+// All of it is one commit: what fails leaves neither a new session nor an end of the old
+// one.
 func TestForkOffIsAtomic(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A store whose files are removed or replaced while it is used acknowledges nothing more (L6).
+// A store whose files are removed or replaced while it is used acknowledges nothing more
+// (L6).
 func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, home string){
 		"database_removed": func(t *testing.T, home string) { must(t, os.Remove(filepath.Join(home, "acode.db"))) },
@@ -50,8 +51,8 @@ func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	}
 }
 
-// L6: after a failure nobody writes through that connection again, whoever met it, and its close
-// leaves the files alone.
+// L6: after a failure nobody writes through that connection again, whoever met it, and
+// its close leaves the files alone.
 func TestFailedConnectionIsLeftAlone(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -120,8 +121,8 @@ func TestEmptyDatabaseIsNoNewStore(t *testing.T) {
 	}
 }
 
-// A kill while the database is made leaves it with a rollback journal, which no reader may play
-// back: there is no store yet, and the next open makes it.
+// A kill while the database is made leaves it with a rollback journal, which no reader
+// may play back: there is no store yet, and the next open makes it.
 func TestKilledMakingIsNoStore(t *testing.T) {
 	o := options(t)
 	must(t, os.MkdirAll(o.Home, 0o700))
@@ -146,7 +147,8 @@ func TestKilledMakingIsNoStore(t *testing.T) {
 	}
 }
 
-// What a file manager or an editor leaves beside the heads is no session: nothing of it is lost.
+// What a file manager or an editor leaves beside the heads is no session: nothing of it
+// is lost.
 func TestOtherFilesBesideHeadsAreNoSessions(t *testing.T) {
 	o, want := closedSample(t)
 	litter := func(home string) {
@@ -167,8 +169,8 @@ func TestOtherFilesBesideHeadsAreNoSessions(t *testing.T) {
 	create(t, open(t, fresh), 1)
 }
 
-// The journal of somebody else's write that was cut short is played back by the next open for writing.
-// Readers, who may not, do not take the database for gone.
+// The journal of somebody else's write that was cut short is played back by the next open
+// for writing. Readers, who may not, do not take the database for gone.
 func TestUnplayedJournalIsNoLoss(t *testing.T) {
 	o, want := closedSample(t)
 	journal := filepath.Join(o.Home, "acode.db-journal")
@@ -185,8 +187,8 @@ func TestUnplayedJournalIsNoLoss(t *testing.T) {
 	}
 }
 
-// A copy that VACUUM INTO made, put in the place of another database whose log was left: SQLite would
-// write that log over the copy. Without it the copy is the store.
+// A copy that VACUUM INTO made, put in the place of another database whose log was left:
+// SQLite would write that log over the copy. Without it the copy is the store.
 func TestLogOfAnotherDatabaseIsRefused(t *testing.T) {
 	o, want := closedSample(t)
 	back := o
@@ -260,7 +262,8 @@ func TestVacuumedCopyGetsItsLog(t *testing.T) {
 	}
 }
 
-// An empty list where heads tell of sessions says so; where another session is left, it is shown.
+// An empty list where heads tell of sessions says so; where another session is left, it
+// is shown.
 func TestListNamesLostSessions(t *testing.T) {
 	o, want := closedSample(t)
 	s := open(t, o)
@@ -276,8 +279,9 @@ func TestListNamesLostSessions(t *testing.T) {
 	}
 }
 
-// A backup may leave out empty folders, or have been of the database and the key alone: what is
-// written next finds its place again, and that there is no witness is no failure of verify.
+// A backup may leave out empty folders, or have been of the database and the key alone:
+// what is written next finds its place again, and that there is no witness is no failure
+// of verify.
 func TestMissingFoldersAreMade(t *testing.T) {
 	o, want := closedSample(t)
 	must(t, errors.Join(os.RemoveAll(filepath.Join(o.Home, "heads")), os.RemoveAll(filepath.Join(o.Home, "blobs"))))

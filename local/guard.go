@@ -13,12 +13,12 @@ import (
 
 const databaseName = "acode.db"
 
-// maxPath is the longest path of a database that SQLite opens: its own limit is 512 bytes, and it
-// keeps room for the name of a journal.
+// maxPath is the longest path of a database that SQLite opens: its own limit is 512
+// bytes, and it keeps room for the name of a journal.
 const maxPath = 512 - len("-journal")
 
-// checkHome refuses, before anything is touched, a home or database that is somebody else's,
-// open to others, or on a file system whose locks cannot be trusted.
+// checkHome refuses, before anything is touched, a home or database that is somebody
+// else's, open to others, or on a file system whose locks cannot be trusted.
 func checkHome(home string) error {
 	if !filepath.IsAbs(home) {
 		return &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the store's directory %q is not absolute", home), Next: session.Words("name an absolute directory")}
@@ -37,8 +37,8 @@ func checkHome(home string) error {
 	return nil
 }
 
-// checkOwner refuses a path that is not this user's alone, or neither a file nor, where it should be
-// one, a directory.
+// checkOwner refuses a path that is not this user's alone, or neither a file nor, where
+// it should be one, a directory.
 func checkOwner(path string, dir bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -12,6 +12,6 @@ func networkFS(path string) (name string, remote bool, err error) {
 	return unix.ByteSliceToString(st.Fstypename[:]), st.Flags&unix.MNT_LOCAL == 0, nil
 }
 
-// inMemory reports whether the file system of path loses everything when the machine goes down. A
-// disk in memory looks like any other here.
+// inMemory reports whether the file system of path loses everything when the machine goes
+// down. A disk in memory looks like any other here.
 func inMemory(string) bool { return false }

@@ -13,7 +13,8 @@ func networkFS(path string) (name string, remote bool, err error) {
 	return name, remote, nil
 }
 
-// inMemory reports whether the file system of path loses everything when the machine goes down.
+// inMemory reports whether the file system of path loses everything when the machine goes
+// down.
 func inMemory(path string) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(path, &st) != nil {

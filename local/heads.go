@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A head is a copy of the newest commit outside the database, overwritten after each commit
-// and never synced: after a crash it may be older than the database, never newer.
+// A head is a copy of the newest commit outside the database, overwritten after each
+// commit and never synced: after a crash it may be older than the database, never newer.
 
 const (
 	headMagic = "ACHEAD1\x00"
@@ -60,13 +60,13 @@ func decodeHead(b []byte) (c session.Commit, err error) {
 	return c, nil
 }
 
-// errHead is the cause of the error for a head file that is not what was signed. A power cut may
-// leave one, because it is never synced.
+// errHead is the cause of the error for a head file that is not what was signed. A power
+// cut may leave one, because it is never synced.
 var errHead = errors.New("the head file is damaged")
 
-// readHead gives nil when there is no head file, or an empty one, and an error that is errHead when it
-// is damaged. A reader may meet half of a head that is being written, so what is not signed is read
-// until it stays the same.
+// readHead gives nil when there is no head file, or an empty one, and an error that is
+// errHead when it is damaged. A reader may meet half of a head that is being written, so
+// what is not signed is read until it stays the same.
 func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	var before []byte
 	for {
@@ -94,7 +94,8 @@ func badHead(home string, id session.ID, cause error) error {
 	return &session.Error{Code: session.ErrTampered, Message: "the head file of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: session.Do(session.MoveVerify, string(id)), Cause: cause}
 }
 
-// headNames lists the sessions that have a head. What else lies there, as a file manager leaves it, is none.
+// headNames lists the sessions that have a head. What else lies there, as a file manager
+// leaves it, is none.
 func headNames(home string) ([]session.ID, error) {
 	entries, err := os.ReadDir(filepath.Join(home, "heads"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +120,8 @@ func readHeadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, headBytes+1))
 }
 
-// writeHead overwrites the head. That it fails, say for want of room, costs only that this
-// end of the journal is not witnessed elsewhere, so the commit stands.
+// writeHead overwrites the head. That it fails, say for want of room, costs only that
+// this end of the journal is not witnessed elsewhere, so the commit stands.
 func (w *Writer) writeHead(c session.Commit) {
 	if w.head == nil {
 		f, err := os.OpenFile(headPath(w.st.opts.Home, c.Session), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)

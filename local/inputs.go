@@ -48,8 +48,8 @@ func (s *Store) Inputs(ctx context.Context, sess *session.Session) (*session.Inp
 	return decodeBlob[session.Inputs]("inputs", func() (io.ReadCloser, error) { return s.OpenBlob(ctx, sess.Inputs) })
 }
 
-// Fingerprint gives a function that tells values of variables from one another without giving them
-// away: a digest with a key of this store.
+// Fingerprint gives a function that tells values of variables from one another without
+// giving them away: a digest with a key of this store.
 func (s *Store) Fingerprint(ctx context.Context) (func(name, value string) string, error) {
 	k, err := s.theKeys(ctx)
 	if err != nil {

@@ -33,17 +33,24 @@ const (
 	keyringWait    = 2 * time.Second
 )
 
-// keys are what one secret is good for. Each use has a key of its own, so that nothing signed
-// for one can be passed off as another.
+// keys are what one secret is good for. Each use has a key of its own, so that nothing
+// signed for one can be passed off as another.
 type keys struct {
 	source string
-	id     string // first 8 hex digits of SHA-256("acode key id" || secret)
-	mac    []byte // checkpoints, commits, heads, requests, the store's own row
-	state  []byte // digests of projection rows
-	seal   []byte // content of sealed blobs
-	name   []byte // names of sealed blobs
-	env    []byte // digests of variables
-	learnt []byte // fingerprints of secrets
+	// first 8 hex digits of SHA-256("acode key id" || secret)
+	id string
+	// checkpoints, commits, heads, requests, the store's own row
+	mac []byte
+	// digests of projection rows
+	state []byte
+	// content of sealed blobs
+	seal []byte
+	// names of sealed blobs
+	name []byte
+	// digests of variables
+	env []byte
+	// fingerprints of secrets
+	learnt []byte
 	macs   sync.Pool
 }
 
@@ -97,9 +104,10 @@ func (osKeyring) Set(service, user, secret string) error {
 
 // keySource finds secrets in the three places that a store can name.
 type keySource struct {
-	home    string
-	env     func(string) string
-	keyring keyringStore // nil: not to be used
+	home string
+	env  func(string) string
+	// nil: not to be used
+	keyring keyringStore
 }
 
 // choose picks the source of a new store and makes the key where there is none yet.
@@ -211,8 +219,8 @@ func (s keySource) fromFile() (*keys, error) {
 // keyPattern is the name of a key file that is being made.
 const keyPattern = "key-*"
 
-// makeFile makes the key file unless there is one. It is linked into place only when it is
-// complete and durable: a crash leaves no half key that a store could come to name.
+// makeFile makes the key file unless there is one. It is linked into place only when it
+// is complete and durable: a crash leaves no half key that a store could come to name.
 func (s keySource) makeFile() (*keys, error) {
 	removeLeft(s.home, keyPattern) // nobody else makes one: the store is locked
 	if _, err := os.Lstat(s.file()); err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Where lanes are read from: those that may have changed, those that a person must look at,
-// and all of them. outbox names few sessions of many, so it comes first in the join.
+// Where lanes are read from: those that may have changed, those that a person must look
+// at, and all of them. outbox names few sessions of many, so it comes first in the join.
 const (
 	laneColumns = `s.id, s.last_seq, coalesce(l.acked, 0), coalesce(l.verified, 0), coalesce(l.epoch, 0), coalesce(l.state, ''),
 		coalesce(l.reason, ''), coalesce(l.attempts, 0), coalesce(l.next_us, 0), coalesce(l.parked, 0), coalesce(l.remote, '')`
@@ -22,8 +22,8 @@ const (
 	lanesQuery = `SELECT ` + laneColumns + ` FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no ORDER BY s.no`
 	laneQuery  = `SELECT ` + laneColumns + ` FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no WHERE s.id = ?`
 
-	// backlogQuery counts what is above acked, whatever state its lane is in: what waits for
-	// its next attempt, and what is on its way, is as undelivered as the rest.
+	// backlogQuery counts what is above acked, whatever state its lane is in: what waits
+	// for its next attempt, and what is on its way, is as undelivered as the rest.
 	backlogQuery = `SELECT count(*), coalesce(sum(s.last_seq - coalesce(l.acked, 0)), 0),
 		coalesce(min((SELECT time_us FROM events WHERE pos = (s.no << 40) + coalesce(l.acked, 0) + 1)), 0)
 		FROM outbox o CROSS JOIN sessions s ON s.no = o.session_no LEFT JOIN lanes l ON l.session_no = o.session_no
@@ -50,9 +50,9 @@ func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) 
 	return b, rowError("count pending", "", err)
 }
 
-// Sync says how delivery stands, without writing: the newest heartbeat, zero but for Paused
-// when nobody ever drained, the lanes that have something pending or need a person, in the
-// order of session numbers, and what all pending events add up to.
+// Sync says how delivery stands, without writing: the newest heartbeat, zero but for
+// Paused when nobody ever drained, the lanes that have something pending or need a
+// person, in the order of session numbers, and what all pending events add up to.
 func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.Lane, b session.Backlog, err error) {
 	err = s.read(ctx, func(q querier) error {
 		if h, err = readHeartbeat(ctx, q); err != nil {

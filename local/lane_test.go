@@ -20,8 +20,8 @@ func syncOf(t *testing.T, s *local.Store) (session.Heartbeat, []session.Lane, se
 	return h, lanes, b
 }
 
-// FR-046, FR-047: a store that is only read says who drains, what is pending and what needs a
-// person.
+// FR-046, FR-047: a store that is only read says who drains, what is pending and what
+// needs a person.
 func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)
@@ -134,8 +134,8 @@ func TestLanesAreNotSigned(t *testing.T) {
 	}
 }
 
-// A row that cannot be read leaves no cursor open, which would keep the log of a drainer that goes on
-// from ever being begun anew.
+// A row that cannot be read leaves no cursor open, which would keep the log of a drainer
+// that goes on from ever being begun anew.
 func TestUnreadableLanesHoldNobodyUp(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)

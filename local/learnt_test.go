@@ -11,8 +11,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What a process that executed a session knew for a secret is known to whatever looks at the session or
-// continues it; the store does not hold the value.
+// What a process that executed a session knew for a secret is known to whatever looks at
+// the session or continues it; the store does not hold the value.
 func TestLearntIsRemembered(t *testing.T) {
 	const first, second = "first-0123456789-abcdef", "second-0123456789-ghijkl"
 	o := options(t)

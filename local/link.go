@@ -15,8 +15,8 @@ import (
 
 // querier reads.
 type querier interface {
-	// each gives f the rows of a query, one after the other. Where f returns errEnough the rest is
-	// left out. f runs no query of the same text.
+	// each gives f the rows of a query, one after the other. Where f returns errEnough
+	// the rest is left out. f runs no query of the same text.
 	each(ctx context.Context, query string, args []any, f func(r row) error) error
 
 	// queryRow reads one row; sql.ErrNoRows says that there is none.
@@ -26,8 +26,8 @@ type querier interface {
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 
-// readRows gives f the rows of a query. An error of f that has no code says that the row holds what
-// no acode wrote.
+// readRows gives f the rows of a query. An error of f that has no code says that the row
+// holds what no acode wrote.
 func readRows(ctx context.Context, q querier, doing string, id session.ID, query string, args []any, f func(r row) error) error {
 	return storeError(doing, q.each(ctx, query, args, func(r row) error {
 		if err := f(r); err != errEnough {
@@ -52,14 +52,16 @@ func look[T any](ctx context.Context, r reader, f func(ctx context.Context, q qu
 	return v, err
 }
 
-// link is one connection to a database, for one goroutine at a time. It keeps every statement. It does
-// without the pool of database/sql: its locks, its copies and its watch on every call cost as much as
-// a statement, and here nobody shares a connection.
+// link is one connection to a database, for one goroutine at a time. It keeps every
+// statement. It does without the pool of database/sql: its locks, its copies and its
+// watch on every call cost as much as a statement, and here nobody shares a connection.
 type link struct {
 	conn  driver.Conn
 	stmts map[string]driver.Stmt
-	args  []driver.NamedValue // of the call in progress
-	brief bool                // what it runs is short: a watch on the context would cost more
+	// of the call in progress
+	args []driver.NamedValue
+	// what it runs is short: a watch on the context would cost more
+	brief bool
 }
 
 // openLink opens the database that name, a DSN, names.
@@ -73,8 +75,8 @@ func openLink(name string) (*link, error) {
 
 func newLink(conn driver.Conn) *link { return &link{conn: conn, stmts: map[string]driver.Stmt{}} }
 
-// keepWAL stops the last close from deleting the log, which costs the next process the growth
-// of a new one.
+// keepWAL stops the last close from deleting the log, which costs the next process the
+// growth of a new one.
 func (l *link) keepWAL() error {
 	_, err := l.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1)
 	return err
@@ -113,7 +115,8 @@ func (l *link) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// bind makes arguments what the driver takes: as database/sql would, for the types in use here.
+// bind makes arguments what the driver takes: as database/sql would, for the types in use
+// here.
 func (l *link) bind(args []any) ([]driver.NamedValue, error) {
 	l.args = l.args[:0]
 	for i, a := range args {
@@ -191,9 +194,9 @@ func (l *link) snapshot(ctx context.Context, f func(q querier) error) error {
 	return f(l)
 }
 
-// rollback ends a transaction that wrote nothing worth keeping. The driver interrupts whatever
-// runs when a context ends, which may come late enough to meet the next statement: a
-// transaction that stayed open would refuse every later one.
+// rollback ends a transaction that wrote nothing worth keeping. The driver interrupts
+// whatever runs when a context ends, which may come late enough to meet the next
+// statement: a transaction that stayed open would refuse every later one.
 func (l *link) rollback() {
 	for range 10 {
 		err := l.exec(context.Background(), rollback)

@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The variable that makes the test binary another process with the same session; its value is
-// the home of the store.
+// The variable that makes the test binary another process with the same session; its
+// value is the home of the store.
 const rivalHome = "LOCAL_TEST_RIVAL"
 
 // rivalProcess does to the session what each line of its input says.
@@ -65,8 +65,8 @@ func startRival(t *testing.T, home string, id session.ID) func(what string) {
 	}
 }
 
-// L5: what is not read again because nobody committed since is read again as soon as another
-// process does: its requests are seen, and so is that it took the session over.
+// L5: what is not read again because nobody committed since is read again as soon as
+// another process does: its requests are seen, and so is that it took the session over.
 func TestCommitsOfAnotherProcessAreSeen(t *testing.T) {
 	o := options(t)
 	w := create(t, open(t, o), 10)
@@ -129,8 +129,8 @@ func TestCommitsOfTheSameProcessAreSeen(t *testing.T) {
 	}
 }
 
-// A value of another type than its column reads the same and cannot be written back: a session
-// with one is not taken up.
+// A value of another type than its column reads the same and cannot be written back: a
+// session with one is not taken up.
 func TestValuesOfAnotherTypeAreRefused(t *testing.T) {
 	for column, change := range map[string]string{
 		"sessions": `UPDATE sessions SET head = CAST(head AS TEXT)`,
@@ -160,8 +160,8 @@ func loosely(t *testing.T, o local.Options, change string) {
 	}
 }
 
-// An argument of a kind that no statement has is an error: a statement that is left out for it would
-// look as if it had run.
+// An argument of a kind that no statement has is an error: a statement that is left out
+// for it would look as if it had run.
 func TestStrangeArgumentsAreRefused(t *testing.T) {
 	s := open(t, options(t))
 	for _, arg := range []any{0.5, struct{}{}, session.Hash{}} {

@@ -12,17 +12,21 @@ import (
 
 // LoadReport says what Load checked.
 type LoadReport struct {
-	Order         session.ReplayOrder // of the events above the checkpoint, its own included
-	Checkpoint    uint64              // seq of the checkpoint that was used; 0 when there is none yet
-	BadCheckpoint string              // why the newest checkpoint was passed over; empty normally
-	Warnings      []string            // what is odd and harmless
+	// of the events above the checkpoint, its own included
+	Order session.ReplayOrder
+	// seq of the checkpoint that was used; 0 when there is none yet
+	Checkpoint uint64
+	// why the newest checkpoint was passed over; empty normally
+	BadCheckpoint string
+	// what is odd and harmless
+	Warnings []string
 }
 
-// Load takes up a session again. It checks the signed commit, the newest checkpoint and the
-// chain above it, and every projection, in time that grows with the plan and not with the
-// history. It returns ErrTampered or ErrCorrupt with the last trusted seq, and
-// ErrNoCheckpoint when receipts have lost every valid checkpoint; nothing is changed. A store
-// opened for reading gives a Writer that cannot write.
+// Load takes up a session again. It checks the signed commit, the newest checkpoint and
+// the chain above it, and every projection, in time that grows with the plan and not with
+// the history. It returns ErrTampered or ErrCorrupt with the last trusted seq, and
+// ErrNoCheckpoint when receipts have lost every valid checkpoint; nothing is changed. A
+// store opened for reading gives a Writer that cannot write.
 func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 	k, err := s.theKeys(ctx)
 	if err != nil {
@@ -57,11 +61,12 @@ func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 }
 
 type loader struct {
-	ctx    context.Context
-	q      querier
-	k      *keys
-	id     session.ID
-	head   *session.Commit // nil: there is none, or why says why not
+	ctx context.Context
+	q   querier
+	k   *keys
+	id  session.ID
+	// nil: there is none, or why says why not
+	head   *session.Commit
 	why    error
 	row    *sessionRecord
 	sums   *digests
@@ -83,8 +88,9 @@ func (l *loader) run(home string) error {
 	return l.checkProjections()
 }
 
-// begin reads the head and the row of the session, which is what was signed. The head is read by the
-// caller's snapshot or before it, never after: it must not be newer than what is compared with it.
+// begin reads the head and the row of the session, which is what was signed. The head is
+// read by the caller's snapshot or before it, never after: it must not be newer than what
+// is compared with it.
 func (l *loader) begin(home string) (err error) {
 	l.head, l.why = readHead(home, l.k, l.id)
 	if l.why != nil && !errors.Is(l.why, errHead) {
@@ -246,8 +252,8 @@ func (l *loader) follow(from uint64) (receipts int, err error) {
 	return receipts, l.checkEnd()
 }
 
-// checkEnd refuses events above the signed end: the receipt that needs the place of one would be the
-// first to find it taken, after its effect.
+// checkEnd refuses events above the signed end: the receipt that needs the place of one
+// would be the first to find it taken, after its effect.
 func (l *loader) checkEnd() error {
 	last := l.row.commit.LastSeq
 	var more bool
@@ -261,8 +267,9 @@ func (l *loader) checkEnd() error {
 	return nil
 }
 
-// order sorts a batch by time and id and compares that with seq (FR-038). The report keeps
-// the order of the last batch, which is all of the tail unless something was damaged.
+// order sorts a batch by time and id and compares that with seq (FR-038). The report
+// keeps the order of the last batch, which is all of the tail unless something was
+// damaged.
 func (l *loader) order(events []session.Event, at uint64, lastUS int64) error {
 	order, err := session.Order(slices.Clone(events))
 	if err != nil || events[0].TimeUS <= lastUS {
@@ -297,8 +304,9 @@ func (l *loader) rowsDiffer(table string) error {
 	return corrupt(session.ErrTampered, l.id, l.row.commit.LastSeq, "the rows of table %s are not what was signed", table)
 }
 
-// Workspace gives the directory that a session was executed in last, and its short id. Its row is compared with
-// what was signed first, because nothing else is read before that directory is entered.
+// Workspace gives the directory that a session was executed in last, and its short id.
+// Its row is compared with what was signed first, because nothing else is read before
+// that directory is entered.
 func (s *Store) Workspace(ctx context.Context, id session.ID) (dir, short string, err error) {
 	k, err := s.theKeys(ctx)
 	if err != nil {

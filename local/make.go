@@ -17,13 +17,16 @@ import (
 
 // making is what this process has made of a store that is not complete yet.
 type making struct {
-	dirs   []string // in the order of their making
-	files  []string
-	unlock func() // nil: create.lock is not held
+	// in the order of their making
+	dirs  []string
+	files []string
+	// nil: create.lock is not held
+	unlock func()
 }
 
-// makeStore makes or completes a store; its row comes last, so that a store that has one is
-// complete. Only one process does this at a time. Where it fails, what it made is removed again.
+// makeStore makes or completes a store; its row comes last, so that a store that has one
+// is complete. Only one process does this at a time. Where it fails, what it made is
+// removed again.
 func (s *Store) makeStore(ctx context.Context) (err error) {
 	home := s.opts.Home
 	h, err := readHeader(filepath.Join(home, databaseName))
@@ -67,8 +70,8 @@ func (s *Store) makeStore(ctx context.Context) (err error) {
 	return s.firstRow(ctx)
 }
 
-// begin makes the directories and takes the lock. Another process that could not make the store may
-// have removed both meanwhile.
+// begin makes the directories and takes the lock. Another process that could not make the
+// store may have removed both meanwhile.
 func (m *making) begin(home string) error {
 	path := filepath.Join(home, "create.lock")
 	for {
@@ -89,8 +92,9 @@ func (m *making) begin(home string) error {
 	}
 }
 
-// besideMakers waits until no process makes the store at home, and keeps those that would out until
-// unlock: one that fails removes what it has made, also under a process that just opens it.
+// besideMakers waits until no process makes the store at home, and keeps those that would
+// out until unlock: one that fails removes what it has made, also under a process that
+// just opens it.
 func besideMakers(home string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(home, "create.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -103,8 +107,8 @@ func besideMakers(home string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// lockFile waits for the lock on path. A file that lost its name meanwhile is not placed: two
-// processes could hold two different files of one name.
+// lockFile waits for the lock on path. A file that lost its name meanwhile is not placed:
+// two processes could hold two different files of one name.
 func lockFile(path string) (unlock func(), placed bool, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -124,8 +128,8 @@ func lockFile(path string) (unlock func(), placed bool, err error) {
 	return unlock, true, nil
 }
 
-// folders makes the home of a store and the folders in it, those that are missing: many a backup
-// leaves out empty ones.
+// folders makes the home of a store and the folders in it, those that are missing: many a
+// backup leaves out empty ones.
 func (m *making) folders(home string) error {
 	before := len(m.dirs)
 	for _, dir := range []string{home, filepath.Join(home, "heads"), filepath.Join(home, "blobs")} {
@@ -175,7 +179,8 @@ func (m *making) undo(s *Store) {
 	}
 }
 
-// firstRow grows the log once, so that no later commit pays for it, then says what the store is.
+// firstRow grows the log once, so that no later commit pays for it, then says what the
+// store is.
 func (s *Store) firstRow(ctx context.Context) error {
 	if err := s.growLog(ctx); err != nil {
 		return storeError("grow log", err)
@@ -202,7 +207,8 @@ func (s *Store) firstRow(ctx context.Context) error {
 	return nil
 }
 
-// growFrames is how many pages, 4 MiB, a log may have before SQLite copies them back by itself.
+// growFrames is how many pages, 4 MiB, a log may have before SQLite copies them back by
+// itself.
 const growFrames = 500
 
 // growLog rewrites one page until the log has the size that it will keep. Nothing is
@@ -231,8 +237,8 @@ func (s *Store) growLog(ctx context.Context) error {
 }
 
 const (
-	// pageBytes is the size of the database's pages. A receipt of a kilobyte leaves a third
-	// of a page of 4 KiB unused, and a tenth of one of 8 KiB.
+	// pageBytes is the size of the database's pages. A receipt of a kilobyte leaves a
+	// third of a page of 4 KiB unused, and a tenth of one of 8 KiB.
 	pageBytes = 8192
 
 	// applicationID marks the file as a store of acode for tools like file(1): "acod".
@@ -240,8 +246,8 @@ const (
 )
 
 // database makes an empty database that only its owner can read; SQLite gives its mode to
-// the files that it makes beside it. The size of pages is settled by the first write, which
-// must come before the log.
+// the files that it makes beside it. The size of pages is settled by the first write,
+// which must come before the log.
 func (m *making) database(ctx context.Context, home string) error {
 	path := filepath.Join(home, databaseName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -17,9 +17,9 @@ import (
 // formatVersion is the version of docs/format.md that new stores follow.
 const formatVersion = 1
 
-// Open opens the store for writing and makes it where there is none: the directory 0700, its
-// files 0600. It returns ErrStoreMode, ErrStoreNet and ErrNewer before anything is touched,
-// and ErrKey when the key that the store first used is not at hand.
+// Open opens the store for writing and makes it where there is none: the directory 0700,
+// its files 0600. It returns ErrStoreMode, ErrStoreNet and ErrNewer before anything is
+// touched, and ErrKey when the key that the store first used is not at hand.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := checkHome(opts.Home); err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// openExisting opens a store that is complete and brings it to this version; ready is false
-// when there is none yet. SQLite never sees an empty database: it would delete the log beside
-// it.
+// openExisting opens a store that is complete and brings it to this version; ready is
+// false when there is none yet. SQLite never sees an empty database: it would delete the
+// log beside it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	path := filepath.Join(s.opts.Home, databaseName)
 	unlock, err := besideMakers(s.opts.Home)
@@ -85,13 +85,15 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 
 // header is what the first bytes of a database say, without SQLite.
 type header struct {
-	log     bool // it has got its log, and with it more than one page
-	version int  // of its schema; 0: none yet
+	// it has got its log, and with it more than one page
+	log bool
+	// of its schema; 0: none yet
+	version int
 }
 
-// readHeader looks at the database at path. Until it has got its log only one process may open it,
-// under the lock of makeStore: to give it the log needs it alone. A copy that VACUUM INTO made has a
-// schema and no log.
+// readHeader looks at the database at path. Until it has got its log only one process may
+// open it, under the lock of makeStore: to give it the log needs it alone. A copy that
+// VACUUM INTO made has a schema and no log.
 func readHeader(path string) (header, error) {
 	log, logErr := os.Lstat(path + "-wal") // before the database, which says first that it has one
 	f, err := os.Open(path)
@@ -102,7 +104,8 @@ func readHeader(path string) (header, error) {
 		return header{}, storeError("open store", err)
 	}
 	defer f.Close()
-	const writer, reader, userVersion = 18, 19, 60 // the first two: 1 without a log
+	// the first two: 1 without a log
+	const writer, reader, userVersion = 18, 19, 60
 	var b [userVersion + 4]byte
 	if _, err := f.ReadAt(b[:], 0); errors.Is(err, io.EOF) {
 		return header{}, nil
@@ -121,8 +124,8 @@ func readHeader(path string) (header, error) {
 	return h, nil
 }
 
-// upgrade migrates a store that an older program made. Only one process does this at a time;
-// the others find that it is done.
+// upgrade migrates a store that an older program made. Only one process does this at a
+// time; the others find that it is done.
 func (s *Store) upgrade(ctx context.Context) error {
 	if err := s.wr.settle(ctx); err != nil {
 		return err

@@ -13,6 +13,6 @@ func whereIs(path string) (f fileID, err error) {
 	return fileID{dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil
 }
 
-// writingVFS names the VFS of connections that write; empty: SQLite's own. Other systems have no
-// call that syncs the data alone, or none that reaches the disk.
+// writingVFS names the VFS of connections that write; empty: SQLite's own. Other systems
+// have no call that syncs the data alone, or none that reaches the disk.
 func writingVFS() string { return "" }

@@ -12,15 +12,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Outbox is what a drainer reads and writes. It has a connection of its own, so that it waits
-// for no commit that is being synced and no commit waits for what it reads. It is safe for
-// concurrent use.
+// Outbox is what a drainer reads and writes. It has a connection of its own, so that it
+// waits for no commit that is being synced and no commit waits for what it reads. It is
+// safe for concurrent use.
 type Outbox struct {
-	st       *Store
-	mu       sync.Mutex // guards everything below
-	conn     *writeConn // nil: closed
-	seen     int64      // data_version when News was asked last
-	wrote    int        // commits
+	st *Store
+	// guards everything below
+	mu sync.Mutex
+	// nil: closed
+	conn *writeConn
+	// data_version when News was asked last
+	seen int64
+	// commits
+	wrote    int
 	observer Observer
 }
 
@@ -29,9 +33,9 @@ const (
 	// milliseconds. It is short because a writer of this process may wait for it too.
 	outboxWait = 200
 
-	// outboxFrames is how much of the log may wait before a drainer copies it back: more than a
-	// writer lets wait, so that it happens only where nobody else commits. An idle syncer
-	// writes a heartbeat every few seconds for months.
+	// outboxFrames is how much of the log may wait before a drainer copies it back: more
+	// than a writer lets wait, so that it happens only where nobody else commits. An idle
+	// syncer writes a heartbeat every few seconds for months.
 	outboxFrames = 2 * growFrames
 
 	// looksAtLog is after how many commits a drainer looks how much waits.
@@ -42,8 +46,9 @@ const (
 // ErrReadOnly for a store that was opened for reading.
 //
 // Its commits are not synced: an acknowledgement that is lost is given again. The log is,
-// once after each restart of it, before anything follows its new header (synchronous=NORMAL
-// and not OFF): what a power cut leaves behind an old header is older than the database.
+// once after each restart of it, before anything follows its new header
+// (synchronous=NORMAL and not OFF): what a power cut leaves behind an old header is older
+// than the database.
 func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	if err := s.settle(ctx); err != nil {
 		return nil, err
@@ -89,8 +94,8 @@ func (o *Outbox) Close() error {
 	return storeError("close outbox", err)
 }
 
-// read runs f alone. It refuses to go on with a database that lost its name: SQLite would report for
-// ever that nothing changes.
+// read runs f alone. It refuses to go on with a database that lost its name: SQLite would
+// report for ever that nothing changes.
 func (o *Outbox) read(ctx context.Context, f func(q querier) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,8 +111,8 @@ func (o *Outbox) read(ctx context.Context, f func(q querier) error) error {
 	return f(o.conn.link)
 }
 
-// Replaced gives the file that has the database's name since it was opened; nil where that is the
-// database, or there is none.
+// Replaced gives the file that has the database's name since it was opened; nil where
+// that is the database, or there is none.
 func (o *Outbox) Replaced() fs.FileInfo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,9 +143,9 @@ func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Contex
 	})
 }
 
-// copyBack copies the log into the database where nobody else does, and not in a commit, for
-// whose end a step may wait. It costs syncs, so it must be seldom. What was committed is as good as
-// before when it fails.
+// copyBack copies the log into the database where nobody else does, and not in a commit,
+// for whose end a step may wait. It costs syncs, so it must be seldom. What was committed
+// is as good as before when it fails.
 func (o *Outbox) copyBack(ctx context.Context) {
 	o.wrote++
 	if o.wrote%looksAtLog != 0 {
@@ -171,8 +176,8 @@ const upsertLane = `INSERT INTO lanes (session_no, acked, verified, epoch, state
 		AND next_us < 9223372036854775807`
 
 // SaveLane keeps l; its LastSeq is not looked at. A lane whose Acked went down is among
-// Changed again. A lane that CloseLane settled stays as it is. A power cut may lose what it
-// keeps.
+// Changed again. A lane that CloseLane settled stays as it is. A power cut may lose what
+// it keeps.
 func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 	return o.tx(ctx, "save lane", func(ctx context.Context) error {
 		no, err := sessionNumber(ctx, o.conn, l.Session)
@@ -188,8 +193,8 @@ func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 	})
 }
 
-// Beat keeps h, for those who only look. Its Paused is not looked at: that is for people to
-// decide.
+// Beat keeps h, for those who only look. Its Paused is not looked at: that is for people
+// to decide.
 func (o *Outbox) Beat(ctx context.Context, h session.Heartbeat) error {
 	return o.tx(ctx, "save heartbeat", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `INSERT INTO drainer (one, pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address)
@@ -201,8 +206,9 @@ func (o *Outbox) Beat(ctx context.Context, h session.Heartbeat) error {
 	})
 }
 
-// Sizes gives the bytes of the database and of the log beside it, 0 for one that is not there.
-// The files are asked for by name: to open and close them would take SQLite's locks away.
+// Sizes gives the bytes of the database and of the log beside it, 0 for one that is not
+// there. The files are asked for by name: to open and close them would take SQLite's
+// locks away.
 func (s *Store) Sizes() (database, log int64, err error) {
 	for suffix, size := range map[string]*int64{"": &database, "-wal": &log} {
 		info, err := os.Stat(filepath.Join(s.opts.Home, databaseName) + suffix)
@@ -215,11 +221,11 @@ func (s *Store) Sizes() (database, log int64, err error) {
 	return database, log, nil
 }
 
-// Observer is told what an Outbox does to the database. What is nil is not called; a call must
-// be quick, because a step may wait for its end.
+// Observer is told what an Outbox does to the database. What is nil is not called; a call
+// must be quick, because a step may wait for its end.
 type Observer struct {
-	// Commit is told of each attempt to commit: how long it took, the wait for the lock in it,
-	// and how often another writer had the lock.
+	// Commit is told of each attempt to commit: how long it took, the wait for the lock
+	// in it, and how often another writer had the lock.
 	Commit func(took time.Duration, busy int, err error)
 
 	// Checkpoint is told of each copying back of the log.

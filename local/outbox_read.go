@@ -9,8 +9,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// settledRows is how many sessions with nothing left to deliver may lie in the outbox. They
-// are taken out together: one that is executed would only be put in again by its next step.
+// settledRows is how many sessions with nothing left to deliver may lie in the outbox.
+// They are taken out together: one that is executed would only be put in again by its
+// next step.
 const settledRows = 32
 
 // Changed lists the lanes with events above Acked, in all states, in the order of session
@@ -32,8 +33,8 @@ func (o *Outbox) Changed(ctx context.Context) (pending []session.Lane, err error
 }
 
 // settle takes sessions out of the outbox that have nothing more to deliver now, whatever
-// they had when somebody looked. It commits, so that every writer puts its session in again
-// with what it commits next.
+// they had when somebody looked. It commits, so that every writer puts its session in
+// again with what it commits next.
 func (o *Outbox) settle(ctx context.Context) error {
 	return o.tx(ctx, "settle outbox", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `DELETE FROM outbox
@@ -41,13 +42,13 @@ func (o *Outbox) settle(ctx context.Context) error {
 	})
 }
 
-// pendingUnlisted selects sessions that the outbox lacks. Those that went on as others, whose
-// next attempt is never, are not pending.
+// pendingUnlisted selects sessions that the outbox lacks. Those that went on as others,
+// whose next attempt is never, are not pending.
 const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no
 	WHERE s.last_seq > coalesce(l.acked, 0) AND coalesce(l.next_us, 0) < 9223372036854775807 AND s.no NOT IN (SELECT session_no FROM outbox)`
 
-// Lanes lists every lane, in the order of session numbers. As it reads all of them anyway, it
-// also puts those back that Changed lacks, which damage leaves behind.
+// Lanes lists every lane, in the order of session numbers. As it reads all of them
+// anyway, it also puts those back that Changed lacks, which damage leaves behind.
 func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	lacks := false
 	err = o.read(ctx, func(q querier) error {
@@ -90,13 +91,14 @@ func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]
 	return sessions, acked, err
 }
 
-// Backlog counts what is not acknowledged: ready, backing off, in flight and parked alike.
+// Backlog counts what is not acknowledged: ready, backing off, in flight and parked
+// alike.
 func (o *Outbox) Backlog(ctx context.Context) (session.Backlog, error) {
 	return look(ctx, o, readBacklog)
 }
 
-// News reports whether anybody but this Outbox committed since it was asked last. It costs a
-// fraction of Changed; the first time it is true.
+// News reports whether anybody but this Outbox committed since it was asked last. It
+// costs a fraction of Changed; the first time it is true.
 func (o *Outbox) News(ctx context.Context) (news bool, err error) {
 	err = o.read(ctx, func(q querier) error {
 		var v int64
@@ -147,10 +149,11 @@ func hashOf(ctx context.Context, q querier, no int64, id session.ID, seq uint64)
 	return h, rowError("read event", id, err)
 }
 
-// Delivery reads at most limit events above after, and at most maxBytes of payload, but at
-// least one event if there is one and limit allows it. Payloads are as stored: one that names
-// a blob stays so. It returns ErrCorrupt when what it read is not what was chained, with no
-// event: the server would keep it for ever. No cursor stays open when it returns.
+// Delivery reads at most limit events above after, and at most maxBytes of payload, but
+// at least one event if there is one and limit allows it. Payloads are as stored: one
+// that names a blob stays so. It returns ErrCorrupt when what it read is not what was
+// chained, with no event: the server would keep it for ever. No cursor stays open when it
+// returns.
 func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
 	d := session.Delivery{Session: id, Device: o.Device()}
 	err := o.read(ctx, func(q querier) error {

@@ -133,7 +133,8 @@ func TestBacklogCountsEveryState(t *testing.T) {
 	}
 }
 
-// A delivery is a run of the journal, cut by number and by bytes, with the hash before it.
+// A delivery is a run of the journal, cut by number and by bytes, with the hash before
+// it.
 func TestDeliveryIsARunOfTheJournal(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 3)
@@ -198,7 +199,8 @@ func TestDamagedEventStaysHome(t *testing.T) {
 	acknowledge(t, ob, b.Session().ID, 4)
 }
 
-// Blobs that are not sealed are named before the event that names them; sealed ones never.
+// Blobs that are not sealed are named before the event that names them; sealed ones
+// never.
 func TestBlobsOfADelivery(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)
@@ -242,7 +244,8 @@ func TestBlobsOfADelivery(t *testing.T) {
 	}
 }
 
-// What a receipt says of the files as a command left them is loaded again, and its blob travels.
+// What a receipt says of the files as a command left them is loaded again, and its blob
+// travels.
 func TestManifestsOfReceipts(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 3)
@@ -279,8 +282,8 @@ func TestManifestsOfReceipts(t *testing.T) {
 	}
 }
 
-// 10,000 sessions that did not change cost nothing: what is asked again and again reads the
-// outbox, and rows by their number.
+// 10,000 sessions that did not change cost nothing: what is asked again and again reads
+// the outbox, and rows by their number.
 func TestCostFollowsWhatChanged(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)
@@ -428,8 +431,8 @@ func (s slow) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A writer of this process that is busy with a file, and not with the database, does not hold
-// the drainer up.
+// A writer of this process that is busy with a file, and not with the database, does not
+// hold the drainer up.
 func TestOutboxDoesNotWaitForFiles(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -448,7 +451,8 @@ func TestOutboxDoesNotWaitForFiles(t *testing.T) {
 	}
 }
 
-// News tells of commits of others, and not of the drainer's own (FR-050: it wakes an idle lane).
+// News tells of commits of others, and not of the drainer's own (FR-050: it wakes an idle
+// lane).
 func TestNewsAreCommitsOfOthers(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -477,9 +481,12 @@ type world struct {
 	stores []*local.Store
 	outbox *local.Outbox
 	ws     []*local.Writer
-	read   []session.Lane // what the drainer saw at some time
-	nos    []int64        // likewise, in the outbox
-	lastUS int64          // time of the newest event of all
+	// what the drainer saw at some time
+	read []session.Lane
+	// likewise, in the outbox
+	nos []int64
+	// time of the newest event of all
+	lastUS int64
 }
 
 // later notes that events up to now were committed (L3, also across processes).
@@ -531,8 +538,8 @@ func (w *world) judge(ctx context.Context) {
 	}
 }
 
-// No commit is ever lost, whichever way appends, reads, acknowledgements and removals fall
-// between one another.
+// No commit is ever lost, whichever way appends, reads, acknowledgements and removals
+// fall between one another.
 func TestNoCommitIsLost(t *testing.T) {
 	o := options(t)
 	must(t, open(t, o).Close())
@@ -564,7 +571,8 @@ func TestNoCommitIsLost(t *testing.T) {
 					w.t.Fatal("an illegal event was taken")
 				}
 			},
-			"blob alone": func(*rapid.T) { // a commit that adds no event
+			// a commit that adds no event
+			"blob alone": func(*rapid.T) {
 				at := w.pick()
 				text := rapid.String().Draw(rt, "text")
 				_, err := at.Stage(ctx, strings.NewReader(text), int64(len(text)))
@@ -588,7 +596,8 @@ func TestNoCommitIsLost(t *testing.T) {
 			},
 			"look":   func(*rapid.T) { w.nos, err = w.outbox.Enlisted(ctx); w.must(err) },
 			"remove": func(*rapid.T) { w.must(w.outbox.Settle(ctx, w.nos)) },
-			"drain": func(*rapid.T) { // all of these at once
+			// all of these at once
+			"drain": func(*rapid.T) {
 				w.read, err = w.outbox.Changed(ctx)
 				w.must(err)
 				for _, l := range w.read {
@@ -605,8 +614,8 @@ func TestNoCommitIsLost(t *testing.T) {
 	})
 }
 
-// A commit without an event makes the next one find everything as it was left, so it too puts
-// the session back.
+// A commit without an event makes the next one find everything as it was left, so it too
+// puts the session back.
 func TestCommitWithoutEventsIsNotTheLastWord(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -731,7 +740,8 @@ func BenchmarkDelivery(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
 }
 
-// BenchmarkAppendWhileDraining is BenchmarkAppend beside a drainer that acknowledges each step.
+// BenchmarkAppendWhileDraining is BenchmarkAppend beside a drainer that acknowledges each
+// step.
 func BenchmarkAppendWhileDraining(b *testing.B) {
 	s := open(b, options(b))
 	w := create(b, s, 1)
@@ -764,7 +774,8 @@ func BenchmarkAppendWhileDraining(b *testing.B) {
 	<-done
 }
 
-// A session that got an event between a look that found it settled and the end of that look stays in the outbox.
+// A session that got an event between a look that found it settled and the end of that
+// look stays in the outbox.
 func TestSettledMeanwhile(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)

@@ -22,12 +22,16 @@ type payloadBlob struct {
 type prepared struct {
 	draft   session.Draft
 	payload []byte
-	full    []byte         // set when payload only names a blob
-	data    any            // what the payload decodes to; nil when that is not known
-	stored  *session.Event // the draft repeats this event: nothing is to be done
+	// set when payload only names a blob
+	full []byte
+	// what the payload decodes to; nil when that is not known
+	data any
+	// the draft repeats this event: nothing is to be done
+	stored *session.Event
 }
 
-// prepare encodes and redacts data, and moves it to a blob where the journal has no room for it.
+// prepare encodes and redacts data, and moves it to a blob where the journal has no room
+// for it.
 func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error) {
 	var err error
 	if d.Data, err = w.withLearnt(d.Data); err != nil {

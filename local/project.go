@@ -69,9 +69,9 @@ func once[K comparable](ks []K) []K {
 	})
 }
 
-// probe writes a row where the next file's will be, and takes it away. No reading notices a page whose
-// header says wrongly where there is room; the commit that takes a session over must, because the
-// next one to write there would be the receipt of an effect.
+// probe writes a row where the next file's will be, and takes it away. No reading notices
+// a page whose header says wrongly where there is room; the commit that takes a session
+// over must, because the next one to write there would be the receipt of an effect.
 func (b *batch) probe(ctx context.Context) error {
 	pos := rowPosition(b.no, int64(len(b.w.sums.files.rows))+1)
 	if err := b.c.exec(ctx, writeFile, pos, "", "", 0, 0, 0, 0, 0, 0, 0); err != nil {

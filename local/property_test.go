@@ -57,8 +57,8 @@ func legalDraft(t *rapid.T, s *session.Session, device string) session.Draft {
 	return session.Draft{Type: session.StepCompleted, Data: session.StepCompletedData{StepID: id, Key: st.Key, Attempt: attempt, Files: files, Capture: &session.Capture{Name: "X", Value: rapid.String().Draw(t, "value")}}}
 }
 
-// L1, L4: whatever legal history was appended, with the clock stepping back and forth, what is
-// loaded, what is viewed and what the events add up to is one state.
+// L1, L4: whatever legal history was appended, with the clock stepping back and forth,
+// what is loaded, what is viewed and what the events add up to is one state.
 func TestAnyHistoryLoadsAsItReplays(t *testing.T) {
 	o := options(t)
 	c := newClock()

@@ -16,9 +16,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// OpenRead opens the store for reading only: it makes nothing, migrates nothing and changes
-// no byte of the database, and it answers on a full and on a read-only disk. It returns an
-// error that is fs.ErrNotExist when there is no store.
+// OpenRead opens the store for reading only: it makes nothing, migrates nothing and
+// changes no byte of the database, and it answers on a full and on a read-only disk. It
+// returns an error that is fs.ErrNotExist when there is no store.
 func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 	if info, err := os.Lstat(filepath.Join(opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil, noStore(opts.Home)
@@ -56,8 +56,8 @@ func noStore(home string) error {
 	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: session.Then("start a session with", session.MoveRun, ""), Cause: fs.ErrNotExist}
 }
 
-// checkLost refuses a home without a usable database that sessions have left heads in: a new
-// database there would make them look as if they had never been.
+// checkLost refuses a home without a usable database that sessions have left heads in: a
+// new database there would make them look as if they had never been.
 func checkLost(home string) error {
 	heads, err := headNames(home)
 	if err != nil || len(heads) == 0 {
@@ -83,9 +83,9 @@ func (s *Store) reader(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	// After a crash on a full or read-only disk there is no room for the -shm file. In
-	// exclusive mode SQLite keeps its index of the log in memory; without locks it can do so on
-	// a file that is open for reading only, so that not even its close can write. No writer can
-	// be at work then: it would have made the -shm file.
+	// exclusive mode SQLite keeps its index of the log in memory; without locks it can do
+	// so on a file that is open for reading only, so that not even its close can write.
+	// No writer can be at work then: it would have made the -shm file.
 	alone := dsn(s.opts.Home, "ro", "locking_mode(EXCLUSIVE)", "query_only(1)") + "&vfs=unix-none"
 	l, second := s.openReader(ctx, alone)
 	if second != nil {
@@ -111,8 +111,8 @@ func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
 	return l, nil
 }
 
-// readable refuses a database that is none yet, or that is newer, or one with a rollback journal, which
-// only the next open for writing may play back.
+// readable refuses a database that is none yet, or that is newer, or one with a rollback
+// journal, which only the next open for writing may play back.
 func (s *Store) readable(ctx context.Context, q querier) error {
 	v, err := s.version(ctx, q)
 	if err == nil && v == 0 { // whoever made the store did not come to its end
@@ -124,8 +124,9 @@ func (s *Store) readable(ctx context.Context, q querier) error {
 	return err
 }
 
-// unplayed says what it means that a rollback journal lies beside the database: where it has no schema,
-// that the making of the store was cut short, else that of its log, or that another program wrote.
+// unplayed says what it means that a rollback journal lies beside the database: where it
+// has no schema, that the making of the store was cut short, else that of its log, or
+// that another program wrote.
 func unplayed(home string) error {
 	path := filepath.Join(home, databaseName)
 	if h, err := readHeader(path); err != nil || h.version == 0 {
@@ -153,13 +154,13 @@ func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan,
 	return decodeBlob[session.Plan]("plan", func() (io.ReadCloser, error) { return s.OpenBlob(ctx, sess.Plan.Hash) })
 }
 
-// errShifted is a row whose columns do not lie where its header says: its id may look like the
-// beginning of another.
+// errShifted is a row whose columns do not lie where its header says: its id may look
+// like the beginning of another.
 var errShifted = errors.New("a row of table sessions names no session")
 
-// Summaries lists the sessions of a workspace, all of them when it is empty, newest first. A row
-// that names no session is ErrCorrupt. An empty list where heads tell of sessions that the store
-// no longer has is ErrTampered.
+// Summaries lists the sessions of a workspace, all of them when it is empty, newest
+// first. A row that names no session is ErrCorrupt. An empty list where heads tell of
+// sessions that the store no longer has is ErrTampered.
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
@@ -204,15 +205,16 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	}
 }
 
-// How much of an id must be given: of the short one, and of the long one, which begins with the time.
+// How much of an id must be given: of the short one, and of the long one, which begins
+// with the time.
 const (
 	minShort = 2
 	minLong  = 4
 )
 
-// Find gives the one session that ref names: a short id, a UUID, a prefix of at least four
-// characters of either, or @last for the newest. It returns ErrUnknownID, or ErrAmbiguous
-// with the candidates.
+// Find gives the one session that ref names: a short id, a UUID, a prefix of at least
+// four characters of either, or @last for the newest. It returns ErrUnknownID, or
+// ErrAmbiguous with the candidates.
 func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
 	all, err := s.Summaries(ctx, "")
 	if err != nil {
@@ -250,8 +252,8 @@ func unknown(ref string) error {
 	return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("no session has the id %q", ref), Next: session.Do(session.MoveList, "")}
 }
 
-// someNames is how many of the sessions that an id fits are named: thousands share the first
-// digits of their time.
+// someNames is how many of the sessions that an id fits are named: thousands share the
+// first digits of their time.
 const someNames = 10
 
 func ambiguous(ref string, found []session.Summary) error {
@@ -278,8 +280,8 @@ func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit i
 }
 
 // OpenBlob reads content back, byte for byte; the caller closes it. hash is what BlobRef
-// names, or the SHA-256 of the content. It returns ErrKey when the key that sealed it is not
-// at hand and ErrCorrupt, at the latest at the end, when it is missing or damaged.
+// names, or the SHA-256 of the content. It returns ErrKey when the key that sealed it is
+// not at hand and ErrCorrupt, at the latest at the end, when it is missing or damaged.
 func (s *Store) OpenBlob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	return look(ctx, s, func(ctx context.Context, q querier) (io.ReadCloser, error) { return s.openBlob(ctx, q, hash) })
 }

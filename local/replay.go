@@ -9,11 +9,13 @@ import (
 
 // replayer computes a session from its events and compares it with its rows.
 type replayer struct {
-	v       *verifier
-	row     *sessionRecord
-	rows    *digests // of the rows
-	sess    *session.Session
-	sums    *digests // of the events
+	v   *verifier
+	row *sessionRecord
+	// of the rows
+	rows *digests
+	sess *session.Session
+	// of the events
+	sums    *digests
 	blobbed map[string]bool
 }
 

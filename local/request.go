@@ -40,8 +40,9 @@ func requestRow(r session.Request, said string) []byte {
 	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, said, r.Reason, r.By)
 }
 
-// answered is what the column digest says: the digest and, of an approve, @ and the seq of its question, so
-// that no yes that was given before answers the same question when it is asked anew.
+// answered is what the column digest says: the digest and, of an approve, @ and the seq
+// of its question, so that no yes that was given before answers the same question when it
+// is asked anew.
 func answered(r session.Request) string {
 	if r.Kind != session.RequestApprove {
 		return r.Digest
@@ -59,8 +60,8 @@ func answers(kind session.RequestKind, said string) (digest string, asked uint64
 	return digest, asked
 }
 
-// Requests lists what was asked about a session and has no answer yet, oldest first, for people: it is
-// not checked who wrote it, as a Writer does.
+// Requests lists what was asked about a session and has no answer yet, oldest first, for
+// people: it is not checked who wrote it, as a Writer does.
 func (s *Store) Requests(ctx context.Context, id session.ID) ([]session.Request, error) {
 	return look(ctx, s, func(ctx context.Context, q querier) ([]session.Request, error) {
 		no, err := sessionNumber(ctx, q, id)

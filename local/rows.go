@@ -21,7 +21,8 @@ func rowPosition(no, n int64) int64 { return no<<32 | n }
 
 const rowMask = 1<<32 - 1
 
-// sessionRecord is a row of sessions: the state without steps and files, and its signature.
+// sessionRecord is a row of sessions: the state without steps and files, and its
+// signature.
 type sessionRecord struct {
 	no     int64
 	sess   *session.Session
@@ -47,8 +48,8 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 	return r, nil
 }
 
-// rowError is a row that could not be read. One that SQLite gave and Go could not take holds
-// what no acode wrote.
+// rowError is a row that could not be read. One that SQLite gave and Go could not take
+// holds what no acode wrote.
 func rowError(doing string, id session.ID, err error) error {
 	if err == nil {
 		return nil
@@ -61,7 +62,8 @@ func rowError(doing string, id session.ID, err error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: session.Do(session.MoveVerify, string(id)), Cause: mapped}
 }
 
-// readProjections reads the rows of steps and files into r, and their digests into d unless it is nil.
+// readProjections reads the rows of steps and files into r, and their digests into d
+// unless it is nil.
 func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	if err := readSteps(ctx, q, r, d); err != nil {
 		return err
@@ -101,13 +103,14 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 	})
 }
 
-// mainKey is the session.Key that nearly every step has, and which its row therefore leaves out.
+// mainKey is the session.Key that nearly every step has, and which its row therefore
+// leaves out.
 func mainKey(id session.ID, st *session.StepState) string {
 	return "v1:" + string(id) + ":" + st.Task + "/" + st.Step + "/" + session.OpMain + ":" + strconv.Itoa(st.Attempt)
 }
 
-// decodeOptional takes only what this program would write: encoding/json reads a key in any case,
-// and a damaged one would pass for whole.
+// decodeOptional takes only what this program would write: encoding/json reads a key in
+// any case, and a damaged one would pass for whole.
 func decodeOptional[T any](column string, dst **T) error {
 	if column == "" {
 		return nil
@@ -142,7 +145,8 @@ func readFiles(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 		})
 }
 
-// eventsQuery selects a range of events. Payloads are given as bytes, which a text would be copied to.
+// eventsQuery selects a range of events. Payloads are given as bytes, which a text would
+// be copied to.
 const eventsQuery = `SELECT pos, id, time_us, type, coalesce(actor, 'acode'), epoch, CAST(payload AS BLOB), hash
 	FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
 
@@ -167,9 +171,10 @@ func scanEvent(r row, id session.ID) (e session.Event, err error) {
 
 // chain checks that events follow one another.
 type chain struct {
-	id   session.ID
-	seq  uint64
-	prev session.Hash // of event seq
+	id  session.ID
+	seq uint64
+	// of event seq
+	prev session.Hash
 }
 
 // next returns ErrCorrupt unless e was chained to the event before.
@@ -184,7 +189,8 @@ func (c *chain) next(e session.Event) error {
 // checkpointQuery selects the checkpoints of a range of events.
 const checkpointQuery = `SELECT pos, epoch, hash, checkpoint, payload FROM events WHERE pos > ? AND pos <= ? AND checkpoint IS NOT NULL ORDER BY pos `
 
-// scanCheckpoint reads one; valid is false when its bytes are none, and only Seq is set then.
+// scanCheckpoint reads one; valid is false when its bytes are none, and only Seq is set
+// then.
 func scanCheckpoint(row row, id session.ID, keyID string) (c session.Checkpoint, valid bool, err error) {
 	var pos int64
 	var b, payload []byte

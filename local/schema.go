@@ -16,8 +16,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// schemaRows gives everything that SQLite was told to make. They are put in order here because
-// to begin a sort costs SQLite more than to read them.
+// schemaRows gives everything that SQLite was told to make. They are put in order here
+// because to begin a sort costs SQLite more than to read them.
 func schemaRows(ctx context.Context, q querier) ([]string, error) {
 	rows, err := queryStrings(ctx, q, `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema`)
 	slices.Sort(rows)
@@ -28,7 +28,8 @@ func schemaRows(ctx context.Context, q querier) ([]string, error) {
 type schema struct {
 	files   fs.FS
 	version int
-	sum     string // of schemaRows
+	// of schemaRows
+	sum string
 }
 
 // schemaSum is the digest of what the migrations of this program make.
@@ -68,8 +69,8 @@ func (c schema) run(ctx context.Context, db *sql.DB, version int) error {
 }
 
 // checkSchema returns ErrCorrupt unless the schema is what the migrations made. A damaged
-// trigger is met by the first statement that fires it, which may be the receipt of an effect:
-// a writer looks beforehand.
+// trigger is met by the first statement that fires it, which may be the receipt of an
+// effect: a writer looks beforehand.
 func (s *Store) checkSchema(ctx context.Context, q querier) error {
 	rows, err := schemaRows(ctx, q)
 	if err != nil {
@@ -90,9 +91,9 @@ func (s *Store) checkWritable(ctx context.Context, q querier) error {
 // latestUS is a time that no clock tells before the year 2255.
 const latestUS = 1 << 53
 
-// checkClock returns ErrCorrupt unless the store's clock, the latest time of all its sessions,
-// is a time: a damaged row of one session must not stop the others in the middle of a step, nor
-// date their events.
+// checkClock returns ErrCorrupt unless the store's clock, the latest time of all its
+// sessions, is a time: a damaged row of one session must not stop the others in the
+// middle of a step, nor date their events.
 func checkClock(ctx context.Context, q querier) error {
 	var wrong int
 	err := q.queryRow(ctx, `SELECT count(*) FROM sessions WHERE typeof(last_us) <> 'integer' OR last_us > ?`, []any{latestUS}, &wrong)

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A writer takes a session up only under the schema that the migrations make. When a file of
-// migrations/sqlite is edited, the digest here is the new one for schema.go.
+// A writer takes a session up only under the schema that the migrations make. When a file
+// of migrations/sqlite is edited, the digest here is the new one for schema.go.
 func TestLoadForWritingChecksTheSchema(t *testing.T) {
 	text, err := open(t, options(t)).Schema(t.Context())
 	must(t, err)
@@ -45,8 +45,9 @@ CREATE TABLE later (session_no INTEGER PRIMARY KEY REFERENCES sessions (no)) STR
 INSERT INTO later SELECT no FROM sessions;
 `
 
-// A store of the version before is migrated by the next opening for writing, once, whoever opens it. What it held is
-// there, a migration that fails changes nothing, and a program without the migration refuses the store.
+// A store of the version before is migrated by the next opening for writing, once,
+// whoever opens it. What it held is there, a migration that fails changes nothing, and a
+// program without the migration refuses the store.
 func TestMigration(t *testing.T) {
 	o, want := closedSample(t)
 	if s, err := local.Open(t.Context(), local.WithMigration(o, synthetic+"INSERT INTO nowhere VALUES (1);", "")); err == nil {
@@ -102,8 +103,8 @@ func tryCreate(t *testing.T, s *local.Store) error {
 	return err
 }
 
-// A number of which rows are left is not given to a new session: its own find their places free, to the last
-// receipt.
+// A number of which rows are left is not given to a new session: its own find their
+// places free, to the last receipt.
 func TestNumberOfALostSessionIsNotGivenAgain(t *testing.T) {
 	o, _ := closedSample(t)
 	for table, row := range map[string]string{
@@ -126,7 +127,8 @@ func TestNumberOfALostSessionIsNotGivenAgain(t *testing.T) {
 	}
 }
 
-// A session whose row is gone is known by its head, and whoever wants it hears that it was lost.
+// A session whose row is gone is known by its head, and whoever wants it hears that it
+// was lost.
 func TestLostSessionIsKnownByItsHead(t *testing.T) {
 	o, want := closedSample(t)
 	tamper(t, o, `PRAGMA foreign_keys = 0; DELETE FROM sessions`)

@@ -15,9 +15,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A sealed blob is a header and chunks of AES-256-GCM, each with its index and whether it is
-// the last in its nonce, so that none can be dropped, moved or added. Its key is derived from
-// the store's and a random salt, so that nonces never repeat under one key.
+// A sealed blob is a header and chunks of AES-256-GCM, each with its index and whether it
+// is the last in its nonce, so that none can be dropped, moved or added. Its key is
+// derived from the store's and a random salt, so that nonces never repeat under one key.
 
 const (
 	sealMagic  = "ACSEAL1\x00"

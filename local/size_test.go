@@ -10,7 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// padded gives drafts of one step whose intent has about 300 bytes and whose receipt 1,000.
+// padded gives drafts of one step whose intent has about 300 bytes and whose receipt
+// 1,000.
 func padded(w *local.Writer, i int) (intent, receipt session.Draft) {
 	digest := make([]byte, 64)
 	for j := range digest {
@@ -24,8 +25,8 @@ func padded(w *local.Writer, i int) (intent, receipt session.Draft) {
 		session.Draft{Type: session.StepCompleted, Data: session.StepCompletedData{StepID: stepID(i), Key: key(w, i, 1), Attempt: 1, Matches: &session.Output{Text: string(text), Bytes: 1000}}}
 }
 
-// A step with a result of 1,000 bytes takes at most 1,800 bytes of the database, however many
-// there are.
+// A step with a result of 1,000 bytes takes at most 1,800 bytes of the database, however
+// many there are.
 func TestBytesPerStepStayFlat(t *testing.T) {
 	const most = 1800
 	o := options(t)

@@ -16,44 +16,60 @@ import (
 
 // Redactor removes secrets. *redact.Redactor implements it.
 type Redactor interface {
-	// Value gives a copy of v with its texts redacted, but not those of fields with the tag redact:"-".
+	// Value gives a copy of v with its texts redacted, but not those of fields with the
+	// tag redact:"-".
 	Value(v any) any
 
 	// Changes reports whether redaction would change b.
 	Changes(b []byte) bool
 
-	// Memory gives fingerprints of the secrets that are known, made with key; Remember makes them known.
+	// Memory gives fingerprints of the secrets that are known, made with key; Remember
+	// makes them known.
 	Memory(key []byte) []byte
 	Remember(key, memory []byte) error
 }
 
 // Options say which store is opened and how.
 type Options struct {
-	Home     string              // absolute directory of the store
-	Now      func() time.Time    // the wall clock
-	Redactor Redactor            // nil redacts nothing
-	Version  string              // of acode; new sessions keep it
-	Env      func(string) string // looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
-	Keyring  bool                // a new store may keep its key in the keyring of the operating system
+	// absolute directory of the store
+	Home string
+	// the wall clock
+	Now func() time.Time
+	// nil redacts nothing
+	Redactor Redactor
+	// of acode; new sessions keep it
+	Version string
+	// looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
+	Env func(string) string
+	// a new store may keep its key in the keyring of the operating system
+	Keyring bool
 
-	frames int     // pages of a new log; 0 means growFrames. For tests.
-	schema *schema // nil means that of this program. For tests.
+	// pages of a new log; 0 means growFrames. For tests.
+	frames int
+	// nil means that of this program. For tests.
+	schema *schema
 }
 
-// Store is an open store. It is safe for concurrent use; two processes may have it open at
-// once, each writing sessions of its own.
+// Store is an open store. It is safe for concurrent use; two processes may have it open
+// at once, each writing sessions of its own.
 type Store struct {
 	opts   Options
 	row    storeRow
 	packer packer
-	keys   *keys // nil in a store opened for reading until something needs it
-	kmu    sync.Mutex
-	learnt sync.Map   // of hashes of blobs: what the redactor remembers
-	mu     sync.Mutex // guards everything below: there is one connection that writes
-	wr     *writeConn // nil when opened for reading
-	used   bool       // there is a Writer
-	rmu    sync.Mutex
-	rd     *link // nil until the first read
+	// nil in a store opened for reading until something needs it
+	keys *keys
+	kmu  sync.Mutex
+	// of hashes of blobs: what the redactor remembers
+	learnt sync.Map
+	// guards everything below: there is one connection that writes
+	mu sync.Mutex
+	// nil when opened for reading
+	wr *writeConn
+	// there is a Writer
+	used bool
+	rmu  sync.Mutex
+	// nil until the first read
+	rd *link
 }
 
 // storeRow is the one row that describes the store itself.
@@ -99,8 +115,8 @@ func (s *Store) NewID() (session.ID, error) {
 	return uuidText(u), nil
 }
 
-// newUUID makes a UUIDv7 whose first 60 bits of value follow us, so that ids sort as their
-// times do.
+// newUUID makes a UUIDv7 whose first 60 bits of value follow us, so that ids sort as
+// their times do.
 func newUUID(us int64) (u [16]byte, err error) {
 	if _, err := rand.Read(u[:]); err != nil {
 		return u, fmt.Errorf("make id: %w", err)
@@ -152,7 +168,8 @@ func (s *Store) theKeys(ctx context.Context) (*keys, error) {
 	return k, err
 }
 
-// findKeys takes the key from where the store says, and checks the store's own row with it.
+// findKeys takes the key from where the store says, and checks the store's own row with
+// it.
 func (s *Store) findKeys(ctx context.Context) (*keys, error) {
 	src := s.source()
 	k, err := src.find(ctx, s.row.keySource, s.row.keyID, s.row.device)
@@ -185,8 +202,8 @@ func (s *Store) source() keySource {
 	return src
 }
 
-// InPlace returns ErrStoreIO when the files of a store that is open for writing were removed or
-// replaced.
+// InPlace returns ErrStoreIO when the files of a store that is open for writing were
+// removed or replaced.
 func (s *Store) InPlace() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,9 +217,9 @@ func (s *Store) InPlace() error {
 	return err
 }
 
-// read runs f on one consistent state of the database, without writing. Until there is a Writer, which
-// must not wait for those who read, the connection that writes is good enough: to open a second one
-// costs a start most of a millisecond.
+// read runs f on one consistent state of the database, without writing. Until there is a
+// Writer, which must not wait for those who read, the connection that writes is good
+// enough: to open a second one costs a start most of a millisecond.
 func (s *Store) read(ctx context.Context, f func(q querier) error) error {
 	if s.mu.TryLock() {
 		if s.wr != nil && !s.used {

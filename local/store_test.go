@@ -172,7 +172,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A short id is no duration: beside "--wait" or "--watch" it would be taken for the time of that flag.
+// A short id is no duration: beside "--wait" or "--watch" it would be taken for the time
+// of that flag.
 func TestShortIDsAreNoDurations(t *testing.T) {
 	s := open(t, options(t))
 	for range 200 {

@@ -24,8 +24,8 @@ func (s sweeping) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A process that was killed while it kept a large content leaves a file that nobody will finish.
-// One that is being written stays.
+// A process that was killed while it kept a large content leaves a file that nobody will
+// finish. One that is being written stays.
 func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -59,8 +59,8 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A process that was killed while it made a store leaves files that nobody will finish. Who makes the
-// store after it removes them.
+// A process that was killed while it made a store leaves files that nobody will finish.
+// Who makes the store after it removes them.
 func TestStoreIsMadeWithoutWhatWasLeft(t *testing.T) {
 	o := options(t)
 	if err := os.MkdirAll(o.Home, 0o700); err != nil {

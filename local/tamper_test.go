@@ -60,8 +60,8 @@ func unlogged(t testing.TB) (local.Options, *session.Session) {
 	return o, want
 }
 
-// I6, L4: with any byte of the database, the key or a head flipped, a load refuses or gives
-// the same session, and verify names it or every row still reads the same.
+// I6, L4: with any byte of the database, the key or a head flipped, a load refuses or
+// gives the same session, and verify names it or every row still reads the same.
 func TestFlippedBytesAreFoundOrHarmless(t *testing.T) {
 	o, want := unlogged(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -141,7 +141,8 @@ func dump(t *testing.T, o local.Options) string {
 	return text
 }
 
-// Each way of changing rows without the key is refused, with the code that says what it is.
+// Each way of changing rows without the key is refused, with the code that says what it
+// is.
 func TestChangedRowsAreRefused(t *testing.T) {
 	o, want := closedSample(t)
 	for name, c := range map[string]struct {
@@ -211,8 +212,9 @@ func TestRowsOfNoSessionAreNamed(t *testing.T) {
 	}
 }
 
-// L4: where a page has room stands in its header, at which no reading looks. The commit that takes a
-// session over meets what is wrong there, not one that comes after an effect.
+// L4: where a page has room stands in its header, at which no reading looks. The commit
+// that takes a session over meets what is wrong there, not one that comes after an
+// effect.
 func TestDamagedPageHeadersAreMetAtOnce(t *testing.T) {
 	o, want := unlogged(t)
 	db, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
@@ -247,7 +249,8 @@ func TestDamagedPageHeadersAreMetAtOnce(t *testing.T) {
 	}
 }
 
-// A database whose header forbids to write it is refused at once, and not at the first receipt.
+// A database whose header forbids to write it is refused at once, and not at the first
+// receipt.
 func TestForbiddenWritingIsMetAtOnce(t *testing.T) {
 	for bit := range 8 {
 		o, _ := unlogged(t)
@@ -289,7 +292,8 @@ func goOn(t *testing.T, o local.Options, id session.ID) (begun bool, err error) 
 	return true, err
 }
 
-// A row whose columns have moved names no session, and is not taken for the one whose id it begins with.
+// A row whose columns have moved names no session, and is not taken for the one whose id
+// it begins with.
 func TestRowWithoutAnIDIsRefused(t *testing.T) {
 	for name, column := range map[string]string{"id": "id", "short": "short"} {
 		t.Run(name, func(t *testing.T) {
@@ -357,8 +361,9 @@ func TestOlderDatabaseIsNamed(t *testing.T) {
 	}
 }
 
-// A head that a power cut left empty, half written or damaged is as good as one that is gone: a load
-// warns, verify names what is damaged, and the next commit writes the head again.
+// A head that a power cut left empty, half written or damaged is as good as one that is
+// gone: a load warns, verify names what is damaged, and the next commit writes the head
+// again.
 func TestHeads(t *testing.T) {
 	o, want := closedSample(t)
 	path := filepath.Join(o.Home, "heads", string(want.ID))
@@ -428,8 +433,8 @@ func TestDamagedCaseOfAKeyIsNamed(t *testing.T) {
 	}
 }
 
-// A store that was put back from an older copy, and went on from there, is known by the head of what was
-// acknowledged meanwhile.
+// A store that was put back from an older copy, and went on from there, is known by the
+// head of what was acknowledged meanwhile.
 func TestOlderCopyThatWentOn(t *testing.T) {
 	o, want := closedSample(t)
 	older := o

@@ -27,15 +27,17 @@ import (
 
 // The variables that make the test binary the process that reads the store beside SQLite.
 const (
-	trapDatabase = "LOCAL_TEST_TRAP_DATABASE" // a database of its own
-	trapLocking  = "LOCAL_TEST_TRAP_LOCKING"  // "process" or "file"
+	// a database of its own
+	trapDatabase = "LOCAL_TEST_TRAP_DATABASE"
+	// "process" or "file"
+	trapLocking = "LOCAL_TEST_TRAP_LOCKING"
 )
 
 // acknowledged is how many rows that process commits at last.
 const acknowledged = 5
 
-// trapProcess opens a database, looks at its file in another way, and once it is told to go on
-// commits rows until it is killed.
+// trapProcess opens a database, looks at its file in another way, and once it is told to
+// go on commits rows until it is killed.
 func trapProcess(database string) {
 	check := func(err error) {
 		if err != nil {
@@ -263,8 +265,8 @@ func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A commit waits as long as others commit, as many sessions do on a slow disk, and not for ever where
-// one only holds the lock.
+// A commit waits as long as others commit, as many sessions do on a slow disk, and not
+// for ever where one only holds the lock.
 func TestCommitWaitsForItsTurn(t *testing.T) {
 	o := options(t)
 	s, other := open(t, o), open(t, o)
@@ -313,9 +315,9 @@ func TestTimesAreIntegers(t *testing.T) {
 	}
 }
 
-// What the sources must not say. Several statements with arguments in one
-// string bind them again for each, INSERT OR REPLACE deletes children, and nothing but SQLite
-// opens the files of the database.
+// What the sources must not say. Several statements with arguments in one string bind
+// them again for each, INSERT OR REPLACE deletes children, and nothing but SQLite opens
+// the files of the database.
 func TestSourcesAvoidTraps(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	must(t, err)

@@ -25,16 +25,20 @@ type VerifyReport struct {
 	Checkpoints int
 	Blobs       int
 	Problems    []Problem
-	Unnamed     []string // blobs that no event names; they are no problem
+	// blobs that no event names; they are no problem
+	Unnamed []string
 }
 
 // Problem is one thing that is not as it was written.
 type Problem struct {
-	Session session.ID // empty: of the store
+	// empty: of the store
+	Session session.ID
 	Code    session.Code
-	Place   string // row, seq or file
+	// row, seq or file
+	Place   string
 	Message string
-	Trusted uint64 // last seq of the session that is trusted
+	// last seq of the session that is trusted
+	Trusted uint64
 }
 
 // NewProblem is what err says is wrong with session id, at place where err names none.
@@ -65,10 +69,10 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s: %s (%s)%s", who, p.Place, p.Message, p.Code, trusted)
 }
 
-// Verify replays a session from its first event and compares everything with what it adds up
-// to: projections field by field, the whole chain, every HMAC, every blob that an event names,
-// and the integrity of the database. An empty id means every session. What it finds is in
-// the report; the error says that it could not look.
+// Verify replays a session from its first event and compares everything with what it adds
+// up to: projections field by field, the whole chain, every HMAC, every blob that an
+// event names, and the integrity of the database. An empty id means every session. What
+// it finds is in the report; the error says that it could not look.
 func (s *Store) Verify(ctx context.Context, id session.ID) (VerifyReport, error) {
 	v := &verifier{ctx: ctx, s: s, named: map[session.Hash]bool{}}
 	k, err := s.theKeys(ctx)
@@ -136,8 +140,8 @@ func (v *verifier) add(id session.ID, err error, place string, trusted uint64) {
 	v.problem(p)
 }
 
-// damage takes note of an error that is damage, so that the rest is looked at all the same, and
-// returns any other.
+// damage takes note of an error that is damage, so that the rest is looked at all the
+// same, and returns any other.
 func (v *verifier) damage(err error, place string) error {
 	if !errors.Is(err, session.ErrCorrupt) {
 		return err
@@ -214,7 +218,8 @@ func (v *verifier) references() error {
 	return nil
 }
 
-// schema compares what acode made with what a new database of the same version gets in memory.
+// schema compares what acode made with what a new database of the same version gets in
+// memory.
 func (v *verifier) schema() error {
 	version, err := v.s.version(v.ctx, v.q)
 	if err != nil {
@@ -262,8 +267,8 @@ func (v *verifier) schema() error {
 	return nil
 }
 
-// departures names what is in have and not in want, and what is missing. A row begins with what it is
-// called by, in two words.
+// departures names what is in have and not in want, and what is missing. A row begins
+// with what it is called by, in two words.
 func departures(have, want []string) string {
 	name := func(row string) string {
 		words := strings.SplitN(row, " ", 3)
@@ -368,8 +373,8 @@ func (v *verifier) blob(id session.ID, hash, place string) {
 	}
 }
 
-// strays finds rows that belong to no session, and blobs that nobody names, which are read
-// all the same.
+// strays finds rows that belong to no session, and blobs that nobody names, which are
+// read all the same.
 func (v *verifier) strays() error {
 	for table, stray := range map[string]string{
 		"events": `session NOT IN (SELECT no FROM sessions) OR seq NOT BETWEEN 1 AND (SELECT last_seq FROM sessions WHERE no = session)`,

@@ -84,8 +84,8 @@ func TestVerifyLooksBesideADamagedPage(t *testing.T) {
 	}
 }
 
-// What is not as the migrations made it is named, so that what somebody added to look at a store can be
-// taken away again.
+// What is not as the migrations made it is named, so that what somebody added to look at
+// a store can be taken away again.
 func TestVerifyNamesWhatTheSchemaHas(t *testing.T) {
 	for name, c := range map[string]struct{ sql, says string }{
 		"analyzed": {`ANALYZE`, "it is not what acode made: table sqlite_stat1, table sqlite_stat4"},

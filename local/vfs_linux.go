@@ -10,27 +10,31 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// writingVFS names the VFS of connections that write; empty: SQLite's own, which is as durable.
+// writingVFS names the VFS of connections that write; empty: SQLite's own, which is as
+// durable.
 func writingVFS() string { return dataSyncs().name }
 
 var dataSyncs = sync.OnceValue(newDataSyncVFS)
 
-// dataSyncVFS is SQLite's own VFS with fdatasync for its sync. The driver's SQLite is built without
-// that call, and with each fsync a journaling file system writes the time of the change too, in a
-// second flush of the disk's cache.
+// dataSyncVFS is SQLite's own VFS with fdatasync for its sync. The driver's SQLite is
+// built without that call, and with each fsync a journaling file system writes the time
+// of the change too, in a second flush of the disk's cache.
 type dataSyncVFS struct {
-	name          string // empty: SQLite does not have it
+	// empty: SQLite does not have it
+	name          string
 	open, ownOpen opener
 	sync          func(tls *libc.TLS, file uintptr, flags int32) int32
 
-	mu      sync.Mutex
-	methods map[uintptr]uintptr // with the other sync, by SQLite's own: a database has others than a log
+	mu sync.Mutex
+	// with the other sync, by SQLite's own: a database has others than a log
+	methods map[uintptr]uintptr
 }
 
 // opener is a method that opens a file.
 type opener = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
 
-// newDataSyncVFS tells SQLite of the VFS. SQLite keeps the addresses of what it is given for good.
+// newDataSyncVFS tells SQLite of the VFS. SQLite keeps the addresses of what it is given
+// for good.
 func newDataSyncVFS() *dataSyncVFS {
 	v := &dataSyncVFS{sync: syncFile, methods: map[uintptr]uintptr{}}
 	v.open = v.openFile
@@ -60,8 +64,8 @@ func (v *dataSyncVFS) openFile(tls *libc.TLS, vfs, name, file uintptr, flags int
 	return rc
 }
 
-// withSync gives a copy of a file's own methods with the other sync; the own ones where there is no
-// memory for it.
+// withSync gives a copy of a file's own methods with the other sync; the own ones where
+// there is no memory for it.
 func (v *dataSyncVFS) withSync(tls *libc.TLS, own uintptr) uintptr {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -76,8 +80,8 @@ func (v *dataSyncVFS) withSync(tls *libc.TLS, own uintptr) uintptr {
 	return v.methods[own]
 }
 
-// syncFile makes what was written to a file durable, its length too. With the first sync after a log or
-// journal was opened, which may have made it, its name is made durable.
+// syncFile makes what was written to a file durable, its length too. With the first sync
+// after a log or journal was opened, which may have made it, its name is made durable.
 func syncFile(_ *libc.TLS, file uintptr, _ int32) int32 {
 	f := at[sqlite3.TunixFile](file)
 	if unix.Fdatasync(int(f.Fh)) != nil {
@@ -96,8 +100,8 @@ func syncFile(_ *libc.TLS, file uintptr, _ int32) int32 {
 // at is what SQLite has at an address of its memory.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// copied is the address of a copy of what SQLite has at an address, in its memory; 0 where there is
-// none, or no room.
+// copied is the address of a copy of what SQLite has at an address, in its memory; 0
+// where there is none, or no room.
 func copied[T any](tls *libc.TLS, address uintptr) uintptr {
 	if address == 0 {
 		return 0

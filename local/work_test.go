@@ -44,7 +44,8 @@ func TestWorkIsWhatTheRowsTell(t *testing.T) {
 	}
 }
 
-// Figures of a store with ten thousand sessions take some tens of milliseconds: no event is read for them.
+// Figures of a store with ten thousand sessions take some tens of milliseconds: no event
+// is read for them.
 func BenchmarkWork(b *testing.B) {
 	s := open(b, options(b))
 	w := create(b, s, 1)

@@ -18,31 +18,40 @@ import (
 // methods may be called from several goroutines; the Session that it gives changes with
 // every Append.
 type Writer struct {
-	st      *Store
-	no      int64
-	sess    *session.Session
-	sums    *digests
-	head    *os.File // nil until the first commit
+	st   *Store
+	no   int64
+	sess *session.Session
+	sums *digests
+	// nil until the first commit
+	head    *os.File
 	pending []pendingBlob
 	report  LoadReport
-	before  session.Commit // what the newest batch began with: epoch, seq and head
-	broken  error          // not nil: nothing may be written any more
+	// what the newest batch began with: epoch, seq and head
+	before session.Commit
+	// not nil: nothing may be written any more
+	broken error
 }
 
 // NewSession is what Create needs to know.
 type NewSession struct {
-	ID        session.ID
-	Task      string
-	Workspace string // absolute
+	ID   session.ID
+	Task string
+	// absolute
+	Workspace string
 	Plan      *session.Plan
-	Inputs    *session.Inputs // nil: none are recorded
-	PlanFile  string          // absolute; empty where the plan is from no file
-	PlanSum   string          // SHA-256 of that file in hex
-	Config    string          // JSON of the configuration that starts it
+	// nil: none are recorded
+	Inputs *session.Inputs
+	// absolute; empty where the plan is from no file
+	PlanFile string
+	// SHA-256 of that file in hex
+	PlanSum string
+	// JSON of the configuration that starts it
+	Config string
 }
 
 // Create begins a session in state planning: its plan, SessionCreated and the first
-// StateChanged are one commit. It returns ErrCorrupt where Load would refuse the session later.
+// StateChanged are one commit. It returns ErrCorrupt where Load would refuse the session
+// later.
 func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +114,9 @@ const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 const shortLength = 6
 
-// newShort makes a short id that no session has. None ends as a duration does: beside a flag that
-// may have one, as in "acode resume 12345m --wait", it would be taken for the flag's.
+// newShort makes a short id that no session has. None ends as a duration does: beside a
+// flag that may have one, as in "acode resume 12345m --wait", it would be taken for the
+// flag's.
 func (s *Store) newShort(ctx context.Context) (string, error) {
 	for {
 		b := make([]byte, shortLength)
@@ -214,8 +224,8 @@ func (w *Writer) read(ctx context.Context, f func(q querier) error) error {
 	return f(w.st.wr.link)
 }
 
-// Warm begins to make durable what an earlier process left in the log, which the first commit otherwise waits for.
-// What goes wrong is met by that commit.
+// Warm begins to make durable what an earlier process left in the log, which the first
+// commit otherwise waits for. What goes wrong is met by that commit.
 func (w *Writer) Warm() {
 	go func() {
 		w.st.mu.Lock()
