@@ -10,19 +10,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Append commits drafts and whatever Stage holds in one transaction and applies them to
-// Session. When it returns nil they are durable, each receipt with its checkpoint
-// (FR-017), for one sync of the log. Completing an attempt twice with an equal payload
-// changes nothing and gives the first event (FR-031), with another payload it returns
-// ErrConflict. It returns ErrFenced when another process took the session over. After a
-// failed write the outcome is unknown, and every later call returns the same error until
+// Append commits drafts and all staged content in one transaction and applies the events
+// to Session. When it returns nil, the events are durable, and each receipt has its
+// checkpoint (FR-017). The whole commit costs one sync of the log.
+//
+// Append is idempotent for receipts. If an attempt was completed before with an equal
+// payload, Append changes nothing and returns the first event (FR-031). With another
+// payload it returns ErrConflict.
+//
+// Append returns ErrFenced when another process took the session over. After a failed
+// write the outcome is unknown, and every later call returns the same error until
 // Recover.
 func (w *Writer) Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error) {
 	return w.AppendAnswering(ctx, 0, drafts...)
 }
 
-// AppendAnswering is Append that removes the request which drafts answer in the same
-// transaction. requestID 0 answers none.
+// AppendAnswering is Append, and also removes the request with id requestID in the same
+// transaction. A requestID of 0 removes none.
 func (w *Writer) AppendAnswering(ctx context.Context, requestID int64, drafts ...session.Draft) ([]session.Event, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -56,8 +60,8 @@ func (w *Writer) append(ctx context.Context, requestID int64, drafts []session.D
 	return b.events, nil
 }
 
-// appendError is storeError for a commit. Where the session was executed before, it is
-// not true that nothing was changed.
+// appendError is storeError for a commit. It does not claim that nothing was changed,
+// because earlier commits of this session may have executed steps.
 func appendError(err error) error {
 	err = storeError("append", err)
 	var e *session.Error
@@ -67,8 +71,8 @@ func appendError(err error) error {
 	return err
 }
 
-// failed decides what an error leaves of the writer. A refusal leaves it as it was
-// before, read again because the drafts may have been applied in part.
+// failed decides whether the writer is usable after err. After a refusal, failed reads
+// the session again, because the drafts may have been applied in part.
 func (w *Writer) failed(ctx context.Context, err error, touched bool) error {
 	var unknown *commitError
 	if errors.As(err, &unknown) || fatal(err) {
@@ -83,9 +87,10 @@ func (w *Writer) failed(ctx context.Context, err error, touched bool) error {
 	return err
 }
 
-// reload takes the state from the projections again, in place: others hold the pointer.
-// It must find what the refused batch began with: who took the session over since then
-// fences this writer out, and is not followed.
+// reload reads the state from the projections again. It changes the session in place,
+// because callers hold the pointer. The state must be the one that the refused batch
+// began with. Otherwise another process took the session over, and reload returns
+// ErrFenced.
 func (w *Writer) reload(ctx context.Context) error {
 	return w.read(ctx, func(q querier) error {
 		row, err := readSession(ctx, q, w.sess.ID)
@@ -123,18 +128,20 @@ const (
 			ctime_ns = excluded.ctime_ns, inode = excluded.inode, racy = excluded.racy, wrote = excluded.wrote`
 	deleteFile = `DELETE FROM files WHERE pos = ?`
 
-	// A number is not given again where rows are left of a session that is gone.
+	// nextSession does not reuse a number whose session is gone while other tables still
+	// have rows with that number.
 	nextSession = `SELECT ` + storeClock + `, max(coalesce(max(no), 0), (SELECT coalesce(max(pos) >> 40, 0) FROM events),
 		(SELECT coalesce(max(pos) >> 32, 0) FROM steps), (SELECT coalesce(max(pos) >> 32, 0) FROM files)) + 1 FROM sessions`
 
-	// storeClock is the latest time of any session. It is that of the session to which
-	// events were committed last, whose number is sync.turn: looking at all sessions
-	// would cost each step beside other writers more the more sessions there are. A turn
-	// that names none has all looked at.
+	// storeClock is the latest time of any session. Usually sync.turn holds the number of
+	// the session that committed last, and its time is the latest one. To look at all
+	// sessions would make each step slower the more sessions there are. storeClock looks
+	// at all sessions only when the turn names none.
 	storeClock = `coalesce((SELECT last_us FROM sessions WHERE no = (SELECT turn FROM sync)), (SELECT max(last_us) FROM sessions), 0)`
 
-	// readFence gives the store's clock and what the session is now. No clock is behind
-	// the session's own time, whatever somebody made of the turn.
+	// readFence returns the store's clock, and the epoch, last seq and head of the
+	// session. The clock is never behind the session's own time, even if the turn is
+	// wrong.
 	readFence = `SELECT max(last_us, ` + storeClock + `), epoch, last_seq, head FROM sessions WHERE no = ?`
 
 	insertOutbox = `INSERT OR IGNORE INTO outbox (session_no) VALUES (?)`
@@ -146,22 +153,22 @@ type batch struct {
 	w  *Writer
 	c  *writeConn
 	ps []prepared
-	// the request that they answer; 0: none
+	// id of the request that the drafts answer; 0 for none
 	answers int64
 	no      int64
-	// of the store
+	// time of the newest event in the store
 	lastUS int64
 	events []session.Event
-	// whose rows are written, in the order of the events
+	// steps and files whose rows must be written, in the order of the events
 	steps []session.StepID
 	files []string
-	// more of the session's row changed than what every commit changes
+	// columns changed that not every commit changes
 	scalars bool
 	// events were applied
 	touched bool
 	// a process took the session over
 	acquired bool
-	// nobody else committed since this writer did
+	// no other writer committed since this writer did
 	alone  bool
 	commit session.Commit
 }
@@ -209,16 +216,17 @@ func (b *batch) run(ctx context.Context) error {
 	if b.alone || !b.touched {
 		return nil
 	}
-	// A drainer may have taken the session out of the outbox, and somebody else the turn.
+	// A drainer may have taken the session out of the outbox, and another writer may have
+	// the turn.
 	if err := b.c.exec(ctx, insertOutbox, b.no); err != nil {
 		return err
 	}
 	return b.c.exec(ctx, updateTurn, b.no)
 }
 
-// fence checks that the session is as this writer left it, and reads the store's clock:
-// the latest time of any session. Where nobody committed since this writer did, both are
-// known.
+// fence returns an error unless the session is as this writer left it. It also reads the
+// store's clock, which is the latest time of any session. If no other writer committed
+// since this writer did, fence reads nothing.
 func (b *batch) fence(ctx context.Context) error {
 	if b.no == 0 {
 		err := b.c.queryRow(ctx, nextSession, nil, &b.lastUS, &b.no)
@@ -240,10 +248,10 @@ func (b *batch) fence(ctx context.Context) error {
 	return nil
 }
 
-// defaultActor acts where a draft names nobody.
+// defaultActor is the actor of a draft that names none.
 const defaultActor = "acode"
 
-// add gives a draft its id, seq, time, epoch and hash, applies and stores it.
+// add turns a draft into the next event of the session, applies the event and stores it.
 func (b *batch) add(ctx context.Context, p prepared) error {
 	s := b.w.sess
 	b.lastUS = max(b.w.st.opts.Now().UnixMicro(), b.lastUS+1)
@@ -283,7 +291,8 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 		e.Hash[:], checkpoint, string(e.Payload))
 }
 
-// checkpointOf is the checkpoint that goes with e, the event that s has just applied.
+// checkpointOf returns the checkpoint that belongs to e, the event that s has just
+// applied.
 func checkpointOf(k *keys, s *session.Session, sums *digests, e session.Event, d session.Delta) session.Checkpoint {
 	c := session.Checkpoint{
 		Session: s.ID, Seq: e.Seq, State: s.State, Epoch: e.Epoch, Steps: sums.steps.sum, Files: sums.files.sum,
@@ -301,9 +310,9 @@ func (b *batch) insertBlob(ctx context.Context, p pendingBlob) error {
 		p.name[:], p.bytes, p.codec, nullable(p.keyID), p.data)
 }
 
-// Recover makes one more attempt possible after Append failed for want of room: it gives
-// the ballast back, opens the store anew and reads the session again, whose last commit
-// may have happened all the same. Other writers of this store must be recovered too.
+// Recover lets the caller try once more after Append failed because the disk is full. It
+// deletes the ballast, opens the store again and reads the session again, because the
+// last commit may have succeeded. The other writers of this store must be recovered too.
 func (w *Writer) Recover(ctx context.Context) error {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -313,7 +322,7 @@ func (w *Writer) Recover(ctx context.Context) error {
 	if code := session.CodeOf(w.broken); code != session.ErrDiskFull {
 		return w.broken
 	}
-	_ = os.Remove(filepath.Join(w.st.opts.Home, "ballast")) // gone already if another writer did so
+	_ = os.Remove(filepath.Join(w.st.opts.Home, "ballast")) // another writer may have removed it
 	if err := w.st.reopen(ctx); err != nil {
 		return err
 	}
@@ -329,8 +338,8 @@ func (w *Writer) Recover(ctx context.Context) error {
 	return nil
 }
 
-// reopen replaces the connection that writes. Closing the old one may fail like what made
-// it unusable, which changes nothing.
+// reopen replaces the connection that writes. An error from closing the old connection
+// does not matter and is ignored.
 func (s *Store) reopen(ctx context.Context) error {
 	if s.wr != nil {
 		_ = s.wr.close()
@@ -341,8 +350,8 @@ func (s *Store) reopen(ctx context.Context) error {
 		return err
 	}
 	s.wr = wr
-	// A log that finds no room in the database stays a log; only what could not be synced
-	// would have to stop here.
+	// If the disk has no room to copy the log into the database, the log stays and
+	// remains valid. Any other error means that a sync failed.
 	wr.settled = true
 	if err := wr.restart(ctx); err != nil && !errors.Is(err, session.ErrDiskFull) {
 		return err

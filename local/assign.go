@@ -9,9 +9,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// assign stores a column in what dst points to. A value of another type than its column
-// was damaged: it might read the same, and SQLite would refuse to write it back, perhaps
-// only after an effect. So nothing is converted but what SQLite has no type for.
+// assign stores a column in the variable that dst points to. It converts only types that
+// SQLite lacks. A value of another type than its column means damage. Such a value might
+// read the same, but SQLite would refuse to write it back, perhaps only after an effect.
 func assign(dst any, v driver.Value) error {
 	ok := false
 	switch d := dst.(type) {
@@ -42,7 +42,7 @@ func mismatch(ok bool, dst any, v driver.Value) error {
 	return fmt.Errorf("it holds %T, not what %T takes", v, dst)
 }
 
-// assignBytes takes text too: a payload is text.
+// assignBytes also takes text, because payloads are text.
 func assignBytes(d *[]byte, v driver.Value) bool {
 	switch b := v.(type) {
 	case []byte:
@@ -76,7 +76,7 @@ func assignNumber(dst any, v driver.Value) error {
 	return mismatch(ok, dst, v)
 }
 
-// assignNamed stores text in a type made of string.
+// assignNamed stores text in a variable whose type is based on string.
 func assignNamed(dst any, v driver.Value) error {
 	s, ok := v.(string)
 	if d := reflect.ValueOf(dst).Elem(); ok && d.Kind() == reflect.String {

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// smallBytes is the most that a blob in the database holds; larger ones are files.
+	// smallBytes is the largest size of a blob in the database. Larger blobs are files.
 	smallBytes = 64 << 10
 
 	codecRaw  = "raw"
 	codecZstd = "zstd"
-	// compressed, then encrypted
+	// codecSealed is compressed first, then encrypted.
 	codecSealed = "sealed"
 )
 
@@ -40,8 +40,8 @@ type pendingBlob struct {
 	data  []byte
 }
 
-// blobName is the name of content with this SHA-256. Sealed content goes by a keyed name,
-// because a short secret could be guessed from its hash.
+// blobName returns the name of content with this SHA-256. Sealed content has a keyed
+// name, because a short secret could be guessed from its hash.
 func (k *keys) blobName(sum session.Hash, sealed bool) session.Hash {
 	if !sealed {
 		return sum
@@ -58,21 +58,21 @@ func newDecoder(r io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 }
 
-// Stage keeps exactly size bytes of r. Up to 64 KiB become durable with the next Append,
-// and are sealed if redaction would change them; more is sealed in a file of its own,
-// which is durable when Stage returns.
+// Stage stores exactly size bytes of r. Content of up to 64 KiB becomes durable with the
+// next Append, and is sealed if redaction would change it. Larger content is sealed in a
+// file, which is durable when Stage returns.
 func (w *Writer) Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	return w.keep(ctx, r, size, true)
 }
 
-// StageMasked keeps text that redaction has been through, like Stage, except that more
-// than 64 KiB are not sealed, so that they can be delivered. Where size is negative it
-// keeps all of r in a file.
+// StageMasked stores text that was already redacted. It is like Stage, but content of
+// more than 64 KiB is not sealed, so that it can be delivered. If size is negative,
+// StageMasked stores all of r in a file.
 func (w *Writer) StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	return w.keep(ctx, r, size, false)
 }
 
-// keep seals a large content where sealed is set.
+// keep stores content; sealed says whether large content is sealed.
 func (w *Writer) keep(ctx context.Context, r io.Reader, size int64, sealed bool) (session.BlobRef, error) {
 	w.st.mu.Lock()
 	err := w.usable(ctx)
@@ -80,7 +80,7 @@ func (w *Writer) keep(ctx context.Context, r io.Reader, size int64, sealed bool)
 		defer w.st.mu.Unlock()
 		return w.stage(r, size)
 	}
-	w.st.mu.Unlock() // a long content holds up no commit (E4)
+	w.st.mu.Unlock() // long content must not delay commits (E4)
 	if err != nil {
 		return session.BlobRef{}, err
 	}
@@ -150,7 +150,7 @@ func sealTo(w io.Writer, k *keys, plain []byte) error {
 	return sw.Close()
 }
 
-// The names of blobs in files of their own end so.
+// Suffixes of the names of blob files.
 const (
 	sealedSuffix = ".sealed"
 	plainSuffix  = ".zst"
@@ -164,17 +164,16 @@ func (s *Store) blobPath(name session.Hash, sealed bool) string {
 	return filepath.Join(s.blobDir(), name.String()+suffix)
 }
 
-// stageLarge writes the content through compression, and the seal where sealed is set,
-// into a file whose name is known only afterwards. It takes all of r where size is
-// negative.
+// stageLarge compresses the content into a file, and seals it if sealed is set. The name
+// is known only when all content was read. A negative size means all of r.
 func (s *Store) stageLarge(r io.Reader, size int64, sealed bool) (ref session.BlobRef, err error) {
 	f, err := s.newBlobFile()
 	if err != nil {
 		return ref, storeError("make blob", err)
 	}
 	defer func() {
-		_ = f.Close()           // closed already where it matters
-		_ = os.Remove(f.Name()) // gone already where it worked
+		_ = f.Close()           // already closed on success
+		_ = os.Remove(f.Name()) // already renamed on success
 	}()
 	if size >= 0 {
 		r = io.LimitReader(r, size+1)
@@ -196,21 +195,22 @@ func (s *Store) stageLarge(r io.Reader, size int64, sealed bool) (ref session.Bl
 			return ref, storeError("name blob", err)
 		}
 	}
-	// Also of a file that was there: whoever made it may have died before this.
+	// Sync the directory even if the file was there: the process that made it may have
+	// died before it did this.
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return ref, err
 	}
 	return session.BlobRef{Hash: name.String(), Bytes: n, Sealed: sealed}, nil
 }
 
-// unfinished begins the name of a blob that is being written. Whoever writes it holds its
-// lock.
+// unfinished is the prefix of the name of a blob that is being written. The process that
+// writes it holds its lock.
 const unfinished = "new-"
 
 func (s *Store) blobDir() string { return filepath.Join(s.opts.Home, "blobs") }
 
-// newBlobFile makes and locks a file for a blob. Between the two Sweep may take it for
-// one that was left.
+// newBlobFile makes and locks a file for a blob. Sweep may remove the file before it is
+// locked; then newBlobFile makes another one.
 func (s *Store) newBlobFile() (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(s.blobDir(), unfinished+"*")
@@ -223,13 +223,13 @@ func (s *Store) newBlobFile() (*os.File, error) {
 		}
 		_ = f.Close() // nothing was written
 		if err != nil {
-			_ = os.Remove(f.Name()) // nobody knows its name
+			_ = os.Remove(f.Name()) // no blob has this name
 			return nil, &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
 		}
 	}
 }
 
-// Sweep removes the blobs that a killed process left half written.
+// Sweep removes the unfinished blobs of processes that were killed.
 func (s *Store) Sweep() error {
 	entries, err := os.ReadDir(s.blobDir())
 	if err != nil {
@@ -244,10 +244,10 @@ func (s *Store) Sweep() error {
 	return storeError("sweep blobs", errors.Join(errs...))
 }
 
-// sweep removes the file at path unless somebody writes it.
+// sweep removes the file at path unless a process is writing it.
 func sweep(path string) error {
 	f, err := openRegular(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errKind) { // finished since, or none of ours
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errKind) { // renamed meanwhile, or not a file of acode
 		return nil
 	}
 	if err != nil {
@@ -264,8 +264,8 @@ func sweep(path string) error {
 	return err
 }
 
-// packStream compresses r into w, sealed where that is set, and gives the SHA-256 and the
-// size of r.
+// packStream compresses r into w, and seals it if sealed is set. It returns the SHA-256
+// and the size of r.
 func (s *Store) packStream(w io.Writer, r io.Reader, sealed bool) (sum session.Hash, n int64, err error) {
 	closing := func() error { return nil }
 	if sealed {
@@ -291,7 +291,8 @@ func (s *Store) packStream(w io.Writer, r io.Reader, sealed bool) (sum session.H
 	return sum, n, err
 }
 
-// Open reads content back; see Store.OpenBlob. What Stage kept is found at once.
+// Open reads content; see Store.OpenBlob. Staged content can be read before it is
+// committed.
 func (w *Writer) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -315,8 +316,8 @@ func parseHash(text string) (h session.Hash, err error) {
 	return session.Hash(b), nil
 }
 
-// openBlob looks for content under its own name, then under the keyed name of what is
-// sealed.
+// openBlob looks for content under its own name, then under the keyed name of sealed
+// content.
 func (s *Store) openBlob(ctx context.Context, q querier, hash string) (io.ReadCloser, error) {
 	name, err := parseHash(hash)
 	if err != nil {
@@ -359,7 +360,8 @@ func (s *Store) openNamed(ctx context.Context, q querier, name session.Hash) (io
 	return s.unpack(p, k)
 }
 
-// readSmall reads a blob that lies in the database; sql.ErrNoRows says that none does.
+// readSmall reads a blob from the database. It returns sql.ErrNoRows when the database
+// does not have the blob.
 func readSmall(ctx context.Context, q querier, name session.Hash) (pendingBlob, error) {
 	p := pendingBlob{name: name}
 	err := q.queryRow(ctx, `SELECT bytes, codec, coalesce(key_id, ''), data FROM blobs WHERE hash = ?`, []any{name[:]}, &p.bytes, &p.codec, &p.keyID, &p.data)
@@ -369,7 +371,7 @@ func readSmall(ctx context.Context, q querier, name session.Hash) (pendingBlob, 
 	return p, rowError("read blob", "", err)
 }
 
-// unpack gives the content of a small blob, checked as a whole.
+// unpack returns the content of a small blob after checking all of it.
 func (s *Store) unpack(p pendingBlob, k *keys) (io.ReadCloser, error) {
 	content, err := s.packer.unpack(p, k)
 	if err != nil {
@@ -389,7 +391,7 @@ func asDamaged(name session.Hash, err error) error {
 	return damagedBlob(name, err)
 }
 
-// openLarge opens a file of its own, or returns fs.ErrNotExist.
+// openLarge opens a blob file. It returns fs.ErrNotExist when there is none.
 func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser, error) {
 	r, err := s.openPlain(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -411,8 +413,8 @@ func (s *Store) openLarge(ctx context.Context, name session.Hash) (io.ReadCloser
 	return nil, err
 }
 
-// openPlain opens a file of its own that is not sealed, or returns fs.ErrNotExist. It
-// needs no key.
+// openPlain opens a blob file that is not sealed. It returns fs.ErrNotExist when there is
+// none. It needs no key.
 func (s *Store) openPlain(name session.Hash) (io.ReadCloser, error) {
 	f, err := s.openFile(name, false)
 	if err != nil {
@@ -432,17 +434,17 @@ func (s *Store) openFile(name session.Hash, sealed bool) (*os.File, error) {
 	return nil, storeError("open blob", err)
 }
 
-// checkedReader compares the content with its name when it comes to its end.
+// checkedReader compares the content with its name when it reaches the end.
 type checkedReader struct {
 	r    io.ReadCloser
 	f    *os.File
 	sum  hash.Hash
 	name session.Hash
-	// nil: it was not sealed
+	// nil if the content is not sealed
 	keys *keys
 }
 
-// newChecked reads what packed, which f holds, gives.
+// newChecked returns a reader of the uncompressed content of packed, which reads from f.
 func newChecked(f *os.File, packed io.Reader, name session.Hash, k *keys) (io.ReadCloser, error) {
 	d, err := newDecoder(packed)
 	if err != nil {
@@ -471,8 +473,9 @@ func (c *checkedReader) Close() error {
 	return errors.Join(c.r.Close(), c.f.Close())
 }
 
-// packer compresses what lies in the database. To make a coder costs more than to use it
-// on something small, so each is made once. It is safe for concurrent use.
+// packer compresses and uncompresses blobs in the database. To make a coder costs more
+// than to use it for a small blob, so packer makes each once. It is safe for concurrent
+// use.
 type packer struct {
 	mu  sync.Mutex
 	enc *zstd.Encoder
@@ -492,7 +495,7 @@ func (p *packer) pack(content []byte) ([]byte, error) {
 	return p.enc.EncodeAll(content, nil), nil
 }
 
-// unpack undoes the codec of b; k is needed for what is sealed.
+// unpack returns the content of b. It uses k only if b is sealed.
 func (p *packer) unpack(b pendingBlob, k *keys) ([]byte, error) {
 	packed := b.data
 	switch b.codec {
@@ -519,5 +522,5 @@ func (p *packer) unpack(b pendingBlob, k *keys) ([]byte, error) {
 	return p.dec.DecodeAll(packed, make([]byte, 0, min(max(b.bytes, 0), smallBytes)))
 }
 
-// maxUnpacked bounds what damaged bytes can be taken for.
+// maxUnpacked limits the memory that damaged data can make the decoder use.
 const maxUnpacked = 1 << 20

@@ -94,7 +94,7 @@ func TestStagedContentComesBack(t *testing.T) {
 	}
 }
 
-// No byte of a secret lies in the store, wherever it came in, requests included.
+// The store contains no byte of a secret, from any source, requests included.
 func TestSecretsDoNotReachTheDisk(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -134,8 +134,7 @@ func TestSecretsDoNotReachTheDisk(t *testing.T) {
 	}
 }
 
-// Text that redaction has been through is delivered, however long it is; a whole output
-// is named apart.
+// Redacted text of any length is delivered. Whole outputs are listed apart.
 func TestMaskedContentIsDelivered(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -187,8 +186,8 @@ func TestMaskedContentIsDelivered(t *testing.T) {
 	}
 }
 
-// 16 MiB of output are masked, compressed and kept in a bounded part of the memory: of
-// many lines, of one line, and of what is full of secrets.
+// Masking, compressing and storing 16 MiB of output uses a bounded amount of memory: for
+// many lines, for one line, and for text full of secrets.
 func TestMaskedContentsMemory(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -208,7 +207,7 @@ func TestMaskedContentsMemory(t *testing.T) {
 	}
 }
 
-// watched gives text again and again, and sees how much memory those take who read it.
+// watched repeats a text, and measures the memory of the reader.
 type watched struct {
 	text   []byte
 	left   int
@@ -274,8 +273,8 @@ func TestDamagedBlobsAreNamed(t *testing.T) {
 	}
 }
 
-// What is sealed opens with its key only, and the refusal says that it is the key; what
-// is not needs none.
+// Sealed content opens only with its key, and without it the error is ErrKey. Other
+// content needs no key.
 func TestSealedContentNeedsItsKey(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -308,7 +307,7 @@ func TestSealedContentNeedsItsKey(t *testing.T) {
 	}
 }
 
-// storeOpener opens through a store what others open through a writer.
+// storeOpener opens blobs through a store instead of a writer.
 type storeOpener struct{ *local.Store }
 
 func (s storeOpener) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
@@ -321,7 +320,8 @@ func flip(b []byte, at int) []byte {
 	return c
 }
 
-// A payload above the journal's bound goes to a blob, and everybody still sees all of it.
+// A payload above the journal's limit goes to a blob, and every reader still gets all of
+// it.
 func TestLargePayloadsLiveInBlobs(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -364,8 +364,8 @@ func TestLargePayloadsLiveInBlobs(t *testing.T) {
 
 var _ opener = (*local.Writer)(nil)
 
-// What is found again by its name, and what acode itself says, stays as it is although
-// somebody's password reads the same.
+// Redaction does not change names that acode looks up later, or texts of acode itself,
+// even if they equal a user's password.
 func TestNamesAreNoSecrets(t *testing.T) {
 	for _, word := range []string{"/ws", "t", "step-00000", "executing", "write", "absent", "a/postgres"} {
 		t.Run(word, func(t *testing.T) {
@@ -401,7 +401,7 @@ func TestNamesAreNoSecrets(t *testing.T) {
 	}
 }
 
-// quoted redacts the texts that are one word.
+// quoted redacts texts that are equal to one word.
 type quoted string
 
 func (q quoted) Value(v any) any {
@@ -416,7 +416,7 @@ func (q quoted) Changes(b []byte) bool       { return string(b) == string(q) }
 func (quoted) Memory([]byte) []byte          { return nil }
 func (quoted) Remember([]byte, []byte) error { return nil }
 
-// Content that is kept as it is, for want of anything to compress, is known by its name.
+// A changed blob that is stored uncompressed is found by its name.
 func TestChangedBlobIsNamed(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// L6: after a failed write the whole connection is dead: no other session and no person's
-// decision is written through it, and closing it leaves the files as they are.
+// L6: after a failed write the whole connection is dead. No other session and no decision
+// of a person is written through it, and closing it leaves the files as they are.
 func TestFailedWriteEndsTheConnection(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -44,8 +44,8 @@ func TestFailedWriteEndsTheConnection(t *testing.T) {
 	}
 }
 
-// FR-017: each receipt has its checkpoint, committed alone or with what follows, and a
-// load uses it.
+// FR-017: each receipt has its checkpoint, alone or with other events in its commit, and
+// a load uses it.
 func TestEveryReceiptHasItsCheckpoint(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 5)
@@ -57,7 +57,7 @@ func TestEveryReceiptHasItsCheckpoint(t *testing.T) {
 	} {
 		appendAll(t, w, drafts...)
 		want := w.Session().LastSeq
-		for range 2 { // the second time something follows the receipt
+		for range 2 { // the second time another event follows the receipt
 			if r := load(t, s, w.Session().ID).Report(); r.Checkpoint != want || r.BadCheckpoint != "" {
 				t.Errorf("%s: Load uses the checkpoint at %d (%s), want %d", name, r.Checkpoint, r.BadCheckpoint, want)
 			}
@@ -95,15 +95,15 @@ func TestOrderIsCheckedAtLoad(t *testing.T) {
 	}
 }
 
-// Sessions are listed from the newest to the oldest, of all workspaces and of one; @last
-// is the newest.
+// Sessions are listed from the newest to the oldest, for all workspaces and for one.
+// @last is the newest session.
 func TestNewestSessionComesFirst(t *testing.T) {
 	s := open(t, options(t))
 	var want []session.ID
 	for range 3 {
 		want = append([]session.ID{create(t, s, 1).Session().ID}, want...)
 	}
-	appendAll(t, load(t, s, want[2]), tick()) // the oldest changed last
+	appendAll(t, load(t, s, want[2]), tick()) // the oldest session changed last
 	for _, workspace := range []string{"", "/ws"} {
 		all, err := s.Summaries(t.Context(), workspace)
 		must(t, err)

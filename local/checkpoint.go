@@ -8,19 +8,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A checkpoint is stored in the row of its event and leaves out what that says already:
-// its epoch and head always; its cursor when that is the step of the payload; and,
-// because there is one for every step, what is the rule.
+// A checkpoint is stored in the row of its event. It leaves out its epoch and head, which
+// the event has. It leaves out its cursor if that is the step of the payload. There is a
+// checkpoint for every step, so it also leaves out the usual state and key id.
 
 const (
-	// the digest of files is not zero and follows
+	// The digest of files is not zero and follows.
 	checkpointFiles = 1 << iota
-	// state, task, step and key id are not the rule and follow
+	// The state, task, step and key id are not the usual ones and follow.
 	checkpointTexts
 )
 
-// encodeCheckpoint gives the bytes of c. usual says that its cursor is the step of the
-// payload beside it.
+// encodeCheckpoint returns the bytes of c. usual says that the payload of the same row
+// names the step of the cursor.
 func encodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
 	b := make([]byte, 1, 1+3*len(c.HMAC))
 	b = append(append(b, c.HMAC[:]...), c.Steps[:]...)
@@ -35,7 +35,7 @@ func encodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
 	return b
 }
 
-// decodeCheckpoint fills c from b and from the payload beside it.
+// decodeCheckpoint fills c from b and from the payload of the same row.
 func decodeCheckpoint(c *session.Checkpoint, b, payload []byte, keyID string) error {
 	if len(b) < 1+2*len(c.HMAC) || b[0] > checkpointFiles|checkpointTexts {
 		return errors.New("not a checkpoint")

@@ -19,8 +19,8 @@ func drawHash(t *rapid.T, name string) (h session.Hash) {
 	return h
 }
 
-// A checkpoint reads back as it was, whatever is left out of it, and no part of one is
-// one.
+// A checkpoint reads back unchanged, with any fields left out. A part of its bytes is not
+// a checkpoint.
 func TestCheckpointBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := session.Checkpoint{
@@ -49,8 +49,7 @@ func TestCheckpointBytes(t *testing.T) {
 	})
 }
 
-// Rows in another order than that of the events are no harm to a resume, and verify names
-// them.
+// A load accepts rows in another order than that of the events, and verify reports them.
 func TestVerifyNamesTheOrderOfRows(t *testing.T) {
 	o, want := closedSample(t)
 	tamper(t, o, `UPDATE steps SET pos = pos + 10; UPDATE steps SET pos = 4294967298 WHERE step = 'step-00000'; UPDATE steps SET pos = 4294967297 WHERE step = 'step-00001';
@@ -68,7 +67,8 @@ func TestVerifyNamesTheOrderOfRows(t *testing.T) {
 	}
 }
 
-// What JSON cannot say, and what was redacted, is in the state as the journal has it.
+// Text that JSON cannot represent, or that was redacted, is the same in the state and in
+// the journal.
 func TestStateIsThatOfTheJournal(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -92,8 +92,8 @@ func TestStateIsThatOfTheJournal(t *testing.T) {
 	}
 }
 
-// L5: of two writers of one session, in one process and on one connection, the later
-// epoch writes.
+// L5: of two writers of one session on one connection of one process, only the one with
+// the later epoch can write.
 func TestSecondWriterOfOneStoreFencesTheFirst(t *testing.T) {
 	s := open(t, options(t))
 	one := create(t, s, 2)
@@ -105,7 +105,8 @@ func TestSecondWriterOfOneStoreFencesTheFirst(t *testing.T) {
 	appendAll(t, two, started(two, 0, 1))
 }
 
-// So does one that wrote in the same epoch, as a person's decision does.
+// L5: a second writer in the same epoch, as for a person's decision, also fences the
+// first.
 func TestSecondWriterOfOneEpochFencesTheFirst(t *testing.T) {
 	s := open(t, options(t))
 	one := create(t, s, 2)

@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// appendAt takes times of a wall clock from standard input, appends an event at each and
-// prints the time that the event has.
+// appendAt reads wall clock times from standard input. It appends an event at each of
+// them and prints the event's time.
 func appendAt(home string) {
 	ctx := context.Background()
 	c := newClock()
@@ -32,7 +32,7 @@ func appendAt(home string) {
 	for {
 		var us int64
 		if _, err := fmt.Fscan(in, &us); err != nil {
-			os.Exit(0) // the parent has what it wants
+			os.Exit(0) // the parent needs no more
 		}
 		c.at = time.UnixMicro(us)
 		es, err := w.Append(ctx, session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: "tick"}})
@@ -43,7 +43,7 @@ func appendAt(home string) {
 	}
 }
 
-// ticker is a process in appendAt.
+// ticker is a process that runs appendAt.
 type ticker struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -66,7 +66,7 @@ func startTicker(t *testing.T, home string, id session.ID) ticker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // which ends it
+		_ = in.Close() // this ends it
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("a process that appends: %v", err)
 		}
@@ -85,8 +85,8 @@ func (p ticker) at(t *testing.T, us int64) (got int64) {
 	return got
 }
 
-// L3: two processes with a session each, one of them with two, whose wall clocks step
-// back and forth: each event is later than every event before it, whoever wrote that one.
+// L3: two processes write sessions, one of them two, and their wall clocks step back and
+// forth. Each event is later than every event before it of any process.
 func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -110,14 +110,14 @@ func TestClockOfTwoProcessesNeverStepsBack(t *testing.T) {
 	}
 }
 
-// L3: beside another process a commit takes the clock from the session that was committed
-// to last, however many sessions there are, and looks at all of them only where the turn
+// L3: beside another process, a commit takes the clock from the session of the last
+// commit, however many sessions there are. It looks at all sessions only if the turn
 // names none.
 func TestClockBesideAnotherProcessIsThatOfTheLastCommit(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
 	idle, other, own := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID, create(t, s, 1)
-	// which only a look at every session meets
+	// a time that only a look at every session finds
 	const far = 1 << 52
 	exec := func(query string, args ...any) {
 		t.Helper()
@@ -148,7 +148,7 @@ func TestClockBesideAnotherProcessIsThatOfTheLastCommit(t *testing.T) {
 	}
 }
 
-// A damaged time of one session is found before another one carries anything out.
+// A damaged time of one session is found before another session executes anything.
 func TestDamagedTimeOfAnotherSessionIsRefused(t *testing.T) {
 	s := open(t, options(t))
 	one, other := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
@@ -159,7 +159,7 @@ func TestDamagedTimeOfAnotherSessionIsRefused(t *testing.T) {
 	if _, err := s.Load(t.Context(), one); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Load: got %v, want ErrCorrupt", err)
 	}
-	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // a new one would have that date, and be refused for it
+	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // a new session would get that time and then be refused
 		t.Errorf("Create: got %v, want ErrCorrupt", err)
 	}
 	if r := verify(t, s); len(r.Problems) == 0 {

@@ -14,18 +14,18 @@ import (
 	"modernc.org/sqlite"
 )
 
-// How long a statement waits for other processes, in milliseconds: at all, for a turn to
-// write, and to copy the log back. Who keeps a store for a minute is frozen; for less a
-// disk may have stalled.
+// How long a statement waits for other processes, in milliseconds: in all, for a turn to
+// write, and to copy the log back. A process that holds the store for a minute is frozen.
+// A shorter wait may be a slow disk.
 const (
 	busyWait    = 60_000
 	turnWait    = 10_000
 	restartWait = 200
 )
 
-// dsn names the database of home with pragmas that reach every connection. Where the
-// system's sync stops at the cache of the disk, as that of macOS does, only fullfsync
-// makes it reach the disk; on Linux the VFS syncs.
+// dsn returns the data source name of the database in home, with pragmas that apply to
+// every connection. On macOS a plain sync ends in the cache of the disk, and only
+// fullfsync reaches the disk. On Linux the VFS syncs.
 func dsn(home, mode string, pragmas ...string) string {
 	q := url.Values{}
 	q.Set("mode", mode)
@@ -43,9 +43,9 @@ func dsn(home, mode string, pragmas ...string) string {
 	return u.String()
 }
 
-// lockOpenFiles makes SQLite's locks belong to the open file instead of the process, so
-// that no other open and close of the same file drops them. Systems without such locks go
-// on with the old kind.
+// lockOpenFiles makes SQLite's locks belong to the open file instead of the process. Then
+// a process that opens and closes the same file again does not lose its locks. Systems
+// without such locks use the old kind.
 func lockOpenFiles() error {
 	_, err := sqlite.OFDLocking(true)
 	if err != nil && !errors.Is(err, sqlite.ErrOFDLockingUnavailable) {
@@ -54,34 +54,35 @@ func lockOpenFiles() error {
 	return nil
 }
 
-// writeConn is a connection that writes: the one of a Store or that of an Outbox.
+// writeConn is a connection that writes. A Store has one, and so has an Outbox.
 type writeConn struct {
 	*link
-	// the files that were opened
+	// files that were opened
 	place []placed
-	// a write or a sync failed: not even a close may touch the files again
+	// error of a write or sync; after it even close must not touch the files
 	dead error
 
-	// an Outbox has it, which gives its turn up when its context ends
+	// set for an Outbox, which stops waiting for its turn when its context ends
 	drains bool
 	// how often another process had the lock
 	busy int
 
-	// the log was copied back
+	// restart was tried
 	settled bool
-	// why it could not be; it is not tried again
+	// error of restart, which is not tried again
 	refused error
 
-	// the writer that committed through this connection last; nil: not known
+	// writer that committed last through this connection; nil if unknown
 	last *Writer
-	// the store's clock then
+	// the store's clock after that commit
 	lastUS int64
-	// of the data then
+	// data version after that commit
 	version uint32
 }
 
-// left notes how writer by left the database with its commit b. Without an event it did
-// not take the turn, which its next one has to.
+// left records how writer by left the database after its commit b. A commit without
+// events does not take the turn, so left then forgets the writer, and its next commit
+// takes the turn.
 func (w *writeConn) left(by *Writer, b *batch) {
 	w.last, w.lastUS = nil, b.lastUS
 	if !b.touched && !b.alone {
@@ -92,8 +93,8 @@ func (w *writeConn) left(by *Writer, b *batch) {
 	}
 }
 
-// asLeft reports, in a transaction, whether nobody committed anything since writer by
-// did, and gives the store's clock if so.
+// asLeft reports, inside a transaction, whether no one committed since writer by did. If
+// so, it returns the store's clock.
 func (w *writeConn) asLeft(by *Writer) (lastUS int64, same bool) {
 	if w.last != by {
 		return 0, false
@@ -102,8 +103,8 @@ func (w *writeConn) asLeft(by *Writer) (lastUS int64, same bool) {
 	return w.lastUS, err == nil && v == w.version
 }
 
-// dataVersion changes with every commit of anybody; what others committed counts from the
-// begin of the next transaction.
+// dataVersion returns a number that changes with every commit of any connection. Commits
+// of other connections count from the next transaction on.
 func (w *writeConn) dataVersion() (uint32, error) {
 	return w.conn.(sqlite.FileControl).FileControlDataVersion("main")
 }
@@ -111,14 +112,14 @@ func (w *writeConn) dataVersion() (uint32, error) {
 // placed is a file of the store as it was when it was opened.
 type placed struct {
 	path string
-	// zero: not known yet
+	// zero until it is known
 	file fileID
 }
 
-// fileID tells one file from another.
+// fileID identifies a file.
 type fileID struct{ dev, ino uint64 }
 
-// same reports whether path still names the file that it named before.
+// same reports whether path still names the same file.
 func (p *placed) same() (bool, error) {
 	now, err := whereIs(p.path)
 	if err != nil {
@@ -130,9 +131,8 @@ func (p *placed) same() (bool, error) {
 	return p.file == now, nil
 }
 
-// inPlace reports whether the files that are written are those that have the names of the
-// store. SQLite goes on writing to files that were removed, where nobody will find it
-// again.
+// inPlace returns an error unless the open files still have the names of the store.
+// SQLite continues to write to removed files, and those commits would be lost.
 func (w *writeConn) inPlace() error {
 	for i := range w.place {
 		p := &w.place[i]
@@ -149,8 +149,8 @@ func (w *writeConn) inPlace() error {
 	return nil
 }
 
-// seen takes notice of a failure after which the files are left alone. Where only room
-// was missing, what was written before is as good as ever.
+// seen records a failure after which the files must not be touched. A full disk is no
+// such failure: everything written before is still good.
 func (w *writeConn) seen(err error) error {
 	if err == nil {
 		return nil
@@ -161,15 +161,16 @@ func (w *writeConn) seen(err error) error {
 	return err
 }
 
-// longestLog is what is left of the file of a log that an old reader made huge. Below it
-// the file keeps its size, with which it is cheaper to sync.
+// longestLog is the size to which acode cuts a log that a slow reader made huge. Below
+// this size the file keeps its size, because then it is cheaper to sync.
 const longestLog = 64 << 20
 
 func openWriteConn(home string) (*writeConn, error) {
 	return openConn(home, "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", fmt.Sprintf("wal_autocheckpoint(%d)", growFrames))
 }
 
-// openConn shortens a huge log with the first commit after it was copied back.
+// openConn opens a connection that writes. If the log is huge, SQLite shortens it with
+// the first commit after the log was copied back.
 func openConn(home string, pragmas ...string) (*writeConn, error) {
 	if info, err := os.Stat(filepath.Join(home, databaseName) + "-wal"); err == nil && info.Size() > longestLog {
 		pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", longestLog))
@@ -184,15 +185,15 @@ func openConn(home string, pragmas ...string) (*writeConn, error) {
 		w.place = append(w.place, placed{path: filepath.Join(home, databaseName) + suffix})
 	}
 	if err := w.keepWAL(); err != nil {
-		_ = w.close() // the first error says more
+		_ = w.close() // the first error is the cause
 		return nil, storeError("keep log", err)
 	}
-	_, _ = w.place[0].same() // the first commit says so too
+	_, _ = w.place[0].same() // the first commit returns the error too
 	return w, nil
 }
 
-// settle is restart, once, before the first transaction. What fails is not tried again:
-// the system may take pages for written that it gave up on.
+// settle runs restart once, before the first transaction. It does not try again after a
+// failure, because the kernel may mark pages as written that it failed to write.
 func (w *writeConn) settle(ctx context.Context) error {
 	if !w.settled {
 		w.settled, w.refused = true, w.restart(context.WithoutCancel(ctx))
@@ -200,10 +201,13 @@ func (w *writeConn) settle(ctx context.Context) error {
 	return w.refused
 }
 
-// restart copies the log into the database, synced, before anything new is acknowledged:
-// pages that an earlier process failed to sync may look written and not be. Other
-// processes that read or write may keep it from finishing, which is tried again a few
-// times and then let be: whoever verifies a large store must not hold a resume up.
+// restart copies the log into the database and syncs it before any new commit is
+// acknowledged. Pages that an earlier process failed to sync may look written and not be
+// on the disk.
+//
+// Other processes that read or write may prevent this. restart tries a few times and then
+// continues without it, because a process that verifies a large store must not delay a
+// resume.
 func (w *writeConn) restart(ctx context.Context) error {
 	err := w.patience(ctx, restartWait)
 	for try, busy := 0, 1; try < 3 && busy != 0 && err == nil; try++ {
@@ -224,7 +228,7 @@ func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst 
 	return w.seen(w.link.queryRow(ctx, query, args, dst...))
 }
 
-// commitError is a failure of COMMIT: the commit may have happened all the same.
+// commitError is a failure of COMMIT. The commit may still have happened.
 type commitError struct{ err error }
 
 func (e *commitError) Error() string { return "commit: " + e.err.Error() }
@@ -238,9 +242,9 @@ const (
 	rollback     = `ROLLBACK`
 )
 
-// tx runs f between BEGIN IMMEDIATE and COMMIT. Once begun it is not cut short by ctx,
-// and that of a Store waits for its turn all the same. After a failure that the files are
-// left alone for it gives the same one.
+// tx runs f between BEGIN IMMEDIATE and COMMIT. Once it has begun, ctx does not interrupt
+// it. For a Store, ctx does not interrupt the wait for the turn either. After a failure
+// that forbids to touch the files, tx returns that same error.
 func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -274,15 +278,15 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	return nil
 }
 
-// How many times in a row nobody may have committed while this one waited for its turn,
-// which a drainer does for outboxWait each time.
+// How many waits in a row without any commit of another process begin accepts. A drainer
+// waits outboxWait each time.
 const (
 	idleTurns  = busyWait / turnWait
 	drainTurns = 40
 )
 
-// begin takes the lock for writing, and waits as long as others commit: on a slow disk
-// many sessions share few commits, and SQLite gives its lock to anyone.
+// begin takes the write lock. It waits as long as other processes commit: on a slow disk
+// many sessions share few commits, and SQLite's lock has no queue.
 func (w *writeConn) begin(ctx context.Context) error {
 	var last int64
 	turns := idleTurns
@@ -308,9 +312,9 @@ func (w *writeConn) begin(ctx context.Context) error {
 	}
 }
 
-// close copies the log into the database where nobody else has the store open. After a
-// failed sync that would write pages that may never have reached the disk, so a dead
-// connection is left to the end of the process.
+// close closes the connection. If no other process has the store open, SQLite copies the
+// log into the database. After a failed sync that could write pages that never reached
+// the disk. Therefore a dead connection stays open until the process ends.
 func (w *writeConn) close() error {
 	if w.dead != nil {
 		return nil
@@ -318,8 +322,8 @@ func (w *writeConn) close() error {
 	return w.link.close()
 }
 
-// touch writes a page that does not change: that of the version of the schema, which may
-// be an older one.
+// touch writes a page without changing it. The version of the schema may be an older one,
+// so touch reads it first.
 func (w *writeConn) touch(ctx context.Context) error {
 	var version int
 	if err := w.queryRow(ctx, `PRAGMA user_version`, nil, &version); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// counted is a context that ends when it has been looked at a number of times.
+// counted is a context that ends after a number of calls of its methods.
 type counted struct {
 	context.Context
 	left  atomic.Int64
@@ -48,11 +48,11 @@ func (c *counted) Err() error {
 	}
 }
 
-// uncut is more looks than any call takes.
+// uncut is more calls than any operation makes.
 const uncut = 4000
 
-// sweep calls f with a context that ends ever later, until f succeeds twice running. From
-// the seventh look on it takes some of them only, unless make torture runs it.
+// sweep calls f with a context that ends later each time, until f succeeds twice in a
+// row. From the seventh call on it skips some points, unless make torture runs it.
 func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	t.Helper()
 	failed, succeeded, taken := 0, 0, 0
@@ -78,8 +78,8 @@ func sweep(t *testing.T, f func(ctx context.Context, looks int) error) {
 	t.Logf("cut at %d points", taken)
 }
 
-// A store whose making is cut short anywhere leaves nothing behind, the directories above
-// it included, and is made by the next open.
+// If the making of a store is interrupted at any point, nothing stays, not even the
+// directories above it. The next open makes the store.
 func TestMakingCutShort(t *testing.T) {
 	sweep(t, func(ctx context.Context, looks int) error {
 		o := options(t)
@@ -107,7 +107,7 @@ func TestMakingCutShort(t *testing.T) {
 	})
 }
 
-// Reading and loading that are cut short give an error, and change nothing.
+// Interrupted reads and loads return an error and change nothing.
 func TestReadingCutShort(t *testing.T) {
 	o, want := closedSample(t)
 	for name, read := range map[string]func(ctx context.Context, s *local.Store) error{
@@ -146,7 +146,7 @@ func TestReadingCutShort(t *testing.T) {
 	}
 }
 
-// Time that ran out is no damage, wherever it does.
+// An expired deadline is never reported as damage.
 func TestDeadlineIsNoDamage(t *testing.T) {
 	o, want := closedSample(t)
 	s := openRead(t, o)
@@ -168,7 +168,7 @@ func TestDeadlineIsNoDamage(t *testing.T) {
 	}
 }
 
-// Writing that is cut short is done or not, never in part.
+// An interrupted write happens completely or not at all.
 func TestWritingCutShort(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, s *local.Store, w *local.Writer) error{
 		"append": func(ctx context.Context, _ *local.Store, w *local.Writer) error {
@@ -226,7 +226,7 @@ func TestWritingCutShort(t *testing.T) {
 	}
 }
 
-// Something else where a file of the store belongs is refused with a code.
+// If another kind of file is in the place of a file of the store, the error has a code.
 func TestObstaclesAreRefused(t *testing.T) {
 	block := func(name string) func(t *testing.T, home string) {
 		return func(t *testing.T, home string) { must(t, os.MkdirAll(filepath.Join(home, name), 0o700)) }
@@ -272,8 +272,8 @@ func TestObstaclesAreRefused(t *testing.T) {
 	}
 }
 
-// Several processes make one store at once, and the first ones fail: what those remove is
-// never the store of another.
+// Several processes make one store at once, and the first ones fail. They never remove
+// the store of another process.
 func TestMakingBesideOthersThatFail(t *testing.T) {
 	o := options(t)
 	var group sync.WaitGroup

@@ -12,10 +12,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// digests sums a keyed MAC of every step row and of every file row, modulo 2^256:
-// changing one row costs one subtraction and one addition, and a resume can check all
-// rows against the signed commit without reading history. The MAC is keyed because the
-// sum of unkeyed hashes can be made to fit.
+// digests sums a keyed MAC of every step row and of every file row, modulo 2^256. To
+// change one row costs one subtraction and one addition. A resume can check all rows
+// against the signed commit without reading the history. The MAC is keyed because rows
+// can be chosen so that a sum of unkeyed hashes fits.
 type digests struct {
 	mac     hash.Hash
 	session session.ID
@@ -24,24 +24,24 @@ type digests struct {
 	buf     []byte
 }
 
-// tally sums the rows of one table, and numbers them from 1, in the order in which events
-// first name them. The numbers are keys of rows, so that rows written one after the other
-// lie beside each other.
+// tally sums the rows of one table. It numbers them from 1 in the order in which events
+// first name them. The numbers are keys of rows, so that rows written together lie
+// together.
 type tally[K comparable] struct {
 	sum  session.Hash
 	rows map[K]tallied
 }
 
 type tallied struct {
-	// what the row has put into that of all
+	// the row's part of the total
 	sum session.Hash
 	n   int64
 }
 
-// next stands for the number after those that were given.
+// next as a row number means the next free number.
 const next = -1
 
-// set puts a row in; one that is not there yet gets the number n.
+// set adds or replaces the row of k. A new row gets the number n.
 func (t *tally[K]) set(k K, sum session.Hash, n int64) {
 	row, known := t.rows[k]
 	switch {
@@ -56,8 +56,8 @@ func (t *tally[K]) set(k K, sum session.Hash, n int64) {
 	t.rows[k] = row
 }
 
-// complete reports whether there is one row of each number from 1: as keys of their table
-// the numbers differ, so it is enough that none lies outside.
+// complete reports whether the rows have all numbers from 1. The numbers are keys of
+// their table and differ, so it is enough that each is in range.
 func (t *tally[K]) complete() bool {
 	for _, row := range t.rows {
 		if row.n < 1 || row.n > int64(len(t.rows)) {
@@ -78,7 +78,7 @@ func newDigests(k *keys, id session.ID) *digests {
 	return d
 }
 
-// apply takes in what an event changed.
+// apply adds the changes of an event.
 func (d *digests) apply(s *session.Session, delta session.Delta) {
 	for _, id := range delta.Steps {
 		d.setStep(s.Steps[id], next)
@@ -98,7 +98,7 @@ func (d *digests) setFile(f *session.FileState, n int64) {
 	d.files.set(f.Path, d.sum(d.buf), n)
 }
 
-// row is the MAC of the session's own row.
+// row returns the MAC of the session's own row.
 func (d *digests) row(s *session.Session) session.Hash {
 	d.buf = sessionRow(d.buf[:0], s)
 	return d.sum(d.buf)
@@ -129,8 +129,8 @@ func sub(a, b session.Hash) (c session.Hash) {
 	return c
 }
 
-// The layouts of rows: a text is its length in 4 bytes and its bytes, a number 8 bytes,
-// both big-endian, in the order below.
+// The layouts of rows. A text is its length in 4 bytes, then its bytes. A number is 8
+// bytes. Both are big-endian, in the order below.
 
 func stepRow(b []byte, id session.ID, st *session.StepState) []byte {
 	b = append(b, "acode-step-v1\x00"...)
@@ -176,7 +176,7 @@ func bit(v bool) uint64 {
 	return 0
 }
 
-// optional gives the JSON of *v, empty for nil.
+// optional returns the JSON of *v, or "" for nil.
 func optional[T any](v *T) string {
 	if v == nil {
 		return ""
@@ -188,7 +188,8 @@ func optional[T any](v *T) string {
 	return string(b)
 }
 
-// hash32 reads a hash from a column; any other length gives a hash that matches nothing.
+// hash32 reads a hash from a column. For any other length it returns the zero hash, which
+// matches nothing.
 func hash32(b []byte) (h session.Hash) {
 	if len(b) == len(h) {
 		copy(h[:], b)

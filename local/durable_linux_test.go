@@ -20,8 +20,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// makeProcess opens the store, makes a session in it with a large blob, and tells both.
-// With 7 it said that the disk keeps it from that.
+// makeProcess opens the store, makes a session with a large blob, and prints both. It
+// exits with 7 if the disk prevents that.
 func makeProcess(home string) {
 	ctx := context.Background()
 	check := func(err error) {
@@ -44,9 +44,8 @@ func makeProcess(home string) {
 
 const largeBytes = 70 << 10
 
-// FR-017: a store and a session of which somebody was told outlive a power cut right
-// after it, whether all directories were made for them or only those that a backup had
-// left out.
+// FR-017: a reported store and session survive a power cut right after the report. This
+// holds if all directories are new, and if only those are new that a backup left out.
 func TestPowerCutAfterMaking(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, home string){
 		"nothing": func(*testing.T, string) {},
@@ -64,7 +63,7 @@ func TestPowerCutAfterMaking(t *testing.T) {
 			must(t, err)
 			calls := run(t, root, crash.Spec{Env: []string{
 				"LOCAL_TEST_MAKE=" + filepath.Join(root, "home"),
-				"GOCOVERDIR=" + t.TempDir(), // else a program whose coverage is measured says more than its own
+				"GOCOVERDIR=" + t.TempDir(), // otherwise a program built for coverage prints a warning
 			}}, 0)
 			judged := 0
 			for image, err := range crash.Images(initial, calls, crash.Options{Random: -1}) {
@@ -86,17 +85,17 @@ func TestPowerCutAfterMaking(t *testing.T) {
 	}
 }
 
-// A commit costs one flush of the disk's cache: what is synced is the log's data, and
-// not, as fsync would, in a second flush the time of its change. The name of a log that
-// may be new is synced after it. Where the last of either fails, nothing is said to be
-// done; what an earlier one was for is written again.
+// A commit costs one flush of the disk's cache: it syncs only the log's data. An fsync
+// would sync the time of the change in a second flush. The name of a log that may be new
+// is synced after it. If the last sync of either fails, the commit fails. If an earlier
+// one fails, SQLite writes the same again.
 func TestCommitSyncsDataAlone(t *testing.T) {
 	root := t.TempDir()
 	home := filepath.Join(root, "home")
 	syncs := func(c crash.Call) bool { return c.Kind == crash.KindSync }
 	made, all, logs, names := 0, 0, 0, 0
 	var last crash.Call
-	// which of all syncs
+	// index of the last sync of the log and of its name among all syncs
 	var lastLog, lastName int
 	for _, c := range run(t, root, crash.Spec{Env: []string{"LOCAL_TEST_MAKE=" + home}, Counts: syncs}, 0) {
 		name := filepath.Base(c.Path)
@@ -132,8 +131,8 @@ func TestCommitSyncsDataAlone(t *testing.T) {
 	}
 }
 
-// A write or a sync that fails while a store is made is said with its code, and does no
-// harm to the next one that makes it.
+// A failed write or sync while a store is made is reported with its code. It does not
+// prevent the next process from making the store.
 func TestMakingOnABrokenDisk(t *testing.T) {
 	root := t.TempDir()
 	counts := func(c crash.Call) bool { return c.Kind == crash.KindWrite || c.Kind == crash.KindSync }
@@ -149,14 +148,14 @@ func TestMakingOnABrokenDisk(t *testing.T) {
 			all++
 		}
 	}
-	step, taken := 23, 0 // some of them
+	step, taken := 23, 0 // test only some of them
 	if long() {
 		step = 1
 	}
 	for n := 1; n < all; n += step {
 		taken++
 		home := filepath.Join(root, strconv.Itoa(n))
-		calls := run(t, root, making(home, n), 0, 7) // a ballast is done without
+		calls := run(t, root, making(home, n), 0, 7) // a store works without a ballast
 		s := open(t, local.Short(local.Options{Home: home, Now: newClock().now}))
 		create(t, s, 1)
 		if r := verify(t, s); len(r.Problems) != 0 {
@@ -189,14 +188,15 @@ func judgeMade(home, said string) error {
 	return errors.Join(err, r.Close())
 }
 
-// L6: what could not be made durable here is not delivered: a drainer does not begin.
+// L6: nothing is delivered before it is durable. If the sync fails, Outbox returns an
+// error.
 func TestOutboxBeginsWithADurableStore(t *testing.T) {
 	o := options(t)
 	create(t, open(t, o), 1)
 	killed := filepath.Join(t.TempDir(), "home") // its log is not copied back
 	copyHome(t, o.Home, killed)
 	synced := func(c crash.Call) bool { return c.Kind == crash.KindSync }
-	for n, exit := range []int{0, 7} { // with no sync that fails, and with the first one
+	for n, exit := range []int{0, 7} { // with no failing sync, and with the first one failing
 		calls := run(t, killed, crash.Spec{
 			Env: []string{"LOCAL_TEST_OUTBOX=" + killed}, At: crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: syscall.EIO}, Counts: synced,
 		}, exit)
@@ -207,7 +207,7 @@ func TestOutboxBeginsWithADurableStore(t *testing.T) {
 	}
 }
 
-// outboxProcess opens the outbox and tells so; with 7 it could not.
+// outboxProcess opens the outbox and reports that. It exits with 7 if it could not.
 func outboxProcess(home string) {
 	s, err := local.Open(context.Background(), local.Options{Home: home, Now: newClock().now})
 	check(err)
@@ -220,12 +220,12 @@ func outboxProcess(home string) {
 	os.Exit(0)
 }
 
-// What opens a store, uses it and closes it leaves no file open: a syncer looks at stores
-// for months.
+// Opening, using and closing a store leaves no file open, because a syncer looks at
+// stores for months.
 func TestNoFileStaysOpen(t *testing.T) {
 	opts := options(t)
 	must(t, create(t, open(t, opts), 1).Close())
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would close them after all
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the garbage collector would close them
 	before := 0
 	for i := range 4 {
 		s := open(t, opts)
@@ -257,13 +257,13 @@ func TestNoFileStaysOpen(t *testing.T) {
 	}
 }
 
-// run starts the test binary as spec says, which must end with one of exits.
+// run starts the test binary as spec says. The process must exit with one of exits.
 func run(t *testing.T, root string, spec crash.Spec, exits ...int) (calls []crash.Call) {
 	t.Helper()
 	tracer := crash.NewTracer()
 	defer tracer.Close()
 	var said bytes.Buffer
-	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0") // with the race detector each exit would take a second
+	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0") // with the race detector each exit would otherwise take a second
 	spec.Argv, spec.Dir, spec.Roots, spec.Stdout, spec.Stderr = []string{os.Args[0]}, root, []string{root}, &said, &said
 	spec.Record = func(c crash.Call) { calls = append(calls, c) }
 	res, err := tracer.Run(t.Context(), spec)

@@ -13,11 +13,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// SQLite's primary result codes that mean something of their own here, and two extended
-// ones: no room for the -shm file, behind which a full disk hides, and a rollback journal
-// that a kill left beside a database that is opened for reading.
+// SQLite's primary result codes that acode treats specially, and two extended ones.
+// sqliteShmSize means that there is no room for the -shm file, so the disk is full.
+// sqliteRollback means that a killed process left a rollback journal beside a database
+// that is opened for reading.
 const (
-	// our statements are right, so the schema is not
+	// the statements of acode are correct, so the schema is not
 	sqliteError     = 1
 	sqliteBusy      = 5
 	sqliteLocked    = 6
@@ -27,14 +28,14 @@ const (
 	sqliteCorrupt   = 11
 	sqliteFull      = 13
 	sqliteCantOpen  = 14
-	// a constraint: our rows keep them all, so what is there does not
+	// a violated constraint: acode's rows keep all of them, so the database is damaged
 	sqliteForbidden = 19
 	sqliteNotADB    = 26
 	sqliteShmSize   = 4874
 	sqliteRollback  = 776
 )
 
-// resultCode gives SQLite's extended result code in err, 0 when it has none.
+// resultCode returns the extended result code of SQLite in err, or 0.
 func resultCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
@@ -43,8 +44,8 @@ func resultCode(err error) int {
 	return 0
 }
 
-// storeError maps a failure of SQLite or of a file of the store to what people can act
-// on. doing names what was attempted. An error that already has a code keeps it.
+// storeError turns an error of SQLite or of a file into an error with a code and advice.
+// doing names the attempted action. An error that already has a code stays as it is.
 func storeError(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -83,8 +84,8 @@ func storeError(doing string, err error) error {
 	return e
 }
 
-// limited reports whether this process may write files of some size only, which SQLite
-// tells as an error of the disk.
+// limited reports whether the size of files is limited for this process. SQLite reports
+// this limit as an error of the disk.
 func limited() bool {
 	var limit unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur != unix.RLIM_INFINITY
@@ -93,7 +94,7 @@ func limited() bool {
 func codeOf(err error) session.Code {
 	rc := resultCode(err)
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // SQLite says anything then
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // SQLite then returns any code
 		return session.ErrInternal
 	case rc == sqliteShmSize, rc&0xff == sqliteFull:
 		return session.ErrDiskFull
@@ -107,7 +108,7 @@ func codeOf(err error) session.Code {
 		return session.ErrStoreIO
 	}
 	var perr *fs.PathError
-	// of a rename
+	// lerr is the error of a rename.
 	var lerr *os.LinkError
 	otherwise := session.ErrInternal
 	if errors.As(err, &perr) || errors.As(err, &lerr) {
@@ -116,8 +117,8 @@ func codeOf(err error) session.Code {
 	return session.DiskCode(err, otherwise)
 }
 
-// nameFull says of a file that could not be made on a file system without inodes that the
-// disk is full: SQLite only says that it cannot open the file.
+// nameFull returns an error that says that the disk is full if the file system has no
+// inodes left. SQLite only reports that it cannot open the file.
 func nameFull(home string, err error) error {
 	if !errors.Is(err, session.ErrStoreIO) && !errors.Is(err, session.ErrDiskFull) || !noInodes(home) {
 		return err
@@ -126,8 +127,8 @@ func nameFull(home string, err error) error {
 		Message: "the file system of the store has no inodes left for another file; everything committed before is kept"}
 }
 
-// noInodes reports whether the file system at path, or where it would be, can hold no
-// more files.
+// noInodes reports whether the file system at path can hold no more files. If path does
+// not exist, the nearest directory above it counts.
 func noInodes(path string) bool {
 	var st unix.Statfs_t
 	err := unix.Statfs(path, &st)
@@ -137,9 +138,9 @@ func noInodes(path string) bool {
 	return err == nil && st.Files > 0 && st.Ffree == 0
 }
 
-// fatal reports whether nobody can trust this connection any more after err: a write or
-// an fsync failed somewhere. It is never retried, because the kernel may have forgotten
-// the pages that it could not write.
+// fatal reports whether the connection must not be used after err, because a write or an
+// fsync failed. A retry is not safe: the kernel may have dropped the pages that it could
+// not write.
 func fatal(err error) bool {
 	switch session.CodeOf(err) {
 	case session.ErrDiskFull, session.ErrReadOnly, session.ErrCorrupt, session.ErrStoreIO:
@@ -148,8 +149,8 @@ func fatal(err error) bool {
 	return false
 }
 
-// corrupt is the refusal of a session whose journal or projections are not what was
-// signed.
+// corrupt returns the error for a session whose journal or projections differ from the
+// signed ones.
 func corrupt(code session.Code, id session.ID, trusted uint64, format string, args ...any) error {
 	return &session.Error{
 		Code: code, Message: fmt.Sprintf(format, args...) + "; nothing was changed",

@@ -47,7 +47,8 @@ func TestFailuresOfTheDiskHaveCodes(t *testing.T) {
 	}
 }
 
-// A store that somebody else keeps is no broken disk: wait, or find who is frozen.
+// A store that another process keeps locked is not a broken disk. The error advises to
+// wait or to find the frozen process.
 func TestStoreThatSomebodyKeepsIsLocked(t *testing.T) {
 	dsn := "file:" + filepath.Join(t.TempDir(), "x.db") + "?_pragma=busy_timeout(0)&_txlock=immediate"
 	one, err := sql.Open("sqlite", dsn)
@@ -67,8 +68,7 @@ func TestStoreThatSomebodyKeepsIsLocked(t *testing.T) {
 	}
 }
 
-// Our rows keep every rule of the tables: where one is broken, what stands there is not
-// ours.
+// acode's rows keep every constraint of the tables, so a broken constraint is damage.
 func TestBrokenRulesOfTablesAreDamage(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "x.db"))
 	must(t, err)

@@ -1,4 +1,4 @@
 package local
 
-// Assign stores a column in what dst points to.
+// Assign exports assign.
 func Assign(dst, v any) error { return assign(dst, v) }

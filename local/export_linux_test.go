@@ -1,4 +1,4 @@
 package local
 
-// NetworkMagic names a file system.
+// NetworkMagic exports networkMagic.
 func NetworkMagic(magic uint32) (string, bool) { return networkMagic(magic) }

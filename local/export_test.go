@@ -16,7 +16,7 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Short makes stores with a short log, which takes less time.
+// Short makes new stores with a short log, which is faster.
 func Short(o Options) Options {
 	o.frames = 4
 	return o
@@ -36,7 +36,7 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	return s.wr.link.exec(ctx, query, args...)
 }
 
-// LogFrames is how many pages the log holds.
+// LogFrames returns the number of pages in the log.
 func (s *Store) LogFrames(ctx context.Context) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Store) LogFrames(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Dump gives every row that has a meaning, as text.
+// Dump returns the rows of all tables with meaning as text.
 func (s *Store) Dump(ctx context.Context) (string, error) {
 	var out strings.Builder
 	err := s.read(ctx, func(q querier) error {
@@ -105,26 +105,26 @@ func Fixture() (map[string]string, error) {
 	}, nil
 }
 
-// EncodeCheckpoint and DecodeCheckpoint are how a checkpoint is stored.
+// EncodeCheckpoint exports encodeCheckpoint.
 func EncodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
 	return encodeCheckpoint(c, keyID, usual)
 }
 
-// DecodeCheckpoint is described above.
+// DecodeCheckpoint exports decodeCheckpoint.
 func DecodeCheckpoint(c *session.Checkpoint, b, payload []byte, keyID string) error {
 	return decodeCheckpoint(c, b, payload, keyID)
 }
 
-// StoreError and Fatal are how failures of the disk are judged.
+// StoreError exports storeError.
 func StoreError(doing string, err error) error { return storeError(doing, err) }
 
-// Fatal is described above.
+// Fatal exports fatal.
 func Fatal(err error) bool { return fatal(err) }
 
 // SchemaSum is the digest of the schema that this version makes.
 const SchemaSum = schemaSum
 
-// Schema gives the schema as text.
+// Schema returns the schema as text.
 func (s *Store) Schema(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Store) Schema(ctx context.Context) (string, error) {
 	return strings.Join(rows, "\n"), err
 }
 
-// DSN names the database of home.
+// DSN exports dsn.
 func DSN(home, mode string, pragmas ...string) string { return dsn(home, mode, pragmas...) }
 
 // Pragma reads a setting of the connection that writes, or of one that reads.
@@ -151,7 +151,7 @@ func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string,
 	return v, s.read(ctx, get)
 }
 
-// Hold reads what is there now and keeps reading it until release.
+// Hold begins a read transaction, which lasts until release.
 func (s *Store) Hold(ctx context.Context) (release func(), err error) {
 	ready, end, done := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -179,17 +179,18 @@ func (s *Store) TryWrite(ctx context.Context) error {
 	return err
 }
 
-// Reload does what follows a refused batch.
+// Reload reads the session again, as after a refused batch.
 func (w *Writer) Reload(ctx context.Context) error {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
 	return w.reload(ctx)
 }
 
-// Settle does what Changed does when enough sessions are settled.
+// Settle removes delivered sessions from the outbox, as Changed does when there are
+// enough.
 func (o *Outbox) Settle(ctx context.Context, _ []int64) error { return o.settle(ctx) }
 
-// Enlisted gives the numbers of the sessions in the outbox.
+// Enlisted returns the numbers of the sessions in the outbox.
 func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
 	err = o.read(ctx, func(q querier) error {
 		return q.each(ctx, `SELECT session_no FROM outbox ORDER BY session_no`, nil, func(r row) error {
@@ -200,7 +201,7 @@ func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
 	return nos, err
 }
 
-// Plans gives how SQLite answers what a drainer and a status ask again and again.
+// Plans returns SQLite's query plans for the queries that run again and again.
 func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err error) {
 	plans = map[string][]string{}
 	err = o.read(ctx, func(q querier) error {
@@ -218,29 +219,28 @@ func (o *Outbox) Plans(ctx context.Context) (plans map[string][]string, err erro
 	return plans, err
 }
 
-// OutboxPragma reads a setting of the drainer's connection.
+// OutboxPragma reads a setting of the Outbox's connection.
 func (o *Outbox) OutboxPragma(ctx context.Context, name string) (v string, err error) {
 	var value any
 	err = o.read(ctx, func(q querier) error { return q.queryRow(ctx, `PRAGMA `+name, nil, &value) })
 	return fmt.Sprint(value), err
 }
 
-// OutboxExec runs a statement on the drainer's connection.
+// OutboxExec runs a statement on the Outbox's connection.
 func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) error {
 	return o.tx(ctx, "test", func(ctx context.Context) error { return o.conn.exec(ctx, query, args...) })
 }
 
-// TakeOut takes a session out of the outbox, as Changed does with those that it found
-// settled.
+// TakeOut removes delivered sessions from the outbox, as Changed does.
 func (o *Outbox) TakeOut(ctx context.Context, _ int64) error { return o.settle(ctx) }
 
-// SettledRows is how many settled sessions may lie in the outbox.
+// SettledRows is how many delivered sessions may stay in the outbox.
 const SettledRows = settledRows
 
-// OutboxFrames is how many pages the log has before a drainer copies it back.
+// OutboxFrames is how many pages the log has before an Outbox copies it back.
 const OutboxFrames = outboxFrames
 
-// Truncate copies the log into the database and empties it, unless somebody reads.
+// Truncate copies the log into the database and empties it, unless a reader needs it.
 func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +249,7 @@ func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	return busy, err
 }
 
-// PagesWritten is how many pages the connection that writes has written since it was
+// PagesWritten returns how many pages the connection that writes has written since it was
 // opened.
 func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
 	s.mu.Lock()
@@ -258,8 +258,8 @@ func (s *Store) PagesWritten(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// WithMigration makes stores of the schema that file adds to that of this program, whose
-// sum is given.
+// WithMigration adds the migration in file to the schema of new stores. sum is the digest
+// of the resulting schema.
 func WithMigration(o Options, file, sum string) Options {
 	files := fstest.MapFS{}
 	names, err := fs.Glob(migrations.SQLite(), "*.sql")
@@ -279,8 +279,8 @@ func WithMigration(o Options, file, sum string) Options {
 	return o
 }
 
-// Retime gives events of a session other times and signs everything again, as only a
-// program that has the key can.
+// Retime changes times of a session's events and signs everything again, as only a
+// program with the key can.
 func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int64) error {
 	row, err := readSession(ctx, s.wr.link, id)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// L6: a full disk breaks the writer; Recover gives the ballast back and one more append
+// L6: a full disk breaks the writer. Recover frees the ballast, and one more append
 // works.
 func TestDiskFullStopsAndRecovers(t *testing.T) {
 	o := options(t)
@@ -56,8 +56,8 @@ func TestDiskFullStopsAndRecovers(t *testing.T) {
 	}
 }
 
-// What a damaged table keeps from being committed is said to be that, and not that
-// nothing was changed: the session was executed before.
+// If a damaged table prevents a commit, the error says so. It does not claim that nothing
+// was changed, because the session was executed before.
 func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -71,7 +71,7 @@ func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
 	}
 }
 
-// meetFullDisk lets the store grow no more, and w find that out.
+// meetFullDisk stops the store from growing, and appends until w fails.
 func meetFullDisk(t *testing.T, s *local.Store, w *local.Writer) {
 	t.Helper()
 	must(t, s.Exec(t.Context(), `PRAGMA max_page_count = 1`)) // its present size
@@ -81,12 +81,12 @@ func meetFullDisk(t *testing.T, s *local.Store, w *local.Writer) {
 	}
 }
 
-// L5: whoever took the session over while there was no room keeps it, and so does whoever
-// went on with it.
+// L5: if another process took the session over while the disk was full, it keeps the
+// session, also if it appended events since.
 func TestRecoverDoesNotFollowATakeover(t *testing.T) {
 	for name, drafts := range map[string]func(s *local.Store) []session.Draft{
 		"taken_over": func(s *local.Store) []session.Draft { return []session.Draft{acquire(s)} },
-		// one more than failed
+		// one event more than failed
 		"gone_on": func(*local.Store) []session.Draft { return []session.Draft{tick(), tick()} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestRecoverDoesNotFollowATakeover(t *testing.T) {
 	}
 }
 
-// L6: a Recover that finds no store changes nothing, and one that finds it again goes on.
+// L6: Recover without a store changes nothing. Once the store is back, Recover works.
 func TestRecoverWithoutAStoreIsTriedAgain(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -128,7 +128,7 @@ func TestRecoverWithoutAStoreIsTriedAgain(t *testing.T) {
 	}
 }
 
-// L5: whoever lost the session writes nothing more.
+// L5: a process that lost the session writes nothing more.
 func TestSecondHolderFencesTheFirst(t *testing.T) {
 	o := options(t)
 	first := open(t, o)
@@ -151,8 +151,8 @@ func TestSecondHolderFencesTheFirst(t *testing.T) {
 	}
 }
 
-// L5: who takes a session over between a refused batch and the look that follows it is
-// not taken for oneself.
+// L5: if another process takes the session over between a refused batch and the reload
+// after it, the writer is fenced.
 func TestRefusedBatchDoesNotFollowATakeover(t *testing.T) {
 	o := options(t)
 	first := open(t, o)
@@ -175,8 +175,8 @@ func TestRefusedBatchDoesNotFollowATakeover(t *testing.T) {
 	}
 }
 
-// Two processes write sessions of their own into one store; times stay strictly
-// increasing over both, also when the wall clock steps back an hour (L3).
+// L3: two processes write their own sessions into one store. Times strictly increase
+// across both, also when the wall clock steps back an hour.
 func TestClockOfTheStoreNeverStepsBack(t *testing.T) {
 	o := options(t)
 	c := newClock()
@@ -194,7 +194,7 @@ func TestClockOfTheStoreNeverStepsBack(t *testing.T) {
 	}
 }
 
-// FR-031: completing twice changes nothing; with another result it is refused.
+// FR-031: completing a step twice changes nothing. Another result is refused.
 func TestCompletingTwice(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)
@@ -208,14 +208,14 @@ func TestCompletingTwice(t *testing.T) {
 	if !errors.Is(err, session.ErrConflict) {
 		t.Errorf("Append of another result: got %v, want %v", err, session.ErrConflict)
 	}
-	// A refusal in the middle of a batch takes back what preceded it.
+	// A refusal in the middle of a batch also undoes the drafts before it.
 	if _, err := w.Append(t.Context(), started(w, 1, 1), started(w, 0, 2)); !errors.Is(err, session.ErrConflict) {
 		t.Errorf("Append of a bad batch: got %v, want %v", err, session.ErrConflict)
 	}
 	if got := w.Session().Status(stepID(1)); got != session.Pending || w.Session().LastSeq != first.Seq {
 		t.Errorf("after a refusal: step is %s at seq %d", got, w.Session().LastSeq)
 	}
-	appendAll(t, w, tick()) // what this signs holds nothing of it
+	appendAll(t, w, tick()) // the commit that this signs contains nothing of it
 	if r := verify(t, s); len(r.Problems) != 0 {
 		t.Errorf("Verify after a refusal: %v", r.Problems)
 	}
@@ -225,11 +225,11 @@ func TestCompletingTwice(t *testing.T) {
 	appendAll(t, w, started(w, 1, 1))
 }
 
-// long says that make torture runs the tests: they take every point, and much that rapid
-// draws.
+// long reports whether make torture runs the tests. Then they test every point, and rapid
+// draws more cases.
 func long() bool { return os.Getenv("ACODE_TORTURE_LONG") != "" }
 
-// TestMain lets the test binary be the process that is killed.
+// TestMain lets the test binary run as the process that is killed.
 func TestMain(m *testing.M) {
 	launch()
 	if home := os.Getenv("LOCAL_TEST_HOME"); home != "" && os.Getenv("LOCAL_TEST_CLOCK") != "" {
@@ -253,7 +253,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// appendForEver prints the seq of each step that was acknowledged.
+// appendForEver prints the seq of each acknowledged step.
 func appendForEver(home string) {
 	ctx := context.Background()
 	s, err := local.Open(ctx, local.Options{Home: home, Now: newClock().now})

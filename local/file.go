@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeTemp writes b to a new file in dir and makes it durable; the caller links or
-// renames it.
+// writeTemp writes b to a new file in dir and makes it durable. It returns the path; the
+// caller links or renames the file.
 func writeTemp(dir, pattern string, b []byte) (string, error) {
-	f, err := os.CreateTemp(dir, pattern) // 0600
+	f, err := os.CreateTemp(dir, pattern) // mode 0600
 	if err != nil {
 		return "", storeError("make temporary file", err)
 	}
@@ -27,15 +27,15 @@ func writeTemp(dir, pattern string, b []byte) (string, error) {
 		err = cerr
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // it is incomplete and nobody knows its name
+		_ = os.Remove(f.Name()) // it is incomplete
 		return "", storeError("write temporary file", err)
 	}
 	return f.Name(), nil
 }
 
-// removeLeft removes the temporary files that processes which were killed left in dir.
+// removeLeft removes temporary files of killed processes from dir.
 func removeLeft(dir, pattern string) {
-	left, _ := fs.Glob(os.DirFS(dir), pattern) // what cannot be removed stays, and harms nobody
+	left, _ := fs.Glob(os.DirFS(dir), pattern) // best effort: a leftover file is harmless
 	for _, name := range left {
 		_ = os.Remove(filepath.Join(dir, name))
 	}
@@ -51,33 +51,33 @@ func syncDir(dir string) error {
 	return storeError("sync directory", d.Sync())
 }
 
-// ballastBytes is room that is given back when the disk is full, so that a session can
-// still say why it stops.
+// ballastBytes is the size of the ballast. acode frees it when the disk is full, so that
+// a session can still record why it stops.
 const ballastBytes = 256 << 10
 
-// ballastPattern is the name of a ballast that is being made.
+// ballastPattern is the pattern of the name of an unfinished ballast.
 const ballastPattern = "ballast-*"
 
-// makeBallast fills the ballast file where it is missing and there is room; without room
-// the store works all the same.
+// makeBallast makes the ballast file if it is missing and there is room. The store works
+// without it.
 func makeBallast(home string) {
 	path := filepath.Join(home, "ballast")
 	if info, err := os.Lstat(path); err == nil && info.Size() == ballastBytes {
 		return
 	}
-	_ = os.Remove(path) // an incomplete one
+	_ = os.Remove(path) // it may be incomplete
 	removeLeft(home, ballastPattern)
 	tmp, err := writeTemp(home, ballastPattern, make([]byte, ballastBytes))
 	if err == nil && os.Rename(tmp, path) != nil {
-		_ = os.Remove(tmp) // best effort, like the ballast itself
+		_ = os.Remove(tmp) // best effort
 	}
 }
 
-// errKind is the refusal of what stands in the place of a file.
+// errKind is the error for a path that is not a regular file.
 var errKind = errors.New("not a regular file")
 
-// openRegular opens a file for reading. What is no regular file, a named pipe that would
-// never answer for one, is errKind.
+// openRegular opens a file for reading. It returns errKind for anything but a regular
+// file. A named pipe, for instance, would block forever.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -8,24 +8,26 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Fork says how a session goes on under a new id.
+// Fork describes how a session continues under a new id.
 type Fork struct {
 	From session.ID
-	// the new one, of NewID
+	// id of the new session, from NewID
 	ID session.ID
 	// seq of the last event that the server has too
 	Shared uint64
 
-	// Unknown are commands in progress that may have run under their old key, with the
-	// reason why nobody can know.
+	// Unknown names steps in progress whose commands may have run under their old key,
+	// each with the reason why acode cannot know.
 	Unknown map[session.StepID]string
 }
 
-// ForkOff makes the whole history of a session that of a new one, which names the place
-// where it left the server's, and cancels the old one unless it is over. That is one
-// commit. Keys of steps are the new session's, so that what was done counts as done
-// there, and nothing of it is done again. The caller holds the session's lock. The result
-// only informs.
+// ForkOff copies the whole history of a session to a new session, which records the last
+// event that it shares with the server. It cancels the old session unless that has ended.
+// Both happen in one commit.
+//
+// The keys of steps name the new session, so completed steps count as completed there and
+// do not run again. The caller holds the session's lock. The returned session is only for
+// information.
 func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	old, err := s.Load(ctx, f.From)
 	if err != nil {
@@ -45,7 +47,7 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.wr.last = nil // each batch takes the clock from the store, the first one's included
+	s.wr.last = nil // each batch must read the clock from the store, also the second one
 	err = s.wr.tx(ctx, func(ctx context.Context) error {
 		if err := made.run(ctx); err != nil || len(closed.ps) == 0 {
 			return err
@@ -67,7 +69,8 @@ func (s *Store) ForkOff(ctx context.Context, f Fork) (*session.Session, error) {
 	return forked.sess, nil
 }
 
-// closing drafts the end of the old session. One that is over stays as it is.
+// closing returns the drafts that end the old session. It returns none for a session that
+// has ended.
 func closing(old *session.Session, short string) []session.Draft {
 	if old.State.Terminal() {
 		return nil
@@ -85,7 +88,8 @@ func closing(old *session.Session, short string) []session.Draft {
 
 func wentOnAs(short string) string { return "the session went on as " + short }
 
-// takeOver makes the old session's history that of w, which goes by another short id.
+// takeOver returns a batch that makes the old session's history that of w, and the short
+// id of w.
 func (w *Writer) takeOver(ctx context.Context, old *Writer, f Fork) (*batch, string, error) {
 	short, err := w.st.newShort(ctx)
 	if err != nil {
@@ -135,16 +139,17 @@ func (w *Writer) takeOver(ctx context.Context, old *Writer, f Fork) (*batch, str
 	return b, short, nil
 }
 
-// copied makes an event of another session one of w: its key names w, and what it says
-// was redacted when it was recorded. No text in a payload looks like a key, since its
-// quotes are escaped there.
+// copied makes an event of another session an event of w. Its key then names w. Its
+// content was redacted when it was recorded. No text in a payload looks like a key,
+// because quotes in texts are escaped.
 func (w *Writer) copied(e session.Event) (prepared, error) {
 	key := func(id session.ID) []byte { return []byte(`"key":"v1:` + string(id) + `:`) }
 	p := prepared{draft: session.Draft{Type: e.Type, Actor: e.Actor}}
 	return p, w.place(&p, bytes.ReplaceAll(e.Content(), key(e.Session), key(w.sess.ID)))
 }
 
-// unknowns drafts what nobody can know of the steps in progress.
+// unknowns returns a StepUnknown draft for each step in progress whose outcome f calls
+// unknown.
 func unknowns(old *session.Session, f Fork) (out []session.Draft) {
 	for id, why := range f.Unknown {
 		if st := old.Steps[id]; st != nil && st.Status == session.InProgress {
@@ -155,7 +160,8 @@ func unknowns(old *session.Session, f Fork) (out []session.Draft) {
 	return out
 }
 
-// ForkOf gives the session that id was forked off as; found is false when there is none.
+// ForkOf returns the session that continues session id. found is false when there is
+// none.
 func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, found bool, err error) {
 	err = s.read(ctx, func(q querier) error {
 		return readRows(ctx, q, "look for forks", "", `SELECT s.id, s.short, s.state, s.last_seq, e.payload FROM sessions s JOIN events e ON e.pos = (s.no << 40) + 1
@@ -179,8 +185,8 @@ func (s *Store) ForkOf(ctx context.Context, id session.ID) (m session.Summary, f
 	return m, found, err
 }
 
-// CloseLane settles the lane of a session that went on as short, and whose every event
-// the server has. It is durable when it returns.
+// CloseLane ends the lane of a session that continues as short, once the server has its
+// every event. The change is durable when CloseLane returns.
 func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) error {
 	return s.decide(ctx, "close lane", func(ctx context.Context) error {
 		no, err := sessionNumber(ctx, s.wr, l.Session)
@@ -195,7 +201,7 @@ func (s *Store) CloseLane(ctx context.Context, l session.Lane, short string) err
 	})
 }
 
-// WentOnLanes lists the settled lanes of sessions that went on as others.
+// WentOnLanes lists the closed lanes of sessions that continue as others.
 func (s *Store) WentOnLanes(ctx context.Context) ([]session.Lane, error) {
 	all, err := look(ctx, s, lanesOf(watchedQuery))
 	return slices.DeleteFunc(all, func(l session.Lane) bool { return !l.WentOn() }), err

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// forkOff makes the session of w a new one.
+// forkOff forks the session of w.
 func forkOff(t testing.TB, s *local.Store, w *local.Writer, shared uint64, unknown map[session.StepID]string) *session.Session {
 	t.Helper()
 	id, err := s.NewID()
@@ -20,8 +20,8 @@ func forkOff(t testing.TB, s *local.Store, w *local.Writer, shared uint64, unkno
 	return made
 }
 
-// What was done counts as done under the new id, with keys of the new session; what was
-// in progress stays so, or is unknown; the old session is over.
+// Completed steps count as completed under the new id, with keys of the new session.
+// Steps in progress stay so or become unknown. The old session ends.
 func TestForkOffKeepsWhatWasDone(t *testing.T) {
 	s := open(t, options(t))
 	create(t, s, 1) // another session, so that numbers differ
@@ -72,7 +72,7 @@ func TestForkOffKeepsWhatWasDone(t *testing.T) {
 	if len(verified.Problems) > 0 {
 		t.Errorf("Verify: got %v", verified.Problems)
 	}
-	appendAll(t, loaded, completed(loaded, 3, 1)) // the new one goes on
+	appendAll(t, loaded, completed(loaded, 3, 1)) // the new session continues
 	found, ok, err := s.ForkOf(t.Context(), old)
 	must(t, err)
 	if !ok || found.ID != made.ID || found.Short != made.Short {
@@ -83,7 +83,7 @@ func TestForkOffKeepsWhatWasDone(t *testing.T) {
 	}
 }
 
-// Every type of event has its place in the new history, and a payload that is a blob too.
+// Events of every type are copied to the new history, also one whose payload is a blob.
 func TestForkOffKeepsEveryType(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)
@@ -125,7 +125,7 @@ func TestForkOffKeepsEveryType(t *testing.T) {
 	}
 }
 
-// A session that is over is made a new one that is over, and stays as it is.
+// The fork of a session that has ended has ended too, and the old session stays as it is.
 func TestForkOffOfACompletedSession(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -139,8 +139,7 @@ func TestForkOffOfACompletedSession(t *testing.T) {
 	}
 }
 
-// All of it is one commit: what fails leaves neither a new session nor an end of the old
-// one.
+// A fork is one commit: a failure leaves neither a new session nor an end of the old one.
 func TestForkOffIsAtomic(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)
@@ -161,7 +160,7 @@ func TestForkOffIsAtomic(t *testing.T) {
 	}
 }
 
-// A closed lane is neither pending nor trouble, whoever looks.
+// A closed lane is neither pending nor in trouble in any query.
 func TestClosedLaneIsSettled(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)
@@ -174,7 +173,7 @@ func TestClosedLaneIsSettled(t *testing.T) {
 	must(t, s.CloseLane(t.Context(), lane, made.Short))
 	lane.Reason = "a drainer that was late"
 	saveLane(t, o, lane)
-	all, err := o.Lanes(t.Context()) // which puts back what is missing
+	all, err := o.Lanes(t.Context()) // this adds missing sessions
 	must(t, err)
 	if len(all) != 2 || !all[0].WentOn() || all[1].WentOn() || all[0].State != session.SyncForked {
 		t.Errorf("Lanes: got %+v", all)

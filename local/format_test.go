@@ -8,7 +8,7 @@ import (
 	"github.com/acode-dev/acode/local"
 )
 
-// The worked example in the description of the format is what the program computes.
+// The worked example in the description of the format equals the program's results.
 func TestFormatFixture(t *testing.T) {
 	doc, err := os.ReadFile("../docs/format.md")
 	if err != nil {

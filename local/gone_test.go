@@ -16,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A store whose files are removed or replaced while it is used acknowledges nothing more
-// (L6).
+// L6: a store whose files are removed or replaced during use acknowledges nothing more.
 func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, home string){
 		"database_removed": func(t *testing.T, home string) { must(t, os.Remove(filepath.Join(home, "acode.db"))) },
@@ -51,8 +50,8 @@ func TestRemovedStoreAcknowledgesNothing(t *testing.T) {
 	}
 }
 
-// L6: after a failure nobody writes through that connection again, whoever met it, and
-// its close leaves the files alone.
+// L6: after any failure nothing is written through the connection again, and its close
+// leaves the files alone.
 func TestFailedConnectionIsLeftAlone(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -92,8 +91,8 @@ func TestFailedConnectionIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Where heads tell of sessions, an empty or missing database is no new store. It stays
-// as it is, and so does its log.
+// If there are heads of sessions, an empty or missing database is not a new store. It
+// stays as it is, and so does its log.
 func TestEmptyDatabaseIsNoNewStore(t *testing.T) {
 	for name, spoil := range map[string]func(database string) error{
 		"empty":   func(database string) error { return os.Truncate(database, 0) },
@@ -114,20 +113,20 @@ func TestEmptyDatabaseIsNoNewStore(t *testing.T) {
 			if after, err := os.ReadFile(database + "-wal"); err != nil || !bytes.Equal(log, after) {
 				t.Errorf("the log changed: %v", err)
 			}
-			must(t, os.RemoveAll(filepath.Join(o.Home, "heads"))) // nobody knows of any session
+			must(t, os.RemoveAll(filepath.Join(o.Home, "heads"))) // without heads, no session is known
 			must(t, os.RemoveAll(database))
 			create(t, open(t, o), 1)
 		})
 	}
 }
 
-// A kill while the database is made leaves it with a rollback journal, which no reader
-// may play back: there is no store yet, and the next open makes it.
+// A process killed while it makes the database leaves a rollback journal, which no reader
+// may play back. There is no store yet, and the next open makes it.
 func TestKilledMakingIsNoStore(t *testing.T) {
 	o := options(t)
 	must(t, os.MkdirAll(o.Home, 0o700))
 	database := filepath.Join(o.Home, "acode.db")
-	must(t, open(t, options(t)).Close()) // acode's locks come before those of a database that is opened beside it
+	must(t, open(t, options(t)).Close()) // acode's kind of locks must be set before the test opens another database
 	db, err := sql.Open("sqlite", "file:"+database+"?_pragma=page_size(8192)&_pragma=application_id(1633906532)")
 	must(t, err)
 	must(t, db.Ping())
@@ -147,8 +146,8 @@ func TestKilledMakingIsNoStore(t *testing.T) {
 	}
 }
 
-// What a file manager or an editor leaves beside the heads is no session: nothing of it
-// is lost.
+// Files that a file manager or an editor leaves beside the heads are not sessions, and no
+// session counts as lost because of them.
 func TestOtherFilesBesideHeadsAreNoSessions(t *testing.T) {
 	o, want := closedSample(t)
 	litter := func(home string) {
@@ -169,8 +168,8 @@ func TestOtherFilesBesideHeadsAreNoSessions(t *testing.T) {
 	create(t, open(t, fresh), 1)
 }
 
-// The journal of somebody else's write that was cut short is played back by the next open
-// for writing. Readers, who may not, do not take the database for gone.
+// If another program is killed while it writes, the next open for writing plays its
+// journal back. Readers may not do so, but they do not report the database as lost.
 func TestUnplayedJournalIsNoLoss(t *testing.T) {
 	o, want := closedSample(t)
 	journal := filepath.Join(o.Home, "acode.db-journal")
@@ -187,8 +186,8 @@ func TestUnplayedJournalIsNoLoss(t *testing.T) {
 	}
 }
 
-// A copy that VACUUM INTO made, put in the place of another database whose log was left:
-// SQLite would write that log over the copy. Without it the copy is the store.
+// A copy made by VACUUM INTO replaces another database whose log stays. SQLite would
+// write that log over the copy, so acode refuses. Without the log, the copy is the store.
 func TestLogOfAnotherDatabaseIsRefused(t *testing.T) {
 	o, want := closedSample(t)
 	back := o
@@ -221,7 +220,8 @@ func TestLogOfAnotherDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-// What nobody can look into has a next step that leads somewhere: verify says the same.
+// For damage that verify cannot read either, the error advises to restore a backup, and
+// verify says the same.
 func TestWhatVerifyCannotReadComesFromABackup(t *testing.T) {
 	for name, spoil := range map[string]string{
 		"version":   `PRAGMA user_version = -1`,
@@ -240,7 +240,7 @@ func TestWhatVerifyCannotReadComesFromABackup(t *testing.T) {
 	}
 }
 
-// A copy that VACUUM INTO made has no log, and gets one with the first open for writing.
+// A copy made by VACUUM INTO has no log. The first open for writing adds one.
 func TestVacuumedCopyGetsItsLog(t *testing.T) {
 	o, want := closedSample(t)
 	back := o
@@ -262,8 +262,8 @@ func TestVacuumedCopyGetsItsLog(t *testing.T) {
 	}
 }
 
-// An empty list where heads tell of sessions says so; where another session is left, it
-// is shown.
+// An empty list with heads of lost sessions is an error. If another session is left, the
+// list shows it.
 func TestListNamesLostSessions(t *testing.T) {
 	o, want := closedSample(t)
 	s := open(t, o)
@@ -279,9 +279,8 @@ func TestListNamesLostSessions(t *testing.T) {
 	}
 }
 
-// A backup may leave out empty folders, or have been of the database and the key alone:
-// what is written next finds its place again, and that there is no witness is no failure
-// of verify.
+// A backup may leave out empty directories, or have only the database and the key.
+// Missing directories are made again, and verify does not fail for a missing head.
 func TestMissingFoldersAreMade(t *testing.T) {
 	o, want := closedSample(t)
 	must(t, errors.Join(os.RemoveAll(filepath.Join(o.Home, "heads")), os.RemoveAll(filepath.Join(o.Home, "blobs"))))
@@ -301,7 +300,7 @@ func TestMissingFoldersAreMade(t *testing.T) {
 	}
 }
 
-// What stands in the place of a file and never answers is damage, not a reason to wait.
+// A named pipe in the place of a file is damage, and acode does not wait for it.
 func TestPipesAreNotWaitedFor(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

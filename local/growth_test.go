@@ -7,9 +7,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// NFR-001: recovering the state of a session costs as much as its plan, not as its
-// history: with forty times the events it may not take ten times as long. (make bench
-// measures it against the 500 ms.)
+// NFR-001: the time to recover a session grows with its plan, not with its history. With
+// forty times the events it must not take ten times as long. make bench measures it
+// against the limit of 500 ms.
 func TestRecoveryDoesNotGrowWithHistory(t *testing.T) {
 	s := open(t, options(t))
 	recovery := func(attempts int) time.Duration {

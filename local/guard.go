@@ -13,12 +13,13 @@ import (
 
 const databaseName = "acode.db"
 
-// maxPath is the longest path of a database that SQLite opens: its own limit is 512
-// bytes, and it keeps room for the name of a journal.
+// maxPath is the longest path of a database that SQLite opens. SQLite's own limit is 512
+// bytes, and it reserves room for the name of a journal.
 const maxPath = 512 - len("-journal")
 
-// checkHome refuses, before anything is touched, a home or database that is somebody
-// else's, open to others, or on a file system whose locks cannot be trusted.
+// checkHome returns an error for a home or database that belongs to another user, is open
+// to others, or lies on a file system with unreliable locks. It checks before acode
+// changes anything.
 func checkHome(home string) error {
 	if !filepath.IsAbs(home) {
 		return &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the store's directory %q is not absolute", home), Next: session.Words("name an absolute directory")}
@@ -37,8 +38,9 @@ func checkHome(home string) error {
 	return nil
 }
 
-// checkOwner refuses a path that is not this user's alone, or neither a file nor, where
-// it should be one, a directory.
+// checkOwner returns an error for a path that other users own or can access. It also
+// returns an error if path is not a directory when dir is set, or not a regular file
+// otherwise.
 func checkOwner(path string, dir bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -69,7 +71,7 @@ func checkOwner(path string, dir bool) error {
 	return nil
 }
 
-// checkNetwork asks the nearest directory that exists.
+// checkNetwork checks the nearest existing directory at or above path.
 func checkNetwork(path string) error {
 	for {
 		name, remote, err := networkFS(path)

@@ -2,8 +2,8 @@ package local
 
 import "golang.org/x/sys/unix"
 
-// networkFS names the file system of path and says whether another machine or a program
-// serves it: whether the system does not call it local.
+// networkFS returns the name of the file system of path. remote is true if the system
+// does not call the file system local.
 func networkFS(path string) (name string, remote bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -12,6 +12,6 @@ func networkFS(path string) (name string, remote bool, err error) {
 	return unix.ByteSliceToString(st.Fstypename[:]), st.Flags&unix.MNT_LOCAL == 0, nil
 }
 
-// inMemory reports whether the file system of path loses everything when the machine goes
-// down. A disk in memory looks like any other here.
+// inMemory reports whether the file system of path is lost when the machine stops. macOS
+// does not show this, so it returns false.
 func inMemory(string) bool { return false }

@@ -2,8 +2,8 @@ package local
 
 import "golang.org/x/sys/unix"
 
-// networkFS names the file system of path and says whether another machine or a program
-// serves it.
+// networkFS returns the name of the file system of path. remote is true if another
+// machine or a program serves the file system.
 func networkFS(path string) (name string, remote bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -13,8 +13,7 @@ func networkFS(path string) (name string, remote bool, err error) {
 	return name, remote, nil
 }
 
-// inMemory reports whether the file system of path loses everything when the machine goes
-// down.
+// inMemory reports whether the file system of path is lost when the machine stops.
 func inMemory(path string) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(path, &st) != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A new session in a store that lies in memory draws one warning, and its resumes none.
+// A new session in a store in memory gets one warning. Its resumes get none.
 func TestStoreInMemoryWarns(t *testing.T) {
 	const memory = "/dev/shm"
 	for _, parent := range []string{memory, t.TempDir()} {

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A head is a copy of the newest commit outside the database, overwritten after each
-// commit and never synced: after a crash it may be older than the database, never newer.
+// A head is a copy of the newest commit outside the database. acode overwrites it after
+// each commit and never syncs it. After a crash it may be older than the database, but
+// never newer.
 
 const (
 	headMagic = "ACHEAD1\x00"
@@ -60,13 +61,13 @@ func decodeHead(b []byte) (c session.Commit, err error) {
 	return c, nil
 }
 
-// errHead is the cause of the error for a head file that is not what was signed. A power
-// cut may leave one, because it is never synced.
+// errHead is the cause of the error for a head file that does not match its signature. A
+// power cut may leave such a file, because it is never synced.
 var errHead = errors.New("the head file is damaged")
 
-// readHead gives nil when there is no head file, or an empty one, and an error that is
-// errHead when it is damaged. A reader may meet half of a head that is being written, so
-// what is not signed is read until it stays the same.
+// readHead returns nil when the head file is missing or empty, and an error with errHead
+// as its cause when it is damaged. The file may be read while it is written, so readHead
+// reads an unsigned head again until two reads are equal.
 func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 	var before []byte
 	for {
@@ -94,8 +95,7 @@ func badHead(home string, id session.ID, cause error) error {
 	return &session.Error{Code: session.ErrTampered, Message: "the head file of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: session.Do(session.MoveVerify, string(id)), Cause: cause}
 }
 
-// headNames lists the sessions that have a head. What else lies there, as a file manager
-// leaves it, is none.
+// headNames lists the sessions that have a head. It ignores other files in the directory.
 func headNames(home string) ([]session.ID, error) {
 	entries, err := os.ReadDir(filepath.Join(home, "heads"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +110,8 @@ func headNames(home string) ([]session.ID, error) {
 	return ids, nil
 }
 
-// readHeadFile reads no more than a head can have and a byte that tells a longer file.
+// readHeadFile reads the size of a head and one byte more, by which the caller notices a
+// longer file.
 func readHeadFile(path string) ([]byte, error) {
 	f, err := openRegular(path)
 	if err != nil {
@@ -120,8 +121,8 @@ func readHeadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, headBytes+1))
 }
 
-// writeHead overwrites the head. That it fails, say for want of room, costs only that
-// this end of the journal is not witnessed elsewhere, so the commit stands.
+// writeHead overwrites the head. A failure does not undo the commit: the head then does
+// not confirm the newest events, and nothing else is lost.
 func (w *Writer) writeHead(c session.Commit) {
 	if w.head == nil {
 		f, err := os.OpenFile(headPath(w.st.opts.Home, c.Session), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
@@ -129,7 +130,7 @@ func (w *Writer) writeHead(c session.Commit) {
 			return
 		}
 		w.head = f
-		_ = f.Truncate(headBytes) // more bytes would make it a damaged one
+		_ = f.Truncate(headBytes) // more bytes would look like damage
 	}
 	if b, err := encodeHead(c); err == nil {
 		_, _ = w.head.WriteAt(b, 0) // see above

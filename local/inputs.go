@@ -10,7 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// StageInputs keeps in for the next Append, sealed if redaction would change it.
+// StageInputs stores in with the next Append. The inputs are sealed if redaction would
+// change them.
 func (w *Writer) StageInputs(ctx context.Context, in *session.Inputs) (session.BlobRef, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -20,7 +21,7 @@ func (w *Writer) StageInputs(ctx context.Context, in *session.Inputs) (session.B
 	return w.stageInputs(in)
 }
 
-// stageInputs keeps nothing for nil.
+// stageInputs stores nothing for nil.
 func (w *Writer) stageInputs(in *session.Inputs) (session.BlobRef, error) {
 	if in == nil {
 		return session.BlobRef{}, nil
@@ -32,7 +33,7 @@ func (w *Writer) stageInputs(in *session.Inputs) (session.BlobRef, error) {
 	return w.stage(bytes.NewReader(data), int64(len(data)))
 }
 
-// Inputs reads the inputs of the session; nil when none were recorded.
+// Inputs reads the inputs of the session. It returns nil when none were recorded.
 func (w *Writer) Inputs(ctx context.Context) (*session.Inputs, error) {
 	if w.sess.Inputs == "" {
 		return nil, nil
@@ -40,7 +41,7 @@ func (w *Writer) Inputs(ctx context.Context) (*session.Inputs, error) {
 	return decodeBlob[session.Inputs]("inputs", func() (io.ReadCloser, error) { return w.Open(ctx, w.sess.Inputs) })
 }
 
-// Inputs reads the inputs of sess; nil when none were recorded.
+// Inputs reads the inputs of sess. It returns nil when none were recorded.
 func (s *Store) Inputs(ctx context.Context, sess *session.Session) (*session.Inputs, error) {
 	if sess.Inputs == "" {
 		return nil, nil
@@ -48,8 +49,9 @@ func (s *Store) Inputs(ctx context.Context, sess *session.Session) (*session.Inp
 	return decodeBlob[session.Inputs]("inputs", func() (io.ReadCloser, error) { return s.OpenBlob(ctx, sess.Inputs) })
 }
 
-// Fingerprint gives a function that tells values of variables from one another without
-// giving them away: a digest with a key of this store.
+// Fingerprint returns a function that makes a digest of a variable and its value with a
+// key of this store. Equal values have equal digests, and a digest does not reveal the
+// value.
 func (s *Store) Fingerprint(ctx context.Context) (func(name, value string) string, error) {
 	k, err := s.theKeys(ctx)
 	if err != nil {

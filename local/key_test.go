@@ -11,8 +11,8 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// A store made with a keyring needs it ever after; a keyring that fails at first is
-// passed over.
+// A store made with a keyring always needs it. If the keyring fails when the store is
+// made, another source is used.
 func TestKeyFromTheKeyring(t *testing.T) {
 	keyring.MockInit()
 	o := options(t)

@@ -33,23 +33,23 @@ const (
 	keyringWait    = 2 * time.Second
 )
 
-// keys are what one secret is good for. Each use has a key of its own, so that nothing
-// signed for one can be passed off as another.
+// keys are derived from one secret. Each use has its own key, so that a signature for one
+// use is never valid for another.
 type keys struct {
 	source string
 	// first 8 hex digits of SHA-256("acode key id" || secret)
 	id string
-	// checkpoints, commits, heads, requests, the store's own row
+	// signs checkpoints, commits, heads, requests and the store's own row
 	mac []byte
-	// digests of projection rows
+	// for digests of projection rows
 	state []byte
-	// content of sealed blobs
+	// encrypts sealed blobs
 	seal []byte
-	// names of sealed blobs
+	// for names of sealed blobs
 	name []byte
-	// digests of variables
+	// for digests of variables
 	env []byte
-	// fingerprints of secrets
+	// for fingerprints of secrets
 	learnt []byte
 	macs   sync.Pool
 }
@@ -67,7 +67,7 @@ func newKeys(source string, secret []byte) (*keys, error) {
 	return k, nil
 }
 
-// sign gives the HMAC of b.
+// sign returns the HMAC of b.
 func (k *keys) sign(b []byte) (h session.Hash) {
 	m, ok := k.macs.Get().(hash.Hash)
 	if !ok {
@@ -89,7 +89,7 @@ func mac(key, b []byte) (h session.Hash) {
 
 func sameHash(a, b session.Hash) bool { return hmac.Equal(a[:], b[:]) }
 
-// keyringStore is the keyring of the operating system, or a test's.
+// keyringStore is the keyring of the operating system, or a fake in tests.
 type keyringStore interface {
 	Get(service, user string) (string, error)
 	Set(service, user, secret string) error
@@ -106,11 +106,11 @@ func (osKeyring) Set(service, user, secret string) error {
 type keySource struct {
 	home string
 	env  func(string) string
-	// nil: not to be used
+	// nil if it must not be used
 	keyring keyringStore
 }
 
-// choose picks the source of a new store and makes the key where there is none yet.
+// choose selects the source of a new store, and makes the key if there is none yet.
 func (s keySource) choose(ctx context.Context, device string) (*keys, error) {
 	if secret := s.env(SecretVariable); secret != "" {
 		return s.fromEnv()
@@ -130,8 +130,8 @@ func (s keySource) choose(ctx context.Context, device string) (*keys, error) {
 	return s.makeFile()
 }
 
-// find reads the key of an existing store from the source that it first used, and refuses
-// any other key, whatever else is at hand.
+// find reads the key of an existing store from the source that the store first used. It
+// never tries another source.
 func (s keySource) find(ctx context.Context, source, id, device string) (*keys, error) {
 	var k *keys
 	var err error
@@ -146,7 +146,7 @@ func (s keySource) find(ctx context.Context, source, id, device string) (*keys, 
 		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the store names no known source of its key; nothing was changed", Next: session.Do(session.MoveVerify, "")}
 	}
 	switch {
-	case errors.Is(err, session.ErrStoreMode): // it is there, and says itself what to do
+	case errors.Is(err, session.ErrStoreMode): // the file exists, and the error says what to do
 		return nil, err
 	case err != nil:
 		return nil, keyMissing(source, id, s.place(source), err)
@@ -216,13 +216,13 @@ func (s keySource) fromFile() (*keys, error) {
 	return newKeys(sourceFile, secret)
 }
 
-// keyPattern is the name of a key file that is being made.
+// keyPattern is the pattern of the name of an unfinished key file.
 const keyPattern = "key-*"
 
-// makeFile makes the key file unless there is one. It is linked into place only when it
-// is complete and durable: a crash leaves no half key that a store could come to name.
+// makeFile makes the key file if it is missing. It links the file into place only when it
+// is complete and durable, so that a crash leaves no half key.
 func (s keySource) makeFile() (*keys, error) {
-	removeLeft(s.home, keyPattern) // nobody else makes one: the store is locked
+	removeLeft(s.home, keyPattern) // no other process makes one: the store is locked
 	if _, err := os.Lstat(s.file()); err == nil {
 		return s.fromFile()
 	}
@@ -234,7 +234,7 @@ func (s keySource) makeFile() (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(tmp) }() // a leftover is only clutter
+	defer func() { _ = os.Remove(tmp) }() // a leftover file is harmless
 	if err := os.Link(tmp, s.file()); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, storeError("make key", err)
 	}
@@ -244,7 +244,8 @@ func (s keySource) makeFile() (*keys, error) {
 	return s.fromFile()
 }
 
-// bounded gives up on a keyring that does not answer: a locked one may wait for a person.
+// bounded stops waiting for a keyring that does not answer. A locked keyring may wait for
+// a person.
 func bounded(ctx context.Context, f func() (string, error)) (string, error) {
 	type answer struct {
 		text string

@@ -9,8 +9,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Where lanes are read from: those that may have changed, those that a person must look
-// at, and all of them. outbox names few sessions of many, so it comes first in the join.
+// Queries of lanes: those that may have changed, those that are pending or need a person,
+// all of them, and one. The outbox names few of many sessions, so it comes first in the
+// join.
 const (
 	laneColumns = `s.id, s.last_seq, coalesce(l.acked, 0), coalesce(l.verified, 0), coalesce(l.epoch, 0), coalesce(l.state, ''),
 		coalesce(l.reason, ''), coalesce(l.attempts, 0), coalesce(l.next_us, 0), coalesce(l.parked, 0), coalesce(l.remote, '')`
@@ -22,8 +23,8 @@ const (
 	lanesQuery = `SELECT ` + laneColumns + ` FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no ORDER BY s.no`
 	laneQuery  = `SELECT ` + laneColumns + ` FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no WHERE s.id = ?`
 
-	// backlogQuery counts what is above acked, whatever state its lane is in: what waits
-	// for its next attempt, and what is on its way, is as undelivered as the rest.
+	// backlogQuery counts the events above acked in every state of a lane. Events that
+	// wait for their next attempt and events in flight are not delivered yet.
 	backlogQuery = `SELECT count(*), coalesce(sum(s.last_seq - coalesce(l.acked, 0)), 0),
 		coalesce(min((SELECT time_us FROM events WHERE pos = (s.no << 40) + coalesce(l.acked, 0) + 1)), 0)
 		FROM outbox o CROSS JOIN sessions s ON s.no = o.session_no LEFT JOIN lanes l ON l.session_no = o.session_no
@@ -40,7 +41,7 @@ func readLanes(ctx context.Context, q querier, query string, args ...any) (out [
 	return out, err
 }
 
-// lanesOf is readLanes for look.
+// lanesOf returns readLanes as a function for look.
 func lanesOf(query string) func(context.Context, querier) ([]session.Lane, error) {
 	return func(ctx context.Context, q querier) ([]session.Lane, error) { return readLanes(ctx, q, query) }
 }
@@ -50,9 +51,9 @@ func readBacklog(ctx context.Context, q querier) (b session.Backlog, err error) 
 	return b, rowError("count pending", "", err)
 }
 
-// Sync says how delivery stands, without writing: the newest heartbeat, zero but for
-// Paused when nobody ever drained, the lanes that have something pending or need a
-// person, in the order of session numbers, and what all pending events add up to.
+// Sync returns the state of delivery without writing. h is the newest heartbeat; if no
+// process ever delivered, only its Paused is set. lanes are the lanes that have pending
+// events or need a person, in the order of session numbers. b counts all pending events.
 func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.Lane, b session.Backlog, err error) {
 	err = s.read(ctx, func(q querier) error {
 		if h, err = readHeartbeat(ctx, q); err != nil {
@@ -74,7 +75,7 @@ func (s *Store) Sync(ctx context.Context) (h session.Heartbeat, lanes []session.
 	return h, lanes, b, err
 }
 
-// Totals is that of Outbox, for those who only look.
+// Totals is like Outbox.Totals, but needs no Outbox.
 func (s *Store) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
 	err = s.read(ctx, func(q querier) error {
 		sessions, acked, err = readTotals(ctx, q)
@@ -83,7 +84,8 @@ func (s *Store) Totals(ctx context.Context) (sessions int, acked map[string]uint
 	return sessions, acked, err
 }
 
-// Lane says how far one session is delivered. It returns ErrUnknownID for no session.
+// Lane returns how far one session is delivered. It returns ErrUnknownID if there is no
+// such session.
 func (s *Store) Lane(ctx context.Context, id session.ID) (l session.Lane, err error) {
 	err = s.read(ctx, func(q querier) error {
 		found, err := readLanes(ctx, q, laneQuery, string(id))
@@ -114,16 +116,16 @@ func readPaused(ctx context.Context, q querier) (paused bool, err error) {
 	return paused, rowError("read sync", "", err)
 }
 
-// PauseSync keeps whoever drains, in whatever process, from delivering until it is called
-// with false. It is durable when it returns.
+// PauseSync pauses the delivery of all processes, or continues it if paused is false. The
+// change is durable when PauseSync returns.
 func (s *Store) PauseSync(ctx context.Context, paused bool) error {
 	return s.decide(ctx, "pause sync", func(ctx context.Context) error {
 		return s.wr.exec(ctx, `INSERT INTO sync (one, paused, turn) VALUES (1, ?, 0) ON CONFLICT (one) DO UPDATE SET paused = excluded.paused`, paused)
 	})
 }
 
-// BindRemote makes r the database that sessions are delivered to. What another one
-// acknowledged says nothing about it, so all lanes of others begin anew.
+// BindRemote makes r the database to which sessions are delivered. Acknowledgements of
+// another database do not count for it, so the lanes of others start from the beginning.
 func (s *Store) BindRemote(ctx context.Context, r session.RemoteIdentity) error {
 	remote := r.String()
 	return s.decide(ctx, "bind remote", func(ctx context.Context) error {
@@ -140,7 +142,7 @@ func (s *Store) BindRemote(ctx context.Context, r session.RemoteIdentity) error 
 	})
 }
 
-// decide writes what a person decided.
+// decide commits the decision of a person.
 func (s *Store) decide(ctx context.Context, doing string, f func(ctx context.Context) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

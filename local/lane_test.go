@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// syncOf reads how delivery stands through a store that is open for reading only.
+// syncOf reads the state of delivery through a store that is open for reading only.
 func syncOf(t *testing.T, s *local.Store) (session.Heartbeat, []session.Lane, session.Backlog) {
 	t.Helper()
 	h, lanes, b, err := s.Sync(t.Context())
@@ -20,8 +20,8 @@ func syncOf(t *testing.T, s *local.Store) (session.Heartbeat, []session.Lane, se
 	return h, lanes, b
 }
 
-// FR-046, FR-047: a store that is only read says who drains, what is pending and what
-// needs a person.
+// FR-046, FR-047: a store open for reading returns which process delivers, which events
+// are pending and which lanes need a person.
 func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)
@@ -66,7 +66,7 @@ func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	}
 }
 
-// A pause holds in every process, beside whatever heartbeats say.
+// A pause holds in every process, and a heartbeat does not change it.
 func TestPauseIsForEveryProcess(t *testing.T) {
 	opts := options(t)
 	s, other := open(t, opts), open(t, opts)
@@ -86,7 +86,7 @@ func TestPauseIsForEveryProcess(t *testing.T) {
 	}
 }
 
-// What one database acknowledged is pending again for another.
+// Events that one database acknowledged are pending again for another.
 func TestOtherRemoteBeginsAnew(t *testing.T) {
 	s := open(t, options(t))
 	a, b := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID
@@ -96,7 +96,7 @@ func TestOtherRemoteBeginsAnew(t *testing.T) {
 	must(t, s.BindRemote(t.Context(), first))
 	acknowledge(t, o, a, 4)
 	must(t, o.Settle(t.Context(), []int64{1, 2}))
-	must(t, s.BindRemote(t.Context(), first)) // another address of the same
+	must(t, s.BindRemote(t.Context(), first)) // another address of the same database
 	if got := changed(t, o); !slices.Equal(ids(got), []session.ID{b}) || got[0].Reason != "not yet" {
 		t.Errorf("Changed with the same database: got %+v", got)
 	}
@@ -111,7 +111,7 @@ func TestOtherRemoteBeginsAnew(t *testing.T) {
 	}
 }
 
-// What lanes say is a claim about a server and no part of what a session is.
+// Lanes describe a server and are not part of a session's signed state.
 func TestLanesAreNotSigned(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)
@@ -134,8 +134,8 @@ func TestLanesAreNotSigned(t *testing.T) {
 	}
 }
 
-// A row that cannot be read leaves no cursor open, which would keep the log of a drainer
-// that goes on from ever being begun anew.
+// A row that cannot be read leaves no cursor open. An open cursor would prevent the
+// restart of the log.
 func TestUnreadableLanesHoldNobodyUp(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)
@@ -162,7 +162,7 @@ func TestUnreadableLanesHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// A session that the outbox lacks, for whatever reason, is found by whoever looks at all.
+// Lanes finds a session that is missing in the outbox for any reason.
 func TestLanesMendTheOutbox(t *testing.T) {
 	s := open(t, options(t))
 	a, b := create(t, s, 1).Session().ID, create(t, s, 1).Session().ID

@@ -10,9 +10,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// withLearnt gives data with what the process knows of secrets, where it is of an event
-// that has a place for it: at the start of each epoch, and with a captured value that is
-// one.
+// withLearnt returns data with the secrets that the process knows, if the event has a
+// field for them. Such events start an epoch, or record a captured value that is a
+// secret.
 func (w *Writer) withLearnt(data any) (any, error) {
 	var err error
 	switch d := data.(type) {
@@ -28,8 +28,8 @@ func (w *Writer) withLearnt(data any) (any, error) {
 	return data, nil
 }
 
-// stageLearnt keeps what this process knows of secrets for those that come: fingerprints,
-// sealed. It gives nothing where the session has them already.
+// stageLearnt stores fingerprints of the secrets that this process knows, sealed, for
+// later processes. It returns a zero reference if the session has them already.
 func (w *Writer) stageLearnt() (session.BlobRef, error) {
 	if w.st.opts.Redactor == nil {
 		return session.BlobRef{}, nil
@@ -44,8 +44,8 @@ func (w *Writer) stageLearnt() (session.BlobRef, error) {
 	return w.stageSmall(memory, true)
 }
 
-// remember has the redactor know what the processes of sess knew. Without the key it does
-// not, but then nothing that is sealed can be shown either.
+// remember gives the redactor the secrets that earlier processes of sess knew. Without
+// the key it does nothing; then no sealed content can be shown either.
 func (s *Store) remember(ctx context.Context, q querier, sess *session.Session) error {
 	if _, known := s.learnt.Load(sess.Learnt); known || sess.Learnt == "" || s.opts.Redactor == nil {
 		return nil

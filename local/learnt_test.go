@@ -11,8 +11,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What a process that executed a session knew for a secret is known to whatever looks at
-// the session or continues it; the store does not hold the value.
+// Secrets that a process of a session knew are known to every process that reads or
+// continues the session. The store does not hold their values.
 func TestLearntIsRemembered(t *testing.T) {
 	const first, second = "first-0123456789-abcdef", "second-0123456789-ghijkl"
 	o := options(t)
@@ -32,7 +32,7 @@ func TestLearntIsRemembered(t *testing.T) {
 		t.Errorf("Learnt: got %q, then %q", before, now)
 	}
 	const third = "third-0123456789-mnopqr"
-	o.Redactor.(*redact.Redactor).Learn([]string{third}) // as of a captured value
+	o.Redactor.(*redact.Redactor).Learn([]string{third}) // as from a captured value
 	ref, err := w.Stage(t.Context(), strings.NewReader(third), int64(len(third)))
 	must(t, err)
 	receipt := completed(w, 0, 1)

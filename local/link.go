@@ -13,21 +13,21 @@ import (
 	"modernc.org/sqlite"
 )
 
-// querier reads.
+// querier reads from a database.
 type querier interface {
-	// each gives f the rows of a query, one after the other. Where f returns errEnough
-	// the rest is left out. f runs no query of the same text.
+	// each calls f with each row of a query. If f returns errEnough, each skips the rest.
+	// f must not run a query with the same text.
 	each(ctx context.Context, query string, args []any, f func(r row) error) error
 
-	// queryRow reads one row; sql.ErrNoRows says that there is none.
+	// queryRow reads one row. It returns sql.ErrNoRows if there is none.
 	queryRow(ctx context.Context, query string, args []any, dst ...any) error
 }
 
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 
-// readRows gives f the rows of a query. An error of f that has no code says that the row
-// holds what no acode wrote.
+// readRows calls f with each row of a query. An error of f without a code means that the
+// row holds values that acode never writes.
 func readRows(ctx context.Context, q querier, doing string, id session.ID, query string, args []any, f func(r row) error) error {
 	return storeError(doing, q.each(ctx, query, args, func(r row) error {
 		if err := f(r); err != errEnough {
@@ -39,11 +39,11 @@ func readRows(ctx context.Context, q querier, doing string, id session.ID, query
 
 // reader is a Store, an Outbox or a Writer.
 type reader interface {
-	// read runs f on one consistent state, or alone.
+	// read runs f on one consistent state, or while no other call uses the connection.
 	read(ctx context.Context, f func(q querier) error) error
 }
 
-// look gives what f reads of r.
+// look returns the value that f reads from r.
 func look[T any](ctx context.Context, r reader, f func(ctx context.Context, q querier) (T, error)) (v T, err error) {
 	err = r.read(ctx, func(q querier) error {
 		v, err = f(ctx, q)
@@ -53,18 +53,18 @@ func look[T any](ctx context.Context, r reader, f func(ctx context.Context, q qu
 }
 
 // link is one connection to a database, for one goroutine at a time. It keeps every
-// statement. It does without the pool of database/sql: its locks, its copies and its
-// watch on every call cost as much as a statement, and here nobody shares a connection.
+// statement. It does not use the pool of database/sql: no connection is shared here, and
+// the pool's locks, copies and context watches cost as much as a statement.
 type link struct {
 	conn  driver.Conn
 	stmts map[string]driver.Stmt
-	// of the call in progress
+	// arguments of the call in progress
 	args []driver.NamedValue
-	// what it runs is short: a watch on the context would cost more
+	// statements are short, so watching the context would cost more than it gains
 	brief bool
 }
 
-// openLink opens the database that name, a DSN, names.
+// openLink opens the database of a data source name.
 func openLink(name string) (*link, error) {
 	conn, err := new(sqlite.Driver).Open(name)
 	if err != nil {
@@ -75,14 +75,14 @@ func openLink(name string) (*link, error) {
 
 func newLink(conn driver.Conn) *link { return &link{conn: conn, stmts: map[string]driver.Stmt{}} }
 
-// keepWAL stops the last close from deleting the log, which costs the next process the
-// growth of a new one.
+// keepWAL stops the last close from deleting the log. Otherwise the next process has to
+// grow a new one.
 func (l *link) keepWAL() error {
 	_, err := l.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1)
 	return err
 }
 
-// kept gives the statement of a query.
+// kept returns the prepared statement of a query.
 func (l *link) kept(query string) (driver.Stmt, error) {
 	if st := l.stmts[query]; st != nil {
 		return st, nil
@@ -94,7 +94,7 @@ func (l *link) kept(query string) (driver.Stmt, error) {
 	return st, err
 }
 
-// watched is the context that the driver watches while a statement runs.
+// watched returns the context that the driver watches while a statement runs.
 func (l *link) watched(ctx context.Context) context.Context {
 	if l.brief && ctx.Done() != nil {
 		return context.WithoutCancel(ctx)
@@ -115,7 +115,7 @@ func (l *link) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// bind makes arguments what the driver takes: as database/sql would, for the types in use
+// bind converts arguments for the driver as database/sql would do, for the types in use
 // here.
 func (l *link) bind(args []any) ([]driver.NamedValue, error) {
 	l.args = l.args[:0]
@@ -180,7 +180,7 @@ func (l *link) queryRow(ctx context.Context, query string, args []any, dst ...an
 	return err
 }
 
-// patience sets for how long statements wait for other processes.
+// patience sets how long statements wait for other processes.
 func (l *link) patience(ctx context.Context, ms int) error {
 	return storeError("set patience", l.exec(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, ms)))
 }
@@ -194,13 +194,13 @@ func (l *link) snapshot(ctx context.Context, f func(q querier) error) error {
 	return f(l)
 }
 
-// rollback ends a transaction that wrote nothing worth keeping. The driver interrupts
-// whatever runs when a context ends, which may come late enough to meet the next
-// statement: a transaction that stayed open would refuse every later one.
+// rollback ends a transaction without keeping its writes. When a context ends, the driver
+// may interrupt the next statement instead of the last one, so rollback tries again. A
+// transaction that stays open would make every later one fail.
 func (l *link) rollback() {
 	for range 10 {
 		err := l.exec(context.Background(), rollback)
-		if resultCode(err)&0xff != sqliteInterrupt { // SQLite may also have rolled back by itself
+		if resultCode(err)&0xff != sqliteInterrupt { // SQLite may also have rolled back already
 			return
 		}
 	}
@@ -225,7 +225,7 @@ type row struct {
 	values  []driver.Value
 }
 
-// Scan reads its columns.
+// Scan stores the columns in dst.
 func (r row) Scan(dst ...any) error {
 	if len(dst) != len(r.values) {
 		return fmt.Errorf("scan %d columns into %d", len(r.values), len(dst))

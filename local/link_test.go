@@ -15,11 +15,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The variable that makes the test binary another process with the same session; its
-// value is the home of the store.
+// rivalHome makes the test binary another process with the same session. Its value is the
+// home of the store.
 const rivalHome = "LOCAL_TEST_RIVAL"
 
-// rivalProcess does to the session what each line of its input says.
+// rivalProcess changes the session as each line of its input says.
 func rivalProcess(home string) {
 	check := func(err error) {
 		if err != nil {
@@ -44,7 +44,7 @@ func rivalProcess(home string) {
 	os.Exit(0)
 }
 
-// startRival gives a function that lets another process do something and waits for it.
+// startRival returns a function that lets another process do something and waits for it.
 func startRival(t *testing.T, home string, id session.ID) func(what string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -65,8 +65,8 @@ func startRival(t *testing.T, home string, id session.ID) func(what string) {
 	}
 }
 
-// L5: what is not read again because nobody committed since is read again as soon as
-// another process does: its requests are seen, and so is that it took the session over.
+// L5: a writer does not read again while no one else commits. As soon as another process
+// commits, the writer sees its requests and its takeover.
 func TestCommitsOfAnotherProcessAreSeen(t *testing.T) {
 	o := options(t)
 	w := create(t, open(t, o), 10)
@@ -80,7 +80,7 @@ func TestCommitsOfAnotherProcessAreSeen(t *testing.T) {
 		}
 		return asked
 	}
-	for i := range 3 { // nothing is read but once
+	for i := range 3 { // only the first commit reads
 		look(0)
 		appendAll(t, w, started(w, i, 1), completed(w, i, 1))
 	}
@@ -89,7 +89,7 @@ func TestCommitsOfAnotherProcessAreSeen(t *testing.T) {
 	appendAll(t, w, started(w, 3, 1))
 	look(1)
 	do("ask")
-	for range 2 { // the second one finds that nobody came between
+	for range 2 { // the second time no other commit came between
 		appendAll(t, w, tick())
 	}
 	asked := look(2)
@@ -108,7 +108,7 @@ func TestCommitsOfAnotherProcessAreSeen(t *testing.T) {
 	}
 }
 
-// L5: the same where both hold one connection.
+// L5: the same with one connection for both.
 func TestCommitsOfTheSameProcessAreSeen(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 3)
@@ -129,8 +129,8 @@ func TestCommitsOfTheSameProcessAreSeen(t *testing.T) {
 	}
 }
 
-// A value of another type than its column reads the same and cannot be written back: a
-// session with one is not taken up.
+// A value of another type than its column reads the same but cannot be written back. A
+// session with such a value does not load.
 func TestValuesOfAnotherTypeAreRefused(t *testing.T) {
 	for column, change := range map[string]string{
 		"sessions": `UPDATE sessions SET head = CAST(head AS TEXT)`,
@@ -150,7 +150,7 @@ func TestValuesOfAnotherTypeAreRefused(t *testing.T) {
 	}
 }
 
-// loosely changes rows whatever the schema says of their columns.
+// loosely changes rows without the checks of the schema.
 func loosely(t *testing.T, o local.Options, change string) {
 	t.Helper()
 	script := `PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(replace(sql, ') STRICT', ')'), 'CHECK (length', 'CHECK (1 OR length') WHERE type = 'table';
@@ -160,8 +160,8 @@ func loosely(t *testing.T, o local.Options, change string) {
 	}
 }
 
-// An argument of a kind that no statement has is an error: a statement that is left out
-// for it would look as if it had run.
+// An argument of a type that no statement uses is an error. A skipped statement would
+// look as if it had run.
 func TestStrangeArgumentsAreRefused(t *testing.T) {
 	s := open(t, options(t))
 	for _, arg := range []any{0.5, struct{}{}, session.Hash{}} {
@@ -171,7 +171,7 @@ func TestStrangeArgumentsAreRefused(t *testing.T) {
 	}
 }
 
-// What a column gives is taken only by what was meant for it.
+// A column is stored only in a variable of a matching type.
 func TestAssign(t *testing.T) {
 	var h session.Hash
 	for _, tt := range []struct {
@@ -191,7 +191,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// The directory of a session is checked before anybody enters it.
+// The directory of a session is checked before a process enters it.
 func TestWorkspaceIsWhatWasSigned(t *testing.T) {
 	o, want := closedSample(t)
 	s := open(t, o)

@@ -10,23 +10,25 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// LoadReport says what Load checked.
+// LoadReport describes the checks of Load.
 type LoadReport struct {
-	// of the events above the checkpoint, its own included
+	// Order covers the events from the checkpoint on.
 	Order session.ReplayOrder
-	// seq of the checkpoint that was used; 0 when there is none yet
+	// Checkpoint is the seq of the checkpoint in use; 0 if there is none yet.
 	Checkpoint uint64
-	// why the newest checkpoint was passed over; empty normally
+	// BadCheckpoint says why the newest checkpoint was not used; normally empty.
 	BadCheckpoint string
-	// what is odd and harmless
+	// Warnings are unusual but harmless findings.
 	Warnings []string
 }
 
-// Load takes up a session again. It checks the signed commit, the newest checkpoint and
-// the chain above it, and every projection, in time that grows with the plan and not with
-// the history. It returns ErrTampered or ErrCorrupt with the last trusted seq, and
-// ErrNoCheckpoint when receipts have lost every valid checkpoint; nothing is changed. A
-// store opened for reading gives a Writer that cannot write.
+// Load opens a session to continue it. It checks the signed commit, the newest checkpoint
+// and the chain above it, and every projection. The time grows with the plan and not with
+// the history.
+//
+// Load returns ErrTampered or ErrCorrupt with the last trusted seq. It returns
+// ErrNoCheckpoint when there are receipts but no valid checkpoint. It changes nothing.
+// With a store opened for reading it returns a Writer that cannot write.
 func (s *Store) Load(ctx context.Context, id session.ID) (*Writer, error) {
 	k, err := s.theKeys(ctx)
 	if err != nil {
@@ -65,7 +67,7 @@ type loader struct {
 	q   querier
 	k   *keys
 	id  session.ID
-	// nil: there is none, or why says why not
+	// head is nil if there is none or if it is damaged; why is the reason.
 	head   *session.Commit
 	why    error
 	row    *sessionRecord
@@ -88,9 +90,9 @@ func (l *loader) run(home string) error {
 	return l.checkProjections()
 }
 
-// begin reads the head and the row of the session, which is what was signed. The head is
-// read by the caller's snapshot or before it, never after: it must not be newer than what
-// is compared with it.
+// begin reads the head and the row of the session, which is signed. The head must not be
+// newer than the rows that are compared with it. Therefore the head is read before the
+// snapshot or inside it, never after it.
 func (l *loader) begin(home string) (err error) {
 	l.head, l.why = readHead(home, l.k, l.id)
 	if l.why != nil && !errors.Is(l.why, errHead) {
@@ -102,7 +104,8 @@ func (l *loader) begin(home string) (err error) {
 	return l.checkCommit()
 }
 
-// lost says what it means when a session has a head file and no row.
+// lost returns the error for a session that has no row. If it has a head file, the store
+// lost its end.
 func (l *loader) lost(err error) error {
 	switch {
 	case !errors.Is(err, session.ErrUnknownID):
@@ -139,7 +142,7 @@ func (l *loader) checkCommit() error {
 	return nil
 }
 
-// checkHead compares the database with its witness outside. The witness may be older.
+// checkHead compares the database with the head file, which may be older.
 func (l *loader) checkHead() error {
 	c, head := l.row.commit, *l.head
 	switch {
@@ -158,7 +161,8 @@ func (l *loader) checkHead() error {
 	return nil
 }
 
-// hashAt gives the hash of an event, zero for seq 0 and for an event that is missing.
+// hashAt returns the hash of an event. It returns the zero hash for seq 0 and for a
+// missing event.
 func (l *loader) hashAt(seq uint64) (session.Hash, error) {
 	h, err := hashOf(l.ctx, l.q, l.row.no, l.id, seq)
 	if errors.Is(err, session.ErrUnknownID) {
@@ -167,7 +171,7 @@ func (l *loader) hashAt(seq uint64) (session.Hash, error) {
 	return h, err
 }
 
-// checkpoint finds the newest valid checkpoint; ok is false when there is none.
+// checkpoint finds the newest valid checkpoint. ok is false when there is none.
 func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
 	span := []any{position(l.row.no, 0), position(l.row.no, l.row.commit.LastSeq)}
 	err = readRows(l.ctx, l.q, "read checkpoints", l.id, checkpointQuery+`DESC`, span, func(r row) error {
@@ -188,7 +192,7 @@ func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
 	return c, ok, err
 }
 
-// tailBatch bounds how many events are held at once.
+// tailBatch limits how many events are in memory at once.
 const tailBatch = 1000
 
 // checkChain follows the hashes from the newest valid checkpoint to the signed end.
@@ -252,8 +256,8 @@ func (l *loader) follow(from uint64) (receipts int, err error) {
 	return receipts, l.checkEnd()
 }
 
-// checkEnd refuses events above the signed end: the receipt that needs the place of one
-// would be the first to find it taken, after its effect.
+// checkEnd returns an error for events above the signed end. Otherwise the next receipt
+// would find its seq taken, after its effect.
 func (l *loader) checkEnd() error {
 	last := l.row.commit.LastSeq
 	var more bool
@@ -267,9 +271,9 @@ func (l *loader) checkEnd() error {
 	return nil
 }
 
-// order sorts a batch by time and id and compares that with seq (FR-038). The report
-// keeps the order of the last batch, which is all of the tail unless something was
-// damaged.
+// order sorts a batch by time and id, and compares this order with seq (FR-038). The
+// report keeps the order of the last batch. Without damage, that is all events above the
+// checkpoint.
 func (l *loader) order(events []session.Event, at uint64, lastUS int64) error {
 	order, err := session.Order(slices.Clone(events))
 	if err != nil || events[0].TimeUS <= lastUS {
@@ -304,9 +308,9 @@ func (l *loader) rowsDiffer(table string) error {
 	return corrupt(session.ErrTampered, l.id, l.row.commit.LastSeq, "the rows of table %s are not what was signed", table)
 }
 
-// Workspace gives the directory that a session was executed in last, and its short id.
-// Its row is compared with what was signed first, because nothing else is read before
-// that directory is entered.
+// Workspace returns the directory in which a session was last executed, and its short id.
+// It checks the signature of the session's row first, because acode enters that directory
+// before it reads anything else.
 func (s *Store) Workspace(ctx context.Context, id session.ID) (dir, short string, err error) {
 	k, err := s.theKeys(ctx)
 	if err != nil {

@@ -134,8 +134,8 @@ func load(t testing.TB, s *local.Store, id session.ID) *local.Writer {
 	return w
 }
 
-// FR-009, FR-015, FR-017: what was appended is there after a new open, from its
-// checkpoint.
+// FR-009, FR-015, FR-017: appended events are there after a new open, which starts from
+// the checkpoint.
 func TestAppendedSessionLoadsEqual(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A log that an old reader made huge is shortened by whoever commits next, a step or a
-// heartbeat: the alert about it has to end. One of the usual size keeps it.
+// After a slow reader made the log huge, the next commit of a step or a heartbeat
+// shortens it, so that the alert about it ends. A log of the usual size keeps its size.
 func TestHugeLogIsShortened(t *testing.T) {
 	const huge, usual = 100 << 20, 8 << 20
 	for name, commit := range map[string]func(t *testing.T, s *local.Store){
@@ -25,7 +25,7 @@ func TestHugeLogIsShortened(t *testing.T) {
 			first := create(t, s, 1).Session().ID
 			log := filepath.Join(opts.Home, "acode.db-wal")
 			must(t, s.Close())
-			must(t, os.Truncate(log, before)) // what follows the last commit is of none
+			must(t, os.Truncate(log, before)) // bytes after the last commit belong to no commit
 			s = open(t, opts)
 			commit(t, s)
 			info, err := os.Stat(log)

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// making is what this process has made of a store that is not complete yet.
+// making records the files that this process made for an unfinished store.
 type making struct {
-	// in the order of their making
+	// directories in the order of their making
 	dirs  []string
 	files []string
-	// nil: create.lock is not held
+	// nil if create.lock is not held
 	unlock func()
 }
 
-// makeStore makes or completes a store; its row comes last, so that a store that has one
-// is complete. Only one process does this at a time. Where it fails, what it made is
-// removed again.
+// makeStore makes or completes a store. It inserts the row of the store last, so that a
+// store with this row is complete. Only one process does this at a time. On failure
+// makeStore removes the files that it made.
 func (s *Store) makeStore(ctx context.Context) (err error) {
 	home := s.opts.Home
 	h, err := readHeader(filepath.Join(home, databaseName))
@@ -53,7 +53,7 @@ func (s *Store) makeStore(ctx context.Context) (err error) {
 		return err
 	}
 	if s.wr != nil {
-		_ = s.wr.close() // it was opened before this process was alone
+		_ = s.wr.close() // it was opened before this process held the lock
 	}
 	if s.wr, err = openWriteConn(home); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (s *Store) makeStore(ctx context.Context) (err error) {
 	return s.firstRow(ctx)
 }
 
-// begin makes the directories and takes the lock. Another process that could not make the
-// store may have removed both meanwhile.
+// begin makes the directories and takes the lock. A failing process may remove both
+// meanwhile; then begin tries again.
 func (m *making) begin(home string) error {
 	path := filepath.Join(home, "create.lock")
 	for {
@@ -92,13 +92,13 @@ func (m *making) begin(home string) error {
 	}
 }
 
-// besideMakers waits until no process makes the store at home, and keeps those that would
-// out until unlock: one that fails removes what it has made, also under a process that
-// just opens it.
+// besideMakers waits until no process makes the store at home, and keeps other makers out
+// until unlock. A maker that fails removes its files, even if another process has just
+// opened them.
 func besideMakers(home string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(home, "create.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return func() {}, nil // none was made there; what else is wrong shows when the store is opened
+		return func() {}, nil // no store was ever made there; the open reports any other problem
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
 		_ = f.Close() // nothing is held
@@ -107,14 +107,15 @@ func besideMakers(home string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// lockFile waits for the lock on path. A file that lost its name meanwhile is not placed:
-// two processes could hold two different files of one name.
+// lockFile waits for the lock on path. placed is false if the file was removed or
+// replaced meanwhile: then another process could hold the lock of a new file with the
+// same name.
 func lockFile(path string) (unlock func(), placed bool, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, false, storeError("open lock", err)
 	}
-	unlock = func() { _ = f.Close() } // closing is what unlocks
+	unlock = func() { _ = f.Close() } // closing the file releases the lock
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		unlock()
 		return nil, false, storeError("lock store", &fs.PathError{Op: "flock", Path: path, Err: err})
@@ -128,8 +129,8 @@ func lockFile(path string) (unlock func(), placed bool, err error) {
 	return unlock, true, nil
 }
 
-// folders makes the home of a store and the folders in it, those that are missing: many a
-// backup leaves out empty ones.
+// folders makes the directories of a store that are missing. Many backups leave out empty
+// directories.
 func (m *making) folders(home string) error {
 	before := len(m.dirs)
 	for _, dir := range []string{home, filepath.Join(home, "heads"), filepath.Join(home, "blobs")} {
@@ -145,7 +146,7 @@ func (m *making) folders(home string) error {
 	return nil
 }
 
-// dir makes a directory and those above it.
+// dir makes a directory and its parents.
 func (m *making) dir(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
@@ -165,22 +166,23 @@ func (m *making) dir(path string) error {
 	return err
 }
 
-// undo removes what was made, the database before its log: it must not be read without.
+// undo removes the files that were made. It removes the database before its log, because
+// no one must read the database without the log.
 func (m *making) undo(s *Store) {
 	if s.wr != nil {
 		_ = s.wr.close()
 		s.wr = nil
 	}
 	for i := len(m.files) - 1; i >= 0; i-- {
-		_ = os.Remove(m.files[i]) // what cannot be removed is used by the next one
+		_ = os.Remove(m.files[i]) // the next process uses a file that stays
 	}
 	for i := len(m.dirs) - 1; i >= 0; i-- {
-		_ = unix.Rmdir(m.dirs[i]) // unless it holds something by now
+		_ = unix.Rmdir(m.dirs[i]) // fails if it is no longer empty
 	}
 }
 
-// firstRow grows the log once, so that no later commit pays for it, then says what the
-// store is.
+// firstRow grows the log once, so that no later commit has to. Then it inserts the row
+// that describes the store.
 func (s *Store) firstRow(ctx context.Context) error {
 	if err := s.growLog(ctx); err != nil {
 		return storeError("grow log", err)
@@ -207,12 +209,12 @@ func (s *Store) firstRow(ctx context.Context) error {
 	return nil
 }
 
-// growFrames is how many pages, 4 MiB, a log may have before SQLite copies them back by
-// itself.
+// growFrames is the number of pages (4 MiB) after which SQLite copies the log back into
+// the database.
 const growFrames = 500
 
-// growLog rewrites one page until the log has the size that it will keep. Nothing is
-// acknowledged yet, so it need not sync before the end.
+// growLog rewrites one page until the log has its lasting size. Nothing is acknowledged
+// yet, so it need not sync before the end.
 func (s *Store) growLog(ctx context.Context) error {
 	for _, q := range []string{`PRAGMA wal_autocheckpoint = 0`, `PRAGMA synchronous = OFF`} {
 		if err := s.wr.exec(ctx, q); err != nil {
@@ -237,17 +239,17 @@ func (s *Store) growLog(ctx context.Context) error {
 }
 
 const (
-	// pageBytes is the size of the database's pages. A receipt of a kilobyte leaves a
-	// third of a page of 4 KiB unused, and a tenth of one of 8 KiB.
+	// pageBytes is the size of the database's pages. Receipts of about a kilobyte waste a
+	// third of a page of 4 KiB, and a tenth of a page of 8 KiB.
 	pageBytes = 8192
 
 	// applicationID marks the file as a store of acode for tools like file(1): "acod".
 	applicationID = 0x61636f64
 )
 
-// database makes an empty database that only its owner can read; SQLite gives its mode to
-// the files that it makes beside it. The size of pages is settled by the first write,
-// which must come before the log.
+// database makes an empty database that only its owner can read. SQLite gives the same
+// mode to the files beside it. The first write fixes the page size, so it must come
+// before the log exists.
 func (m *making) database(ctx context.Context, home string) error {
 	path := filepath.Join(home, databaseName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

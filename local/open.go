@@ -17,9 +17,9 @@ import (
 // formatVersion is the version of docs/format.md that new stores follow.
 const formatVersion = 1
 
-// Open opens the store for writing and makes it where there is none: the directory 0700,
-// its files 0600. It returns ErrStoreMode, ErrStoreNet and ErrNewer before anything is
-// touched, and ErrKey when the key that the store first used is not at hand.
+// Open opens the store for writing, and makes it if it is missing. The directory has mode
+// 0700, its files have 0600. Open returns ErrStoreMode, ErrStoreNet or ErrNewer before it
+// changes anything. It returns ErrKey when the key that the store first used is missing.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := checkHome(opts.Home); err != nil {
 		return nil, err
@@ -39,16 +39,16 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		err = new(making).folders(opts.Home)
 	}
 	if err != nil {
-		_ = s.Close() // the first error says more
+		_ = s.Close() // the first error is the cause
 		return nil, nameFull(opts.Home, err)
 	}
 	makeBallast(opts.Home)
 	return s, nil
 }
 
-// openExisting opens a store that is complete and brings it to this version; ready is
-// false when there is none yet. SQLite never sees an empty database: it would delete the
-// log beside it.
+// openExisting opens a complete store and migrates it to this version. ready is false
+// when there is no complete store yet. SQLite must never open an empty database, because
+// it would delete the log beside it.
 func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	path := filepath.Join(s.opts.Home, databaseName)
 	unlock, err := besideMakers(s.opts.Home)
@@ -59,7 +59,7 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if h, err := readHeader(path); err != nil || !h.log {
 		return false, err
 	}
-	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) { // SQLite finds out at the first write
+	if err := unix.Access(path, unix.W_OK); errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) { // SQLite would notice at the first write
 		return false, storeError("open store", &fs.PathError{Op: "access", Path: path, Err: err})
 	}
 	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
@@ -83,19 +83,19 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	return err == nil, storeError("read store", err)
 }
 
-// header is what the first bytes of a database say, without SQLite.
+// header holds fields from the first bytes of a database.
 type header struct {
-	// it has got its log, and with it more than one page
+	// the database has its log, and therefore more than one page
 	log bool
-	// of its schema; 0: none yet
+	// version of the schema; 0 for none yet
 	version int
 }
 
-// readHeader looks at the database at path. Until it has got its log only one process may
-// open it, under the lock of makeStore: to give it the log needs it alone. A copy that
-// VACUUM INTO made has a schema and no log.
+// readHeader reads the header of the database at path without SQLite. Until the database
+// has its log, only one process may open it, under the lock of makeStore, because SQLite
+// needs it alone to add the log. A copy made by VACUUM INTO has a schema and no log.
 func readHeader(path string) (header, error) {
-	log, logErr := os.Lstat(path + "-wal") // before the database, which says first that it has one
+	log, logErr := os.Lstat(path + "-wal") // read first: the database says that it has a log before the log exists
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return header{}, nil
@@ -104,7 +104,8 @@ func readHeader(path string) (header, error) {
 		return header{}, storeError("open store", err)
 	}
 	defer f.Close()
-	// the first two: 1 without a log
+	// Offsets of the format versions for writing and reading, which are 1 without a log,
+	// and of user_version.
 	const writer, reader, userVersion = 18, 19, 60
 	var b [userVersion + 4]byte
 	if _, err := f.ReadAt(b[:], 0); errors.Is(err, io.EOF) {
@@ -112,7 +113,7 @@ func readHeader(path string) (header, error) {
 	} else if err != nil {
 		return header{}, storeError("open store", err)
 	}
-	if b[writer] > 2 { // SQLite would read it, and refuse to write only when something was to be recorded
+	if b[writer] > 2 { // SQLite would read this database, and fail only at the first write
 		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path, Next: session.Words("put the database and its log back from a backup"),
 			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted"}
 	}
@@ -124,8 +125,8 @@ func readHeader(path string) (header, error) {
 	return h, nil
 }
 
-// upgrade migrates a store that an older program made. Only one process does this at a
-// time; the others find that it is done.
+// upgrade migrates a store of an older program. Only one process does this at a time; the
+// others then find the new version.
 func (s *Store) upgrade(ctx context.Context) error {
 	if err := s.wr.settle(ctx); err != nil {
 		return err
@@ -143,7 +144,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil || version == s.schema().version {
 		return err
 	}
-	// goose takes connections itself, and there is only one.
+	// goose opens its own connections, so this one must be closed.
 	if err := s.wr.close(); err != nil {
 		return storeError("migrate store", err)
 	}
@@ -153,7 +154,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return storeError("migrate store", err)
 	}
 	err = s.schema().run(ctx, db, s.schema().version)
-	if err != nil && ctx.Err() != nil { // the text of goose says it and its chain does not
+	if err != nil && ctx.Err() != nil { // the error of goose has the cause in its text but not in its chain
 		err = context.Cause(ctx)
 	}
 	if cerr := db.Close(); err == nil {

@@ -12,43 +12,43 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Outbox is what a drainer reads and writes. It has a connection of its own, so that it
-// waits for no commit that is being synced and no commit waits for what it reads. It is
-// safe for concurrent use.
+// Outbox is the view of the store for delivery. It has its own connection: it does not
+// wait for a commit that is being synced, and no commit waits for its reads. It is safe
+// for concurrent use.
 type Outbox struct {
 	st *Store
-	// guards everything below
+	// guards the fields below
 	mu sync.Mutex
-	// nil: closed
+	// nil when closed
 	conn *writeConn
-	// data_version when News was asked last
+	// data_version at the last call of News
 	seen int64
-	// commits
+	// number of commits
 	wrote    int
 	observer Observer
 }
 
 const (
-	// outboxWait is how long a statement of a drainer waits for another process, in
-	// milliseconds. It is short because a writer of this process may wait for it too.
+	// outboxWait is how long a statement of an Outbox waits for another process, in
+	// milliseconds. It is short because a writer of this process may wait for the Outbox.
 	outboxWait = 200
 
-	// outboxFrames is how much of the log may wait before a drainer copies it back: more
-	// than a writer lets wait, so that it happens only where nobody else commits. An idle
-	// syncer writes a heartbeat every few seconds for months.
+	// outboxFrames is how many pages of the log may wait before an Outbox copies them
+	// back. It is more than for a writer, so that an Outbox does this only when no one
+	// else commits. An idle syncer writes a heartbeat every few seconds for months.
 	outboxFrames = 2 * growFrames
 
-	// looksAtLog is after how many commits a drainer looks how much waits.
+	// looksAtLog is the number of commits after which an Outbox checks the log.
 	looksAtLog = 64
 )
 
-// Outbox opens the store's outbox; the caller closes it before the store. It returns
+// Outbox opens the store's outbox. The caller closes it before the store. It returns
 // ErrReadOnly for a store that was opened for reading.
 //
-// Its commits are not synced: an acknowledgement that is lost is given again. The log is,
-// once after each restart of it, before anything follows its new header
-// (synchronous=NORMAL and not OFF): what a power cut leaves behind an old header is older
-// than the database.
+// Its commits are not synced, because the server repeats a lost acknowledgement. SQLite
+// still syncs the log once after each restart of the log, before it writes pages after
+// the new header (synchronous=NORMAL). Therefore pages that a power cut leaves after an
+// old header are older than the database.
 func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
 	if err := s.settle(ctx); err != nil {
 		return nil, err
@@ -63,13 +63,13 @@ func (s *Store) openOutbox(ctx context.Context) (*Outbox, error) {
 	}
 	c.drains, c.settled = true, true
 	if err := c.patience(ctx, outboxWait); err != nil {
-		_ = c.close() // the first error says more
+		_ = c.close() // the first error is the cause
 		return nil, err
 	}
 	return &Outbox{st: s, conn: c, seen: -1}, nil
 }
 
-// settle makes sure that what is delivered is durable here first.
+// settle makes the journal durable before any of it is delivered.
 func (s *Store) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,10 +79,10 @@ func (s *Store) settle(ctx context.Context) error {
 	return s.wr.settle(ctx)
 }
 
-// Device gives the random id of the store.
+// Device returns the random id of the store.
 func (o *Outbox) Device() string { return o.st.Device() }
 
-// Close closes the connection; nothing may be asked afterwards.
+// Close closes the connection. The Outbox must not be used afterwards.
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,8 +94,8 @@ func (o *Outbox) Close() error {
 	return storeError("close outbox", err)
 }
 
-// read runs f alone. It refuses to go on with a database that lost its name: SQLite would
-// report for ever that nothing changes.
+// read runs f alone on the connection. It returns an error for a database that was
+// removed or replaced, because SQLite would report forever that nothing changes.
 func (o *Outbox) read(ctx context.Context, f func(q querier) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,8 +111,8 @@ func (o *Outbox) read(ctx context.Context, f func(q querier) error) error {
 	return f(o.conn.link)
 }
 
-// Replaced gives the file that has the database's name since it was opened; nil where
-// that is the database, or there is none.
+// Replaced returns the file that has the database's name now, if that is another file. It
+// returns nil if the database is in place or no file has its name.
 func (o *Outbox) Replaced() fs.FileInfo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,11 +123,11 @@ func (o *Outbox) Replaced() fs.FileInfo {
 	if same, err := database.same(); same || err != nil {
 		return nil
 	}
-	info, _ := os.Lstat(database.path) // nil: it is gone by now
+	info, _ := os.Lstat(database.path) // nil if it was removed meanwhile
 	return info
 }
 
-// tx runs f in one transaction, which is kept short.
+// tx runs f in one transaction. f must be quick.
 func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Context) error) error {
 	return o.read(ctx, func(querier) error {
 		o.conn.busy = 0
@@ -143,9 +143,9 @@ func (o *Outbox) tx(ctx context.Context, doing string, f func(ctx context.Contex
 	})
 }
 
-// copyBack copies the log into the database where nobody else does, and not in a commit,
-// for whose end a step may wait. It costs syncs, so it must be seldom. What was committed
-// is as good as before when it fails.
+// copyBack copies the log into the database if no other process does. It is not part of a
+// commit, because a step may wait for the end of a commit. It costs syncs, so it is rare.
+// If it fails, all commits are as safe as before.
 func (o *Outbox) copyBack(ctx context.Context) {
 	o.wrote++
 	if o.wrote%looksAtLog != 0 {
@@ -163,7 +163,8 @@ func (o *Outbox) copyBack(ctx context.Context) {
 	}
 }
 
-// since is never negative: the clock may have been set back.
+// since returns the time since start. It is never negative, even if the clock was set
+// back.
 func (o *Outbox) since(start time.Time) time.Duration {
 	return max(0, o.st.opts.Now().Sub(start))
 }
@@ -175,9 +176,8 @@ const upsertLane = `INSERT INTO lanes (session_no, acked, verified, epoch, state
 		(excluded.acked, excluded.verified, excluded.epoch, excluded.state, excluded.reason, excluded.attempts, excluded.next_us, excluded.parked, excluded.remote)
 		AND next_us < 9223372036854775807`
 
-// SaveLane keeps l; its LastSeq is not looked at. A lane whose Acked went down is among
-// Changed again. A lane that CloseLane settled stays as it is. A power cut may lose what
-// it keeps.
+// SaveLane saves l without its LastSeq. If Acked decreased, Changed lists the lane again.
+// A lane that CloseLane closed stays as it is. A power cut may lose the change.
 func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 	return o.tx(ctx, "save lane", func(ctx context.Context) error {
 		no, err := sessionNumber(ctx, o.conn, l.Session)
@@ -193,8 +193,7 @@ func (o *Outbox) SaveLane(ctx context.Context, l session.Lane) error {
 	})
 }
 
-// Beat keeps h, for those who only look. Its Paused is not looked at: that is for people
-// to decide.
+// Beat saves h for other processes to read, without its Paused, which only people change.
 func (o *Outbox) Beat(ctx context.Context, h session.Heartbeat) error {
 	return o.tx(ctx, "save heartbeat", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `INSERT INTO drainer (one, pid, started_us, beat_us, command, state, reason, since_us, last_us, attempt_us, next_us, remote, address)
@@ -206,9 +205,8 @@ func (o *Outbox) Beat(ctx context.Context, h session.Heartbeat) error {
 	})
 }
 
-// Sizes gives the bytes of the database and of the log beside it, 0 for one that is not
-// there. The files are asked for by name: to open and close them would take SQLite's
-// locks away.
+// Sizes returns the bytes of the database and of its log, 0 for a missing file. It does
+// not open the files, because closing them would release SQLite's locks.
 func (s *Store) Sizes() (database, log int64, err error) {
 	for suffix, size := range map[string]*int64{"": &database, "-wal": &log} {
 		info, err := os.Stat(filepath.Join(s.opts.Home, databaseName) + suffix)
@@ -221,18 +219,18 @@ func (s *Store) Sizes() (database, log int64, err error) {
 	return database, log, nil
 }
 
-// Observer is told what an Outbox does to the database. What is nil is not called; a call
-// must be quick, because a step may wait for its end.
+// Observer has functions that an Outbox calls. A nil function is not called. A call must
+// be quick, because a step may wait for its end.
 type Observer struct {
-	// Commit is told of each attempt to commit: how long it took, the wait for the lock
-	// in it, and how often another writer had the lock.
+	// Commit receives each attempt to commit: the time it took, including the wait for
+	// the lock, and how often another writer had the lock.
 	Commit func(took time.Duration, busy int, err error)
 
-	// Checkpoint is told of each copying back of the log.
+	// Checkpoint receives each copy of the log into the database.
 	Checkpoint func(took time.Duration, err error)
 }
 
-// Observe makes b learn what is done from now on.
+// Observe makes the Outbox call the functions of b from now on.
 func (o *Outbox) Observe(b Observer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

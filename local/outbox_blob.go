@@ -13,9 +13,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Blob opens the plain content of a blob that is not sealed; the caller closes it. It
-// returns ErrKey for what is sealed in the database, which stays here, and ErrCorrupt for
-// what is missing or damaged.
+// Blob opens the plain content of a blob that is not sealed. The caller closes it. Blob
+// returns ErrKey for content that is sealed in the database, which is never sent, and
+// ErrCorrupt for missing or damaged content.
 func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	name, err := parseHash(hash)
 	if err != nil {
@@ -38,9 +38,9 @@ func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	return o.st.unpack(p, nil)
 }
 
-// Blobs lists the blobs that d names, each once, except whole outputs, of which Wholes
-// lists those that d names. Sealed ones are left out. One that cannot be looked at is
-// listed, so that whoever opens it hears why.
+// Blobs lists the blobs that d names, each once. It leaves out sealed blobs and whole
+// outputs, which Wholes lists. A blob whose state cannot be read is listed, so that
+// opening it returns the error.
 func (o *Outbox) Blobs(d session.Delivery) []session.BlobRef { return o.plain(d, blobFields()) }
 
 // Wholes lists the whole outputs that d names, as Blobs does.
@@ -48,7 +48,7 @@ func (o *Outbox) Wholes(d session.Delivery) []session.BlobRef {
 	return o.plain(d, []string{wholeField})
 }
 
-// plain lists the blobs that are not sealed and that fields of d name.
+// plain lists the blobs that the given fields of d name and that are not sealed.
 func (o *Outbox) plain(d session.Delivery, fields []string) (out []session.BlobRef) {
 	done := map[string]bool{}
 	for _, e := range d.Events {
@@ -65,7 +65,7 @@ func (o *Outbox) plain(d session.Delivery, fields []string) (out []session.BlobR
 	return out
 }
 
-// named lists what fields of an event name, and of the blob that holds its payload.
+// named lists the blobs that fields of an event name, also if its payload is in a blob.
 func (o *Outbox) named(e session.Event, fields []string) []session.BlobRef {
 	refs := namedBy(e, fields)
 	payload := namedBy(e, []string{payloadField})
@@ -82,9 +82,9 @@ func (o *Outbox) named(e session.Event, fields []string) []session.BlobRef {
 	return namedBy(e, fields)
 }
 
-// look finds out whether a blob is sealed, and how long it is where the database holds
-// it. What is neither there nor in a file that is not sealed is sealed in one, or
-// missing, which is for acode verify to say.
+// look reports whether a blob is sealed, and sets its size if the database holds it. A
+// blob that is neither in the database nor in a plain file is sealed in a file or
+// missing. acode verify reports missing blobs.
 func (o *Outbox) look(ref *session.BlobRef) (sealed bool) {
 	name, err := parseHash(ref.Hash)
 	if err != nil {
@@ -102,20 +102,21 @@ func (o *Outbox) look(ref *session.BlobRef) (sealed bool) {
 	return codec == codecSealed
 }
 
-// How the fields of payloads begin that name what holds the payload, and a whole output.
+// The beginnings of payload fields: of the reference to a payload in a blob, and of a
+// whole output.
 const (
 	payloadField = payloadPrefix + `{"hash":"`
 	wholeField   = `"whole":{"hash":"`
 )
 
-// blobFields are how the fields of payloads begin that name any other blob.
+// blobFields returns the beginnings of the payload fields that name any other blob.
 func blobFields() []string {
 	return []string{payloadField, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"learnt":{"hash":"`, `"blob":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`}
 }
 
-// namedBy lists the blobs that fields of an event name, with their sizes where the event
-// has them. It decodes nothing, which would cost more than to read the event; no text in
-// a payload looks like a field, since its quotes are escaped there.
+// namedBy lists the blobs that fields of an event name, with their sizes if the event has
+// them. It decodes no JSON, which would cost more than reading the event. No text in a
+// payload looks like a field, because quotes in texts are escaped.
 func namedBy(e session.Event, fields []string) (refs []session.BlobRef) {
 	for _, payload := range [][]byte{e.Payload, e.Full} {
 		for _, field := range fields {
@@ -128,7 +129,7 @@ func namedBy(e session.Event, fields []string) (refs []session.BlobRef) {
 				ref := session.BlobRef{Hash: string(name)}
 				if size, sized := bytes.CutPrefix(rest, []byte(`,"bytes":`)); sized {
 					digits, _, _ := bytes.Cut(size, []byte("}"))
-					ref.Bytes, _ = strconv.ParseInt(string(digits), 10, 64) // 0 of what is sealed, whose size does not matter here
+					ref.Bytes, _ = strconv.ParseInt(string(digits), 10, 64) // 0 for sealed blobs, whose size is not needed
 				}
 				refs = append(refs, ref)
 			}

@@ -27,7 +27,7 @@ func launch() {
 	}
 }
 
-// drainProcess drains beside a writer of the same process, and tells what it did so far.
+// drainProcess delivers beside a writer of the same process, and prints its progress.
 func drainProcess(home string) {
 	ctx := context.Background()
 	s, err := local.Open(ctx, local.Options{Home: home, Now: newClock().now})
@@ -37,9 +37,9 @@ func drainProcess(home string) {
 	check(err)
 	o, err := s.Outbox(ctx)
 	check(err)
-	if os.Getenv("LOCAL_TEST_SYNC") == "off" { // how it must not be done
+	if os.Getenv("LOCAL_TEST_SYNC") == "off" { // the wrong setting
 		_, err := o.OutboxPragma(ctx, "synchronous = 0")
-		_ = err // it gives no row
+		_ = err // it returns no row
 	}
 	acked := uint64(0)
 	save := func() {
@@ -82,7 +82,7 @@ func drainProcess(home string) {
 	os.Exit(0)
 }
 
-// pages is how many pages the connection that writes has written.
+// pages returns how many pages the connection that writes has written.
 func pages(s *local.Store) int {
 	n, err := s.PagesWritten(context.Background())
 	if err != nil {
@@ -97,7 +97,7 @@ func trace(t *testing.T, home string, id session.ID, env ...string) []crash.Call
 	return run(t, home, crash.Spec{Env: append(env, "LOCAL_TEST_DRAIN="+home, "LOCAL_TEST_SESSION="+string(id))}, 0)
 }
 
-// told reads what an output says.
+// told parses an output of drainProcess.
 func told(c crash.Call) (what string, seq uint64, pages int, ok bool) {
 	if c.Kind != crash.KindAck || c.FD != 1 {
 		return "", 0, 0, false
@@ -106,8 +106,8 @@ func told(c crash.Call) (what string, seq uint64, pages int, ok bool) {
 	return what, seq, pages, err == nil && n == 3
 }
 
-// FR-050: what a drainer keeps costs no sync, and a step costs one and the same pages
-// whether somebody drains or not.
+// FR-050: a drainer's commits cost no sync. A step costs one sync and the same pages with
+// and without a drainer.
 func TestDrainingCostsNoSync(t *testing.T) {
 	o, want := closedSample(t)
 	syncs, written := map[string]int{}, map[string]int{}
@@ -124,14 +124,15 @@ func TestDrainingCostsNoSync(t *testing.T) {
 	if syncs["begun"] < 2 || syncs["alone"] != 20 || syncs["drained"] != 0 || syncs["both"] != 20 {
 		t.Errorf("syncs: got %v; want one for each of 20 steps alone and beside a drainer, none for a drainer", syncs)
 	}
-	// The event and the session; now and then a page of events is full.
+	// One page for the event and one for the session; now and then a page of events is
+	// full.
 	if written["alone"] < 40 || written["alone"] > 44 || written["both"] > 44 || written["drained"] != 0 {
 		t.Errorf("pages: got %v; want two for each of 20 steps", written)
 	}
 }
 
-// Wherever the power goes while a drainer is the first to write into a restarted log,
-// nothing that was acknowledged is lost. Without the sync of the log's header it is.
+// A drainer writes first into a restarted log. A power cut at any point loses nothing
+// acknowledged. Without the sync of the log's header it does.
 func TestPowerCutWhileDraining(t *testing.T) {
 	for _, tt := range []struct {
 		sync  string
@@ -139,7 +140,7 @@ func TestPowerCutWhileDraining(t *testing.T) {
 	}{{"normal", true}, {"off", false}} {
 		t.Run(tt.sync, func(t *testing.T) {
 			o, want := closedSample(t)
-			must(t, os.Remove(filepath.Join(o.Home, "ballast"))) // nobody needs it, and every image would hold it
+			must(t, os.Remove(filepath.Join(o.Home, "ballast"))) // not needed here, and every image would contain it
 			initial, err := crash.Snapshot(o.Home)
 			must(t, err)
 			calls := trace(t, o.Home, want.ID, "LOCAL_TEST_FIRST=drainer", "LOCAL_TEST_SYNC="+tt.sync)
@@ -167,7 +168,7 @@ func TestPowerCutWhileDraining(t *testing.T) {
 	}
 }
 
-// drained reports whether a cut lies where the drainer has written and nobody has synced.
+// drained reports whether a cut lies after a write of the drainer that no sync followed.
 func drained(calls []crash.Call) bool {
 	if len(calls) == 0 {
 		return false

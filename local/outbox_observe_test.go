@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Whoever watches a drainer learns of each commit and of each copying back of the log.
+// An Observer receives each commit and each copy of the log into the database.
 func TestObserver(t *testing.T) {
 	opts := options(t)
 	s := open(t, opts)
@@ -48,7 +48,8 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// A commit that was refused is told as such, and one that waited says for how many looks.
+// A refused commit is reported with its error. A commit that waited is reported with the
+// number of its waits.
 func TestObserverOfRefusedCommits(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)

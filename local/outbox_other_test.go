@@ -2,5 +2,5 @@
 
 package local_test
 
-// launch has no tracer here.
+// launch does nothing, because there is no tracer for this system.
 func launch() {}

@@ -9,13 +9,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// settledRows is how many sessions with nothing left to deliver may lie in the outbox.
-// They are taken out together: one that is executed would only be put in again by its
-// next step.
+// settledRows is how many sessions without undelivered events may stay in the outbox.
+// Outbox.settle removes them together, because the next step of a running session would
+// only insert it again.
 const settledRows = 32
 
 // Changed lists the lanes with events above Acked, in all states, in the order of session
-// numbers. It costs what changed, not how many sessions there are.
+// numbers. Its cost grows with the changed sessions, not with all sessions.
 func (o *Outbox) Changed(ctx context.Context) (pending []session.Lane, err error) {
 	all, err := look(ctx, o, lanesOf(changedQuery))
 	if err != nil {
@@ -32,9 +32,9 @@ func (o *Outbox) Changed(ctx context.Context) (pending []session.Lane, err error
 	return pending, err
 }
 
-// settle takes sessions out of the outbox that have nothing more to deliver now, whatever
-// they had when somebody looked. It commits, so that every writer puts its session in
-// again with what it commits next.
+// settle removes sessions from the outbox that have nothing more to deliver. It checks
+// that inside its transaction. Its commit is visible to every writer, so each writer
+// inserts its session again with its next commit.
 func (o *Outbox) settle(ctx context.Context) error {
 	return o.tx(ctx, "settle outbox", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `DELETE FROM outbox
@@ -42,13 +42,13 @@ func (o *Outbox) settle(ctx context.Context) error {
 	})
 }
 
-// pendingUnlisted selects sessions that the outbox lacks. Those that went on as others,
-// whose next attempt is never, are not pending.
+// pendingUnlisted selects pending sessions that the outbox lacks. Sessions that continue
+// as others have next_us at never and are not pending.
 const pendingUnlisted = `SELECT s.no FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no
 	WHERE s.last_seq > coalesce(l.acked, 0) AND coalesce(l.next_us, 0) < 9223372036854775807 AND s.no NOT IN (SELECT session_no FROM outbox)`
 
-// Lanes lists every lane, in the order of session numbers. As it reads all of them
-// anyway, it also puts those back that Changed lacks, which damage leaves behind.
+// Lanes lists every lane, in the order of session numbers. It also adds pending sessions
+// that are missing in the outbox because of damage.
 func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	lacks := false
 	err = o.read(ctx, func(q querier) error {
@@ -65,7 +65,7 @@ func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	})
 }
 
-// Totals gives the number of sessions and, for each Remote of lanes, how many events it
+// Totals returns the number of sessions, and the number of events that each remote
 // acknowledged.
 func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uint64, err error) {
 	err = o.read(ctx, func(q querier) error {
@@ -76,7 +76,7 @@ func (o *Outbox) Totals(ctx context.Context) (sessions int, acked map[string]uin
 }
 
 func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]uint64, err error) {
-	// Sessions are numbered without gaps, and never removed.
+	// Sessions are numbered without gaps and never removed.
 	if err := q.queryRow(ctx, `SELECT coalesce(max(no), 0) FROM sessions`, nil, &sessions); err != nil {
 		return 0, nil, rowError("count sessions", "", err)
 	}
@@ -91,14 +91,14 @@ func readTotals(ctx context.Context, q querier) (sessions int, acked map[string]
 	return sessions, acked, err
 }
 
-// Backlog counts what is not acknowledged: ready, backing off, in flight and parked
-// alike.
+// Backlog counts all events that are not acknowledged: ready, backing off, in flight and
+// parked.
 func (o *Outbox) Backlog(ctx context.Context) (session.Backlog, error) {
 	return look(ctx, o, readBacklog)
 }
 
-// News reports whether anybody but this Outbox committed since it was asked last. It
-// costs a fraction of Changed; the first time it is true.
+// News reports whether another connection committed since the last call. The first call
+// returns true. It costs a fraction of Changed.
 func (o *Outbox) News(ctx context.Context) (news bool, err error) {
 	err = o.read(ctx, func(q querier) error {
 		var v int64
@@ -114,8 +114,8 @@ func (o *Outbox) News(ctx context.Context) (news bool, err error) {
 // Paused reports whether a person paused delivery.
 func (o *Outbox) Paused(ctx context.Context) (bool, error) { return look(ctx, o, readPaused) }
 
-// HashAt gives the chain's hash at seq; that of 0 is zero. It returns ErrUnknownID for a
-// session or an event that is not there.
+// HashAt returns the hash of the chain at seq, and the zero hash for seq 0. It returns
+// ErrUnknownID for a missing session or event.
 func (o *Outbox) HashAt(ctx context.Context, id session.ID, seq uint64) (session.Hash, error) {
 	return look(ctx, o, func(ctx context.Context, q querier) (h session.Hash, err error) {
 		no, err := sessionNumber(ctx, q, id)
@@ -149,11 +149,12 @@ func hashOf(ctx context.Context, q querier, no int64, id session.ID, seq uint64)
 	return h, rowError("read event", id, err)
 }
 
-// Delivery reads at most limit events above after, and at most maxBytes of payload, but
-// at least one event if there is one and limit allows it. Payloads are as stored: one
-// that names a blob stays so. It returns ErrCorrupt when what it read is not what was
-// chained, with no event: the server would keep it for ever. No cursor stays open when it
-// returns.
+// Delivery reads at most limit events above after, with at most maxBytes of payload. It
+// returns at least one event if there is one and limit allows it. Payloads are as stored:
+// a reference to a blob stays a reference.
+//
+// Delivery returns ErrCorrupt and no events if the events do not match the chain, because
+// the server would keep them forever. It leaves no cursor open.
 func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
 	d := session.Delivery{Session: id, Device: o.Device()}
 	err := o.read(ctx, func(q querier) error {

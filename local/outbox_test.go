@@ -46,7 +46,7 @@ func saveLane(t testing.TB, o *local.Outbox, l session.Lane) {
 	}
 }
 
-// acknowledge saves that a server has everything up to seq.
+// acknowledge saves that a server has all events up to seq.
 func acknowledge(t testing.TB, o *local.Outbox, id session.ID, seq uint64) {
 	t.Helper()
 	saveLane(t, o, session.Lane{Session: id, Acked: seq, Verified: seq, Epoch: 1, State: session.SyncSynced, Remote: serverA})
@@ -63,7 +63,8 @@ func tick() session.Draft {
 	return session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: "test"}}
 }
 
-// FR-048: what was committed is pending until it is acknowledged, up or down (O1).
+// FR-048: committed events are pending until they are acknowledged. The acknowledged seq
+// may rise or fall (O1).
 func TestOutboxListsWhatIsPending(t *testing.T) {
 	s := open(t, options(t))
 	a, b := create(t, s, 1), create(t, s, 1)
@@ -99,7 +100,7 @@ func TestOutboxListsWhatIsPending(t *testing.T) {
 	}
 }
 
-// An outage does not make the backlog fall, and nothing acknowledged counts.
+// During an outage the backlog does not fall. Acknowledged events do not count.
 func TestBacklogCountsEveryState(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)
@@ -133,8 +134,8 @@ func TestBacklogCountsEveryState(t *testing.T) {
 	}
 }
 
-// A delivery is a run of the journal, cut by number and by bytes, with the hash before
-// it.
+// A delivery is a range of the journal with the hash before it, limited by number and by
+// bytes.
 func TestDeliveryIsARunOfTheJournal(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 3)
@@ -181,7 +182,7 @@ func TestDeliveryIsARunOfTheJournal(t *testing.T) {
 	}
 }
 
-// What is not what was chained is not delivered; the other lanes go on (O3).
+// An event that does not match the chain is not delivered. The other lanes continue (O3).
 func TestDamagedEventStaysHome(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -199,8 +200,8 @@ func TestDamagedEventStaysHome(t *testing.T) {
 	acknowledge(t, ob, b.Session().ID, 4)
 }
 
-// Blobs that are not sealed are named before the event that names them; sealed ones
-// never.
+// Blobs that are not sealed are listed before the event that names them. Sealed blobs are
+// never listed.
 func TestBlobsOfADelivery(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)
@@ -244,8 +245,8 @@ func TestBlobsOfADelivery(t *testing.T) {
 	}
 }
 
-// What a receipt says of the files as a command left them is loaded again, and its blob
-// travels.
+// A receipt's manifest of the files after a command loads again, and its blob is
+// delivered.
 func TestManifestsOfReceipts(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 3)
@@ -282,8 +283,8 @@ func TestManifestsOfReceipts(t *testing.T) {
 	}
 }
 
-// 10,000 sessions that did not change cost nothing: what is asked again and again reads
-// the outbox, and rows by their number.
+// 10,000 sessions without changes cost nothing: repeated queries read the outbox, and
+// rows by their number.
 func TestCostFollowsWhatChanged(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)
@@ -313,7 +314,7 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 	}
 }
 
-// An outbox needs a store that may write, and says what became of it.
+// An outbox needs a store open for writing, and returns the right errors when closed.
 func TestOutboxOfNothing(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -342,7 +343,7 @@ func TestOutboxOfNothing(t *testing.T) {
 	}
 }
 
-// A drainer that beats for months beside nobody keeps the log short.
+// A drainer that writes heartbeats for months with no other writer keeps the log short.
 func TestLogOfAnIdleDrainerStaysShort(t *testing.T) {
 	opts := options(t)
 	o := openOutbox(t, open(t, opts))
@@ -356,7 +357,7 @@ func TestLogOfAnIdleDrainerStaysShort(t *testing.T) {
 	}
 }
 
-// L6: nothing is written after a write failed; a full disk is no such failure.
+// L6: after a failed write nothing is written. A full disk is no such failure.
 func TestOutboxStopsAfterAFailedWrite(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -386,7 +387,7 @@ func TestOutboxStopsAfterAFailedWrite(t *testing.T) {
 	saveLane(t, full, l)
 }
 
-// The settings of a drainer are in its DSN.
+// The settings of an Outbox's connection are in its DSN.
 func TestOutboxHasItsPragmas(t *testing.T) {
 	o := openOutbox(t, open(t, options(t)))
 	for name, want := range map[string]string{"synchronous": "1", "journal_mode": "wal", "secure_delete": "1", "foreign_keys": "1", "busy_timeout": "200", "wal_autocheckpoint": "0", "trusted_schema": "0",
@@ -397,7 +398,7 @@ func TestOutboxHasItsPragmas(t *testing.T) {
 	}
 }
 
-// A drainer waits for a writer of another process, and gives up in time.
+// A drainer waits for a writer of another process, but not for long.
 func TestOutboxWaitsForWriters(t *testing.T) {
 	opts := options(t)
 	s, other := open(t, opts), open(t, opts)
@@ -422,7 +423,7 @@ func TestOutboxWaitsForWriters(t *testing.T) {
 	must(t, other.Exec(t.Context(), `ROLLBACK`))
 }
 
-// slow is content that comes when somebody says so.
+// slow is content that arrives when the test allows it.
 type slow struct{ asked, goOn chan struct{} }
 
 func (s slow) Read(p []byte) (int, error) {
@@ -431,8 +432,7 @@ func (s slow) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A writer of this process that is busy with a file, and not with the database, does not
-// hold the drainer up.
+// A writer of this process that is busy with a file does not delay the drainer.
 func TestOutboxDoesNotWaitForFiles(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -451,7 +451,7 @@ func TestOutboxDoesNotWaitForFiles(t *testing.T) {
 	}
 }
 
-// News tells of commits of others, and not of the drainer's own (FR-050: it wakes an idle
+// News reports commits of others and not of the drainer itself (FR-050: it wakes an idle
 // lane).
 func TestNewsAreCommitsOfOthers(t *testing.T) {
 	s := open(t, options(t))
@@ -474,22 +474,21 @@ func TestNewsAreCommitsOfOthers(t *testing.T) {
 	}
 }
 
-// world is two processes that write, and one that drains, over one store.
+// world is one store with two processes that write and one that delivers.
 type world struct {
 	t      *rapid.T
 	opts   local.Options
 	stores []*local.Store
 	outbox *local.Outbox
 	ws     []*local.Writer
-	// what the drainer saw at some time
+	// read and nos are lanes and outbox numbers that the drainer read earlier.
 	read []session.Lane
-	// likewise, in the outbox
-	nos []int64
-	// time of the newest event of all
+	nos  []int64
+	// time of the newest event
 	lastUS int64
 }
 
-// later notes that events up to now were committed (L3, also across processes).
+// later records that events up to now were committed (L3, also across processes).
 func (w *world) later(now int64, err error) {
 	w.must(err)
 	if now <= w.lastUS {
@@ -516,11 +515,11 @@ func (w *world) create(ctx context.Context) {
 
 func (w *world) pick() *local.Writer { return rapid.SampledFrom(w.ws).Draw(w.t, "session") }
 
-// judge: whatever happened, each session with something to deliver is found.
+// judge checks that the drainer finds each session with pending events.
 func (w *world) judge(ctx context.Context) {
 	got, err := w.outbox.Changed(ctx)
 	w.must(err)
-	lanes, err := w.outbox.Lanes(ctx) // not before: it would mend what is missing
+	lanes, err := w.outbox.Lanes(ctx) // not earlier, because Lanes adds missing sessions
 	w.must(err)
 	var want []session.Lane
 	sum := uint64(0)
@@ -538,8 +537,7 @@ func (w *world) judge(ctx context.Context) {
 	}
 }
 
-// No commit is ever lost, whichever way appends, reads, acknowledgements and removals
-// fall between one another.
+// No commit is lost in any order of appends, reads, acknowledgements and removals.
 func TestNoCommitIsLost(t *testing.T) {
 	o := options(t)
 	must(t, open(t, o).Close())
@@ -614,8 +612,8 @@ func TestNoCommitIsLost(t *testing.T) {
 	})
 }
 
-// A commit without an event makes the next one find everything as it was left, so it too
-// puts the session back.
+// After a commit without an event, the next commit finds everything unchanged. It must
+// still insert the session again.
 func TestCommitWithoutEventsIsNotTheLastWord(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -634,8 +632,8 @@ func TestCommitWithoutEventsIsNotTheLastWord(t *testing.T) {
 	}
 }
 
-// The drainer reads and acknowledges while others commit; in the end everything is
-// acknowledged, and the journal is whole.
+// The drainer reads and acknowledges while others commit. In the end everything is
+// acknowledged, and the journal is complete.
 func TestDrainingBesideWriters(t *testing.T) {
 	opts := options(t)
 	s, other := open(t, opts), open(t, opts)
@@ -658,7 +656,7 @@ func TestDrainingBesideWriters(t *testing.T) {
 			for last := false; !last; {
 				select {
 				case <-stop:
-					last = true // what was committed before is read once more
+					last = true // read earlier commits once more
 				default:
 				}
 				if err := drainLane(o, w.Session().ID); err != nil {
@@ -682,7 +680,7 @@ func TestDrainingBesideWriters(t *testing.T) {
 	}
 }
 
-// drainLane delivers to nobody and acknowledges.
+// drainLane acknowledges without a server.
 func drainLane(o *local.Outbox, id session.ID) error {
 	lanes, err := o.Changed(context.Background())
 	if err != nil {
@@ -774,8 +772,7 @@ func BenchmarkAppendWhileDraining(b *testing.B) {
 	<-done
 }
 
-// A session that got an event between a look that found it settled and the end of that
-// look stays in the outbox.
+// A session stays in the outbox if it gets an event while Changed finds it delivered.
 func TestSettledMeanwhile(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)

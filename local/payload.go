@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// payloadPrefix begins a payload that only names the blob which holds the real one. No
+// payloadPrefix begins a payload that only names the blob with the real payload. No
 // payload type has a field of this name.
 const payloadPrefix = `{"payload_blob":`
 
@@ -18,20 +18,20 @@ type payloadBlob struct {
 	Blob session.BlobRef `json:"payload_blob"`
 }
 
-// prepared is a draft on its way into the journal.
+// prepared is a draft that is ready for the journal.
 type prepared struct {
 	draft   session.Draft
 	payload []byte
-	// set when payload only names a blob
+	// the payload, if it is in a blob
 	full []byte
-	// what the payload decodes to; nil when that is not known
+	// the decoded payload; nil if unknown
 	data any
-	// the draft repeats this event: nothing is to be done
+	// the event that the draft repeats; then there is nothing to do
 	stored *session.Event
 }
 
-// prepare encodes and redacts data, and moves it to a blob where the journal has no room
-// for it.
+// prepare encodes and redacts the data of d. It moves the payload to a blob if the
+// payload is too large for the journal.
 func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error) {
 	var err error
 	if d.Data, err = w.withLearnt(d.Data); err != nil {
@@ -45,7 +45,7 @@ func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error)
 	if err != nil {
 		return p, &session.Error{Code: session.ErrInternal, Message: "an event cannot be encoded: " + string(d.Type), Cause: err}
 	}
-	if !bytes.Contains(raw, []byte(`\ufffd`)) { // else a text may have had bytes that JSON cannot say
+	if !bytes.Contains(raw, []byte(`\ufffd`)) { // otherwise a text may have had bytes that JSON cannot represent
 		p.data = d.Data
 	}
 	if err := w.place(&p, raw); err != nil {
@@ -54,7 +54,7 @@ func (w *Writer) prepare(ctx context.Context, d session.Draft) (prepared, error)
 	return p, w.repeats(ctx, &p)
 }
 
-// place gives p its payload, which was redacted.
+// place sets the payload of p to raw, which is redacted.
 func (w *Writer) place(p *prepared, raw []byte) (err error) {
 	if p.payload = raw; len(raw) <= session.MaxPayloadBytes {
 		return nil
@@ -72,7 +72,7 @@ func (w *Writer) place(p *prepared, raw []byte) (err error) {
 	return err
 }
 
-// completed gives the payload of a receipt.
+// completed returns the payload of a receipt.
 func (p *prepared) completed() (d session.StepCompletedData, err error) {
 	if d, known := p.data.(session.StepCompletedData); known {
 		return d, nil
@@ -85,7 +85,7 @@ func (p *prepared) completed() (d session.StepCompletedData, err error) {
 	return d, err
 }
 
-// repeats finds the receipt that this one repeats (FR-031).
+// repeats finds the earlier receipt that p repeats (FR-031).
 func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	if p.draft.Type != session.StepCompleted {
 		return nil
@@ -98,7 +98,7 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	if st == nil || st.Status != session.StepDone || st.Key != d.Key {
 		return nil
 	}
-	e, err := w.event(ctx, st.LastSeq) // what completed the step: nothing changes one that is done
+	e, err := w.event(ctx, st.LastSeq) // the event that completed the step: nothing changes a completed step
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	if err := e.Decode(&first); err != nil {
 		return err
 	}
-	d.Learnt = first.Learnt // no part of the result
+	d.Learnt = first.Learnt // not part of the result
 	raw, err := json.Marshal(d)
 	if err != nil {
 		return &session.Error{Code: session.ErrInternal, Message: "a receipt cannot be encoded", Cause: err}
@@ -121,7 +121,7 @@ func (w *Writer) repeats(ctx context.Context, p *prepared) error {
 	return nil
 }
 
-// expand fills Full of an event whose payload is a blob.
+// expand sets Full of an event whose payload is in a blob.
 func (s *Store) expand(ctx context.Context, q querier, e *session.Event) error {
 	if !bytes.HasPrefix(e.Payload, []byte(payloadPrefix)) {
 		return nil
@@ -142,7 +142,8 @@ func (s *Store) expand(ctx context.Context, q querier, e *session.Event) error {
 	return err
 }
 
-// decodeBlob reads what of the session, a JSON document, from a blob that open opens.
+// decodeBlob decodes a JSON document from the blob that open opens. what names the
+// document in the error.
 func decodeBlob[T any](what string, open func() (io.ReadCloser, error)) (*T, error) {
 	r, err := open()
 	if err != nil {

@@ -2,9 +2,9 @@ package local
 
 import "golang.org/x/sys/unix"
 
-// whereIs tells which file path names. It asks for no times: the kernel gives a file
-// whose times somebody has asked for new ones at its next write, and the sync after that
-// has to write them.
+// whereIs identifies the file that path names. It does not read the times of the file:
+// the kernel would then give the file a new time at its next write, and the next sync
+// would have to write it.
 func whereIs(path string) (fileID, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &st); err != nil {

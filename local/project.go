@@ -56,7 +56,7 @@ func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {
 		f.Hash, f.Size, f.Mode, f.MTimeNS, f.CTimeNS, int64(f.Inode), f.Racy, f.Wrote)
 }
 
-// once gives each of ks once, in their order.
+// once returns ks without repetitions, in the same order.
 func once[K comparable](ks []K) []K {
 	if len(ks) < 2 {
 		return ks
@@ -69,9 +69,10 @@ func once[K comparable](ks []K) []K {
 	})
 }
 
-// probe writes a row where the next file's will be, and takes it away. No reading notices
-// a page whose header says wrongly where there is room; the commit that takes a session
-// over must, because the next one to write there would be the receipt of an effect.
+// probe inserts and deletes a row at the place of the next file row. Reading does not
+// notice a page whose header is wrong about its free space. The commit that takes a
+// session over must notice it, because the next write there would be the receipt of an
+// effect.
 func (b *batch) probe(ctx context.Context) error {
 	pos := rowPosition(b.no, int64(len(b.w.sums.files.rows))+1)
 	if err := b.c.exec(ctx, writeFile, pos, "", "", 0, 0, 0, 0, 0, 0, 0); err != nil {
@@ -82,7 +83,7 @@ func (b *batch) probe(ctx context.Context) error {
 
 func nullable(s string) any { return unless(s, "") }
 
-// unless leaves out what is the rule.
+// unless returns nil if s is the usual value, and s otherwise.
 func unless(s, rule string) any {
 	if s == rule {
 		return nil

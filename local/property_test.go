@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// legalDraft draws an event that the session of w may take next.
+// legalDraft draws an event that the session may take next.
 func legalDraft(t *rapid.T, s *session.Session, device string) session.Draft {
 	i := rapid.IntRange(0, 3).Draw(t, "step")
 	id := stepID(i)
@@ -57,8 +57,8 @@ func legalDraft(t *rapid.T, s *session.Session, device string) session.Draft {
 	return session.Draft{Type: session.StepCompleted, Data: session.StepCompletedData{StepID: id, Key: st.Key, Attempt: attempt, Files: files, Capture: &session.Capture{Name: "X", Value: rapid.String().Draw(t, "value")}}}
 }
 
-// L1, L4: whatever legal history was appended, with the clock stepping back and forth,
-// what is loaded, what is viewed and what the events add up to is one state.
+// L1, L4: after any legal history, with the clock stepping back and forth, the loaded,
+// the viewed and the replayed state are equal.
 func TestAnyHistoryLoadsAsItReplays(t *testing.T) {
 	o := options(t)
 	c := newClock()

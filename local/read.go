@@ -16,9 +16,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// OpenRead opens the store for reading only: it makes nothing, migrates nothing and
-// changes no byte of the database, and it answers on a full and on a read-only disk. It
-// returns an error that is fs.ErrNotExist when there is no store.
+// OpenRead opens the store for reading only. It makes nothing, migrates nothing and
+// changes no byte of the database, and it works on a full or read-only disk. When there
+// is no store, its error is fs.ErrNotExist.
 func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 	if info, err := os.Lstat(filepath.Join(opts.Home, databaseName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil, noStore(opts.Home)
@@ -36,19 +36,19 @@ func OpenRead(ctx context.Context, opts Options) (*Store, error) {
 	err := s.read(ctx, func(q querier) error {
 		var err error
 		s.row, err = readStoreRow(ctx, q)
-		if errors.Is(err, sql.ErrNoRows) { // whoever made the store did not come to its end
+		if errors.Is(err, sql.ErrNoRows) { // the process that made the store did not finish
 			return noStore(opts.Home)
 		}
 		return storeError("read store", err)
 	})
 	if err != nil {
-		_ = s.Close() // the first error says more
+		_ = s.Close() // the first error is the cause
 		return nil, err
 	}
 	return s, nil
 }
 
-// noStore says that there is no store, or that there was one.
+// noStore returns the error for a store that does not exist, or no longer exists.
 func noStore(home string) error {
 	if err := checkLost(home); err != nil {
 		return err
@@ -56,8 +56,8 @@ func noStore(home string) error {
 	return &session.Error{Code: session.ErrUnknownID, Message: "there is no store yet", Place: home, Next: session.Then("start a session with", session.MoveRun, ""), Cause: fs.ErrNotExist}
 }
 
-// checkLost refuses a home without a usable database that sessions have left heads in: a
-// new database there would make them look as if they had never been.
+// checkLost returns an error for a home without a usable database in which sessions left
+// heads. A new database would hide that these sessions are lost.
 func checkLost(home string) error {
 	heads, err := headNames(home)
 	if err != nil || len(heads) == 0 {
@@ -69,7 +69,7 @@ func checkLost(home string) error {
 	}
 }
 
-// reader opens the connection that reads at its first use.
+// reader returns the connection that reads, and opens it at its first use.
 func (s *Store) reader(ctx context.Context) (*link, error) {
 	if s.rd != nil {
 		return s.rd, nil
@@ -82,10 +82,10 @@ func (s *Store) reader(ctx context.Context) (*link, error) {
 	if code := session.CodeOf(err); code == session.ErrNewer || code == session.ErrCorrupt || code == session.ErrUnknownID {
 		return nil, err
 	}
-	// After a crash on a full or read-only disk there is no room for the -shm file. In
-	// exclusive mode SQLite keeps its index of the log in memory; without locks it can do
-	// so on a file that is open for reading only, so that not even its close can write.
-	// No writer can be at work then: it would have made the -shm file.
+	// After a crash, a full or read-only disk may have no room for the -shm file. In
+	// exclusive mode SQLite keeps its index of the log in memory. Without locks it can do
+	// so with a file opened for reading only, so not even close can write. No writer is
+	// active then, because it would have made the -shm file.
 	alone := dsn(s.opts.Home, "ro", "locking_mode(EXCLUSIVE)", "query_only(1)") + "&vfs=unix-none"
 	l, second := s.openReader(ctx, alone)
 	if second != nil {
@@ -105,17 +105,17 @@ func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
 		err = s.readable(ctx, l)
 	}
 	if err != nil {
-		_ = l.close() // the first error says more
+		_ = l.close() // the first error is the cause
 		return nil, err
 	}
 	return l, nil
 }
 
-// readable refuses a database that is none yet, or that is newer, or one with a rollback
-// journal, which only the next open for writing may play back.
+// readable returns an error for a database without a schema or with a newer one. It also
+// returns an error for a rollback journal, which only an open for writing may play back.
 func (s *Store) readable(ctx context.Context, q querier) error {
 	v, err := s.version(ctx, q)
-	if err == nil && v == 0 { // whoever made the store did not come to its end
+	if err == nil && v == 0 { // the process that made the store did not finish
 		return noStore(s.opts.Home)
 	}
 	if resultCode(err) == sqliteRollback {
@@ -124,9 +124,9 @@ func (s *Store) readable(ctx context.Context, q querier) error {
 	return err
 }
 
-// unplayed says what it means that a rollback journal lies beside the database: where it
-// has no schema, that the making of the store was cut short, else that of its log, or
-// that another program wrote.
+// unplayed returns the error for a rollback journal beside the database. Without a
+// schema, a process was killed while it made the store. Otherwise a process was killed
+// while it added the log, or another program wrote.
 func unplayed(home string) error {
 	path := filepath.Join(home, databaseName)
 	if h, err := readHeader(path); err != nil || h.version == 0 {
@@ -138,7 +138,7 @@ func unplayed(home string) error {
 	}
 }
 
-// View gives the state of a session from its projections, without checking it.
+// View returns the state of a session from its projections, without checking it.
 func (s *Store) View(ctx context.Context, id session.ID) (*session.Session, error) {
 	return look(ctx, s, func(ctx context.Context, q querier) (*session.Session, error) {
 		row, err := readSession(ctx, q, id)
@@ -154,13 +154,13 @@ func (s *Store) Plan(ctx context.Context, sess *session.Session) (*session.Plan,
 	return decodeBlob[session.Plan]("plan", func() (io.ReadCloser, error) { return s.OpenBlob(ctx, sess.Plan.Hash) })
 }
 
-// errShifted is a row whose columns do not lie where its header says: its id may look
-// like the beginning of another.
+// errShifted is the error for a row whose columns are not where its header says. Its id
+// may look like the beginning of another.
 var errShifted = errors.New("a row of table sessions names no session")
 
-// Summaries lists the sessions of a workspace, all of them when it is empty, newest
-// first. A row that names no session is ErrCorrupt. An empty list where heads tell of
-// sessions that the store no longer has is ErrTampered.
+// Summaries lists the sessions of a workspace, newest first. An empty workspace means all
+// sessions. A row with an invalid id is ErrCorrupt. An empty list is ErrTampered if there
+// are heads of sessions that the store no longer has.
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
@@ -181,11 +181,11 @@ func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summ
 	return out, err
 }
 
-// checkHeads refuses a store that has lost whole sessions with its end.
+// checkHeads returns an error for a store that lost whole sessions.
 func (s *Store) checkHeads(ctx context.Context) error {
 	heads, err := headNames(s.opts.Home)
 	if err != nil {
-		return nil // without witnesses nothing is known to be missing
+		return nil // without heads, acode cannot know that sessions are missing
 	}
 	held, err := look(ctx, s, func(ctx context.Context, q querier) ([]string, error) {
 		return queryStrings(ctx, q, `SELECT id FROM sessions ORDER BY id`)
@@ -205,16 +205,16 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	}
 }
 
-// How much of an id must be given: of the short one, and of the long one, which begins
-// with the time.
+// The least number of characters of an id: of the short one, and of the long one, which
+// begins with the time.
 const (
 	minShort = 2
 	minLong  = 4
 )
 
-// Find gives the one session that ref names: a short id, a UUID, a prefix of at least
-// four characters of either, or @last for the newest. It returns ErrUnknownID, or
-// ErrAmbiguous with the candidates.
+// Find returns the one session that ref names: a short id, a UUID, a prefix of one of
+// them, or @last for the newest. A prefix has at least minShort or minLong characters.
+// Find returns ErrUnknownID, or ErrAmbiguous with the candidates.
 func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
 	all, err := s.Summaries(ctx, "")
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Store) Find(ctx context.Context, ref string) (session.ID, error) {
 	case len(found) > 1:
 		return "", ambiguous(ref, found)
 	}
-	// A head without a row: the session was lost, and Load says so.
+	// If there is a head but no row, the session was lost, and Load reports it.
 	if _, err := session.ParseUUID(want); err == nil {
 		if _, err := os.Lstat(headPath(s.opts.Home, session.ID(want))); err == nil {
 			return session.ID(want), nil
@@ -252,8 +252,8 @@ func unknown(ref string) error {
 	return &session.Error{Code: session.ErrUnknownID, Message: fmt.Sprintf("no session has the id %q", ref), Next: session.Do(session.MoveList, "")}
 }
 
-// someNames is how many of the sessions that an id fits are named: thousands share the
-// first digits of their time.
+// someNames is how many sessions an error lists: thousands may share the first digits of
+// their time.
 const someNames = 10
 
 func ambiguous(ref string, found []session.Summary) error {
@@ -279,9 +279,9 @@ func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit i
 	})
 }
 
-// OpenBlob reads content back, byte for byte; the caller closes it. hash is what BlobRef
-// names, or the SHA-256 of the content. It returns ErrKey when the key that sealed it is
-// not at hand and ErrCorrupt, at the latest at the end, when it is missing or damaged.
+// OpenBlob opens content. The caller closes it. hash is the one of a BlobRef, or the
+// SHA-256 of the content. OpenBlob returns ErrKey when the key that sealed the content is
+// missing. For missing or damaged content, it or a later Read returns ErrCorrupt.
 func (s *Store) OpenBlob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	return look(ctx, s, func(ctx context.Context, q querier) (io.ReadCloser, error) { return s.openBlob(ctx, q, hash) })
 }

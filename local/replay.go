@@ -11,10 +11,10 @@ import (
 type replayer struct {
 	v   *verifier
 	row *sessionRecord
-	// of the rows
+	// rows are the digests of the rows.
 	rows *digests
 	sess *session.Session
-	// of the events
+	// sums are the digests of the computed state.
 	sums    *digests
 	blobbed map[string]bool
 }
@@ -45,13 +45,14 @@ func (r *replayer) checkpoints() (map[uint64]session.Checkpoint, error) {
 	out := map[uint64]session.Checkpoint{}
 	all := []any{position(r.row.no, 0), position(r.row.no, seqMask)}
 	return out, readRows(r.v.ctx, r.v.q, "read checkpoints", r.row.sess.ID, checkpointQuery, all, func(found row) error {
-		c, _, err := scanCheckpoint(found, r.row.sess.ID, r.v.k.id) // one that is none differs from what it should be
+		c, _, err := scanCheckpoint(found, r.row.sess.ID, r.v.k.id) // an invalid one differs from the computed one
 		out[c.Seq] = c
 		return err
 	})
 }
 
-// replay reports false when an event does not follow: nothing after it can be computed.
+// replay applies all events. It returns false if an event does not follow the one before
+// it, because nothing after that event can be computed.
 func (r *replayer) replay(checkpoints map[uint64]session.Checkpoint) bool {
 	for after := uint64(0); ; after = r.sess.LastSeq {
 		events, err := readEvents(r.v.ctx, r.v.q, r.row.no, r.row.sess.ID, after, tailBatch)
@@ -92,7 +93,8 @@ func (r *replayer) apply(e *session.Event, checkpoints map[uint64]session.Checkp
 	return nil
 }
 
-// checkpoint compares the stored checkpoint of e with the one computed, and takes it out.
+// checkpoint compares the stored checkpoint of e with the computed one, and deletes it
+// from stored.
 func (r *replayer) checkpoint(e session.Event, d session.Delta, stored map[uint64]session.Checkpoint) {
 	r.v.report.Checkpoints++
 	place := fmt.Sprintf("checkpoint at seq %d", e.Seq)

@@ -9,7 +9,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Ask leaves a request for the process that holds the session. It is no event.
+// Ask saves a request for the process that holds the session. It adds no event.
 func (s *Store) Ask(ctx context.Context, r session.Request) error {
 	if s.opts.Redactor != nil {
 		said := s.opts.Redactor.Value([]string{r.Reason, r.By}).([]string)
@@ -26,7 +26,7 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 	})
 }
 
-// Asked gives the ID of a request like r that nobody has answered yet; 0: there is none.
+// Asked returns the id of an unanswered request like r, or 0 if there is none.
 func (s *Store) Asked(ctx context.Context, r session.Request) (id int64, err error) {
 	err = s.read(ctx, func(q querier) error {
 		return q.queryRow(ctx, `SELECT coalesce(max(r.id), 0) FROM requests r JOIN sessions s ON s.no = r.session_no
@@ -40,9 +40,9 @@ func requestRow(r session.Request, said string) []byte {
 	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, said, r.Reason, r.By)
 }
 
-// answered is what the column digest says: the digest and, of an approve, @ and the seq
-// of its question, so that no yes that was given before answers the same question when it
-// is asked anew.
+// answered returns the value of the column digest. For an approval that is the digest, @
+// and the seq of its question. Thus an earlier approval does not answer the same question
+// when it is asked again.
 func answered(r session.Request) string {
 	if r.Kind != session.RequestApprove {
 		return r.Digest
@@ -50,18 +50,18 @@ func answered(r session.Request) string {
 	return r.Digest + "@" + strconv.FormatUint(r.Asked, 10)
 }
 
-// answers takes apart what answered put together.
+// answers splits the value that answered returns.
 func answers(kind session.RequestKind, said string) (digest string, asked uint64) {
 	if kind != session.RequestApprove {
 		return said, 0
 	}
 	digest, seq, _ := strings.Cut(said, "@")
-	asked, _ = strconv.ParseUint(seq, 10, 64) // one that is none answers no question
+	asked, _ = strconv.ParseUint(seq, 10, 64) // an invalid number answers no question
 	return digest, asked
 }
 
-// Requests lists what was asked about a session and has no answer yet, oldest first, for
-// people: it is not checked who wrote it, as a Writer does.
+// Requests lists the unanswered requests about a session, oldest first, to show them to
+// people. It does not check their signatures; Writer.Requests does.
 func (s *Store) Requests(ctx context.Context, id session.ID) ([]session.Request, error) {
 	return look(ctx, s, func(ctx context.Context, q querier) ([]session.Request, error) {
 		no, err := sessionNumber(ctx, q, id)
@@ -72,8 +72,8 @@ func (s *Store) Requests(ctx context.Context, id session.ID) ([]session.Request,
 	})
 }
 
-// Requests lists what others asked of this process, oldest first. One that acode did not
-// write is an error.
+// Requests lists the requests to this process, oldest first. It returns an error for one
+// that acode did not sign.
 func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 	})
 }
 
-// readRequests checks signatures with k; nil checks none.
+// readRequests checks signatures with k, or none if k is nil.
 func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) (out []session.Request, err error) {
 	query := `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
 	err = readRows(ctx, q, "read requests", id, query, []any{no}, func(row row) error {

@@ -16,7 +16,8 @@ func position(no int64, seq uint64) int64 { return no<<40 | int64(seq) }
 
 const seqMask = 1<<40 - 1
 
-// rowPosition packs a session's number and that of a row into the key of steps and files.
+// rowPosition packs a session's number and a row's number into the key of steps and
+// files.
 func rowPosition(no, n int64) int64 { return no<<32 | n }
 
 const rowMask = 1<<32 - 1
@@ -48,8 +49,9 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 	return r, nil
 }
 
-// rowError is a row that could not be read. One that SQLite gave and Go could not take
-// holds what no acode wrote.
+// rowError returns the error for a row that could not be read. If SQLite returned the row
+// and Go could not convert it, acode did not write its values, and the code is
+// ErrCorrupt.
 func rowError(doing string, id session.ID, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +65,7 @@ func rowError(doing string, id session.ID, err error) error {
 }
 
 // readProjections reads the rows of steps and files into r, and their digests into d
-// unless it is nil.
+// unless d is nil.
 func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	if err := readSteps(ctx, q, r, d); err != nil {
 		return err
@@ -103,14 +105,13 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 	})
 }
 
-// mainKey is the session.Key that nearly every step has, and which its row therefore
-// leaves out.
+// mainKey returns the session.Key of nearly every step. A row leaves this key out.
 func mainKey(id session.ID, st *session.StepState) string {
 	return "v1:" + string(id) + ":" + st.Task + "/" + st.Step + "/" + session.OpMain + ":" + strconv.Itoa(st.Attempt)
 }
 
-// decodeOptional takes only what this program would write: encoding/json reads a key in
-// any case, and a damaged one would pass for whole.
+// decodeOptional accepts only text that this program would write. encoding/json ignores
+// the case of field names, so a damaged column could decode without error.
 func decodeOptional[T any](column string, dst **T) error {
 	if column == "" {
 		return nil
@@ -145,8 +146,8 @@ func readFiles(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 		})
 }
 
-// eventsQuery selects a range of events. Payloads are given as bytes, which a text would
-// be copied to.
+// eventsQuery selects a range of events. It reads payloads as bytes, because a text would
+// be copied.
 const eventsQuery = `SELECT pos, id, time_us, type, coalesce(actor, 'acode'), epoch, CAST(payload AS BLOB), hash
 	FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
 
@@ -173,11 +174,11 @@ func scanEvent(r row, id session.ID) (e session.Event, err error) {
 type chain struct {
 	id  session.ID
 	seq uint64
-	// of event seq
+	// prev is the hash of event seq.
 	prev session.Hash
 }
 
-// next returns ErrCorrupt unless e was chained to the event before.
+// next returns ErrCorrupt unless e is chained to the event before it.
 func (c *chain) next(e session.Event) error {
 	if e.Seq != c.seq+1 || e.Hash != e.ChainHash(c.prev) {
 		return corrupt(session.ErrCorrupt, c.id, c.seq, "event %d is missing or not what was chained", c.seq+1)
@@ -189,8 +190,8 @@ func (c *chain) next(e session.Event) error {
 // checkpointQuery selects the checkpoints of a range of events.
 const checkpointQuery = `SELECT pos, epoch, hash, checkpoint, payload FROM events WHERE pos > ? AND pos <= ? AND checkpoint IS NOT NULL ORDER BY pos `
 
-// scanCheckpoint reads one; valid is false when its bytes are none, and only Seq is set
-// then.
+// scanCheckpoint reads one checkpoint. If its bytes are invalid, valid is false and only
+// Seq is set.
 func scanCheckpoint(row row, id session.ID, keyID string) (c session.Checkpoint, valid bool, err error) {
 	var pos int64
 	var b, payload []byte

@@ -16,23 +16,23 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// schemaRows gives everything that SQLite was told to make. They are put in order here
-// because to begin a sort costs SQLite more than to read them.
+// schemaRows returns the definition of every table, index and trigger. It sorts them
+// here, because a sort in SQLite costs more than reading them.
 func schemaRows(ctx context.Context, q querier) ([]string, error) {
 	rows, err := queryStrings(ctx, q, `SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema`)
 	slices.Sort(rows)
 	return rows, err
 }
 
-// schema is what migrations make of a database.
+// schema is the schema that migrations make.
 type schema struct {
 	files   fs.FS
 	version int
-	// of schemaRows
+	// digest of schemaRows
 	sum string
 }
 
-// schemaSum is the digest of what the migrations of this program make.
+// schemaSum is the digest of the schema that the migrations of this program make.
 const schemaSum = "7a0c00626fac31e48efcad1becdf364664eaec1d9bef5315274b312a30165f80"
 
 func (s *Store) schema() schema {
@@ -42,7 +42,8 @@ func (s *Store) schema() schema {
 	return schema{migrations.SQLite(), migrations.SQLiteVersion, schemaSum}
 }
 
-// version gives 0 for a new database and ErrNewer above what this program knows.
+// version returns the schema version of a database, 0 for a new one. It returns ErrNewer
+// above the version of this program.
 func (s *Store) version(ctx context.Context, q querier) (int, error) {
 	var v int
 	if err := q.queryRow(ctx, `PRAGMA user_version`, nil, &v); err != nil {
@@ -58,7 +59,7 @@ func (s *Store) version(ctx context.Context, q querier) (int, error) {
 	return v, nil
 }
 
-// run brings a database to a version.
+// run migrates a database to a version.
 func (c schema) run(ctx context.Context, db *sql.DB, version int) error {
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, c.files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -68,9 +69,9 @@ func (c schema) run(ctx context.Context, db *sql.DB, version int) error {
 	return err
 }
 
-// checkSchema returns ErrCorrupt unless the schema is what the migrations made. A damaged
-// trigger is met by the first statement that fires it, which may be the receipt of an
-// effect: a writer looks beforehand.
+// checkSchema returns ErrCorrupt unless the schema is the one that the migrations made. A
+// writer checks it before it starts, because a damaged trigger fails only when a
+// statement fires it, and that may be the receipt of an effect.
 func (s *Store) checkSchema(ctx context.Context, q querier) error {
 	rows, err := schemaRows(ctx, q)
 	if err != nil {
@@ -83,17 +84,18 @@ func (s *Store) checkSchema(ctx context.Context, q querier) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "the schema of the store is not what acode made; nothing was changed", Place: "sqlite_schema", Next: session.Do(session.MoveVerify, "")}
 }
 
-// checkWritable looks at what every session of the store needs, before one is written.
+// checkWritable checks the parts of the store that every session needs, before a session
+// is written.
 func (s *Store) checkWritable(ctx context.Context, q querier) error {
 	return errors.Join(s.checkSchema(ctx, q), checkClock(ctx, q))
 }
 
-// latestUS is a time that no clock tells before the year 2255.
+// latestUS is a time after every real one: in the year 2255.
 const latestUS = 1 << 53
 
-// checkClock returns ErrCorrupt unless the store's clock, the latest time of all its
-// sessions, is a time: a damaged row of one session must not stop the others in the
-// middle of a step, nor date their events.
+// checkClock returns ErrCorrupt unless the latest time of all sessions is a valid time. A
+// damaged row of one session must not stop other sessions in the middle of a step, or set
+// the time of their events.
 func checkClock(ctx context.Context, q querier) error {
 	var wrong int
 	err := q.queryRow(ctx, `SELECT count(*) FROM sessions WHERE typeof(last_us) <> 'integer' OR last_us > ?`, []any{latestUS}, &wrong)

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A writer takes a session up only under the schema that the migrations make. When a file
-// of migrations/sqlite is edited, the digest here is the new one for schema.go.
+// A writer loads a session only if the schema is the one that the migrations make. After
+// an edit of migrations/sqlite, this test prints the new digest for schema.go.
 func TestLoadForWritingChecksTheSchema(t *testing.T) {
 	text, err := open(t, options(t)).Schema(t.Context())
 	must(t, err)
@@ -33,28 +33,28 @@ func TestLoadForWritingChecksTheSchema(t *testing.T) {
 	if _, err := s.Load(t.Context(), want.ID); !errors.Is(err, session.ErrCorrupt) {
 		t.Errorf("Load without a trigger: got %v, want ErrCorrupt", err)
 	}
-	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // nobody could take it up again
+	if err := tryCreate(t, s); !errors.Is(err, session.ErrCorrupt) { // no process could load it later
 		t.Errorf("Create without a trigger: got %v, want ErrCorrupt", err)
 	}
 }
 
-// synthetic is a migration as a later version could bring it.
+// synthetic is a migration as a later version could have it.
 const synthetic = `-- +goose Up
 PRAGMA user_version = 2;
 CREATE TABLE later (session_no INTEGER PRIMARY KEY REFERENCES sessions (no)) STRICT;
 INSERT INTO later SELECT no FROM sessions;
 `
 
-// A store of the version before is migrated by the next opening for writing, once,
-// whoever opens it. What it held is there, a migration that fails changes nothing, and a
-// program without the migration refuses the store.
+// The next open for writing migrates a store of the version before, once. Its content
+// stays, a failed migration changes nothing, and a program without the migration refuses
+// the store.
 func TestMigration(t *testing.T) {
 	o, want := closedSample(t)
 	if s, err := local.Open(t.Context(), local.WithMigration(o, synthetic+"INSERT INTO nowhere VALUES (1);", "")); err == nil {
 		_ = s.Close()
 		t.Error("Open with a migration that fails: got no error")
 	}
-	must(t, open(t, o).Close()) // it is as before
+	must(t, open(t, o).Close()) // it is unchanged
 	load(t, openRead(t, local.WithMigration(o, synthetic, "")), want.ID)
 	learnt := o
 	learnt.Home = filepath.Join(t.TempDir(), "copy")
@@ -91,7 +91,7 @@ func TestMigration(t *testing.T) {
 	}
 }
 
-// tryCreate begins a session and says what became of that.
+// tryCreate begins a session and returns the error.
 func tryCreate(t *testing.T, s *local.Store) error {
 	t.Helper()
 	id, err := s.NewID()
@@ -103,8 +103,8 @@ func tryCreate(t *testing.T, s *local.Store) error {
 	return err
 }
 
-// A number of which rows are left is not given to a new session: its own find their
-// places free, to the last receipt.
+// A new session does not get a number of which rows are left, so its own rows find their
+// places free up to the last receipt.
 func TestNumberOfALostSessionIsNotGivenAgain(t *testing.T) {
 	o, _ := closedSample(t)
 	for table, row := range map[string]string{
@@ -127,8 +127,7 @@ func TestNumberOfALostSessionIsNotGivenAgain(t *testing.T) {
 	}
 }
 
-// A session whose row is gone is known by its head, and whoever wants it hears that it
-// was lost.
+// A session whose row is gone is known by its head, and the error says that it was lost.
 func TestLostSessionIsKnownByItsHead(t *testing.T) {
 	o, want := closedSample(t)
 	tamper(t, o, `PRAGMA foreign_keys = 0; DELETE FROM sessions`)

@@ -15,9 +15,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A sealed blob is a header and chunks of AES-256-GCM, each with its index and whether it
-// is the last in its nonce, so that none can be dropped, moved or added. Its key is
-// derived from the store's and a random salt, so that nonces never repeat under one key.
+// A sealed blob is a header and chunks of AES-256-GCM. The nonce of a chunk holds its
+// index and whether it is the last, so that no chunk can be removed, moved or added. The
+// key is derived from the store's key and a random salt, so that nonces never repeat
+// under one key.
 
 const (
 	sealMagic  = "ACSEAL1\x00"
@@ -45,7 +46,7 @@ func nonce(index uint32, last bool) []byte {
 	return n
 }
 
-// sealWriter encrypts what is written to it; Close writes the last chunk.
+// sealWriter encrypts its input; Close writes the last chunk.
 type sealWriter struct {
 	w      io.Writer
 	aead   cipher.AEAD
@@ -93,7 +94,7 @@ func (s *sealWriter) flush(last bool) error {
 
 func (s *sealWriter) Close() error { return s.flush(true) }
 
-// unsealer decrypts; it gives no byte of a chunk that is not authentic.
+// unsealer decrypts. It returns no byte of a chunk that is not authentic.
 type unsealer struct {
 	r      *bufio.Reader
 	aead   cipher.AEAD
@@ -104,7 +105,7 @@ type unsealer struct {
 	last   bool
 }
 
-// newUnsealer returns ErrKey when another key than k sealed what r reads.
+// newUnsealer returns ErrKey when r was sealed with another key than k.
 func newUnsealer(r io.Reader, k *keys) (*unsealer, error) {
 	u := &unsealer{r: bufio.NewReaderSize(r, sealChunk+17), header: make([]byte, sealHeader)}
 	if _, err := io.ReadFull(u.r, u.header); err != nil || string(u.header[:len(sealMagic)]) != sealMagic {

@@ -10,8 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// padded gives drafts of one step whose intent has about 300 bytes and whose receipt
-// 1,000.
+// padded returns drafts of one step. The intent has about 300 bytes, the receipt 1,000.
 func padded(w *local.Writer, i int) (intent, receipt session.Draft) {
 	digest := make([]byte, 64)
 	for j := range digest {
@@ -25,8 +24,8 @@ func padded(w *local.Writer, i int) (intent, receipt session.Draft) {
 		session.Draft{Type: session.StepCompleted, Data: session.StepCompletedData{StepID: stepID(i), Key: key(w, i, 1), Attempt: 1, Matches: &session.Output{Text: string(text), Bytes: 1000}}}
 }
 
-// A step with a result of 1,000 bytes takes at most 1,800 bytes of the database, however
-// many there are.
+// A step with a result of 1,000 bytes takes at most 1,800 bytes of the database, for any
+// number of steps.
 func TestBytesPerStepStayFlat(t *testing.T) {
 	const most = 1800
 	o := options(t)
@@ -61,7 +60,7 @@ func TestBytesPerStepStayFlat(t *testing.T) {
 		now := size()
 		per := (now - last) / int64(n-lastDone)
 		t.Logf("steps %5d to %5d: %d bytes each", lastDone, n, per)
-		// The first pages of each table are still filling up before step 100.
+		// The first pages of each table are still filling before step 100.
 		if n > 100 && per > most {
 			t.Errorf("steps to %d: %d bytes each, want at most %d", n, per, most)
 		}

@@ -16,52 +16,52 @@ import (
 
 // Redactor removes secrets. *redact.Redactor implements it.
 type Redactor interface {
-	// Value gives a copy of v with its texts redacted, but not those of fields with the
+	// Value returns a copy of v with redacted texts. It does not redact fields with the
 	// tag redact:"-".
 	Value(v any) any
 
 	// Changes reports whether redaction would change b.
 	Changes(b []byte) bool
 
-	// Memory gives fingerprints of the secrets that are known, made with key; Remember
-	// makes them known.
+	// Memory returns fingerprints of the known secrets, made with key. Remember adds such
+	// fingerprints to the known secrets.
 	Memory(key []byte) []byte
 	Remember(key, memory []byte) error
 }
 
-// Options say which store is opened and how.
+// Options say which store to open and how.
 type Options struct {
-	// absolute directory of the store
+	// Home is the absolute directory of the store.
 	Home string
-	// the wall clock
+	// Now returns the wall clock time.
 	Now func() time.Time
-	// nil redacts nothing
+	// Redactor may be nil, which redacts nothing.
 	Redactor Redactor
-	// of acode; new sessions keep it
+	// Version of acode, which new sessions record.
 	Version string
-	// looks up ACODE_CHECKPOINT_SECRET; nil finds nothing
+	// Env looks up ACODE_CHECKPOINT_SECRET; nil finds nothing.
 	Env func(string) string
-	// a new store may keep its key in the keyring of the operating system
+	// Keyring lets a new store keep its key in the keyring of the operating system.
 	Keyring bool
 
-	// pages of a new log; 0 means growFrames. For tests.
+	// number of pages of a new log; 0 means growFrames; for tests
 	frames int
-	// nil means that of this program. For tests.
+	// nil means the schema of this program; for tests
 	schema *schema
 }
 
-// Store is an open store. It is safe for concurrent use; two processes may have it open
-// at once, each writing sessions of its own.
+// Store is an open store. It is safe for concurrent use. Several processes may have the
+// store open, each writing its own sessions.
 type Store struct {
 	opts   Options
 	row    storeRow
 	packer packer
-	// nil in a store opened for reading until something needs it
+	// nil until first needed in a store opened for reading
 	keys *keys
 	kmu  sync.Mutex
-	// of hashes of blobs: what the redactor remembers
+	// hashes of the blobs that the redactor remembers
 	learnt sync.Map
-	// guards everything below: there is one connection that writes
+	// guards the fields below, because only one connection writes
 	mu sync.Mutex
 	// nil when opened for reading
 	wr *writeConn
@@ -103,10 +103,10 @@ func readStoreRow(ctx context.Context, q querier) (r storeRow, err error) {
 	return r, err
 }
 
-// Device gives the random id of the store, which was made with it.
+// Device returns the random id of the store.
 func (s *Store) Device() string { return s.row.device }
 
-// NewID makes the id of a session: a UUIDv7 of the present time.
+// NewID returns a new id of a session: a UUIDv7 of the current time.
 func (s *Store) NewID() (session.ID, error) {
 	u, err := newUUID(s.opts.Now().UnixMicro())
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *Store) NewID() (session.ID, error) {
 	return uuidText(u), nil
 }
 
-// newUUID makes a UUIDv7 whose first 60 bits of value follow us, so that ids sort as
-// their times do.
+// newUUID returns a UUIDv7 whose first 60 bits of value follow us, so that ids sort by
+// time.
 func newUUID(us int64) (u [16]byte, err error) {
 	if _, err := rand.Read(u[:]); err != nil {
 		return u, fmt.Errorf("make id: %w", err)
@@ -150,7 +150,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// theKeys gives the keys, and finds them first when the store was opened for reading.
+// theKeys returns the keys. If the store was opened for reading, it finds them first.
 func (s *Store) theKeys(ctx context.Context) (*keys, error) {
 	s.kmu.Lock()
 	defer s.kmu.Unlock()
@@ -168,8 +168,8 @@ func (s *Store) theKeys(ctx context.Context) (*keys, error) {
 	return k, err
 }
 
-// findKeys takes the key from where the store says, and checks the store's own row with
-// it.
+// findKeys reads the key from the source that the store names, and checks the signature
+// of the store's row with it.
 func (s *Store) findKeys(ctx context.Context) (*keys, error) {
 	src := s.source()
 	k, err := src.find(ctx, s.row.keySource, s.row.keyID, s.row.device)
@@ -186,7 +186,7 @@ func (s *Store) findKeys(ctx context.Context) (*keys, error) {
 	renamed := s.row
 	renamed.keyID = k.id
 	if sameHash(k.sign(renamed.signed()), s.row.hmac) {
-		return nil, tampered // the key is right and its id in the row is not
+		return nil, tampered // the key is right, but the row names another
 	}
 	return nil, keyMissing(s.row.keySource, s.row.keyID, src.place(s.row.keySource), fmt.Errorf("found key %s", k.id))
 }
@@ -202,8 +202,8 @@ func (s *Store) source() keySource {
 	return src
 }
 
-// InPlace returns ErrStoreIO when the files of a store that is open for writing were
-// removed or replaced.
+// InPlace returns ErrStoreIO when the files of a store open for writing were removed or
+// replaced. For a store open for reading it returns nil.
 func (s *Store) InPlace() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +218,9 @@ func (s *Store) InPlace() error {
 }
 
 // read runs f on one consistent state of the database, without writing. Until there is a
-// Writer, which must not wait for those who read, the connection that writes is good
-// enough: to open a second one costs a start most of a millisecond.
+// Writer, it uses the connection that writes, because opening a second one takes most of
+// a millisecond. A Writer must not wait for readers, so then it uses the connection that
+// reads.
 func (s *Store) read(ctx context.Context, f func(q querier) error) error {
 	if s.mu.TryLock() {
 		if s.wr != nil && !s.used {

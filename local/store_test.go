@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every file of the store is its owner's alone.
+// Only its owner can access the files of the store.
 func TestStoreIsTheOwnersAlone(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -105,7 +105,7 @@ func TestNewerStoreIsRefused(t *testing.T) {
 	}
 }
 
-// A store keeps the source that its key first came from.
+// A store keeps the source of its first key.
 func TestKeyFromTheEnvironment(t *testing.T) {
 	o := options(t)
 	secret := strings.Repeat("k", 16)
@@ -172,8 +172,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A short id is no duration: beside "--wait" or "--watch" it would be taken for the time
-// of that flag.
+// A short id never looks like a duration. Beside "--wait" or "--watch" it could be taken
+// for the value of the flag.
 func TestShortIDsAreNoDurations(t *testing.T) {
 	s := open(t, options(t))
 	for range 200 {
@@ -183,7 +183,7 @@ func TestShortIDsAreNoDurations(t *testing.T) {
 	}
 }
 
-// NFR-012: the seq of the question is part of what is signed of an approval.
+// NFR-012: the signature of an approval includes the seq of its question.
 func TestApprovalNamesItsQuestion(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 1)
@@ -258,7 +258,7 @@ func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 	if _, err := w.Requests(t.Context()); !errors.Is(err, session.ErrTampered) {
 		t.Errorf("Requests after a change: %v", err)
 	}
-	must(t, other.Exec(t.Context(), `DELETE FROM requests`)) // what was not read to its end holds nobody up
+	must(t, other.Exec(t.Context(), `DELETE FROM requests`)) // an unfinished read must not block
 	_, err = w.Stage(t.Context(), strings.NewReader("kept"), 4)
 	must(t, err)
 	appendAll(t, w)
@@ -301,7 +301,8 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// Without room for the -shm file the store still reads, with what only the log holds.
+// Without room for the -shm file the store can still be read, also commits that are only
+// in the log.
 func TestReadsWithoutSharedMemory(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweeping is content at whose end somebody sweeps.
+// sweeping is content that calls Sweep when it ends.
 type sweeping struct {
 	io.Reader
 	sweep func()
@@ -24,8 +24,8 @@ func (s sweeping) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A process that was killed while it kept a large content leaves a file that nobody will
-// finish. One that is being written stays.
+// Sweep removes the unfinished file of a process that was killed while it stored large
+// content. A file that is being written stays.
 func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -34,7 +34,7 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	if err := os.WriteFile(left, noise(1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pipe := filepath.Join(o.Home, "blobs", "new-pipe") // none of ours, and it would never answer
+	pipe := filepath.Join(o.Home, "blobs", "new-pipe") // not a file of acode, and it would block a reader
 	must(t, unix.Mkfifo(pipe, 0o600))
 	want, swept := noise(300_000), 0
 	sweep := func() {
@@ -59,8 +59,8 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A process that was killed while it made a store leaves files that nobody will finish.
-// Who makes the store after it removes them.
+// A process killed while it made a store leaves unfinished files. The next process that
+// makes the store removes them.
 func TestStoreIsMadeWithoutWhatWasLeft(t *testing.T) {
 	o := options(t)
 	if err := os.MkdirAll(o.Home, 0o700); err != nil {

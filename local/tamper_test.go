@@ -37,7 +37,7 @@ func copyHome(t testing.TB, from, to string) {
 	}
 }
 
-// closedSample makes a store whose database holds everything, and so does its log.
+// closedSample makes a store with every kind of row in the database and in its log.
 func closedSample(t testing.TB) (local.Options, *session.Session) {
 	t.Helper()
 	o := options(t)
@@ -50,7 +50,8 @@ func closedSample(t testing.TB) (local.Options, *session.Session) {
 	return o, want
 }
 
-// unlogged is closedSample with an empty log: the other one is still read.
+// unlogged is closedSample with an empty log, because rows in the log hide those in the
+// database.
 func unlogged(t testing.TB) (local.Options, *session.Session) {
 	t.Helper()
 	o, want := closedSample(t)
@@ -60,8 +61,8 @@ func unlogged(t testing.TB) (local.Options, *session.Session) {
 	return o, want
 }
 
-// I6, L4: with any byte of the database, the key or a head flipped, a load refuses or
-// gives the same session, and verify names it or every row still reads the same.
+// I6, L4: one byte of the database, the key or a head is flipped. A load refuses or
+// returns the same session. Verify reports the byte or every row still reads the same.
 func TestFlippedBytesAreFoundOrHarmless(t *testing.T) {
 	o, want := unlogged(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -141,8 +142,7 @@ func dump(t *testing.T, o local.Options) string {
 	return text
 }
 
-// Each way of changing rows without the key is refused, with the code that says what it
-// is.
+// Each way of changing rows without the key is refused with the matching code.
 func TestChangedRowsAreRefused(t *testing.T) {
 	o, want := closedSample(t)
 	for name, c := range map[string]struct {
@@ -178,7 +178,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 			if !problems(t, bad) {
 				t.Error("Verify: found nothing")
 			}
-			if name == "event_dropped" || name == "session_gone" { // what is missing at the end only its witness tells
+			if name == "event_dropped" || name == "session_gone" { // only the head shows that the end is missing
 				return
 			}
 			must(t, os.Remove(filepath.Join(bad.Home, "heads", string(want.ID))))
@@ -189,7 +189,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	}
 }
 
-// Rows of no session are named by verify, also where a session is not made of them.
+// Verify reports rows of no session, also when the tables of sessions do not name them.
 func TestRowsOfNoSessionAreNamed(t *testing.T) {
 	o, _ := closedSample(t)
 	for table, row := range map[string]string{
@@ -212,9 +212,8 @@ func TestRowsOfNoSessionAreNamed(t *testing.T) {
 	}
 }
 
-// L4: where a page has room stands in its header, at which no reading looks. The commit
-// that takes a session over meets what is wrong there, not one that comes after an
-// effect.
+// L4: the free space of a page is in its header, which reading ignores. The commit that
+// takes a session over finds damage there, and not a later one after an effect.
 func TestDamagedPageHeadersAreMetAtOnce(t *testing.T) {
 	o, want := unlogged(t)
 	db, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
@@ -249,7 +248,7 @@ func TestDamagedPageHeadersAreMetAtOnce(t *testing.T) {
 	}
 }
 
-// A database whose header forbids to write it is refused at once, and not at the first
+// A database whose header forbids writing is refused at once, and not at the first
 // receipt.
 func TestForbiddenWritingIsMetAtOnce(t *testing.T) {
 	for bit := range 8 {
@@ -273,7 +272,7 @@ func TestForbiddenWritingIsMetAtOnce(t *testing.T) {
 	}
 }
 
-// goOn takes a session over, as a resume does, and says whether that was committed.
+// goOn takes a session over as a resume does, and reports whether that was committed.
 func goOn(t *testing.T, o local.Options, id session.ID) (begun bool, err error) {
 	t.Helper()
 	s, err := local.Open(t.Context(), o)
@@ -292,8 +291,8 @@ func goOn(t *testing.T, o local.Options, id session.ID) (begun bool, err error) 
 	return true, err
 }
 
-// A row whose columns have moved names no session, and is not taken for the one whose id
-// it begins with.
+// A row whose columns moved names no session. It is not mistaken for the session whose id
+// begins in the same way.
 func TestRowWithoutAnIDIsRefused(t *testing.T) {
 	for name, column := range map[string]string{"id": "id", "short": "short"} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +309,7 @@ func TestRowWithoutAnIDIsRefused(t *testing.T) {
 	}
 }
 
-// A bad newest checkpoint under a good chain is passed over, and said.
+// A load skips a bad newest checkpoint if the chain is good, and reports it.
 func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
 	for name, c := range map[string]struct{ sql, found string }{
 		"changed": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = zeroblob(65) WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`, "it is not what the events add up to"},
@@ -334,7 +333,7 @@ func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
 	}
 }
 
-// CKPT-001: the database put back older while the heads stay, and continued from there.
+// CKPT-001: an older database is put back and continued while the heads stay.
 func TestOlderDatabaseIsNamed(t *testing.T) {
 	o, want := closedSample(t)
 	old, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
@@ -361,9 +360,8 @@ func TestOlderDatabaseIsNamed(t *testing.T) {
 	}
 }
 
-// A head that a power cut left empty, half written or damaged is as good as one that is
-// gone: a load warns, verify names what is damaged, and the next commit writes the head
-// again.
+// A head that a power cut left empty, half written or damaged counts as missing. A load
+// warns, verify reports a damaged one, and the next commit writes the head again.
 func TestHeads(t *testing.T) {
 	o, want := closedSample(t)
 	path := filepath.Join(o.Home, "heads", string(want.ID))
@@ -419,7 +417,7 @@ func tamper(t *testing.T, o local.Options, script string) {
 	}
 }
 
-// encoding/json reads a key in any case: one that was damaged must not pass for whole.
+// encoding/json ignores the case of a key, but a damaged key must be found.
 func TestDamagedCaseOfAKeyIsNamed(t *testing.T) {
 	s := open(t, options(t))
 	w := sample(t, s)
@@ -433,8 +431,8 @@ func TestDamagedCaseOfAKeyIsNamed(t *testing.T) {
 	}
 }
 
-// A store that was put back from an older copy, and went on from there, is known by the
-// head of what was acknowledged meanwhile.
+// A store was replaced by an older copy and continued. The head of an event acknowledged
+// meanwhile shows it.
 func TestOlderCopyThatWentOn(t *testing.T) {
 	o, want := closedSample(t)
 	older := o
@@ -459,7 +457,7 @@ func TestOlderCopyThatWentOn(t *testing.T) {
 	}
 }
 
-// A session whose only checkpoint is gone is refused, as one that had many.
+// A session whose only checkpoint is missing is refused, like one with many.
 func TestOnlyCheckpointIsGone(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -25,19 +25,19 @@ import (
 	"modernc.org/sqlite"
 )
 
-// The variables that make the test binary the process that reads the store beside SQLite.
+// Variables that make the test binary the process that reads the store beside SQLite.
 const (
-	// a database of its own
+	// path of a separate database
 	trapDatabase = "LOCAL_TEST_TRAP_DATABASE"
 	// "process" or "file"
 	trapLocking = "LOCAL_TEST_TRAP_LOCKING"
 )
 
-// acknowledged is how many rows that process commits at last.
+// acknowledged is how many rows that process commits in the end.
 const acknowledged = 5
 
-// trapProcess opens a database, looks at its file in another way, and once it is told to
-// go on commits rows until it is killed.
+// trapProcess opens a database and also opens its file in another way. When told to
+// continue, it commits rows until it is killed.
 func trapProcess(database string) {
 	check := func(err error) {
 		if err != nil {
@@ -53,9 +53,9 @@ func trapProcess(database string) {
 	db.SetMaxOpenConns(1)
 	_, err = db.Exec(`CREATE TABLE t (x)`)
 	check(err)
-	for _, suffix := range []string{"", "-shm"} { // a scan of a workspace that walks over the store
+	for _, suffix := range []string{"", "-shm"} { // like a scan of a workspace that contains the store
 		if suffix == "-shm" && os.Getenv(trapLocking) == "file" {
-			continue // nothing but SQLite opens it, locks of files or not
+			continue // only SQLite opens it, with either kind of lock
 		}
 		_, err = os.ReadFile(database + suffix)
 		check(err)
@@ -71,8 +71,8 @@ func trapProcess(database string) {
 	select {}
 }
 
-// With the locks of the process, another process deletes the log under a writer, and
-// what it commits then is gone with it; with the locks of the open file it is kept.
+// With locks of the process, another process deletes the log under a writer, and later
+// commits are lost. With locks of the open file they are kept.
 func TestLocksOutliveAnotherOpen(t *testing.T) {
 	for _, tt := range []struct {
 		locking string
@@ -128,7 +128,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The same with the store itself: it is read and looked at by others while it is written.
+// The same with the store itself: others read and open its files while it is written.
 func TestStoreOutlivesAnotherOpen(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -142,7 +142,7 @@ func TestStoreOutlivesAnotherOpen(t *testing.T) {
 			t.Fatalf("another process: %v: %s", err, out)
 		}
 	}
-	crashed := o // what a SIGKILL would leave
+	crashed := o // the state after a SIGKILL
 	crashed.Home = filepath.Join(t.TempDir(), "crashed")
 	copyHome(t, o.Home, crashed.Home)
 	if got := load(t, open(t, crashed), w.Session().ID).Session(); got.LastSeq != w.Session().LastSeq {
@@ -150,8 +150,8 @@ func TestStoreOutlivesAnotherOpen(t *testing.T) {
 	}
 }
 
-// Writers in two processes wait for one another; a transaction that reads first and
-// writes then fails at once.
+// Writers in two processes wait for each other. A transaction that reads first and then
+// writes fails at once.
 func TestWritersWaitForOneAnother(t *testing.T) {
 	o := options(t)
 	var wg sync.WaitGroup
@@ -175,10 +175,10 @@ func TestWritersWaitForOneAnother(t *testing.T) {
 	}
 }
 
-// Settings hold for every connection of a pool, not for the first alone.
+// Settings apply to every connection of a pool, not only to the first.
 func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	o := options(t)
-	must(t, open(t, o).Close()) // what makes a store sets some of them itself
+	must(t, open(t, o).Close()) // the process that makes a store sets some of them itself
 	s := open(t, o)
 	create(t, s, 1)
 	for name, want := range map[string]string{
@@ -198,7 +198,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 		db, err := sql.Open("sqlite", name)
 		must(t, err)
 		defer db.Close()
-		_, err = db.Exec(`PRAGMA foreign_keys = 1`) // how it must not be done
+		_, err = db.Exec(`PRAGMA foreign_keys = 1`) // the wrong way
 		must(t, err)
 		for range 4 {
 			c, err := db.Conn(t.Context())
@@ -218,7 +218,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	}
 }
 
-// A store opened for reading is, and is not made.
+// Opening for reading makes no store and changes nothing.
 func TestReadingMakesAndChangesNothing(t *testing.T) {
 	o := options(t)
 	if _, err := local.OpenRead(t.Context(), o); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, session.ErrUnknownID) {
@@ -241,7 +241,7 @@ func TestReadingMakesAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Whoever reads for long holds up neither an open nor a commit.
+// A long reader delays neither an open nor a commit.
 func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -249,7 +249,7 @@ func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	release, err := openRead(t, o).Hold(t.Context())
 	must(t, err)
 	defer release()
-	appendAll(t, w, started(w, 0, 1)) // the log now holds what the reader does not see
+	appendAll(t, w, started(w, 0, 1)) // now the log has commits that the reader does not see
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	second, err := local.Open(ctx, o)
@@ -265,8 +265,8 @@ func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A commit waits as long as others commit, as many sessions do on a slow disk, and not
-// for ever where one only holds the lock.
+// A commit waits as long as others commit, as many sessions do on a slow disk. It does
+// not wait forever if another process only holds the lock.
 func TestCommitWaitsForItsTurn(t *testing.T) {
 	o := options(t)
 	s, other := open(t, o), open(t, o)
@@ -284,7 +284,7 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 		}()
 	}
 	waits(completed(w, 0, 1))
-	for range 40 { // for longer than anybody waits where nobody commits
+	for range 40 { // longer than a commit waits when no one commits
 		time.Sleep(50 * time.Millisecond)
 		must(t, other.Exec(t.Context(), `PRAGMA user_version = `+version))
 		must(t, other.Exec(t.Context(), `COMMIT`))
@@ -315,9 +315,9 @@ func TestTimesAreIntegers(t *testing.T) {
 	}
 }
 
-// What the sources must not say. Several statements with arguments in one string bind
-// them again for each, INSERT OR REPLACE deletes children, and nothing but SQLite opens
-// the files of the database.
+// The sources avoid some traps. Several statements in one string bind all arguments again
+// for each statement. INSERT OR REPLACE deletes children. Only SQLite may open the files
+// of the database.
 func TestSourcesAvoidTraps(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	must(t, err)
@@ -336,7 +336,7 @@ func TestSourcesAvoidTraps(t *testing.T) {
 					statements++
 				}
 				if strings.Contains(text, ";") && strings.Contains(text, "?") && strings.HasPrefix(text, "`") || strings.Contains(text, "OR REPLACE") ||
-					strings.Contains(text, "-shm") && name != "make.go" { // where it is only removed
+					strings.Contains(text, "-shm") && name != "make.go" { // make.go only removes it
 					t.Errorf("%s: %s", name, text)
 				}
 			case *ast.CallExpr:

@@ -18,30 +18,31 @@ import (
 	"modernc.org/sqlite"
 )
 
-// VerifyReport is what Verify found.
+// VerifyReport is the result of Verify.
 type VerifyReport struct {
 	Sessions    int
 	Events      int
 	Checkpoints int
 	Blobs       int
 	Problems    []Problem
-	// blobs that no event names; they are no problem
+	// Unnamed are blobs that no event names. They are no problem.
 	Unnamed []string
 }
 
-// Problem is one thing that is not as it was written.
+// Problem is one difference from the state that acode wrote.
 type Problem struct {
-	// empty: of the store
+	// Session is empty for a problem of the store.
 	Session session.ID
 	Code    session.Code
-	// row, seq or file
+	// Place is a row, a seq or a file.
 	Place   string
 	Message string
-	// last seq of the session that is trusted
+	// Trusted is the last seq of the session that is trusted.
 	Trusted uint64
 }
 
-// NewProblem is what err says is wrong with session id, at place where err names none.
+// NewProblem returns err as a problem of session id. Its place is place if err names
+// none.
 func NewProblem(id session.ID, err error, place string) Problem {
 	p := Problem{Session: id, Code: session.CodeOf(err), Place: place, Message: err.Error()}
 	if e, ok := err.(*session.Error); ok {
@@ -50,14 +51,14 @@ func NewProblem(id session.ID, err error, place string) Problem {
 		said.Place = ""
 		p.Message = said.Error()
 		var raw *sqlite.Error
-		if errors.As(e.Cause, &raw) { // what the envelope says besides sends its reader here
+		if errors.As(e.Cause, &raw) { // the rest of the message would only advise to run acode verify
 			p.Message = "it cannot be read: " + raw.Error()
 		}
 	}
 	return p
 }
 
-// String gives one line.
+// String returns the problem in one line.
 func (p Problem) String() string {
 	who, trusted := "store", ""
 	if p.Session != "" {
@@ -69,10 +70,11 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s: %s (%s)%s", who, p.Place, p.Message, p.Code, trusted)
 }
 
-// Verify replays a session from its first event and compares everything with what it adds
-// up to: projections field by field, the whole chain, every HMAC, every blob that an
-// event names, and the integrity of the database. An empty id means every session. What
-// it finds is in the report; the error says that it could not look.
+// Verify replays a session from its first event and compares the result with the store:
+// projections field by field, the whole chain, every HMAC and every blob that an event
+// names. It also checks the integrity of the database. An empty id means every session.
+//
+// The report lists the problems. An error means that Verify could not check.
 func (s *Store) Verify(ctx context.Context, id session.ID) (VerifyReport, error) {
 	v := &verifier{ctx: ctx, s: s, named: map[session.Hash]bool{}}
 	k, err := s.theKeys(ctx)
@@ -92,7 +94,7 @@ func (s *Store) Verify(ctx context.Context, id session.ID) (VerifyReport, error)
 		v.q = q
 		return v.run(id)
 	})
-	if ctx.Err() != nil { // what was found since may be wrong
+	if ctx.Err() != nil { // later findings may be wrong
 		return VerifyReport{}, context.Cause(ctx)
 	}
 	return v.report, v.damage(err, "database")
@@ -108,14 +110,15 @@ type verifier struct {
 	heads  map[session.ID]witness
 }
 
-// witness is what the head of a session says, or why it says nothing.
+// witness is the head of a session, or the error from reading it.
 type witness struct {
 	commit *session.Commit
 	err    error
 }
 
-// readHeads reads the heads before the snapshot begins, with the first statement: whoever
-// commits meanwhile must not make a head look newer than what it is compared with.
+// readHeads reads the heads before the snapshot begins with the first statement.
+// Otherwise a commit in between could make a head newer than the rows that are compared
+// with it.
 func (v *verifier) readHeads(id session.ID) error {
 	ids := []session.ID{id}
 	if id == "" {
@@ -140,8 +143,8 @@ func (v *verifier) add(id session.ID, err error, place string, trusted uint64) {
 	v.problem(p)
 }
 
-// damage takes note of an error that is damage, so that the rest is looked at all the
-// same, and returns any other.
+// damage reports an ErrCorrupt as a problem and returns nil, so that the other checks
+// still run. It returns any other error.
 func (v *verifier) damage(err error, place string) error {
 	if !errors.Is(err, session.ErrCorrupt) {
 		return err
@@ -179,7 +182,7 @@ func (v *verifier) run(id session.ID) error {
 	return nil
 }
 
-// database checks the file itself and the schema that it holds.
+// database checks the file itself and its schema.
 func (v *verifier) database() error {
 	for _, check := range []struct {
 		place string
@@ -192,7 +195,7 @@ func (v *verifier) database() error {
 	return nil
 }
 
-// integrity has SQLite check the file.
+// integrity runs SQLite's check of the file.
 func (v *verifier) integrity() error {
 	lines, err := queryStrings(v.ctx, v.q, `PRAGMA integrity_check`)
 	if err != nil {
@@ -206,7 +209,7 @@ func (v *verifier) integrity() error {
 	return nil
 }
 
-// references finds rows that belong to none.
+// references finds rows whose session does not exist.
 func (v *verifier) references() error {
 	foreign, err := queryStrings(v.ctx, v.q, `SELECT "table" || ' row ' || coalesce(rowid, '') FROM pragma_foreign_key_check`)
 	if err != nil {
@@ -218,8 +221,8 @@ func (v *verifier) references() error {
 	return nil
 }
 
-// schema compares what acode made with what a new database of the same version gets in
-// memory.
+// schema compares the schema of the store with that of a new database in memory of the
+// same version.
 func (v *verifier) schema() error {
 	version, err := v.s.version(v.ctx, v.q)
 	if err != nil {
@@ -267,8 +270,8 @@ func (v *verifier) schema() error {
 	return nil
 }
 
-// departures names what is in have and not in want, and what is missing. A row begins
-// with what it is called by, in two words.
+// departures names the rows that are only in have, and those that are missing. The first
+// two words of a row are its name.
 func departures(have, want []string) string {
 	name := func(row string) string {
 		words := strings.SplitN(row, " ", 3)
@@ -296,7 +299,7 @@ func queryStrings(ctx context.Context, q querier, query string) (out []string, e
 	return out, err
 }
 
-// sessions lists every session that the database or a head knows.
+// sessions lists every session that has a row or a head.
 func (v *verifier) sessions() ([]session.ID, error) {
 	known, err := queryStrings(v.ctx, v.q, `SELECT id FROM sessions ORDER BY no`)
 	if err := v.damage(err, "table sessions"); err != nil {
@@ -373,8 +376,8 @@ func (v *verifier) blob(id session.ID, hash, place string) {
 	}
 }
 
-// strays finds rows that belong to no session, and blobs that nobody names, which are
-// read all the same.
+// strays finds rows that belong to no session, and blobs that no event names. It reads
+// these blobs too.
 func (v *verifier) strays() error {
 	for table, stray := range map[string]string{
 		"events": `session NOT IN (SELECT no FROM sessions) OR seq NOT BETWEEN 1 AND (SELECT last_seq FROM sessions WHERE no = session)`,

@@ -33,7 +33,7 @@ func TestVerifyFindsNothingInWhatWasWritten(t *testing.T) {
 	}
 }
 
-// sample is a small store with every kind of row in it.
+// sample is a small store with every kind of row.
 func sample(t testing.TB, s *local.Store) *local.Writer {
 	t.Helper()
 	w := create(t, s, 3)
@@ -45,7 +45,7 @@ func sample(t testing.TB, s *local.Store) *local.Writer {
 	return w
 }
 
-// A page that cannot be read is named, and keeps nobody from learning what else is sound.
+// Verify reports a page that cannot be read, and still checks everything else.
 func TestVerifyLooksBesideADamagedPage(t *testing.T) {
 	o, want := unlogged(t)
 	db, err := os.ReadFile(filepath.Join(o.Home, "acode.db"))
@@ -64,7 +64,7 @@ func TestVerifyLooksBesideADamagedPage(t *testing.T) {
 		}
 		s, err := local.OpenRead(t.Context(), bad)
 		if err != nil {
-			continue // refused before anything could be looked at
+			continue // refused before anything could be checked
 		}
 		r := verify(t, s)
 		if err := s.Close(); err != nil {
@@ -84,8 +84,8 @@ func TestVerifyLooksBesideADamagedPage(t *testing.T) {
 	}
 }
 
-// What is not as the migrations made it is named, so that what somebody added to look at
-// a store can be taken away again.
+// Verify reports every difference from the migrations' schema, so that a user can remove
+// additions.
 func TestVerifyNamesWhatTheSchemaHas(t *testing.T) {
 	for name, c := range map[string]struct{ sql, says string }{
 		"analyzed": {`ANALYZE`, "it is not what acode made: table sqlite_stat1, table sqlite_stat4"},

@@ -10,31 +10,31 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// writingVFS names the VFS of connections that write; empty: SQLite's own, which is as
-// durable.
+// writingVFS returns the name of the VFS of connections that write. Empty means SQLite's
+// own, which is as durable.
 func writingVFS() string { return dataSyncs().name }
 
 var dataSyncs = sync.OnceValue(newDataSyncVFS)
 
-// dataSyncVFS is SQLite's own VFS with fdatasync for its sync. The driver's SQLite is
-// built without that call, and with each fsync a journaling file system writes the time
-// of the change too, in a second flush of the disk's cache.
+// dataSyncVFS is SQLite's own VFS with fdatasync as its sync. The driver's SQLite is
+// built without fdatasync. With each fsync, a journaling file system also writes the time
+// of the change, in a second flush of the disk's cache.
 type dataSyncVFS struct {
-	// empty: SQLite does not have it
+	// empty if SQLite does not have the VFS
 	name          string
 	open, ownOpen opener
 	sync          func(tls *libc.TLS, file uintptr, flags int32) int32
 
 	mu sync.Mutex
-	// with the other sync, by SQLite's own: a database has others than a log
+	// maps SQLite's own methods of a kind of file to a copy with the other sync; a
+	// database has other methods than a log
 	methods map[uintptr]uintptr
 }
 
 // opener is a method that opens a file.
 type opener = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
 
-// newDataSyncVFS tells SQLite of the VFS. SQLite keeps the addresses of what it is given
-// for good.
+// newDataSyncVFS registers the VFS with SQLite, which keeps the addresses forever.
 func newDataSyncVFS() *dataSyncVFS {
 	v := &dataSyncVFS{sync: syncFile, methods: map[uintptr]uintptr{}}
 	v.open = v.openFile
@@ -55,7 +55,7 @@ func newDataSyncVFS() *dataSyncVFS {
 	return v
 }
 
-// openFile opens a file as SQLite does, and gives it the other sync.
+// openFile opens a file as SQLite does, and sets its sync.
 func (v *dataSyncVFS) openFile(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32 {
 	rc := v.ownOpen(tls, vfs, name, file, flags, outFlags)
 	if f := at[sqlite3.Tsqlite3_file](file); f.FpMethods != 0 {
@@ -64,8 +64,8 @@ func (v *dataSyncVFS) openFile(tls *libc.TLS, vfs, name, file uintptr, flags int
 	return rc
 }
 
-// withSync gives a copy of a file's own methods with the other sync; the own ones where
-// there is no memory for it.
+// withSync returns a copy of a file's methods with the other sync. It returns the file's
+// own methods if there is no memory.
 func (v *dataSyncVFS) withSync(tls *libc.TLS, own uintptr) uintptr {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -80,8 +80,8 @@ func (v *dataSyncVFS) withSync(tls *libc.TLS, own uintptr) uintptr {
 	return v.methods[own]
 }
 
-// syncFile makes what was written to a file durable, its length too. With the first sync
-// after a log or journal was opened, which may have made it, its name is made durable.
+// syncFile makes the content and length of a file durable. The first sync of a new log or
+// journal also makes its name durable.
 func syncFile(_ *libc.TLS, file uintptr, _ int32) int32 {
 	f := at[sqlite3.TunixFile](file)
 	if unix.Fdatasync(int(f.Fh)) != nil {
@@ -97,11 +97,11 @@ func syncFile(_ *libc.TLS, file uintptr, _ int32) int32 {
 	return sqlite3.SQLITE_OK
 }
 
-// at is what SQLite has at an address of its memory.
+// at returns a pointer to an address in SQLite's memory.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// copied is the address of a copy of what SQLite has at an address, in its memory; 0
-// where there is none, or no room.
+// copied returns the address of a copy of the value at an address, in SQLite's memory. It
+// returns 0 if address is 0 or there is no memory.
 func copied[T any](tls *libc.TLS, address uintptr) uintptr {
 	if address == 0 {
 		return 0

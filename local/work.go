@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// workQuery adds up what rows tell of the work in a store, and what processes noted. It
-// reads no event: failures have an index of their own.
+// workQuery adds up the work of a store from its rows and from the notes of processes. It
+// counts failures with an index and reads no event.
 const workQuery = `SELECT 'steps', '', 'completed', coalesce(sum(done), 0) FROM sessions
 	UNION ALL SELECT 'locks', '', 'acquired', coalesce(sum(epoch), 0) FROM sessions
 	UNION ALL SELECT 'steps', '', 'failed', count(*) FROM events WHERE type = 'StepFailed'
@@ -22,8 +22,8 @@ const (
 	addPhase = `INSERT INTO phases (phase, le_us, n, sum_us) VALUES (?, ?, ?, ?) ON CONFLICT (phase, le_us) DO UPDATE SET n = n + excluded.n, sum_us = sum_us + excluded.sum_us`
 )
 
-// Work gives what was done in the store. A session that was forked off counts with all
-// its steps.
+// Work returns the work that was done in the store. A forked session counts with all its
+// steps.
 func (s *Store) Work(ctx context.Context) (out session.Work, err error) {
 	err = s.read(ctx, func(q querier) error {
 		out = session.Work{}
@@ -58,11 +58,11 @@ func readPhases(ctx context.Context, q querier, w *session.Work) error {
 	})
 }
 
-// workWait bounds how long figures wait for those who write.
+// workWait limits how long figures wait for writers.
 const workWait = 100 * time.Millisecond
 
-// NoteWork adds what no row tells, unless another process keeps the store busy, or the
-// store must be left alone. It is not durable.
+// NoteWork adds figures that no row holds. It does nothing if another process keeps the
+// store busy, or if the store's files must not be touched. It is not durable.
 func (s *Store) NoteWork(ctx context.Context, w session.Work) error {
 	s.mu.Lock()
 	usable := s.wr != nil && s.wr.dead == nil && s.wr.refused == nil
@@ -95,7 +95,8 @@ func (o *Outbox) note(ctx context.Context, w session.Work) error {
 	return nil
 }
 
-// boundUS is the upper bound of a bucket; the last has none.
+// boundUS returns the upper bound of a bucket. The last bucket has none, so its bound is
+// math.MaxInt64.
 func boundUS(bucket int) int64 {
 	if bucket < len(session.PhaseBounds) {
 		return session.PhaseBounds[bucket].Microseconds()

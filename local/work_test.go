@@ -25,11 +25,11 @@ func unknowable(w *local.Writer, i, attempt int) session.Draft {
 	return session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: stepID(i), Attempt: attempt, Key: key(w, i, attempt), Why: "nobody can know"}}
 }
 
-// What was done is what the sessions of the store say, whoever did it.
+// Work returns the work of all sessions of the store, from all processes.
 func TestWorkIsWhatTheRowsTell(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
-	w := create(t, s, 3) // which is executed once
+	w := create(t, s, 3) // executed once
 	appendAll(t, w, started(w, 0, 1), failed(w, 0, 1), started(w, 0, 2), completed(w, 0, 2), started(w, 1, 1), unknowable(w, 1, 1), acquire(s), completed(w, 1, 1))
 	other := create(t, s, 1)
 	appendAll(t, other, started(other, 0, 1), completed(other, 0, 1))
@@ -44,8 +44,8 @@ func TestWorkIsWhatTheRowsTell(t *testing.T) {
 	}
 }
 
-// Figures of a store with ten thousand sessions take some tens of milliseconds: no event
-// is read for them.
+// Figures of a store with ten thousand sessions take some tens of milliseconds, because
+// no event is read.
 func BenchmarkWork(b *testing.B) {
 	s := open(b, options(b))
 	w := create(b, s, 1)
@@ -63,7 +63,7 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// What no event tells is added up, by as many processes as there are.
+// Figures that no event holds add up over all processes.
 func TestNotedWorkAddsUp(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -88,7 +88,7 @@ func TestNotedWorkAddsUp(t *testing.T) {
 	}
 }
 
-// Nobody waits long for figures: a store that somebody keeps busy is left alone.
+// NoteWork does not wait long, and skips a store that is locked.
 func TestNotedWorkDoesNotWait(t *testing.T) {
 	o := options(t)
 	s := open(t, o)

@@ -15,7 +15,7 @@ import (
 )
 
 // Writer is the journal of the one session that a process executes, and its blobs. Its
-// methods may be called from several goroutines; the Session that it gives changes with
+// methods may be called from several goroutines. The Session that it returns changes with
 // every Append.
 type Writer struct {
 	st   *Store
@@ -26,32 +26,32 @@ type Writer struct {
 	head    *os.File
 	pending []pendingBlob
 	report  LoadReport
-	// what the newest batch began with: epoch, seq and head
+	// epoch, seq and head before the newest batch
 	before session.Commit
-	// not nil: nothing may be written any more
+	// if not nil, nothing may be written any more
 	broken error
 }
 
-// NewSession is what Create needs to know.
+// NewSession holds the arguments of Create.
 type NewSession struct {
 	ID   session.ID
 	Task string
-	// absolute
+	// Workspace is an absolute path.
 	Workspace string
 	Plan      *session.Plan
-	// nil: none are recorded
+	// Inputs may be nil if none are recorded.
 	Inputs *session.Inputs
-	// absolute; empty where the plan is from no file
+	// PlanFile is an absolute path; empty if the plan is from no file.
 	PlanFile string
-	// SHA-256 of that file in hex
+	// PlanSum is the SHA-256 of that file in hex.
 	PlanSum string
-	// JSON of the configuration that starts it
+	// Config is the JSON of the configuration that starts the session.
 	Config string
 }
 
-// Create begins a session in state planning: its plan, SessionCreated and the first
-// StateChanged are one commit. It returns ErrCorrupt where Load would refuse the session
-// later.
+// Create begins a session in state planning. Its plan, SessionCreated and the first
+// StateChanged are one commit. Create returns ErrCorrupt for a damaged store in which
+// Load would later fail.
 func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 	return w, nil
 }
 
-// newWriter gives the writer of a session that is not there yet.
+// newWriter returns the writer of a session that does not exist yet.
 func (s *Store) newWriter(id session.ID) *Writer {
 	return &Writer{st: s, sess: &session.Session{ID: id}, sums: newDigests(s.keys, id)}
 }
@@ -109,14 +109,14 @@ func readOnly() error {
 	return &session.Error{Code: session.ErrReadOnly, Message: "the store was opened for reading only", Next: session.Words("open it for writing")}
 }
 
-// crockford is base32 without letters that are mistaken for digits.
+// crockford is base32 without letters that look like digits.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 const shortLength = 6
 
-// newShort makes a short id that no session has. None ends as a duration does: beside a
-// flag that may have one, as in "acode resume 12345m --wait", it would be taken for the
-// flag's.
+// newShort returns a short id that no session has. It never ends like a duration.
+// Otherwise a flag with an optional value could take it, as in "acode resume 12345m
+// --wait".
 func (s *Store) newShort(ctx context.Context) (string, error) {
 	for {
 		b := make([]byte, shortLength)
@@ -139,7 +139,7 @@ func (s *Store) newShort(ctx context.Context) (string, error) {
 	}
 }
 
-// Session is the state after the last Append; callers only read it.
+// Session returns the state after the last Append. Callers must only read it.
 func (w *Writer) Session() *session.Session { return w.sess }
 
 // Plan reads the plan of the session.
@@ -147,10 +147,10 @@ func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
 	return decodeBlob[session.Plan]("plan", func() (io.ReadCloser, error) { return w.Open(ctx, w.sess.Plan.Hash) })
 }
 
-// Report says what Load checked; after Create it has warnings only.
+// Report returns the checks of Load. After Create it has only warnings.
 func (w *Writer) Report() LoadReport { return w.report }
 
-// Close gives up what the writer holds besides the store, which stays open.
+// Close releases the writer's resources. The store stays open.
 func (w *Writer) Close() error {
 	w.st.mu.Lock()
 	defer w.st.mu.Unlock()
@@ -224,8 +224,8 @@ func (w *Writer) read(ctx context.Context, f func(q querier) error) error {
 	return f(w.st.wr.link)
 }
 
-// Warm begins to make durable what an earlier process left in the log, which the first
-// commit otherwise waits for. What goes wrong is met by that commit.
+// Warm begins to sync the log of an earlier process in the background. Otherwise the
+// first commit waits for it. That commit returns any error.
 func (w *Writer) Warm() {
 	go func() {
 		w.st.mu.Lock()
