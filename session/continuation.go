@@ -51,8 +51,8 @@ type Item struct {
 func (it Item) WasInProgress() bool { return it.Status == InProgress || it.Status == StepUncertain }
 
 // Continuation lists the remaining steps of a session (FR-019 to FR-022). Items holds
-// each step of the plan exactly once, in the order of the tasks. Execution begins with the
-// steps in progress; the others follow in this order.
+// each step of the plan exactly once, in the order of the tasks. Execution begins with
+// the steps in progress; the others follow in this order.
 type Continuation struct {
 	Items []Item
 	// Skipped counts the completed steps.

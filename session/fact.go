@@ -14,7 +14,7 @@ type Facts struct {
 	// Wrote returns the last lines of the output of a failed command, redacted. If it is
 	// nil, notices contain no output.
 	Wrote func(*CommandResult) []string
-	// Value returns a captured value that is no secret. If it is nil, notices contain
+	// Value returns a captured value that is not a secret. If it is nil, notices contain
 	// no values.
 	Value func(*Capture) string
 
