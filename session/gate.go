@@ -26,15 +26,14 @@ type GateStep struct {
 	Does []string
 }
 
-// standing is the effect of a yes to a gate on the remaining steps of a task.
+// standing is the effect of a yes to a gate on the remaining steps of a task. Apart steps
+// do not wait for the gate, freed steps may run, and halted steps may run up to the next
+// gate.
 type standing int
 
 const (
-	// The steps do not wait for the gate.
 	apart standing = iota
-	// The steps may run.
 	freed
-	// The steps may run up to the next gate.
 	halted
 )
 
