@@ -66,7 +66,7 @@ func appendError(err error) error {
 	err = storeError("append", err)
 	var e *session.Error
 	if errors.As(err, &e) && e.Code == session.ErrCorrupt && resultCode(e.Cause) != 0 {
-		e.Message = "the store is damaged and cannot be written; what was committed before is kept, as far as it can still be read"
+		e.Message = "the store is damaged and cannot be written; committed events are kept as far as they can be read"
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (w *Writer) Recover(ctx context.Context) error {
 		return err
 	}
 	epoch, seq := w.sess.Epoch, w.sess.LastSeq
-	fresh := &loader{ctx: ctx, q: w.st.wr.link, k: w.st.keys, id: w.sess.ID}
+	fresh := &loader{ctx: ctx, q: w.st.wr.handle, k: w.st.keys, id: w.sess.ID}
 	if err := fresh.run(w.st.opts.Home); err != nil {
 		return err
 	}
@@ -352,11 +352,11 @@ func (s *Store) reopen(ctx context.Context) error {
 	s.wr = wr
 	// If the disk has no room to copy the log into the database, the log stays and
 	// remains valid. Any other error means that a sync failed.
-	wr.settled = true
+	wr.restarted = true
 	if err := wr.restart(ctx); err != nil && !errors.Is(err, session.ErrDiskFull) {
 		return err
 	}
-	row, err := readStoreRow(ctx, wr.link)
+	row, err := readStoreRow(ctx, wr.handle)
 	if err != nil {
 		return storeError("read store", err)
 	}

@@ -39,7 +39,7 @@ func mismatch(ok bool, dst any, v driver.Value) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("it holds %T, not what %T takes", v, dst)
+	return fmt.Errorf("it holds %T, which %T cannot store", v, dst)
 }
 
 // assignBytes also takes text, because payloads are text.

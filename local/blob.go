@@ -103,7 +103,7 @@ func (w *Writer) stage(r io.Reader, size int64) (session.BlobRef, error) {
 }
 
 func wrongSize(size int64) error {
-	return &session.Error{Code: session.ErrFileChanged, Message: fmt.Sprintf("content of %d bytes changed its size while it was read", size), Next: session.Words("resume when nothing else writes it")}
+	return &session.Error{Code: session.ErrFileChanged, Message: fmt.Sprintf("content of %d bytes changed its size while it was read", size), Next: session.Words("resume when no other process writes it")}
 }
 
 func (w *Writer) stageSmall(content []byte, sealed bool) (session.BlobRef, error) {

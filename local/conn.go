@@ -56,7 +56,7 @@ func lockOpenFiles() error {
 
 // writeConn is a connection that writes. A Store has one, and so has an Outbox.
 type writeConn struct {
-	*link
+	*handle
 	// files that were opened
 	place []placed
 	// error of a write or sync; after it even close must not touch the files
@@ -68,7 +68,7 @@ type writeConn struct {
 	busy int
 
 	// restart was tried
-	settled bool
+	restarted bool
 	// error of restart, which is not tried again
 	refused error
 
@@ -142,7 +142,7 @@ func (w *writeConn) inPlace() error {
 		}
 		return &session.Error{
 			Code: session.ErrStoreIO, Place: p.path, Cause: err,
-			Message: "the store was removed or replaced while it was in use; what was committed before is kept where those files are",
+			Message: "the store was removed or replaced while it was in use; everything committed before is kept in the old files",
 			Next:    session.Words("put the store back, then try again"),
 		}
 	}
@@ -175,12 +175,12 @@ func openConn(home string, pragmas ...string) (*writeConn, error) {
 	if info, err := os.Stat(filepath.Join(home, databaseName) + "-wal"); err == nil && info.Size() > longestLog {
 		pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", longestLog))
 	}
-	l, err := openLink(dsn(home, "rw", pragmas...))
+	l, err := openHandle(dsn(home, "rw", pragmas...))
 	if err != nil {
 		return nil, storeError("open store", err)
 	}
 	l.brief = true
-	w := &writeConn{link: l}
+	w := &writeConn{handle: l}
 	for _, suffix := range []string{"", "-wal"} {
 		w.place = append(w.place, placed{path: filepath.Join(home, databaseName) + suffix})
 	}
@@ -192,11 +192,11 @@ func openConn(home string, pragmas ...string) (*writeConn, error) {
 	return w, nil
 }
 
-// settle runs restart once, before the first transaction. It does not try again after a
+// restartOnce runs restart once, before the first transaction. It does not try again after a
 // failure, because the kernel may mark pages as written that it failed to write.
-func (w *writeConn) settle(ctx context.Context) error {
-	if !w.settled {
-		w.settled, w.refused = true, w.restart(context.WithoutCancel(ctx))
+func (w *writeConn) restartOnce(ctx context.Context) error {
+	if !w.restarted {
+		w.restarted, w.refused = true, w.restart(context.WithoutCancel(ctx))
 	}
 	return w.refused
 }
@@ -221,11 +221,11 @@ func (w *writeConn) restart(ctx context.Context) error {
 }
 
 func (w *writeConn) exec(ctx context.Context, query string, args ...any) error {
-	return w.seen(w.link.exec(ctx, query, args...))
+	return w.seen(w.handle.exec(ctx, query, args...))
 }
 
 func (w *writeConn) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
-	return w.seen(w.link.queryRow(ctx, query, args, dst...))
+	return w.seen(w.handle.queryRow(ctx, query, args, dst...))
 }
 
 // commitError is a failure of COMMIT. The commit may still have happened.
@@ -253,7 +253,7 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 		return w.dead
 	}
 	whole := context.WithoutCancel(ctx)
-	if err := w.settle(whole); err != nil {
+	if err := w.restartOnce(whole); err != nil {
 		return err
 	}
 	if !w.drains {
@@ -319,7 +319,7 @@ func (w *writeConn) close() error {
 	if w.dead != nil {
 		return nil
 	}
-	return w.link.close()
+	return w.handle.close()
 }
 
 // touch writes a page without changing it. The version of the schema may be an older one,

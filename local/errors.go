@@ -64,22 +64,22 @@ func storeError(doing string, err error) error {
 		e.Next = session.Words("make the store's file system writable, then resume")
 	case session.ErrCorrupt:
 		e.Message = "the store is damaged; nothing was changed; no event is trusted before it is verified"
-		e.Next = session.Then("what a verification cannot read either comes back only from a backup, database and log together; to verify", session.MoveVerify, "")
+		e.Next = session.Then("restore data that cannot be verified from a backup, database and log together; to verify", session.MoveVerify, "")
 	case session.ErrStoreIO:
 		e.Message = "the store could not be read or written; everything committed before is kept"
 		e.Next = session.Words("check the disk, then resume")
 		if errors.Is(err, fs.ErrPermission) {
-			e.Next = session.Words("see who may write there, or name a store of your own with ACODE_HOME")
+			e.Next = session.Words("check who may write there, or name your own store with ACODE_HOME")
 		}
 	case session.ErrLocked:
-		e.Message = "another process is in the middle of writing to the store and does not end; everything committed before is kept"
-		e.Next = session.Words("see who has acode.db open (fuser -v): an acode process that is frozen (stopped, suspended), or a database tool in a transaction, keeps the store until it goes on or ends; then resume")
+		e.Message = "another process is writing to the store and does not finish; everything committed before is kept"
+		e.Next = session.Words("find the process that has acode.db open (fuser -v): a frozen acode process (stopped, suspended) or a database tool in a transaction; continue or end it, then resume")
 		e.Retryable = true
 	default:
 		return e.Cause
 	}
 	if (e.Code == session.ErrStoreIO || e.Code == session.ErrDiskFull) && limited() {
-		e.Next = session.Words("raise the limit of the size of files (ulimit -f), or see to the disk, then resume")
+		e.Next = session.Words("raise the limit of file sizes (ulimit -f), or check the disk, then resume")
 	}
 	return e
 }
@@ -123,8 +123,8 @@ func nameFull(home string, err error) error {
 	if !errors.Is(err, session.ErrStoreIO) && !errors.Is(err, session.ErrDiskFull) || !noInodes(home) {
 		return err
 	}
-	return &session.Error{Code: session.ErrDiskFull, Place: home, Cause: err, Next: session.Words("remove files that nobody needs from that file system, then try again"),
-		Message: "the file system of the store has no inodes left for another file; everything committed before is kept"}
+	return &session.Error{Code: session.ErrDiskFull, Place: home, Cause: err, Next: session.Words("remove unneeded files from that file system, then try again"),
+		Message: "the file system of the store has no free inodes; everything committed before is kept"}
 }
 
 // noInodes reports whether the file system at path can hold no more files. If path does

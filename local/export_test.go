@@ -33,7 +33,7 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wr.link.exec(ctx, query, args...)
+	return s.wr.handle.exec(ctx, query, args...)
 }
 
 // LogFrames returns the number of pages in the log.
@@ -41,7 +41,7 @@ func (s *Store) LogFrames(ctx context.Context) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var busy, copied int
-	err = s.wr.link.queryRow(ctx, `PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &n, &copied)
+	err = s.wr.handle.queryRow(ctx, `PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &n, &copied)
 	return n, err
 }
 
@@ -128,7 +128,7 @@ const SchemaSum = schemaSum
 func (s *Store) Schema(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, err := schemaRows(ctx, s.wr.link)
+	rows, err := schemaRows(ctx, s.wr.handle)
 	return strings.Join(rows, "\n"), err
 }
 
@@ -146,7 +146,7 @@ func (s *Store) Pragma(ctx context.Context, name string, writer bool) (v string,
 		return err
 	}
 	if writer {
-		return v, get(s.wr.link)
+		return v, get(s.wr.handle)
 	}
 	return v, s.read(ctx, get)
 }
@@ -186,9 +186,9 @@ func (w *Writer) Reload(ctx context.Context) error {
 	return w.reload(ctx)
 }
 
-// Settle removes delivered sessions from the outbox, as Changed does when there are
+// RemoveDelivered removes delivered sessions from the outbox, as Changed does when there are
 // enough.
-func (o *Outbox) Settle(ctx context.Context, _ []int64) error { return o.settle(ctx) }
+func (o *Outbox) RemoveDelivered(ctx context.Context, _ []int64) error { return o.removeDelivered(ctx) }
 
 // Enlisted returns the numbers of the sessions in the outbox.
 func (o *Outbox) Enlisted(ctx context.Context) (nos []int64, err error) {
@@ -232,10 +232,10 @@ func (o *Outbox) OutboxExec(ctx context.Context, query string, args ...any) erro
 }
 
 // TakeOut removes delivered sessions from the outbox, as Changed does.
-func (o *Outbox) TakeOut(ctx context.Context, _ int64) error { return o.settle(ctx) }
+func (o *Outbox) TakeOut(ctx context.Context, _ int64) error { return o.removeDelivered(ctx) }
 
-// SettledRows is how many delivered sessions may stay in the outbox.
-const SettledRows = settledRows
+// DeliveredRows is how many delivered sessions may stay in the outbox.
+const DeliveredRows = deliveredRows
 
 // OutboxFrames is how many pages the log has before an Outbox copies it back.
 const OutboxFrames = outboxFrames
@@ -245,7 +245,7 @@ func (s *Store) Truncate(ctx context.Context) (busy bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var log, copied int
-	err = s.wr.link.queryRow(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &copied)
+	err = s.wr.handle.queryRow(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &copied)
 	return busy, err
 }
 
@@ -282,14 +282,14 @@ func WithMigration(o Options, file, sum string) Options {
 // Retime changes times of a session's events and signs everything again, as only a
 // program with the key can.
 func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int64) error {
-	row, err := readSession(ctx, s.wr.link, id)
+	row, err := readSession(ctx, s.wr.handle, id)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(readProjections(ctx, s.wr.link, row, nil), s.wr.link.exec(ctx, `DROP TRIGGER events_update`)); err != nil {
+	if err := errors.Join(readProjections(ctx, s.wr.handle, row, nil), s.wr.handle.exec(ctx, `DROP TRIGGER events_update`)); err != nil {
 		return err
 	}
-	events, err := readEvents(ctx, s.wr.link, row.no, id, 0, tailBatch)
+	events, err := readEvents(ctx, s.wr.handle, row.no, id, 0, tailBatch)
 	if err != nil {
 		return err
 	}
@@ -300,13 +300,13 @@ func (s *Store) Retime(ctx context.Context, id session.ID, times map[uint64]int6
 			e.TimeUS = us
 		}
 		sess.Head = e.ChainHash(sess.Head)
-		if err := s.wr.link.exec(ctx, `UPDATE events SET time_us = ?, hash = ? WHERE pos = ?`, e.TimeUS, sess.Head[:], position(row.no, e.Seq)); err != nil {
+		if err := s.wr.handle.exec(ctx, `UPDATE events SET time_us = ?, hash = ? WHERE pos = ?`, e.TimeUS, sess.Head[:], position(row.no, e.Seq)); err != nil {
 			return err
 		}
 	}
 	c.Head, c.Row = sess.Head, newDigests(s.keys, id).row(sess)
 	c.HMAC = s.keys.sign(c.Signed())
-	err = s.wr.link.exec(ctx, `UPDATE sessions SET head = ?, row_digest = ?, hmac = ? WHERE no = ?`, c.Head[:], c.Row[:], c.HMAC[:], row.no)
-	return errors.Join(err, os.Remove(headPath(s.opts.Home, id)), s.wr.link.exec(ctx, `CREATE TRIGGER events_update BEFORE UPDATE ON events
+	err = s.wr.handle.exec(ctx, `UPDATE sessions SET head = ?, row_digest = ?, hmac = ? WHERE no = ?`, c.Head[:], c.Row[:], c.HMAC[:], row.no)
+	return errors.Join(err, os.Remove(headPath(s.opts.Home, id)), s.wr.handle.exec(ctx, `CREATE TRIGGER events_update BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END`))
 }

@@ -63,7 +63,7 @@ func TestAppendToADamagedStoreSaysWhatIsKept(t *testing.T) {
 	w := create(t, s, 1)
 	must(t, s.Exec(t.Context(), `DROP TABLE requests`))
 	_, err := w.AppendAnswering(t.Context(), 1, tick())
-	if !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "committed before is kept") || strings.Contains(err.Error(), "nothing was changed") {
+	if !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "committed events are kept") || strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("Append: got %v", err)
 	}
 	if _, again := w.Append(t.Context(), tick()); !errors.Is(again, session.ErrCorrupt) {

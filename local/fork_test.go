@@ -161,7 +161,7 @@ func TestForkOffIsAtomic(t *testing.T) {
 }
 
 // A closed lane is neither pending nor in trouble in any query.
-func TestClosedLaneIsSettled(t *testing.T) {
+func TestClosedLaneIsNotPending(t *testing.T) {
 	s := open(t, options(t))
 	w := create(t, s, 2)
 	o := openOutbox(t, s)

@@ -25,7 +25,7 @@ func checkHome(home string) error {
 		return &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the store's directory %q is not absolute", home), Next: session.Words("name an absolute directory")}
 	}
 	if len(filepath.Join(home, databaseName)) > maxPath {
-		return &session.Error{Code: session.ErrConfig, Place: home, Message: "the path of the store is too long for its database; nothing was changed", Next: session.Words("name a store of your own with ACODE_HOME")}
+		return &session.Error{Code: session.ErrConfig, Place: home, Message: "the path of the store is too long for its database; nothing was changed", Next: session.Words("name your own store with ACODE_HOME")}
 	}
 	if err := checkNetwork(home); err != nil {
 		return err
@@ -47,7 +47,7 @@ func checkOwner(path string, dir bool) error {
 		return err
 	}
 	refuse := func(why string) error {
-		return &session.Error{Code: session.ErrStoreMode, Place: path, Message: why + "; nothing was changed", Next: session.Words("make it yours alone (directory 0700, files 0600) or name another store")}
+		return &session.Error{Code: session.ErrStoreMode, Place: path, Message: why + "; nothing was changed", Next: session.Words("allow access only to your user (directory 0700, files 0600), or name another store")}
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
 		return refuse(fmt.Sprintf("the store belongs to user %d", st.Uid))
@@ -59,11 +59,11 @@ func checkOwner(path string, dir bool) error {
 	}
 	switch {
 	case mode.Type() == fs.ModeSymlink:
-		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: session.Words("name the place that it leads to"),
-			Message: "the store is a symbolic link, which somebody could turn elsewhere; nothing was changed"}
+		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: session.Words("name the directory that it points to"),
+			Message: "the store is a symbolic link, which could be changed to point elsewhere; nothing was changed"}
 	case !fits:
 		return &session.Error{Code: session.ErrStoreMode, Place: path, Next: session.Words("put it back, or name another store"),
-			Message: "what stands here in the store is no " + kind + "; nothing was changed"}
+			Message: "the path is not a " + kind + "; nothing was changed"}
 	}
 	if perm := mode.Perm(); perm&0o077 != 0 {
 		return refuse(fmt.Sprintf("the store is open to others (mode %04o)", perm))
@@ -80,13 +80,13 @@ func checkNetwork(path string) error {
 			continue
 		}
 		if errors.Is(err, syscall.ENOTDIR) {
-			return &session.Error{Code: session.ErrConfig, Place: path, Message: "the store lies below what is no directory; nothing was changed", Next: session.Words("name a store of your own with ACODE_HOME")}
+			return &session.Error{Code: session.ErrConfig, Place: path, Message: "the path of the store leads through a file that is not a directory; nothing was changed", Next: session.Words("name your own store with ACODE_HOME")}
 		}
 		if err != nil {
 			return storeError("look at file system", &fs.PathError{Op: "statfs", Path: path, Err: err})
 		}
 		if remote {
-			return &session.Error{Code: session.ErrStoreNet, Place: path, Message: fmt.Sprintf("the store lies on a network file system (%s), whose locks and syncs cannot be trusted; nothing was changed", name), Next: session.Words("name a store on a local disk")}
+			return &session.Error{Code: session.ErrStoreNet, Place: path, Message: fmt.Sprintf("the store is on a network file system (%s), whose locks and syncs cannot be trusted; nothing was changed", name), Next: session.Words("name a store on a local disk")}
 		}
 		return nil
 	}

@@ -92,7 +92,7 @@ func readHead(home string, k *keys, id session.ID) (*session.Commit, error) {
 }
 
 func badHead(home string, id session.ID, cause error) error {
-	return &session.Error{Code: session.ErrTampered, Message: "the head file of the session is not what was signed; nothing was changed", Place: headPath(home, id), Next: session.Do(session.MoveVerify, string(id)), Cause: cause}
+	return &session.Error{Code: session.ErrTampered, Message: "the head file of the session does not match its signature; nothing was changed", Place: headPath(home, id), Next: session.Do(session.MoveVerify, string(id)), Cause: cause}
 }
 
 // headNames lists the sessions that have a head. It ignores other files in the directory.

@@ -143,7 +143,7 @@ func (s keySource) find(ctx context.Context, source, id, device string) (*keys, 
 	case sourceFile:
 		k, err = s.fromFile()
 	default:
-		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the store names no known source of its key; nothing was changed", Next: session.Do(session.MoveVerify, "")}
+		return nil, &session.Error{Code: session.ErrCorrupt, Message: "the store names an unknown source of its key; nothing was changed", Next: session.Do(session.MoveVerify, "")}
 	}
 	switch {
 	case errors.Is(err, session.ErrStoreMode): // the file exists, and the error says what to do
@@ -157,7 +157,7 @@ func (s keySource) find(ctx context.Context, source, id, device string) (*keys, 
 func keyMissing(source, id, place string, cause error) error {
 	return &session.Error{
 		Code:    session.ErrKey,
-		Message: fmt.Sprintf("the key %s of this store is not at hand: its source is %s; nothing was changed", id, source),
+		Message: fmt.Sprintf("the key %s of this store is missing: its source is %s; nothing was changed", id, source),
 		Place:   place, Next: session.Words("make the key available again at " + place), Cause: cause,
 	}
 }
@@ -211,7 +211,7 @@ func (s keySource) fromFile() (*keys, error) {
 	}
 	if len(secret) != 32 {
 		return nil, &session.Error{Code: session.ErrKey, Place: s.file(), Next: session.Words("put the key of this store back, or move the file away if there was never a session"),
-			Message: fmt.Sprintf("the file holds %d bytes instead of the 32 of a key; nothing was changed", len(secret))}
+			Message: fmt.Sprintf("the file holds %d bytes instead of a key of 32 bytes; nothing was changed", len(secret))}
 	}
 	return newKeys(sourceFile, secret)
 }

@@ -35,7 +35,7 @@ func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	ahead := session.Lane{Session: forked, LastSeq: 4, Acked: 9, Epoch: 3, State: session.SyncForked, Reason: "our store is the older copy", Remote: serverA}
 	saveLane(t, o, ahead)
 	_, enlisted, _ := syncOf(t, rd)
-	must(t, o.Settle(t.Context(), []int64{1, 2, 3}))
+	must(t, o.RemoveDelivered(t.Context(), []int64{1, 2, 3}))
 	h := session.Heartbeat{
 		PID: 42, StartedUS: 1, BeatUS: 2, Command: "syncer", State: session.SyncOffline, Reason: "no route", SinceUS: 3, LastUS: 4, AttemptUS: 5, NextUS: 6,
 		Remote: serverA, Address: "db.example:5432/acode",
@@ -95,7 +95,7 @@ func TestOtherRemoteBeginsAnew(t *testing.T) {
 	saveLane(t, o, session.Lane{Session: b, State: session.SyncRetrying, Reason: "not yet"})
 	must(t, s.BindRemote(t.Context(), first))
 	acknowledge(t, o, a, 4)
-	must(t, o.Settle(t.Context(), []int64{1, 2}))
+	must(t, o.RemoveDelivered(t.Context(), []int64{1, 2}))
 	must(t, s.BindRemote(t.Context(), first)) // another address of the same database
 	if got := changed(t, o); !slices.Equal(ids(got), []session.ID{b}) || got[0].Reason != "not yet" {
 		t.Errorf("Changed with the same database: got %+v", got)

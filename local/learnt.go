@@ -67,7 +67,7 @@ func (s *Store) remember(ctx context.Context, q querier, sess *session.Session) 
 		return err
 	}
 	if err := s.opts.Redactor.Remember(k.learnt, memory); err != nil {
-		return &session.Error{Code: session.ErrCorrupt, Message: "what the session knows of secrets is unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
+		return &session.Error{Code: session.ErrCorrupt, Message: "the session's fingerprints of secrets are unreadable", Cause: err, Next: session.Do(session.MoveVerify, "")}
 	}
 	s.learnt.Store(sess.Learnt, true)
 	return nil

@@ -120,7 +120,7 @@ func (l *loader) lost(err error) error {
 func (l *loader) noWitness() {
 	why := "the session has no head file"
 	if l.why != nil {
-		why = "the head file of the session is damaged, as a power cut may leave it"
+		why = "the head file of the session is damaged, perhaps by a power cut"
 	}
 	l.report.Warnings = append(l.report.Warnings, why+": acode could not check that the store still has its newest events")
 }
@@ -137,7 +137,7 @@ func (l *loader) checkCommit() error {
 		return &session.Error{Code: session.ErrKey, Message: fmt.Sprintf("the session is signed with key %s, and the key of this store is %s; nothing was changed", c.KeyID, l.k.id), Next: session.Then("make that key available again, or run", session.MoveVerify, string(l.id))}
 	}
 	if c.KeyID != l.k.id || !sameHash(l.k.sign(c.Signed()), c.HMAC) {
-		return corrupt(session.ErrTampered, l.id, 0, "the newest commit is not what was signed")
+		return corrupt(session.ErrTampered, l.id, 0, "the newest commit does not match its signature")
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (l *loader) checkHead() error {
 		return err
 	}
 	if at != head.Head {
-		return corrupt(session.ErrTampered, l.id, head.LastSeq-1, "the journal was continued from an older copy: event %d is not the one that was acknowledged", head.LastSeq)
+		return corrupt(session.ErrTampered, l.id, head.LastSeq-1, "the journal was continued from an older copy: event %d is not the acknowledged one", head.LastSeq)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
 			return errEnough
 		}
 		if l.report.BadCheckpoint == "" {
-			l.report.BadCheckpoint = fmt.Sprintf("the checkpoint at seq %d is not what was signed", found.Seq)
+			l.report.BadCheckpoint = fmt.Sprintf("the checkpoint at seq %d does not match its signature", found.Seq)
 		}
 		return nil
 	})
@@ -251,7 +251,7 @@ func (l *loader) follow(from uint64) (receipts int, err error) {
 		lastUS = events[len(events)-1].TimeUS
 	}
 	if chain.prev != l.row.commit.Head {
-		return 0, corrupt(session.ErrCorrupt, l.id, 0, "the end of the journal is not the one that was signed")
+		return 0, corrupt(session.ErrCorrupt, l.id, 0, "the end of the journal is not the signed one")
 	}
 	return receipts, l.checkEnd()
 }
@@ -266,7 +266,7 @@ func (l *loader) checkEnd() error {
 		return rowError("read event", l.id, err)
 	}
 	if more {
-		return corrupt(session.ErrTampered, l.id, last, "the journal goes on after event %d, the last one that was signed", last)
+		return corrupt(session.ErrTampered, l.id, last, "the journal continues after event %d, the last signed one", last)
 	}
 	return nil
 }
@@ -299,13 +299,13 @@ func (l *loader) checkProjections() error {
 		}
 	}
 	if !l.sums.steps.complete() || !l.sums.files.complete() {
-		return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of tables steps and files are not numbered as they were written")
+		return corrupt(session.ErrTampered, l.id, c.LastSeq, "the rows of tables steps and files are not numbered as acode wrote them")
 	}
 	return nil
 }
 
 func (l *loader) rowsDiffer(table string) error {
-	return corrupt(session.ErrTampered, l.id, l.row.commit.LastSeq, "the rows of table %s are not what was signed", table)
+	return corrupt(session.ErrTampered, l.id, l.row.commit.LastSeq, "the rows of table %s do not match the signed digests", table)
 }
 
 // Workspace returns the directory in which a session was last executed, and its short id.

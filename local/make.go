@@ -61,7 +61,7 @@ func (s *Store) makeStore(ctx context.Context) (err error) {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	if s.row, err = readStoreRow(ctx, s.wr.link); !errors.Is(err, sql.ErrNoRows) {
+	if s.row, err = readStoreRow(ctx, s.wr.handle); !errors.Is(err, sql.ErrNoRows) {
 		return storeError("read store", err)
 	}
 	if _, err := os.Lstat(s.source().file()); errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +235,7 @@ func (s *Store) growLog(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.wr.settle(ctx)
+	return s.wr.restartOnce(ctx)
 }
 
 const (
@@ -263,7 +263,7 @@ func (m *making) database(ctx context.Context, home string) error {
 	if err := syncDir(home); err != nil {
 		return err
 	}
-	l, err := openLink(dsn(home, "rw", fmt.Sprintf("page_size(%d)", pageBytes)))
+	l, err := openHandle(dsn(home, "rw", fmt.Sprintf("page_size(%d)", pageBytes)))
 	if err != nil {
 		return storeError("make database", err)
 	}

@@ -65,7 +65,7 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 	if s.wr, err = openWriteConn(s.opts.Home); err != nil {
 		return false, err
 	}
-	version, err := s.version(ctx, s.wr.link)
+	version, err := s.version(ctx, s.wr.handle)
 	if err != nil || version == 0 {
 		return false, err
 	}
@@ -76,7 +76,7 @@ func (s *Store) openExisting(ctx context.Context) (ready bool, err error) {
 			return false, err
 		}
 	}
-	s.row, err = readStoreRow(ctx, s.wr.link)
+	s.row, err = readStoreRow(ctx, s.wr.handle)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -115,12 +115,12 @@ func readHeader(path string) (header, error) {
 	}
 	if b[writer] > 2 { // SQLite would read this database, and fail only at the first write
 		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path, Next: session.Words("put the database and its log back from a backup"),
-			Message: "the header of the database names a format that nobody writes; nothing was changed; no event is trusted"}
+			Message: "the header of the database names an unknown format; nothing was changed; no event is trusted"}
 	}
 	h := header{log: b[writer] != 1 || b[reader] != 1, version: int(int32(binary.BigEndian.Uint32(b[userVersion:])))}
 	if !h.log && logErr == nil && log.Size() > 0 {
-		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path + "-wal", Next: session.Words("move the log away, which belongs to another database, then try again"),
-			Message: "a log lies beside a database that has none, as where a copy of VACUUM INTO was put in the place of another database; SQLite would write it over the copy; nothing was changed"}
+		return header{}, &session.Error{Code: session.ErrCorrupt, Place: path + "-wal", Next: session.Words("move the log away, because it belongs to another database, then try again"),
+			Message: "the database has a log that belongs to another one, as when a copy made by VACUUM INTO replaced a database; SQLite would overwrite the copy; nothing was changed"}
 	}
 	return h, nil
 }
@@ -128,7 +128,7 @@ func readHeader(path string) (header, error) {
 // upgrade migrates a store of an older program. Only one process does this at a time; the
 // others then find the new version.
 func (s *Store) upgrade(ctx context.Context) error {
-	if err := s.wr.settle(ctx); err != nil {
+	if err := s.wr.restartOnce(ctx); err != nil {
 		return err
 	}
 	m := &making{}
@@ -140,7 +140,7 @@ func (s *Store) upgrade(ctx context.Context) error {
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	version, err := s.version(ctx, s.wr.link)
+	version, err := s.version(ctx, s.wr.handle)
 	if err != nil || version == s.schema().version {
 		return err
 	}

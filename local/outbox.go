@@ -50,7 +50,7 @@ const (
 // the new header (synchronous=NORMAL). Therefore pages that a power cut leaves after an
 // old header are older than the database.
 func (s *Store) Outbox(ctx context.Context) (*Outbox, error) {
-	if err := s.settle(ctx); err != nil {
+	if err := s.syncLog(ctx); err != nil {
 		return nil, err
 	}
 	return s.openOutbox(ctx)
@@ -61,7 +61,7 @@ func (s *Store) openOutbox(ctx context.Context) (*Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.drains, c.settled = true, true
+	c.drains, c.restarted = true, true
 	if err := c.patience(ctx, outboxWait); err != nil {
 		_ = c.close() // the first error is the cause
 		return nil, err
@@ -69,14 +69,14 @@ func (s *Store) openOutbox(ctx context.Context) (*Outbox, error) {
 	return &Outbox{st: s, conn: c, seen: -1}, nil
 }
 
-// settle makes the journal durable before any of it is delivered.
-func (s *Store) settle(ctx context.Context) error {
+// syncLog makes the journal durable before any of it is delivered.
+func (s *Store) syncLog(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wr == nil {
 		return readOnly()
 	}
-	return s.wr.settle(ctx)
+	return s.wr.restartOnce(ctx)
 }
 
 // Device returns the random id of the store.
@@ -108,7 +108,7 @@ func (o *Outbox) read(ctx context.Context, f func(q querier) error) error {
 	if err := o.conn.inPlace(); err != nil {
 		return err
 	}
-	return f(o.conn.link)
+	return f(o.conn.handle)
 }
 
 // Replaced returns the file that has the database's name now, if that is another file. It

@@ -25,7 +25,7 @@ func (o *Outbox) Blob(ctx context.Context, hash string) (io.ReadCloser, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		r, err := o.st.openPlain(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = damagedBlob(name, errors.New("it is missing, or sealed in a file of its own"))
+			err = damagedBlob(name, errors.New("it is missing, or sealed in a file"))
 		}
 		return r, err
 	}

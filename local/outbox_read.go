@@ -9,10 +9,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// settledRows is how many sessions without undelivered events may stay in the outbox.
-// Outbox.settle removes them together, because the next step of a running session would
+// deliveredRows is how many sessions without undelivered events may stay in the outbox.
+// Outbox.removeDelivered removes them together, because the next step of a running session would
 // only insert it again.
-const settledRows = 32
+const deliveredRows = 32
 
 // Changed lists the lanes with events above Acked, in all states, in the order of session
 // numbers. Its cost grows with the changed sessions, not with all sessions.
@@ -26,17 +26,17 @@ func (o *Outbox) Changed(ctx context.Context) (pending []session.Lane, err error
 			pending = append(pending, l)
 		}
 	}
-	if len(all)-len(pending) > settledRows {
-		err = o.settle(ctx)
+	if len(all)-len(pending) > deliveredRows {
+		err = o.removeDelivered(ctx)
 	}
 	return pending, err
 }
 
-// settle removes sessions from the outbox that have nothing more to deliver. It checks
+// removeDelivered removes sessions from the outbox that have nothing more to deliver. It checks
 // that inside its transaction. Its commit is visible to every writer, so each writer
 // inserts its session again with its next commit.
-func (o *Outbox) settle(ctx context.Context) error {
-	return o.tx(ctx, "settle outbox", func(ctx context.Context) error {
+func (o *Outbox) removeDelivered(ctx context.Context) error {
+	return o.tx(ctx, "clean outbox", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `DELETE FROM outbox
 			WHERE (SELECT last_seq FROM sessions WHERE no = session_no) <= (SELECT acked FROM lanes WHERE lanes.session_no = outbox.session_no)`)
 	})
@@ -60,7 +60,7 @@ func (o *Outbox) Lanes(ctx context.Context) (out []session.Lane, err error) {
 	if err != nil || !lacks {
 		return out, err
 	}
-	return out, o.tx(ctx, "mend outbox", func(ctx context.Context) error {
+	return out, o.tx(ctx, "repair outbox", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `INSERT OR IGNORE INTO outbox (session_no) `+pendingUnlisted)
 	})
 }

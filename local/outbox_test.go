@@ -303,7 +303,7 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 		t.Errorf("plans: got %q", plans)
 	}
 	w := create(t, s, 1)
-	for range local.SettledRows + 8 {
+	for range local.DeliveredRows + 8 {
 		acknowledge(t, o, create(t, s, 1).Session().ID, 4)
 	}
 	if got := changed(t, o); len(got) != 1 || got[0].Session != w.Session().ID {
@@ -314,7 +314,8 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 	}
 }
 
-// An outbox needs a store open for writing, and returns the right errors when closed.
+// An outbox needs a store open for writing. It reports that its database was moved away, or
+// that it is closed.
 func TestOutboxOfNothing(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
@@ -593,7 +594,7 @@ func TestNoCommitIsLost(t *testing.T) {
 				}
 			},
 			"look":   func(*rapid.T) { w.nos, err = w.outbox.Enlisted(ctx); w.must(err) },
-			"remove": func(*rapid.T) { w.must(w.outbox.Settle(ctx, w.nos)) },
+			"remove": func(*rapid.T) { w.must(w.outbox.RemoveDelivered(ctx, w.nos)) },
 			// all of these at once
 			"drain": func(*rapid.T) {
 				w.read, err = w.outbox.Changed(ctx)
@@ -604,7 +605,7 @@ func TestNoCommitIsLost(t *testing.T) {
 				}
 				w.nos, err = w.outbox.Enlisted(ctx)
 				w.must(err)
-				w.must(w.outbox.Settle(ctx, w.nos))
+				w.must(w.outbox.RemoveDelivered(ctx, w.nos))
 			},
 			"beat": func(*rapid.T) { w.must(w.outbox.Beat(ctx, session.Heartbeat{})) },
 			"":     func(*rapid.T) { w.judge(ctx) },
@@ -619,7 +620,7 @@ func TestCommitWithoutEventsIsNotTheLastWord(t *testing.T) {
 	w := create(t, s, 1)
 	o := openOutbox(t, s)
 	acknowledge(t, o, w.Session().ID, 4)
-	must(t, o.Settle(t.Context(), []int64{1}))
+	must(t, o.RemoveDelivered(t.Context(), []int64{1}))
 	if nos, err := o.Enlisted(t.Context()); err != nil || len(nos) != 0 {
 		t.Fatalf("the outbox has sessions %v, %v", nos, err)
 	}
@@ -773,7 +774,7 @@ func BenchmarkAppendWhileDraining(b *testing.B) {
 }
 
 // A session stays in the outbox if it gets an event while Changed finds it delivered.
-func TestSettledMeanwhile(t *testing.T) {
+func TestEventWhileRemovingDelivered(t *testing.T) {
 	s := open(t, options(t))
 	o := openOutbox(t, s)
 	w := create(t, s, 1)

@@ -65,12 +65,12 @@ func checkLost(home string) error {
 	}
 	return &session.Error{
 		Code: session.ErrCorrupt, Message: fmt.Sprintf("the database of the store is gone or empty; sessions that it held: %d; no event is trusted; nothing was changed", len(heads)),
-		Place: filepath.Join(home, databaseName), Next: session.Words("put the database and its log back from a backup, or move " + home + " away to begin anew"),
+		Place: filepath.Join(home, databaseName), Next: session.Words("put the database and its log back from a backup, or move " + home + " away to start again"),
 	}
 }
 
 // reader returns the connection that reads, and opens it at its first use.
-func (s *Store) reader(ctx context.Context) (*link, error) {
+func (s *Store) reader(ctx context.Context) (*handle, error) {
 	if s.rd != nil {
 		return s.rd, nil
 	}
@@ -95,8 +95,8 @@ func (s *Store) reader(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-func (s *Store) openReader(ctx context.Context, name string) (*link, error) {
-	l, err := openLink(name)
+func (s *Store) openReader(ctx context.Context, name string) (*handle, error) {
+	l, err := openHandle(name)
 	if err != nil {
 		return nil, storeError("open store", err)
 	}
@@ -133,7 +133,7 @@ func unplayed(home string) error {
 		return cmp.Or(err, noStore(home))
 	}
 	return &session.Error{
-		Code: session.ErrStoreIO, Message: "a program was cut short in the middle of writing to the database, and its journal has not been played back; everything committed before is kept",
+		Code: session.ErrStoreIO, Message: "a program was killed while it wrote to the database, and its journal has not been played back; everything committed before is kept",
 		Place: path + "-journal", Next: session.Then("leave the file where it is; to play it back", session.MoveResume, ""), Retryable: true,
 	}
 }
@@ -201,7 +201,7 @@ func (s *Store) checkHeads(ctx context.Context) error {
 	}
 	return &session.Error{
 		Code: session.ErrTampered, Place: trustedPlace(0), Next: session.Then("put the database and its log back from a backup; to see what the store holds", session.MoveVerify, ""),
-		Message: fmt.Sprintf("the store lost its end: it does not have sessions any more that it held (%s); nothing was changed", strings.Join(lost, ", ")),
+		Message: fmt.Sprintf("the store lost its end: it no longer has sessions that it held (%s); nothing was changed", strings.Join(lost, ", ")),
 	}
 }
 

@@ -28,7 +28,7 @@ func (r *replayer) run() error {
 		return nil
 	}
 	for seq := range checkpoints {
-		r.add(fmt.Sprintf("checkpoint at seq %d", seq), "it belongs to no event that carries one")
+		r.add(fmt.Sprintf("checkpoint at seq %d", seq), "it belongs to no event with a checkpoint")
 	}
 	if r.sess.LastSeq != r.row.commit.LastSeq || r.sess.Head != r.row.commit.Head {
 		r.add(fmt.Sprintf("seq %d", r.sess.LastSeq), fmt.Sprintf("the journal does not end at the signed event %d", r.row.commit.LastSeq))
@@ -106,7 +106,7 @@ func (r *replayer) checkpoint(e session.Event, d session.Delta, stored map[uint6
 	}
 	got.Plan = r.row.sess.Plan.Hash
 	if want := checkpointOf(r.v.k, r.sess, r.sums, e, d); got != want {
-		r.add(place, "it is not what the events add up to")
+		r.add(place, "it differs from the one computed from the events")
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *replayer) compare() {
 	for i := range want.NumField() {
 		name := want.Type().Field(i).Name
 		if name != "Steps" && name != "Files" && !reflect.DeepEqual(want.Field(i).Interface(), have.Field(i).Interface()) {
-			r.add("table sessions", fmt.Sprintf("%s is %v, and the events add up to %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
+			r.add("table sessions", fmt.Sprintf("%s is %v, and the events give %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
 		}
 	}
 	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)

@@ -16,7 +16,7 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 		r.Reason, r.By = said[0], said[1]
 	}
 	return s.decide(ctx, "ask", func(ctx context.Context) error {
-		no, err := sessionNumber(ctx, s.wr.link, r.Session)
+		no, err := sessionNumber(ctx, s.wr.handle, r.Session)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.
 			return err
 		}
 		if k != nil && !sameHash(sum, k.sign(requestRow(r, said))) {
-			return &session.Error{Code: session.ErrTampered, Message: "a request is not what was signed", Place: fmt.Sprintf("request %d", r.ID), Next: session.Do(session.MoveVerify, string(id))}
+			return &session.Error{Code: session.ErrTampered, Message: "a request does not match its signature", Place: fmt.Sprintf("request %d", r.ID), Next: session.Do(session.MoveVerify, string(id))}
 		}
 		r.Digest, r.Asked = answers(r.Kind, said)
 		out = append(out, r)

@@ -121,7 +121,7 @@ func decodeOptional[T any](column string, dst **T) error {
 		return fmt.Errorf("decode column: %w", err)
 	}
 	if optional(*dst) != column {
-		return errors.New("decode column: it is not as it is written")
+		return errors.New("decode column: acode would write it differently")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ type chain struct {
 // next returns ErrCorrupt unless e is chained to the event before it.
 func (c *chain) next(e session.Event) error {
 	if e.Seq != c.seq+1 || e.Hash != e.ChainHash(c.prev) {
-		return corrupt(session.ErrCorrupt, c.id, c.seq, "event %d is missing or not what was chained", c.seq+1)
+		return corrupt(session.ErrCorrupt, c.id, c.seq, "event %d is missing or not chained", c.seq+1)
 	}
 	c.seq, c.prev = e.Seq, e.Hash
 	return nil

@@ -53,7 +53,7 @@ func (s *Store) version(ctx context.Context, q querier) (int, error) {
 		return v, newer(v)
 	}
 	if v < 0 {
-		return v, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("the database says that its schema has version %d, which nobody writes; nothing was changed; no event is trusted", v),
+		return v, &session.Error{Code: session.ErrCorrupt, Message: fmt.Sprintf("the database has the unknown schema version %d; nothing was changed; no event is trusted", v),
 			Place: "user_version", Next: session.Words("put the database and its log back from a backup")}
 	}
 	return v, nil
@@ -81,7 +81,7 @@ func (s *Store) checkSchema(ctx context.Context, q querier) error {
 	if hex.EncodeToString(sum[:]) == s.schema().sum {
 		return nil
 	}
-	return &session.Error{Code: session.ErrCorrupt, Message: "the schema of the store is not what acode made; nothing was changed", Place: "sqlite_schema", Next: session.Do(session.MoveVerify, "")}
+	return &session.Error{Code: session.ErrCorrupt, Message: "the schema of the store is not the one that acode made; nothing was changed", Place: "sqlite_schema", Next: session.Do(session.MoveVerify, "")}
 }
 
 // checkWritable checks the parts of the store that every session needs, before a session
@@ -102,5 +102,5 @@ func checkClock(ctx context.Context, q querier) error {
 	if err != nil || wrong == 0 {
 		return storeError("read clock", err)
 	}
-	return &session.Error{Code: session.ErrCorrupt, Message: "a session of the store was last changed at no time that a clock tells; nothing was changed", Place: "table sessions", Next: session.Do(session.MoveVerify, "")}
+	return &session.Error{Code: session.ErrCorrupt, Message: "the time of the last change of a session is not a valid time; nothing was changed", Place: "table sessions", Next: session.Do(session.MoveVerify, "")}
 }

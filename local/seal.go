@@ -112,7 +112,7 @@ func newUnsealer(r io.Reader, k *keys) (*unsealer, error) {
 		return nil, errors.New("not a sealed blob")
 	}
 	if id := string(u.header[len(sealMagic) : len(sealMagic)+8]); id != k.id {
-		return nil, &session.Error{Code: session.ErrKey, Message: fmt.Sprintf("a blob is sealed with key %q, which is not at hand; the key of this store is %s", id, k.id), Next: session.Words("make that key available again")}
+		return nil, &session.Error{Code: session.ErrKey, Message: fmt.Sprintf("a blob is sealed with key %q, which is missing; the key of this store is %s", id, k.id), Next: session.Words("make that key available again")}
 	}
 	aead, err := k.aead(u.header[len(sealMagic)+8:])
 	u.aead, u.chunk = aead, make([]byte, sealChunk+aead.Overhead())

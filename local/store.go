@@ -69,7 +69,7 @@ type Store struct {
 	used bool
 	rmu  sync.Mutex
 	// nil until the first read
-	rd *link
+	rd *handle
 }
 
 // storeRow is the one row that describes the store itself.
@@ -176,7 +176,7 @@ func (s *Store) findKeys(ctx context.Context) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	tampered := &session.Error{Code: session.ErrTampered, Message: "the row that describes the store is not what was signed; nothing was changed", Place: "table store", Next: session.Do(session.MoveVerify, "")}
+	tampered := &session.Error{Code: session.ErrTampered, Message: "the row that describes the store does not match its signature; nothing was changed", Place: "table store", Next: session.Do(session.MoveVerify, "")}
 	if k.id == s.row.keyID {
 		if !sameHash(k.sign(s.row.signed()), s.row.hmac) {
 			return nil, tampered

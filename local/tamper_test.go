@@ -189,7 +189,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 	}
 }
 
-// Verify reports rows of no session, also when the tables of sessions do not name them.
+// Verify reports rows that belong to no session, in every table.
 func TestRowsOfNoSessionAreNamed(t *testing.T) {
 	o, _ := closedSample(t)
 	for table, row := range map[string]string{
@@ -312,7 +312,7 @@ func TestRowWithoutAnIDIsRefused(t *testing.T) {
 // A load skips a bad newest checkpoint if the chain is good, and reports it.
 func TestBadNewestCheckpointIsPassedOver(t *testing.T) {
 	for name, c := range map[string]struct{ sql, found string }{
-		"changed": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = zeroblob(65) WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`, "it is not what the events add up to"},
+		"changed": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = zeroblob(65) WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`, "it differs from the one computed from the events"},
 		"missing": {`DROP TRIGGER events_update; UPDATE events SET checkpoint = NULL WHERE pos = (SELECT max(pos) FROM events WHERE checkpoint IS NOT NULL)`, "it is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -256,7 +256,7 @@ func (v *verifier) schema() error {
 		}
 		var want []string
 		err = conn.Raw(func(c any) (err error) {
-			l := newLink(c.(driver.Conn))
+			l := newHandle(c.(driver.Conn))
 			want, err = read(v.ctx, l)
 			return errors.Join(err, l.forget())
 		})
@@ -264,7 +264,7 @@ func (v *verifier) schema() error {
 			return err
 		}
 		if strings.Join(have, "\n") != strings.Join(want, "\n") {
-			v.problem(Problem{Code: session.ErrCorrupt, Place: place, Message: "it is not what acode made: " + departures(have, want)})
+			v.problem(Problem{Code: session.ErrCorrupt, Place: place, Message: "it is not as acode made it: " + departures(have, want)})
 		}
 	}
 	return nil
@@ -389,7 +389,7 @@ func (v *verifier) strays() error {
 			return err
 		}
 		for _, pos := range lost {
-			v.problem(Problem{Code: session.ErrTampered, Place: "table " + table + " row " + pos, Message: "the row belongs to no session, or lies before its beginning or after its end"})
+			v.problem(Problem{Code: session.ErrTampered, Place: "table " + table + " row " + pos, Message: "the row belongs to no session, or is before its first or after its last event"})
 		}
 	}
 	names, err := queryStrings(v.ctx, v.q, `SELECT lower(hex(hash)) FROM blobs`)

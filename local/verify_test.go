@@ -88,13 +88,13 @@ func TestVerifyLooksBesideADamagedPage(t *testing.T) {
 // additions.
 func TestVerifyNamesWhatTheSchemaHas(t *testing.T) {
 	for name, c := range map[string]struct{ sql, says string }{
-		"analyzed": {`ANALYZE`, "it is not what acode made: table sqlite_stat1, table sqlite_stat4"},
-		"added":    {`CREATE INDEX by_time ON events (time_us)`, "it is not what acode made: index by_time"},
-		"missing":  {`DROP TRIGGER events_insert`, "it is not what acode made: trigger events_insert is missing"},
-		"changed":  {`DROP VIEW journal; CREATE VIEW journal AS SELECT 1`, "it is not what acode made: view journal"},
-		"goose":    {`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`, "it is not what acode made: 3 99"},
-		"sequence": {`DELETE FROM sqlite_sequence`, "it is not what acode made: goose_db_version 2 is missing"},
-		"no_row":   {`UPDATE sqlite_sequence SET seq = NULL`, "it is not what acode made: <nil>, goose_db_version 2 is missing"},
+		"analyzed": {`ANALYZE`, "it is not as acode made it: table sqlite_stat1, table sqlite_stat4"},
+		"added":    {`CREATE INDEX by_time ON events (time_us)`, "it is not as acode made it: index by_time"},
+		"missing":  {`DROP TRIGGER events_insert`, "it is not as acode made it: trigger events_insert is missing"},
+		"changed":  {`DROP VIEW journal; CREATE VIEW journal AS SELECT 1`, "it is not as acode made it: view journal"},
+		"goose":    {`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`, "it is not as acode made it: 3 99"},
+		"sequence": {`DELETE FROM sqlite_sequence`, "it is not as acode made it: goose_db_version 2 is missing"},
+		"no_row":   {`UPDATE sqlite_sequence SET seq = NULL`, "it is not as acode made it: <nil>, goose_db_version 2 is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := closedSample(t)

@@ -88,7 +88,7 @@ func (s *Store) Create(ctx context.Context, n NewSession) (*Writer, error) {
 		OnFailure: n.Plan.OnFailure, Config: n.Config, Program: s.opts.Version,
 	}
 	if inMemory(s.opts.Home) {
-		w.report.Warnings = []string{"the store lies in memory (tmpfs): the session is lost when the machine goes down; a store on a disk keeps it"}
+		w.report.Warnings = []string{"the store is in memory (tmpfs): the session is lost when the machine stops; use a store on a disk to keep it"}
 	}
 	_, err = w.append(ctx, 0, []session.Draft{
 		{Type: session.SessionCreated, Data: created},
@@ -191,7 +191,7 @@ func (w *Writer) Fence(ctx context.Context) error {
 }
 
 func fenced(s *session.Session, theirs, ours uint64) error {
-	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: epoch %d, ours was %d; nothing was written", theirs, ours), Next: session.Do(session.MoveStatus, s.Short)}
+	return &session.Error{Code: session.ErrFenced, Message: fmt.Sprintf("another process took the session over: its epoch is %d, ours was %d; nothing was written", theirs, ours), Next: session.Do(session.MoveStatus, s.Short)}
 }
 
 // Event reads one event of the session.
@@ -221,7 +221,7 @@ func (w *Writer) read(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {
 		return w.st.read(ctx, f)
 	}
-	return f(w.st.wr.link)
+	return f(w.st.wr.handle)
 }
 
 // Warm begins to sync the log of an earlier process in the background. Otherwise the
@@ -231,7 +231,7 @@ func (w *Writer) Warm() {
 		w.st.mu.Lock()
 		defer w.st.mu.Unlock()
 		if w.st.wr != nil {
-			_ = w.st.wr.settle(context.Background())
+			_ = w.st.wr.restartOnce(context.Background())
 		}
 	}()
 }

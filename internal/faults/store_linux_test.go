@@ -119,7 +119,7 @@ func damages() []damage {
 		{"database_is_a_directory", func(t *testing.T, s site) {
 			must(t, os.Rename(s.database(), s.database()+".real"))
 			must(t, os.Mkdir(s.database(), 0o755))
-		}, 3, []string{"acode.db: what stands here in the store is no regular file", "nothing was changed"}},
+		}, 3, []string{"acode.db: the path is not a regular file", "nothing was changed"}},
 		{"home_open_to_others", mode("", 0o755), 3, []string{"open to others", "nothing was changed"}},
 		{"database_is_a_link", func(t *testing.T, s site) {
 			must(t, os.Rename(s.database(), s.database()+".real"))

@@ -52,10 +52,10 @@ func look[T any](ctx context.Context, r reader, f func(ctx context.Context, q qu
 	return v, err
 }
 
-// link is one connection to a database, for one goroutine at a time. It keeps every
+// handle is one connection to a database, for one goroutine at a time. It keeps every
 // statement. It does not use the pool of database/sql: no connection is shared here, and
 // the pool's locks, copies and context watches cost as much as a statement.
-type link struct {
+type handle struct {
 	conn  driver.Conn
 	stmts map[string]driver.Stmt
 	// arguments of the call in progress
@@ -64,26 +64,26 @@ type link struct {
 	brief bool
 }
 
-// openLink opens the database of a data source name.
-func openLink(name string) (*link, error) {
+// openHandle opens the database of a data source name.
+func openHandle(name string) (*handle, error) {
 	conn, err := new(sqlite.Driver).Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return newLink(conn), nil
+	return newHandle(conn), nil
 }
 
-func newLink(conn driver.Conn) *link { return &link{conn: conn, stmts: map[string]driver.Stmt{}} }
+func newHandle(conn driver.Conn) *handle { return &handle{conn: conn, stmts: map[string]driver.Stmt{}} }
 
 // keepWAL stops the last close from deleting the log. Otherwise the next process has to
 // grow a new one.
-func (l *link) keepWAL() error {
+func (l *handle) keepWAL() error {
 	_, err := l.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1)
 	return err
 }
 
 // kept returns the prepared statement of a query.
-func (l *link) kept(query string) (driver.Stmt, error) {
+func (l *handle) kept(query string) (driver.Stmt, error) {
 	if st := l.stmts[query]; st != nil {
 		return st, nil
 	}
@@ -95,14 +95,14 @@ func (l *link) kept(query string) (driver.Stmt, error) {
 }
 
 // watched returns the context that the driver watches while a statement runs.
-func (l *link) watched(ctx context.Context) context.Context {
+func (l *handle) watched(ctx context.Context) context.Context {
 	if l.brief && ctx.Done() != nil {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
 }
 
-func (l *link) exec(ctx context.Context, query string, args ...any) error {
+func (l *handle) exec(ctx context.Context, query string, args ...any) error {
 	st, err := l.kept(query)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (l *link) exec(ctx context.Context, query string, args ...any) error {
 
 // bind converts arguments for the driver as database/sql would do, for the types in use
 // here.
-func (l *link) bind(args []any) ([]driver.NamedValue, error) {
+func (l *handle) bind(args []any) ([]driver.NamedValue, error) {
 	l.args = l.args[:0]
 	for i, a := range args {
 		switch v := a.(type) {
@@ -136,7 +136,7 @@ func (l *link) bind(args []any) ([]driver.NamedValue, error) {
 	return l.args, nil
 }
 
-func (l *link) each(ctx context.Context, query string, args []any, f func(r row) error) error {
+func (l *handle) each(ctx context.Context, query string, args []any, f func(r row) error) error {
 	st, err := l.kept(query)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (l *link) each(ctx context.Context, query string, args []any, f func(r row)
 	}
 }
 
-func (l *link) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
+func (l *handle) queryRow(ctx context.Context, query string, args []any, dst ...any) error {
 	found := false
 	err := l.each(ctx, query, args, func(r row) error {
 		found = true
@@ -181,12 +181,12 @@ func (l *link) queryRow(ctx context.Context, query string, args []any, dst ...an
 }
 
 // patience sets how long statements wait for other processes.
-func (l *link) patience(ctx context.Context, ms int) error {
+func (l *handle) patience(ctx context.Context, ms int) error {
 	return storeError("set patience", l.exec(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, ms)))
 }
 
 // snapshot runs f on one consistent state, without writing.
-func (l *link) snapshot(ctx context.Context, f func(q querier) error) error {
+func (l *handle) snapshot(ctx context.Context, f func(q querier) error) error {
 	if err := l.exec(context.WithoutCancel(ctx), beginReading); err != nil {
 		return storeError("begin reading", err)
 	}
@@ -197,7 +197,7 @@ func (l *link) snapshot(ctx context.Context, f func(q querier) error) error {
 // rollback ends a transaction without keeping its writes. When a context ends, the driver
 // may interrupt the next statement instead of the last one, so rollback tries again. A
 // transaction that stays open would make every later one fail.
-func (l *link) rollback() {
+func (l *handle) rollback() {
 	for range 10 {
 		err := l.exec(context.Background(), rollback)
 		if resultCode(err)&0xff != sqliteInterrupt { // SQLite may also have rolled back already
@@ -206,12 +206,12 @@ func (l *link) rollback() {
 	}
 }
 
-func (l *link) close() error {
+func (l *handle) close() error {
 	return errors.Join(l.forget(), l.conn.Close())
 }
 
 // forget closes the statements.
-func (l *link) forget() error {
+func (l *handle) forget() error {
 	var errs []error
 	for _, st := range l.stmts {
 		errs = append(errs, st.Close())
