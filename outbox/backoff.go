@@ -15,15 +15,15 @@ const (
 	leastDelay = 100 * time.Millisecond
 )
 
-// schedule gives delays by exponential backoff with full jitter, and never gives up. The zero
-// value is not usable.
+// schedule gives delays by exponential backoff with full jitter, and never gives up. The
+// zero value is not usable.
 type schedule struct {
 	exp  *backoff.ExponentialBackOff
 	rand func() float64
 }
 
-// newSchedule makes a schedule. The library's own jitter is half of the interval around it, and
-// its default is to stop after 15 minutes: both are switched off.
+// newSchedule makes a schedule. The library's own jitter is half of the interval around
+// it, and its default is to stop after 15 minutes: both are switched off.
 func newSchedule(random func() float64) *schedule {
 	return &schedule{rand: random, exp: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstInterval),

@@ -34,10 +34,10 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 	s.told = state
 }
 
-// leave ends the right to drain with a heartbeat that says how things stand now, however it
-// came to an end: whoever looks next has nothing else. Nobody tries again after it. One that
-// was ended before it saw anything says nothing: what the store keeps may be newer than what it
-// began with.
+// leave ends the right to drain with a heartbeat that says how things stand now, however
+// it came to an end: whoever looks next has nothing else. Nobody tries again after it.
+// One that was ended before it saw anything says nothing: what the store keeps may be
+// newer than what it began with.
 func (s *Syncer) leave(ctx context.Context) {
 	if s.told == "" {
 		s.lead(false)
@@ -59,8 +59,8 @@ func (s *Syncer) beatWhenDue(ctx context.Context) {
 	}
 }
 
-// beat reads what waits and leaves the heartbeat in the store. That informs and decides nothing, so a
-// failure of it is left to the next call that matters.
+// beat reads what waits and leaves the heartbeat in the store. That informs and decides
+// nothing, so a failure of it is left to the next call that matters.
 func (s *Syncer) beat(ctx context.Context) {
 	s.refresh(ctx)
 	s.beatAt = s.wall()
@@ -84,7 +84,8 @@ func (s *Syncer) refresh(ctx context.Context) {
 	}
 }
 
-// enqueued counts the events of a store by what was acknowledged, by whomever, and what was not.
+// enqueued counts the events of a store by what was acknowledged, by whomever, and what
+// was not.
 func enqueued(acked map[string]uint64, b session.Backlog) uint64 {
 	sum := b.Events
 	for _, n := range acked {

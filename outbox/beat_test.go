@@ -27,7 +27,8 @@ func (s *states) note(h session.Heartbeat) {
 	s.told = append(s.told, string(h.State))
 }
 
-// FR-047: an outage is told once, its end when something is delivered, and then that all is.
+// FR-047: an outage is told once, its end when something is delivered, and then that all
+// is.
 func TestOnStateTellsEachTurnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -53,7 +54,8 @@ func TestOnStateTellsEachTurnOnce(t *testing.T) {
 	})
 }
 
-// A server that greets and refuses every delivery is one lasting trouble, not many short ones.
+// A server that greets and refuses every delivery is one lasting trouble, not many short
+// ones.
 func TestTroubleLastsWhileNothingIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -93,8 +95,8 @@ func TestHeartbeatIsCarriedOn(t *testing.T) {
 	})
 }
 
-// A syncer that is ended before it looked leaves the heartbeat of whoever looked since it was
-// made.
+// A syncer that is ended before it looked leaves the heartbeat of whoever looked since it
+// was made.
 func TestHeartbeatOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -111,8 +113,8 @@ func TestHeartbeatOfNothing(t *testing.T) {
 	})
 }
 
-// The first state that a syncer finds is told also where the one before it found the same, and
-// nothing else of the one before is taken for its own.
+// The first state that a syncer finds is told also where the one before it found the
+// same, and nothing else of the one before is taken for its own.
 func TestCarriedStateIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -136,15 +138,18 @@ func TestCarriedStateIsTold(t *testing.T) {
 	})
 }
 
-// However a drain ends, the heartbeat that it leaves is of that moment and says how it ended.
+// However a drain ends, the heartbeat that it leaves is of that moment and says how it
+// ended.
 func TestHeartbeatAtTheEnd(t *testing.T) {
 	refused := func(string, session.Delivery) *session.SyncFault {
 		return &session.SyncFault{Class: session.FaultAuth, SQLState: "28P01", Cause: errors.New("no")}
 	}
 	for way, c := range map[string]struct {
 		spoil func(f *store, sv *server, s *outbox.Syncer)
-		want  session.SyncState // of Drain
-		run   session.SyncState // of Run; empty: the same
+		// of Drain
+		want session.SyncState
+		// of Run; empty: the same
+		run session.SyncState
 	}{
 		"delivered":  {func(*store, *server, *outbox.Syncer) {}, session.SyncSynced, ""},
 		"offline":    {func(_ *store, sv *server, _ *outbox.Syncer) { down(sv) }, session.SyncOffline, ""},
@@ -185,8 +190,8 @@ func TestHeartbeatAtTheEnd(t *testing.T) {
 	}
 }
 
-// What waits is counted before the first attempt is over: a syncer that starts in front of a
-// silent server must not look as if nothing were pending.
+// What waits is counted before the first attempt is over: a syncer that starts in front
+// of a silent server must not look as if nothing were pending.
 func TestBacklogBeforeTheFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

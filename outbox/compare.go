@@ -47,8 +47,8 @@ func (s *Syncer) compare(ctx context.Context) error {
 	return nil
 }
 
-// older reports whether a lane needs a person although it has nothing to deliver: the server has
-// more of it than the store, or had.
+// older reports whether a lane needs a person although it has nothing to deliver: the
+// server has more of it than the store, or had.
 func older(l session.Lane) bool { return over(l) && !l.WentOn() && l.Pending() == 0 }
 
 // correct settles one lane outside a delivery. A lane that is fenced or forked stays so.

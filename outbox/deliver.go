@@ -11,13 +11,18 @@ import (
 
 // order is what a delivery is to do; it is all that a worker reads.
 type order struct {
-	lane    session.Lane
-	after   uint64 // it begins above this
-	size    size
-	events  int               // at most, of this delivery
-	ahead   *session.Delivery // was read already; nil: nothing was
-	whole   bool              // no refused row is hunted
-	standIn uint64            // this row is not sent as it is; 0: every row is
+	lane session.Lane
+	// it begins above this
+	after uint64
+	size  size
+	// at most, of this delivery
+	events int
+	// was read already; nil: nothing was
+	ahead *session.Delivery
+	// no refused row is hunted
+	whole bool
+	// this row is not sent as it is; 0: every row is
+	standIn uint64
 }
 
 // result is what came of an order.
@@ -26,10 +31,13 @@ type result struct {
 	d     session.Delivery
 	bytes int
 	mark  session.Mark
-	took  time.Duration // of the call that delivered
+	// of the call that delivered
+	took  time.Duration
 	ahead *session.Delivery
-	sent  bool  // its events were; content that they name comes before
-	err   error // a *session.SyncFault, a *storeTrouble, or of a context that ended
+	// its events were; content that they name comes before
+	sent bool
+	// a *session.SyncFault, a *storeTrouble, or of a context that ended
+	err error
 }
 
 // order makes the next delivery of a lane, whose payloads may have so many bytes.
@@ -121,8 +129,8 @@ func (s *Syncer) send(ctx context.Context, res *result) {
 	res.took = min(s.since(start), 2*s.opts.Timeout)
 }
 
-// standIn replaces the parked row of a lane that goes on, where d has it. Id, time, epoch and
-// hash stay, so that the chain stays whole; the content is not sent.
+// standIn replaces the parked row of a lane that goes on, where d has it. Id, time, epoch
+// and hash stay, so that the chain stays whole; the content is not sent.
 func standIn(d session.Delivery, o order) {
 	for i, e := range d.Events {
 		if o.standIn == 0 || e.Seq != o.standIn {
@@ -137,8 +145,8 @@ func standIn(d session.Delivery, o order) {
 	}
 }
 
-// judge makes the lane after a delivery of its result, saves it, and returns the faults that
-// stop every lane.
+// judge makes the lane after a delivery of its result, saves it, and returns the faults
+// that stop every lane.
 func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 	s.opts.Metrics.batch(res, s.opts.Now())
 	if res.err != nil {

@@ -1,8 +1,8 @@
 // Package outbox drains the local journal to the remote mirror.
 //
-// The outbox is the suffix of each session's events above what the server has acknowledged.
-// Delivery is at least once and the server is an idempotent consumer, so the effect is exactly
-// once (FR-053, FR-054). Nothing here blocks a session (FR-050).
+// The outbox is the suffix of each session's events above what the server has
+// acknowledged. Delivery is at least once and the server is an idempotent consumer, so
+// the effect is exactly once (FR-053, FR-054). Nothing here blocks a session (FR-050).
 //
 // Invariants, cited by tests:
 //

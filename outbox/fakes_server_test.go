@@ -26,25 +26,32 @@ const (
 
 // server is a Remote that keeps chains.
 type server struct {
-	mu      sync.Mutex
-	id      session.RemoteIdentity
-	chains  map[session.ID][]session.Event
-	blobs   map[string][]byte
-	epochs  map[session.ID]uint64
-	filed   map[session.ID]map[uint64]session.Event // forks
-	seen    map[session.ID]map[uint64]int           // how often each seq was inserted
-	calls   map[string]int
-	sizes   []int       // of deliveries
-	at      []time.Time // of every hello
-	open    int         // calls in flight
+	mu     sync.Mutex
+	id     session.RemoteIdentity
+	chains map[session.ID][]session.Event
+	blobs  map[string][]byte
+	epochs map[session.ID]uint64
+	// forks
+	filed map[session.ID]map[uint64]session.Event
+	// how often each seq was inserted
+	seen  map[session.ID]map[uint64]int
+	calls map[string]int
+	// of deliveries
+	sizes []int
+	// of every hello
+	at []time.Time
+	// calls in flight
+	open    int
 	maxOpen int
-	lost    int // calls that met another fate than to arrive
+	// calls that met another fate than to arrive
+	lost int
 
 	verified, projected int
 
 	// What goes wrong.
-	fate   func(op string) fate
-	fault  func(op string, d session.Delivery) *session.SyncFault // before anything is taken
+	fate func(op string) fate
+	// before anything is taken
+	fault  func(op string, d session.Delivery) *session.SyncFault
 	poison func(e session.Event) bool
 	answer func(m *session.Mark)
 	delay  time.Duration

@@ -22,15 +22,20 @@ type store struct {
 	events map[session.ID][]session.Event
 	lanes  map[session.ID]session.Lane
 	blobs  map[string][]byte
-	names  map[session.Hash][]session.BlobRef // by hash of the event that names them
-	wholes []session.BlobRef                  // whole outputs that every delivery names
+	// by hash of the event that names them
+	names map[session.Hash][]session.BlobRef
+	// whole outputs that every delivery names
+	wholes []session.BlobRef
 	beat   session.Heartbeat
 	beats  int
 	saves  []session.Lane
-	broken map[string]error // by method
-	reads  int              // lanes listed by Changed and Lanes
-	now    func() time.Time
-	held   atomic.Bool // a person paused delivery
+	// by method
+	broken map[string]error
+	// lanes listed by Changed and Lanes
+	reads int
+	now   func() time.Time
+	// a person paused delivery
+	held atomic.Bool
 }
 
 func newStore() *store {
@@ -214,9 +219,9 @@ func (f *store) Backlog(context.Context) (b session.Backlog, err error) {
 	return b, f.broken["Backlog"]
 }
 
-// judge compares store and server and lists what is wrong: events twice, missing, changed or
-// acknowledged too early, and lanes that an outage spoiled. complete asks that everything is
-// delivered.
+// judge compares store and server and lists what is wrong: events twice, missing, changed
+// or acknowledged too early, and lanes that an outage spoiled. complete asks that
+// everything is delivered.
 func judge(f *store, sv *server, complete bool) (findings []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// call gives f its deadline, and makes its error a fault. An error of a parent that ended is
-// returned as it is: nobody is to blame.
+// call gives f its deadline, and makes its error a fault. An error of a parent that ended
+// is returned as it is: nobody is to blame.
 func call[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -27,8 +27,8 @@ func call[T any](ctx context.Context, limit time.Duration, f func(context.Contex
 	return v, asFault(err)
 }
 
-// asFault finds the fault in err. An error without one broke the promise of Remote, and is
-// taken for passing trouble, so that nothing is parked for it.
+// asFault finds the fault in err. An error without one broke the promise of Remote, and
+// is taken for passing trouble, so that nothing is parked for it.
 func asFault(err error) *session.SyncFault {
 	var f *session.SyncFault
 	switch {
@@ -45,11 +45,12 @@ func timedOut(f *session.SyncFault) bool {
 	return f.SQLState == "57014" || errors.Is(f.Cause, context.DeadlineExceeded)
 }
 
-// broke reports whether a connection ended under a call, which may have been too long for it.
+// broke reports whether a connection ended under a call, which may have been too long for
+// it.
 func broke(f *session.SyncFault) bool { return f.Class == session.FaultOffline && !f.Safe }
 
-// laneOnly reports whether f is about rows that somebody else holds, in which case other lanes
-// go on.
+// laneOnly reports whether f is about rows that somebody else holds, in which case other
+// lanes go on.
 func laneOnly(f *session.SyncFault) bool {
 	return f.Class == session.FaultServer && slices.Contains([]string{"40001", "40P01", "55P03", "57014"}, f.SQLState)
 }
@@ -74,7 +75,8 @@ func (o *otherDatabase) Error() string {
 	return fmt.Sprintf("the address leads to database %s, and the store was delivered to %s", o.have, o.want)
 }
 
-// OtherDatabase is the error for a server of identity have where want acknowledged events.
+// OtherDatabase is the error for a server of identity have where want acknowledged
+// events.
 func OtherDatabase(have, want string) error {
 	return Envelope(&otherDatabase{have: have, want: want})
 }
@@ -88,7 +90,8 @@ func (t *storeTrouble) Error() string { return "the store is in trouble: " + t.c
 // Unwrap makes errors.Is find the cause.
 func (t *storeTrouble) Unwrap() error { return t.cause }
 
-// stateOf names the state that err puts the syncer into, the label of its class, and a reason.
+// stateOf names the state that err puts the syncer into, the label of its class, and a
+// reason.
 func stateOf(err error) (state session.SyncState, class, reason string) {
 	var f *session.SyncFault
 	var o *otherDatabase
@@ -111,9 +114,10 @@ var stateOfClass = map[session.SyncFaultClass]session.SyncState{
 	session.FaultTooNew:     session.SyncClientTooNew,
 }
 
-// Envelope makes what a person sees of a fault of the server: a *session.Error with ErrOffline,
-// ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote, that tells of its cause in words only: a deadline
-// of a call is not that of the command. Any other error stays as it is.
+// Envelope makes what a person sees of a fault of the server: a *session.Error with
+// ErrOffline, ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote, that tells of its cause in
+// words only: a deadline of a call is not that of the command. Any other error stays as
+// it is.
 func Envelope(err error) error {
 	if err == nil {
 		return nil
@@ -125,8 +129,8 @@ func Envelope(err error) error {
 	return envelope(state, reason)
 }
 
-// envelope is Envelope for a state and its reason, as a heartbeat keeps them. The reason ends with the
-// SQLSTATE where a server answered.
+// envelope is Envelope for a state and its reason, as a heartbeat keeps them. The reason
+// ends with the SQLSTATE where a server answered.
 func envelope(state session.SyncState, reason string) *session.Error {
 	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: session.Do(session.MoveSyncStatus, ""), Retryable: true, Cause: errors.New(reason)}
 	person := func(code session.Code, message string, next session.Hint) {

@@ -9,15 +9,19 @@ import (
 
 // Filed is how the fork of a session stands on the server.
 type Filed struct {
-	Lane   session.Lane // as it is kept now; neither fenced nor forked: the server takes the session again
-	Shared uint64       // seq of the last event that the server has too
-	Theirs uint64       // seq of the last event of the server's own history
+	// as it is kept now; neither fenced nor forked: the server takes the session again
+	Lane session.Lane
+	// seq of the last event that the server has too
+	Shared uint64
+	// seq of the last event of the server's own history
+	Theirs uint64
 }
 
-// File has the server file all that a fenced or forked lane has beyond what the server shares;
-// any other lane is given back as it is. What was filed before is passed over, and to file it
-// again changes nothing, so another process may drain meanwhile. A fault of the server is that
-// of Drain; where the server does not take all of it, the Code is ErrFenced or ErrForked.
+// File has the server file all that a fenced or forked lane has beyond what the server
+// shares; any other lane is given back as it is. What was filed before is passed over,
+// and to file it again changes nothing, so another process may drain meanwhile. A fault
+// of the server is that of Drain; where the server does not take all of it, the Code is
+// ErrFenced or ErrForked.
 func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 	if err := s.connect(ctx); err != nil {
 		return Filed{}, Envelope(err)

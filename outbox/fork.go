@@ -10,21 +10,27 @@ import (
 // maxSeeks bounds how often the filing of a fork begins again, with the first event.
 const maxSeeks = 3
 
-// filing is how far the divergent suffix of a fenced or forked lane is filed on the server. It
-// is not kept in the store: a syncer that starts files the suffix again, which changes nothing
-// there, and repairs a server that was put back.
+// filing is how far the divergent suffix of a fenced or forked lane is filed on the
+// server. It is not kept in the store: a syncer that starts files the suffix again, which
+// changes nothing there, and repairs a server that was put back.
 //
-// The first delivery begins with the last event that the server acknowledged, and the server says how
-// much of it both have. Where that is nothing, because the server was put back and then took another
-// history, the filing begins again with the first event of all.
+// The first delivery begins with the last event that the server acknowledged, and the
+// server says how much of it both have. Where that is nothing, because the server was put
+// back and then took another history, the filing begins again with the first event of
+// all.
 type filing struct {
-	begun  bool
-	after  uint64 // the next delivery begins above this
-	seeks  int
-	known  bool   // share is known
-	share  uint64 // the last event that the server has too
-	theirs uint64 // the last event of the server's own history
-	rest   bool   // nothing more can be filed
+	begun bool
+	// the next delivery begins above this
+	after uint64
+	seeks int
+	// share is known
+	known bool
+	// the last event that the server has too
+	share uint64
+	// the last event of the server's own history
+	theirs uint64
+	// nothing more can be filed
+	rest bool
 }
 
 // files reports whether a lane that is over has something to file.
@@ -48,8 +54,8 @@ func (o *order) fork(r *lane) {
 	}
 }
 
-// file judges the answer to a delivery of a lane that is over. The fork begins after the last
-// event that the server has too; what follows that is filed piece by piece.
+// file judges the answer to a delivery of a lane that is over. The fork begins after the
+// last event that the server has too; what follows that is filed piece by piece.
 func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	now, m := res.lane, res.mark
 	r := s.lane(now.Session)
@@ -86,7 +92,8 @@ func (s *Syncer) ruled(l session.Lane, m session.Mark) session.Lane {
 	return now
 }
 
-// shared judges a delivery of a lane that is over and that the server has all of, or took.
+// shared judges a delivery of a lane that is over and that the server has all of, or
+// took.
 func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (session.Lane, error) {
 	f := &s.lane(now.Session).filing
 	if res.mark.Inserted > 0 { // it was put back to before its other history, and takes this one
@@ -107,8 +114,8 @@ func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (sess
 	return f.bounded(now), nil
 }
 
-// differs takes note of a delivery that was filed, but for so many events at its beginning that
-// the server has too. Where there are none, the fork may begin earlier.
+// differs takes note of a delivery that was filed, but for so many events at its
+// beginning that the server has too. Where there are none, the fork may begin earlier.
 func (f *filing) differs(first, last, same uint64) {
 	if same > 0 || first == 1 {
 		f.known, f.share = true, first-1+same
@@ -140,8 +147,8 @@ func (f *filing) bounded(l session.Lane) session.Lane {
 	return l
 }
 
-// unfiled judges a delivery of a lane that is over and that the server refused: halves find the
-// row, and there the filing ends.
+// unfiled judges a delivery of a lane that is over and that the server refused: halves
+// find the row, and there the filing ends.
 func (s *Syncer) unfiled(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
 	s.opts.Metrics.erred(f.Class)
 	r := s.lane(res.lane.Session)

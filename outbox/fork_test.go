@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// twins makes two stores that share so many events of session 0, of which the first one has
-// delivered its own that follow.
+// twins makes two stores that share so many events of session 0, of which the first one
+// has delivered its own that follow.
 func twins(t *testing.T, shared, theirs, ours int) (twin *store, sv *server) {
 	t.Helper()
 	f, sv := drained(t, 1, shared)
@@ -43,8 +43,8 @@ func unfiled(f *store, sv *server, id session.ID, seq int) (missing int) {
 	return missing
 }
 
-// Nothing of a divergent suffix is dropped: all of it is filed, however long it is beside the
-// server's own history, while other sessions are delivered; then the lane rests.
+// Nothing of a divergent suffix is dropped: all of it is filed, however long it is beside
+// the server's own history, while other sessions are delivered; then the lane rests.
 func TestWholeForkIsFiled(t *testing.T) {
 	for what, c := range map[string]struct {
 		theirs, ours int
@@ -97,8 +97,8 @@ func TestWholeForkIsFiled(t *testing.T) {
 	}
 }
 
-// A fork may begin below what was acknowledged: a server was put back, and then went on with
-// another copy. It is found, and filed from there.
+// A fork may begin below what was acknowledged: a server was put back, and then went on
+// with another copy. It is found, and filed from there.
 func TestForkBelowTheMark(t *testing.T) {
 	for what, pending := range map[string]int{"nothing_pending": 0, "news": 40} {
 		for _, theirs := range []int{1, 300, 5000} {
@@ -134,8 +134,8 @@ func TestForkBelowTheMark(t *testing.T) {
 	}
 }
 
-// Whatever is lost on the way, a fork is filed in the end; and again by a syncer that knows
-// nothing of it, which changes nothing.
+// Whatever is lost on the way, a fork is filed in the end; and again by a syncer that
+// knows nothing of it, which changes nothing.
 func TestForkOverALossyLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := twins(t, 5, 3000, 3000)
@@ -178,8 +178,8 @@ func TestForkThatIsNoneAnyMore(t *testing.T) {
 	})
 }
 
-// A row that is refused in a fork as well, or trouble of the fork's own, holds no other session
-// and leaves the lane what it is.
+// A row that is refused in a fork as well, or trouble of the fork's own, holds no other
+// session and leaves the lane what it is.
 func TestForkThatIsRefused(t *testing.T) {
 	for class, state := range map[session.SyncFaultClass]string{session.FaultRefused: "22021", session.FaultServer: "55P03"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -210,8 +210,8 @@ func TestForkThatIsRefused(t *testing.T) {
 	}
 }
 
-// A lane whose session goes on as another one is settled: nothing of it is sent, and no drain
-// ends badly for it.
+// A lane whose session goes on as another one is settled: nothing of it is sent, and no
+// drain ends badly for it.
 func TestLaneThatWentOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := twins(t, 5, 30, 4)
@@ -236,8 +236,8 @@ func TestLaneThatWentOn(t *testing.T) {
 	})
 }
 
-// A fork is filed on request as it is in a drain, while another process may drain: what of it is
-// there already changes nothing, and what came later is filed too.
+// A fork is filed on request as it is in a drain, while another process may drain: what
+// of it is there already changes nothing, and what came later is filed too.
 func TestFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := twins(t, 5, 3000, 4000)
@@ -303,7 +303,8 @@ func TestFileAndItsTroubles(t *testing.T) {
 	}
 }
 
-// A lane that the server takes again is not filed, and neither is one that was never forked.
+// A lane that the server takes again is not filed, and neither is one that was never
+// forked.
 func TestFileOfNoFork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 5)

@@ -11,7 +11,8 @@ type gauge struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	read func(n Snapshot) float64
-	each func(n Snapshot) map[string]float64 // instead of read, by label
+	// instead of read, by label
+	each func(n Snapshot) map[string]float64
 }
 
 // gauges shows what is read from a snapshot.

@@ -8,13 +8,14 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// over reports whether the server has another history of the session, or another executor.
+// over reports whether the server has another history of the session, or another
+// executor.
 func over(l session.Lane) bool {
 	return l.State == session.SyncFenced || l.State == session.SyncForked
 }
 
-// stuck reports whether a lane waits for a person. A parked row that a stand-in took the place
-// of is in nobody's way.
+// stuck reports whether a lane waits for a person. A parked row that a stand-in took the
+// place of is in nobody's way.
 func stuck(l session.Lane) bool { return over(l) || l.Parked > l.Acked }
 
 // goals are what a Drain has to reach: the last seq of each lane when it began.
@@ -22,11 +23,12 @@ type goals struct {
 	set   bool
 	last  map[session.ID]uint64
 	stuck []session.Lane
-	err   error // of the first lane that has trouble again and again
+	// of the first lane that has trouble again and again
+	err error
 }
 
-// verdict says why a drain that has nothing left to do did not deliver everything, or why a
-// store that has delivered everything is no copy of what the server has.
+// verdict says why a drain that has nothing left to do did not deliver everything, or why
+// a store that has delivered everything is no copy of what the server has.
 func (g *goals) verdict(older []session.Lane) error {
 	stuck := slices.Concat(g.stuck, older)
 	if len(stuck) == 0 {
@@ -44,8 +46,9 @@ func (g *goals) verdict(older []session.Lane) error {
 	return e
 }
 
-// Trouble says why another process has not delivered what is left, as far as its heartbeat and
-// the lanes tell, with the Codes of Drain. nil: it still may, or has not tried since then.
+// Trouble says why another process has not delivered what is left, as far as its
+// heartbeat and the lanes tell, with the Codes of Drain. nil: it still may, or has not
+// tried since then.
 func (s *Syncer) Trouble(h session.Heartbeat, since time.Time, left []session.Lane) error {
 	if h.Paused {
 		return errPaused()
@@ -68,8 +71,8 @@ func (s *Syncer) Trouble(h session.Heartbeat, since time.Time, left []session.La
 	return envelope(h.State, h.Reason)
 }
 
-// aim sets the goals when the lanes are read for the first time, and lists those that no drain
-// can help.
+// aim sets the goals when the lanes are read for the first time, and lists those that no
+// drain can help.
 func (r *round) aim(changed []session.Lane) {
 	g := r.goals
 	if g == nil {
@@ -89,8 +92,8 @@ func (r *round) aim(changed []session.Lane) {
 	}
 }
 
-// passable reports whether a parked lane goes on with a stand-in for its parked row: by the policy, or
-// because a person gave that row up.
+// passable reports whether a parked lane goes on with a stand-in for its parked row: by
+// the policy, or because a person gave that row up.
 func (s *Syncer) passable(l session.Lane) bool {
 	return l.Parked > l.Acked && !over(l) && (s.opts.OnParked == Continue || s.opts.Dropped[l.Session] == l.Parked) && !s.lane(l.Session).hopeless
 }

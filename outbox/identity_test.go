@@ -25,7 +25,8 @@ func drained(t *testing.T, sessions, events int) (*store, *server) {
 	return f, sv
 }
 
-// O1: a server restored from a backup is sent the rest again, also where nothing new is pending.
+// O1: a server restored from a backup is sent the rest again, also where nothing new is
+// pending.
 func TestServerRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 3, 10)
@@ -43,8 +44,8 @@ func TestServerRestored(t *testing.T) {
 	})
 }
 
-// The same while the syncer runs and its connection never broke, and once more when the mark
-// of a delivery is what shows it.
+// The same while the syncer runs and its connection never broke, and once more when the
+// mark of a delivery is what shows it.
 func TestServerRestoredUnderARunningSyncer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -74,8 +75,8 @@ func TestServerRestoredUnderARunningSyncer(t *testing.T) {
 	})
 }
 
-// The same with content that events name: the server lost that too, whether its connection is
-// seen to break or not, and whether a greeting or a delivery finds it out.
+// The same with content that events name: the server lost that too, whether its
+// connection is seen to break or not, and whether a greeting or a delivery finds it out.
 func TestServerRestoredWithoutItsBlobs(t *testing.T) {
 	for _, way := range []string{"greeting", "delivery"} {
 		t.Run(way, func(t *testing.T) {
@@ -139,8 +140,8 @@ func (r repeating) Marks(ctx context.Context, device string, _ session.ID, limit
 	return r.server.Marks(ctx, device, "", limit)
 }
 
-// A server that repeats a page is not asked without end: what it did not tell of is sent again,
-// which changes nothing.
+// A server that repeats a page is not asked without end: what it did not tell of is sent
+// again, which changes nothing.
 func TestServerThatRepeatsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1203, 1)
@@ -208,8 +209,8 @@ func TestOtherDatabase(t *testing.T) {
 	})
 }
 
-// A name that leads to another database is mended while the wrong one is connected: the next attempt
-// is made over a connection of its own.
+// A name that leads to another database is mended while the wrong one is connected: the
+// next attempt is made over a connection of its own.
 func TestMendedAddress(t *testing.T) {
 	for name, spoil := range map[string]func(sv *server){
 		"other_database":  func(sv *server) { sv.id.Database = "other" },
@@ -366,8 +367,8 @@ func TestReadOnlyServer(t *testing.T) {
 	})
 }
 
-// An idle syncer has the server verify and project, and reads the verified mark back; a fault
-// of these chores stops no delivery.
+// An idle syncer has the server verify and project, and reads the verified mark back; a
+// fault of these chores stops no delivery.
 func TestChores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -412,8 +413,8 @@ func TestChores(t *testing.T) {
 	})
 }
 
-// A lane that another database has begun with, although nothing of it is acknowledged now, is not sent to
-// this one.
+// A lane that another database has begun with, although nothing of it is acknowledged
+// now, is not sent to this one.
 func TestLaneOfAnotherDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

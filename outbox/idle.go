@@ -9,29 +9,37 @@ import (
 )
 
 const (
-	choreRows  = 2000
-	choreEvery = 10 * time.Minute // how soon work that others left is taken up
-	choreGap   = 5 * time.Second  // how often at most, however many small deliveries there are
+	choreRows = 2000
+	// how soon work that others left is taken up
+	choreEvery = 10 * time.Minute
+	// how often at most, however many small deliveries there are
+	choreGap = 5 * time.Second
 
 	// maxPieces bounds one run of chores against a server that always has more.
 	maxPieces = 2000
 
-	// maxMarks bounds how many lanes are asked for their verified mark after verification.
+	// maxMarks bounds how many lanes are asked for their verified mark after
+	// verification.
 	maxMarks = 1000
 )
 
 // chores is the server's work that an idle syncer asks for.
 type chores struct {
-	due     bool
-	at      time.Time                   // of the last run
-	pieces  int                         // of it
-	lanes   map[session.ID]session.Lane // delivered since their verified mark was read
-	verify  bool                        // to be done: recompute hashes
-	project bool                        // to be done: fill the typed tables
+	due bool
+	// of the last run
+	at time.Time
+	// of it
+	pieces int
+	// delivered since their verified mark was read
+	lanes map[session.ID]session.Lane
+	// to be done: recompute hashes
+	verify bool
+	// to be done: fill the typed tables
+	project bool
 }
 
-// idle is the time between passes that had nothing left: first the server's chores, a piece at
-// a time so that a commit is delivered soon, then a wait.
+// idle is the time between passes that had nothing left: first the server's chores, a
+// piece at a time so that a commit is delivered soon, then a wait.
 func (s *Syncer) idle(ctx context.Context, next time.Duration) {
 	s.settled(ctx, next)
 	if next == 0 {
@@ -51,8 +59,8 @@ func (s *Syncer) idle(ctx context.Context, next time.Duration) {
 	s.rest(ctx, d, s.kick, s.wake)
 }
 
-// Settle does what an idle syncer does for the server after delivery: hashes recomputed, typed
-// tables filled, verified marks read. It returns the first fault.
+// Settle does what an idle syncer does for the server after delivery: hashes recomputed,
+// typed tables filled, verified marks read. It returns the first fault.
 func (s *Syncer) Settle(ctx context.Context) error {
 	defer s.leave(ctx)
 	if err := s.connect(ctx); err != nil {
@@ -94,8 +102,8 @@ func (s *Syncer) chore(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// piece runs one bounded piece. Only a server that is away stops delivery: after any other
-// fault the chore is left until the next time.
+// piece runs one bounded piece. Only a server that is away stops delivery: after any
+// other fault the chore is left until the next time.
 func (s *Syncer) piece(ctx context.Context, f func(context.Context, int) (bool, error)) (bool, error) {
 	more, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (bool, error) { return f(ctx, choreRows) })
 	return more && err == nil, s.choreFault(err)
@@ -132,8 +140,8 @@ func (c *chores) owe(l session.Lane) {
 	c.lanes[l.Session] = l
 }
 
-// keep brings a lane whose verified mark is owed up to date: what happened to it since it was
-// delivered, that its next row is parked for one, must not be undone with the mark.
+// keep brings a lane whose verified mark is owed up to date: what happened to it since it
+// was delivered, that its next row is parked for one, must not be undone with the mark.
 func (c *chores) keep(l session.Lane) {
 	if _, owed := c.lanes[l.Session]; owed {
 		c.lanes[l.Session] = l

@@ -10,21 +10,26 @@ import (
 
 // link is what is known of the server since the last Hello.
 type link struct {
-	up      bool
-	hello   session.Hello
-	id      string    // identity of the server
-	at      time.Time // of the last Hello
-	acked   uint64    // events that this server is known to have
-	surplus int64     // events that the server has beyond what is known acknowledged, found good by the last comparison
+	up    bool
+	hello session.Hello
+	// identity of the server
+	id string
+	// of the last Hello
+	at time.Time
+	// events that this server is known to have
+	acked uint64
+	// events that the server has beyond what is known acknowledged, found good by the
+	// last comparison
+	surplus int64
 
-	// older are lanes without anything pending of which the server has more or another history,
-	// as the last comparison found.
+	// older are lanes without anything pending of which the server has more or another
+	// history, as the last comparison found.
 	older []session.Lane
 }
 
 // connect says hello where there is no connection or the last hello is old. A server of
-// another identity than the store was delivered to is sent nothing; one that has other numbers
-// than we know is asked for every mark.
+// another identity than the store was delivered to is sent nothing; one that has other
+// numbers than we know is asked for every mark.
 func (s *Syncer) connect(ctx context.Context) error {
 	if s.link.up && !s.hurry && !s.old(s.link.at, probeEvery) {
 		return nil
@@ -65,8 +70,9 @@ func (s *Syncer) reconnected() {
 	}
 }
 
-// recognize adds up what the server of identity id has acknowledged, and refuses a server that
-// is another than before. A connection that stands needs no sum: it was kept up to date.
+// recognize adds up what the server of identity id has acknowledged, and refuses a server
+// that is another than before. A connection that stands needs no sum: it was kept up to
+// date.
 func (s *Syncer) recognize(ctx context.Context, id string) error {
 	if s.link.up && id == s.link.id {
 		return nil

@@ -12,28 +12,40 @@ import (
 
 // Why something was tried again; a closed set.
 const (
-	retryFault   = "fault"   // the server as a whole was in trouble
-	retryLane    = "lane"    // one session had trouble of its own
-	retryRewound = "rewound" // the server's mark went down
-	retryHalved  = "halved"  // a refused batch was cut in two
+	// the server as a whole was in trouble
+	retryFault = "fault"
+	// one session had trouble of its own
+	retryLane = "lane"
+	// the server's mark went down
+	retryRewound = "rewound"
+	// a refused batch was cut in two
+	retryHalved = "halved"
 )
 
 // How a batch ended; a closed set.
 const (
-	outcomeOK      = "ok"      // the server has all of it
-	outcomeShort   = "short"   // it answered with a smaller mark
-	outcomeFenced  = "fenced"  // filed as a fork
-	outcomeForked  = "forked"  // filed as a fork
-	outcomeRefused = "refused" // it was refused
-	outcomeFault   = "fault"   // it failed in another way
+	// the server has all of it
+	outcomeOK = "ok"
+	// it answered with a smaller mark
+	outcomeShort = "short"
+	// filed as a fork
+	outcomeFenced = "fenced"
+	// filed as a fork
+	outcomeForked = "forked"
+	// it was refused
+	outcomeRefused = "refused"
+	// it failed in another way
+	outcomeFault = "fault"
 )
 
-// Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector with
-// closed label sets; register it once.
+// Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector
+// with closed label sets; register it once.
 type Metrics struct {
 	*prometheus.Registry
-	look     func() Snapshot              // nil: nothing to show
-	readWork func() (session.Work, error) // nil: nothing to show
+	// nil: nothing to show
+	look func() Snapshot
+	// nil: nothing to show
+	readWork func() (session.Work, error)
 
 	delivered, batches, errors, retries *prometheus.CounterVec
 
@@ -41,8 +53,8 @@ type Metrics struct {
 	duration, events, bytes, ackDelay prometheus.Histogram
 }
 
-// NewMetrics makes the metrics of a program of the given versions. Until Watch or New gives it
-// something to look at, it shows no state, and until WatchWork does, no work.
+// NewMetrics makes the metrics of a program of the given versions. Until Watch or New
+// gives it something to look at, it shows no state, and until WatchWork does, no work.
 func NewMetrics(version, goversion string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry()}
 	auto := promauto.With(m.Registry)
@@ -70,8 +82,8 @@ func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
 }
 
-// prime makes every series of the closed sets exist from the start, so that a rate over one
-// sees its first count.
+// prime makes every series of the closed sets exist from the start, so that a rate over
+// one sees its first count.
 func (m *Metrics) prime() {
 	for _, result := range []string{"inserted", "duplicate"} {
 		m.delivered.WithLabelValues(result)
@@ -90,11 +102,12 @@ func (m *Metrics) prime() {
 	}
 }
 
-// Watch gives m what it shows the state of, before it is collected: a syncer's Snapshot, or what Look
-// makes of a store.
+// Watch gives m what it shows the state of, before it is collected: a syncer's Snapshot,
+// or what Look makes of a store.
 func (m *Metrics) Watch(look func() Snapshot) { m.look = look }
 
-// WatchWork gives m what it shows the work of, as Watch does. What cannot be read is not shown.
+// WatchWork gives m what it shows the work of, as Watch does. What cannot be read is not
+// shown.
 func (m *Metrics) WatchWork(read func() (session.Work, error)) { m.readWork = read }
 
 // reader is a prometheus.Collector of what is read when it is asked for.
@@ -124,8 +137,8 @@ func (m *Metrics) erred(class session.SyncFaultClass) { m.errors.WithLabelValues
 
 func (m *Metrics) retried(reason string) { m.retries.WithLabelValues(reason).Inc() }
 
-// batch counts one delivery, whatever came of it. ackDelay of an event is by one clock, since
-// the same machine committed it.
+// batch counts one delivery, whatever came of it. ackDelay of an event is by one clock,
+// since the same machine committed it.
 func (m *Metrics) batch(res result, at time.Time) {
 	if len(res.d.Events) == 0 {
 		return

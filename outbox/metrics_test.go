@@ -35,7 +35,8 @@ func gather(t *testing.T, m *outbox.Metrics) map[string]*dto.MetricFamily {
 	return out
 }
 
-// value gives the one series of name whose label values are those; -1 where there is none.
+// value gives the one series of name whose label values are those; -1 where there is
+// none.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		var have []string
@@ -103,8 +104,8 @@ func TestMetricNames(t *testing.T) {
 	})
 }
 
-// What the metrics say agrees with what happened: deliveries, retries, refusals, an outage
-// that begins, lasts and ends.
+// What the metrics say agrees with what happened: deliveries, retries, refusals, an
+// outage that begins, lasts and ends.
 func TestMetricsFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -198,8 +199,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Nothing that a person reads names a row's content or is empty. A deadline of a call is none of the
-// command: that has an exit status of its own.
+// Nothing that a person reads names a row's content or is empty. A deadline of a call is
+// none of the command: that has an exit status of its own.
 func TestEnvelope(t *testing.T) {
 	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly, session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew, session.FaultRefused} {
 		var e *session.Error

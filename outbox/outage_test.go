@@ -25,8 +25,9 @@ func (c *wallClock) now() time.Time {
 
 func (c *wallClock) jump(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// O2, O5, FR-051: an outage of a day and of a month: tries are bounded, no attempt is counted, the age
-// of what waits rises, and the end of the outage is noticed within one backoff.
+// O2, O5, FR-051: an outage of a day and of a month: tries are bounded, no attempt is
+// counted, the age of what waits rises, and the end of the outage is noticed within one
+// backoff.
 func TestOutage(t *testing.T) {
 	for name0, length := range map[string]time.Duration{"day": 24 * time.Hour, "month": outageDays * 24 * time.Hour} {
 		t.Run(name0, func(t *testing.T) {
@@ -214,8 +215,8 @@ func TestBlackHole(t *testing.T) {
 	})
 }
 
-// A link that breaks under every batch but a small one lets a backlog through all the same, and
-// long batches come back when it is mended.
+// A link that breaks under every batch but a small one lets a backlog through all the
+// same, and long batches come back when it is mended.
 func TestConnectionsThatBreakUnderBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -7,29 +7,30 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Source is the store as the outbox sees it. It is safe for concurrent use; SaveLane and Beat are
-// called by one goroutine at a time. It is one interface, since one store answers all of it to the one
-// Syncer that calls it.
+// Source is the store as the outbox sees it. It is safe for concurrent use; SaveLane and
+// Beat are called by one goroutine at a time. It is one interface, since one store
+// answers all of it to the one Syncer that calls it.
 type Source interface {
 	// Device is the random id of the store.
 	Device() string
 
-	// Changed lists lanes that may have something to deliver (LastSeq > Acked), in all states
-	// and a stable order. Its cost follows what changed, not how many sessions there are.
+	// Changed lists lanes that may have something to deliver (LastSeq > Acked), in all
+	// states and a stable order. Its cost follows what changed, not how many sessions
+	// there are.
 	Changed(ctx context.Context) ([]session.Lane, error)
 	// Lanes lists every lane, in the order of session numbers.
 	Lanes(ctx context.Context) ([]session.Lane, error)
-	// Totals adds the lanes up without listing them: their number, and what each Remote of
-	// theirs acknowledged, where that is more than nothing.
+	// Totals adds the lanes up without listing them: their number, and what each Remote
+	// of theirs acknowledged, where that is more than nothing.
 	Totals(ctx context.Context) (lanes int, acked map[string]uint64, err error)
 	// SaveLane keeps l. It need not be durable: a lost acknowledgement costs a repeat.
 	SaveLane(ctx context.Context, l session.Lane) error
 
-	// Delivery reads at most limit events above after, and at most maxBytes of payload, but at
-	// least one event. No cursor stays open when it returns.
+	// Delivery reads at most limit events above after, and at most maxBytes of payload,
+	// but at least one event. No cursor stays open when it returns.
 	Delivery(ctx context.Context, id session.ID, after uint64, limit int, maxBytes int) (session.Delivery, error)
-	// Blobs lists the blobs, none of them sealed, that d names and that the server must have
-	// before d.
+	// Blobs lists the blobs, none of them sealed, that d names and that the server must
+	// have before d.
 	Blobs(d session.Delivery) []session.BlobRef
 	// Wholes lists the whole outputs that d names, none of them sealed. The server has
 	// them only where Options.WholeOutputs was set.
@@ -45,8 +46,8 @@ type Source interface {
 	Backlog(ctx context.Context) (session.Backlog, error)
 }
 
-// Remote is a server. Its errors are *session.SyncFault; nothing in them is a password. It is safe for
-// concurrent use. It is one interface for the reason that Source is.
+// Remote is a server. Its errors are *session.SyncFault; nothing in them is a password.
+// It is safe for concurrent use. It is one interface for the reason that Source is.
 type Remote interface {
 	// Hello connects where there is no connection, and asks who the server is.
 	Hello(ctx context.Context, device string) (session.Hello, error)

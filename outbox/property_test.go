@@ -25,20 +25,22 @@ type op struct {
 const (
 	opCommit = iota
 	opAdvance
-	opLossy // from now on a share of calls loses request or reply, or vanishes
+	// from now on a share of calls loses request or reply, or vanishes
+	opLossy
 	opHeal
 	opBackup
 	opRestore
 	opKick
-	opCrash // the syncer ends and another begins
+	// the syncer ends and another begins
+	opCrash
 	opKinds
 )
 
 // plant puts something between syncer, store and server; nil puts nothing.
 type plant func(f *store, sv *server) (outbox.Source, outbox.Remote)
 
-// play carries out a schedule, heals everything, and lists what is wrong at the end or was on
-// the way. It runs in a bubble of synctest.
+// play carries out a schedule, heals everything, and lists what is wrong at the end or
+// was on the way. It runs in a bubble of synctest.
 func play(ctx context.Context, ops []op, seed uint64, p plant) (findings []string, sv *server) {
 	f, sv := newStore(), newServer()
 	var source outbox.Source = f
@@ -100,8 +102,8 @@ func start(ctx context.Context, source outbox.Source, remote outbox.Remote, chan
 	return runner{s, func() { cancel(); <-done }}
 }
 
-// FR-054: whatever replies and requests are lost, and however often the syncer dies or the
-// server is put back, the server ends with each event once and the store knows it.
+// FR-054: whatever replies and requests are lost, and however often the syncer dies or
+// the server is put back, the server ends with each event once and the store knows it.
 func TestExactlyOnceUnderAnySchedule(t *testing.T) {
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		return op{rapid.IntRange(0, opKinds-1).Draw(t, "kind"), rapid.IntRange(0, 4).Draw(t, "session"), rapid.IntRange(1, 60).Draw(t, "n")}
@@ -124,8 +126,9 @@ func TestExactlyOnceUnderAnySchedule(t *testing.T) {
 	}
 }
 
-// Whatever rows are refused and whatever is lost meanwhile: each session has everything before
-// its first such row, that row is parked after its attempts, and the others have everything.
+// Whatever rows are refused and whatever is lost meanwhile: each session has everything
+// before its first such row, that row is parked after its attempts, and the others have
+// everything.
 func TestPoisonHoldsItsOwnSessionOnly(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(1, 400), 1, 6).Draw(rt, "lengths")
@@ -181,8 +184,8 @@ func playPoison(t *testing.T, lengths []int, poison []uint64, losses []int) (fin
 	return append(findings, judge(f, sv, false)...)
 }
 
-// sooner is the planted bug "acknowledge before the mark": what is read for delivery counts as
-// delivered.
+// sooner is the planted bug "acknowledge before the mark": what is read for delivery
+// counts as delivered.
 type sooner struct{ *store }
 
 func (b sooner) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
@@ -195,8 +198,8 @@ func (b sooner) Delivery(ctx context.Context, id session.ID, after uint64, limit
 	return d, err
 }
 
-// counting is the planted bug "attempts consumed by an outage": a call that never arrived is
-// taken for a refusal.
+// counting is the planted bug "attempts consumed by an outage": a call that never arrived
+// is taken for a refusal.
 type counting struct{ *server }
 
 func (b counting) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
@@ -208,8 +211,8 @@ func (b counting) Deliver(ctx context.Context, d session.Delivery) (session.Mark
 	return m, err
 }
 
-// believing is the planted bug "the mark only rises": a server that was put back is not sent
-// the rest again.
+// believing is the planted bug "the mark only rises": a server that was put back is not
+// sent the rest again.
 type believing struct{ *store }
 
 func (b believing) SaveLane(ctx context.Context, l session.Lane) error {
@@ -217,7 +220,8 @@ func (b believing) SaveLane(ctx context.Context, l session.Lane) error {
 	return b.store.SaveLane(ctx, l)
 }
 
-// assuming is the planted bug "an answer means all of it": the mark of a lost reply is made up.
+// assuming is the planted bug "an answer means all of it": the mark of a lost reply is
+// made up.
 type assuming struct{ *server }
 
 func (b assuming) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
@@ -228,8 +232,8 @@ func (b assuming) Deliver(ctx context.Context, d session.Delivery) (session.Mark
 	return m, nil
 }
 
-// Each planted bug is found by the judge of the property above on one of a few schedules, and
-// none of them makes it speak about the syncer as it is.
+// Each planted bug is found by the judge of the property above on one of a few schedules,
+// and none of them makes it speak about the syncer as it is.
 func TestPlantedBugsAreFound(t *testing.T) {
 	bugs := map[string]plant{
 		"none":                        nil,
@@ -256,8 +260,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// schedule makes a schedule of its own for each seed: commits under a lossy network, with a
-// backup that is put back.
+// schedule makes a schedule of its own for each seed: commits under a lossy network, with
+// a backup that is put back.
 func schedule(seed uint64) []op {
 	random := rand.New(rand.NewPCG(seed, 2))
 	ops := []op{{opCommit, 1, 4}, {opAdvance, 0, 20}, {opBackup, 0, 0}, {opCommit, 1, 4}, {opCommit, 2, 1}}

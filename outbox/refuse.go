@@ -8,9 +8,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// troubled judges a delivery that failed. A refused batch is halved until the row is found,
-// which is parked after its attempts; what is the lane's own trouble makes the lane wait;
-// everything else is returned, since it stops every lane.
+// troubled judges a delivery that failed. A refused batch is halved until the row is
+// found, which is parked after its attempts; what is the lane's own trouble makes the
+// lane wait; everything else is returned, since it stops every lane.
 func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error) {
 	if ctx.Err() != nil {
 		return res.lane, ctx.Err()
@@ -34,9 +34,9 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	return res.lane, f
 }
 
-// provedOwn reports whether passing trouble of the server is one lane's own after all: it met
-// that lane before, and others were delivered since. Without this a row that makes the server
-// fail would hold every session (O3).
+// provedOwn reports whether passing trouble of the server is one lane's own after all: it
+// met that lane before, and others were delivered since. Without this a row that makes
+// the server fail would hold every session (O3).
 func (s *Syncer) provedOwn(id session.ID, f *session.SyncFault) bool {
 	if f.Class != session.FaultServer || !aboutRows(f.SQLState) {
 		return false
@@ -49,9 +49,10 @@ func (s *Syncer) provedOwn(id session.ID, f *session.SyncFault) bool {
 	return false
 }
 
-// shrink sends less after a time-out or a connection that broke under a batch, which may be
-// what a link lets through at a time: less of this lane until what was tried is through, and less
-// of every lane where the batch was as long as the link was thought to bear.
+// shrink sends less after a time-out or a connection that broke under a batch, which may
+// be what a link lets through at a time: less of this lane until what was tried is
+// through, and less of every lane where the batch was as long as the link was thought to
+// bear.
 func (s *Syncer) shrink(res result) {
 	n := len(res.d.Events)
 	if 2*n >= s.size.events {
@@ -82,8 +83,8 @@ func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (sess
 	return now, s.save(ctx, l, now)
 }
 
-// refused halves a batch that the server refused; a single row counts an attempt (O2), and its
-// lane alone waits (O3).
+// refused halves a batch that the server refused; a single row counts an attempt (O2),
+// and its lane alone waits (O3).
 func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
 	s.opts.Metrics.erred(f.Class)
 	r := s.lane(res.lane.Session)

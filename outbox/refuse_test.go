@@ -67,8 +67,8 @@ func TestPoisonRowIsBisectedAndParked(t *testing.T) {
 	})
 }
 
-// O3: the other sessions never wait for one with poison: they are done before its first attempt's
-// wait is over.
+// O3: the other sessions never wait for one with poison: they are done before its first
+// attempt's wait is over.
 func TestOthersNeverWaitForPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -100,7 +100,8 @@ func TestOthersNeverWaitForPoison(t *testing.T) {
 	})
 }
 
-// A lane that is parked stays so when its verified mark is read for what it had delivered before.
+// A lane that is parked stays so when its verified mark is read for what it had delivered
+// before.
 func TestParkedLaneIsVerified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -121,8 +122,9 @@ func TestParkedLaneIsVerified(t *testing.T) {
 	})
 }
 
-// With the policy to continue a stand-in keeps the row's place, and the lane goes on; also past
-// a second one, which is the last. A stand-in that is refused as well waits for a person.
+// With the policy to continue a stand-in keeps the row's place, and the lane goes on;
+// also past a second one, which is the last. A stand-in that is refused as well waits for
+// a person.
 func TestParkedLaneContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -192,8 +194,8 @@ func TestLockWaitIsTheLanesOwn(t *testing.T) {
 	}
 }
 
-// While one session's trouble lasts, its reason is told, and since when; an attempt that hangs is no
-// end of it.
+// While one session's trouble lasts, its reason is told, and since when; an attempt that
+// hangs is no end of it.
 func TestLockWaitIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -358,8 +360,9 @@ func TestRefusedBlob(t *testing.T) {
 	})
 }
 
-// Passing trouble of the server that meets every session is no session's own: no lane is held for it, and
-// the acknowledgements of before prove nothing. What was delivered since does (TestServerFailsOverOneSession).
+// Passing trouble of the server that meets every session is no session's own: no lane is
+// held for it, and the acknowledgements of before prove nothing. What was delivered since
+// does (TestServerFailsOverOneSession).
 func TestServerFailsOverAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -395,8 +398,8 @@ func TestServerFailsOverAllSessions(t *testing.T) {
 	})
 }
 
-// A row that makes the server fail, in a way that looks like passing trouble, holds its own
-// session only, and is not parked for it.
+// A row that makes the server fail, in a way that looks like passing trouble, holds its
+// own session only, and is not parked for it.
 func TestServerFailsOverOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -432,7 +435,8 @@ func TestServerFailsOverOneSession(t *testing.T) {
 	})
 }
 
-// Passing trouble of a lane that goes on past its parked row does not hide that the row is parked.
+// Passing trouble of a lane that goes on past its parked row does not hide that the row
+// is parked.
 func TestTroubleOfAParkedLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -9,33 +9,47 @@ import (
 
 // lane is what is known of a lane beyond what the store keeps.
 type lane struct {
-	limit   int    // events of the next delivery while a refusal is hunted; 0: as the link allows
-	suspect uint64 // the refused row is not above this
-	rewinds int    // how often the mark went down on this connection
+	// events of the next delivery while a refusal is hunted; 0: as the link allows
+	limit int
+	// the refused row is not above this
+	suspect uint64
+	// how often the mark went down on this connection
+	rewinds int
 	ahead   *session.Delivery
 	filing  filing
-	backoff *schedule // of the lane's own trouble; nil: it had none
+	// of the lane's own trouble; nil: it had none
+	backoff *schedule
 
-	troubles int    // waits in a row for the lane's own trouble
-	trouble  error  // the last of them
-	failed   bool   // passing trouble of the server met this lane, when the syncer had
-	failedAt uint64 // so many acknowledgements
-	hopeless bool   // the stand-in of the parked row was refused as well
+	// waits in a row for the lane's own trouble
+	troubles int
+	// the last of them
+	trouble error
+	// passing trouble of the server met this lane, when the syncer had
+	failed bool
+	// so many acknowledgements
+	failedAt uint64
+	// the stand-in of the parked row was refused as well
+	hopeless bool
 }
 
 // round delivers lanes in turn, several at a time.
 type round struct {
-	s       *Syncer
-	goals   *goals // nil: everything, for ever
+	s *Syncer
+	// nil: everything, for ever
+	goals   *goals
 	queue   []session.Lane
 	busy    map[session.ID]bool
 	results chan result
-	stale   bool          // something was delivered since the lanes were read
-	next    time.Duration // until the first waiting lane may go; 0: none waits
-	stop    error         // a fault of the whole syncer: nothing more begins
+	// something was delivered since the lanes were read
+	stale bool
+	// until the first waiting lane may go; 0: none waits
+	next time.Duration
+	// a fault of the whole syncer: nothing more begins
+	stop error
 }
 
-// round returns when no lane is ready and none is in flight, or when a fault stops them all.
+// round returns when no lane is ready and none is in flight, or when a fault stops them
+// all.
 func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
 	r := &round{s: s, goals: g, busy: map[session.ID]bool{}, results: make(chan result)}
 	r.refill(ctx)
@@ -125,8 +139,8 @@ func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
 	return append(queue, l)
 }
 
-// waits gives how long l has to wait. A time beyond every backoff comes from a wall clock that
-// was set back since, and counts for nothing.
+// waits gives how long l has to wait. A time beyond every backoff comes from a wall clock
+// that was set back since, and counts for nothing.
 func (s *Syncer) waits(l session.Lane) time.Duration {
 	d := time.Duration(l.NextUS-s.wallUS()) * time.Microsecond
 	if s.hurry || l.NextUS == 0 || d > maxInterval {

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// settle judges the server's mark, which is the only acknowledgement, up or down (O1), and
-// gives the lane as it stands after it. Only the store can fail here.
+// settle judges the server's mark, which is the only acknowledgement, up or down (O1),
+// and gives the lane as it stands after it. Only the store can fail here.
 func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery, m session.Mark) (session.Lane, error) {
 	now := l
 	if n := len(d.Events); n > 0 {

@@ -6,7 +6,8 @@ const (
 	firstEvents = 2000
 	maxEvents   = 10_000
 	firstBytes  = 1 << 20
-	maxBytes    = 6 << 20 // of all that is in memory: in flight, and as much read ahead
+	// of all that is in memory: in flight, and as much read ahead
+	maxBytes = 6 << 20
 
 	// targetDuration is what a batch may take and still grow.
 	targetDuration = 500 * time.Millisecond
@@ -22,13 +23,14 @@ const (
 // size adapts batches to a link.
 type size struct {
 	events, bytes int
-	trip          time.Duration // estimate of the round trip; 0: not measured
+	// estimate of the round trip; 0: not measured
+	trip time.Duration
 }
 
 func newSize() size { return size{events: firstEvents, bytes: firstBytes} }
 
-// grown takes note of a batch of n events and b bytes that took d and worked. A long way is
-// no reason for small batches: what counts is what the batch added to a round trip.
+// grown takes note of a batch of n events and b bytes that took d and worked. A long way
+// is no reason for small batches: what counts is what the batch added to a round trip.
 func (z *size) grown(n, b int, d time.Duration) {
 	if work := time.Duration(n)*perEvent + time.Duration(b)*perByte; n <= fewEvents || d-work < z.trip {
 		z.round(d, work)
@@ -45,8 +47,9 @@ func (z *size) grown(n, b int, d time.Duration) {
 // halve takes note of a batch that ran out of time.
 func (z *size) halve() { z.events, z.bytes = max(1, z.events/2), max(1<<10, z.bytes/2) }
 
-// round takes note of a call that took d, of which the server worked about work. The estimate
-// falls at once and rises slowly: what makes a call late is mostly not the distance.
+// round takes note of a call that took d, of which the server worked about work. The
+// estimate falls at once and rises slowly: what makes a call late is mostly not the
+// distance.
 func (z *size) round(d, work time.Duration) {
 	sample := max(d-work, d/10, time.Microsecond)
 	if z.trip == 0 || sample < z.trip {

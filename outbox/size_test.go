@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Batches grow while they are quick, up to what memory allows, and the backlog takes few of
-// them.
+// Batches grow while they are quick, up to what memory allows, and the backlog takes few
+// of them.
 func TestBatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -11,16 +11,24 @@ import (
 // Snapshot is how a syncer stands. It is a copy.
 type Snapshot struct {
 	Heartbeat session.Heartbeat
-	Backlog   session.Backlog // as of the last heartbeat
-	Lanes     map[session.SyncState]int
+	// as of the last heartbeat
+	Backlog session.Backlog
+	Lanes   map[session.SyncState]int
 
-	Leader   bool          // this process drains
-	Up       bool          // the server answered the last call
-	Unknown  int64         // events of this device that the server has and the store does not
-	Total    int           // lanes, as of the last heartbeat
-	Backoff  time.Duration // of the wait that goes on; 0: none does
-	Enqueued uint64        // events that the store has for delivery, acknowledged or not
-	Late     bool          // the oldest pending event is older than sync.late_after
+	// this process drains
+	Leader bool
+	// the server answered the last call
+	Up bool
+	// events of this device that the server has and the store does not
+	Unknown int64
+	// lanes, as of the last heartbeat
+	Total int
+	// of the wait that goes on; 0: none does
+	Backoff time.Duration
+	// events that the store has for delivery, acknowledged or not
+	Enqueued uint64
+	// the oldest pending event is older than sync.late_after
+	Late bool
 }
 
 // State is what a person has to know first.
@@ -34,8 +42,8 @@ func (n Snapshot) State() session.SyncState {
 	return session.WorstSync(n.Heartbeat, n.Backlog.Events, lanes...)
 }
 
-// Look makes a snapshot of what a store keeps, for those who only look: of all its lanes those that
-// are not synced are listed, and what they acknowledged is given by Remote.
+// Look makes a snapshot of what a store keeps, for those who only look: of all its lanes
+// those that are not synced are listed, and what they acknowledged is given by Remote.
 func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog, total int, acked map[string]uint64) Snapshot {
 	n := Snapshot{Heartbeat: h, Backlog: b, Lanes: map[session.SyncState]int{}, Total: total, Enqueued: enqueued(acked, b)}
 	for _, l := range lanes {
@@ -94,8 +102,8 @@ func (s *Syncer) greeted(h session.Hello) {
 	})
 }
 
-// noteLanes counts the lanes that may have something to deliver, and those that need a person
-// although they have nothing.
+// noteLanes counts the lanes that may have something to deliver, and those that need a
+// person although they have nothing.
 func (s *Syncer) noteLanes(changed []session.Lane) {
 	counts := map[session.SyncState]int{}
 	pending := map[session.ID]bool{}

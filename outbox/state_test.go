@@ -35,7 +35,8 @@ func TestPendingWhileABacklogIsDelivered(t *testing.T) {
 	})
 }
 
-// Another process pauses: it is asked for, and where that cannot be read delivery goes on.
+// Another process pauses: it is asked for, and where that cannot be read delivery goes
+// on.
 func TestPausedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -238,7 +239,8 @@ func TestMarksThatGoUpAndDown(t *testing.T) {
 	})
 }
 
-// A person gives a parked row up: a stand-in takes its place, and nothing is parked after it.
+// A person gives a parked row up: a stand-in takes its place, and nothing is parked after
+// it.
 func TestDroppedRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -391,7 +393,8 @@ func TestSettleEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A server that has a single event more than the store shows that the store is an older copy.
+// A server that has a single event more than the store shows that the store is an older
+// copy.
 func TestStoreIsTheOlderCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 3)

@@ -9,27 +9,35 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Syncer delivers what a store has pending to a server. One at a time drains a store. Wake,
-// Kick and Snapshot may be called by anybody at any time; Run, Drain, Settle and File one at a
-// time.
+// Syncer delivers what a store has pending to a server. One at a time drains a store.
+// Wake, Kick and Snapshot may be called by anybody at any time; Run, Drain, Settle and
+// File one at a time.
 type Syncer struct {
 	opts Options
-	wake chan struct{} // a local commit
-	kick chan struct{} // a reason not to wait any longer
+	// a local commit
+	wake chan struct{}
+	// a reason not to wait any longer
+	kick chan struct{}
 
 	// What follows belongs to Run, Drain, Settle and File.
 
-	link    link
-	lanes   map[session.ID]*lane // what is known about lanes beyond what the store keeps
+	link link
+	// what is known about lanes beyond what the store keeps
+	lanes   map[session.ID]*lane
 	size    size
 	backoff *schedule
-	ill     bool // the last state was a fault, and nothing was delivered since
-	hurry   bool // the next look at lanes does not mind their waits
-	beatAt  time.Time
-	chores  chores
-	told    session.SyncState // by OnState; empty: nothing yet
-	acks    uint64            // deliveries that were acknowledged
-	again   string            // why a session is tried again later
+	// the last state was a fault, and nothing was delivered since
+	ill bool
+	// the next look at lanes does not mind their waits
+	hurry  bool
+	beatAt time.Time
+	chores chores
+	// by OnState; empty: nothing yet
+	told session.SyncState
+	// deliveries that were acknowledged
+	acks uint64
+	// why a session is tried again later
+	again string
 
 	mu   sync.Mutex
 	snap Snapshot
@@ -53,12 +61,12 @@ func New(o Options) *Syncer {
 	return s
 }
 
-// Wake says that this process committed something. It ends an idle wait and never shortens a
-// backoff.
+// Wake says that this process committed something. It ends an idle wait and never
+// shortens a backoff.
 func (s *Syncer) Wake() { poke(s.wake) }
 
-// Kick cuts a backoff short: somebody asked, the network changed, or the machine woke up. What
-// the server asked for is still waited for.
+// Kick cuts a backoff short: somebody asked, the network changed, or the machine woke up.
+// What the server asked for is still waited for.
 func (s *Syncer) Kick() { poke(s.kick) }
 
 func poke(c chan struct{}) {
@@ -96,10 +104,11 @@ func (s *Syncer) turn(ctx context.Context) {
 	}
 }
 
-// Drain delivers what is pending when it begins, and returns when all of it is acknowledged. A
-// fault of the server ends it with its Code: ErrOffline, ErrRemoteAuth, ErrRemoteOld or
-// ErrOtherRemote; while delivery is paused it returns ErrSyncOff. Lanes that wait for a person
-// end it with ErrParked, ErrFenced or ErrForked after everything else is delivered.
+// Drain delivers what is pending when it begins, and returns when all of it is
+// acknowledged. A fault of the server ends it with its Code: ErrOffline, ErrRemoteAuth,
+// ErrRemoteOld or ErrOtherRemote; while delivery is paused it returns ErrSyncOff. Lanes
+// that wait for a person end it with ErrParked, ErrFenced or ErrForked after everything
+// else is delivered.
 func (s *Syncer) Drain(ctx context.Context) error {
 	s.hurry = true
 	s.lead(true)
@@ -137,7 +146,8 @@ func errPaused() error {
 // errHeld ends a round because a person paused delivery.
 var errHeld = errors.New("delivery is paused")
 
-// held reports whether a person paused delivery. Where that cannot be read, delivery goes on.
+// held reports whether a person paused delivery. Where that cannot be read, delivery goes
+// on.
 func (s *Syncer) held(ctx context.Context) bool {
 	if s.opts.Paused == nil {
 		return false
@@ -146,8 +156,8 @@ func (s *Syncer) held(ctx context.Context) bool {
 	return err == nil && held
 }
 
-// pass connects where that is needed and delivers what is ready. next is how long the first
-// lane that waits has to wait; 0: none does.
+// pass connects where that is needed and delivers what is ready. next is how long the
+// first lane that waits has to wait; 0: none does.
 func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err error) {
 	if err := s.connect(ctx); err != nil {
 		return 0, err
@@ -160,7 +170,8 @@ func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err er
 func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	delay := s.backoff.next
 	if state, _, _ := stateOf(err); s.link.up && state == session.SyncOffline {
-		// Whoever had a connection to the server comes back at the same moment: spread them.
+		// Whoever had a connection to the server comes back at the same moment: spread
+		// them.
 		delay = func() time.Duration { return jitter(reconnectSpan, s.opts.Rand) }
 	}
 	d := delay()
@@ -168,8 +179,9 @@ func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	return d
 }
 
-// note leaves the connection, and says why and for how long. The next attempt makes a new one: after a
-// failover, or where somebody mended a name, the address leads elsewhere, and one that stands would not.
+// note leaves the connection, and says why and for how long. The next attempt makes a new
+// one: after a failover, or where somebody mended a name, the address leads elsewhere,
+// and one that stands would not.
 func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
 	state, class, reason := stateOf(err)
 	s.link.up = false

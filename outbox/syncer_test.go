@@ -57,8 +57,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// FR-051: each class of fault has its state and its code, stops everything, touches no lane
-// and lets the syncer catch up when it is over.
+// FR-051: each class of fault has its state and its code, stops everything, touches no
+// lane and lets the syncer catch up when it is over.
 func TestFaultsOfTheServer(t *testing.T) {
 	for _, c := range []struct {
 		class session.SyncFaultClass
@@ -143,8 +143,8 @@ func TestRunFollowsCommits(t *testing.T) {
 	})
 }
 
-// O3: lanes that wait keep their turn however often they are read again: one with a long backlog
-// never goes twice before another that is ready.
+// O3: lanes that wait keep their turn however often they are read again: one with a long
+// backlog never goes twice before another that is ready.
 func TestLanesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -16,7 +16,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A device is added, delivers, is revoked, is out at once, and comes back with its sessions.
+// A device is added, delivers, is revoked, is out at once, and comes back with its
+// sessions.
 func TestDevices(t *testing.T) {
 	s := commonSite(t)
 	name := "laptop_" + strings.ToLower(rand.Text()[:10])
@@ -67,7 +68,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A device whose password is over by a date that somebody set is listed as such, and gets one that holds.
+// A device whose password is over by a date that somebody set is listed as such, and gets
+// one that holds.
 func TestExpiredDevice(t *testing.T) {
 	s := commonSite(t)
 	name := "laptop_" + strings.ToLower(rand.Text()[:10])
@@ -98,7 +100,8 @@ func TestExpiredDevice(t *testing.T) {
 	}
 }
 
-// A device whose name begins like a role of ours, and that never delivered, comes back too.
+// A device whose name begins like a role of ours, and that never delivered, comes back
+// too.
 func TestDeviceNamedLikeOurs(t *testing.T) {
 	s := commonSite(t)
 	name := "acode_" + strings.ToLower(rand.Text()[:10])
@@ -131,8 +134,8 @@ func TestOperatorIsNotRevoked(t *testing.T) {
 	}
 }
 
-// An operator who is no superuser ends the connections of a revoked device as well, and is no
-// member of it afterwards.
+// An operator who is no superuser ends the connections of a revoked device as well, and
+// is no member of it afterwards.
 func TestRevokeByOwner(t *testing.T) {
 	s := commonSite(t)
 	owner := s.role("acode_owner")
@@ -213,7 +216,8 @@ func find(t *testing.T, s *site, name string) remote.Device {
 	return remote.Device{}
 }
 
-// The server keeps what proves a password, not the password: as its own function makes it.
+// The server keeps what proves a password, not the password: as its own function makes
+// it.
 func TestScram(t *testing.T) {
 	server := pgtest.New(t, pgtest.Options{Scram: true})
 	address := server.URL("postgres", "postgres")
@@ -235,8 +239,9 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// A month that stays keeps what later months have of its sessions, and no other: half a chain would be
-// called wrong. What a machine that never came back left to verify and to project, the administrator does.
+// A month that stays keeps what later months have of its sessions, and no other: half a
+// chain would be called wrong. What a machine that never came back left to verify and to
+// project, the administrator does.
 func TestPruneAfterMachineThatIsGone(t *testing.T) {
 	s := newSite(t)
 	gone, r := s.open(s.role("acode_writer")), s.open(s.role("acode_writer"))
@@ -410,7 +415,8 @@ func TestPrune(t *testing.T) {
 	if h, err := r.Hello(t.Context(), device); err != nil || h.Events != 14 {
 		t.Errorf("Hello after it: got %+v, %v, want 14 events, pruned ones included", h, err)
 	}
-	// What was pruned may be sent again, as by a store that lost its acknowledgements, and goes on.
+	// What was pruned may be sent again, as by a store that lost its acknowledgements,
+	// and goes on.
 	long.grow(1)
 	if m, err := r.Deliver(t.Context(), long.from(1, 11)); err != nil || m.Verdict != session.DeliveryTaken || m.Inserted != 1 || m.Duplicate != 10 {
 		t.Errorf("Deliver of a pruned chain: got %+v, %v", m, err)

@@ -15,7 +15,8 @@ import (
 // MaxChunkBytes bounds what one call sends of a blob, compressed.
 const MaxChunkBytes = 1 << 20
 
-// MissingBlobs gives those of hashes, in hex, that the server does not have whole of this role.
+// MissingBlobs gives those of hashes, in hex, that the server does not have whole of this
+// role.
 func (s *Server) MissingBlobs(ctx context.Context, hashes []string) ([]string, error) {
 	wanted := make([][]byte, len(hashes))
 	for i, h := range hashes {
@@ -39,10 +40,10 @@ func parseHash(s string) ([]byte, error) {
 	return b, nil
 }
 
-// PutBlob stores content of size bytes under its SHA-256 in hex, as a zstd stream in chunks of
-// at most MaxChunkBytes, each a call of its own. It may be done again after any failure: chunks
-// that are there are not sent again. Content that is not what hash and size say is refused
-// before it is declared whole.
+// PutBlob stores content of size bytes under its SHA-256 in hex, as a zstd stream in
+// chunks of at most MaxChunkBytes, each a call of its own. It may be done again after any
+// failure: chunks that are there are not sent again. Content that is not what hash and
+// size say is refused before it is declared whole.
 func (s *Server) PutBlob(ctx context.Context, hash string, size int64, content io.Reader) error {
 	sum, err := parseHash(hash)
 	if err != nil {
@@ -76,9 +77,12 @@ type upload struct {
 	server *Server
 	hash   []byte
 	chunk  []byte
-	n      int                  // of the chunk that is being filled
-	sums   []byte               // of the chunks before it, one after the other
-	there  map[int]session.Hash // sums of what the server has by number; nil: not asked yet
+	// of the chunk that is being filled
+	n int
+	// of the chunks before it, one after the other
+	sums []byte
+	// sums of what the server has by number; nil: not asked yet
+	there  map[int]session.Hash
 	failed error
 }
 

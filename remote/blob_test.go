@@ -90,7 +90,8 @@ func (f failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A transfer that broke off goes on where it was; one that is not what its name says is never whole.
+// A transfer that broke off goes on where it was; one that is not what its name says is
+// never whole.
 func TestPutBlobAgain(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// S2: through a pooler in transaction mode everything works as without, and no setting is left
-// on a connection that others get.
+// S2: through a pooler in transaction mode everything works as without, and no setting is
+// left on a connection that others get.
 func TestThroughBouncer(t *testing.T) {
 	address := pgtest.Bouncer(t, pgtest.Database(t))
 	if _, err := remote.Migrate(t.Context(), options(address), nil); err != nil {

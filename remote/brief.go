@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// brief says in a few words what kept a call from succeeding. The driver lists every address
-// that it tried, on a line each; a person who reads a status wants the first reason.
+// brief says in a few words what kept a call from succeeding. The driver lists every
+// address that it tried, on a line each; a person who reads a status wants the first
+// reason.
 func brief(err error) error {
 	text := briefly(err)
 	if text == "" || text == err.Error() {

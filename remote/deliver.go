@@ -12,9 +12,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Hello connects where there is no connection, and asks which database this is and how many
-// events of the device it has. A server whose schema this program does not fit is a fault of
-// class unmigrated or too_new.
+// Hello connects where there is no connection, and asks which database this is and how
+// many events of the device it has. A server whose schema this program does not fit is a
+// fault of class unmigrated or too_new.
 func (s *Server) Hello(ctx context.Context, device string) (session.Hello, error) {
 	h := session.Hello{Remote: session.RemoteIdentity{Schema: Schema}}
 	var version, oldest int
@@ -38,8 +38,8 @@ func fits(version, oldest int) error {
 	return nil
 }
 
-// Marks lists how far the device's sessions are, by id, at most limit above after. The zero ID
-// begins.
+// Marks lists how far the device's sessions are, by id, at most limit above after. The
+// zero ID begins.
 func (s *Server) Marks(ctx context.Context, device string, after session.ID, limit int) ([]session.Mark, error) {
 	from, err := uuid(after)
 	if err != nil {
@@ -52,8 +52,9 @@ func (s *Server) Marks(ctx context.Context, device string, after session.ID, lim
 	return marks, s.fault(err)
 }
 
-// Deliver hands d to the server in one statement and one round trip. When it returns without
-// error, what the mark says is durable there. Doing it again changes nothing (FR-054).
+// Deliver hands d to the server in one statement and one round trip. When it returns
+// without error, what the mark says is durable there. Doing it again changes nothing
+// (FR-054).
 func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
 	c, err := ingest(d)
 	if err != nil {
@@ -68,8 +69,9 @@ func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark,
 	return m, nil
 }
 
-// makeMonths has the server make its partitions where a delivery failed for want of one: they are
-// made with deliveries, so after a year without any there is none. The next attempt finds them.
+// makeMonths has the server make its partitions where a delivery failed for want of one:
+// they are made with deliveries, so after a year without any there is none. The next
+// attempt finds them.
 func (s *Server) makeMonths(ctx context.Context, err error) {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) && noPartition(pe) {
@@ -104,8 +106,8 @@ FROM acode.ingest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		[]any{id, d.Device, int64(first), d.Prev[:], ids, times, types, actors, epochs, hashes, payloads}}, nil
 }
 
-// contiguous gives the first seq of d, 1 where there is none, and refuses what is no run of one
-// session's events: the statement carries one session and one seq for all.
+// contiguous gives the first seq of d, 1 where there is none, and refuses what is no run
+// of one session's events: the statement carries one session and one seq for all.
 func contiguous(d session.Delivery) (uint64, error) {
 	if len(d.Events) == 0 {
 		return 1, nil

@@ -17,26 +17,30 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Device is a login role that may deliver. Its sessions are its own: no other device extends,
-// fences or reads them.
+// Device is a login role that may deliver. Its sessions are its own: no other device
+// extends, fences or reads them.
 type Device struct {
-	Name     string
-	Enabled  bool // it may deliver, as the server's owner may, who is no device
-	Expired  bool // its password is over, by a date that somebody set (VALID UNTIL)
+	Name string
+	// it may deliver, as the server's owner may, who is no device
+	Enabled bool
+	// its password is over, by a date that somebody set (VALID UNTIL)
+	Expired  bool
 	Sessions int64
 	Events   int64
-	Last     time.Time // of its last delivery; zero: never
+	// of its last delivery; zero: never
+	Last time.Time
 }
 
-// validDevice is what a role may be named, so that it never needs quotes, and PostgreSQL has not
-// reserved.
+// validDevice is what a role may be named, so that it never needs quotes, and PostgreSQL
+// has not reserved.
 func validDevice(name string) bool {
 	return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(name) && !strings.HasPrefix(name, "pg_") && name != "none" && name != "public"
 }
 
-// AddDevice makes a login role that may deliver, and gives its password, which is kept nowhere.
-// A device that was revoked comes back with a new password and its sessions. One that is
-// enabled is session.ErrUsage. A date on which the password before was over does not hold for the new one.
+// AddDevice makes a login role that may deliver, and gives its password, which is kept
+// nowhere. A device that was revoked comes back with a new password and its sessions. One
+// that is enabled is session.ErrUsage. A date on which the password before was over does
+// not hold for the new one.
 func AddDevice(ctx context.Context, o Options, name string) (password string, err error) {
 	err = inTx(ctx, o, "add the device", func(a *admin, tx pgx.Tx) error {
 		there, enabled, err := a.device(ctx, tx, name)
@@ -73,8 +77,9 @@ func AddDevice(ctx context.Context, o Options, name string) (password string, er
 	return password, nil
 }
 
-// RevokeDevice takes a device's right to log in, and ends its connections. Its sessions and its
-// role stay, as they are named after it. One that is not enabled is session.ErrUsage.
+// RevokeDevice takes a device's right to log in, and ends its connections. Its sessions
+// and its role stay, as they are named after it. One that is not enabled is
+// session.ErrUsage.
 func RevokeDevice(ctx context.Context, o Options, name string) error {
 	err := inTx(ctx, o, "revoke the device", func(a *admin, tx pgx.Tx) error {
 		_, enabled, err := a.device(ctx, tx, name)
@@ -97,7 +102,8 @@ func RevokeDevice(ctx context.Context, o Options, name string) error {
 	return endConnections(ctx, o, name)
 }
 
-// endConnections ends what a revoked device has open: the right to log in is asked for once.
+// endConnections ends what a revoked device has open: the right to log in is asked for
+// once.
 func endConnections(ctx context.Context, o Options, name string) error {
 	return inTx(ctx, o, "end the connections of the device, which can make no new ones", func(_ *admin, tx pgx.Tx) error {
 		var ours bool
@@ -146,8 +152,8 @@ ORDER BY 1`
 	return out, a.failed("list the devices", err)
 }
 
-// device looks a role up. A role that is not a device of ours, and a name that can be none, are
-// refused.
+// device looks a role up. A role that is not a device of ours, and a name that can be
+// none, are refused.
 func (a *admin) device(ctx context.Context, tx pgx.Tx, name string) (there, enabled bool, err error) {
 	if !validDevice(name) {
 		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: session.Words("use a-z, 0-9 and _, beginning with a letter and not with pg_, at most 63; none and public are PostgreSQL's own")}

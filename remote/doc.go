@@ -12,6 +12,7 @@
 //	    PostgreSQL cannot hold is flagged when it is read.
 //	S6  No error repeats a password.
 //
-// Server is what a device's role may do; it implements the outbox's Remote. Migrate, AddDevice,
-// RevokeDevice, ListDevices, ReadStatus, VerifyAll and Prune are an administrator's.
+// Server is what a device's role may do; it implements the outbox's Remote. Migrate,
+// AddDevice, RevokeDevice, ListDevices, ReadStatus, VerifyAll and Prune are an
+// administrator's.
 package remote

@@ -14,14 +14,19 @@ import (
 
 // SQLSTATEs of our own functions.
 const (
-	stateNotOwner  = "AC001" // the session belongs to another login role
-	stateMalformed = "AC004" // what was sent cannot be a delivery
-	stateBlob      = "AC005" // a chunk does not fit what is there
-	stateEncoding  = "AC012" // the database's encoding is not UTF8
+	// the session belongs to another login role
+	stateNotOwner = "AC001"
+	// what was sent cannot be a delivery
+	stateMalformed = "AC004"
+	// a chunk does not fit what is there
+	stateBlob = "AC005"
+	// the database's encoding is not UTF8
+	stateEncoding = "AC012"
 )
 
-// classOf says whose trouble an SQLSTATE is: the whole code first, then its class, which is its
-// first two characters. What is not listed is passing trouble, which consumes nothing.
+// classOf says whose trouble an SQLSTATE is: the whole code first, then its class, which
+// is its first two characters. What is not listed is passing trouble, which consumes
+// nothing.
 func classOf(state string) session.SyncFaultClass {
 	switch state {
 	case "25006": // read_only_sql_transaction
@@ -76,8 +81,9 @@ func classify(err error, clean scrubber) *session.SyncFault {
 	return f
 }
 
-// untrusted says why a server's certificate is not trusted; nil: that is not what is wrong. Who compares
-// no names, as sslmode=verify-ca does, meets the errors of a certificate alone.
+// untrusted says why a server's certificate is not trusted; nil: that is not what is
+// wrong. Who compares no names, as sslmode=verify-ca does, meets the errors of a
+// certificate alone.
 func untrusted(err error) error {
 	var tried *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -102,8 +108,8 @@ var errAnswer = errors.New("the server's answer is not one that this program kno
 // scrubber takes the password out of what people read. The zero value takes nothing out.
 type scrubber struct{ secrets *strings.Replacer }
 
-// leastSecret is how many bytes a password has at least to be known by its value: a shorter one
-// may be part of any word.
+// leastSecret is how many bytes a password has at least to be known by its value: a
+// shorter one may be part of any word.
 const leastSecret = 8
 
 func newScrubber(cfg *pgconn.Config) scrubber {

@@ -51,8 +51,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A month without partition is the server's trouble, and the row is not parked. Where nobody
-// delivered for a year all months are over, and whoever comes first has them made.
+// A month without partition is the server's trouble, and the row is not parked. Where
+// nobody delivered for a year all months are over, and whoever comes first has them made.
 func TestMissingPartition(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -124,8 +124,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A call that is cut while it waits for the answer is offline and of unknown outcome; the next
-// one finds another connection.
+// A call that is cut while it waits for the answer is offline and of unknown outcome; the
+// next one finds another connection.
 func TestCancelledWhileWaiting(t *testing.T) {
 	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -149,8 +149,8 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// A connection whose call was broken off in front of a server that became silent does not keep
-// Close, and with it the end of the syncer.
+// A connection whose call was broken off in front of a server that became silent does not
+// keep Close, and with it the end of the syncer.
 func TestCloseBesideSilence(t *testing.T) {
 	s := commonSite(t)
 	direct, err := url.Parse(s.role("acode_writer"))

@@ -50,7 +50,8 @@ func TestHello(t *testing.T) {
 	wantClass(t, "Deliver to a read-only server", err, session.FaultReadOnly)
 }
 
-// After a reset nothing is asked over a connection of before: the address may lead elsewhere by now.
+// After a reset nothing is asked over a connection of before: the address may lead
+// elsewhere by now.
 func TestReset(t *testing.T) {
 	s := commonSite(t)
 	address := s.role("acode_writer")

@@ -11,8 +11,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// List lists this role's sessions, of every device, in pages, the newest first: those too that
-// the typed tables do not have yet.
+// List lists this role's sessions, of every device, in pages, the newest first: those too
+// that the typed tables do not have yet.
 func TestList(t *testing.T) {
 	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))

@@ -25,8 +25,9 @@ const device = "0123456789abcdef0123456789abcdef"
 
 // site is a migrated database.
 type site struct {
-	t   *testing.T
-	url string // of a superuser
+	t *testing.T
+	// of a superuser
+	url string
 }
 
 // newSite makes one that nobody else uses.
@@ -43,8 +44,8 @@ func migrated(tb testing.TB) string {
 	return address
 }
 
-// commonSite gives the one of all tests that are content with sessions and roles of their own:
-// to make a database takes longer than most tests.
+// commonSite gives the one of all tests that are content with sessions and roles of their
+// own: to make a database takes longer than most tests.
 func commonSite(t *testing.T) *site {
 	t.Helper()
 	return &site{t: t, url: common()}

@@ -22,12 +22,13 @@ const versionTable = Schema + ".goose_db_version"
 
 // Migrated says what Migrate found and did.
 type Migrated struct {
-	From, To int // versions of the schema; 0: there was none
+	// versions of the schema; 0: there was none
+	From, To int
 }
 
 // Migrate brings the server's schema to the version of this program, one transaction a
-// migration. Two at once wait for one another. With a dryRun it writes the SQL there and changes
-// nothing. A newer server is left alone: session.ErrRemoteOld.
+// migration. Two at once wait for one another. With a dryRun it writes the SQL there and
+// changes nothing. A newer server is left alone: session.ErrRemoteOld.
 func Migrate(ctx context.Context, o Options, dryRun io.Writer) (Migrated, error) {
 	return migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion}, dryRun)
 }
@@ -50,8 +51,8 @@ func migrateTo(ctx context.Context, o Options, want schema, dryRun io.Writer) (M
 
 func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Migrated, error) {
 	var m Migrated
-	// The lock belongs to a transaction, not to a session, and goose works beside it: through
-	// a pooler a session's lock would stay with a connection that others get.
+	// The lock belongs to a transaction, not to a session, and goose works beside it:
+	// through a pooler a session's lock would stay with a connection that others get.
 	tx, err := a.conn.Begin(ctx)
 	if err != nil {
 		return m, err

@@ -75,8 +75,9 @@ func later(t *testing.T, more ...string) fstest.MapFS {
 	return files
 }
 
-// A server with sessions, a fork and content is brought forward by a later version: it keeps all of it,
-// continues where it was and verifies. A migration that fails changes nothing, and the one before it stays.
+// A server with sessions, a fork and content is brought forward by a later version: it
+// keeps all of it, continues where it was and verifies. A migration that fails changes
+// nothing, and the one before it stays.
 func TestMigrateForward(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

@@ -26,16 +26,20 @@ const Schema = "acode"
 // DefaultTimeout is that of Options.
 const DefaultTimeout = 10 * time.Second
 
-// Grace is how much longer the client waits for an answer than the server works on it, so that
-// it is the server that gives up: a deadline of the client's costs the connection.
+// Grace is how much longer the client waits for an answer than the server works on it, so
+// that it is the server that gives up: a deadline of the client's costs the connection.
 const Grace = 2 * time.Second
 
 // Options say which server, and how it is talked to.
 type Options struct {
-	URL            string           // postgres://user@host/database; PGPASSFILE and friends are honoured
-	Now            func() time.Time // required
-	AllowPlaintext bool             // without TLS beyond loopback and unix sockets
-	Timeout        time.Duration    // of a statement on the server; 0 means DefaultTimeout
+	// postgres://user@host/database; PGPASSFILE and friends are honoured
+	URL string
+	// required
+	Now func() time.Time
+	// without TLS beyond loopback and unix sockets
+	AllowPlaintext bool
+	// of a statement on the server; 0 means DefaultTimeout
+	Timeout time.Duration
 }
 
 // Server is a PostgreSQL server. It is safe for concurrent use. Its calls return
@@ -45,7 +49,8 @@ type Server struct {
 	now     func() time.Time
 	timeout time.Duration
 	address string
-	scrub   atomic.Pointer[scrubber] // of the password that was read last
+	// of the password that was read last
+	scrub atomic.Pointer[scrubber]
 }
 
 // Open reads the options; nothing is connected yet. A URL that cannot be used is
@@ -73,9 +78,9 @@ func (s *Server) Address() string { return s.address }
 // closeTimeout is for saying goodbye to a server that answers.
 const closeTimeout = time.Second
 
-// Close ends the connections, those in use when their calls have ended. It does not wait for a
-// server that has become silent: what is left of a call that was broken off in front of it ends
-// by itself, or with this process.
+// Close ends the connections, those in use when their calls have ended. It does not wait
+// for a server that has become silent: what is left of a call that was broken off in
+// front of it ends by itself, or with this process.
 func (s *Server) Close() error {
 	closed := make(chan struct{})
 	go func() {
@@ -91,8 +96,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// parse reads the URL without ever repeating it: what cannot be parsed may hold a password
-// anywhere.
+// parse reads the URL without ever repeating it: what cannot be parsed may hold a
+// password anywhere.
 func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 	if url == "" {
 		return nil, &session.Error{Code: session.ErrSyncOff, Message: "no server is configured; everything stays in the local store",
@@ -122,13 +127,13 @@ func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// reading is how statements and answers are read, whatever the defaults of the server, the database or
-// the role are: a backslash in a migration stands for itself, and a time can be parsed. Each is one
-// that PgBouncer passes on.
+// reading is how statements and answers are read, whatever the defaults of the server,
+// the database or the role are: a backslash in a migration stands for itself, and a time
+// can be parsed. Each is one that PgBouncer passes on.
 var reading = map[string]string{"client_encoding": "UTF8", "standard_conforming_strings": "on", "DateStyle": "ISO"}
 
-// encrypted takes the ways without TLS out of cfg, except those that stay on this machine, and
-// reports whether any way is left.
+// encrypted takes the ways without TLS out of cfg, except those that stay on this
+// machine, and reports whether any way is left.
 func encrypted(cfg *pgconn.Config) bool {
 	ways := []*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}
 	var kept []*pgconn.FallbackConfig
@@ -164,8 +169,8 @@ func address(cfg *pgconn.Config) string {
 	return strings.Join(hosts, ",") + "/" + cfg.Database
 }
 
-// budget is how long the server may work on a statement, and the context that gives up Grace
-// later. A deadline of ctx that is nearer counts.
+// budget is how long the server may work on a statement, and the context that gives up
+// Grace later. A deadline of ctx that is nearer counts.
 func (s *Server) budget(ctx context.Context) (context.Context, context.CancelFunc, time.Duration) {
 	limit := s.timeout
 	if deadline, ok := ctx.Deadline(); ok {

@@ -62,7 +62,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A parameter of the address that the server does not know is the address's trouble, and is named.
+// A parameter of the address that the server does not know is the address's trouble, and
+// is named.
 func TestUnknownParameter(t *testing.T) {
 	_, err := (&site{t: t, url: common()}).open(common()+"&sslrootcrt=/etc/ssl/ca.pem").Hello(t.Context(), device)
 	wantClass(t, "Hello", err, session.FaultUnmigrated)

@@ -13,7 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A password file that a person mended counts from the next attempt on, without a new start.
+// A password file that a person mended counts from the next attempt on, without a new
+// start.
 func TestPasswordFileIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pgpass")
 	t.Setenv("PGPASSFILE", file)

@@ -9,11 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Settings of the pool. A connection that stood still is asked whether it lives before it is
-// used, within a time of its own, and none lives for ever: behind a name the server may have
-// moved. The jitter keeps clients that began together from ending together.
+// Settings of the pool. A connection that stood still is asked whether it lives before it
+// is used, within a time of its own, and none lives for ever: behind a name the server
+// may have moved. The jitter keeps clients that began together from ending together.
 const (
-	maxConns       = 4 // as many as a syncer has lanes in flight
+	// as many as a syncer has lanes in flight
+	maxConns       = 4
 	connectTimeout = 5 * time.Second
 	pingTimeout    = 2 * time.Second
 	idleLimit      = 5 * time.Minute
@@ -21,8 +22,8 @@ const (
 	lifeJitter     = 5 * time.Minute
 )
 
-// newPool makes a pool that connects when it is first asked. Each connection begins with the
-// password as it is then: one that a person mended counts from the next attempt on.
+// newPool makes a pool that connects when it is first asked. Each connection begins with
+// the password as it is then: one that a person mended counts from the next attempt on.
 func newPool(o Options, cfg *pgx.ConnConfig, scrub *atomic.Pointer[scrubber]) (*pgxpool.Pool, error) {
 	p, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {

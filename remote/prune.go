@@ -8,17 +8,20 @@ import (
 
 // PrunedMonth is a month of events that Prune drops, or would.
 type PrunedMonth struct {
-	Month    time.Time // its first day
+	// its first day
+	Month    time.Time
 	Events   int64
 	Sessions int64
 	Bytes    int64
-	Blocked  string // why it stays; empty: it goes
+	// why it stays; empty: it goes
+	Blocked string
 }
 
-// Prune drops the events that were received in months that ended so long ago, both by the server's
-// clock. Their sessions' chains begin above them from then on and still verify; their heads,
-// projections, forks and blobs stay. With dryRun it only says what it would do. Months with events that were
-// not verified and projected stay and say so, and so do later ones with more of the same sessions.
+// Prune drops the events that were received in months that ended so long ago, both by the
+// server's clock. Their sessions' chains begin above them from then on and still verify;
+// their heads, projections, forks and blobs stay. With dryRun it only says what it would
+// do. Months with events that were not verified and projected stay and say so, and so do
+// later ones with more of the same sessions.
 func Prune(ctx context.Context, o Options, age time.Duration, dryRun bool) ([]PrunedMonth, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -70,8 +73,8 @@ WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 	return out, err
 }
 
-// count counts what a month has, and blocks one that must stay. One that goes on with sessions of a month
-// that stays does too: a chain begins in one place.
+// count counts what a month has, and blocks one that must stay. One that goes on with
+// sessions of a month that stays does too: a chain begins in one place.
 func (a *admin) count(ctx context.Context, m *PrunedMonth, kept []string) error {
 	const count = `SELECT count(*), count(DISTINCT e.session_id), count(*) FILTER (WHERE e.seq > h.verified_seq), count(*) FILTER (WHERE e.seq > h.projected_seq),
     $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date,

@@ -7,34 +7,47 @@ import (
 
 // Status is what an administrator sees of a server.
 type Status struct {
-	Version     int    // of the schema
-	Server      string // PostgreSQL's own version
-	Database    string
-	Bytes       int64 // of everything of ours
-	EventBytes  int64
-	BlobBytes   int64
-	Sessions    int64
-	Events      int64 // pruned ones included
-	Pruned      int64
-	Unverified  int64 // events above the verified marks
+	// of the schema
+	Version int
+	// PostgreSQL's own version
+	Server   string
+	Database string
+	// of everything of ours
+	Bytes      int64
+	EventBytes int64
+	BlobBytes  int64
+	Sessions   int64
+	// pruned ones included
+	Events int64
+	Pruned int64
+	// events above the verified marks
+	Unverified  int64
 	Unprojected int64
-	Broken      int64 // sessions whose chain is wrong
-	Blobs       int64
-	Fenced      int64 // events that were filed, not taken
-	Forked      int64
-	MonthsAhead int    // for which partitions are made; 0 is trouble at the end of this one
-	Durable     string // the server's default of synchronous_commit; deliveries raise it
-	Machines    []Machine
+	// sessions whose chain is wrong
+	Broken int64
+	Blobs  int64
+	// events that were filed, not taken
+	Fenced int64
+	Forked int64
+	// for which partitions are made; 0 is trouble at the end of this one
+	MonthsAhead int
+	// the server's default of synchronous_commit; deliveries raise it
+	Durable  string
+	Machines []Machine
 }
 
 // Machine is a store that delivers.
 type Machine struct {
-	Owner    string // login role
-	Device   string // id of the store
+	// login role
+	Owner string
+	// id of the store
+	Device   string
 	Sessions int64
 	Events   int64
-	Last     time.Time     // of its last delivery, by the server's clock
-	Quiet    time.Duration // since then, by the server's clock alone: two hosts' clocks are never compared
+	// of its last delivery, by the server's clock
+	Last time.Time
+	// since then, by the server's clock alone: two hosts' clocks are never compared
+	Quiet time.Duration
 }
 
 // ReadStatus reads the state of a server.

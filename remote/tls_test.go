@@ -60,8 +60,8 @@ func TestUntrustedServer(t *testing.T) {
 	}
 }
 
-// impostor answers a request for TLS with one letter and a certificate of its own, and tells
-// what it heard afterwards.
+// impostor answers a request for TLS with one letter and a certificate of its own, and
+// tells what it heard afterwards.
 func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 	t.Helper()
 	der, key := certificate(t)

@@ -8,16 +8,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Verify lets the server recompute the chain hashes of at most limit events that were delivered
-// since the last time, moves the verified marks, and says whether there is more. A chain that
-// is wrong keeps its verified mark, and VerifyAll names it.
+// Verify lets the server recompute the chain hashes of at most limit events that were
+// delivered since the last time, moves the verified marks, and says whether there is
+// more. A chain that is wrong keeps its verified mark, and VerifyAll names it.
 func (s *Server) Verify(ctx context.Context, limit int) (more bool, err error) {
 	return s.work(ctx, `SELECT acode.verify_chains($1)`, limit)
 }
 
-// Project lets the server fill its typed tables with at most limit of this role's events that
-// were delivered since the last time, and says whether there is more. What PostgreSQL cannot
-// hold is flagged there and stops nothing.
+// Project lets the server fill its typed tables with at most limit of this role's events
+// that were delivered since the last time, and says whether there is more. What
+// PostgreSQL cannot hold is flagged there and stops nothing.
 func (s *Server) Project(ctx context.Context, limit int) (more bool, err error) {
 	return s.work(ctx, `SELECT acode.project($1)`, limit)
 }
@@ -30,17 +30,23 @@ func (s *Server) work(ctx context.Context, sql string, limit int) (more bool, er
 
 // Difference is something that is wrong on the server.
 type Difference struct {
-	Session session.ID // empty for what belongs to none
-	Seq     uint64     // the first place; 0: all of it
-	What    string     // "missing", "duplicate", "changed", "head", "stray", "orphan", "count", "fork" or "blob"
-	Detail  string     // in words
+	// empty for what belongs to none
+	Session session.ID
+	// the first place; 0: all of it
+	Seq uint64
+	// "missing", "duplicate", "changed", "head", "stray", "orphan", "count", "fork" or
+	// "blob"
+	What string
+	// in words
+	Detail string
 }
 
 // Checked is what VerifyAll looked at.
 type Checked struct {
-	Sessions    int
-	Events      int64
-	Withheld    int64 // events whose content a client kept back; their hashes cannot be recomputed
+	Sessions int
+	Events   int64
+	// events whose content a client kept back; their hashes cannot be recomputed
+	Withheld    int64
 	Forks       int64
 	Blobs       int64
 	Differences []Difference
@@ -49,9 +55,10 @@ type Checked struct {
 // verifyPage is how many sessions one query checks.
 const verifyPage = 200
 
-// VerifyAll recomputes every chain, every fork and every blob on the server. What it finds is
-// no error. Deliveries go on meanwhile: each page is one snapshot. It does what each machine has the
-// server do for its own sessions as well: verified marks move, and typed tables are filled.
+// VerifyAll recomputes every chain, every fork and every blob on the server. What it
+// finds is no error. Deliveries go on meanwhile: each page is one snapshot. It does what
+// each machine has the server do for its own sessions as well: verified marks move, and
+// typed tables are filled.
 func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -104,8 +111,9 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 	}
 }
 
-// projectAll fills the typed tables with what the machines that delivered it left undone, some of
-// which never come again. An event that cannot be projected is flagged, as in acode.project.
+// projectAll fills the typed tables with what the machines that delivered it left undone,
+// some of which never come again. An event that cannot be projected is flagged, as in
+// acode.project.
 func (a *admin) projectAll(ctx context.Context, _ *Checked) error {
 	_, err := a.conn.Exec(ctx, `DO $$
 DECLARE
@@ -138,8 +146,9 @@ var explain = map[string]string{
 	"stray":     "an event lies outside of what the head says is kept",
 }
 
-// verifyRest finds events of a session without head, forks whose content does not give their hash, blobs
-// that are not whole, and stores that are counted with another number of events than hello says.
+// verifyRest finds events of a session without head, forks whose content does not give
+// their hash, blobs that are not whole, and stores that are counted with another number
+// of events than hello says.
 func (a *admin) verifyRest(ctx context.Context, c *Checked) error {
 	const totals = `SELECT (SELECT count(*) FROM acode.events WHERE substr(payload, 1, 12) = '{"withheld":'::bytea),
     (SELECT count(*) FROM acode.forks), (SELECT count(*) FROM acode.blobs)`

@@ -26,8 +26,8 @@ func verifyAll(t *testing.T, r *remote.Server, limit int) int {
 	return 0
 }
 
-// The verified mark follows the chain, in pieces, and stops where the content is not what the
-// hash says.
+// The verified mark follows the chain, in pieces, and stops where the content is not what
+// the hash says.
 func TestVerify(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

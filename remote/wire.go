@@ -13,15 +13,15 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// call is one statement with its parameters. Their Go types name those of PostgreSQL: pgx sends none
-// that it would have to ask the server about.
+// call is one statement with its parameters. Their Go types name those of PostgreSQL: pgx
+// sends none that it would have to ask the server about.
 type call struct {
 	sql  string
 	args []any
 }
 
-// queue adds c to b. It has no name, so that nothing of it stays with the connection, and its values are
-// in binary form, which is half as long for bytes.
+// queue adds c to b. It has no name, so that nothing of it stays with the connection, and
+// its values are in binary form, which is half as long for bytes.
 func (c call) queue(types *pgtype.Map, b *pgconn.Batch) error {
 	n := len(c.args)
 	values, oids, formats := make([][]byte, n), make([]uint32, n), make([]int16, n)
@@ -40,9 +40,10 @@ func (c call) queue(types *pgtype.Map, b *pgconn.Batch) error {
 	return nil
 }
 
-// ask runs calls in one round trip and one transaction. Each row of the last is read into the variables,
-// then see is called. What was read counts only once ask has returned nil. The settings hold for that
-// transaction only, so nothing leaks through a pooler to others.
+// ask runs calls in one round trip and one transaction. Each row of the last is read into
+// the variables, then see is called. What was read counts only once ask has returned nil.
+// The settings hold for that transaction only, so nothing leaks through a pooler to
+// others.
 func (s *Server) ask(ctx context.Context, into []any, see func() error, calls ...call) error {
 	ctx, cancel, limit := s.budget(ctx)
 	defer cancel()

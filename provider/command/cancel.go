@@ -85,12 +85,12 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 	}
 }
 
-// askAgain is the number of looks after which a supervisor is asked again, about a second: it may have
-// been stopped since it answered.
+// askAgain is the number of looks after which a supervisor is asked again, about a
+// second: it may have been stopped since it answered.
 const askAgain = 40
 
-// askToEnd asks the supervisor, over a new connection where conn is nil or lost; over one that stands
-// only if again is set.
+// askToEnd asks the supervisor, over a new connection where conn is nil or lost; over one
+// that stands only if again is set.
 func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*client, error) {
 	if conn != nil && !conn.isLost() && !again {
 		return conn, nil
@@ -113,31 +113,36 @@ func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*
 	return conn, nil
 }
 
-// maxUnseen is how often nobody is found who holds a claim that is held: one that forks and ends can
-// slip through a look at the process table, but not through so many.
+// maxUnseen is how often nobody is found who holds a claim that is held: one that forks
+// and ends can slip through a look at the process table, but not through so many.
 const maxUnseen = 50
 
-// maxUnheard is how often a supervisor that lives cannot be connected to: one that is just ending, or
-// just beginning, soon is met or gone.
+// maxUnheard is how often a supervisor that lives cannot be connected to: one that is
+// just ending, or just beginning, soon is met or gone.
 const maxUnheard = int(patience / shortWait)
 
-// endHolders ends what holds the claim of key when its supervisor is gone, and gives what may not
-// be signalled, and whether anybody was met.
+// endHolders ends what holds the claim of key when its supervisor is gone, and gives what
+// may not be signalled, and whether anybody was met.
 func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left []process.Process, met bool, err error) {
 	f, err := openClaim(claimPath(dir, key))
 	if err != nil {
 		return nil, false, fmt.Errorf("open claim: %w", err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	// only read
+	defer func() { _ = f.Close() }()
 	e := ending{grace: grace, members: func() []process.Process {
 		var roots []int
-		c, _ := readClaim(f)                   // a damaged one names no leader
-		left, _ := members(f, key, c.leader()) // who could not be seen is met when the claim is judged again
+		// a damaged one names no leader
+		c, _ := readClaim(f)
+		// who could not be seen is met when the claim is judged again
+		left, _ := members(f, key, c.leader())
 		for _, p := range left {
 			roots = append(roots, p.PID)
 		}
-		ps, _ := process.Table()                                            // as above
-		own := func(p process.Process) bool { return p.PID == os.Getpid() } // asked from within the command
+		// as above
+		ps, _ := process.Table()
+		// asked from within the command
+		own := func(p process.Process) bool { return p.PID == os.Getpid() }
 		return slices.DeleteFunc(process.Below(ps, roots), own)
 	}}
 	left, err = e.run(ctx)
@@ -147,10 +152,13 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left
 // ending is how a command is ended: every member gets INT, then TERM, then KILL until
 // none is left.
 type ending struct {
-	grace   time.Duration // after INT, and after TERM
+	// after INT, and after TERM
+	grace   time.Duration
 	members func() []process.Process
-	beyond  map[int]bool // may not be signalled by us
-	met     bool         // there was a member
+	// may not be signalled by us
+	beyond map[int]bool
+	// there was a member
+	met bool
 }
 
 // run returns when no member is left but those that may not be signalled, which it lists.
@@ -223,8 +231,9 @@ func (e *ending) reachable() int {
 	return n
 }
 
-// look gives the members. That there is none takes several looks to know: one that ends while the process
-// table is read, and what it has just started, can both slip through it.
+// look gives the members. That there is none takes several looks to know: one that ends
+// while the process table is read, and what it has just started, can both slip through
+// it.
 func (e *ending) look() []process.Process {
 	ps := e.members()
 	for again := 0; again < 3 && len(ps) == 0; again++ {

@@ -33,21 +33,23 @@ const (
 	claimSuffix  = ".claim"
 )
 
-// The states of a claim. A void one was made to decide that its command is never started; it
-// needs no other record.
+// The states of a claim. A void one was made to decide that its command is never started;
+// it needs no other record.
 const (
 	stateClaimed = "claimed"
 	stateVoid    = "void"
 )
 
 type header struct {
-	V          int        `json:"v"`
-	State      string     `json:"state"`
-	Key        string     `json:"key"`
-	Epoch      uint64     `json:"epoch"`
-	Session    session.ID `json:"session"`
-	Request    string     `json:"request,omitempty"` // digest of what does not change across a resume
-	Split      bool       `json:"split,omitempty"`   // its standard error is kept apart
+	V       int        `json:"v"`
+	State   string     `json:"state"`
+	Key     string     `json:"key"`
+	Epoch   uint64     `json:"epoch"`
+	Session session.ID `json:"session"`
+	// digest of what does not change across a resume
+	Request string `json:"request,omitempty"`
+	// its standard error is kept apart
+	Split      bool       `json:"split,omitempty"`
 	Supervisor process.ID `json:"supervisor"`
 	AtUS       int64      `json:"at_us"`
 }
@@ -68,20 +70,23 @@ type leftover struct {
 // exitBlock is how a command ended. With Unknown set it is no exit record: it says why
 // there can be none. With Void set the command was never started, and Void says why.
 type exitBlock struct {
-	Exit       int        `json:"exit"`
-	Signal     string     `json:"signal,omitempty"`
-	TimedOut   bool       `json:"timed_out,omitempty"`
-	Cancelled  bool       `json:"cancelled,omitempty"`
-	StartError string     `json:"start_error,omitempty"`
-	Starved    bool       `json:"starved,omitempty"` // StartError is a limit that was reached
-	EndedUS    int64      `json:"ended_us"`
-	Out        int64      `json:"out"`
-	Err        int64      `json:"err"`
-	Lost       string     `json:"lost,omitempty"` // of what it wrote, and why
-	Left       []leftover `json:"left,omitempty"`
-	More       int        `json:"more,omitempty"` // of those that are left, but did not fit
-	Unknown    string     `json:"unknown,omitempty"`
-	Void       string     `json:"void,omitempty"`
+	Exit       int    `json:"exit"`
+	Signal     string `json:"signal,omitempty"`
+	TimedOut   bool   `json:"timed_out,omitempty"`
+	Cancelled  bool   `json:"cancelled,omitempty"`
+	StartError string `json:"start_error,omitempty"`
+	// StartError is a limit that was reached
+	Starved bool  `json:"starved,omitempty"`
+	EndedUS int64 `json:"ended_us"`
+	Out     int64 `json:"out"`
+	Err     int64 `json:"err"`
+	// of what it wrote, and why
+	Lost string     `json:"lost,omitempty"`
+	Left []leftover `json:"left,omitempty"`
+	// of those that are left, but did not fit
+	More    int    `json:"more,omitempty"`
+	Unknown string `json:"unknown,omitempty"`
+	Void    string `json:"void,omitempty"`
 }
 
 // claim is what a claim file holds. Start and Exit are nil where nothing was written;
@@ -158,11 +163,12 @@ func corrupt(path string, cause error) error {
 		Next: session.Then("compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up", session.MoveCancel, sessionOf(path)), Cause: cause}
 }
 
-// sessionOf gives the session whose directory holds the file: who follows a hint may stand where
-// another one is meant by default.
+// sessionOf gives the session whose directory holds the file: who follows a hint may
+// stand where another one is meant by default.
 func sessionOf(path string) string { return filepath.Base(filepath.Dir(path)) }
 
-// ErrHeld goes with ErrCorrupt where the command of a damaged claim, or its supervisor, still runs.
+// ErrHeld goes with ErrCorrupt where the command of a damaged claim, or its supervisor,
+// still runs.
 var ErrHeld = errors.New("it is held, so that something of its command still runs")
 
 // orHeld makes err, of the damaged claim in f, say so where somebody holds it.
@@ -178,9 +184,9 @@ func orHeld(f *os.File, err error) error {
 	return err
 }
 
-// unread is the error for a claim that could not be read: damage where something else stands in
-// its place, or its end is missing; else, as where files may not be opened or there are too many,
-// it says nothing about the claim.
+// unread is the error for a claim that could not be read: damage where something else
+// stands in its place, or its end is missing; else, as where files may not be opened or
+// there are too many, it says nothing about the claim.
 func unread(path string, cause error) error {
 	for _, damage := range []error{unix.ELOOP, unix.ENXIO, unix.ENOTDIR, io.EOF} {
 		if errors.Is(cause, damage) {
@@ -194,11 +200,12 @@ func unread(path string, cause error) error {
 	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true, Next: session.Words(next)}
 }
 
-// starved reports whether err says that this process could not look, for want of descriptors or
-// memory: that is no news of what it wanted to look at.
+// starved reports whether err says that this process could not look, for want of
+// descriptors or memory: that is no news of what it wanted to look at.
 func starved(err error) bool { return shortage(err) != nil }
 
-// shortage gives the limit of descriptors or memory that is behind err, an unix.Errno; nil where none is.
+// shortage gives the limit of descriptors or memory that is behind err, an unix.Errno;
+// nil where none is.
 func shortage(err error) error {
 	for _, no := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
 		if errors.Is(err, no) {
@@ -219,7 +226,8 @@ func openClaim(path string) (*os.File, error) {
 		return nil, unread(path, err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != claimBytes {
-		_ = f.Close() // only read
+		// only read
+		_ = f.Close()
 		return nil, corrupt(path, errors.New("it is no regular file of the size that claims have"))
 	}
 	return f, nil
@@ -290,9 +298,11 @@ type claimFiles struct {
 
 // close gives the lock up for everybody who inherited it.
 func (c claimFiles) close() {
-	_ = unix.Flock(int(c.lock.Fd()), unix.LOCK_UN) // closing it would leave the lock to descendants
+	// closing it would leave the lock to descendants
+	_ = unix.Flock(int(c.lock.Fd()), unix.LOCK_UN)
 	_ = c.lock.Close()
-	_ = c.w.Close() // synced before, or its failure was handled there
+	// synced before, or its failure was handled there
+	_ = c.w.Close()
 }
 
 // writeClaim makes the claim of h durable under its name, or returns errClaimed. The lock
@@ -310,14 +320,16 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 	}
 	files := claimFiles{w: w}
 	if files.lock, err = fillClaim(w, append(block, make([]byte, claimBytes-len(block))...)); err != nil {
-		_ = w.Close() // nothing in it is kept
+		// nothing in it is kept
+		_ = w.Close()
 		_ = os.Remove(w.Name())
 		return claimFiles{}, storeError("write the claim", err)
 	}
 	hook("claim-written")
 	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {
 		files.close()
-		_ = os.Remove(w.Name()) // as a leftover would be by the next supervisor
+		// as a leftover would be by the next supervisor
+		_ = os.Remove(w.Name())
 		if errors.Is(err, fs.ErrExist) {
 			return claimFiles{}, errClaimed
 		}
@@ -339,11 +351,13 @@ func fillClaim(w *os.File, b []byte) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = lock.Close() // nothing is held
+		// nothing is held
+		_ = lock.Close()
 		return nil, err
 	}
 	if err := w.Sync(); err != nil {
-		_ = lock.Close() // gives the lock up
+		// gives the lock up
+		_ = lock.Close()
 		return nil, err
 	}
 	return lock, nil
@@ -355,7 +369,8 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = d.Close() }() // only synced
+	// only synced
+	defer func() { _ = d.Close() }()
 	return d.Sync()
 }
 
@@ -374,8 +389,8 @@ func diskError(message string, err error) error {
 	return e
 }
 
-// writeExit writes the exit block and makes it durable. Of the leftovers what cannot fit is
-// counted, and long texts are cut: the outcome itself always fits.
+// writeExit writes the exit block and makes it durable. Of the leftovers what cannot fit
+// is counted, and long texts are cut: the outcome itself always fits.
 func writeExit(w *os.File, key string, e exitBlock) error {
 	const maxText = 400
 	for _, text := range []*string{&e.StartError, &e.Lost, &e.Unknown, &e.Void} {
@@ -386,7 +401,8 @@ func writeExit(w *os.File, key string, e exitBlock) error {
 		e.Left, e.More = all[:len(all)-without], without
 		return encodeBlock("exit", key, claimBytes-exitAt, e)
 	}
-	without := sort.Search(len(all), func(n int) bool { // there may be thousands, and nothing is recorded yet
+	// there may be thousands, and nothing is recorded yet
+	without := sort.Search(len(all), func(n int) bool {
 		_, err := encode(n)
 		return err == nil
 	})

@@ -28,9 +28,11 @@ type client struct {
 	mu    sync.Mutex
 	next  uint64
 	await map[uint64]chan message
-	waken chan struct{} // closed and replaced at each wake
+	// closed and replaced at each wake
+	waken chan struct{}
 	lost  chan struct{}
-	gone  chan struct{} // closed when the supervisor that was started for it has ended; nil: another's
+	// closed when the supervisor that was started for it has ended; nil: another's
+	gone chan struct{}
 }
 
 func newClient(conn *net.UnixConn) *client {
@@ -80,7 +82,8 @@ func (c *client) isLost() bool {
 	}
 }
 
-func (c *client) close() { _ = c.conn.Close() } // what was asked is the supervisor's now
+// what was asked is the supervisor's now
+func (c *client) close() { _ = c.conn.Close() }
 
 // ask sends m and waits for its answer. It returns errLost when the connection ended
 // first.
@@ -102,14 +105,16 @@ func (c *client) exchange(ctx context.Context, m message) (answer message, err e
 	c.wmu.Unlock()
 	if err != nil {
 		c.close()
-		<-c.lost // whoever asks next must see it
+		// whoever asks next must see it
+		<-c.lost
 		return answer, errLost
 	}
 	select {
 	case answer = <-ch:
 	case <-c.lost:
 		select {
-		case answer = <-ch: // it came just before the connection ended
+		case answer = <-ch:
+			// it came just before the connection ended
 		default:
 			return answer, errLost
 		}
@@ -126,28 +131,33 @@ func (c *client) exchange(ctx context.Context, m message) (answer message, err e
 func dial(dir string) (*client, error) {
 	path, done, err := socketPath(dir)
 	if err != nil {
-		return nil, nil // no directory, no supervisor
+		// no directory, no supervisor
+		return nil, nil
 	}
 	defer done()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, nil // none, or one that is just ending
+		// none, or one that is just ending
+		return nil, nil
 	}
 	if err := checkPeer(conn); err != nil {
-		_ = conn.Close() // nothing was said
+		// nothing was said
+		_ = conn.Close()
 		return nil, &session.Error{Code: session.ErrLockOwner, Message: "the supervisor's socket is not ours", Place: dir, Cause: err}
 	}
 	return newClient(conn), nil
 }
 
-// askClaimed asks the supervisor of dir whether it claimed key. Where none lives it did not.
+// askClaimed asks the supervisor of dir whether it claimed key. Where none lives it did
+// not.
 func askClaimed(ctx context.Context, dir, key string) (known bool, err error) {
 	err = retry(ctx, dir, patience, func() (bool, error) {
 		conn, err := dial(dir)
 		if err != nil {
 			return true, err
 		}
-		if conn == nil { // one that lives is just beginning, or just ending, or cannot be reached
+		// one that lives is just beginning, or just ending, or cannot be reached
+		if conn == nil {
 			lives, err := supervisorLives(dir, nil)
 			return !lives || err != nil, err
 		}
@@ -190,7 +200,8 @@ func (r *Runner) hello(ctx context.Context, conn *client) error {
 	return nil
 }
 
-// frozen is the error for a supervisor that lives and does not answer, and what did not come of it.
+// frozen is the error for a supervisor that lives and does not answer, and what did not
+// come of it.
 func frozen(what string) error {
 	return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; " + what,
 		Next: session.Words("see whether the supervisor process is stopped or suspended"), Retryable: true}
@@ -227,14 +238,15 @@ func (r *Runner) connect(ctx context.Context) (*client, error) {
 	return r.conn, err
 }
 
-// spawn starts a supervisor in a process session of its own, connected by a socket pair. It is
-// this session's and needs no hello: what it is asked carries the epoch.
+// spawn starts a supervisor in a process session of its own, connected by a socket pair.
+// It is this session's and needs no hello: what it is asked carries the epoch.
 func (r *Runner) spawn() (*client, error) {
 	near, far, err := socketPair()
 	if err != nil {
 		return nil, withheld("make socket pair", err)
 	}
-	defer func() { _ = far.Close() }() // the supervisor has its own
+	// the supervisor has its own
+	defer func() { _ = far.Close() }()
 	defer func() { _ = near.Close() }()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -263,7 +275,8 @@ func (r *Runner) spawn() (*client, error) {
 	r.cfg.hook("spawned")
 	gone := make(chan struct{})
 	go func() {
-		_, _ = unix.Wait4(pid, nil, 0, nil) // it ends by itself; only its entry in the process table is left
+		// it ends by itself; only its entry in the process table is left
+		_, _ = unix.Wait4(pid, nil, 0, nil)
 		close(gone)
 	}()
 	conn, err := net.FileConn(near)
@@ -275,7 +288,8 @@ func (r *Runner) spawn() (*client, error) {
 	return c, nil
 }
 
-// withheld is the error for what every system has and this one does not give, as a sandbox may.
+// withheld is the error for what every system has and this one does not give, as a
+// sandbox may.
 func withheld(what string, err error) error {
 	err = fmt.Errorf("%s: %w", what, err)
 	if starved(err) {
@@ -285,10 +299,11 @@ func withheld(what string, err error) error {
 		Message: "the supervisor of commands cannot be started, which takes /dev/null and unix sockets (in a unit of systemd: RestrictAddressFamilies=AF_UNIX); no command was"}
 }
 
-// own gives where this very program can be executed: at its path, unless another file is there
-// since it was started, or none.
+// own gives where this very program can be executed: at its path, unless another file is
+// there since it was started, or none.
 func own(path string) string {
-	const self = "/proc/self/exe" // where the system has that
+	// where the system has that
+	const self = "/proc/self/exe"
 	now, err := os.Stat(path)
 	if me, unknown := os.Stat(self); unknown == nil && (err != nil || !os.SameFile(now, me)) {
 		return self

@@ -116,11 +116,13 @@ func TestClaimReplaced(t *testing.T) {
 	}
 }
 
-// C1: where the claim may be gone after a power cut, its command is not started, now or later.
+// C1: where the claim may be gone after a power cut, its command is not started, now or
+// later.
 func TestClaimThatIsNotDurable(t *testing.T) {
 	s := newStage(t)
 	away := s.dir + "-away"
-	s.supervisorHook = firstTime("claim-named", func() { // the next call is to sync the directory of the claim
+	// the next call is to sync the directory of the claim
+	s.supervisorHook = firstTime("claim-named", func() {
 		if err := os.Rename(s.dir, away); err != nil {
 			t.Error(err)
 		}
@@ -142,8 +144,8 @@ func TestClaimThatIsNotDurable(t *testing.T) {
 	}
 }
 
-// C2: a supervisor that serves the session now says nothing of a command whose own supervisor ran under
-// another process table: who holds that claim is the command.
+// C2: a supervisor that serves the session now says nothing of a command whose own
+// supervisor ran under another process table: who holds that claim is the command.
 func TestSupervisorOfAnotherNamespaceIsGone(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -170,7 +172,8 @@ func TestClaimRemoved(t *testing.T) {
 	r := command.NewRunner(cfg)
 	t.Cleanup(func() { _ = r.Close() })
 	done := s.begin(r, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
-	select { // before that the claim may still be looked for, to be made
+	// before that the claim may still be looked for, to be made
+	select {
 	case <-waits:
 	case r := <-done:
 		t.Fatalf("Run came back while the command runs: %+v", r)
@@ -184,13 +187,15 @@ func TestClaimRemoved(t *testing.T) {
 	s.touch("go")
 }
 
-// C1: a command that removes its own claim is not started again, by nobody: its supervisor makes
-// the claim anew at its end. Until then whoever looks is told that it was removed.
+// C1: a command that removes its own claim is not started again, by nobody: its
+// supervisor makes the claim anew at its end. Until then whoever looks is told that it
+// was removed.
 func TestClaimRemovedByItsCommand(t *testing.T) {
 	for range 20 {
 		s := newStage(t)
 		req := s.sh(s.key, "rm -f "+command.ClaimPath(s.dir, s.key)+"; echo ran >> ledger")
-		for range 2 { // the supervisor remembers, too
+		// the supervisor remembers, too
+		for range 2 {
 			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCorrupt) && rec.State != session.CommandFinished {
 				t.Errorf("got %+v, %v, want ErrCorrupt or the result", rec, err)
 			}
@@ -208,8 +213,8 @@ func TestClaimRemovedByItsCommand(t *testing.T) {
 	}
 }
 
-// C1: whoever opened the claim before its command removed it sees it let go, without an end; the one
-// that the supervisor made in its place has it.
+// C1: whoever opened the claim before its command removed it sees it let go, without an
+// end; the one that the supervisor made in its place has it.
 func TestClaimReplacedWhileItIsRead(t *testing.T) {
 	s := newStage(t)
 	want := s.run(s.sh(s.key, "exit 3"))
@@ -243,12 +248,13 @@ func later(req session.CommandRequest) session.CommandRequest {
 	return req
 }
 
-// C1: so it is when all that the session's commands have is removed; what it wrote is gone then, and
-// its outcome unknown, for a reason that is true.
+// C1: so it is when all that the session's commands have is removed; what it wrote is
+// gone then, and its outcome unknown, for a reason that is true.
 func TestEverythingRemovedByItsCommand(t *testing.T) {
 	s := newStage(t)
 	req := s.sh(s.key, "rm -rf "+s.dir+"; echo ran >> ledger")
-	_, _ = s.Run(s.ctx(), req) // fails, or is told the outcome
+	// fails, or is told the outcome
+	_, _ = s.Run(s.ctx(), req)
 	eventually(t, "a line in the ledger", func() bool { return s.ledger() != "" })
 	_ = s.Close()
 	eventually(t, "the claim to be there again", func() bool {
@@ -275,7 +281,8 @@ func TestOutputIsCapped(t *testing.T) { each(t, outputIsCapped, "CMDTEST_MAX=131
 
 func outputIsCapped(t *testing.T, s *stage) {
 	req := s.sh(s.key, `i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; printf small >&2`)
-	req.Split = true // and shares what may be kept
+	// and shares what may be kept
+	req.Split = true
 	rec := s.run(req)
 	if rec.Exit != 0 {
 		t.Fatalf("got %+v", rec)
@@ -298,7 +305,8 @@ func outputIsCapped(t *testing.T, s *stage) {
 	}
 	noteLen := len(fmt.Sprintf("\n[acode: %d bytes cut out here]\n", cut))
 	st := info.Sys().(*syscall.Stat_t)
-	block := max(4096, int(st.Blksize)) // what is cut out is whole pages at least
+	// what is cut out is whole pages at least
+	block := max(4096, int(st.Blksize))
 	if int64(len(out)-noteLen+cut) != info.Size() || len(out) > 65536+2*block+noteLen {
 		t.Errorf("read %d, cut %d, size %d", len(out), cut, info.Size())
 	}
@@ -316,7 +324,8 @@ func TestWholeBlocksAreCutOut(t *testing.T) {
 		{size: 20_000_001, limit: 8 << 20, block: 2 << 20, from: 4 << 20, to: 14 << 20},
 		{size: 318890, limit: 65536, block: 512, from: 32768, to: 282624},
 		{size: 318890, limit: 65536, block: 0, from: 32768, to: 282624},
-		{size: 70_000, limit: 65536, block: 65536, from: 65536, to: 0}, // nothing is
+		// nothing is
+		{size: 70_000, limit: 65536, block: 65536, from: 65536, to: 0},
 	} {
 		if from, to := command.Middle(tt.size, tt.limit, tt.block); from != tt.from || to != tt.to {
 			t.Errorf("%+v: got %d to %d", tt, from, to)
@@ -426,7 +435,8 @@ func outputRefused(t *testing.T, s *stage) {
 	}
 }
 
-// What a command wrote and cannot be removed is told with a code, and stands where it stood.
+// What a command wrote and cannot be removed is told with a code, and stands where it
+// stood.
 func TestOutputThatStays(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -481,8 +491,8 @@ func TestUnreachableRecordIsNoDamage(t *testing.T) {
 	}
 }
 
-// A claim that is removed between the list and the look, as its command may do and its supervisor mends,
-// is none, and no damage.
+// A claim that is removed between the list and the look, as its command may do and its
+// supervisor mends, is none, and no damage.
 func TestRecordsWhileAClaimVanishes(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -506,8 +516,8 @@ func TestRecordsWhileAClaimVanishes(t *testing.T) {
 	wait.Wait()
 }
 
-// Each claim is judged for itself: damage of one hides neither the others nor that something of its
-// own command still runs.
+// Each claim is judged for itself: damage of one hides neither the others nor that
+// something of its own command still runs.
 func TestRecordsBesideDamage(t *testing.T) {
 	s := newStage(t)
 	for _, key := range []string{s.key + "-a", s.key + "-b"} {

@@ -33,9 +33,11 @@
 // cannot meet a reused pid (pidfd), one file system is synced (syncfs), the middle of a
 // long output is given back (punched holes), output goes through a pipe (splice), and the
 // peer of the socket is checked. Elsewhere the process group is signalled, everything is
-// synced, outputs are not capped on disk, and the socket lies in a directory of mode 0700.
+// synced, outputs are not capped on disk, and the socket lies in a directory of mode
+// 0700.
 //
-// Without splice(2) a process copies the bytes of a pipe by reading and writing, and loses
-// those between the two when it is killed. So elsewhere the command writes to the file
-// itself, and a script that opens /dev/stderr for writing truncates what it wrote before.
+// Without splice(2) a process copies the bytes of a pipe by reading and writing, and
+// loses those between the two when it is killed. So elsewhere the command writes to the
+// file itself, and a script that opens /dev/stderr for writing truncates what it wrote
+// before.
 package command

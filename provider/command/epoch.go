@@ -18,8 +18,9 @@ import (
 
 const (
 	epochBytes = 256
-	patience   = 10 * time.Second // with a supervisor or an acode that is frozen
-	shortWait  = 20 * time.Millisecond
+	// with a supervisor or an acode that is frozen
+	patience  = 10 * time.Second
+	shortWait = 20 * time.Millisecond
 )
 
 // epochFile holds the highest epoch that was announced. Whoever starts a command holds it
@@ -43,7 +44,8 @@ func lockEpoch(ctx context.Context, dir string, how int) (*epochFile, error) {
 		err = samePath(f, path)
 	}
 	if err != nil {
-		_ = f.Close() // gives the lock up
+		// gives the lock up
+		_ = f.Close()
 		return nil, err
 	}
 	return &epochFile{f}, nil
@@ -63,7 +65,8 @@ func samePath(f *os.File, path string) error {
 	return nil
 }
 
-// retry calls try, for the session whose directory is dir, every few milliseconds until it is done, ctx ends, or limit has passed.
+// retry calls try, for the session whose directory is dir, every few milliseconds until
+// it is done, ctx ends, or limit has passed.
 func retry(ctx context.Context, dir string, limit time.Duration, try func() (done bool, err error)) error {
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
@@ -112,14 +115,16 @@ func checkEpoch(dir string) error {
 	return err
 }
 
-func (e *epochFile) close() { _ = e.f.Close() } // nothing is written that a close could lose
+// nothing is written that a close could lose
+func (e *epochFile) close() { _ = e.f.Close() }
 
-// highest reads the epoch. An empty file is epoch 0, and so is one of zeros: a power cut may
-// leave the length of what was never written.
+// highest reads the epoch. An empty file is epoch 0, and so is one of zeros: a power cut
+// may leave the length of what was never written.
 func (e *epochFile) highest() (uint64, error) {
 	b := make([]byte, epochBytes)
 	n, err := e.f.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) { // it may say more than was read
+	// it may say more than was read
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, unread(e.f.Name(), err)
 	}
 	if len(bytes.Trim(b[:n], "\x00")) == 0 {

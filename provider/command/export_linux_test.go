@@ -14,7 +14,8 @@ func OpenEnd(path string) (*os.File, error) {
 	return end, nil
 }
 
-// Carry takes over from whoever is killed, and returns when the pipe at path has no writer.
+// Carry takes over from whoever is killed, and returns when the pipe at path has no
+// writer.
 func Carry(path string) {
 	pipe, err := openPipe(path)
 	if err != nil {

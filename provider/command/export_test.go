@@ -27,7 +27,8 @@ func ClaimPath(dir, key string) string { return claimPath(dir, key) }
 // Stem is the part of file names that stands for key.
 func Stem(key string) string { return stem(key) }
 
-// AdmitUnreadable asks the epoch file of dir, which can be opened and not be read, whether it admits epoch.
+// AdmitUnreadable asks the epoch file of dir, which can be opened and not be read,
+// whether it admits epoch.
 func AdmitUnreadable(dir string, epoch uint64) error {
 	f, err := os.OpenFile(filepath.Join(dir, "epoch"), os.O_WRONLY, 0)
 	if err != nil {
@@ -72,7 +73,8 @@ func WriteOldBoot(dir, key string, version int) error {
 	return err
 }
 
-// HoldElsewhere makes a claim as a supervisor of another PID namespace would, and holds it until release.
+// HoldElsewhere makes a claim as a supervisor of another PID namespace would, and holds
+// it until release.
 func HoldElsewhere(dir, key string) (release func(), err error) {
 	boot, err := process.Boot()
 	if err != nil {
@@ -83,7 +85,8 @@ func HoldElsewhere(dir, key string) (release func(), err error) {
 	return files.close, err
 }
 
-// AskToEnd asks the supervisor of dir to end the command of key, and returns with its answer.
+// AskToEnd asks the supervisor of dir to end the command of key, and returns with its
+// answer.
 func AskToEnd(ctx context.Context, dir, key string) error {
 	conn, err := askToEnd(ctx, nil, true, dir, key)
 	if conn != nil {
@@ -92,11 +95,12 @@ func AskToEnd(ctx context.Context, dir, key string) error {
 	return err
 }
 
-// EndAll ends processes as a command's are ended. left counts those that are left at each look; none of them is ever
-// signalled.
+// EndAll ends processes as a command's are ended. left counts those that are left at each
+// look; none of them is ever signalled.
 func EndAll(ctx context.Context, left func() int) error {
 	e := ending{grace: time.Millisecond, members: func() []process.Process {
-		return slices.Repeat([]process.Process{{PID: os.Getpid()}}, left()) // which started at another time
+		// which started at another time
+		return slices.Repeat([]process.Process{{PID: os.Getpid()}}, left())
 	}}
 	_, err := e.run(ctx)
 	return err
@@ -150,8 +154,9 @@ func LookIn(f *os.File, path string) (session.CommandRecord, error) {
 // ExitAt is where the exit record begins in a claim.
 const ExitAt = exitAt
 
-// EndWhileJudged makes a claim of this process and judges it. Between the reading of the claim and the look at its
-// lock the command ends with a status: the record is written and the lock is given up.
+// EndWhileJudged makes a claim of this process and judges it. Between the reading of the
+// claim and the look at its lock the command ends with a status: the record is written
+// and the lock is given up.
 func EndWhileJudged(dir, key string, exit int) (session.CommandRecord, error) {
 	self, err := process.Self()
 	if err != nil {

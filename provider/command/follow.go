@@ -15,16 +15,19 @@ import (
 // watchEvery is how often an output is looked at that someone follows.
 const watchEvery = 100 * time.Millisecond
 
-// Follow copies, raw, what the command of key has written, and with more also what it writes until it is over or
-// ctx ends, and reports whether it is. What it wrote to standard error goes to stderr if it is kept apart, else to
-// stdout in its order. It takes no lock and changes nothing. It returns fs.ErrNotExist when there is no
-// output: the command was not started, or its receipt has it. When ctx ends, what is there by then is copied.
+// Follow copies, raw, what the command of key has written, and with more also what it
+// writes until it is over or ctx ends, and reports whether it is. What it wrote to
+// standard error goes to stderr if it is kept apart, else to stdout in its order. It
+// takes no lock and changes nothing. It returns fs.ErrNotExist when there is no output:
+// the command was not started, or its receipt has it. When ctx ends, what is there by
+// then is copied.
 func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.Writer) (over bool, err error) {
 	begun, c, err := look(dir, key)
 	if err != nil {
 		return false, err
 	}
-	if begun.State == session.CommandUnclaimed { // its output may be there before its claim is
+	// its output may be there before its claim is
+	if begun.State == session.CommandUnclaimed {
 		return false, fs.ErrNotExist
 	}
 	var tails []*tail
@@ -33,12 +36,14 @@ func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.W
 		if err != nil {
 			return false, err
 		}
-		defer func() { _ = f.Close() }() // only read
+		// only read
+		defer func() { _ = f.Close() }()
 		tails = append(tails, &tail{f: f})
 	}
 	for {
 		last := ctx.Err() != nil
-		rec, c, err := look(dir, key) // before what was written by then is read
+		// before what was written by then is read
+		rec, c, err := look(dir, key)
 		if err != nil {
 			return false, err
 		}
@@ -58,17 +63,20 @@ func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.W
 		if last {
 			return false, context.Cause(ctx)
 		}
-		_ = rest(ctx, watchEvery) // when ctx ends, one look is left
+		// when ctx ends, one look is left
+		_ = rest(ctx, watchEvery)
 	}
 }
 
 // tail is an output that grows.
 type tail struct {
-	f  *os.File
-	at int64 // read so far
+	f *os.File
+	// read so far
+	at int64
 }
 
-// copy copies what came since; what lies beyond limit is not the command's, a negative limit says nothing.
+// copy copies what came since; what lies beyond limit is not the command's, a negative
+// limit says nothing.
 func (t *tail) copy(w io.Writer, limit int64) error {
 	info, err := t.f.Stat()
 	if err != nil {

@@ -107,8 +107,8 @@ func limitedSize(t *testing.T) {
 	}
 }
 
-// A supervisor that cannot serve says why: whoever asked need not start one after the other and
-// guess.
+// A supervisor that cannot serve says why: whoever asked need not start one after the
+// other and guess.
 func TestSupervisorThatCannotServe(t *testing.T) {
 	s := newStage(t)
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {

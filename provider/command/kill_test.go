@@ -28,23 +28,26 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 		state  session.CommandState
 		ledger string
 	}{
-		"asked":         {session.CommandFinished, wrote}, // nothing was claimed: the next one starts it
+		// nothing was claimed: the next one starts it
+		"asked":         {session.CommandFinished, wrote},
 		"claim-written": {session.CommandFinished, wrote},
 		"claim-named":   {session.CommandUnknown, ""},
 		"claimed":       {session.CommandUnknown, ""},
 		"forking":       {session.CommandUnknown, ""},
-		"forked":        {session.CommandUnknown, wrote}, // followed to its end
-		"started":       {session.CommandUnknown, wrote},
-		"ended":         {session.CommandUnknown, wrote},
-		"drained":       {session.CommandUnknown, wrote},
-		"synced":        {session.CommandUnknown, wrote},
-		"recorded":      {session.CommandFinished, wrote},
-		"unlocked":      {session.CommandFinished, wrote},
+		// followed to its end
+		"forked":   {session.CommandUnknown, wrote},
+		"started":  {session.CommandUnknown, wrote},
+		"ended":    {session.CommandUnknown, wrote},
+		"drained":  {session.CommandUnknown, wrote},
+		"synced":   {session.CommandUnknown, wrote},
+		"recorded": {session.CommandFinished, wrote},
+		"unlocked": {session.CommandFinished, wrote},
 	} {
 		t.Run(point, func(t *testing.T) {
 			tmp := t.TempDir()
 			s := newStageIn(t, tmp, "CMDTEST_KILL="+point, "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
-			req := s.sh(tmp, "printf 'ran\\n' >> ledger") // no other command has its key, in whatever test
+			// no other command has its key, in whatever test
+			req := s.sh(tmp, "printf 'ran\\n' >> ledger")
 			req.Volatile = false
 			rec := s.run(req)
 			if rec.State != want.state || s.ledger() != want.ledger {
@@ -119,7 +122,8 @@ func TestClientKilledAtEachPoint(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			killed++
 		}
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its process group: the supervisor is not in it
+		// its process group: the supervisor is not in it
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		later := s.runner(2)
 		for _, req := range s.three() {
 			req.Epoch = 2
@@ -207,10 +211,12 @@ func TestSupervisorDiesUnderClient(t *testing.T) {
 	}
 }
 
-// letGo closes all that a command inherits, as many a script does with descriptors of its own.
+// letGo closes all that a command inherits, as many a script does with descriptors of its
+// own.
 const letGo = `for f in /proc/$$/fd/*; do n=${f##*/}; test $n -lt 3 || eval "exec $n>&-"; done; `
 
-// C2: a leader that closed the locked descriptor is no less alive, and ended like any other.
+// C2: a leader that closed the locked descriptor is no less alive, and ended like any
+// other.
 func TestUnattendedWithoutItsLock(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		s := newStage(t)
@@ -231,7 +237,8 @@ func TestUnattendedWithoutItsLock(t *testing.T) {
 		} else {
 			s.touch("go")
 		}
-		// Whoever waits may look between the end of the leader and that of its last child.
+		// Whoever waits may look between the end of the leader and that of its last
+		// child.
 		if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown && r.rec.State != session.CommandLingering {
 			t.Errorf("got %+v", r)
 		}
@@ -312,9 +319,10 @@ func TestKilledBeforeStartBlockWithoutItsLock(t *testing.T) {
 	}
 }
 
-// C2: the supervisor and the leader were killed, and the leader had closed what it inherited, so that no process
-// holds the claim. What it started still runs: it is found by the key that it carries or by the leader's process
-// session, and is listed until it ends.
+// C2: the supervisor and the leader were killed, and the leader had closed what it
+// inherited, so that no process holds the claim. What it started still runs: it is found
+// by the key that it carries or by the leader's process session, and is listed until it
+// ends.
 func TestChildrenWithoutTheLock(t *testing.T) {
 	for name, child := range map[string]string{
 		"key":     "setsid /bin/sh -c '%s' &",
@@ -323,7 +331,8 @@ func TestChildrenWithoutTheLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			const body = "echo $$ > child.t; /bin/mv child.t child; until test -e go; do /bin/sleep 0.01; done"
-			req := s.sh(t.TempDir(), "") // no other command has its key
+			// no other command has its key
+			req := s.sh(t.TempDir(), "")
 			req.Argv = []string{"/bin/bash", "-c", letGo + fmt.Sprintf(child, body) + " > up; while :; do /bin/sleep 1; done"}
 			done := s.begin(s.Runner, req, "up")
 			child := s.pidIn("child")
@@ -459,7 +468,8 @@ func TestLockFileSymlinked(t *testing.T) {
 	}
 }
 
-// What a killed supervisor left goes when its session is over; what one that lives needs, stays.
+// What a killed supervisor left goes when its session is over; what one that lives needs,
+// stays.
 func TestForgetAllSweeps(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
@@ -469,7 +479,8 @@ func TestForgetAllSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"void-1.tmp", "adopt-1.tmp", "new-1.tmp"} { // the last one may be the supervisor's
+	// the last one may be the supervisor's
+	for _, name := range []string{"void-1.tmp", "adopt-1.tmp", "new-1.tmp"} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -487,7 +498,8 @@ func TestForgetAllSweeps(t *testing.T) {
 	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
 		t.Errorf("got %+v", r)
 	}
-	s.supervisorGone() // its lock may be held a moment longer than it is alive
+	// its lock may be held a moment longer than it is alive
+	s.supervisorGone()
 	forget()
 	var left []string
 	entries, err := os.ReadDir(s.dir)

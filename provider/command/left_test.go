@@ -53,7 +53,8 @@ func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
 	req := s.sh(s.key, stubborn+"echo ready; touch up; while :; do sleep 1; done")
 	req.Timeout = 300 * time.Millisecond
 	rec := s.run(req)
-	for !s.has("up") && req.Timeout < patience { // a slow machine gets as far in more time
+	// a slow machine gets as far in more time
+	for !s.has("up") && req.Timeout < patience {
 		req.Key, req.Timeout = req.Key+s.key, 3*req.Timeout
 		_ = os.Remove(filepath.Join(s.ws, "orphan"))
 		rec = s.run(req)
@@ -69,10 +70,11 @@ func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
 	}
 }
 
-// A supervisor that was frozen finds both at once: the command has ended, and its time has. One
-// that ended by itself in time did not run out of it.
+// A supervisor that was frozen finds both at once: the command has ended, and its time
+// has. One that ended by itself in time did not run out of it.
 func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
-	for range 3 { // which of the two it sees first is not told
+	// which of the two it sees first is not told
+	for range 3 {
 		s := newStage(t)
 		req := s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done")
 		req.Timeout = time.Second
@@ -86,7 +88,8 @@ func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
 		s.touch("go")
 		eventually(t, "the command to end", func() bool { return !running(rec.PID) })
 		<-late.C
-		late.Reset(100 * time.Millisecond) // it was set before the supervisor's own
+		// it was set before the supervisor's own
+		late.Reset(100 * time.Millisecond)
 		<-late.C
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -116,8 +119,8 @@ func terminate(t *testing.T, s *stage) {
 	}
 }
 
-// C1: what is terminated before its supervisor has claimed it never starts: a frozen supervisor may
-// have the request all the same.
+// C1: what is terminated before its supervisor has claimed it never starts: a frozen
+// supervisor may have the request all the same.
 func TestTerminateBeforeTheClaim(t *testing.T) {
 	s := newStage(t)
 	connected := make(chan struct{}, 9)
@@ -153,7 +156,8 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Run(s.ctx(), s.sh(s.key+"-c", "echo c >> ledger")); err != nil { // it comes after b
+	// it comes after b
+	if _, err := r.Run(s.ctx(), s.sh(s.key+"-c", "echo c >> ledger")); err != nil {
 		t.Fatal(err)
 	}
 	if s.ledger() != "a\nc\n" {
@@ -171,10 +175,11 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	}
 }
 
-// A command is ended when nobody of it is seen any more, not when everybody was signalled: one that forks
-// meanwhile is met at the next look.
+// A command is ended when nobody of it is seen any more, not when everybody was
+// signalled: one that forks meanwhile is met at the next look.
 func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
-	looks, last := 0, 30 // after INT and TERM, of which both have their time
+	// after INT and TERM, of which both have their time
+	looks, last := 0, 30
 	if err := command.EndAll(t.Context(), func() int { looks++; return min(1, max(0, last-looks)) }); err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +188,8 @@ func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
 	}
 }
 
-// Nor is it ended when one look sees nobody: what a leader starts while it ends can slip through it, with
-// that leader.
+// Nor is it ended when one look sees nobody: what a leader starts while it ends can slip
+// through it, with that leader.
 func TestOneLookEndsNothing(t *testing.T) {
 	looks, last := 0, 60
 	if err := command.EndAll(t.Context(), func() int {
@@ -200,14 +205,15 @@ func TestOneLookEndsNothing(t *testing.T) {
 	}
 }
 
-// What is asked of a supervisor between the claim of a command and its start is not lost: whoever asked sees
-// that it runs, and asks no second time.
+// What is asked of a supervisor between the claim of a command and its start is not lost:
+// whoever asked sees that it runs, and asks no second time.
 func TestTerminateBetweenClaimAndStart(t *testing.T) {
 	s := newStage(t)
 	asked := make(chan error, 1)
 	s.supervisorHook = firstTime("claimed", func() {
 		go func() { asked <- command.AskToEnd(s.ctx(), s.dir, s.key) }()
-		answer := time.NewTimer(200 * time.Millisecond) // which may have to wait for the start
+		// which may have to wait for the start
+		answer := time.NewTimer(200 * time.Millisecond)
 		defer answer.Stop()
 		select {
 		case err := <-asked:
@@ -238,7 +244,8 @@ func terminateAsksFirst(t *testing.T, s *stage) {
 	}
 }
 
-// Nor does he wait for the command's own end where nobody can ask its supervisor, and nothing is ended then.
+// Nor does he wait for the command's own end where nobody can ask its supervisor, and
+// nothing is ended then.
 func TestCancelWithoutTheSocket(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, `touch up; until test -e go; do sleep 0.01; done`), "up")
@@ -254,7 +261,8 @@ func TestCancelWithoutTheSocket(t *testing.T) {
 	}
 }
 
-// Whoever asks is told that the command has ended, or that it was not seen to within his time.
+// Whoever asks is told that the command has ended, or that it was not seen to within his
+// time.
 func TestCancelEndsWithItsContext(t *testing.T) {
 	s := newStage(t, "CMDTEST_GRACE=1m")
 	done := s.begin(s.Runner, s.sh(s.key, `trap "" INT; touch up; until test -e go; do sleep 0.01; done`), "up")
@@ -339,8 +347,8 @@ func TestCommandLock(t *testing.T) {
 	}
 }
 
-// Signals that ask processes to end, as at a shutdown or by a service manager, do not cost the exit
-// record.
+// Signals that ask processes to end, as at a shutdown or by a service manager, do not
+// cost the exit record.
 func TestSupervisorIgnoresTerm(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "trap 'exit 9' TERM; touch up; while :; do sleep 0.01; done"), "up")
@@ -362,8 +370,8 @@ func TestSupervisorIgnoresTerm(t *testing.T) {
 	_ = os.Remove(filepath.Join(s.ws, "up"))
 }
 
-// What runs with another user's rights may not be signalled. Its time is over all the same: it
-// is listed, and nobody waits for it. It takes root to make such a program.
+// What runs with another user's rights may not be signalled. Its time is over all the
+// same: it is listed, and nobody waits for it. It takes root to make such a program.
 func TestTimeoutOfAnotherUsersProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root to make a program of another user")

@@ -28,8 +28,9 @@ import (
 const (
 	testSession = session.ID("01890000-0000-7000-8000-000000000001")
 	grace       = 150 * time.Millisecond
-	patience    = time.Minute // bounds every wait, on a machine that does much else
-	onTerminal  = "on-terminal"
+	// bounds every wait, on a machine that does much else
+	patience   = time.Minute
+	onTerminal = "on-terminal"
 )
 
 // TestMain lets the test binary be the supervisor, and a client that can be killed.
@@ -67,7 +68,8 @@ func deadly(spec string, sig syscall.Signal) func(string) {
 			thawed := make(chan os.Signal, 1)
 			signal.Notify(thawed, syscall.SIGCONT)
 			_ = syscall.Kill(os.Getpid(), sig)
-			<-thawed // the signal may land a moment later
+			// the signal may land a moment later
+			<-thawed
 		}
 	}
 }
@@ -171,10 +173,13 @@ type stage struct {
 	t   *testing.T
 	ws  string
 	dir string
-	key string // of its command: what an aborted test left, perhaps of another run, carries another one
+	// of its command: what an aborted test left, perhaps of another run, carries another
+	// one
+	key string
 	*command.Runner
 
-	supervisorHook func(point string) // of a supervisor inside the test; nil does nothing
+	// of a supervisor inside the test; nil does nothing
+	supervisorHook func(point string)
 }
 
 func newStage(t *testing.T, env ...string) *stage {
@@ -224,7 +229,8 @@ func (s *stage) inside(env ...string) {
 	cfg.Conn = os.NewFile(uintptr(fds[0]), "conn")
 	cfg.SetHook(s.supervisorHook)
 	s.childless()
-	left := filepath.Join(s.dir, "new-1.tmp") // of a supervisor that was killed
+	// of a supervisor that was killed
+	left := filepath.Join(s.dir, "new-1.tmp")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -237,8 +243,8 @@ func (s *stage) inside(env ...string) {
 			s.t.Errorf("Supervise: %v", err)
 		}
 	})
-	// Its name is there before anybody listens: who dials then starts another supervisor, which
-	// would be taken for a command's child here.
+	// Its name is there before anybody listens: who dials then starts another supervisor,
+	// which would be taken for a command's child here.
 	eventually(s.t, "the supervisor to answer", func() bool {
 		return !errors.Is(command.Send(s.ctx(), s.dir, "hail"), command.ErrLost)
 	})

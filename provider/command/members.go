@@ -12,7 +12,8 @@ import (
 // member is a process that belongs to a command.
 type member struct {
 	process.Process
-	holds bool // the lock on the claim
+	// the lock on the claim
+	holds bool
 }
 
 // describe gives the pid and the command line of p.
@@ -24,7 +25,8 @@ func describe(p process.Process) string {
 // by is the supervisor that listed it.
 func (l leftover) describe(by process.ID) string {
 	id := process.ID{PID: l.PID, Start: l.Start, Boot: by.Boot, NS: by.NS}
-	if lives, _ := id.Alive(); lives { // else its name is all there is
+	// else its name is all there is
+	if lives, _ := id.Alive(); lives {
 		return describe(process.Process{PID: l.PID, Name: l.Name})
 	}
 	return fmt.Sprintf("%d %s", l.PID, l.Name)
@@ -32,12 +34,15 @@ func (l leftover) describe(by process.ID) string {
 
 // members lists the processes that belong to the command of key:
 //
-//   - those that hold the lock on its claim; a process that only looks at the claim has it open too, but does not
+//   - those that hold the lock on its claim; a process that only looks at the claim has
+//     it open too, but does not
 //     hold its exclusive lock,
 //   - those that were started with its key,
-//   - those in the process session of leader, which was recorded when the command started.
+//   - those in the process session of leader, which was recorded when the command
+//     started.
 //
-// claim is nil where there is none, and leader is zero where it is not known. This process itself is left out.
+// claim is nil where there is none, and leader is zero where it is not known. This
+// process itself is left out.
 func members(claim *os.File, key string, leader process.ID) ([]member, error) {
 	if process.GroupsOnly {
 		return group(leader), nil
@@ -78,8 +83,9 @@ func members(claim *os.File, key string, leader process.ID) ([]member, error) {
 	return found, nil
 }
 
-// sessionOfLeader reports whether a process session that has the leader's pid is the leader's own. The system gives
-// the pid to no other process while the session has a member.
+// sessionOfLeader reports whether a process session that has the leader's pid is the
+// leader's own. The system gives the pid to no other process while the session has a
+// member.
 func sessionOfLeader(ps []process.Process, leader process.ID) (bool, error) {
 	if leader.PID <= 0 || leader.Elsewhere() {
 		return false, nil
@@ -93,7 +99,8 @@ func sessionOfLeader(ps []process.Process, leader process.ID) (bool, error) {
 	return err == nil && boot == leader.Boot, err
 }
 
-// remains lists what still runs of the command of key in dir, whatever its record says, and also where there is none.
+// remains lists what still runs of the command of key in dir, whatever its record says,
+// and also where there is none.
 func remains(dir, key string) ([]string, error) {
 	var c claim
 	f, err := openClaim(claimPath(dir, key))
@@ -103,7 +110,8 @@ func remains(dir, key string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	default:
-		defer func() { _ = f.Close() }() // only read
+		// only read
+		defer func() { _ = f.Close() }()
 		if c, err = readClaim(f); err != nil {
 			return nil, err
 		}
@@ -127,8 +135,8 @@ func remains(dir, key string) ([]string, error) {
 	return found, err
 }
 
-// group gives the process group of leader. While it has a member no process gets its number; one that has it, and
-// is not the leader, leads a group of its own.
+// group gives the process group of leader. While it has a member no process gets its
+// number; one that has it, and is not the leader, leads a group of its own.
 func group(leader process.ID) []member {
 	if leader.PID <= 0 {
 		return nil

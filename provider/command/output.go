@@ -16,22 +16,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// DefaultMaxOutput is how many bytes of what a command writes are kept: half from the beginning,
-// half from the end.
+// DefaultMaxOutput is how many bytes of what a command writes are kept: half from the
+// beginning, half from the end.
 const DefaultMaxOutput = 16 << 20
 
 // leastBlock is what the blocks of a file have at least.
 const leastBlock = 4096
 
-// outputs are what keeps what a command writes: one sink for both streams, so that their order is
-// kept, or one for each where the request keeps them apart.
+// outputs are what keeps what a command writes: one sink for both streams, so that their
+// order is kept, or one for each where the request keeps them apart.
 type outputs struct {
 	sinks []*sink
-	max   int64 // of each
+	// of each
+	max int64
 }
 
-// The names of what keeps an output, after the stem of its key. The second stands where the standard error is
-// kept apart.
+// The names of what keeps an output, after the stem of its key. The second stands where
+// the standard error is kept apart.
 const (
 	outSuffix = ".out"
 	errSuffix = ".err"
@@ -45,8 +46,8 @@ func outputPaths(dir, key string, split bool) []string {
 	return paths
 }
 
-// openOutputs opens what keeps the output of key without truncating: should somebody else have
-// claimed the key, it is his.
+// openOutputs opens what keeps the output of key without truncating: should somebody else
+// have claimed the key, it is his.
 func openOutputs(dir, key string, split bool, maxBytes int64) (outputs, error) {
 	paths := outputPaths(dir, key, split)
 	o := outputs{max: maxBytes / int64(len(paths))}
@@ -67,13 +68,15 @@ func openOutput(path string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	if err := ours(f, 0); err != nil {
-		_ = f.Close() // nothing in it is ours
+		// nothing in it is ours
+		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
-// ours refuses a file of another type, that somebody else could read or that has another name.
+// ours refuses a file of another type, that somebody else could read or that has another
+// name.
 func ours(f *os.File, kind fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -86,7 +89,8 @@ func ours(f *os.File, kind fs.FileMode) error {
 	return nil
 }
 
-// ends gives the descriptors that the command gets as its standard output and its standard error.
+// ends gives the descriptors that the command gets as its standard output and its
+// standard error.
 func (o outputs) ends() (stdout, stderr uintptr) {
 	return uintptr(o.sinks[0].end), uintptr(o.sinks[len(o.sinks)-1].end)
 }
@@ -128,9 +132,9 @@ func (o outputs) cap() {
 	}
 }
 
-// middle gives what of a file of size bytes is given back, in whole blocks: of one that is given back
-// in part the rest stays, as data, and reads as zeros that nobody wrote. Blocks may have 64 KiB, most of
-// all where pages do.
+// middle gives what of a file of size bytes is given back, in whole blocks: of one that
+// is given back in part the rest stays, as data, and reads as zeros that nobody wrote.
+// Blocks may have 64 KiB, most of all where pages do.
 func middle(size, limit, block int64) (from, to int64) {
 	block = max(block, leastBlock)
 	from = max(limit/2/block, 1) * block
@@ -152,7 +156,8 @@ func namedSize(f *os.File, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	named, err := os.Lstat(path) // takes no descriptor: there may be no more, and the command has ended
+	// takes no descriptor: there may be no more, and the command has ended
+	named, err := os.Lstat(path)
 	if err != nil {
 		return 0, err
 	}
@@ -164,8 +169,8 @@ func namedSize(f *os.File, path string) (int64, error) {
 
 // openStream opens one output file for reading: what is there now, with a note where the
 // middle was cut out. Not more than limit bytes of the file are looked at, and fewer are
-// ErrCorrupt; a negative limit takes what there is. A file that is there and cannot be reached is
-// not lost.
+// ErrCorrupt; a negative limit takes what there is. A file that is there and cannot be
+// reached is not lost.
 func openStream(path string, limit int64) (*stream, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	for _, gone := range []error{fs.ErrNotExist, unix.ELOOP, unix.ENXIO, unix.ENOTDIR} {
@@ -178,7 +183,8 @@ func openStream(path string, limit int64) (*stream, error) {
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() < limit {
-		_ = f.Close() // only read
+		// only read
+		_ = f.Close()
 		return nil, tornOutput(path, "it is torn", err)
 	}
 	size := info.Size()
@@ -215,14 +221,16 @@ func tornOutput(path, what string, cause error) error {
 		Next: session.Words("decide by what the command was to do; its output cannot be had again")}
 }
 
-// withoutHoles reads what was written of a file between two places, with a note in the place of each hole: that where the
-// middle was cut out, and where the command writes to the file itself those that it left, which may be larger than any disk.
+// withoutHoles reads what was written of a file between two places, with a note in the
+// place of each hole: that where the middle was cut out, and where the command writes to
+// the file itself those that it left, which may be larger than any disk.
 func withoutHoles(f *os.File, at, size int64) (g gapped) {
 	g.Reader = strings.NewReader("")
 	for at < size {
 		hole := seek(f, at, seekHole, size)
 		data := seek(f, hole, seekData, size)
-		if data == at { // no file system says both, and none is asked for ever
+		// no file system says both, and none is asked for ever
+		if data == at {
 			hole, data = size, size
 		}
 		if hole > at {
@@ -245,7 +253,8 @@ func seek(f *os.File, from int64, whence int, size int64) int64 {
 	return min(at, size)
 }
 
-// openOutputsOf opens both outputs of key for reading; the second is empty where both streams share the first.
+// openOutputsOf opens both outputs of key for reading; the second is empty where both
+// streams share the first.
 func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	_, c, err := look(dir, key)
 	if err != nil {
@@ -278,14 +287,16 @@ func (c claim) outputs(dir, key string) (stdout, stderr *stream, err error) {
 		return none(), none(), nil
 	case c.Exit != nil && c.Exit.Unknown == "":
 		sizes = [2]int64{c.Exit.Out, c.Exit.Err}
-	case rebooted: // what was written was never made durable, and nothing tells how much is missing
+	case rebooted:
+		// what was written was never made durable, and nothing tells how much is missing
 		return nil, nil, tornOutput(paths[0], "the machine restarted before it was durable", nil)
 	}
 	opened := []*stream{none(), none()}
 	for i, path := range paths {
 		r, err := openStream(path, sizes[i])
 		if err != nil {
-			_ = opened[0].Close() // only read
+			// only read
+			_ = opened[0].Close()
 			return nil, nil, err
 		}
 		opened[i] = r

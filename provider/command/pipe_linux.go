@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// pipeBytes is what a pipe holds that no one reads, where the kernel grants it. Then the command waits.
+	// pipeBytes is what a pipe holds that no one reads, where the kernel grants it. Then
+	// the command waits.
 	pipeBytes = 1 << 20
 
 	// Little that comes is carried together with what comes within the next instant.
@@ -23,24 +24,31 @@ const (
 	pipeSuffix = "-pipe"
 )
 
-// sink carries what a command writes from a pipe to the file that keeps it. The pipe has a name, so that another
-// process can go on where this one was killed.
+// sink carries what a command writes from a pipe to the file that keeps it. The pipe has
+// a name, so that another process can go on where this one was killed.
 //
-// The end that the command gets is open for reading too: while the command lives its pipe has a reader, and it never
-// gets SIGPIPE. Bytes move by splice(2), which takes from the pipe what it has given to the file: a kill between two
-// calls loses and repeats nothing. The lock on the file lets one process move them at a time, and is held by one that was
+// The end that the command gets is open for reading too: while the command lives its pipe
+// has a reader, and it never gets SIGPIPE. Bytes move by splice(2), which takes from the
+// pipe what it has given to the file: a kill between two calls loses and repeats nothing.
+// The lock on the file lets one process move them at a time, and is held by one that was
 // killed until its last call is over.
 type sink struct {
 	path string
-	file *os.File // locked while it is written
-	end  int      // of the pipe, for the command; -1 when it has it
+	// locked while it is written
+	file *os.File
+	// of the pipe, for the command; -1 when it has it
+	end  int
 	pipe *os.File
 
-	stop chan struct{} // nil: nothing is carried
-	done chan struct{} // closed when nothing more is
+	// nil: nothing is carried
+	stop chan struct{}
+	// closed when nothing more is
+	done chan struct{}
 
-	lost  int64 // bytes that the file did not take
-	cause error // why
+	// bytes that the file did not take
+	lost int64
+	// why
+	cause error
 }
 
 // openSink makes the file and the pipe at path.
@@ -55,14 +63,16 @@ func openSink(path string) (*sink, error) {
 		return nil, &fs.PathError{Op: "mkfifo", Path: path + pipeSuffix, Err: err}
 	}
 	s.pipe, err = openPipe(path)
-	if err == nil { // not by package os, which would let the writes of the command return early
+	// not by package os, which would let the writes of the command return early
+	if err == nil {
 		s.end, err = unix.Open(path+pipeSuffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
 		s.close()
 		return nil, err
 	}
-	_, _ = unix.FcntlInt(uintptr(s.end), unix.F_SETPIPE_SZ, pipeBytes) // above a limit of the user it stays smaller
+	// above a limit of the user it stays smaller
+	_, _ = unix.FcntlInt(uintptr(s.end), unix.F_SETPIPE_SZ, pipeBytes)
 	return s, nil
 }
 
@@ -73,7 +83,8 @@ func openPipe(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := ours(f, fs.ModeNamedPipe); err != nil {
-		_ = f.Close() // not ours
+		// not ours
+		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
@@ -82,7 +93,8 @@ func openPipe(path string) (*os.File, error) {
 // begin carries until drain what the command writes, which has its end now.
 func (s *sink) begin() {
 	s.release()
-	_ = unix.Flock(int(s.file.Fd()), unix.LOCK_EX) // no one else wants it while this process lives
+	// no one else wants it while this process lives
+	_ = unix.Flock(int(s.file.Fd()), unix.LOCK_EX)
 	s.carry()
 }
 
@@ -103,7 +115,8 @@ func (s *sink) carry() {
 				n, moved = s.move(int(fd), pipeBytes)
 				return !errors.Is(moved, unix.EAGAIN)
 			})
-			if n == 0 || moved != nil { // whoever writes has ended
+			// whoever writes has ended
+			if n == 0 || moved != nil {
 				return
 			}
 		}
@@ -122,8 +135,8 @@ func (s *sink) pause() bool {
 	}
 }
 
-// move moves up to limit bytes, and drops them once the file has refused some. It returns 0 when no one writes any more,
-// and EAGAIN when there is nothing now.
+// move moves up to limit bytes, and drops them once the file has refused some. It returns
+// 0 when no one writes any more, and EAGAIN when there is nothing now.
 func (s *sink) move(pipe, limit int) (n int, err error) {
 	for s.cause == nil {
 		moved, err := unix.Splice(pipe, nil, int(s.file.Fd()), nil, limit, unix.SPLICE_F_NONBLOCK)
@@ -154,13 +167,14 @@ func (s *sink) halt() {
 		return
 	}
 	close(s.stop)
-	_ = s.pipe.SetReadDeadline(time.Unix(1, 0)) // wakes who waits for bytes
+	// wakes who waits for bytes
+	_ = s.pipe.SetReadDeadline(time.Unix(1, 0))
 	<-s.done
 	s.stop = nil
 }
 
-// drain ends what begin began, after it has moved what the pipe holds now: others than the command may go on to write.
-// It gives how many bytes were lost and why.
+// drain ends what begin began, after it has moved what the pipe holds now: others than
+// the command may go on to write. It gives how many bytes were lost and why.
 func (s *sink) drain() (lost int64, cause error) {
 	s.release()
 	s.halt()
@@ -185,17 +199,20 @@ func (s *sink) release() {
 	}
 }
 
-// close lets go of the file. What the command left behind may write on: this process drops it as long as it lives.
+// close lets go of the file. What the command left behind may write on: this process
+// drops it as long as it lives.
 func (s *sink) close() {
 	s.release()
 	s.halt()
 	if s.file != nil {
-		_ = s.file.Close() // what had to be durable is
+		// what had to be durable is
+		_ = s.file.Close()
 	}
 	if s.pipe == nil {
 		return
 	}
-	if s.done == nil { // nothing was started here: what the pipe holds is another's
+	// nothing was started here: what the pipe holds is another's
+	if s.done == nil {
 		_ = s.pipe.Close()
 		return
 	}
@@ -223,14 +240,17 @@ func (s *sink) close() {
 	}()
 }
 
-// standby holds the pipes of a command that another process carries, and goes on where that was killed.
+// standby holds the pipes of a command that another process carries, and goes on where
+// that was killed.
 type standby struct {
 	sinks []*sink
-	sure  bool // the command was seen to run after they were opened: they lost nothing
+	// the command was seen to run after they were opened: they lost nothing
+	sure bool
 }
 
-// follow does what the record of the command asks for. It reports whether to look again at once, at a command whose
-// supervisor is gone: it runs still if nothing was lost before the pipes were opened.
+// follow does what the record of the command asks for. It reports whether to look again
+// at once, at a command whose supervisor is gone: it runs still if nothing was lost
+// before the pipes were opened.
 func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 	switch rec.State {
 	case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
@@ -245,7 +265,8 @@ func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 			s.takeOver()
 		}
 	}
-	if rec.State == session.CommandLingering { // it is over; what it left may write on
+	// it is over; what it left may write on
+	if rec.State == session.CommandLingering {
 		for _, s := range p.sinks {
 			if s.stop != nil {
 				_, _ = s.drain()
@@ -257,7 +278,8 @@ func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 
 func (p *standby) open(dir, key string) bool {
 	for _, path := range outputPaths(dir, key, true) {
-		if pipe, err := openPipe(path); err == nil { // else there is none
+		// else there is none
+		if pipe, err := openPipe(path); err == nil {
 			p.sinks = append(p.sinks, &sink{path: path, end: -1, pipe: pipe})
 		}
 	}
@@ -271,17 +293,20 @@ func (s *sink) takeOver() {
 	}
 	f, err := os.OpenFile(s.path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return // there is nothing to keep it
+		// there is nothing to keep it
+		return
 	}
 	if ours(f, 0) != nil || unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		_ = f.Close() // not ours, or not our turn
+		// not ours, or not our turn
+		_ = f.Close()
 		return
 	}
 	s.file = f
 	s.carry()
 }
 
-// finish keeps what the pipes of a command that has ended hold, and reports whether nothing was lost.
+// finish keeps what the pipes of a command that has ended hold, and reports whether
+// nothing was lost.
 func (p *standby) finish() bool {
 	whole := p.sure && len(p.sinks) > 0
 	for _, s := range p.sinks {
@@ -293,7 +318,8 @@ func (p *standby) finish() bool {
 	}
 	for _, s := range p.sinks {
 		if whole {
-			_ = os.Remove(s.path + pipeSuffix) // whose name says that something may be lost
+			// whose name says that something may be lost
+			_ = os.Remove(s.path + pipeSuffix)
 		}
 	}
 	return whole
@@ -302,9 +328,11 @@ func (p *standby) finish() bool {
 func (p *standby) close() {
 	for _, s := range p.sinks {
 		s.halt()
-		_ = s.pipe.Close() // the command has ends of its own
+		// the command has ends of its own
+		_ = s.pipe.Close()
 		if s.file != nil {
-			_ = s.file.Close() // gives the lock up
+			// gives the lock up
+			_ = s.file.Close()
 		}
 	}
 }

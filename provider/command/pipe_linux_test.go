@@ -26,7 +26,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// C5: a script that opens its outputs again, and so truncates what is a file, erases nothing.
+// C5: a script that opens its outputs again, and so truncates what is a file, erases
+// nothing.
 func TestTruncationErasesNothing(t *testing.T) { each(t, truncationErasesNothing) }
 
 func truncationErasesNothing(t *testing.T, s *stage) {
@@ -36,7 +37,8 @@ func truncationErasesNothing(t *testing.T, s *stage) {
 	}
 }
 
-// Both streams share a pipe, so that what they say stands in the order in which it was said.
+// Both streams share a pipe, so that what they say stands in the order in which it was
+// said.
 func TestOrderOfBothStreams(t *testing.T) { each(t, orderOfBothStreams) }
 
 func orderOfBothStreams(t *testing.T, s *stage) {
@@ -61,7 +63,8 @@ func outputIsBytes(t *testing.T, s *stage) {
 	}
 }
 
-// C5: what a command leaves behind keeps its pipe. The command is over all the same, and what is left writes on.
+// C5: what a command leaves behind keeps its pipe. The command is over all the same, and
+// what is left writes on.
 func TestChildKeepsThePipe(t *testing.T) { each(t, childKeepsThePipe) }
 
 func childKeepsThePipe(t *testing.T, s *stage) {
@@ -79,8 +82,8 @@ func childKeepsThePipe(t *testing.T, s *stage) {
 	eventually(t, "the child to end", func() bool { return !running(child) })
 }
 
-// C5: acode, its supervisor or both are killed. The command gets no signal, and nothing that it writes is lost as long as
-// it lives when someone comes back.
+// C5: acode, its supervisor or both are killed. The command gets no signal, and nothing
+// that it writes is lost as long as it lives when someone comes back.
 func TestWriterOutlivesItsReaders(t *testing.T) {
 	for _, who := range []string{"supervisor", "acode", "both", "supervisor of a terminal", "acode at a terminal", "both at a terminal"} {
 		t.Run(who, func(t *testing.T) {
@@ -128,7 +131,8 @@ func TestWriterOutlivesItsReaders(t *testing.T) {
 			if out, _ := s.output(req.Key); out != want.String() || s.ledger() != wrote {
 				t.Errorf("%d bytes, want %d; ledger %q", len(out), want.Len(), s.ledger())
 			}
-			_ = cmd.Wait() // an acode that lives took over, and says so when it has ended
+			// an acode that lives took over, and says so when it has ended
+			_ = cmd.Wait()
 			if rec, err := s.Look(s.ctx(), req.Key); err != nil || strings.Contains(rec.Why, "lost") {
 				t.Errorf("nothing was lost, but it says %+v, %v", rec, err)
 			}
@@ -159,13 +163,15 @@ func TestLostOutputIsTold(t *testing.T) {
 
 var bulk = flag.Int64("bulk", 48<<20, "bytes that go through a pipe whose readers are killed")
 
-// carryMain carries what the pipe at a path holds until it is killed, or no one writes any more.
+// carryMain carries what the pipe at a path holds until it is killed, or no one writes
+// any more.
 func carryMain() int {
 	command.Carry(os.Getenv("CMDTEST_DIR"))
 	return 0
 }
 
-// An output that its file does not take is lost from there on, and the record says how much. The command does not notice.
+// An output that its file does not take is lost from there on, and the record says how
+// much. The command does not notice.
 func TestOutputThatDoesNotFit(t *testing.T) {
 	const limit, all = 65536, 300_000
 	s := newStage(t, fmt.Sprintf("CMDTEST_FSIZE=%d", limit))
@@ -179,7 +185,8 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Someone who follows a command sees every byte of it while it runs, in little memory, and no secret.
+// Someone who follows a command sees every byte of it while it runs, in little memory,
+// and no secret.
 func TestFollow(t *testing.T) {
 	const count = 2_000_000
 	s := newStage(t, "CMDTEST_MAX=1073741824")
@@ -224,8 +231,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// C5: a reader is killed before, in or after the call that puts the first bytes into the file. The next one finds those that
-// it did not put there, and no others.
+// C5: a reader is killed before, in or after the call that puts the first bytes into the
+// file. The next one finds those that it did not put there, and no others.
 func TestReaderKilledAtAMove(t *testing.T) {
 	for _, when := range []crash.When{crash.Before, crash.Inside, crash.After} {
 		t.Run(string(when), func(t *testing.T) {
@@ -234,7 +241,8 @@ func TestReaderKilledAtAMove(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0) // or what it holds ends with the writer
+			// or what it holds ends with the writer
+			held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -269,15 +277,17 @@ func TestReaderKilledAtAMove(t *testing.T) {
 	}
 }
 
-// C5: one reader after the other is killed, at any instant, often while the next one is there already. The bytes are those
-// that a plain pipe gives: none is lost, doubled or moved.
+// C5: one reader after the other is killed, at any instant, often while the next one is
+// there already. The bytes are those that a plain pipe gives: none is lost, doubled or
+// moved.
 func TestReadersKilledBetweenMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	end, err := command.OpenEnd(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0) // or what it holds ends with the writer
+	// or what it holds ends with the writer
+	held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +323,8 @@ func TestReadersKilledBetweenMoves(t *testing.T) {
 		last = next
 		t.Cleanup(func() { _ = next.Process.Kill() })
 	}
-	if err := carrier().Wait(); err != nil { // takes what is left
+	// takes what is left
+	if err := carrier().Wait(); err != nil {
 		t.Fatal(err)
 	}
 	got := sha256.New()

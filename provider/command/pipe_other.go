@@ -8,10 +8,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-const pipeSuffix = "-pipe" // of none
+// of none
+const pipeSuffix = "-pipe"
 
-// sink is a file that the command itself writes to: this system has no splice(2), and whoever copied the bytes of a pipe
-// would lose those that it had read when it was killed.
+// sink is a file that the command itself writes to: this system has no splice(2), and
+// whoever copied the bytes of a pipe would lose those that it had read when it was
+// killed.
 type sink struct {
 	path string
 	file *os.File
@@ -30,7 +32,8 @@ func (s *sink) begin() {}
 
 func (s *sink) drain() (lost int64, cause error) { return 0, nil }
 
-func (s *sink) close() { _ = s.file.Close() } // the command has its own
+// the command has its own
+func (s *sink) close() { _ = s.file.Close() }
 
 // standby does nothing: the command needs no one to carry what it writes.
 type standby struct{}

@@ -39,7 +39,8 @@ func (w *written) String() string {
 	return fmt.Sprintf("%d bytes, %x, %q", w.n, w.Sum(nil)[:8], w.begin)
 }
 
-// plainPipe gives what a script writes to a pipe that is both its outputs, until its end, without acode.
+// plainPipe gives what a script writes to a pipe that is both its outputs, until its end,
+// without acode.
 func plainPipe(t *testing.T, script string) *written {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -59,7 +60,8 @@ func plainPipe(t *testing.T, script string) *written {
 	}()
 	err = cmd.Wait()
 	eventually(t, "the pipe to be empty", func() bool { return pending(t, r) == 0 })
-	err = errors.Join(err, r.SetReadDeadline(time.Unix(1, 0))) // what it left behind may keep the pipe
+	// what it left behind may keep the pipe
+	err = errors.Join(err, r.SetReadDeadline(time.Unix(1, 0)))
 	if readErr := <-read; !errors.Is(readErr, os.ErrDeadlineExceeded) {
 		err = errors.Join(err, readErr)
 	}
@@ -101,8 +103,9 @@ func (s *stage) kept(key string) *written {
 
 const everything = "CMDTEST_MAX=4294967296"
 
-// C5: the bytes of a command are those that it writes to a plain pipe, whatever they are, however many, and also where a
-// child keeps the pipe; that one ends with its directory. With -bulk=1073741824 the first ones are a GiB.
+// C5: the bytes of a command are those that it writes to a plain pipe, whatever they are,
+// however many, and also where a child keeps the pipe; that one ends with its directory.
+// With -bulk=1073741824 the first ones are a GiB.
 func TestOutputAsThroughAPlainPipe(t *testing.T) {
 	for name, script := range map[string]string{
 		"much":         fmt.Sprintf("seq 1000000000 | head -c %d; echo end >&2", *bulk),
@@ -126,7 +129,8 @@ func TestOutputAsThroughAPlainPipe(t *testing.T) {
 	}
 }
 
-// C5: who reads stops, as by Ctrl-Z or a machine that is busy. The command waits once the pipe is full, and writes on.
+// C5: who reads stops, as by Ctrl-Z or a machine that is busy. The command waits once the
+// pipe is full, and writes on.
 func TestReaderThatStops(t *testing.T) {
 	script := fmt.Sprintf("> up; until test -e go; do sleep 0.01; done; seq 1000000000 | head -c %d; echo end >&2", *bulk)
 	s := newStage(t, everything)
@@ -165,7 +169,8 @@ func TestReaderThatStops(t *testing.T) {
 	}
 }
 
-// Both streams stand in the order that script(1) records, of one process, of many, and of those that buffer.
+// Both streams stand in the order that script(1) records, of one process, of many, and of
+// those that buffer.
 func TestOrderAsRecorded(t *testing.T) {
 	s := newStage(t)
 	for i, script := range []string{

@@ -111,9 +111,9 @@ func TestThawedHolderIsFenced(t *testing.T) {
 	}
 }
 
-// freeze stops the supervisor while it is quiet: each of its threads stands still, and none
-// holds the epoch file, which it does until a command has started and a moment longer. It gives
-// the supervisor's pid.
+// freeze stops the supervisor while it is quiet: each of its threads stands still, and
+// none holds the epoch file, which it does until a command has started and a moment
+// longer. It gives the supervisor's pid.
 func (s *stage) freeze() int {
 	s.t.Helper()
 	pid := s.supervisorPID()
@@ -124,7 +124,8 @@ func (s *stage) freeze() int {
 	}
 	defer f.Close()
 	eventually(s.t, "the supervisor to stand still and quiet", func() bool {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // if it is gone, nothing here ever holds
+		// if it is gone, nothing here ever holds
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
 		if !still(pid) {
 			return false
 		}
@@ -268,7 +269,8 @@ func TestSupervisorCannotStart(t *testing.T) {
 	}
 }
 
-// C2: a command that unlocks what it inherited counts as running until its end is recorded.
+// C2: a command that unlocks what it inherited counts as running until its end is
+// recorded.
 func TestCommandUnlocksItsClaim(t *testing.T) {
 	s := newStage(t)
 	ended := make(chan session.CommandState, 1)
@@ -301,8 +303,8 @@ func TestCommandUnlocksItsClaim(t *testing.T) {
 	looks(session.CommandFinished)
 }
 
-// C1: who claims the key second finds it claimed, whoever was first. Here a cancel claims it while the
-// supervisor is about to.
+// C1: who claims the key second finds it claimed, whoever was first. Here a cancel claims
+// it while the supervisor is about to.
 func TestClaimedMeanwhile(t *testing.T) {
 	s := newStage(t)
 	reached, go1 := make(chan struct{}), make(chan struct{})
@@ -329,8 +331,8 @@ func TestClaimedMeanwhile(t *testing.T) {
 	}
 }
 
-// C3: who announces an epoch waits for a command of an earlier one that is just starting. What comes after
-// is refused.
+// C3: who announces an epoch waits for a command of an earlier one that is just starting.
+// What comes after is refused.
 func TestAnnounceWaitsForAStart(t *testing.T) {
 	s := newStage(t)
 	later := s.runner(2)
@@ -345,7 +347,8 @@ func TestAnnounceWaitsForAStart(t *testing.T) {
 				}
 				order <- "announced"
 			}()
-			limit := time.NewTimer(200 * time.Millisecond) // more than it would take
+			// more than it would take
+			limit := time.NewTimer(200 * time.Millisecond)
 			defer limit.Stop()
 			<-limit.C
 		case "started":
@@ -353,13 +356,15 @@ func TestAnnounceWaitsForAStart(t *testing.T) {
 		}
 	}
 	s.inside()
-	_, _ = s.Run(s.ctx(), s.sh(s.key, "true")) // its wait may already be refused
+	// its wait may already be refused
+	_, _ = s.Run(s.ctx(), s.sh(s.key, "true"))
 	if first, second := <-order, <-order; first != "started" || second != "announced" {
 		t.Errorf("got %s, then %s, want the start first", first, second)
 	}
 }
 
-// C4: a command that ends between the reading of its claim and the look at its lock has the end that was recorded.
+// C4: a command that ends between the reading of its claim and the look at its lock has
+// the end that was recorded.
 func TestEndsWhileItIsJudged(t *testing.T) {
 	rec, err := command.EndWhileJudged(t.TempDir(), t.TempDir(), 7)
 	if err != nil || rec.State != session.CommandFinished || rec.Exit != 7 {
@@ -367,7 +372,8 @@ func TestEndsWhileItIsJudged(t *testing.T) {
 	}
 }
 
-// C6: a supervisor answers no process of another user, even where its socket can be reached.
+// C6: a supervisor answers no process of another user, even where its socket can be
+// reached.
 func TestSupervisorAnswersItsUserOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root to be another user")
@@ -395,10 +401,12 @@ func strangerMain() int {
 		return 1
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, `{"op":"claimed","id":1,"key":"k"}`+"\n") // the answer counts
+	// the answer counts
+	_, _ = io.WriteString(conn, `{"op":"claimed","id":1,"key":"k"}`+"\n")
 	answer, err := bufio.NewReader(conn).ReadString('\n')
 	if errors.Is(err, syscall.ECONNRESET) {
-		err = io.EOF // it hung up with the question unread
+		// it hung up with the question unread
+		err = io.EOF
 	}
 	fmt.Println(answer, err)
 	return 0

@@ -43,12 +43,14 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 	if err != nil {
 		return session.CommandRecord{}, claim{}, err
 	}
-	defer func() { _ = f.Close() }() // only read
+	// only read
+	defer func() { _ = f.Close() }()
 	return lookIn(f, path)
 }
 
-// lookIn is lookAt with the claim open. What says nothing of the end may be a claim whose command
-// removed it: its supervisor has let go of it, and made another one for the record.
+// lookIn is lookAt with the claim open. What says nothing of the end may be a claim whose
+// command removed it: its supervisor has let go of it, and made another one for the
+// record.
 func lookIn(f *os.File, path string) (session.CommandRecord, claim, error) {
 	rec, c, err := judge(f)
 	if err == nil && rec.State == session.CommandUnknown && samePath(f, path) != nil {
@@ -83,7 +85,8 @@ func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.Command
 }
 
 // rebooted reports whether the machine restarted since the claim was made. What was not
-// synced by then, a start block or an exit block on its way, may be torn: that is no damage.
+// synced by then, a start block or an exit block on its way, may be torn: that is no
+// damage.
 func (c claim) rebooted() (bool, error) {
 	boot, err := process.Boot()
 	return err == nil && c.Header.Supervisor.Boot != boot, err
@@ -91,7 +94,8 @@ func (c claim) rebooted() (bool, error) {
 
 // over judges a claim whose lock, on f, is free.
 func (c claim) over(f *os.File) (session.CommandRecord, error) {
-	if c.Exit != nil && c.StartErr == nil { // most are such, and need no look at the machine
+	// most are such, and need no look at the machine
+	if c.Exit != nil && c.StartErr == nil {
 		return c.ended(), nil
 	}
 	rebooted, err := c.rebooted()
@@ -111,7 +115,8 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	if err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	}
-	if lives && !process.GroupsOnly { // it closed the locked descriptor that it inherited
+	// it closed the locked descriptor that it inherited
+	if lives && !process.GroupsOnly {
 		return c.record(session.CommandUnattended), nil
 	}
 	left, err := c.members(f)
@@ -119,15 +124,18 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	case err != nil:
 		return session.CommandRecord{}, unread(c.Path, err)
 	case c.Start == nil && slices.ContainsFunc(left, func(p member) bool { return p.Session == p.PID }):
-		return c.record(session.CommandUnattended), nil // its supervisor was killed between fork and start block
-	case len(left) > 0: // they closed it
+		// its supervisor was killed between fork and start block
+		return c.record(session.CommandUnattended), nil
+	case len(left) > 0:
+		// they closed it
 		return c.lingering(left), nil
 	}
 	return c.unknown(c.unsupervised()), nil
 }
 
-// members lists the processes that belong to the command. A process that forks and ends can slip through one reading
-// of the process table, so there are several before there is none.
+// members lists the processes that belong to the command. A process that forks and ends
+// can slip through one reading of the process table, so there are several before there is
+// none.
 func (c claim) members(f *os.File) (left []member, err error) {
 	for again := 0; again < 4 && len(left) == 0 && err == nil; again++ {
 		left, err = members(f, c.Header.Key, c.leader())
@@ -149,7 +157,8 @@ const (
 	unsupervised = "the supervisor was killed before the end of the command was recorded"
 )
 
-// unsupervised says also whether the pipe of the command may have held something, which ended with the command.
+// unsupervised says also whether the pipe of the command may have held something, which
+// ended with the command.
 func (c claim) unsupervised() string {
 	for _, path := range outputPaths(filepath.Dir(c.Path), c.Header.Key, c.Header.Split) {
 		if _, err := os.Lstat(path + pipeSuffix); err == nil {
@@ -165,7 +174,8 @@ func (c claim) unknown(why string) session.CommandRecord {
 	return rec
 }
 
-// lastSign is when the command was last known to live, in µs: by its claim, or by what it wrote.
+// lastSign is when the command was last known to live, in µs: by its claim, or by what it
+// wrote.
 func (c claim) lastSign() int64 {
 	last := c.Header.AtUS
 	if c.Start != nil {
@@ -234,7 +244,8 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	if free, err := lockFree(f); err != nil || free {
 		return c.unknown(c.unsupervised()), err
 	}
-	if elsewhere && len(left) == 0 { // it may be the leader that holds it, where nobody here can look
+	// it may be the leader that holds it, where nobody here can look
+	if elsewhere && len(left) == 0 {
 		return c.record(session.CommandUnattended), nil
 	}
 	return c.lingering(left), nil
@@ -250,8 +261,8 @@ func (c claim) lingering(left []member) session.CommandRecord {
 }
 
 // leads reports whether the leader is among holders, for a claim whose supervisor was
-// killed between fork and start block, or whose pids count elsewhere: the leader leads a process
-// session, or is about to.
+// killed between fork and start block, or whose pids count elsewhere: the leader leads a
+// process session, or is about to.
 func (c claim) leads(holders []member) bool {
 	return slices.ContainsFunc(holders, func(p member) bool {
 		return p.holds && (p.Session == p.PID || p.Session == c.Header.Supervisor.PID)
@@ -301,8 +312,9 @@ func isOver(s session.CommandState) bool {
 }
 
 // Records reads all claims below dir, ordered by start. It changes nothing; a directory
-// that does not exist holds none. unread says of each claim, and of the epoch file, why it could not be
-// read: ErrCorrupt is damage, and with ErrHeld that of a command of which something still runs.
+// that does not exist holds none. unread says of each claim, and of the epoch file, why
+// it could not be read: ErrCorrupt is damage, and with ErrHeld that of a command of which
+// something still runs.
 func Records(dir string) (recs []session.CommandRecord, unread []error) {
 	if err := checkEpoch(dir); err != nil {
 		unread = append(unread, err)

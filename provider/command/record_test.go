@@ -53,8 +53,8 @@ func TestUnknownHasItsReason(t *testing.T) {
 	if err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "machine restarted") {
 		t.Errorf("after a restart: got %+v, %v", rec, err)
 	}
-	// A power cut may tear blocks on their way to the disk, and leave an output file without
-	// what was written to it.
+	// A power cut may tear blocks on their way to the disk, and leave an output file
+	// without what was written to it.
 	tear(t, command.ClaimPath(s.dir, s.key+"-old"), 1024, 1536)
 	if err := os.WriteFile(strings.TrimSuffix(command.ClaimPath(s.dir, s.key+"-old"), ".claim")+".out", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,8 @@ func TestProgramIsFoundByTheCommandsPath(t *testing.T) {
 			path, name, startError string
 		}{
 			{"bin:" + bin, "tool", ""},
-			{"bin", "tool", "not found"}, // a relative entry finds nothing
+			// a relative entry finds nothing
+			{"bin", "tool", "not found"},
 			{bin, "plain", "not executable"},
 			{bin, "adir", "not found"},
 			{"", "bin/tool", ""},
@@ -201,8 +202,8 @@ func TestProgramIsFoundByTheCommandsPath(t *testing.T) {
 	})
 }
 
-// An exit record that stands is not told while its supervisor holds the claim: the record may not be durable
-// yet.
+// An exit record that stands is not told while its supervisor holds the claim: the record
+// may not be durable yet.
 func TestRecordedIsNotToldYet(t *testing.T) {
 	s := newStage(t)
 	seen := make(chan session.CommandRecord, 1)

@@ -27,7 +27,8 @@ func digest(req session.CommandRequest) string {
 		Argv     []string
 	}{req.Key, req.Dir, req.Argv})
 	if err != nil {
-		panic(err) // strings always encode
+		// strings always encode
+		panic(err)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
@@ -56,9 +57,9 @@ func checkRequest(req session.CommandRequest) error {
 	return nil
 }
 
-// environment is what the command gets: each name once, with the last of its values, since
-// which of two a program takes is its own affair; no name of acode's (keys, store, sockets)
-// but its own idempotency key, and where it is.
+// environment is what the command gets: each name once, with the last of its values,
+// since which of two a program takes is its own affair; no name of acode's (keys, store,
+// sockets) but its own idempotency key, and where it is.
 func environment(req session.CommandRequest) []string {
 	last := make(map[string]int, len(req.Env))
 	for i, v := range req.Env {
@@ -87,7 +88,8 @@ type place struct {
 }
 
 func (p place) close() {
-	_ = p.workspace.Close() // both only read
+	// both only read
+	_ = p.workspace.Close()
 	_ = p.dir.Close()
 }
 
@@ -97,14 +99,16 @@ func openPlace(req session.CommandRequest) (place, error) {
 	if err != nil {
 		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
 	}
-	defer func() { _ = root.Close() }() // only read
+	// only read
+	defer func() { _ = root.Close() }()
 	workspace, err := root.OpenFile(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
 	}
 	dir, err := openDir(root, req.Dir)
 	if err != nil {
-		_ = workspace.Close() // only read
+		// only read
+		_ = workspace.Close()
 		return place{}, err
 	}
 	return place{workspace, dir}, nil
@@ -142,7 +146,8 @@ func program(name string, env []string) (string, error) {
 	denied := false
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
-			continue // a relative entry would find whatever the workspace holds
+			// a relative entry would find whatever the workspace holds
+			continue
 		}
 		file := filepath.Join(dir, name)
 		info, err := os.Stat(file)

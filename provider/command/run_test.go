@@ -92,7 +92,8 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.supervisorGone() // ends by itself
+	// ends by itself
+	s.supervisorGone()
 	eventually(t, "the supervisor's process to end", func() bool { return !running(pid) })
 	s.run(s.sh(s.key+"-c", "echo c >> ledger"))
 	if s.ledger() != "a\nb\nc\n" {
@@ -104,7 +105,8 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	}
 }
 
-// Commands that end at the same time leave nothing running, and none is taken for what another one left.
+// Commands that end at the same time leave nothing running, and none is taken for what
+// another one left.
 func TestCommandsBesideEachOther(t *testing.T) {
 	s := newStage(t)
 	for round := range 30 {
@@ -185,8 +187,9 @@ func environmentAndPlace(t *testing.T, s *stage) {
 	}
 }
 
-// A command has its three standard descriptors and those of its locks, out of the way of the
-// numbers that it may have been told of: nothing that it does with them meets a file of acode's.
+// A command has its three standard descriptors and those of its locks, out of the way of
+// the numbers that it may have been told of: nothing that it does with them meets a file
+// of acode's.
 func TestDescriptors(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	s := newStage(t, "CMDTEST_LOCK="+lock)
@@ -216,7 +219,8 @@ func dirIsConfined(t *testing.T, s *stage) {
 	if rec, err := s.Look(s.ctx(), s.key); err != nil || rec.State != session.CommandUnclaimed || s.ledger() != "" {
 		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
 	}
-	s.run(s.sh(s.key, "echo ran >> ledger")) // a refusal does not use the key up
+	// a refusal does not use the key up
+	s.run(s.sh(s.key, "echo ran >> ledger"))
 	if s.ledger() != "ran\n" {
 		t.Errorf("ledger: %q", s.ledger())
 	}
@@ -329,7 +333,8 @@ func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 	_ = later.Close()
 }
 
-// What whoever started acode left open is not kept open by a supervisor, nor by what that runs.
+// What whoever started acode left open is not kept open by a supervisor, nor by what that
+// runs.
 func TestSupervisorInheritsNothing(t *testing.T) {
 	s := newStage(t)
 	r, w, err := os.Pipe()
@@ -359,11 +364,12 @@ func TestSupervisorInheritsNothing(t *testing.T) {
 	}
 }
 
-// One supervisor serves any number of commands, with as many descriptors as after the first ones, also
-// of those that it refuses or cannot start.
+// One supervisor serves any number of commands, with as many descriptors as after the
+// first ones, also of those that it refuses or cannot start.
 func TestSupervisorKeepsNothingOpen(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
-	s := newStage(t, "CMDTEST_LOCK="+lock, "GOGC=off") // nothing is closed because it was forgotten
+	// nothing is closed because it was forgotten
+	s := newStage(t, "CMDTEST_LOCK="+lock, "GOGC=off")
 	commands := func(round int) {
 		t.Helper()
 		key := func(name string) string { return fmt.Sprint(name, round) }
@@ -410,7 +416,8 @@ func TestSupervisorKeepsNothingOpen(t *testing.T) {
 		}
 		return len(entries)
 	}
-	settled := open() // what ends with the last one may still be among them
+	// what ends with the last one may still be among them
+	settled := open()
 	for round := range 3 {
 		commands(round + 1)
 	}

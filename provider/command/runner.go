@@ -22,34 +22,48 @@ import (
 const (
 	defaultPoll  = 50 * time.Millisecond
 	defaultGrace = 5 * time.Second
-	maxStarts    = 20 // supervisors that may die under one request
+	// supervisors that may die under one request
+	maxStarts = 20
 )
 
 // Config says whose commands a Runner runs and how its supervisor is started.
 type Config struct {
-	Dir        string     // holds this session's claims and outputs; made with mode 0700
-	Session    session.ID // whose commands these are
-	Epoch      uint64     // under which this process executes
-	Share      bool       // its commands run beside those of other sessions
-	Executable string     // absolute; started as the supervisor, it calls Supervise. Empty is this very program
-	Args       []string   // of Executable
-	Env        []string   // of the supervisor; nil means this process's own
-	Now        func() time.Time
-	Poll       time.Duration // how often a record is read while it is waited for; 0 means 50 ms
-	Grace      time.Duration // between INT, TERM and KILL where there is no supervisor; 0 means 5 s
+	// holds this session's claims and outputs; made with mode 0700
+	Dir string
+	// whose commands these are
+	Session session.ID
+	// under which this process executes
+	Epoch uint64
+	// its commands run beside those of other sessions
+	Share bool
+	// absolute; started as the supervisor, it calls Supervise. Empty is this very program
+	Executable string
+	// of Executable
+	Args []string
+	// of the supervisor; nil means this process's own
+	Env []string
+	Now func() time.Time
+	// how often a record is read while it is waited for; 0 means 50 ms
+	Poll time.Duration
+	// between INT, TERM and KILL where there is no supervisor; 0 means 5 s
+	Grace time.Duration
 
-	hook func(point string) // called at each point where a kill matters; nil does nothing
+	// called at each point where a kill matters; nil does nothing
+	hook func(point string)
 }
 
 // Runner is the executing process's side: it hands requests to the session's supervisor
 // and reads the records. It is safe for concurrent use and implements engine.Commands.
 type Runner struct {
-	cfg  Config
-	mu   sync.Mutex
-	conn *client // nil until the first Run, and after a loss
-	warm *client // of a supervisor that was started and not asked for anything yet; nil: none
+	cfg Config
+	mu  sync.Mutex
+	// nil until the first Run, and after a loss
+	conn *client
+	// of a supervisor that was started and not asked for anything yet; nil: none
+	warm *client
 
-	asked sync.Map // the digest of each request by its key
+	// the digest of each request by its key
+	asked sync.Map
 }
 
 // NewRunner makes a Runner. It starts nothing and touches no file.
@@ -66,8 +80,8 @@ func NewRunner(cfg Config) *Runner {
 	return &Runner{cfg: cfg}
 }
 
-// Close closes the connection to the supervisor. Commands run on. A supervisor that was asked
-// for nothing has ended when Close returns, unless that takes long.
+// Close closes the connection to the supervisor. Commands run on. A supervisor that was
+// asked for nothing has ended when Close returns, unless that takes long.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,9 +102,10 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// Warm begins to start the session's supervisor, unless one lives, and does not wait for it: to
-// be called when a Run comes next. It makes nothing known and starts no command. What goes
-// wrong is met by Run, and a supervisor that nobody asks for anything ends with Close.
+// Warm begins to start the session's supervisor, unless one lives, and does not wait for
+// it: to be called when a Run comes next. It makes nothing known and starts no command.
+// What goes wrong is met by Run, and a supervisor that nobody asks for anything ends with
+// Close.
 func (r *Runner) Warm() {
 	r.mu.Lock()
 	go func() {
@@ -104,7 +119,8 @@ func (r *Runner) Warm() {
 			}
 			return
 		}
-		r.warm, _ = r.spawn() // see above
+		// see above
+		r.warm, _ = r.spawn()
 	}()
 }
 
@@ -125,10 +141,11 @@ func (r *Runner) Look(_ context.Context, key string) (session.CommandRecord, err
 	return rec, err
 }
 
-// Trace is Look, and where no record says that the command of key was started it looks for other traces: the session's
-// supervisor is asked whether it claimed the key, and makes the claim of a command that runs again; without an answer
-// there, processes of the command and what it wrote count. It starts nothing. It returns ErrLocked when the supervisor
-// lives and does not answer.
+// Trace is Look, and where no record says that the command of key was started it looks
+// for other traces: the session's supervisor is asked whether it claimed the key, and
+// makes the claim of a command that runs again; without an answer there, processes of the
+// command and what it wrote count. It starts nothing. It returns ErrLocked when the
+// supervisor lives and does not answer.
 func (r *Runner) Trace(ctx context.Context, key string) (session.CommandRecord, error) {
 	rec, err := r.Look(ctx, key)
 	if err != nil || rec.State != session.CommandUnclaimed {
@@ -138,7 +155,8 @@ func (r *Runner) Trace(ctx context.Context, key string) (session.CommandRecord, 
 	if err != nil {
 		return rec, err
 	}
-	if rec, err = r.Look(ctx, key); err != nil || rec.State != session.CommandUnclaimed { // made again, or made by now
+	// made again, or made by now
+	if rec, err = r.Look(ctx, key); err != nil || rec.State != session.CommandUnclaimed {
 		return rec, err
 	}
 	if rec.Left, err = remains(r.cfg.Dir, key); err != nil {
@@ -161,8 +179,9 @@ func (r *Runner) wrote(key string) bool {
 	})
 }
 
-// Left lists what still runs of the command of key, whatever its record says, and also where there is none: processes
-// that hold its claim, that carry its key, or that are in the leader's process session.
+// Left lists what still runs of the command of key, whatever its record says, and also
+// where there is none: processes that hold its claim, that carry its key, or that are in
+// the leader's process session.
 func (r *Runner) Left(_ context.Context, key string) ([]string, error) {
 	return remains(r.cfg.Dir, key)
 }
@@ -190,7 +209,8 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 			}
 			return r.wait(ctx, req.Key)
 		}
-		if claimed { // the command itself may have removed it: to ask again would start it again
+		// the command itself may have removed it: to ask again would start it again
+		if claimed {
 			return rec, removed(r.cfg.Dir, req.Key)
 		}
 		conn, err := r.connect(ctx)
@@ -219,8 +239,8 @@ func (r *Runner) Wait(ctx context.Context, key string) (session.CommandRecord, e
 		return rec, err
 	}
 	if rec.State == session.CommandRunning {
-		// A connection brings the wake sooner and keeps the supervisor for what comes next;
-		// without one the record is read again and again all the same.
+		// A connection brings the wake sooner and keeps the supervisor for what comes
+		// next; without one the record is read again and again all the same.
 		if err := r.attach(ctx); errors.Is(err, session.ErrFenced) {
 			return rec, err
 		}
@@ -241,7 +261,8 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 			continue
 		}
 		if err == nil && rec.State == session.CommandUnknown && pipes.finish() {
-			rec, err = r.Look(ctx, key) // which says that nothing was lost
+			// which says that nothing was lost
+			rec, err = r.Look(ctx, key)
 		}
 		if err != nil || isOver(rec.State) {
 			r.cfg.hook("over")
@@ -277,9 +298,9 @@ func (r *Runner) wake() <-chan struct{} {
 }
 
 // Terminate ends the command of key and all its descendants and returns when they have
-// ended: INT, TERM, KILL. The record of a supervised command says cancelled. One that this
-// Runner was asked to run and that has not started yet never starts, and says so too: a
-// supervisor that is slow, or frozen, may have the request and no claim.
+// ended: INT, TERM, KILL. The record of a supervised command says cancelled. One that
+// this Runner was asked to run and that has not started yet never starts, and says so
+// too: a supervisor that is slow, or frozen, may have the request and no claim.
 func (r *Runner) Terminate(ctx context.Context, key string) error {
 	for {
 		err := cancelCommand(ctx, r.cfg.Dir, key, r.cfg.Grace)
@@ -292,8 +313,8 @@ func (r *Runner) Terminate(ctx context.Context, key string) error {
 	}
 }
 
-// void claims key so that no supervisor starts its command. It returns errClaimed when one
-// was faster, and errUnclaimed for a key that was not asked for here.
+// void claims key so that no supervisor starts its command. It returns errClaimed when
+// one was faster, and errUnclaimed for a key that was not asked for here.
 func (r *Runner) void(key string) error {
 	request, ok := r.asked.Load(key)
 	if !ok {
@@ -332,16 +353,18 @@ func (r *Runner) Forget(key string) error {
 
 // removeOutput removes a file that may be gone already.
 func removeOutput(path string) error {
-	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // os.Remove takes two calls where it is gone
+	// os.Remove takes two calls where it is gone
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return diskError("what a command wrote could not be removed; everything committed before is kept", err)
 	}
 	return nil
 }
 
-// ForgetAll removes the output files of every command below dir, which belongs to a session that
-// is over: no receipt will take them up. That they are gone is durable when it returns, also of those
-// that Forget removed. With them goes what a killed supervisor left, whose next one would have
-// removed it, and what a killed process left that held the session. A directory that does not exist holds none.
+// ForgetAll removes the output files of every command below dir, which belongs to a
+// session that is over: no receipt will take them up. That they are gone is durable when
+// it returns, also of those that Forget removed. With them goes what a killed supervisor
+// left, whose next one would have removed it, and what a killed process left that held
+// the session. A directory that does not exist holds none.
 func ForgetAll(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

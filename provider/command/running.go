@@ -19,40 +19,50 @@ import (
 
 const capEvery = 200 * time.Millisecond
 
-// lockFD is the descriptor under which a command inherits the lock on its claim; that of its
-// workspace follows. It is beyond those that scripts number by hand (exec 3>log), that programs
-// take for themselves, and that another program names in the environment, as make names the
-// descriptors of its job server.
+// lockFD is the descriptor under which a command inherits the lock on its claim; that of
+// its workspace follows. It is beyond those that scripts number by hand (exec 3>log),
+// that programs take for themselves, and that another program names in the environment,
+// as make names the descriptors of its job server.
 const lockFD = 20
 
 // running is a command from its claim to its exit record.
 type running struct {
-	req     session.CommandRequest
-	header  header
-	started *startBlock // nil: none was written
+	req    session.CommandRequest
+	header header
+	// nil: none was written
+	started *startBlock
 	claim   claimFiles
 	outs    outputs
 	place   place
 	leader  int
-	status  chan unix.WaitStatus // the leader was reaped
+	// the leader was reaped
+	status chan unix.WaitStatus
 
-	claimMu sync.Mutex // guards claim once the command runs; fork comes before
-	closed  bool       // claim is
+	// guards claim once the command runs; fork comes before
+	claimMu sync.Mutex
+	// claim is
+	closed bool
 
-	mu    sync.Mutex // guards what follows
-	over  bool       // the leader's end was seen before anybody asked to end it
-	asked *ended     // somebody asked
+	// guards what follows
+	mu sync.Mutex
+	// the leader's end was seen before anybody asked to end it
+	over bool
+	// somebody asked
+	asked *ended
 }
 
 // ended is how a command was ended before its time.
 type ended struct {
 	timedOut bool
-	done     chan struct{}     // closed when no descendant is left
-	beyond   []process.Process // but these, which may not be signalled
+	// closed when no descendant is left
+	done chan struct{}
+	// but these, which may not be signalled
+	beyond []process.Process
 }
 
-// start claims and starts req; share says how it takes the command lock. nil means that the key is
-// claimed, by this request or by somebody's before; an error, that nothing was claimed.
+// start claims and starts req; share says how it takes the command lock. nil means that
+// the key is claimed, by this request or by somebody's before; an error, that nothing was
+// claimed.
 func (s *supervisor) start(req session.CommandRequest, share bool) error {
 	if err := checkRequest(req); err != nil {
 		return err
@@ -70,7 +80,8 @@ func (s *supervisor) start(req session.CommandRequest, share bool) error {
 	if err != nil {
 		return err
 	}
-	defer gate.close() // not before the command has started: who announces a later epoch waits for that
+	// not before the command has started: who announces a later epoch waits for that
+	defer gate.close()
 	if err := gate.admit(req.Epoch); err != nil {
 		return err
 	}
@@ -93,16 +104,19 @@ func (s *supervisor) start(req session.CommandRequest, share bool) error {
 	return nil
 }
 
-// started reports whether the command of key was started here, whatever became of its claim.
+// started reports whether the command of key was started here, whatever became of its
+// claim.
 func (s *supervisor) started(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keys[key]
 }
 
-// claimed reports whether key was claimed here. The claim of a command that runs and whose name is gone is made again.
+// claimed reports whether key was claimed here. The claim of a command that runs and
+// whose name is gone is made again.
 func (s *supervisor) claimed(key string) bool {
-	s.starting.Lock() // what is about to start is started first
+	// what is about to start is started first
+	s.starting.Lock()
 	s.mu.Lock()
 	c, known := s.running[key], s.keys[key]
 	s.mu.Unlock()
@@ -117,7 +131,8 @@ func (s *supervisor) claimed(key string) bool {
 	return known
 }
 
-// takeLock takes the workspace's command lock, once for all commands that run here, in the name of the first.
+// takeLock takes the workspace's command lock, once for all commands that run here, in
+// the name of the first.
 func (s *supervisor) takeLock(key string, share bool) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +159,8 @@ func (s *supervisor) releaseLock() {
 		return
 	}
 	if s.lockUses--; s.lockUses == 0 {
-		_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) // closing it would leave the lock to descendants
+		// closing it would leave the lock to descendants
+		_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN)
 		_ = s.lock.Close()
 		s.lock = nil
 	}
@@ -167,8 +183,8 @@ func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	}
 	c.claim, err = writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
 	if err != nil && c.claim.w != nil {
-		// The name stands, but not surely: the command is not started, and its key is spent. Where the record cannot
-		// say so either, its outcome is unknown.
+		// The name stands, but not surely: the command is not started, and its key is
+		// spent. Where the record cannot say so either, its outcome is unknown.
 		_ = writeExit(c.claim.w, req.Key, exitBlock{Exit: -1, Void: err.Error(), EndedUS: s.cfg.Now().UnixMicro()})
 		c.claim.close()
 	}
@@ -202,16 +218,19 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = null.Close() }() // the command has its own
+	// the command has its own
+	defer func() { _ = null.Close() }()
 	stdout, stderr := c.outs.ends()
 	argv := c.req.Argv
 	if c.req.TTY && lookErr == nil {
 		file, argv, lookErr = s.onTerminal(file, argv)
-		stderr = null.Fd() // what this program's runtime says is not the command's
+		// what this program's runtime says is not the command's
+		stderr = null.Fd()
 	}
 	files := append(make([]uintptr, 0, lockFD+2), null.Fd(), stdout, stderr)
 	for len(files) < lockFD {
-		files = append(files, ^uintptr(0)) // closed
+		// closed
+		files = append(files, ^uintptr(0))
 	}
 	files = append(files, c.claim.lock.Fd())
 	if lock != nil {
@@ -238,16 +257,19 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	s.leaders[pid] = c
 	s.cfg.hook("forked")
 	id, err := process.Identify(pid)
-	if err != nil { // for want of descriptors
+	// for want of descriptors
+	if err != nil {
 		id = process.ID{PID: pid, Boot: s.self.Boot, NS: s.self.NS}
 	}
 	c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
-	_ = writeStart(c.claim.w, c.req.Key, *c.started) // without it the record is only less exact about a killed supervisor
+	// without it the record is only less exact about a killed supervisor
+	_ = writeStart(c.claim.w, c.req.Key, *c.started)
 	return nil
 }
 
-// unstartable reports whether err says that no process, or none with the descriptors that a command gets,
-// could be had: that is no news of the command. A number beyond the limit of open files is a bad one.
+// unstartable reports whether err says that no process, or none with the descriptors that
+// a command gets, could be had: that is no news of the command. A number beyond the limit
+// of open files is a bad one.
 func unstartable(err error) bool {
 	return starved(err) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EBADF)
 }
@@ -255,7 +277,8 @@ func unstartable(err error) bool {
 // isThere reports whether file, taken from dir, exists.
 func isThere(dir, file string) bool {
 	if !filepath.IsAbs(file) {
-		file = dir + "/" + file // not cleaned: dir may be a link
+		// not cleaned: dir may be a link
+		file = dir + "/" + file
 	}
 	_, err := os.Stat(file)
 	return err == nil
@@ -290,8 +313,8 @@ func (s *supervisor) follow(c *running) {
 	}
 }
 
-// terminate ends the command of key because a person wants it: also one that is claimed and about to start,
-// of which whoever asks sees no difference.
+// terminate ends the command of key because a person wants it: also one that is claimed
+// and about to start, of which whoever asks sees no difference.
 func (s *supervisor) terminate(key string) {
 	s.starting.Lock()
 	s.mu.Lock()
@@ -314,29 +337,34 @@ func (s *supervisor) end(c *running, timedOut bool) {
 	go func(a *ended) {
 		e := ending{grace: s.cfg.Grace, members: func() []process.Process {
 			ps, err := s.members(c)
-			if err != nil { // nobody knows that it has ended
+			// nobody knows that it has ended
+			if err != nil {
 				return []process.Process{c.itself()}
 			}
 			return ps
 		}}
-		a.beyond, _ = e.run(context.Background()) // ends when nobody is left, never by a context
+		// ends when nobody is left, never by a context
+		a.beyond, _ = e.run(context.Background())
 		close(a.done)
 	}(c.asked)
 }
 
-// hasEnded reports whether the leader of c has ended, reaped or not: its status is on its way.
+// hasEnded reports whether the leader of c has ended, reaped or not: its status is on its
+// way.
 func (s *supervisor) hasEnded(c *running) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leaders[c.leader] != c {
 		return true
 	}
-	p, err := process.Read(c.leader) // no other process has its pid before it is reaped
+	// no other process has its pid before it is reaped
+	p, err := process.Read(c.leader)
 	return err == nil && p.Dead
 }
 
-// beyond makes the exit block of a command whose time is over, or that a person wants to end, and
-// whose leader may not be signalled: it runs with another user's rights, for as long as it likes.
+// beyond makes the exit block of a command whose time is over, or that a person wants to
+// end, and whose leader may not be signalled: it runs with another user's rights, for as
+// long as it likes.
 func (s *supervisor) beyond(c *running) (exitBlock, bool) {
 	c.mu.Lock()
 	asked := c.asked
@@ -381,10 +409,12 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	c.mu.Unlock()
 	e := exitBlock{Exit: ws.ExitStatus()}
 	if ws.Signaled() {
-		e.Exit, e.Signal = -1, cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // those of real time have no name
+		// those of real time have no name
+		e.Exit, e.Signal = -1, cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String())
 	}
 	if asked == nil {
-		left, _ := s.members(c) // the list only informs people
+		// the list only informs people
+		left, _ := s.members(c)
 		return s.leave(e, left)
 	}
 	<-asked.done
@@ -424,7 +454,8 @@ func (s *supervisor) members(c *running) ([]process.Process, error) {
 	return process.Below(ps, roots), nil
 }
 
-// still reports whether p runs: since the table was read, it may have been another command's leader and reaped.
+// still reports whether p runs: since the table was read, it may have been another
+// command's leader and reaped.
 func still(p process.Process) bool {
 	now, err := process.Read(p.PID)
 	return err == nil && now.Start == p.Start
@@ -444,7 +475,8 @@ func (s *supervisor) others(c *running, p process.Process) bool {
 	if start, ok := s.released[p.PID]; ok && start == p.Start {
 		return true
 	}
-	key, _ := process.Variable(p.PID, keyVariable) // of one that cannot be looked at, it may be ours
+	// of one that cannot be looked at, it may be ours
+	key, _ := process.Variable(p.PID, keyVariable)
 	return key != c.req.Key && s.keys[key]
 }
 
@@ -473,8 +505,9 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.checkIdle()
 }
 
-// relock takes the lock of the claim again where the command, which shares it, gave it up: it would count as
-// over before its end is recorded. Whoever looks just then has the lock for an instant.
+// relock takes the lock of the claim again where the command, which shares it, gave it
+// up: it would count as over before its end is recorded. Whoever looks just then has the
+// lock for an instant.
 func (c *running) relock() {
 	c.claimMu.Lock()
 	defer c.claimMu.Unlock()
@@ -485,26 +518,30 @@ func (c *running) relock() {
 	}
 }
 
-// restore makes the claim anew whose name is gone, with what was known at the start: without it the
-// next resume would find the key unclaimed and start the command again (C1).
+// restore makes the claim anew whose name is gone, with what was known at the start:
+// without it the next resume would find the key unclaimed and start the command again
+// (C1).
 func (s *supervisor) restore(c *running) {
 	if samePath(c.claim.w, claimPath(s.cfg.Dir, c.req.Key)) == nil {
 		return
 	}
-	_ = os.Mkdir(s.cfg.Dir, 0o700) // the next call meets the same; a store that was moved is not begun anew
+	// the next call meets the same; a store that was moved is not begun anew
+	_ = os.Mkdir(s.cfg.Dir, 0o700)
 	files, _ := writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
-	if files.w == nil { // something else stands there, or nothing can: the record goes where nobody finds it
+	// something else stands there, or nothing can: the record goes where nobody finds it
+	if files.w == nil {
 		return
 	}
 	c.claim.close()
 	c.claim = files
 	if c.started != nil {
-		_ = writeStart(files.w, c.req.Key, *c.started) // as in fork
+		// as in fork
+		_ = writeStart(files.w, c.req.Key, *c.started)
 	}
 }
 
-// settle makes outputs and workspace durable, as far as was asked for. Where that fails, e says
-// why the outcome is unknown.
+// settle makes outputs and workspace durable, as far as was asked for. Where that fails,
+// e says why the outcome is unknown.
 func (s *supervisor) settle(c *running, e *exitBlock) {
 	e.Lost = c.outs.drain()
 	s.cfg.hook("drained")

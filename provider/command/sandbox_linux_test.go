@@ -21,8 +21,8 @@ func denial(errno unix.Errno, calls ...int) string {
 	return "CMDTEST_DENY=" + spec
 }
 
-// deny makes calls fail from now on, in this process and in all that it starts, as the sandboxes of
-// containers do with calls that they do not know.
+// deny makes calls fail from now on, in this process and in all that it starts, as the
+// sandboxes of containers do with calls that they do not know.
 func deny(spec string) error {
 	var numbers []uint32
 	for _, field := range strings.Fields(spec) {
@@ -32,7 +32,8 @@ func deny(spec string) error {
 		}
 		numbers = append(numbers, uint32(n))
 	}
-	prog := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+	// the number of the call
+	prog := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}}
 	for _, nr := range numbers[1:] {
 		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: 1},
 			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | numbers[0]})
@@ -49,7 +50,8 @@ func deny(spec string) error {
 	return nil
 }
 
-// confine has this process meet the limit that spec names: of open files, or what it says as denial does.
+// confine has this process meet the limit that spec names: of open files, or what it says
+// as denial does.
 func confine(spec string) error {
 	if n, err := strconv.ParseUint(spec, 10, 64); err == nil {
 		return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
@@ -57,7 +59,8 @@ func confine(spec string) error {
 	return deny(strings.TrimPrefix(spec, "CMDTEST_DENY="))
 }
 
-// What a limit of processes, memory or open files keeps from starting is told from what cannot be started.
+// What a limit of processes, memory or open files keeps from starting is told from what
+// cannot be started.
 func TestStartedAtALimit(t *testing.T) {
 	for name, limit := range map[string]string{
 		"processes": denial(unix.EAGAIN, unix.SYS_EXECVE), "memory": denial(unix.ENOMEM, unix.SYS_EXECVE), "files": "20",
@@ -75,12 +78,14 @@ func TestStartedAtALimit(t *testing.T) {
 	}
 }
 
-// A sandbox without unix sockets is no bug, and no step has failed; a limit that was reached is still told as one.
+// A sandbox without unix sockets is no bug, and no step has failed; a limit that was
+// reached is still told as one.
 func TestSpawnWithoutSockets(t *testing.T) {
 	for errno, want := range map[unix.Errno]session.Code{unix.EAFNOSUPPORT: session.ErrEnvironment, unix.EMFILE: session.ErrInternal} {
 		s := newStage(t)
 		cmd := s.client([]session.CommandRequest{s.sh(s.key, "touch ran")}, "CMDTEST_CLIENT_"+strings.TrimPrefix(denial(errno, unix.SYS_SOCKETPAIR), "CMDTEST_"))
-		_ = cmd.Wait() // what it prints counts
+		// what it prints counts
+		_ = cmd.Wait()
 		if out := fmt.Sprint(cmd.Stdout); !strings.Contains(out, " "+string(want)+" ") || !strings.Contains(out, errno.Error()) || s.has("ran") {
 			t.Errorf("%v: got %s, want %s", errno, out, want)
 		}

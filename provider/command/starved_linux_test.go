@@ -16,11 +16,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// starvedMain looks at a record and its output with room for no more file, one more, and so on, and prints what
-// it makes of it.
+// starvedMain looks at a record and its output with room for no more file, one more, and
+// so on, and prints what it makes of it.
 func starvedMain() int {
 	r, key := command.NewRunner(config(os.Getenv("CMDTEST_DIR"), 1)), os.Getenv("CMDTEST_KEY")
-	if _, err := r.Look(context.Background(), key); err != nil { // whatever the runtime opens is open
+	// whatever the runtime opens is open
+	if _, err := r.Look(context.Background(), key); err != nil {
 		return 1
 	}
 	var was unix.Rlimit
@@ -43,15 +44,17 @@ func starvedMain() int {
 			said = append(said, "lost")
 		}
 		if err == nil {
-			_, _ = out.Close(), errOut.Close() // only opened
+			// only opened
+			_, _ = out.Close(), errOut.Close()
 		}
 	}
 	fmt.Print(strings.Join(said, " "))
 	return 0
 }
 
-// C3, C6: who has no descriptor left to look at a process with says so. It never takes that for the
-// end of the command, nor an output that it cannot open for one that is lost.
+// C3, C6: who has no descriptor left to look at a process with says so. It never takes
+// that for the end of the command, nor an output that it cannot open for one that is
+// lost.
 func TestStarvedLookGuessesNothing(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -80,17 +83,17 @@ func TestStarvedLookGuessesNothing(t *testing.T) {
 	<-done
 }
 
-// lacking returns a hook that lets this process open no descriptor from the nth on, at the first time of a point:
-// "point:n". Whatever the runtime opens is open by then.
+// lacking returns a hook that lets this process open no descriptor from the nth on, at
+// the first time of a point: "point:n". Whatever the runtime opens is open by then.
 func lacking(spec string) func(string) {
 	point, n, _ := strings.Cut(spec, ":")
 	limit, _ := strconv.ParseUint(n, 10, 64)
 	return firstTime(point, func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: 1 << 10}) })
 }
 
-// C1, C4: a supervisor that has no descriptor left says so, of whatever it meets. Nothing is wrong with the
-// command: before its claim it starts under the same key when there is room, after it the record says what
-// kept it from starting. One that has ended is done.
+// C1, C4: a supervisor that has no descriptor left says so, of whatever it meets. Nothing
+// is wrong with the command: before its claim it starts under the same key when there is
+// room, after it the record says what kept it from starting. One that has ended is done.
 func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
 	s := newStage(t, "CMDTEST_FILES=asked:3")
 	req := s.sh(s.key, "echo ran >> ledger")

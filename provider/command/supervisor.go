@@ -23,24 +23,31 @@ import (
 
 // SupervisorConfig says what the detached process of a session works with.
 type SupervisorConfig struct {
-	Dir     string     // of the session's claims, as in Config
-	Session session.ID // as in Config
-	Conn    *os.File   // the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
+	// of the session's claims, as in Config
+	Dir string
+	// as in Config
+	Session session.ID
+	// the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
+	Conn *os.File
 
-	// Terminal are the arguments of this program, before a file and the arguments of a command, with which
-	// it calls OnTerminal.
+	// Terminal are the arguments of this program, before a file and the arguments of a
+	// command, with which it calls OnTerminal.
 	Terminal []string
 
-	// LockCommand takes the workspace's command lock, by flock, before the command of key is claimed;
-	// share says that the session shares the workspace. The command inherits the file; the supervisor unlocks it after the exit record. nil
-	// takes none. Its error refuses the request.
+	// LockCommand takes the workspace's command lock, by flock, before the command of key
+	// is claimed; share says that the session shares the workspace. The command inherits
+	// the file; the supervisor unlocks it after the exit record. nil takes none. Its
+	// error refuses the request.
 	LockCommand func(key string, share bool) (*os.File, error)
 
-	Now       func() time.Time
-	MaxOutput int64         // bytes kept of what a command writes; 0 means DefaultMaxOutput
-	Grace     time.Duration // between INT, TERM and KILL; 0 means 5 s
+	Now func() time.Time
+	// bytes kept of what a command writes; 0 means DefaultMaxOutput
+	MaxOutput int64
+	// between INT, TERM and KILL; 0 means 5 s
+	Grace time.Duration
 
-	hook func(point string) // called at each point where a kill matters; nil does nothing
+	// called at each point where a kill matters; nil does nothing
+	hook func(point string)
 }
 
 // supervisor is the state of the detached process.
@@ -48,27 +55,35 @@ type supervisor struct {
 	cfg  SupervisorConfig
 	self process.ID
 
-	durable  func() error // waits until the name of the claims' directory is
-	starting sync.Mutex   // one command is claimed and started at a time
+	// waits until the name of the claims' directory is
+	durable func() error
+	// one command is claimed and started at a time
+	starting sync.Mutex
 
-	mu       sync.Mutex
-	running  map[string]*running // by key
-	leaders  map[int]*running    // by pid, not reaped yet
-	released map[int]uint64      // pid and start time of what outlived an earlier command
-	keys     map[string]bool     // all that were started here
-	peers    map[*peer]bool
-	lock     *os.File // the workspace's command lock
+	mu sync.Mutex
+	// by key
+	running map[string]*running
+	// by pid, not reaped yet
+	leaders map[int]*running
+	// pid and start time of what outlived an earlier command
+	released map[int]uint64
+	// all that were started here
+	keys  map[string]bool
+	peers map[*peer]bool
+	// the workspace's command lock
+	lock     *os.File
 	lockUses int
 	ended    bool
-	idle     chan struct{} // closed when nobody is connected and nothing runs
+	// closed when nobody is connected and nothing runs
+	idle chan struct{}
 }
 
 // Supervise is the main loop of the detached process: it starts commands for whoever
 // connects, records how they end, and returns when nobody is connected and nothing runs,
 // or when ctx ends. Signals that ask a process to end are ignored, so that the exit of a
 // command can be recorded while the machine shuts down. It returns at once, without
-// error, when another supervisor serves the session. What keeps it from serving is its error,
-// and told to the client that started it.
+// error, when another supervisor serves the session. What keeps it from serving is its
+// error, and told to the client that started it.
 func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	conn, err := inherited(cfg.Conn)
 	if err != nil {
@@ -88,9 +103,12 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 		decline(conn, message{Failure: toFailure(err)})
 		return err
 	}
-	defer func() { _ = lock.Close() }()     // nothing in it is kept
-	b, _ := json.Marshal(s.self)            // numbers and a string
-	_, _ = lock.WriteAt(append(b, '\n'), 0) // for people, and for who cannot see this process
+	// nothing in it is kept
+	defer func() { _ = lock.Close() }()
+	// numbers and a string
+	b, _ := json.Marshal(s.self)
+	// for people, and for who cannot see this process
+	_, _ = lock.WriteAt(append(b, '\n'), 0)
 	ln, done, err := s.prepareToServe()
 	if err != nil {
 		decline(conn, message{Failure: toFailure(err)})
@@ -107,12 +125,14 @@ func (s *supervisor) prepareToServe() (ln *net.UnixListener, done func(), err er
 	}
 	claimed := tidy(s.cfg.Dir)
 	s.durable = sync.OnceValue(func() error {
-		if claimed { // which came after it
+		// which came after it
+		if claimed {
 			return nil
 		}
 		return syncParents(s.cfg.Dir)
 	})
-	go s.durable() // while the first request comes
+	// while the first request comes
+	go s.durable()
 	if err := s.disown(); err != nil {
 		return nil, nil, err
 	}
@@ -160,7 +180,8 @@ func inherited(f *os.File) (*net.UnixConn, error) {
 		return nil, nil
 	}
 	conn, err := net.FileConn(f)
-	_ = f.Close() // the connection has its own descriptor
+	// the connection has its own descriptor
+	_ = f.Close()
 	if err != nil {
 		return nil, fmt.Errorf("use inherited socket: %w", err)
 	}
@@ -185,14 +206,15 @@ func lockSupervisor(dir string) (*os.File, error) {
 		err = samePath(f, path)
 	}
 	if err != nil {
-		_ = f.Close() // gives the lock up
+		// gives the lock up
+		_ = f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return f, nil
 }
 
-// supervisorLives reports whether a supervisor serves the session of dir, by its lock. It must be by, whose pid says
-// nothing here, unless that is nil.
+// supervisorLives reports whether a supervisor serves the session of dir, by its lock. It
+// must be by, whose pid says nothing here, unless that is nil.
 func supervisorLives(dir string, by *process.ID) (bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +223,8 @@ func supervisorLives(dir string, by *process.ID) (bool, error) {
 	if err != nil {
 		return false, unread(filepath.Join(dir, "supervisor.lock"), err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	// only read
+	defer func() { _ = f.Close() }()
 	var named process.ID
 	if by != nil && (json.NewDecoder(f).Decode(&named) != nil || named != *by) {
 		return false, nil
@@ -210,24 +233,27 @@ func supervisorLives(dir string, by *process.ID) (bool, error) {
 	return !free, err
 }
 
-// decline gives the client that started this process, if there is one, its only answer: to connect
-// to the other supervisor, or why there is none.
+// decline gives the client that started this process, if there is one, its only answer:
+// to connect to the other supervisor, or why there is none.
 func decline(conn *net.UnixConn, answer message) {
 	if conn == nil {
 		return
 	}
-	defer func() { _ = conn.Close() }() // all is said
+	// all is said
+	defer func() { _ = conn.Close() }()
 	var m message
 	if json.NewDecoder(conn).Decode(&m) == nil {
 		answer.ID = m.ID
-		_ = json.NewEncoder(conn).Encode(answer) // a lost connection has the client try again
+		// a lost connection has the client try again
+		_ = json.NewEncoder(conn).Encode(answer)
 	}
 }
 
-// tidy removes what a killed supervisor left half made, only one lives at a time, and reports
-// whether there is a claim.
+// tidy removes what a killed supervisor left half made, only one lives at a time, and
+// reports whether there is a claim.
 func tidy(dir string) (claimed bool) {
-	entries, _ := os.ReadDir(dir) // what is not seen now is seen by the next one
+	// what is not seen now is seen by the next one
+	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		claimed = claimed || strings.HasSuffix(e.Name(), claimSuffix)
 		if strings.HasPrefix(e.Name(), tempPrefix) {
@@ -237,21 +263,26 @@ func tidy(dir string) (claimed bool) {
 	return claimed
 }
 
-// sweep removes what a killed supervisor of dir left, its socket too, unless another one lives.
+// sweep removes what a killed supervisor of dir left, its socket too, unless another one
+// lives.
 func sweep(dir string) {
 	lock, err := lockSupervisor(dir)
 	if err != nil {
-		return // what stays is in nobody's way
+		// what stays is in nobody's way
+		return
 	}
-	defer func() { _ = lock.Close() }() // gives the lock up
+	// gives the lock up
+	defer func() { _ = lock.Close() }()
 	tidy(dir)
 	if path, done, err := socketPath(dir); err == nil {
-		_ = os.Remove(path) // most often there is none
+		// most often there is none
+		_ = os.Remove(path)
 		done()
 	}
 }
 
-// syncParents makes the name of a new directory of claims, and that of its parent, durable.
+// syncParents makes the name of a new directory of claims, and that of its parent,
+// durable.
 func syncParents(dir string) error {
 	for _, d := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
 		if err := syncDir(d); err != nil {
@@ -261,8 +292,8 @@ func syncParents(dir string) error {
 	return nil
 }
 
-// How the names of claims begin that are not finished: those of a supervisor, and of whoever holds the
-// session.
+// How the names of claims begin that are not finished: those of a supervisor, and of
+// whoever holds the session.
 const (
 	tempPrefix  = "new-"
 	voidPrefix  = "void-"
@@ -275,7 +306,8 @@ func listen(dir string) (*net.UnixListener, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("find a path for the socket: %w", err)
 	}
-	_ = os.Remove(path) // most often there is none
+	// most often there is none
+	_ = os.Remove(path)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		done()
@@ -283,7 +315,8 @@ func listen(dir string) (*net.UnixListener, func(), error) {
 	}
 	ln.SetUnlinkOnClose(false)
 	return ln, func() {
-		_ = os.Remove(path) // the next supervisor would do it
+		// the next supervisor would do it
+		_ = os.Remove(path)
 		_ = ln.Close()
 		done()
 	}, nil
@@ -320,10 +353,12 @@ func (s *supervisor) accept(ln *net.UnixListener) {
 	for {
 		conn, err := ln.AcceptUnix()
 		if err != nil {
-			return // closed at the end
+			// closed at the end
+			return
 		}
 		if checkPeer(conn) != nil {
-			_ = conn.Close() // it gets no word
+			// it gets no word
+			_ = conn.Close()
 			continue
 		}
 		s.welcome(conn)
@@ -373,7 +408,8 @@ func (s *supervisor) welcome(conn *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		_ = conn.Close() // the client starts another supervisor
+		// the client starts another supervisor
+		_ = conn.Close()
 		return
 	}
 	s.peers[p] = true
@@ -385,7 +421,8 @@ func (p *peer) write() {
 	enc := json.NewEncoder(p.conn)
 	for m := range p.send {
 		if enc.Encode(m) != nil {
-			_ = p.conn.Close() // ends the reading side too
+			// ends the reading side too
+			_ = p.conn.Close()
 		}
 	}
 }
@@ -408,7 +445,8 @@ func (s *supervisor) serve(p *peer) {
 	delete(s.peers, p)
 	close(p.send)
 	s.mu.Unlock()
-	_ = p.conn.Close() // it hung up first
+	// it hung up first
+	_ = p.conn.Close()
 	s.checkIdle()
 }
 
@@ -424,7 +462,8 @@ func (s *supervisor) handle(m message) error {
 		s.terminate(m.Key)
 		return nil
 	case m.Op == opClaimed:
-		return nil // serve answers it
+		// serve answers it
+		return nil
 	}
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor does not know %q", m.Op)}
 }
@@ -446,7 +485,8 @@ func (s *supervisor) tell(key string) {
 	for p := range s.peers {
 		select {
 		case p.send <- message{Op: opDone, Key: key}:
-		default: // one that does not listen looks by itself
+		default:
+			// one that does not listen looks by itself
 		}
 	}
 }

@@ -33,8 +33,9 @@ func punch(f *os.File, off, end int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, end-off)
 }
 
-// KeepDescriptors lets no program that this one starts inherit what its own starter left open: a supervisor,
-// or what delivers, would keep a pipe open on whose end somebody waits. Kernels before 5.11 cannot.
+// KeepDescriptors lets no program that this one starts inherit what its own starter left
+// open: a supervisor, or what delivers, would keep a pipe open on whose end somebody
+// waits. Kernels before 5.11 cannot.
 func KeepDescriptors() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // adopt makes orphans of this process's descendants its children.
@@ -50,7 +51,8 @@ func socketPath(dir string) (path string, done func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), func() { _ = d.Close() }, nil // only read
+	// only read
+	return fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), func() { _ = d.Close() }, nil
 }
 
 // checkPeer returns an error unless the other end of c belongs to the same user.

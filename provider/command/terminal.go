@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// A terminal has the same size wherever acode runs: what a command writes does not depend on who watches it.
+	// A terminal has the same size wherever acode runs: what a command writes does not
+	// depend on who watches it.
 	terminalRows, terminalColumns = 24, 80
 
 	// terminalType is TERM where the command's environment has none.
@@ -26,16 +27,18 @@ const (
 	unstarted = 126
 )
 
-// OnTerminal runs the program in file with the arguments argv, of which the first is its name, on a
-// pseudo-terminal of its own, and copies what it writes to standard output. It returns its exit
-// status when it has ended: 128 and the number of a signal that ended it, 126 where it could not be started.
+// OnTerminal runs the program in file with the arguments argv, of which the first is its
+// name, on a pseudo-terminal of its own, and copies what it writes to standard output. It
+// returns its exit status when it has ended: 128 and the number of a signal that ended
+// it, 126 where it could not be started.
 //
-// The supervisor starts it as the leader of a command on a terminal. It holds the terminal, so the
-// command is not hung up when supervisor and acode are killed, and to them it is a command that
-// writes to a pipe. Its child is in its process group and session, gets the signals that end a command, and
-// decides what they do.
+// The supervisor starts it as the leader of a command on a terminal. It holds the
+// terminal, so the command is not hung up when supervisor and acode are killed, and to
+// them it is a command that writes to a pipe. Its child is in its process group and
+// session, gets the signals that end a command, and decides what they do.
 func OnTerminal(file string, argv []string) int {
-	signal.Notify(make(chan os.Signal, 1)) // all that can be: they are for the command
+	// all that can be: they are for the command
+	signal.Notify(make(chan os.Signal, 1))
 	near, far, err := openTerminal()
 	if err != nil {
 		return refuse(fmt.Errorf("there is no pseudo-terminal: %w", err))
@@ -54,7 +57,8 @@ func OnTerminal(file string, argv []string) int {
 		return refuse(err)
 	}
 	relay(int(near.Fd()), int(ended.Fd()))
-	_ = far.Close() // it was kept open so that reading never met the end
+	// it was kept open so that reading never met the end
+	_ = far.Close()
 	ws := <-status
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())
@@ -67,8 +71,9 @@ func refuse(err error) int {
 	return unstarted
 }
 
-// openTerminal makes a pseudo-terminal, that of this process session. It leaves the ends of lines as they are written, so that a text reads as through
-// a pipe. No one types there: a read gives the end of the input at once.
+// openTerminal makes a pseudo-terminal, that of this process session. It leaves the ends
+// of lines as they are written, so that a text reads as through a pipe. No one types
+// there: a read gives the end of the input at once.
 func openTerminal() (near, far *os.File, err error) {
 	near, far, err = pty.Open()
 	if err != nil {
@@ -100,17 +105,19 @@ func reaped(pid int) (ended *os.File, status <-chan unix.WaitStatus, err error) 
 			}
 		}
 		c <- ws
-		_ = alive.Close() // which is the news
+		// which is the news
+		_ = alive.Close()
 	}()
 	return ended, c, nil
 }
 
-// relay copies what comes from the terminal, until the command has ended and what the terminal held then is copied. What
-// the command left behind may write on.
+// relay copies what comes from the terminal, until the command has ended and what the
+// terminal held then is copied. What the command left behind may write on.
 func relay(near, ended int) {
 	b := make([]byte, 64<<10)
 	for left := terminalHolds; left > 0; {
-		var ready unix.FdSet // poll(2) does not know terminals on macOS
+		// poll(2) does not know terminals on macOS
+		var ready unix.FdSet
 		ready.Set(near)
 		ready.Set(ended)
 		if _, err := unix.Select(max(near, ended)+1, &ready, nil, nil, nil); errors.Is(err, unix.EINTR) {
@@ -123,7 +130,8 @@ func relay(near, ended int) {
 		}
 		n, err := unix.Read(near, b)
 		if n > 0 {
-			_, _ = os.Stdout.Write(b[:n]) // what the output does not take is lost, as from a pipe
+			// what the output does not take is lost, as from a pipe
+			_, _ = os.Stdout.Write(b[:n])
 		} else if !errors.Is(err, unix.EINTR) {
 			return
 		}
@@ -133,7 +141,8 @@ func relay(near, ended int) {
 	}
 }
 
-// onTerminal gives the program and the arguments by which this program runs a command on a terminal.
+// onTerminal gives the program and the arguments by which this program runs a command on
+// a terminal.
 func (s *supervisor) onTerminal(file string, argv []string) (string, []string, error) {
 	self, err := os.Executable()
 	if err != nil {

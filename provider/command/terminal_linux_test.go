@@ -20,7 +20,8 @@ func (s *stage) tty(key, script string) session.CommandRequest {
 	return req
 }
 
-// recorded gives what script(1) records of a command on its terminal, which leaves the ends of lines as they are.
+// recorded gives what script(1) records of a command on its terminal, which leaves the
+// ends of lines as they are.
 func recorded(t *testing.T, dir, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "typescript")
@@ -34,7 +35,8 @@ func recorded(t *testing.T, dir, script string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, begun := strings.Cut(string(b), "\n") // its own first and last line
+	// its own first and last line
+	_, text, begun := strings.Cut(string(b), "\n")
 	end := strings.LastIndex(text, "\nScript done on")
 	if !begun || end < 0 {
 		t.Fatalf("what script wrote is no recording: %q", b)
@@ -42,7 +44,8 @@ func recorded(t *testing.T, dir, script string) string {
 	return text[:end]
 }
 
-// A command has a terminal of its own, at each of its streams, of one size; and no one types there.
+// A command has a terminal of its own, at each of its streams, of one size; and no one
+// types there.
 func TestTerminal(t *testing.T) { each(t, terminal) }
 
 func terminal(t *testing.T, s *stage) {
@@ -97,7 +100,8 @@ func TestTerminalKeepsTheLastBytes(t *testing.T) {
 	}
 }
 
-// How a command on a terminal ended: a signal is told as a shell tells it, and so is what cannot be executed.
+// How a command on a terminal ended: a signal is told as a shell tells it, and so is what
+// cannot be executed.
 func TestTerminalEnds(t *testing.T) { each(t, terminalEnds) }
 
 func terminalEnds(t *testing.T, s *stage) {
@@ -122,7 +126,8 @@ func terminalEnds(t *testing.T, s *stage) {
 	}
 }
 
-// A command on a terminal is ended as any other, by its time or a person, with what it has started.
+// A command on a terminal is ended as any other, by its time or a person, with what it
+// has started.
 func TestTerminalIsEnded(t *testing.T) { each(t, terminalIsEnded, "CMDTEST_GRACE=1s") }
 
 func terminalIsEnded(t *testing.T, s *stage) {
@@ -138,13 +143,14 @@ func terminalIsEnded(t *testing.T, s *stage) {
 		t.Fatal(err)
 	}
 	r := <-done
-	if out, _ := s.output("stubborn"); r.err != nil || !r.rec.Cancelled || strings.Count(out, "no\n") != 2 || len(r.rec.Left) > 0 { // the shell also tells of what it ran
+	// the shell also tells of what it ran
+	if out, _ := s.output("stubborn"); r.err != nil || !r.rec.Cancelled || strings.Count(out, "no\n") != 2 || len(r.rec.Left) > 0 {
 		t.Errorf("stubborn: got %q, %+v", out, r)
 	}
 }
 
-// The command is over when its leader is. What it leaves behind is hung up, as by any terminal that is closed, and is
-// listed where it does not end by that.
+// The command is over when its leader is. What it leaves behind is hung up, as by any
+// terminal that is closed, and is listed where it does not end by that.
 func TestTerminalOfChildren(t *testing.T) { each(t, terminalOfChildren) }
 
 func terminalOfChildren(t *testing.T, s *stage) {
@@ -159,8 +165,8 @@ func terminalOfChildren(t *testing.T, s *stage) {
 	eventually(t, "the second child to end", func() bool { return !running(child) })
 }
 
-// The process that holds the terminal is killed. The command is hung up, what became of it is not known, and it is not
-// started again.
+// The process that holds the terminal is killed. The command is hung up, what became of
+// it is not known, and it is not started again.
 func TestTerminalProcessKilled(t *testing.T) {
 	s := newStage(t)
 	req := s.tty(t.TempDir(), `trap 'echo hung up >> ledger; exit 1' HUP; > up; until test -e go; do sleep 0.01; done; echo ran >> ledger`)
@@ -179,7 +185,8 @@ func TestTerminalProcessKilled(t *testing.T) {
 	}
 }
 
-// C2: what a command on a terminal started is found by its process session too, once its supervisor is killed.
+// C2: what a command on a terminal started is found by its process session too, once its
+// supervisor is killed.
 func TestTerminalIsFoundBySession(t *testing.T) {
 	s := newStage(t)
 	req := s.tty("k", `/usr/bin/env -i /bin/bash -c 'exec 20>&- 21>&-; echo $$ > pid; until test -e end; do /bin/sleep 0.01; done' & > up; until test -e go; do sleep 0.01; done`)

@@ -31,12 +31,14 @@ func (s *stage) trace(key string, want session.CommandState) session.CommandReco
 	return rec
 }
 
-// C1: the claim of a command that runs was removed. Its supervisor knows the key and makes the claim again, so that
-// the next acode attaches to the command and takes its result.
+// C1: the claim of a command that runs was removed. Its supervisor knows the key and
+// makes the claim again, so that the next acode attaches to the command and takes its
+// result.
 func TestTraceOfARemovedClaim(t *testing.T) { each(t, traceOfARemovedClaim) }
 
 func traceOfARemovedClaim(t *testing.T, s *stage) {
-	k := t.TempDir() // no other command has the key
+	// no other command has the key
+	k := t.TempDir()
 	req := s.sh(k, "touch up; until test -e go; do sleep 0.01; done; echo ran >> ledger")
 	t.Cleanup(func() { s.touch("go") })
 	s.begin(s.Runner, req, "up")
@@ -55,12 +57,15 @@ func traceOfARemovedClaim(t *testing.T, s *stage) {
 	}
 }
 
-// C1: nor is a command held not to have started whose claim was removed after its end, while its supervisor lives.
+// C1: nor is a command held not to have started whose claim was removed after its end,
+// while its supervisor lives.
 func TestTraceOfAClaimRemovedAfterTheEnd(t *testing.T) {
-	s, k := newStage(t), t.TempDir() // no other command has the key k
+	// no other command has the key k
+	s, k := newStage(t), t.TempDir()
 	s.run(s.sh(k, "echo ran >> ledger"))
 	t.Cleanup(func() { s.touch("go") })
-	done := s.begin(s.Runner, s.sh(s.key+"-next", "touch up; until test -e go; do sleep 0.01; done"), "up") // its supervisor stays
+	// its supervisor stays
+	done := s.begin(s.Runner, s.sh(s.key+"-next", "touch up; until test -e go; do sleep 0.01; done"), "up")
 	s.unclaim(k)
 	if rec := s.trace(k, session.CommandUnknown); rec.Why == "" {
 		t.Errorf("Trace: got %+v, want a reason", rec)
@@ -70,9 +75,11 @@ func TestTraceOfAClaimRemovedAfterTheEnd(t *testing.T) {
 	<-done
 }
 
-// C1: without a supervisor the command is found by its key. It was started, so it is not started again.
+// C1: without a supervisor the command is found by its key. It was started, so it is not
+// started again.
 func TestTraceWithoutASupervisor(t *testing.T) {
-	s, k := newStage(t), t.TempDir() // no other command has the key k
+	// no other command has the key k
+	s, k := newStage(t), t.TempDir()
 	t.Cleanup(func() { s.touch("go") })
 	s.begin(s.Runner, s.sh(k, "touch up; until test -e go; do sleep 0.01; done"), "up")
 	rec, err := s.Look(s.ctx(), k)
@@ -94,7 +101,8 @@ func TestTraceWithoutASupervisor(t *testing.T) {
 
 // C1: what a command wrote proves that it was started.
 func TestTraceOfWhatWasWritten(t *testing.T) {
-	s, k := newStage(t), t.TempDir() // no other command has the key k
+	// no other command has the key k
+	s, k := newStage(t), t.TempDir()
 	s.run(s.sh(k, "echo hello"))
 	_ = s.Close()
 	s.supervisorGone()
@@ -102,7 +110,8 @@ func TestTraceOfWhatWasWritten(t *testing.T) {
 	s.trace(k, session.CommandUnknown)
 }
 
-// A supervisor that lives and cannot be asked may have claimed the key: nothing is said of it.
+// A supervisor that lives and cannot be asked may have claimed the key: nothing is said
+// of it.
 func TestTraceOfAFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key+"-a", "true"))
@@ -114,8 +123,8 @@ func TestTraceOfAFrozenSupervisor(t *testing.T) {
 	}
 }
 
-// A supervisor that was killed before its claim had a name started nothing: the key is still free, and no trace of
-// it says otherwise.
+// A supervisor that was killed before its claim had a name started nothing: the key is
+// still free, and no trace of it says otherwise.
 func TestTraceOfWhatNeverStarted(t *testing.T) {
 	for _, point := range []string{"asked", "claim-written"} {
 		t.Run(point, func(t *testing.T) {
@@ -123,7 +132,8 @@ func TestTraceOfWhatNeverStarted(t *testing.T) {
 			s, k := newStageIn(t, tmp), tmp
 			cmd := s.client([]session.CommandRequest{s.sh(k, "echo ran >> ledger")}, "CMDTEST_CLIENT_KILL=connected",
 				"CMDTEST_SUPERVISOR_KILL="+point, "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
-			_ = cmd.Wait() // it is killed
+			// it is killed
+			_ = cmd.Wait()
 			s.supervisorGone()
 			s.trace(k, session.CommandUnclaimed)
 			if rec, err := s.runner(2).Run(s.ctx(), later(s.sh(k, "echo ran >> ledger"))); err != nil || rec.State != session.CommandFinished {

@@ -12,7 +12,8 @@ import (
 	"github.com/acode-dev/acode/provider/command"
 )
 
-// warmed gives a runner whose supervisor begins to start, and counts those that it starts.
+// warmed gives a runner whose supervisor begins to start, and counts those that it
+// starts.
 func (s *stage) warmed() (*command.Runner, *atomic.Int32) {
 	spawned := &atomic.Int32{}
 	cfg := config(s.dir, 1)
@@ -31,14 +32,16 @@ func (s *stage) warmed() (*command.Runner, *atomic.Int32) {
 func TestWarmSupervisorServes(t *testing.T) {
 	s := newStage(t)
 	r, spawned := s.warmed()
-	r.Warm() // changes nothing
+	// changes nothing
+	r.Warm()
 	if rec, err := r.Run(s.ctx(), s.sh(s.key, "echo once >> ledger")); err != nil || rec.Exit != 0 {
 		t.Fatalf("Run: got %+v, %v", rec, err)
 	}
 	if s.ledger() != "once\n" || spawned.Load() != 1 {
 		t.Errorf("ledger %q, %d supervisors; want once and 1", s.ledger(), spawned.Load())
 	}
-	other, more := s.warmed() // one lives
+	// one lives
+	other, more := s.warmed()
 	if rec, err := other.Run(s.ctx(), s.sh(s.key+"-l", "echo twice >> ledger")); err != nil || rec.Exit != 0 || more.Load() != 0 {
 		t.Errorf("Run beside a supervisor: got %+v, %v, %d supervisors more", rec, err, more.Load())
 	}
@@ -58,7 +61,8 @@ func TestWarmSupervisorEndsUnused(t *testing.T) {
 	if recs, unread := command.Records(s.dir); len(unread) > 0 || len(recs) != 0 {
 		t.Errorf("Records: got %v, %v", recs, unread)
 	}
-	if err := s.runner(0).Announce(s.ctx()); err != nil { // the lowest there is
+	// the lowest there is
+	if err := s.runner(0).Announce(s.ctx()); err != nil {
 		t.Errorf("Announce: got %v; an epoch was made known before anything ran", err)
 	}
 }

@@ -8,31 +8,35 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The operations that travel over the socket, one JSON object each. hello, run, terminate and
-// claimed go to the supervisor and are answered by the same word; done comes unasked.
+// The operations that travel over the socket, one JSON object each. hello, run, terminate
+// and claimed go to the supervisor and are answered by the same word; done comes unasked.
 const (
 	opHello     = "hello"
 	opRun       = "run"
 	opTerminate = "terminate"
 	opClaimed   = "claimed"
 	opDone      = "done"
-	opBusy      = "busy" // another supervisor serves the session
+	// another supervisor serves the session
+	opBusy = "busy"
 )
 
 type message struct {
-	Op      string     `json:"op"`
-	ID      uint64     `json:"id,omitempty"` // of a request and its answer
+	Op string `json:"op"`
+	// of a request and its answer
+	ID      uint64     `json:"id,omitempty"`
 	Session session.ID `json:"session,omitempty"`
 	Epoch   uint64     `json:"epoch,omitempty"`
 	Key     string     `json:"key,omitempty"`
 	Request *request   `json:"request,omitempty"`
-	Share   bool       `json:"share,omitempty"` // of a request: see Config
-	Known   bool       `json:"known,omitempty"` // of an answer to claimed: the key was claimed here
-	Failure *failure   `json:"failure,omitempty"`
+	// of a request: see Config
+	Share bool `json:"share,omitempty"`
+	// of an answer to claimed: the key was claimed here
+	Known   bool     `json:"known,omitempty"`
+	Failure *failure `json:"failure,omitempty"`
 }
 
-// request is a session.CommandRequest on its way through a socket. A variable is bytes that
-// need be no text, which JSON would replace.
+// request is a session.CommandRequest on its way through a socket. A variable is bytes
+// that need be no text, which JSON would replace.
 type request struct {
 	session.CommandRequest
 	Env [][]byte `json:"env"`
@@ -63,11 +67,12 @@ type failure struct {
 	Next      session.Hint `json:"next,omitzero"`
 	Retryable bool         `json:"retryable,omitempty"`
 	Cause     string       `json:"cause,omitempty"`
-	Shortage  unix.Errno   `json:"shortage,omitempty"` // of this machine's or process's limits, which is behind it; 0: none
+	// of this machine's or process's limits, which is behind it; 0: none
+	Shortage unix.Errno `json:"shortage,omitempty"`
 }
 
-// limit is a shortage that kept a supervisor from claiming a command: what it said, and the error of the
-// system.
+// limit is a shortage that kept a supervisor from claiming a command: what it said, and
+// the error of the system.
 type limit struct {
 	said string
 	no   unix.Errno
@@ -84,7 +89,8 @@ func toFailure(err error) *failure {
 		return nil
 	}
 	var no unix.Errno
-	if errors.As(shortage(err), &no) { // whatever met it, that is not what is wrong
+	// whatever met it, that is not what is wrong
+	if errors.As(shortage(err), &no) {
 		return &failure{Code: session.ErrInternal, Message: err.Error(), Retryable: true, Shortage: no}
 	}
 	var e *session.Error
