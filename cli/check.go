@@ -22,10 +22,11 @@ func (i *Invocation) checkCommand() *cobra.Command {
 
 // checkJSON is what check found, for scripts.
 type checkJSON struct {
-	V        int       `json:"v"`
-	File     string    `json:"file"`
-	Errors   []finding `json:"errors"`
-	More     bool      `json:"more"` // there are more errors than are listed
+	V      int       `json:"v"`
+	File   string    `json:"file"`
+	Errors []finding `json:"errors"`
+	// there are more errors than are listed
+	More     bool      `json:"more"`
 	Warnings []finding `json:"warnings"`
 }
 
@@ -35,10 +36,12 @@ type finding struct {
 	StepID  string `json:"step_id,omitempty"`
 	Message string `json:"message"`
 	Next    string `json:"next"`
-	text    string // for people
+	// for people
+	text string
 }
 
-// checkFile reads a plan and says what is wrong with it. It needs no workspace and no store.
+// checkFile reads a plan and says what is wrong with it. It needs no workspace and no
+// store.
 func (i *Invocation) checkFile(file string) error {
 	file = input(file)
 	data, err := plan.ReadFile(file)

@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// completeSession completes the id of a session that suits the command, with state and title
-// beside it. It only looks, and stays silent when the store cannot be read.
+// completeSession completes the id of a session that suits the command, with state and
+// title beside it. It only looks, and stays silent when the store cannot be read.
 func (i *Invocation) completeSession(fits suits) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var out []cobra.Completion

@@ -31,7 +31,8 @@ func (i *Invocation) denyCommand() *cobra.Command {
 	return cmd
 }
 
-// decides wraps a command that answers v about the session and the step that its arguments name, if any.
+// decides wraps a command that answers v about the session and the step that its
+// arguments name, if any.
 func (i *Invocation) decides(v *app.Verdict) func(*cobra.Command, []string) error {
 	return i.with(app.Open, func(ctx context.Context, s *app.Site, args []string) error {
 		v.By = whoAmI()
@@ -70,11 +71,13 @@ type decisionJSON struct {
 	SessionID session.ID `json:"session_id"`
 	ShortID   string     `json:"short_id"`
 	Kind      string     `json:"kind"`
-	Recorded  bool       `json:"recorded"` // false: the process that executes the session was asked
-	Ended     int        `json:"commands_ended"`
-	Warnings  []string   `json:"warnings,omitempty"`
+	// false: the process that executes the session was asked
+	Recorded bool     `json:"recorded"`
+	Ended    int      `json:"commands_ended"`
+	Warnings []string `json:"warnings,omitempty"`
 
-	Gate *terminal.GateJSON `json:"gate,omitempty"` // what was approved or denied
+	// what was approved or denied
+	Gate *terminal.GateJSON `json:"gate,omitempty"`
 }
 
 // tell writes the outcome of a command that is no stream.
@@ -86,7 +89,8 @@ func (i *Invocation) tell(kind string, d app.Decision, text string) error {
 	return err
 }
 
-// decided says what became of a decision, if anything did; err is what happened beside or instead.
+// decided says what became of a decision, if anything did; err is what happened beside or
+// instead.
 func (i *Invocation) decided(d app.Decision, err error) error {
 	if d.Session == nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// exitCodes says what each exit status means to a script and which codes lead to it (FR-063). It is the
-// only place where exit statuses are chosen; app chooses the hints.
+// exitCodes says what each exit status means to a script and which codes lead to it
+// (FR-063). It is the only place where exit statuses are chosen; app chooses the hints.
 func exitCodes() []terminal.ExitCode {
 	row := func(exit int, meaning string, codes ...session.Code) terminal.ExitCode {
 		return terminal.ExitCode{Exit: exit, Meaning: meaning, Codes: append([]session.Code{}, codes...)}
@@ -63,11 +63,12 @@ func exitOf(err error) int {
 	return exitFor(app.CodeOf(err))
 }
 
-// ExitAs ends the program with the status that code c decides, when all was explained already.
+// ExitAs ends the program with the status that code c decides, when all was explained
+// already.
 func ExitAs(c session.Code) error { return quietExit(exitFor(c)) }
 
-// exitOfResult gives the exit status of a session that stopped. A failed task is 22 whatever
-// made it fail, or 11 when only its time-out did and the session can go on.
+// exitOfResult gives the exit status of a session that stopped. A failed task is 22
+// whatever made it fail, or 11 when only its time-out did and the session can go on.
 func exitOfResult(r session.Result) int {
 	switch {
 	case r.Signal != 0:

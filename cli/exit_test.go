@@ -14,7 +14,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-063, AC-061: the exit status of every code, written down a second time, and of no other.
+// FR-063, AC-061: the exit status of every code, written down a second time, and of no
+// other.
 func TestExitOfEveryCode(t *testing.T) {
 	want := map[string]int{
 		"ACODE-RESUME-001": 14, "ACODE-RESUME-002": 15, "ACODE-RESUME-003": 16, "ACODE-RESUME-004": 17,
@@ -46,7 +47,8 @@ func TestExitOfEveryCode(t *testing.T) {
 	}
 }
 
-// FR-063: the exit statuses that are documented, written down a second time, and no others come of a code or a result.
+// FR-063: the exit statuses that are documented, written down a second time, and no
+// others come of a code or a result.
 func TestExitStatuses(t *testing.T) {
 	want := []int{0, 1, 2, 3, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 22, 23, 129, 130, 143}
 	var got []int
@@ -84,7 +86,8 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// declaredCodes reads the codes from the source of session, so that a new one cannot be forgotten.
+// declaredCodes reads the codes from the source of session, so that a new one cannot be
+// forgotten.
 func declaredCodes(t *testing.T) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "../session/code.go", nil, 0)

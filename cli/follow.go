@@ -44,11 +44,13 @@ func (i *Invocation) follow(ctx context.Context, s *app.Site, ref string, after 
 	return quietExit(exitOfResult(result))
 }
 
-// following shows the processes that execute a session, one after the other: each has a beginning and a result.
+// following shows the processes that execute a session, one after the other: each has a
+// beginning and a result.
 type following struct {
 	*screen
-	ctx    context.Context
-	result *session.Notice // of the process that is shown: it comes last, as that tells it; nil: none yet
+	ctx context.Context
+	// of the process that is shown: it comes last, as that tells it; nil: none yet
+	result *session.Notice
 }
 
 // lines are those that run shows of commands.

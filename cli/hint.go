@@ -12,9 +12,11 @@ import (
 
 // move is how a move is typed: the command, what it is about, then the rest.
 type move struct {
-	Command string // empty: the same command again, with Rest
-	About   string // stands in where the session or the file is not known; empty: it may be left out
-	Rest    string
+	// empty: the same command again, with Rest
+	Command string
+	// stands in where the session or the file is not known; empty: it may be left out
+	About string
+	Rest  string
 }
 
 // moves is the only place that says how a move is typed.
@@ -112,8 +114,9 @@ func quoted(path, otherwise string) string {
 	return session.ShellQuote(path)
 }
 
-// flagsOf gives the flags by which this command line named its configuration, and with that maybe its
-// store, and allowed its workspace: what is copied from a hint must mean the same.
+// flagsOf gives the flags by which this command line named its configuration, and with
+// that maybe its store, and allowed its workspace: what is copied from a hint must mean
+// the same.
 func (i *Invocation) flagsOf(command string) string {
 	verb, _, _ := strings.Cut(command, " ")
 	if verb == "admin" || verb == "schema" {

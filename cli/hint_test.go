@@ -43,7 +43,8 @@ func TestEveryMoveIsTyped(t *testing.T) {
 	}
 }
 
-// What is copied from a hint means the same as what was typed: the flags stand where the command takes them.
+// What is copied from a hint means the same as what was typed: the flags stand where the
+// command takes them.
 func TestSpellRepeatsTypedFlags(t *testing.T) {
 	i := &Invocation{globals: globals{config: "my config.yml", allow: []string{"/"}}}
 	for want, h := range map[string]session.Hint{

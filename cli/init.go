@@ -57,8 +57,8 @@ func (i *Invocation) shown(path string) string {
 	return path
 }
 
-// writeStart writes files into dir, which none of them leaves. When one cannot be written it removes
-// those that it wrote.
+// writeStart writes files into dir, which none of them leaves. When one cannot be written
+// it removes those that it wrote.
 func writeStart(dir string, files []startFile) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -64,8 +64,9 @@ func (i *Invocation) logLines(ctx context.Context, s *app.Site, o app.Logs) erro
 
 // cleanWriter lets no control character of what a command wrote reach a terminal.
 type cleanWriter struct {
-	to   io.Writer
-	rest []byte // the beginning of a character
+	to io.Writer
+	// the beginning of a character
+	rest []byte
 }
 
 // Write implements io.Writer.

@@ -1,7 +1,7 @@
-// Package cli is the door of those who type: commands, flags, questions and exit statuses. What
-// is done stands in package app. Two programs have it, so that the one which carries out steps
-// starts quickly and links neither PostgreSQL's driver nor metrics: acode, and acode-sync, which
-// delivers to a server.
+// Package cli is the door of those who type: commands, flags, questions and exit
+// statuses. What is done stands in package app. Two programs have it, so that the one
+// which carries out steps starts quickly and links neither PostgreSQL's driver nor
+// metrics: acode, and acode-sync, which delivers to a server.
 package cli
 
 import (
@@ -27,9 +27,9 @@ func Main(ctx context.Context, args []string) int {
 	return i.carryOut(ctx, i.root(), args)
 }
 
-// ownFiles lets this process use the files that it makes, whatever umask it was started with: a
-// store whose directory may not be entered is one that nobody can use any more. What others may
-// do stays as it was.
+// ownFiles lets this process use the files that it makes, whatever umask it was started
+// with: a store whose directory may not be entered is one that nobody can use any more.
+// What others may do stays as it was.
 func ownFiles() { syscall.Umask(syscall.Umask(0o077) &^ 0o700) }
 
 // carryOut runs a command line and gives the exit status.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// writeManual writes a page of section 1 for root and for each command below it. A command of the other
-// program gets none: that program writes it.
+// writeManual writes a page of section 1 for root and for each command below it. A
+// command of the other program gets none: that program writes it.
 func writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

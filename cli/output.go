@@ -12,17 +12,22 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Output is standard output. It remembers that something could not be written, which the exit
-// status tells in the end, whoever ignored it: what is printed of a session must not stop it.
+// Output is standard output. It remembers that something could not be written, which the
+// exit status tells in the end, whoever ignored it: what is printed of a session must not
+// stop it.
 type Output struct {
-	file  *os.File
-	lines *bool // JSON Lines are written: after one that was lost none follows, so that they never look whole
+	file *os.File
+	// JSON Lines are written: after one that was lost none follows, so that they never
+	// look whole
+	lines *bool
 
-	mu   sync.Mutex
-	lost *session.Error // the first one; nil: all was written
+	mu sync.Mutex
+	// the first one; nil: all was written
+	lost *session.Error
 }
 
-// Write implements io.Writer. A pipe that nobody reads ends the process by its signal, as ever.
+// Write implements io.Writer. A pipe that nobody reads ends the process by its signal, as
+// ever.
 func (o *Output) Write(p []byte) (int, error) {
 	if lost := o.Lost(); lost != nil && *o.lines {
 		return 0, lost
@@ -55,22 +60,32 @@ func unwritten(err error) *session.Error {
 	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("look where the output goes; what was done stands", session.MoveStatus, "")}
 }
 
-// outlets write, in one order, to readers that may have stopped, for example a pager. A Write waits for them only where
-// mostKept is not written yet, and after done is closed no longer than lastWrite, so that a signal ends acode within a
-// second. What it cannot keep it drops.
+// outlets write, in one order, to readers that may have stopped, for example a pager. A
+// Write waits for them only where mostKept is not written yet, and after done is closed
+// no longer than lastWrite, so that a signal ends acode within a second. What it cannot
+// keep it drops.
 type outlets struct {
-	done  <-chan struct{}
-	lines bool // JSON Lines are written: behind one that was dropped comes none, so that they never look whole
+	done <-chan struct{}
+	// JSON Lines are written: behind one that was dropped comes none, so that they never
+	// look whole
+	lines bool
 
 	mu     sync.Mutex
 	pieces []piece
-	bytes  int           // of them
-	writes bool          // a goroutine writes them
-	moved  chan struct{} // closed when some are written; nil: no one waits for that
-	err    error         // of the latest write
-	cut    bool          // a piece was dropped
-	stuck  bool          // a reader was waited for in vain, and took nothing since
-	raw    bool          // the terminal is: it must be told to go to the beginning of a line
+	// of them
+	bytes int
+	// a goroutine writes them
+	writes bool
+	// closed when some are written; nil: no one waits for that
+	moved chan struct{}
+	// of the latest write
+	err error
+	// a piece was dropped
+	cut bool
+	// a reader was waited for in vain, and took nothing since
+	stuck bool
+	// the terminal is: it must be told to go to the beginning of a line
+	raw bool
 }
 
 // piece is what was written to one of them.
@@ -80,10 +95,14 @@ type piece struct {
 }
 
 const (
-	lastWrite = 250 * time.Millisecond // how long a write may take after a signal
-	mostKept  = 1 << 20                // bytes that are kept for readers
-	isBehind  = 64 << 10               // bytes that are kept for a reader that is behind
-	onePiece  = 32 << 10               // bytes that are written at once, where there are as many
+	// how long a write may take after a signal
+	lastWrite = 250 * time.Millisecond
+	// bytes that are kept for readers
+	mostKept = 1 << 20
+	// bytes that are kept for a reader that is behind
+	isBehind = 64 << 10
+	// bytes that are written at once, where there are as many
+	onePiece = 32 << 10
 )
 
 var errUnread = errors.New("no reader takes it")
@@ -140,7 +159,8 @@ func (o *outlets) write() {
 // flush waits until all is written.
 func (o *outlets) flush() { o.wait(func() bool { return len(o.pieces) == 0 }) }
 
-// wait waits for ok, which something that was written may bring, and reports whether that came.
+// wait waits for ok, which something that was written may bring, and reports whether that
+// came.
 func (o *outlets) wait(ok func() bool) bool {
 	done, limit := o.done, (<-chan time.Time)(nil)
 	for {
@@ -160,7 +180,8 @@ func (o *outlets) wait(ok func() bool) bool {
 	}
 }
 
-// behind reports whether much is kept, and still is after the patience in which nothing was written.
+// behind reports whether much is kept, and still is after the patience in which nothing
+// was written.
 func (o *outlets) behind(patience time.Duration) bool {
 	for {
 		came, moved := o.look(func() bool { return o.bytes <= isBehind || o.stuck })

@@ -22,7 +22,8 @@ import (
 
 // paramFlags give the values of a plan's params.
 type paramFlags struct {
-	values []string // NAME=value
+	// NAME=value
+	values []string
 	file   string
 }
 
@@ -31,7 +32,8 @@ func (f *paramFlags) define(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "params", "", "values of params: a YAML or JSON `file` of NAME: value; - is standard input")
 }
 
-// params reads the values that the flags give for the params of p, then those of elsewhere.
+// params reads the values that the flags give for the params of p, then those of
+// elsewhere.
 func (i *Invocation) params(p *session.Plan, f paramFlags) (app.Params, error) {
 	given, err := fromFile(f.file)
 	if err != nil {
@@ -72,7 +74,8 @@ func fromFile(file string) (map[string]string, error) {
 	return maps.Clone(values), err
 }
 
-// complete asks for the secret params that are missing, and lists the required ones that have no value then.
+// complete asks for the secret params that are missing, and lists the required ones that
+// have no value then.
 func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.Params) error {
 	asking, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -102,7 +105,8 @@ func described(name, about string) string {
 	return name + " (" + strings.Join(strings.Fields(about), " ") + ")"
 }
 
-// Secret implements app.Person: it reads a value that the terminal does not show. An empty one is none.
+// Secret implements app.Person: it reads a value that the terminal does not show. An
+// empty one is none.
 func (i *Invocation) Secret(ctx context.Context, name, about string) (string, error) {
 	if !i.interactive() {
 		return "", nil

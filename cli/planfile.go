@@ -23,7 +23,8 @@ func input(file string) string {
 	return file
 }
 
-// planSource is where the plan of file can be looked at again later; no file for a pipe and the like.
+// planSource is where the plan of file can be looked at again later; no file for a pipe
+// and the like.
 func planSource(file string) app.PlanSource {
 	info, err := os.Stat(file)
 	if file == "-" || err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
@@ -50,8 +51,8 @@ func sumOf(file string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// edited reports whether the file holds another plan than p by now. What cannot be looked at is none. A large
-// one is not read as a plan again: that takes seconds.
+// edited reports whether the file holds another plan than p by now. What cannot be looked
+// at is none. A large one is not read as a plan again: that takes seconds.
 func edited(from app.PlanSource, p *session.Plan) bool {
 	info, err := os.Stat(from.File)
 	if err != nil || !info.Mode().IsRegular() {

@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// Run carries out the command line of another program of acode: flags, errors and exit statuses are
-// the same, the commands are the caller's.
+// Run carries out the command line of another program of acode: flags, errors and exit
+// statuses are the same, the commands are the caller's.
 func Run(ctx context.Context, args []string, commands func(*Invocation) []*cobra.Command) int {
 	ownFiles()
 	i := newInvocation()
@@ -31,7 +31,8 @@ func (i *Invocation) Setup() (app.Setup, error) {
 	return setup, err
 }
 
-// Confirm asks a person to type what is named. Where no one can be asked it returns ErrUsage.
+// Confirm asks a person to type what is named. Where no one can be asked it returns
+// ErrUsage.
 func (i *Invocation) Confirm(what, typed string) error {
 	if typed == what {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/app"
 )
 
-// referenceCommand prints the reference of the command line, from which docs/ is made, or writes it
-// as manual pages.
+// referenceCommand prints the reference of the command line, from which docs/ is made, or
+// writes it as manual pages.
 func (i *Invocation) referenceCommand() *cobra.Command {
 	var manual string
 	c := &cobra.Command{Use: "reference", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,14 +17,17 @@ import (
 type resumeFlags struct {
 	dryRun, restartStep, force, share bool
 	wait                              time.Duration
-	waits                             bool // --wait was given
-	onChanges, inProgress, uncertain  string
-	env                               string
-	given                             []string // --capture, as typed
-	unsure                            []string // --uncertain, as typed
-	parallel                          int
-	outcomes                          map[session.StepID]session.OnInterrupt
-	captures                          map[session.StepID]string
+	// --wait was given
+	waits                            bool
+	onChanges, inProgress, uncertain string
+	env                              string
+	// --capture, as typed
+	given []string
+	// --uncertain, as typed
+	unsure   []string
+	parallel int
+	outcomes map[session.StepID]session.OnInterrupt
+	captures map[session.StepID]string
 }
 
 func (i *Invocation) resumeCommand() *cobra.Command {
@@ -58,8 +61,9 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	return cmd
 }
 
-// Following is what args says of the arguments, but that a duration is none while flag is given: it was
-// meant for that flag, whose value follows a "=" because it may be left out.
+// Following is what args says of the arguments, but that a duration is none while flag is
+// given: it was meant for that flag, whose value follows a "=" because it may be left
+// out.
 func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		for _, arg := range given {
@@ -74,8 +78,9 @@ func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 
 // answerFlag is a flag that takes one of a few values, written as "a|b".
 type answerFlag struct {
-	value                     *string
-	flag, about, allowed, key string // key is that of the configuration, if it has one
+	value *string
+	// key is that of the configuration, if it has one
+	flag, about, allowed, key string
 }
 
 // answers are the flags that answer what a resume would ask.

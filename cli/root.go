@@ -28,15 +28,20 @@ type globals struct {
 
 // Invocation is one run of a program: what was typed, and where it reads and writes.
 type Invocation struct {
-	JSON bool             // output is for scripts
-	Out  *Output          // where results go
-	Err  *os.File         // where everything else goes
-	Now  func() time.Time // the clock
+	// output is for scripts
+	JSON bool
+	// where results go
+	Out *Output
+	// where everything else goes
+	Err *os.File
+	// the clock
+	Now func() time.Time
 
 	globals
 	in     *os.File
 	getenv func(string) string
-	args   []string // as typed
+	// as typed
+	args []string
 }
 
 func newInvocation() *Invocation {
@@ -71,7 +76,8 @@ func onlyHolds(cmd *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// unknown is the error for a word that names no command of cmd, with those that it may mean.
+// unknown is the error for a word that names no command of cmd, with those that it may
+// mean.
 func unknown(cmd *cobra.Command, word string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	meant := ""
@@ -81,8 +87,8 @@ func unknown(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q for %q%s", word, cmd.CommandPath(), meant)
 }
 
-// strict makes an error of a word that help or completion does not know: cobra's own answer it
-// with help and with success.
+// strict makes an error of a word that help or completion does not know: cobra's own
+// answer it with help and with success.
 func (i *Invocation) strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -97,8 +103,8 @@ func (i *Invocation) strict(root *cobra.Command) {
 	}
 }
 
-// noneEmpty refuses an argument that is empty, as of a variable that is not set: it would count
-// as left out, and stand for the most recent session.
+// noneEmpty refuses an argument that is empty, as of a variable that is not set: it would
+// count as left out, and stand for the most recent session.
 func noneEmpty(cmd *cobra.Command, args []string) error {
 	if cmd.Hidden || cmd.DisableFlagParsing || !slices.Contains(args, "") {
 		return nil
@@ -131,9 +137,9 @@ func isUsage(err error) bool {
 	return false
 }
 
-// fail shows an error that ended the command, and gives the exit status: as, or for 0 that of the error.
-// It may quote what was typed or stands in a file, also where no configuration could be read. Standard
-// error is left when the output is lost.
+// fail shows an error that ended the command, and gives the exit status: as, or for 0
+// that of the error. It may quote what was typed or stands in a file, also where no
+// configuration could be read. Standard error is left when the output is lost.
 func (i *Invocation) fail(err error, as int) int {
 	status, hint := i.verdict(err)
 	status = cmp.Or(as, status)
@@ -201,7 +207,8 @@ func (i *Invocation) superviseCommand() *cobra.Command {
 	}
 }
 
-// terminalCommand is what a supervisor starts to run a command on a terminal. It is not for people.
+// terminalCommand is what a supervisor starts to run a command on a terminal. It is not
+// for people.
 func (i *Invocation) terminalCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: app.TerminalCommand + " -- FILE NAME [ARGUMENT...]", Hidden: true, Args: cobra.MinimumNArgs(2),

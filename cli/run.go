@@ -57,7 +57,8 @@ func (i *Invocation) runCommand() *cobra.Command {
 	return cmd
 }
 
-// defineParallel adds --max-parallel to cmd. 0 is that it was not given: then it is what otherwise says.
+// defineParallel adds --max-parallel to cmd. 0 is that it was not given: then it is what
+// otherwise says.
 func defineParallel(cmd *cobra.Command, n *int, otherwise string) {
 	cmd.Flags().IntVar(n, "max-parallel", 0, "how many steps may run at once: `1-64`; "+otherwise)
 }
@@ -70,7 +71,8 @@ func parallelFits(n int) error {
 	return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--max-parallel=%d: must be from 1 to %d; nothing was changed", n, session.MostParallel)}
 }
 
-// isPlan reports whether an argument of run names a plan, rather than being a task in words.
+// isPlan reports whether an argument of run names a plan, rather than being a task in
+// words.
 func isPlan(arg string) bool {
 	info, err := os.Stat(arg)
 	return arg == "-" || slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(arg)) || err == nil && !info.IsDir()

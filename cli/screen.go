@@ -18,19 +18,27 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// screen is the door of a person or a script that types: it shows a session at work. It implements app.Door.
+// screen is the door of a person or a script that types: it shows a session at work. It
+// implements app.Door.
 type screen struct {
 	*Invocation
 	app.NoPerson
-	color   string
-	fresh   bool // a new session is run, rather than one resumed
-	typed   *typing
-	follows bool              // another process executes the session
-	printer *terminal.Printer // nil until the session is in hand
-	out     *outlets          // likewise
-	stop    func()            // of signals
-	again   <-chan struct{}   // a second signal came
-	cooked  func()            // makes the terminal what it was before Left
+	color string
+	// a new session is run, rather than one resumed
+	fresh bool
+	typed *typing
+	// another process executes the session
+	follows bool
+	// nil until the session is in hand
+	printer *terminal.Printer
+	// likewise
+	out *outlets
+	// of signals
+	stop func()
+	// a second signal came
+	again <-chan struct{}
+	// makes the terminal what it was before Left
+	cooked func()
 }
 
 func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
@@ -52,7 +60,8 @@ func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Cont
 	return work, again
 }
 
-// newPrinter shows what a session does; once done is closed it waits for no reader any more.
+// newPrinter shows what a session does; once done is closed it waits for no reader any
+// more.
 func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *terminal.Printer {
 	o := terminal.Detect(s.Out.file, s.getenv)
 	o.Page = s.Page()
@@ -96,7 +105,8 @@ func (s *screen) Waits(limit time.Duration, why error) {
 	}
 }
 
-// finish says what kept a session from coming to a result, and gives the error that ends the program.
+// finish says what kept a session from coming to a result, and gives the error that ends
+// the program.
 func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	told := out.Result.Session != ""
 	switch {
@@ -206,8 +216,9 @@ func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, e
 // secondChance is how long a person is given to press Ctrl-C again.
 const secondChance = 3 * time.Second
 
-// Left implements app.Person. Another key, and a terminal that is closed, end the wait too. A terminal that
-// gives each key at once gives Ctrl-C as one; in the background it is not ours.
+// Left implements app.Person. Another key, and a terminal that is closed, end the wait
+// too. A terminal that gives each key at once gives Ctrl-C as one; in the background it
+// is not ours.
 func (p person) Left(ctx context.Context) <-chan struct{} {
 	if !process.Foreground(p.in) {
 		return nil

@@ -120,11 +120,12 @@ func (i *Invocation) unlockCommand() *cobra.Command {
 }
 
 type locksJSON struct {
-	V         int              `json:"v"`
-	SessionID session.ID       `json:"session_id"`
-	ShortID   string           `json:"short_id"`
-	Holder    *terminal.Holder `json:"holder"` // null: nobody holds it
-	Notes     []string         `json:"notes"`
+	V         int        `json:"v"`
+	SessionID session.ID `json:"session_id"`
+	ShortID   string     `json:"short_id"`
+	// null: nobody holds it
+	Holder *terminal.Holder `json:"holder"`
+	Notes  []string         `json:"notes"`
 }
 
 func (i *Invocation) explain(l app.Locks) error {

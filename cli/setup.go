@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// setup reads the configuration for the workspace that -C names, else the current directory.
-// flags are values that the command line sets, by key path; nil for none.
+// setup reads the configuration for the workspace that -C names, else the current
+// directory. flags are values that the command line sets, by key path; nil for none.
 func (i *Invocation) setup(flags map[string]string) (app.Setup, error) {
 	dir, err := app.Directory(i.dir)
 	if err != nil {
@@ -25,8 +25,8 @@ func (i *Invocation) setup(flags map[string]string) (app.Setup, error) {
 	return i.setupIn(dir, flags)
 }
 
-// setupIn reads the configuration for the workspace dir, or what holds in every workspace when
-// dir is empty.
+// setupIn reads the configuration for the workspace dir, or what holds in every workspace
+// when dir is empty.
 func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, error) {
 	if i.timeout < 0 {
 		return app.Setup{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--timeout=%s: must not be negative; nothing was changed", i.timeout)}
@@ -67,8 +67,9 @@ func (i *Invocation) loadConfig(dir string, flags map[string]string) (*config.Lo
 	})
 }
 
-// openFor opens the store to continue the session that ref names, or one of this workspace when ref is
-// empty; look opens it for looking only. Without -C a named session continues in its own workspace.
+// openFor opens the store to continue the session that ref names, or one of this
+// workspace when ref is empty; look opens it for looking only. Without -C a named session
+// continues in its own workspace.
 func (i *Invocation) openFor(ctx context.Context, ref string, look bool, flags map[string]string) (*app.Site, error) {
 	if ref != "" && i.dir == "" {
 		setup, err := i.setupIn("", flags) // where the store lies is the same for every workspace
@@ -105,7 +106,8 @@ func (i *Invocation) with(open func(context.Context, app.Setup) (*app.Site, erro
 	}
 }
 
-// reading wraps a command that only looks. ref is its first argument; empty when there is none.
+// reading wraps a command that only looks. ref is its first argument; empty when there is
+// none.
 func (i *Invocation) reading(f func(ctx context.Context, s *app.Site, ref string) error) func(*cobra.Command, []string) error {
 	return i.with(app.OpenRead, func(ctx context.Context, s *app.Site, args []string) error { return f(ctx, s, strings.Join(args, "")) })
 }

@@ -68,8 +68,8 @@ func (i *Invocation) status(ctx context.Context, s *app.Site, ref string, out io
 // unhealthy is the exit status of status --check when a person is needed.
 const unhealthy = 2
 
-// check answers a monitoring system with its exit status: for the session that ref names, or
-// for all when it is empty.
+// check answers a monitoring system with its exit status: for the session that ref names,
+// or for all when it is empty.
 func (i *Invocation) check(ctx context.Context, s *app.Site, ref string) error {
 	var id session.ID
 	var err error
@@ -98,8 +98,8 @@ func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
 	return quietExit(0)
 }
 
-// watch says where the session stands until no process executes it, or it is interrupted. On a terminal each
-// status takes the place of the one before.
+// watch says where the session stands until no process executes it, or it is interrupted.
+// On a terminal each status takes the place of the one before.
 func (i *Invocation) watch(ctx context.Context, s *app.Site, ref string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -9,11 +9,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// typing is what a person types, read for one question after the other. A read from a terminal
-// cannot be interrupted: the one that a question gave up is what the next question goes on with.
+// typing is what a person types, read for one question after the other. A read from a
+// terminal cannot be interrupted: the one that a question gave up is what the next
+// question goes on with.
 type typing struct {
-	in  io.Reader
-	got chan stroke // of the read that is under way; nil: none is
+	in io.Reader
+	// of the read that is under way; nil: none is
+	got chan stroke
 }
 
 // stroke is one byte that was typed, or the end of input.
@@ -68,8 +70,8 @@ func (r reply) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// asked puts a question that ctx may end. The end of input, and replies that answer nothing, are none:
-// no one can be asked.
+// asked puts a question that ctx may end. The end of input, and replies that answer
+// nothing, are none: no one can be asked.
 func asked[T any](ctx context.Context, t *typing, none session.Code, question func(io.Reader) (T, error)) (answer T, err error) {
 	t.forget(ctx)
 	answer, err = question(reply{ctx, t})
@@ -83,7 +85,8 @@ func asked[T any](ctx context.Context, t *typing, none session.Code, question fu
 	return answer, err
 }
 
-// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no: the zero value.
+// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no: the zero
+// value.
 func unlessEnded[T any](answer T, err error) (T, error) {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		var no T

@@ -26,16 +26,20 @@ func (i *Invocation) versionCommand() *cobra.Command {
 
 // build says which build of acode this is.
 type build struct {
-	V        int    `json:"v"`
-	Version  string `json:"version"`
-	Commit   string `json:"commit"`   // empty where the build knows none
-	Modified bool   `json:"modified"` // the sources were not those of the commit
-	Module   string `json:"module"`   // the version that go install was asked for; else empty
+	V       int    `json:"v"`
+	Version string `json:"version"`
+	// empty where the build knows none
+	Commit string `json:"commit"`
+	// the sources were not those of the commit
+	Modified bool `json:"modified"`
+	// the version that go install was asked for; else empty
+	Module   string `json:"module"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// source takes over which sources the program was built from. The go command writes it down.
+// source takes over which sources the program was built from. The go command writes it
+// down.
 func (b *build) source(info *debug.BuildInfo) {
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -16,8 +16,8 @@ type Setting struct {
 	Origin string `json:"origin"`
 }
 
-// ConfigShow writes settings one a line; origin adds where each value comes from, which a script
-// is always told.
+// ConfigShow writes settings one a line; origin adds where each value comes from, which a
+// script is always told.
 func (p Page) ConfigShow(settings []Setting, origin bool) error {
 	if p.JSON {
 		return p.json(struct {
@@ -41,9 +41,10 @@ func (p Page) ConfigShow(settings []Setting, origin bool) error {
 
 // ExitCode is a row of the exit table.
 type ExitCode struct {
-	Exit    int            `json:"exit"`
-	Meaning string         `json:"meaning"`
-	Codes   []session.Code `json:"codes"` // none is empty, not nil
+	Exit    int    `json:"exit"`
+	Meaning string `json:"meaning"`
+	// none is empty, not nil
+	Codes []session.Code `json:"codes"`
 }
 
 // ExitCodes writes what each exit status means and which codes lead to it.

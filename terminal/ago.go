@@ -50,7 +50,8 @@ func elapsed(d time.Duration) string {
 // agoShort writes an age for a line: "5 min ago".
 func agoShort(now, then time.Time) string { return ago(now.Sub(then), " sec", " min", " h", " d") }
 
-// ago writes an age in these units. A time that lies ahead, as after a step of the clock, is "now".
+// ago writes an age in these units. A time that lies ahead, as after a step of the clock,
+// is "now".
 func ago(age time.Duration, s, m, h, d string) string {
 	n, unit := age/(24*time.Hour), d
 	switch {
@@ -74,7 +75,8 @@ func agoLong(now, then time.Time) string {
 	return humanize.RelTime(then, now, "ago", "from now")
 }
 
-// Instant writes a time to the second, as the clock of a person shows it who reads it on a terminal, else in UTC.
+// Instant writes a time to the second, as the clock of a person shows it who reads it on
+// a terminal, else in UTC.
 func (p Page) Instant(us int64) string {
 	if p.Local {
 		return time.UnixMicro(us).Local().Format("2006-01-02 15:04:05")

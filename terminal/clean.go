@@ -12,17 +12,18 @@ import (
 // characters that reorder or hide text are written as escapes like \x1b (T1).
 func Clean(s string) string { return clean(s, "") }
 
-// CleanLines is Clean for text that may span lines: newlines and tabs stay, a carriage return
-// before a newline is dropped.
+// CleanLines is Clean for text that may span lines: newlines and tabs stay, a carriage
+// return before a newline is dropped.
 func CleanLines(s string) string {
 	return clean(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
 }
 
-// cleanLine is Clean for a line of a text, as of a file or of what a command wrote: tabs stay.
+// cleanLine is Clean for a line of a text, as of a file or of what a command wrote: tabs
+// stay.
 func cleanLine(s string) string { return clean(s, "\t") }
 
-// cleanText is Clean for a text of several lines: they stay, and each but the first is indented, so
-// that none passes for a line of ours.
+// cleanText is Clean for a text of several lines: they stay, and each but the first is
+// indented, so that none passes for a line of ours.
 func cleanText(s, indent string) string {
 	lines := textLines(s)
 	for i, l := range lines {
@@ -51,8 +52,8 @@ func clean(s, keep string) string {
 	return b.String()
 }
 
-// unsafeRune reports whether r could steer a terminal or deceive a reader. The two joiners
-// are spared: scripts and emoji need them.
+// unsafeRune reports whether r could steer a terminal or deceive a reader. The two
+// joiners are spared: scripts and emoji need them.
 func unsafeRune(r rune) bool {
 	if r < 0x7f {
 		return r < ' '
@@ -73,7 +74,8 @@ func escape(r rune) string {
 	return fmt.Sprintf(`\U%08x`, r)
 }
 
-// shorten cuts clean text to at most width columns, with ellipsis at the end when it is cut.
+// shorten cuts clean text to at most width columns, with ellipsis at the end when it is
+// cut.
 func shorten(s string, width int, ellipsis string) string {
 	if columns(s) <= width {
 		return s
@@ -103,8 +105,8 @@ func columns(s string) int {
 	return n
 }
 
-// runeColumns is an estimate that never claims fewer columns than usual terminals take for
-// East Asian and emoji characters: a live line that wraps could not be erased.
+// runeColumns is an estimate that never claims fewer columns than usual terminals take
+// for East Asian and emoji characters: a live line that wraps could not be erased.
 func runeColumns(r rune) int {
 	switch {
 	case r < 0x300:

@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Error writes err for a person: message with code, then what to do, as its door says it; empty says
-// nothing. Lines below the first one, as a caret, follow it (FR-063).
+// Error writes err for a person: message with code, then what to do, as its door says it;
+// empty says nothing. Lines below the first one, as a caret, follow it (FR-063).
 func Error(w io.Writer, err error, hint string) {
 	first, rest, more := strings.Cut(CleanLines(err.Error()), "\n")
 	_, _ = fmt.Fprintf(w, "acode: %s (%s)\n", first, Clean(string(session.CodeOf(err)))) // nowhere left to report to
@@ -23,8 +23,8 @@ func Error(w io.Writer, err error, hint string) {
 	}
 }
 
-// ErrorJSON writes err as the one line of type "result" that ends a command which failed. mask takes
-// secrets out of its texts.
+// ErrorJSON writes err as the one line of type "result" that ends a command which failed.
+// mask takes secrets out of its texts.
 func ErrorJSON(w io.Writer, err error, exit int, hint string, now time.Time, mask func(string) string) {
 	f := newFailure(err, exit, hint)
 	f.Message, f.Place, f.Next = mask(f.Message), mask(f.Place), mask(f.Next)
@@ -41,8 +41,8 @@ func newFailure(err error, exit int, hint string) *resultJSON {
 	return out
 }
 
-// Fail shows an error that ended the command. With JSON it is the result, unless a result was
-// given before; then it is dropped, since that one already ended the stream.
+// Fail shows an error that ended the command. With JSON it is the result, unless a result
+// was given before; then it is dropped, since that one already ended the stream.
 func (p *Printer) Fail(err error, exit int, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxGroups bounds the lines about skipped work in a header, so that a session of thousands
-// of tasks still shows where it starts.
+// maxGroups bounds the lines about skipped work in a header, so that a session of
+// thousands of tasks still shows where it starts.
 const maxGroups = 20
 
 // group is skipped work that is shown as one line.
@@ -16,7 +16,8 @@ type group struct {
 	first, last session.Item
 	steps       int
 	took        time.Duration
-	whole       bool // its tasks have no other step
+	// its tasks have no other step
+	whole bool
 }
 
 func (g *group) add(more group) {
@@ -38,8 +39,9 @@ func (g group) String() string {
 	return fmt.Sprintf("Task %d, Steps %d-%d", g.first.Task, g.first.Step, g.last.Step)
 }
 
-// groups joins the skipped items of c: whole tasks, and runs of steps in a task that is not whole. Where
-// there are too many lines, whole tasks that follow each other are joined too, and the rest is counted.
+// groups joins the skipped items of c: whole tasks, and runs of steps in a task that is
+// not whole. Where there are too many lines, whole tasks that follow each other are
+// joined too, and the rest is counted.
 func groups(c *session.Continuation) []group {
 	total := map[int]int{}
 	var gs []group

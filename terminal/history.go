@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// each hands every event to f while they are read: a session may have more than fit into memory.
-// Damage (ErrCorrupt) is passed over, and returned once there is no more.
+// each hands every event to f while they are read: a session may have more than fit into
+// memory. Damage (ErrCorrupt) is passed over, and returned once there is no more.
 func each(events iter.Seq2[session.Event, error], f func(session.Event) error) (damage error) {
 	for e, err := range events {
 		switch {
@@ -63,8 +63,8 @@ func (p Page) History(events iter.Seq2[session.Event, error]) error {
 	return errors.Join(flush(), damage)
 }
 
-// gist gives what is worth knowing of a payload on one line. An unreadable one says so: this
-// table is what a person reads when something is wrong.
+// gist gives what is worth knowing of a payload on one line. An unreadable one says so:
+// this table is what a person reads when something is wrong.
 func gist(e session.Event) string {
 	var d struct {
 		session.StepID
@@ -80,7 +80,8 @@ func gist(e session.Event) string {
 		PID     int            `json:"pid"`
 		By      string         `json:"by"`
 	}
-	var created session.SessionCreatedData // its "task" and "steps" are no step's
+	// its "task" and "steps" are no step's
+	var created session.SessionCreatedData
 	switch {
 	case e.Type == session.SessionCreated && e.Decode(&created) == nil:
 		return created.Short + ": " + created.Task
@@ -106,8 +107,9 @@ func gist(e session.Event) string {
 	return strings.Join(words, " ")
 }
 
-// EventJSON is the one shape of an event for scripts: a line of the history, an element of an
-// export. Time and Type are what an export said before it had the names of the history.
+// EventJSON is the one shape of an event for scripts: a line of the history, an element
+// of an export. Time and Type are what an export said before it had the names of the
+// history.
 type EventJSON struct {
 	V         int               `json:"v"`
 	TS        string            `json:"ts" jsonschema:"when it happened; UTC, microseconds"`
@@ -135,8 +137,9 @@ func NewEventJSON(e session.Event) EventJSON {
 	}
 }
 
-// Export writes everything that the store tells of a session as one document. What is damaged is left
-// out, and returned when the rest is written; after any other error the document has no end.
+// Export writes everything that the store tells of a session as one document. What is
+// damaged is left out, and returned when the rest is written; after any other error the
+// document has no end.
 func (p Page) Export(v app.Export) error {
 	head := encode(struct {
 		V       int             `json:"v"`

@@ -27,7 +27,8 @@ func many(n int, look func()) iter.Seq2[session.Event, error] {
 	}
 }
 
-// What a session has to tell may be more than fits into memory: it is written while it is read.
+// What a session has to tell may be more than fits into memory: it is written while it is
+// read.
 func TestHistoryIsWrittenWhileItIsRead(t *testing.T) {
 	for name, show := range map[string]func(io.Writer, iter.Seq2[session.Event, error]) error{
 		"text": func(w io.Writer, es iter.Seq2[session.Event, error]) error { return page(w, false).History(es) },

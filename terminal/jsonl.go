@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// jsonVersion is the version of every object that acode writes for scripts. Fields are only
-// ever added to a version.
+// jsonVersion is the version of every object that acode writes for scripts. Fields are
+// only ever added to a version.
 const jsonVersion = 1
 
 // jsonLines holds lines back until the line that names the session has been written.
@@ -40,26 +40,29 @@ func (j *jsonLines) flush(w io.Writer) {
 // line is the form of every JSON Line. Which fields are set depends on Type, which is the
 // kind of the notice.
 type line struct {
-	V         int                  `json:"v"`
-	TS        string               `json:"ts"`
-	Type      string               `json:"type"`
-	ReadAt    string               `json:"read_at,omitempty"` // of output: when acode read it
-	Seq       uint64               `json:"seq,omitempty"`     // of the event that says it
-	SessionID session.ID           `json:"session_id,omitempty"`
-	ShortID   string               `json:"short_id,omitempty"`
-	Task      string               `json:"task,omitempty"`
-	Workspace string               `json:"workspace,omitempty"`
-	State     session.State        `json:"state,omitempty"`
-	Reason    session.Reason       `json:"reason,omitempty"`
-	Step      *stepJSON            `json:"step,omitempty"`
-	Plan      *planJSON            `json:"plan,omitempty"`
-	Action    session.Action       `json:"action,omitempty"`
-	Text      string               `json:"text,omitempty"`
-	Stream    session.Stream       `json:"stream,omitempty"` // of output, if it is known
-	Detail    []string             `json:"detail,omitempty"`
-	TookUS    *int64               `json:"took_us,omitempty"`
-	Changed   *session.ChangedFile `json:"changed,omitempty"`
-	Sync      *syncJSON            `json:"sync,omitempty"`
+	V    int    `json:"v"`
+	TS   string `json:"ts"`
+	Type string `json:"type"`
+	// of output: when acode read it
+	ReadAt string `json:"read_at,omitempty"`
+	// of the event that says it
+	Seq       uint64         `json:"seq,omitempty"`
+	SessionID session.ID     `json:"session_id,omitempty"`
+	ShortID   string         `json:"short_id,omitempty"`
+	Task      string         `json:"task,omitempty"`
+	Workspace string         `json:"workspace,omitempty"`
+	State     session.State  `json:"state,omitempty"`
+	Reason    session.Reason `json:"reason,omitempty"`
+	Step      *stepJSON      `json:"step,omitempty"`
+	Plan      *planJSON      `json:"plan,omitempty"`
+	Action    session.Action `json:"action,omitempty"`
+	Text      string         `json:"text,omitempty"`
+	// of output, if it is known
+	Stream  session.Stream       `json:"stream,omitempty"`
+	Detail  []string             `json:"detail,omitempty"`
+	TookUS  *int64               `json:"took_us,omitempty"`
+	Changed *session.ChangedFile `json:"changed,omitempty"`
+	Sync    *syncJSON            `json:"sync,omitempty"`
 	*resultJSON
 }
 
@@ -182,8 +185,8 @@ func (p *Printer) writeJSON(n session.Notice) {
 	}
 }
 
-// statusOf is the status of n's step once n is told, which an item has from before: what n says, else what
-// the session has.
+// statusOf is the status of n's step once n is told, which an item has from before: what
+// n says, else what the session has.
 func (p *Printer) statusOf(n session.Notice) session.Status {
 	switch n.Kind {
 	case session.NoticeStarted:
@@ -203,8 +206,8 @@ func (p *Printer) statusOf(n session.Notice) session.Status {
 	return n.Item.Status
 }
 
-// encode writes v as one line. JSON escapes the control characters below U+0020 itself; the
-// other unsafe ones occur only within strings and are escaped here (T1).
+// encode writes v as one line. JSON escapes the control characters below U+0020 itself;
+// the other unsafe ones occur only within strings and are escaped here (T1).
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -229,8 +232,8 @@ func escapeJSON(in []byte) []byte {
 	return out
 }
 
-// JSON writes v as the one object of a command that is no stream. v should have the fields
-// "v" and what the command answers; List and others have functions of their own.
+// JSON writes v as the one object of a command that is no stream. v should have the
+// fields "v" and what the command answers; List and others have functions of their own.
 func JSON(w io.Writer, v any) error {
 	if _, err := w.Write(encode(v)); err != nil {
 		return fmt.Errorf("write JSON: %w", err)

@@ -38,7 +38,8 @@ func (p Page) List(rows []app.Row, workspaces bool) error {
 	return p.columns(table, 12, 12, 20, 24)
 }
 
-// stateWord is the state of a session in one word: one whose process was killed is interrupted.
+// stateWord is the state of a session in one word: one whose process was killed is
+// interrupted.
 func stateWord(r app.Row) string {
 	if r.Interrupted {
 		return "INTERRUPTED"
@@ -49,7 +50,8 @@ func stateWord(r app.Row) string {
 // age writes how long ago a time in microseconds is, for a column: "10m ago".
 func (p Page) age(us int64) string { return ago(p.Now().Sub(time.UnixMicro(us)), "s", "m", "h", "d") }
 
-// ageHeading names the column of ages: since when the sessions wait, unless one is over or runs.
+// ageHeading names the column of ages: since when the sessions wait, unless one is over
+// or runs.
 func ageHeading(rows []app.Row) string {
 	if slices.ContainsFunc(rows, func(r app.Row) bool { return r.State.Terminal() || r.Running }) {
 		return "UPDATED"
@@ -91,8 +93,9 @@ func (p Page) aligned(rows [][]string, widths []int) error {
 	return p.write(strings.Join(lines, "\n") + "\n")
 }
 
-// rowJSON is a session in a list for scripts, of this store or of a server. Only the machine of a
-// session knows whether it runs or was interrupted; only a server has what stands behind a pointer else.
+// rowJSON is a session in a list for scripts, of this store or of a server. Only the
+// machine of a session knows whether it runs or was interrupted; only a server has what
+// stands behind a pointer else.
 type rowJSON struct {
 	ID          session.ID     `json:"id"`
 	ShortID     string         `json:"short_id"`
@@ -112,9 +115,11 @@ type rowJSON struct {
 	Projected   *uint64        `json:"projected_seq,omitempty"`
 	Pending     *uint64        `json:"events_pending,omitempty"`
 	Forked      *bool          `json:"forked,omitempty"`
-	CreatedAt   *string        `json:"created_at"` // null: the server did not read it yet
-	UpdatedAt   *string        `json:"updated_at"` // the same
-	ReceivedAt  *string        `json:"received_at,omitempty"`
+	// null: the server did not read it yet
+	CreatedAt *string `json:"created_at"`
+	// the same
+	UpdatedAt  *string `json:"updated_at"`
+	ReceivedAt *string `json:"received_at,omitempty"`
 }
 
 func newSummaryJSON(s session.Summary) rowJSON {
@@ -155,11 +160,12 @@ func stand(p app.Position) string {
 	return fmt.Sprintf("Task %d/%d, Step %d/%d", p.Task, p.Tasks, p.Step, p.Steps)
 }
 
-// FewRows is how many of many sessions are named where a question or an error must stay in sight.
+// FewRows is how many of many sessions are named where a question or an error must stay
+// in sight.
 const FewRows = 10
 
-// Found writes what resume without an id found, the most recent ones, before it asks; all says how all
-// of them are seen. Several are numbered.
+// Found writes what resume without an id found, the most recent ones, before it asks; all
+// says how all of them are seen. Several are numbered.
 func (p Page) Found(rows []app.Row, at []app.Position, all session.Hint) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))

@@ -8,7 +8,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// widest lines of a screen: on a wide terminal what stands at the right stays near its name.
+// widest lines of a screen: on a wide terminal what stands at the right stays near its
+// name.
 const maxWidth = 100
 
 // lastLines is how many lines of output are shown of the steps that run, all together.
@@ -16,18 +17,24 @@ const lastLines = 3
 
 // live is what is redrawn below the lines that stay, while steps run.
 type live struct {
-	steps       []running
-	tasks       []task // that have not begun
-	done, total int    // steps
-	drawn       int    // lines of it that stand on the terminal now
-	pauses      bool   // another Ctrl-C does not pause the session
-	held        bool   // another one writes to the terminal
+	steps []running
+	// that have not begun
+	tasks []task
+	// steps
+	done, total int
+	// lines of it that stand on the terminal now
+	drawn int
+	// another Ctrl-C does not pause the session
+	pauses bool
+	// another one writes to the terminal
+	held bool
 }
 
 type running struct {
 	item  session.Item
 	since time.Time
-	last  []string // newest lines of output, as they came
+	// newest lines of output, as they came
+	last []string
 }
 
 type task struct {
@@ -138,8 +145,8 @@ func (p *Printer) row(mark, name, right string) string {
 	return strings.TrimRight(indent+mark+" "+pad(shorten(name, room, p.m.ellipsis), room)+"  "+right, " ")
 }
 
-// width is how many columns a line may have. Two stay free for the ^C that a terminal writes behind the last
-// one: where a line wraps, the lines cannot be taken off any more.
+// width is how many columns a line may have. Two stay free for the ^C that a terminal
+// writes behind the last one: where a line wraps, the lines cannot be taken off any more.
 func (p *Printer) width() int { return min(p.o.Width()-len("^C"), maxWidth) }
 
 func (p *Printer) cut(line string) string { return shorten(line, p.width(), p.m.ellipsis) }
@@ -155,7 +162,8 @@ func (p *Printer) label(it session.Item) string {
 	return name(it)
 }
 
-// under writes the title of the task whose step is written next, unless it stands there already.
+// under writes the title of the task whose step is written next, unless it stands there
+// already.
 func (p *Printer) under(it session.Item) {
 	if p.compact() && it.Task != p.task {
 		p.task = it.Task

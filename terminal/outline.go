@@ -13,7 +13,8 @@ type OutlineView struct {
 	Workspace string
 	OnFailure session.OnFailure
 	Next      *session.Continuation
-	Warnings  []string // of the configuration
+	// of the configuration
+	Warnings []string
 }
 
 // Outline writes the tasks and steps of a plan in the order in which they would run.
@@ -38,7 +39,8 @@ func (p Page) Outline(v OutlineView) error {
 			newStepsJSON(v.Next.Items), append([]string{}, v.Warnings...),
 		})
 	}
-	var kinds []string // in the order in which a plan's kinds are documented
+	// in the order in which a plan's kinds are documented
+	var kinds []string
 	for _, k := range []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindEdit, session.KindDelete,
 		session.KindMove, session.KindChanges, session.KindRun, session.KindApprove} {
 		if count[k] > 0 {

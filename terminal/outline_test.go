@@ -22,7 +22,8 @@ func outline() terminal.OutlineView {
 	}
 }
 
-// Tasks stand in the order in which they run, and nothing of a plan reaches the terminal raw.
+// Tasks stand in the order in which they run, and nothing of a plan reaches the terminal
+// raw.
 func TestOutline(t *testing.T) {
 	var b bytes.Buffer
 	if err := page(&b, false).Outline(outline()); err != nil {

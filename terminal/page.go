@@ -14,14 +14,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Page is where a command answers: for a person, or as JSON for a script. All fields but the bools must
-// be set.
+// Page is where a command answers: for a person, or as JSON for a script. All fields but
+// the bools must be set.
 type Page struct {
-	Out   io.Writer
-	JSON  bool
-	Local bool // times are those of the local zone
+	Out  io.Writer
+	JSON bool
+	// times are those of the local zone
+	Local bool
 	Now   func() time.Time
-	Spell func(session.Hint) string // says a hint as its door does
+	// says a hint as its door does
+	Spell func(session.Hint) string
 }
 
 func (p Page) write(s string) error {
@@ -33,30 +35,42 @@ func (p Page) write(s string) error {
 
 func (p Page) json(v any) error { return JSON(p.Out, v) }
 
-// Options say where output goes and how it looks. Results and progress go to the page; as JSON Lines
-// they are all that goes there. Err and Exit must be set, and with Live also Width.
+// Options say where output goes and how it looks. Results and progress go to the page; as
+// JSON Lines they are all that goes there. Err and Exit must be set, and with Live also
+// Width.
 type Options struct {
 	Page
-	Err     io.Writer  // warnings, questions, errors
-	Quiet   bool       // no progress: only the result, warnings and errors
-	Verbose int        // 1 and more shows what commands write
-	Live    bool       // Out is a terminal that can redraw a line
-	Color   bool       // Out may be coloured
-	ASCII   bool       // the locale cannot show symbols
-	Fresh   bool       // a new session is run, rather than one resumed
-	Follows bool       // another process executes it: no header names the session
-	Width   func() int // columns of Out
+	// warnings, questions, errors
+	Err io.Writer
+	// no progress: only the result, warnings and errors
+	Quiet bool
+	// 1 and more shows what commands write
+	Verbose int
+	// Out is a terminal that can redraw a line
+	Live bool
+	// Out may be coloured
+	Color bool
+	// the locale cannot show symbols
+	ASCII bool
+	// a new session is run, rather than one resumed
+	Fresh bool
+	// another process executes it: no header names the session
+	Follows bool
+	// columns of Out
+	Width func() int
 
-	// Behind reports whether the reader of Out is behind, and still is if it is given some time: what may be left out
-	// is left out then; nil: it never is.
+	// Behind reports whether the reader of Out is behind, and still is if it is given
+	// some time: what may be left out is left out then; nil: it never is.
 	Behind func(patience time.Duration) bool
-	Exit   func(session.Result) int // exit status of a result
-	Sync   app.Delivery             // how delivery stands at the start
+	// exit status of a result
+	Exit func(session.Result) int
+	// how delivery stands at the start
+	Sync app.Delivery
 }
 
-// Detect judges out and the environment: a live line only on a terminal that is known, not dumb and
-// not in CI, colour only without NO_COLOR, symbols unless the locale is explicitly C or POSIX. The
-// caller sets the rest.
+// Detect judges out and the environment: a live line only on a terminal that is known,
+// not dumb and not in CI, colour only without NO_COLOR, symbols unless the locale is
+// explicitly C or POSIX. The caller sets the rest.
 func Detect(out *os.File, getenv func(string) string) Options {
 	fd := int(out.Fd())
 	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb" && getenv("TERM") != ""
@@ -74,8 +88,8 @@ func Detect(out *os.File, getenv func(string) string) Options {
 	}
 }
 
-// asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset one
-// says nothing about the terminal.
+// asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset
+// one says nothing about the terminal.
 func asciiLocale(getenv func(string) string) bool {
 	v := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	return v == "C" || v == "POSIX"

@@ -17,18 +17,25 @@ type Printer struct {
 	o Options
 	m marks
 
-	mu     sync.Mutex
-	block  block            // what Out is in the middle of
-	asks   bool             // a changed file of the block concerns the session
-	gate   []string         // what a yes to the latest question lets happen
-	sess   *session.Session // of the latest notice that had one
+	mu sync.Mutex
+	// what Out is in the middle of
+	block block
+	// a changed file of the block concerns the session
+	asks bool
+	// what a yes to the latest question lets happen
+	gate []string
+	// of the latest notice that had one
+	sess   *session.Session
 	loaded loaded
-	task   int // whose title was written last
-	live   live
-	prompt string // of the question that is open, which stays the last line of a terminal
+	// whose title was written last
+	task int
+	live live
+	// of the question that is open, which stays the last line of a terminal
+	prompt string
 	json   jsonLines
 	missed []missed
-	ended  bool // the result was given
+	// the result was given
+	ended bool
 
 	closed bool
 }
@@ -41,20 +48,25 @@ type missed struct {
 
 // loaded is how a session stood when it was first told of: it changes under us.
 type loaded struct {
-	state   session.State
-	reason  session.Reason
-	atUS    int64                    // since when
-	started map[session.StepID]int64 // the steps in progress, microseconds
+	state  session.State
+	reason session.Reason
+	// since when
+	atUS int64
+	// the steps in progress, microseconds
+	started map[session.StepID]int64
 }
 
 // block is a part of the output that later notices continue.
 type block int
 
 const (
-	noBlock       block = iota
-	checking            // below "Validating environment..."
-	listing             // below "Changed files detected:"
-	listedChanges       // the list of changed files is closed
+	noBlock block = iota
+	// below "Validating environment..."
+	checking
+	// below "Changed files detected:"
+	listing
+	// the list of changed files is closed
+	listedChanges
 )
 
 // New makes a Printer. Close it to stop the live lines.
@@ -89,8 +101,8 @@ func (p *Printer) Close() {
 	p.closed = true
 }
 
-// Settle erases the live lines and ends open blocks, so that somebody else may write to the
-// terminal until the next notice.
+// Settle erases the live lines and ends open blocks, so that somebody else may write to
+// the terminal until the next notice.
 func (p *Printer) Settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +117,8 @@ func (p *Printer) settle() {
 
 // Notice shows n. Notices after the result are dropped: the result is the last line.
 func (p *Printer) Notice(n session.Notice) {
-	// Only a line of output waits for a reader here, and alone: it must not hold up what is told of other steps.
+	// Only a line of output waits for a reader here, and alone: it must not hold up what
+	// is told of other steps.
 	leftOut := n.Kind == session.NoticeOutput && n.Item != nil && (p.o.JSON || p.o.Verbose > 0) && p.behind(patience)
 	p.mu.Lock()
 	defer p.mu.Unlock()

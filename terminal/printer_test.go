@@ -45,7 +45,8 @@ func paused() *session.Result {
 
 func verbose(o *terminal.Options) { o.Verbose = 1 }
 
-// A session that a signal left in the state of one that is under way is not said to be executing.
+// A session that a signal left in the state of one that is under way is not said to be
+// executing.
 func TestResultOfAnInterruptedSession(t *testing.T) {
 	for _, state := range []session.State{session.Created, session.Planning, session.Executing} {
 		s := newScreen(t, nil)
@@ -58,8 +59,9 @@ func TestResultOfAnInterruptedSession(t *testing.T) {
 	}
 }
 
-// T2, FR-020: the same notices and options give the same bytes. With -v they are those of the manual's "Resume
-// Specific", "What Gets Skipped" and "Environment Validation", else what is not as it was.
+// T2, FR-020: the same notices and options give the same bytes. With -v they are those of
+// the manual's "Resume Specific", "What Gets Skipped" and "Environment Validation", else
+// what is not as it was.
 func TestResume(t *testing.T) {
 	for name, change := range map[string]func(*terminal.Options){
 		"resume_plain":   nil,
@@ -79,8 +81,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// The header of a journal that ended while executing names where it stood; one with nothing
-// left says that.
+// The header of a journal that ended while executing names where it stood; one with
+// nothing left says that.
 func TestHeaderEdges(t *testing.T) {
 	s := newScreen(t, verbose)
 	c := manual()
@@ -231,8 +233,8 @@ func (s *safe) take() string {
 	return s.b.String()
 }
 
-// On a terminal what runs is redrawn below what stays, with its time and its last lines of output, and gone
-// at the end.
+// On a terminal what runs is redrawn below what stays, with its time and its last lines
+// of output, and gone at the end.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out safe
@@ -350,7 +352,8 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// What is redrawn never wraps, also with the ^C behind it that a terminal shows of Ctrl-C.
+// What is redrawn never wraps, also with the ^C behind it that a terminal shows of
+// Ctrl-C.
 func TestLiveWidth(t *testing.T) {
 	for width := range 120 {
 		synctest.Test(t, func(t *testing.T) {
@@ -393,8 +396,8 @@ func wide(s string) (n int) {
 	return n
 }
 
-// What commands write is left out while the reader is behind, and what was left out is said before their end. Of several
-// that run each line names its step.
+// What commands write is left out while the reader is behind, and what was left out is
+// said before their end. Of several that run each line names its step.
 func TestReaderBehind(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		behind := false

@@ -28,7 +28,8 @@ func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 	})
 }
 
-// Pick asks for one of the numbers from 1 to n, and returns 1 for an empty answer and 0 for a no.
+// Pick asks for one of the numbers from 1 to n, and returns 1 for an empty answer and 0
+// for a no.
 func Pick(in io.Reader, err io.Writer, question string, n int) (int, error) {
 	return ask(in, err, Clean(question)+" [1] ", fmt.Sprintf("a number from 1 to %d, or no", n), func(answer string) (int, bool) {
 		if answer == "" {
@@ -46,20 +47,22 @@ func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
 	})
 }
 
-// Confirm asks for typed to be typed, as a guard before what cannot be taken back. Anything
-// else is a no.
+// Confirm asks for typed to be typed, as a guard before what cannot be taken back.
+// Anything else is a no.
 func Confirm(in io.Reader, err io.Writer, typed string) (bool, error) {
 	return ask(in, err, "Type "+Clean(typed)+" to confirm: ", "", func(answer string) (yes, ok bool) {
 		return answer == strings.ToLower(typed), true
 	})
 }
 
-// Choose offers options that begin with their letter in brackets, as "[C]ontinue anyway", and returns
-// the lower-case letter of the one chosen. The first word of an option is an answer too.
+// Choose offers options that begin with their letter in brackets, as "[C]ontinue anyway",
+// and returns the lower-case letter of the one chosen. The first word of an option is an
+// answer too.
 func Choose(in io.Reader, err io.Writer, options []string) (string, error) {
 	text := "\nOptions:\n"
 	letters := map[string]string{} // by answer
-	var keys []string              // in the order of options
+	// in the order of options
+	var keys []string
 	for _, o := range options {
 		text += "  " + Clean(o) + "\n"
 		if letter, rest, ok := strings.Cut(strings.ToLower(strings.TrimPrefix(o, "[")), "]"); ok {
@@ -75,8 +78,8 @@ func Choose(in io.Reader, err io.Writer, options []string) (string, error) {
 	})
 }
 
-// ask repeats prompt until judge accepts the answer, which is trimmed and in lower case. After
-// one that is none it says what is wanted.
+// ask repeats prompt until judge accepts the answer, which is trimmed and in lower case.
+// After one that is none it says what is wanted.
 func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(string) (T, bool)) (T, error) {
 	var none T
 	for try := range maxTries {
@@ -103,7 +106,8 @@ func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(s
 const maxAnswer = 4096
 
 // readLine reads up to a newline and not one byte further: what follows answers the next
-// question. It returns io.ErrUnexpectedEOF when there was no line at all, or the terminal was closed.
+// question. It returns io.ErrUnexpectedEOF when there was no line at all, or the terminal
+// was closed.
 func readLine(in io.Reader) (string, error) {
 	var answer []byte
 	var one [1]byte
@@ -133,8 +137,8 @@ func (p *Printer) Choose(in io.Reader, options []string) (string, error) {
 	return Choose(in, question{p}, options)
 }
 
-// Approve is the function Approve on the printer's terminal. It says there what a yes lets happen,
-// unless Out has just shown it on the terminal.
+// Approve is the function Approve on the printer's terminal. It says there what a yes
+// lets happen, unless Out has just shown it on the terminal.
 func (p *Printer) Approve(in io.Reader, text string) (bool, error) {
 	if !p.o.Live {
 		p.Tell(p.gate)
@@ -161,8 +165,8 @@ func (p *Printer) answered() {
 	p.prompt = ""
 }
 
-// Tell writes what a question is about, where the question goes: also when Quiet leaves out
-// progress, and when Out is not the terminal.
+// Tell writes what a question is about, where the question goes: also when Quiet leaves
+// out progress, and when Out is not the terminal.
 func (p *Printer) Tell(lines []string) {
 	p.Settle()
 	p.aside("", lines...)

@@ -6,16 +6,19 @@ import (
 	"strings"
 )
 
-// Redrawn shows pages on a terminal, each in the place of the one before. A Write is one page.
+// Redrawn shows pages on a terminal, each in the place of the one before. A Write is one
+// page.
 type Redrawn struct {
-	Out  io.Writer
-	Size func() (columns, rows int) // of the terminal
+	Out io.Writer
+	// of the terminal
+	Size func() (columns, rows int)
 
-	rows int // of the page that is shown
+	// of the page that is shown
+	rows int
 }
 
-// Write implements io.Writer. What the terminal has no room for is cut: what scrolled away could not be
-// taken off any more.
+// Write implements io.Writer. What the terminal has no room for is cut: what scrolled
+// away could not be taken off any more.
 func (r *Redrawn) Write(page []byte) (int, error) {
 	columns, rows := r.Size()
 	lines := strings.Split(strings.TrimRight(string(page), "\n"), "\n")

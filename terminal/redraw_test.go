@@ -8,7 +8,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// Each page takes the place of the one before, and nothing wraps or scrolls, which could not be taken off.
+// Each page takes the place of the one before, and nothing wraps or scrolls, which could
+// not be taken off.
 func TestRedrawn(t *testing.T) {
 	var out bytes.Buffer
 	r := &terminal.Redrawn{Out: &out, Size: func() (int, int) { return 8, 4 }}

@@ -10,14 +10,16 @@ import (
 // RemoteRow is a session in the list of a server.
 type RemoteRow struct {
 	session.RemoteSummary
-	Pending uint64 // events of it that this store has and the server has not
+	// events of it that this store has and the server has not
+	Pending uint64
 }
 
 // unread stands for what the server did not read yet.
 const unread = "-"
 
-// RemoteList writes the table of List for the sessions of a server, with the host of each. A script is
-// told too why delivery before the list did not come to its end, which undelivered is; nil: it did.
+// RemoteList writes the table of List for the sessions of a server, with the host of
+// each. A script is told too why delivery before the list did not come to its end, which
+// undelivered is; nil: it did.
 func (p Page) RemoteList(rows []RemoteRow, undelivered error) error {
 	if p.JSON {
 		out := struct {

@@ -12,8 +12,9 @@ import (
 
 // Holder is app.Holder for scripts.
 type Holder struct {
-	PID       int       `json:"pid"`
-	Elsewhere bool      `json:"elsewhere,omitempty"` // PID counts in another PID namespace: here it is nobody's, or a stranger's
+	PID int `json:"pid"`
+	// PID counts in another PID namespace: here it is nobody's, or a stranger's
+	Elsewhere bool      `json:"elsewhere,omitempty"`
 	Host      string    `json:"host,omitempty"`
 	Since     time.Time `json:"since"`
 	Command   string    `json:"command,omitempty"`
@@ -56,16 +57,19 @@ func GateText(g session.Gate) string {
 
 // GateJSON is a gate for scripts.
 type GateJSON struct {
-	TaskID   string         `json:"task_id"`
-	StepID   string         `json:"step_id"`
-	Question string         `json:"question"`
-	Steps    []gateStepJSON `json:"steps"`      // up to the next gates, in order of execution
-	Next     []string       `json:"next_gates"` // none: a yes leads to the end of the plan
+	TaskID   string `json:"task_id"`
+	StepID   string `json:"step_id"`
+	Question string `json:"question"`
+	// up to the next gates, in order of execution
+	Steps []gateStepJSON `json:"steps"`
+	// none: a yes leads to the end of the plan
+	Next []string `json:"next_gates"`
 }
 
 type gateStepJSON struct {
 	*stepJSON
-	Does []string `json:"does"` // its command or its changes, line by line
+	// its command or its changes, line by line
+	Does []string `json:"does"`
 }
 
 // NewGateJSON gives g for scripts; nil for none.
@@ -142,7 +146,8 @@ type statusJSON struct {
 	V       int       `json:"v"`
 	Session rowJSON   `json:"session"`
 	At      *position `json:"at"`
-	Running []runJSON `json:"running_steps"` // steps that its process carries out
+	// steps that its process carries out
+	Running []runJSON `json:"running_steps"`
 	Left    int       `json:"left"`
 	Detail  string    `json:"detail"`
 	Sync    syncJSON  `json:"sync"`

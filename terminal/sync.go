@@ -19,7 +19,8 @@ const syncOff = "off (local only)"
 // delivery is how delivery to the server stands, in words.
 type delivery struct {
 	app.Delivery
-	spell func(session.Hint) string // says a hint as its door does
+	// says a hint as its door does
+	spell func(session.Hint) string
 }
 
 // LaneView is app.Lane for scripts.
@@ -34,8 +35,8 @@ func (d delivery) off() bool { return d.State == "" || d.State == session.SyncDi
 
 func (d delivery) degraded() bool { return session.Degraded(d.State, d.Events) }
 
-// stopped reports whether a session waits for a person, which it may with nothing pending: the store of an
-// older copy has less of it than the server.
+// stopped reports whether a session waits for a person, which it may with nothing
+// pending: the store of an older copy has less of it than the server.
 func (d delivery) stopped() bool {
 	return d.State == session.SyncParked || d.State == session.SyncFenced || d.State == session.SyncForked
 }
@@ -68,8 +69,8 @@ func (d delivery) status() string {
 	return fmt.Sprintf("%s pending", Plural(int(d.Events), "event"))
 }
 
-// why says in one line why a session begins in degraded mode, and since when. Nothing waits
-// for the server, so it says that too (FR-047, FR-050).
+// why says in one line why a session begins in degraded mode, and since when. Nothing
+// waits for the server, so it says that too (FR-047, FR-050).
 func (d delivery) why() []string {
 	if !d.degraded() && !d.stopped() || d.State == session.SyncPending {
 		return nil
@@ -112,7 +113,8 @@ func (d delivery) details() []string {
 	return lines
 }
 
-// trouble says what is wrong with the server for the process that delivers, although nothing is pending.
+// trouble says what is wrong with the server for the process that delivers, although
+// nothing is pending.
 func (d delivery) trouble() []string {
 	if d.degraded() || d.stopped() || !d.State.Faulty() || !d.Delivers {
 		return nil
@@ -169,8 +171,8 @@ func (d delivery) stateLine() string {
 
 func (d delivery) say(h session.Hint) string { return Clean(d.spell(h)) }
 
-// meaning says a state in words, with what to do where that is not to wait. What is to be done about a
-// session is about the first that is in this state.
+// meaning says a state in words, with what to do where that is not to wait. What is to be
+// done about a session is about the first that is in this state.
 func (d delivery) meaning(s session.SyncState) session.Hint {
 	h := map[session.SyncState]session.Hint{
 		session.SyncPending:          session.Words("waiting for its turn"),
@@ -221,8 +223,8 @@ func (d delivery) until(us int64) string {
 	return strings.TrimSuffix(agoShort(d.Now, d.Now.Add(-left)), " ago")
 }
 
-// SyncStatus writes how the whole store's delivery stands, and which sessions went on as others. It needs
-// no network.
+// SyncStatus writes how the whole store's delivery stands, and which sessions went on as
+// others. It needs no network.
 func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 	if p.JSON {
 		return p.json(struct {
@@ -262,8 +264,9 @@ func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 
 // syncJSON is app.Delivery for scripts. Times are null when there was none.
 type syncJSON struct {
-	State    session.SyncState `json:"state"`
-	Link     session.SyncState `json:"connection,omitempty"` // only where it is in trouble and state is another
+	State session.SyncState `json:"state"`
+	// only where it is in trouble and state is another
+	Link     session.SyncState `json:"connection,omitempty"`
 	Degraded bool              `json:"degraded"`
 	Paused   bool              `json:"paused"`
 	Pending  uint64            `json:"events_pending"`

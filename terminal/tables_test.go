@@ -114,7 +114,8 @@ func listed(events ...session.Event) iter.Seq2[session.Event, error] {
 	}
 }
 
-// blockCase is one output of a command, as text and, unless it is the same as that of another case, as JSON.
+// blockCase is one output of a command, as text and, unless it is the same as that of
+// another case, as JSON.
 type blockCase struct {
 	name     string
 	write    func(terminal.Page) error
@@ -148,7 +149,8 @@ func blocks() []blockCase {
 	}
 }
 
-// remoteRows are rows as a server has them: the last is one of which it has read nothing yet.
+// remoteRows are rows as a server has them: the last is one of which it has read nothing
+// yet.
 func remoteRows() []terminal.RemoteRow {
 	var out []terminal.RemoteRow
 	for _, r := range rows()[:3] {
@@ -312,8 +314,8 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// Every line of a JSON stream has the same envelope; the first has the id, the last is the
-// one result, whatever was wrong with the text.
+// Every line of a JSON stream has the same envelope; the first has the id, the last is
+// the one result, whatever was wrong with the text.
 func TestJSONLines(t *testing.T) {
 	s := newScreen(t, func(o *terminal.Options) { o.JSON = true })
 	s.Notice(session.Notice{Kind: session.NoticeChanged, Changed: &session.ChangedFile{Path: "early"}})
@@ -466,7 +468,8 @@ func check[T comparable](t *testing.T, what string, got, want T, err error) {
 	}
 }
 
-// Nobody is asked for ever, and a broken input is no answer; an end without newline is one.
+// Nobody is asked for ever, and a broken input is no answer; an end without newline is
+// one.
 func TestPromptsEnd(t *testing.T) {
 	_, err := terminal.Approve(strings.NewReader(strings.Repeat("y\n", 99)), io.Discard, "Sure?")
 	if !errors.Is(err, session.ErrUsage) {

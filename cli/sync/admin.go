@@ -30,7 +30,8 @@ func (p *program) adminCommand() *cobra.Command {
 		p.pruneCommand())
 }
 
-// administer makes a command for a server's operator: a role with more rights than a device's.
+// administer makes a command for a server's operator: a role with more rights than a
+// device's.
 func (p *program) administer(use, short string, args int, f func(context.Context, remote.Options, []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(args), RunE: func(cmd *cobra.Command, args []string) error {
 		setup, err := p.Setup()
@@ -44,14 +45,17 @@ func (p *program) administer(use, short string, args int, f func(context.Context
 	}}
 }
 
-// deliverFirst delivers what is pending here before the server is asked for something else, or notes why not (FR-052).
+// deliverFirst delivers what is pending here before the server is asked for something
+// else, or notes why not (FR-052).
 func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
 	if setup.Settings.Config.Sync.URL == "" {
-		return // the command says so
+		// the command says so
+		return
 	}
 	s, err := app.OpenRead(ctx, setup)
 	if err != nil {
-		if !errors.Is(err, session.ErrUnknownID) { // else there is no store, so nothing is pending
+		// else there is no store, so nothing is pending
+		if !errors.Is(err, session.ErrUnknownID) {
 			p.undelivered = err
 		}
 		return
@@ -63,8 +67,9 @@ func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
 	p.undelivered = err
 }
 
-// deliverAs delivers if the address has the role that this store delivers as. An operator's has mostly
-// another one: new sessions would become that role's, and all others would be refused.
+// deliverAs delivers if the address has the role that this store delivers as. An
+// operator's has mostly another one: new sessions would become that role's, and all
+// others would be refused.
 func (p *program) deliverAs(ctx context.Context) error {
 	return p.linked(ctx, "admin", outbox.Options{}, func(l *link) error {
 		hello, err := l.server.Hello(ctx, l.outbox.Device())
@@ -239,7 +244,8 @@ func (p *program) pruneCommand() *cobra.Command {
 	c.Long = "Drop the events that were received in months which ended that long ago, such as 2160h for 90\ndays. Chains that begin above them still verify, and the machines keep theirs. Look first with\n--dry-run."
 	c.Flags().DurationVar(&olderThan, "older-than", 0, "`age` of a whole month from which it goes; at least 744h")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would go and change nothing")
-	_ = c.MarkFlagRequired("older-than") // the flag exists: it was defined above
+	// the flag exists: it was defined above
+	_ = c.MarkFlagRequired("older-than")
 	return c
 }
 

@@ -26,22 +26,26 @@ const (
 	afterwards = 10 * time.Second
 )
 
-// drainCommand is what a run or resume starts: it delivers while standard input stays open, and
-// for a moment longer. Another drainer is left alone, and taken over from when it ends.
+// drainCommand is what a run or resume starts: it delivers while standard input stays
+// open, and for a moment longer. Another drainer is left alone, and taken over from when
+// it ends.
 func (p *program) drainCommand() *cobra.Command {
 	return &cobra.Command{Use: "drain", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		signal.Ignore(syscall.SIGPIPE) // whoever reads the news may be gone
+		// whoever reads the news may be gone
+		signal.Ignore(syscall.SIGPIPE)
 		running, end := context.WithCancel(cmd.Context())
 		defer end()
 		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // its end is all that counts
+			// its end is all that counts
+			_, _ = io.Copy(io.Discard, os.Stdin)
 			end()
 		}()
 		return p.drain(cmd.Context(), running)
 	}}
 }
 
-// drain delivers until running ends, which the session does, then what is left, for a moment.
+// drain delivers until running ends, which the session does, then what is left, for a
+// moment.
 func (p *program) drain(ctx, running context.Context) error {
 	news := &teller{out: p.Out}
 	l, err := p.open(ctx, "run", outbox.Options{OnState: news.state, OnLane: news.lane})
@@ -54,14 +58,16 @@ func (p *program) drain(ctx, running context.Context) error {
 	release, err := l.lead(running, "acode sync drain")
 	if err != nil {
 		if ctx.Err() == nil && running.Err() != nil {
-			return nil // another process delivered all the time
+			// another process delivered all the time
+			return nil
 		}
 		return err
 	}
 	defer func() { _ = release() }()
 	var others sync.WaitGroup
 	others.Go(func() { l.listen(running) })
-	_ = l.syncer.Run(running) // it ends with its context
+	// it ends with its context
+	_ = l.syncer.Run(running)
 	others.Wait()
 	last, cancel := context.WithTimeout(ctx, afterwards)
 	defer cancel()
@@ -138,5 +144,6 @@ func (t *teller) tell(n app.DrainNews) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _ = t.out.Write(append(b, '\n')) // nobody may be reading
+	// nobody may be reading
+	_, _ = t.out.Write(append(b, '\n'))
 }

@@ -45,7 +45,8 @@ type forking struct {
 }
 
 func (f *forking) run(ctx context.Context) (err error) {
-	if f.filed.Lane, err = f.store.Lane(ctx, f.Old.ID); err != nil || f.filed.Lane.WentOn() { // all of this was done before
+	// all of this was done before
+	if f.filed.Lane, err = f.store.Lane(ctx, f.Old.ID); err != nil || f.filed.Lane.WentOn() {
 		return err
 	}
 	if err := f.meet(ctx); err != nil {
@@ -64,9 +65,9 @@ func (f *forking) run(ctx context.Context) (err error) {
 	return f.store.CloseLane(ctx, f.filed.Lane, f.New.Short)
 }
 
-// meet delivers what is pending, which is how a fork is noticed, or waits for another process that
-// does: the one that a resume has left behind. Sessions that wait for a person, this one among
-// them, are no failure of it.
+// meet delivers what is pending, which is how a fork is noticed, or waits for another
+// process that does: the one that a resume has left behind. Sessions that wait for a
+// person, this one among them, are no failure of it.
 func (f *forking) meet(ctx context.Context) error {
 	err := f.deliver(ctx, 0)
 	if errors.Is(err, session.ErrForked) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrParked) {

@@ -15,7 +15,8 @@ import (
 // link is a store and a server, with everything between them.
 type link struct {
 	*app.Site
-	store  *local.Store // of Site
+	// of Site
+	store  *local.Store
 	outbox *local.Outbox
 	server *remote.Server
 	syncer *outbox.Syncer
@@ -61,7 +62,8 @@ func open(ctx context.Context, setup app.Setup, command string, o outbox.Options
 	o.OnParked = outbox.OnParked(l.Settings.Config.Sync.OnParked)
 	o.WholeOutputs = l.Settings.Config.Sync.WholeOutputs
 	var waiting session.Backlog
-	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil { // what is known of the server outlives who found it out
+	// what is known of the server outlives who found it out
+	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	boundMemory(waiting.Sessions)

@@ -13,7 +13,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// sessionCommand is what acode hands over of its own: session list --remote and ls --remote, which it documents.
+// sessionCommand is what acode hands over of its own: session list --remote and ls
+// --remote, which it documents.
 func (p *program) sessionCommand() *cobra.Command {
 	c := cli.Group("session", "List the sessions of the server", p.listCommand("list"))
 	c.Hidden = true
@@ -28,7 +29,8 @@ func (p *program) listCommand(name string) *cobra.Command {
 	return list
 }
 
-// listRemote delivers what is pending, or says why not, and lists what the server has (FR-052).
+// listRemote delivers what is pending, or says why not, and lists what the server has
+// (FR-052).
 func (p *program) listRemote(ctx context.Context) error {
 	return p.linked(ctx, "session list", outbox.Options{}, func(l *link) error {
 		undelivered := l.deliver(ctx, 0)
@@ -72,9 +74,9 @@ func (l *link) remoteRows(ctx context.Context) ([]terminal.RemoteRow, error) {
 // projectRows is how many events one call projects.
 const projectRows = 2000
 
-// projected lists what the server has once its typed tables have what arrived: those lag behind
-// deliveries, and another process may be filling them. A server that cannot fill them, or not
-// within choresTime, is listed as it is.
+// projected lists what the server has once its typed tables have what arrived: those lag
+// behind deliveries, and another process may be filling them. A server that cannot fill
+// them, or not within choresTime, is listed as it is.
 func (l *link) projected(ctx context.Context) ([]session.RemoteSummary, error) {
 	list, err := l.remoteList(ctx)
 	limited, cancel := context.WithTimeout(ctx, choresTime)

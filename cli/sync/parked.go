@@ -112,8 +112,8 @@ func (p *program) parkedDrop() *cobra.Command {
 	return c
 }
 
-// decide changes a parked lane as a person wants it and delivers. What confirms must be typed
-// where it is given at all.
+// decide changes a parked lane as a person wants it and delivers. What confirms must be
+// typed where it is given at all.
 func (p *program) decide(ctx context.Context, ref string, how func(session.Lane) (session.Lane, outbox.Options), confirm ...string) error {
 	var lane session.Lane
 	err := p.with(ctx, app.OpenRead, func(ctx context.Context, s *app.Site) (err error) {

@@ -1,4 +1,5 @@
-// Package syncer is the command line of acode-sync: what delivers to a server and looks after it.
+// Package syncer is the command line of acode-sync: what delivers to a server and looks
+// after it.
 package syncer
 
 import (
@@ -20,5 +21,6 @@ func Main(ctx context.Context, args []string) int {
 // program is one invocation.
 type program struct {
 	*cli.Invocation
-	undelivered error // why delivery before an operator's command did not come to its end; nil: it did
+	// why delivery before an operator's command did not come to its end; nil: it did
+	undelivered error
 }

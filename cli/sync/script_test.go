@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the command line as typed, each script with a database of its own behind a
-// network of its own.
+// TestScripts runs the command line as typed, each script with a database of its own
+// behind a network of its own.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
@@ -57,7 +57,8 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("REPOSITORY", repository)
-			env.Setenv("DEVICE", "d_"+strings.ToLower(rand.Text())) // roles are the cluster's
+			// roles are the cluster's
+			env.Setenv("DEVICE", "d_"+strings.ToLower(rand.Text()))
 			env.Setenv("ACODE_SYNC_LISTEN", "unix:"+filepath.Join(env.WorkDir, "http"))
 			address, err := s.proxy.URL(database)
 			env.Setenv("ACODE_POSTGRES_URL", address)
@@ -74,9 +75,11 @@ type serverKey struct{}
 
 // server is what a script delivers to.
 type server struct {
-	t      *testing.T
-	direct string // address without the network between
-	secret string // of the role that was added last
+	t *testing.T
+	// address without the network between
+	direct string
+	// of the role that was added last
+	secret string
 	proxy  *pgwire.Proxy
 }
 
@@ -110,7 +113,8 @@ func network(ts *testscript.TestScript, args []string) {
 	case "cut":
 		p.Set(pgwire.Fault{Refuse: true})
 		p.CutAll(true)
-	case "silent": // connections are accepted, and nothing is answered
+	case "silent":
+		// connections are accepted, and nothing is answered
 		p.Set(pgwire.Hole())
 	case "mend":
 		p.Set(pgwire.Fault{})
@@ -179,12 +183,14 @@ func dropped(ts *testscript.TestScript, _ []string) {
 			return
 		}
 		p := list.Parked[0]
-		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq)) // the next one may be parked now
+		// the next one may be parked now
+		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq))
 	}
 	ts.Fatalf("events are still parked")
 }
 
-// agree requires that status and metrics both name a state as the one that delivery is in.
+// agree requires that status and metrics both name a state as the one that delivery is
+// in.
 func agree(ts *testscript.TestScript, args []string) {
 	var status struct{ Sync struct{ State string } }
 	ts.Check(ts.Exec("acode", "sync", "status", "--json"))
@@ -196,8 +202,9 @@ func agree(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// ratio compares the time that a command takes with a server configured with that without one, by the
-// shortest of several runs in turn, since a busy machine makes any of them late.
+// ratio compares the time that a command takes with a server configured with that without
+// one, by the shortest of several runs in turn, since a busy machine makes any of them
+// late.
 func ratio(ts *testscript.TestScript, args []string) {
 	limit, err := strconv.ParseFloat(args[0], 64)
 	ts.Check(err)
@@ -229,7 +236,8 @@ func nobody(ts *testscript.TestScript, _ []string) {
 	})
 }
 
-// role lets acode connect as somebody else, whose password nobody may ever see, or as before.
+// role lets acode connect as somebody else, whose password nobody may ever see, or as
+// before.
 func role(ts *testscript.TestScript, args []string) {
 	name := url.User("postgres")
 	if len(args) > 0 {

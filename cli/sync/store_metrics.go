@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/local"
 )
 
-// storeMetrics shows how large the store's files are, and what this process's drainer does to
-// them. It is a prometheus.Collector.
+// storeMetrics shows how large the store's files are, and what this process's drainer
+// does to them. It is a prometheus.Collector.
 type storeMetrics struct {
 	*prometheus.Registry
 	commits, checkpoints prometheus.Histogram

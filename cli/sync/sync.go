@@ -42,24 +42,30 @@ func (p *program) now(ctx context.Context, wait time.Duration) error {
 }
 
 const (
-	// retryEvery is how soon a barrier tries again, and looks whether another drainer got there.
+	// retryEvery is how soon a barrier tries again, and looks whether another drainer got
+	// there.
 	retryEvery = 500 * time.Millisecond
 
-	// otherDrainer is how long a barrier without --wait gives a process that delivers already.
+	// otherDrainer is how long a barrier without --wait gives a process that delivers
+	// already.
 	otherDrainer = 60 * time.Second
 )
 
 // barrier is what must be acknowledged before a command goes on.
 type barrier struct {
 	*link
-	goal   map[session.ID]uint64 // the last seq of each session with something pending
-	since  time.Time             // what another process tried before that says nothing
-	beside bool                  // another process delivers, as of the last attempt
-	asked  bool                  // the server was, and what it lost is a goal too
+	// the last seq of each session with something pending
+	goal map[session.ID]uint64
+	// what another process tried before that says nothing
+	since time.Time
+	// another process delivers, as of the last attempt
+	beside bool
+	// the server was, and what it lost is a goal too
+	asked bool
 }
 
-// deliver drains, or watches another process do it, for as long as wait allows. Without wait a
-// server that is away ends it at once.
+// deliver drains, or watches another process do it, for as long as wait allows. Without
+// wait a server that is away ends it at once.
 func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 	b := &barrier{link: l, since: l.Now()}
 	var err error
@@ -72,10 +78,12 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 	for first := true; ; first = false {
 		err = b.attempt(ctx)
 		locked := errors.Is(err, session.ErrLocked)
-		if err == nil || ctx.Err() != nil || !locked && !errors.Is(err, session.ErrOffline) { // waiting does not help
+		// waiting does not help
+		if err == nil || ctx.Err() != nil || !locked && !errors.Is(err, session.ErrOffline) {
 			return err
 		}
-		again := b.beside && !locked && !failed // once: it may have tried over a connection that had ended long ago
+		// once: it may have tried over a connection that had ended long ago
+		again := b.beside && !locked && !failed
 		if spent := l.Now().Sub(begin); spent >= wait && !(wait == 0 && (locked || again) && spent < otherDrainer) {
 			break
 		}
@@ -83,7 +91,8 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 			failed, b.since = true, l.Now()
 		}
 		if b.beside && (first || again || wait > 0) {
-			_ = l.AskDrainer() // one that cannot be asked tries again by itself
+			// one that cannot be asked tries again by itself
+			_ = l.AskDrainer()
 		}
 		select {
 		case <-ctx.Done():
@@ -106,8 +115,8 @@ func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 	return goal, err
 }
 
-// attempt drains as the store's one drainer. While another process is that, it only looks how
-// far that one got, and what hinders it.
+// attempt drains as the store's one drainer. While another process is that, it only looks
+// how far that one got, and what hinders it.
 func (b *barrier) attempt(ctx context.Context) error {
 	lock, err := b.LockDrainer("acode sync now")
 	if b.beside = errors.Is(err, session.ErrLocked); b.beside {
@@ -138,11 +147,13 @@ func (b *barrier) watch(ctx context.Context, holder error) error {
 	if err != nil {
 		return err
 	}
-	if len(left) == 0 && h.LastUS >= b.since.UnixMicro() { // the server said since then what it has
+	// the server said since then what it has
+	if len(left) == 0 && h.LastUS >= b.since.UnixMicro() {
 		if b.asked {
 			return nil
 		}
-		if b.goal, err = b.link.goal(ctx); err != nil || len(b.goal) == 0 { // one that lost events is sent them again
+		// one that lost events is sent them again
+		if b.goal, err = b.link.goal(ctx); err != nil || len(b.goal) == 0 {
 			return err
 		}
 		b.asked = true
@@ -157,8 +168,8 @@ func (b *barrier) watch(ctx context.Context, holder error) error {
 // choresTime bounds what a barrier does for the server beyond delivery.
 const choresTime = 5 * time.Second
 
-// chores has the server verify and project what arrived. What is left of it is taken up by
-// whoever drains next.
+// chores has the server verify and project what arrived. What is left of it is taken up
+// by whoever drains next.
 func (l *link) chores(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, choresTime)
 	defer cancel()
@@ -178,7 +189,8 @@ func (p *program) printStatus(ctx context.Context, s *app.Site) error {
 	if err != nil {
 		return err
 	}
-	if d.State == "" { // no server yet; a pause holds all the same
+	// no server yet; a pause holds all the same
+	if d.State == "" {
 		h, _, _, err := s.Store().Sync(ctx)
 		if err != nil {
 			return err

@@ -81,7 +81,8 @@ type daemon struct {
 	*link
 	metrics *outbox.Metrics
 	files   *storeMetrics
-	turned  chan struct{} // has something when the state changed
+	// has something when the state changed
+	turned chan struct{}
 }
 
 func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
@@ -113,7 +114,8 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			return false, err
 		case <-reload:
 			if err = d.usable(); err == nil {
-				tellSystemd(systemd.SdNotifyReloading) // and not that it stops: systemd kills what announced that and lives on
+				// and not that it stops: systemd kills what announced that and lives on
+				tellSystemd(systemd.SdNotifyReloading)
 				d.Log.Info("reading the configuration again", "event", "syncer_reload")
 				return true, nil
 			}
@@ -122,12 +124,12 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	}
 }
 
-// storeSettles is for how long another store has to be unchanged until it counts as put back: nobody
-// may write to one that is being copied.
+// storeSettles is for how long another store has to be unchanged until it counts as put
+// back: nobody may write to one that is being copied.
 const storeSettles = 10 * time.Second
 
-// watchStore closes replaced once another store is in the place of the one that is delivered, as after
-// a backup was put back. Whoever starts anew finds that one.
+// watchStore closes replaced once another store is in the place of the one that is
+// delivered, as after a backup was put back. Whoever starts anew finds that one.
 func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
 	var seen fs.FileInfo
 	var since time.Time
@@ -144,8 +146,9 @@ func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
 	}
 }
 
-// usable reads the configuration again and says what would keep a syncer from starting with it.
-// One without a server is for the start to refuse: nobody wants delivery to go on then.
+// usable reads the configuration again and says what would keep a syncer from starting
+// with it. One without a server is for the start to refuse: nobody wants delivery to go
+// on then.
 func (d *daemon) usable() error {
 	setup, err := d.program.Setup()
 	if err != nil {
@@ -179,8 +182,10 @@ func (d *daemon) drain(ctx context.Context) {
 			}
 			continue
 		}
-		_ = d.syncer.Run(ctx) // it ends with its context
-		_ = release()         // the lock ends with this process anyway
+		// it ends with its context
+		_ = d.syncer.Run(ctx)
+		// the lock ends with this process anyway
+		_ = release()
 	}
 }
 
@@ -193,8 +198,8 @@ func pause(ctx context.Context, t time.Duration) {
 	}
 }
 
-// snapshot is how delivery stands: by this process while it delivers, else by what the one that
-// does so leaves in the store.
+// snapshot is how delivery stands: by this process while it delivers, else by what the
+// one that does so leaves in the store.
 func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
 	n := d.syncer.Snapshot()
 	if !n.Leader {
@@ -215,7 +220,8 @@ func (d *daemon) changed(h session.Heartbeat) {
 	d.Log.Log(context.Background(), level, "delivery", "event", "sync_state", "state", string(h.State), "reason", h.Reason)
 	select {
 	case d.turned <- struct{}{}:
-	default: // it is known already
+	default:
+		// it is known already
 	}
 }
 

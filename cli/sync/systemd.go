@@ -10,14 +10,16 @@ import (
 	"github.com/acode-dev/acode/outbox"
 )
 
-// statusEvery is how old what systemctl status shows can be; a change of state shows at once.
+// statusEvery is how old what systemctl status shows can be; a change of state shows at
+// once.
 const statusEvery = 10 * time.Second
 
-// tellSystemd sends a notification. Without systemd it does nothing, and nobody has to listen.
+// tellSystemd sends a notification. Without systemd it does nothing, and nobody has to
+// listen.
 func tellSystemd(state string) { _, _ = systemd.SdNotify(false, state) }
 
-// beatSystemd tells systemd that the service is ready, how it stands, and that it is alive, as
-// long as it is. Without systemd it does nothing.
+// beatSystemd tells systemd that the service is ready, how it stands, and that it is
+// alive, as long as it is. Without systemd it does nothing.
 func (d *daemon) beatSystemd(ctx context.Context) {
 	if sent, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil || !sent {
 		return

@@ -29,14 +29,16 @@ type difference struct {
 // comparison adds up what was compared.
 type comparison struct {
 	*link
-	marks       map[session.ID]session.Mark
-	sessions    int
-	events      uint64
-	pending     uint64
-	blobs       int
-	wholes      int // outputs that the server has only head and tail of
+	marks    map[session.ID]session.Mark
+	sessions int
+	events   uint64
+	pending  uint64
+	blobs    int
+	// outputs that the server has only head and tail of
+	wholes      int
 	differences []difference
-	continued   []difference // sessions that went on as others, which is none
+	// sessions that went on as others, which is none
+	continued []difference
 }
 
 func (c *comparison) differ(id session.ID, format string, args ...any) {
@@ -63,7 +65,8 @@ func (c *comparison) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, lane := range lanes { // another database lacks everything, and is sent nothing of it
+	// another database lacks everything, and is sent nothing of it
+	for _, lane := range lanes {
 		if have := hello.Remote.String(); lane.Remote != "" && lane.Remote != have {
 			return outbox.OtherDatabase(have, lane.Remote)
 		}
@@ -77,7 +80,8 @@ func (c *comparison) compare(ctx context.Context) error {
 	if c.marks, err = c.syncer.Marks(ctx); err != nil {
 		return err
 	}
-	if lanes, err = c.outbox.Lanes(ctx); err != nil { // as of now: a drain may go on
+	// as of now: a drain may go on
+	if lanes, err = c.outbox.Lanes(ctx); err != nil {
 		return err
 	}
 	for _, lane := range lanes {

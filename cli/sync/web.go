@@ -37,10 +37,12 @@ func listenAt(where string) (net.Listener, error) {
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
-		return nil // the listener says what is wrong
+		// the listener says what is wrong
+		return nil
 	}
 	if c, err := net.Dial("unix", path); err == nil {
-		return c.Close() // the listener says that it is taken
+		// the listener says that it is taken
+		return c.Close()
 	}
 	return os.Remove(path)
 }
@@ -50,7 +52,8 @@ func (d *daemon) web(ctx context.Context, l net.Listener, withProfiles bool) {
 	server := &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
-	_ = server.Serve(l) // it ends with ErrServerClosed
+	// it ends with ErrServerClosed
+	_ = server.Serve(l)
 }
 
 func (d *daemon) handler(withProfiles bool) http.Handler {
@@ -86,8 +89,8 @@ func (d *daemon) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// alive reports whether this process drains and does so, or leaves it to another one. Until its
-// first heartbeat, its start counts.
+// alive reports whether this process drains and does so, or leaves it to another one.
+// Until its first heartbeat, its start counts.
 func (d *daemon) alive() bool {
 	n := d.syncer.Snapshot()
 	seen := max(n.Heartbeat.BeatUS, n.Heartbeat.StartedUS)
